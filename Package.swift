@@ -1,0 +1,146 @@
+// swift-tools-version: 6.2
+import Glibc
+import PackageDescription
+
+// The drawing of the house. Each row is a module, what it may use, and why it exists.
+// Rows stand in floor order: a module uses only modules that stand above it, and the
+// build refuses an import that is not drawn here (--explicit-target-dependency-import-check).
+
+let log = Target.Dependency.product(name: "Logging", package: "swift-log")
+let heap = Target.Dependency.product(name: "HeapModule", package: "swift-collections")
+let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
+let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+let system = Target.Dependency.product(name: "SystemPackage", package: "swift-system")
+let subprocess = Target.Dependency.product(name: "Subprocess", package: "swift-subprocess")
+
+typealias Room = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
+
+let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2"]
+
+let floors: [Room] = [
+  // 1 Ground: no protocol
+  ("Bytes", [], [], "byte windows, base64, hex, secrets"),
+  ("Observability", ["Bytes"], [log], "diagnostics, error log, access log"),
+  ("Patterns", ["CPCRE2", "Bytes"], [], "regular expressions with a bound on their work"),
+  ("Transport", ["CLinux", "Bytes"], [heap], "event loop, sockets, deadlines, signals"),
+  // 2 Protocols
+  ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
+  ("TLS", ["COpenSSL", "Bytes", "Observability", "Patterns", "Transport", "Crypto"], [], "a live TLS session"),
+  ("HTTP", ["Bytes"], [], "HTTP/1.1 as RFC 9110 and 9112 have it"),
+  ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
+  // 3 Decisions
+  ("Identity", ["Bytes", "Crypto"], [], "who the client is, made only from a verified chain"),
+  // 4 Traffic
+  (
+    "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP"], [deque],
+    "the outgoing half: groups, balance, pools"
+  ),
+  (
+    "Proxy",
+    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Upstream"], [deque],
+    "the incoming half: connections and exchanges"
+  ),
+  // 5 Assembly
+  (
+    "Configuration",
+    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Upstream", "Proxy"], [],
+    "nginx's language, parsed into immutable settings"
+  ),
+  (
+    "Daemon",
+    [
+      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd", "Identity",
+      "Upstream", "Proxy", "Configuration",
+    ], [log], "one configuration brought to life, reloaded, drained and ended"
+  ),
+]
+
+var drawn = Set(cLibraries)
+for room in floors {
+  for use in room.uses where !drawn.contains(use) {
+    fatalError("\(room.module) may not use \(use): it does not stand above it")
+  }
+  drawn.insert(room.module)
+}
+
+let settings: [SwiftSetting] = [
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("ExistentialAny"),
+]
+
+func named(_ modules: [String]) -> [Target.Dependency] { modules.map { .byName(name: $0) } }
+
+let everyRoom = floors.map(\.module)
+var targets: [Target] = [
+  .target(name: "CLinux", path: "Sources/C/Linux"),
+  .systemLibrary(
+    name: "COpenSSL", path: "Sources/C/OpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+  .systemLibrary(
+    name: "CSystemd", path: "Sources/C/Systemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+  .systemLibrary(
+    name: "CPCRE2", path: "Sources/C/PCRE2", pkgConfig: "libpcre2-8", providers: [.apt(["libpcre2-dev"])]),
+]
+for room in floors {
+  targets.append(
+    .target(name: room.module, dependencies: named(room.uses) + room.libraries, swiftSettings: settings))
+}
+targets.append(
+  .executableTarget(
+    name: "sallyport",
+    dependencies: named(["Bytes", "Observability", "Crypto", "TLS", "Transport", "Configuration", "Daemon"])
+      + [arguments], swiftSettings: settings))
+
+// Tests: a suite beside each module that has one, a room of shared test parts, and the end-to-end suite.
+let testSuites = everyRoom.filter { Context.packageDirectoryHolds("Tests/\($0)Tests") }
+targets.append(
+  .target(
+    name: "TestSupport", dependencies: named(everyRoom) + [subprocess, system], path: "Tests/TestSupport",
+    swiftSettings: settings))
+for suite in testSuites {
+  targets.append(
+    .testTarget(
+      name: "\(suite)Tests", dependencies: named(everyRoom + ["TestSupport"]), path: "Tests/\(suite)Tests",
+      swiftSettings: settings))
+}
+for suite in ["EndToEndTests", "HouseTests"] where Context.packageDirectoryHolds("Tests/\(suite)") {
+  targets.append(
+    .testTarget(
+      name: suite, dependencies: named(everyRoom + ["TestSupport"]) + [subprocess, system], path: "Tests/\(suite)",
+      swiftSettings: settings))
+}
+
+// Fuzz targets need clang's fuzzer runtime and a build of their own: SALLYPORT_FUZZ=1 (see Tests/fuzz).
+if Context.environment["SALLYPORT_FUZZ"] != nil {
+  for (name, uses) in [
+    ("FuzzRequestHead", ["HTTP", "Bytes"]), ("FuzzResponseHead", ["HTTP", "Bytes"]),
+    ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", everyRoom),
+  ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
+    targets.append(
+      .executableTarget(
+        name: name, dependencies: named(uses), path: "Tests/Fuzz/\(name)", exclude: ["Corpus", "Regressions"],
+        swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])],
+        linkerSettings: [.unsafeFlags(["-sanitize=fuzzer"])]))
+  }
+}
+
+let package = Package(
+  name: "sallyport",
+  products: [.executable(name: "sallyport", targets: ["sallyport"])],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
+    .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
+  ],
+  targets: targets,
+  swiftLanguageModes: [.v6]
+)
+
+extension Context {
+  /// Whether a folder of this name stands in the package: an empty room is not drawn.
+  static func packageDirectoryHolds(_ path: String) -> Bool {
+    access("\(packageDirectory)/\(path)", F_OK) == 0
+  }
+}

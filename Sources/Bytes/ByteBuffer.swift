@@ -1,0 +1,176 @@
+public import Glibc
+
+/// A window of bytes that one side fills and the other side empties.
+///
+/// Why: sockets, TLS and HTTP hand bytes on in pieces; this is the only place that owns and moves them.
+/// It never shares its storage (noncopyable), holds none while empty and unreserved, and every index is checked.
+/// Public, not package: it is touched per byte and per field across modules (docs/decisions/0003).
+public struct ByteBuffer: ~Copyable {
+  @usableFromInline var base: UnsafeMutableRawPointer?
+  @usableFromInline var capacity: Int
+  @usableFromInline var head: Int
+  @usableFromInline var tail: Int
+
+  /// An empty window; `capacity` bytes are allocated at once when it is above zero.
+  public init(capacity: Int = 0) {
+    self.base = capacity > 0 ? malloc(capacity) : nil
+    self.capacity = base == nil ? 0 : capacity
+    self.head = 0
+    self.tail = 0
+  }
+
+  deinit { free(base) }
+
+  /// Bytes that can be read.
+  @inlinable public var count: Int { tail - head }
+  @inlinable public var isEmpty: Bool { tail == head }
+  /// Bytes that can be written before `reserve` must grow or compact.
+  @inlinable public var free: Int { capacity - tail }
+  /// Bytes of storage held, 0 when released.
+  @inlinable public var storageSize: Int { capacity }
+
+  /// The readable bytes. Valid until the next mutating call.
+  @inlinable public var readable: UnsafeRawBufferPointer {
+    guard let base else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+    return UnsafeRawBufferPointer(start: base + head, count: tail - head)
+  }
+
+  /// The readable bytes, to be changed in place (secrets wiped, case folded).
+  @inlinable public var mutableReadable: UnsafeMutableRawBufferPointer {
+    guard let base else { return UnsafeMutableRawBufferPointer(start: nil, count: 0) }
+    return UnsafeMutableRawBufferPointer(start: base + head, count: tail - head)
+  }
+
+  /// The free space after the readable bytes. Valid until the next mutating call.
+  @inlinable public var writable: UnsafeMutableRawBufferPointer {
+    guard let base else { return UnsafeMutableRawBufferPointer(start: nil, count: 0) }
+    return UnsafeMutableRawBufferPointer(start: base + tail, count: capacity - tail)
+  }
+
+  /// Makes room for at least `n` more bytes, by compaction first, then by growth.
+  @inlinable public mutating func reserve(_ n: Int) {
+    if capacity - tail < n { makeRoom(n) }
+  }
+
+  @usableFromInline mutating func makeRoom(_ n: Int) {
+    let used = tail - head
+    if let base, capacity - used >= n, head > 0 {
+      memmove(base, base + head, used)
+    } else {
+      let wanted = max(used + n, capacity * 2, 256)
+      guard let grown = malloc(wanted) else { preconditionFailure("out of memory for \(wanted) bytes") }
+      if let base {
+        memcpy(grown, base + head, used)
+        Glibc.free(base)
+      }
+      base = grown
+      capacity = wanted
+    }
+    head = 0
+    tail = used
+  }
+
+  /// Says that `n` bytes of `writable` have been filled.
+  @inlinable public mutating func didWrite(_ n: Int) {
+    precondition(n >= 0 && n <= capacity - tail)
+    tail += n
+  }
+
+  /// Takes `n` bytes off the front.
+  @inlinable public mutating func consume(_ n: Int) {
+    precondition(n >= 0 && n <= tail - head)
+    head += n
+    if head == tail {
+      head = 0
+      tail = 0
+    }
+  }
+
+  /// Drops the last bytes until `n` are left: undoes appends.
+  @inlinable public mutating func truncate(to n: Int) {
+    precondition(n >= 0 && n <= tail - head)
+    tail = head + n
+  }
+
+  /// Forgets all bytes, keeps the storage.
+  @inlinable public mutating func removeAll() {
+    head = 0
+    tail = 0
+  }
+
+  /// Forgets all bytes and gives the storage back.
+  public mutating func release() {
+    Glibc.free(base)
+    base = nil
+    capacity = 0
+    head = 0
+    tail = 0
+  }
+
+  @inlinable public mutating func append(_ bytes: UnsafeRawBufferPointer) {
+    guard let source = bytes.baseAddress, bytes.count > 0 else { return }
+    reserve(bytes.count)
+    guard let base else { return }
+    memcpy(base + tail, source, bytes.count)
+    tail += bytes.count
+  }
+
+  @inlinable public mutating func append(_ byte: UInt8) {
+    reserve(1)
+    base?.storeBytes(of: byte, toByteOffset: tail, as: UInt8.self)
+    tail += 1
+  }
+
+  @inlinable public mutating func append(_ text: StaticString) {
+    append(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+  }
+
+  @inlinable public mutating func append(_ bytes: [UInt8]) {
+    bytes.withUnsafeBytes { append($0) }
+  }
+
+  /// For paths that are not hot.
+  public mutating func append(string: String) {
+    var copy = string
+    copy.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+  }
+
+  /// The bytes of an inclusive range of decimal digits: no sign, no padding.
+  public mutating func append(decimal value: UInt64) {
+    reserve(20)
+    guard let base else { return }
+    var digits = 1
+    var rest = value
+    while rest >= 10 {
+      rest /= 10
+      digits += 1
+    }
+    rest = value
+    var at = tail + digits
+    repeat {
+      at -= 1
+      (base + at).storeBytes(of: UInt8(truncatingIfNeeded: 48 + rest % 10), as: UInt8.self)
+      rest /= 10
+    } while rest > 0
+    tail += digits
+  }
+
+  /// Lower-case hexadecimal digits without leading zeros: the chunk size of RFC 9112 §7.1.
+  public mutating func append(hexadecimal value: UInt64) {
+    var shift = 60
+    while shift > 0 && (value >> UInt64(shift)) == 0 { shift -= 4 }
+    while shift >= 0 {
+      let digit = UInt8((value >> UInt64(shift)) & 15)
+      append(digit < 10 ? 48 + digit : 87 + digit)
+      shift -= 4
+    }
+  }
+
+  /// Exchanges the storage of two windows: hands bytes on without a copy.
+  public mutating func swap(with other: inout ByteBuffer) {
+    Swift.swap(&base, &other.base)
+    Swift.swap(&capacity, &other.capacity)
+    Swift.swap(&head, &other.head)
+    Swift.swap(&tail, &other.tail)
+  }
+}

@@ -1,0 +1,96 @@
+// OpenSSL 3, and the macros of it that we use as static-inline twins (Swift can't see function-like macros).
+#pragma once
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/asn1.h>
+#include <openssl/bio.h>
+#include <openssl/bn.h>
+#include <openssl/conf.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/ec.h>
+#include <openssl/encoder.h>
+#include <openssl/decoder.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/obj_mac.h>
+#include <openssl/ocsp.h>
+#include <openssl/pem.h>
+#include <openssl/pkcs12.h>
+#include <openssl/provider.h>
+#include <openssl/rand.h>
+#include <openssl/rsa.h>
+#include <openssl/ssl.h>
+#include <openssl/store.h>
+#include <openssl/ui.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+
+// SSL_CTX
+static inline long copenssl_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
+static inline int copenssl_ctx_set_min_proto(SSL_CTX *ctx, int version) { return (int)SSL_CTX_set_min_proto_version(ctx, version); }
+static inline int copenssl_ctx_set_max_proto(SSL_CTX *ctx, int version) { return (int)SSL_CTX_set_max_proto_version(ctx, version); }
+static inline long copenssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_session_cache_mode(ctx, mode); }
+static inline long copenssl_ctx_sess_set_cache_size(SSL_CTX *ctx, long size) { return SSL_CTX_sess_set_cache_size(ctx, size); }
+static inline int copenssl_ctx_set1_groups_list(SSL_CTX *ctx, const char *list) { return (int)SSL_CTX_set1_groups_list(ctx, (char *)list); }
+static inline int copenssl_ctx_set_dh_auto(SSL_CTX *ctx) { return (int)SSL_CTX_set_dh_auto(ctx, 1); }
+static inline void copenssl_ctx_set_read_ahead(SSL_CTX *ctx, int on) { SSL_CTX_set_read_ahead(ctx, on); }
+static inline int copenssl_ctx_add1_chain_cert(SSL_CTX *ctx, X509 *cert) { return (int)SSL_CTX_add1_chain_cert(ctx, cert); }
+static inline int copenssl_ctx_set0_chain(SSL_CTX *ctx) { return (int)SSL_CTX_set0_chain(ctx, NULL); }
+static inline int copenssl_ctx_set1_verify_store(SSL_CTX *ctx, X509_STORE *store) { return (int)SSL_CTX_set1_verify_cert_store(ctx, store); }
+static inline int copenssl_ctx_set_tlsext_servername_callback(SSL_CTX *ctx, int (*cb)(SSL *, int *, void *)) { return (int)SSL_CTX_set_tlsext_servername_callback(ctx, cb); }
+static inline int copenssl_ctx_set_num_tickets(SSL_CTX *ctx, size_t n) { return SSL_CTX_set_num_tickets(ctx, n); }
+static inline long copenssl_ctx_set_max_send_fragment(SSL_CTX *ctx, long n) { return SSL_CTX_set_max_send_fragment(ctx, n); }
+static inline int copenssl_ctx_use_cert(SSL_CTX *ctx, X509 *cert) { return SSL_CTX_use_certificate(ctx, cert); }
+
+// SSL
+static inline int copenssl_set_tlsext_host_name(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
+static inline long copenssl_set_mode(SSL *ssl, long mode) { return SSL_set_mode(ssl, mode); }
+static inline int copenssl_get_peer_signature_nid(SSL *ssl, int *nid) { return SSL_get_peer_signature_nid(ssl, nid); }
+static inline int copenssl_get_negotiated_group(SSL *ssl) { return (int)SSL_get_negotiated_group(ssl); }
+static inline X509 *copenssl_get0_peer_certificate(const SSL *ssl) { return SSL_get0_peer_certificate(ssl); }
+static inline long copenssl_session_reused(SSL *ssl) { return SSL_session_reused(ssl); }
+
+// BIO
+static inline void copenssl_bio_set_retry_read(BIO *bio) { BIO_clear_retry_flags(bio); BIO_set_retry_read(bio); }
+static inline void copenssl_bio_set_retry_write(BIO *bio) { BIO_clear_retry_flags(bio); BIO_set_retry_write(bio); }
+static inline void copenssl_bio_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }
+static inline long copenssl_bio_get_mem_data(BIO *bio, char **data) { return BIO_get_mem_data(bio, data); }
+static inline int copenssl_bio_ctrl_flush(void) { return BIO_CTRL_FLUSH; }
+static inline int copenssl_bio_ctrl_eof(void) { return BIO_CTRL_EOF; }
+static inline long copenssl_bio_pending(BIO *bio) { return BIO_pending(bio); }
+
+// ERR
+static inline int copenssl_err_lib(unsigned long code) { return ERR_GET_LIB(code); }
+static inline int copenssl_err_reason(unsigned long code) { return ERR_GET_REASON(code); }
+
+// Stacks: Swift sees neither the typed macros nor the inline functions behind them reliably.
+static inline int copenssl_sk_X509_num(const STACK_OF(X509) *sk) { return sk ? sk_X509_num(sk) : 0; }
+static inline X509 *copenssl_sk_X509_value(const STACK_OF(X509) *sk, int i) { return sk_X509_value(sk, i); }
+static inline STACK_OF(X509) *copenssl_sk_X509_new(void) { return sk_X509_new_null(); }
+static inline int copenssl_sk_X509_push(STACK_OF(X509) *sk, X509 *cert) { return sk_X509_push(sk, cert); }
+static inline void copenssl_sk_X509_free(STACK_OF(X509) *sk) { sk_X509_free(sk); }
+static inline void copenssl_sk_X509_pop_free(STACK_OF(X509) *sk) { sk_X509_pop_free(sk, X509_free); }
+static inline STACK_OF(X509_NAME) *copenssl_sk_X509_NAME_new(void) { return sk_X509_NAME_new_null(); }
+static inline int copenssl_sk_X509_NAME_push(STACK_OF(X509_NAME) *sk, X509_NAME *name) { return sk_X509_NAME_push(sk, name); }
+static inline int copenssl_sk_GENERAL_NAME_num(const GENERAL_NAMES *sk) { return sk ? sk_GENERAL_NAME_num(sk) : 0; }
+static inline GENERAL_NAME *copenssl_sk_GENERAL_NAME_value(const GENERAL_NAMES *sk, int i) { return sk_GENERAL_NAME_value(sk, i); }
+static inline int copenssl_sk_SSL_CIPHER_num(const STACK_OF(SSL_CIPHER) *sk) { return sk ? sk_SSL_CIPHER_num(sk) : 0; }
+static inline const SSL_CIPHER *copenssl_sk_SSL_CIPHER_value(const STACK_OF(SSL_CIPHER) *sk, int i) { return sk_SSL_CIPHER_value(sk, i); }
+static inline STACK_OF(X509) *copenssl_general_stack_x509(const void *p) { return (STACK_OF(X509) *)p; }
+
+// GENERAL_NAME is a C union behind an anonymous member.
+static inline int copenssl_general_name_type(const GENERAL_NAME *name) { return name->type; }
+static inline const ASN1_STRING *copenssl_general_name_string(const GENERAL_NAME *name) {
+  switch (name->type) {
+  case GEN_EMAIL: case GEN_DNS: case GEN_URI: return name->d.ia5;
+  case GEN_IPADD: return name->d.ip;
+  default: return NULL;
+  }
+}
+
+// EVP
+static inline EVP_PKEY *copenssl_ec_generate(const char *curve) { return EVP_EC_gen(curve); }
+static inline EVP_PKEY *copenssl_rsa_generate(unsigned int bits) { return EVP_RSA_gen(bits); }
