@@ -13,13 +13,13 @@ public struct ByteBuffer: ~Copyable {
 
   /// An empty window; `capacity` bytes are allocated at once when it is above zero.
   public init(capacity: Int = 0) {
-    self.base = capacity > 0 ? malloc(capacity) : nil
-    self.capacity = base == nil ? 0 : capacity
+    self.base = capacity > 0 ? .allocate(byteCount: capacity, alignment: 16) : nil
+    self.capacity = max(0, capacity)
     self.head = 0
     self.tail = 0
   }
 
-  deinit { free(base) }
+  deinit { base?.deallocate() }
 
   /// Bytes that can be read.
   @inlinable public var count: Int { tail - head }
@@ -58,10 +58,10 @@ public struct ByteBuffer: ~Copyable {
       memmove(base, base + head, used)
     } else {
       let wanted = max(used + n, capacity * 2, 256)
-      guard let grown = malloc(wanted) else { preconditionFailure("out of memory for \(wanted) bytes") }
+      let grown = UnsafeMutableRawPointer.allocate(byteCount: wanted, alignment: 16)
       if let base {
         memcpy(grown, base + head, used)
-        Glibc.free(base)
+        base.deallocate()
       }
       base = grown
       capacity = wanted
@@ -100,7 +100,7 @@ public struct ByteBuffer: ~Copyable {
 
   /// Forgets all bytes and gives the storage back.
   public mutating func release() {
-    Glibc.free(base)
+    base?.deallocate()
     base = nil
     capacity = 0
     head = 0
