@@ -1,0 +1,39 @@
+/// A place in a configuration file. Lines and columns count from 1; columns count bytes.
+public struct SourceLocation: Sendable, Hashable, CustomStringConvertible {
+  public var file: String
+  public var line: Int
+  public var column: Int
+
+  public init(file: String, line: Int, column: Int) {
+    self.file = file
+    self.line = line
+    self.column = column
+  }
+
+  public var description: String { "\(file):\(line):\(column)" }
+}
+
+/// What a person who wrote a configuration is told: the place, what is wrong, and what to do.
+///
+/// Errors stop a start and a reload; warnings never do.
+public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
+  public enum Severity: String, Sendable, Hashable { case error, warning, notice }
+
+  public var severity: Severity
+  public var location: SourceLocation?
+  public var message: String
+  public var hint: String?
+
+  public init(_ severity: Severity, at location: SourceLocation?, _ message: String, hint: String? = nil) {
+    self.severity = severity
+    self.location = location
+    self.message = message
+    self.hint = hint
+  }
+
+  /// `file:line:column: severity: message`, the hint on a line of its own.
+  public var description: String {
+    let place = location.map { "\($0): " } ?? ""
+    return "\(place)\(severity.rawValue): \(message)" + (hint.map { "\n    hint: \($0)" } ?? "")
+  }
+}
