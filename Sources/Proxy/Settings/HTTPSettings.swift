@@ -1,0 +1,128 @@
+public import Observability
+public import Patterns
+public import TLS
+public import Transport
+public import Upstream
+
+/// One `server_name` argument.
+public enum ServerName: Sendable {
+  /// Lower-case. The empty name is for requests without Host.
+  case exact(String)
+  /// `*.example.com` (suffix ".example.com"), or `.example.com` (also the bare name); lower-case.
+  case leadingWildcard(suffix: String, matchesBare: Bool)
+  /// `www.example.*` (prefix "www.example."); lower-case.
+  case trailingWildcard(prefix: String)
+  case regex(RegularExpression, slots: [NamedCapture])
+}
+
+/// One `server {}`. Immutable; shared by all workers.
+public final class ServerSettings: Sendable {
+  public let names: [ServerName]
+  /// $server_name: the first one as written, or empty.
+  public let primaryName: String
+  /// Set when any `listen` of it says ssl (or the obsolete `ssl on`).
+  public let tls: ServerTLSSettings?
+  public let head: ClientHeadSettings
+  /// What stands outside locations, and the locations as its `locations`.
+  public let root: LocationSettings
+  public let location: SourceLocation
+
+  public init(
+    names: [ServerName], primaryName: String, tls: ServerTLSSettings?, head: ClientHeadSettings,
+    root: LocationSettings, location: SourceLocation
+  ) {
+    self.names = names
+    self.primaryName = primaryName
+    self.tls = tls
+    self.head = head
+    self.root = root
+    self.location = location
+  }
+}
+
+/// How request heads are read (server level).
+public struct ClientHeadSettings: Sendable, Hashable {
+  /// Milliseconds (`client_header_timeout`).
+  public var timeout = 60_000
+  /// `large_client_header_buffers`: number × size; a line fits one, the head fits all.
+  public var buffers = 4
+  public var bufferSize = 8192
+  public var ignoresInvalidFields = true
+  public var underscoresInFields = false
+  public var mergesSlashes = true
+  public init() {}
+}
+
+/// Where a listener listens.
+public enum ListenAddress: Sendable, Hashable, CustomStringConvertible {
+  case socket(SocketAddress)
+  /// `systemd:NAME`: sockets that systemd handed over under this FileDescriptorName.
+  case systemd(name: String)
+
+  public var description: String {
+    switch self {
+    case .socket(let address): address.description
+    case .systemd(let name): "systemd:\(name)"
+    }
+  }
+}
+
+/// Options of the socket: those of the one `listen` that sets any, as nginx demands.
+public struct ListenOptions: Sendable, Hashable {
+  /// nil is the system's choice (511 in nginx, ours the same).
+  public var backlog = 511
+  public var reuseport = false
+  public var ipv6only = true
+  /// `so_keepalive=on|off|idle:interval:count`
+  public var keepalive: TCPKeepalive?
+  public init() {}
+}
+
+public enum TCPKeepalive: Sendable, Hashable {
+  case on, off
+  /// Seconds; nil leaves the system's value.
+  case parameters(idle: Int?, interval: Int?, count: Int?)
+}
+
+/// One listening address with the servers that share it.
+public struct ListenerSettings: Sendable {
+  public var address: ListenAddress
+  public var options: ListenOptions
+  public var isTLS: Bool
+  /// Indices into HTTPSettings.servers, in file order.
+  public var servers: [Int]
+  /// Index into HTTPSettings.servers: `default_server`, or the first.
+  public var defaultServer: Int
+  public var location: SourceLocation
+
+  public init(
+    address: ListenAddress, options: ListenOptions, isTLS: Bool, servers: [Int], defaultServer: Int,
+    location: SourceLocation
+  ) {
+    self.address = address
+    self.options = options
+    self.isTLS = isTLS
+    self.servers = servers
+    self.defaultServer = defaultServer
+    self.location = location
+  }
+}
+
+/// The `http {}` block.
+public final class HTTPSettings: Sendable {
+  public let listeners: [ListenerSettings]
+  public let servers: [ServerSettings]
+  /// `upstream` blocks and the groups that `proxy_pass` addresses make.
+  public let groups: [UpstreamGroupSettings]
+  /// How many variables `set` and named captures define.
+  public let slots: Int
+
+  public init(
+    listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings], slots: Int
+  ) {
+    self.listeners = listeners
+    self.servers = servers
+    self.groups = groups
+    self.slots = slots
+  }
+}

@@ -1,0 +1,107 @@
+public import Observability
+public import TLS
+public import Upstream
+
+/// One `proxy_set_header`; an empty value leaves the field out, whatever the client sent.
+public struct SetField: Sendable, Hashable {
+  public var name: [UInt8]
+  public var value: Template
+  public init(name: [UInt8], value: Template) {
+    self.name = name
+    self.value = value
+  }
+}
+
+/// One `proxy_redirect`: where Location and Refresh begin with `from`, `to` is put in its place.
+public struct RedirectRewrite: Sendable, Hashable {
+  public var from: Template
+  public var to: Template
+  public init(from: Template, to: Template) {
+    self.from = from
+    self.to = to
+  }
+}
+
+public enum UpstreamScheme: String, Sendable, Hashable {
+  case http, https
+  public var defaultPort: UInt16 { self == .http ? 80 : 443 }
+}
+
+/// What `proxy_pass` names.
+public enum UpstreamTarget: Sendable, Hashable {
+  /// Known at load: an index into HTTPSettings.groups.
+  case group(Int)
+  /// `proxy_pass https://$name…`: everything after the scheme, authority first; resolved for each request.
+  case template(Template)
+}
+
+/// `proxy_pass` and everything that speaks of the upstream side of a location.
+public final class ProxyPassSettings: Sendable {
+  public let scheme: UpstreamScheme
+  public let target: UpstreamTarget
+  /// The path that takes the place of the matched prefix; nil: the request target goes on as the client sent it.
+  /// With a regex location or variables nginx allows none.
+  public let uri: [UInt8]?
+  /// $proxy_host and $proxy_port as nginx makes them; empty when the target is a template.
+  public let host: String
+  public let port: String
+  /// Bytes of the location's prefix that `uri` replaces.
+  public let replacedPrefix: Int
+  /// Only for https.
+  public let tls: UpstreamTLSSettings?
+  /// `proxy_ssl_name`: for SNI and the name check.
+  public let tlsName: Template
+  public let speaksHTTP11: Bool
+  /// `proxy_set_header` in order, nginx's defaults (Host $proxy_host, Connection close) where not redefined.
+  public let setFields: [SetField]
+  public let method: Template?
+  public let passesRequestFields: Bool
+  public let passesRequestBody: Bool
+  /// Response fields kept from the client: `proxy_hide_header` and nginx's own list, less `proxy_pass_header`. Lower-case.
+  public let hiddenFields: [[UInt8]]
+  public let redirects: [RedirectRewrite]
+  public let interceptsErrors: Bool
+  public let buffering: Bool
+  /// The largest response head, in bytes (`proxy_buffer_size`, 4k on nginx; 16k with us where nothing is said).
+  public let headBufferSize: Int
+  /// Bytes of a response that may wait for a slow client (`proxy_buffers` N × size).
+  public let bufferTotal: Int
+  public let requestBuffering: Bool
+  public let timeouts: UpstreamTimeouts
+  public let retry: RetrySettings
+  public let ignoresClientAbort: Bool
+  public let location: SourceLocation
+
+  public init(
+    scheme: UpstreamScheme, target: UpstreamTarget, uri: [UInt8]?, host: String, port: String, replacedPrefix: Int,
+    tls: UpstreamTLSSettings?, tlsName: Template, speaksHTTP11: Bool, setFields: [SetField], method: Template?,
+    passesRequestFields: Bool, passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
+    interceptsErrors: Bool, buffering: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
+    timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, location: SourceLocation
+  ) {
+    self.scheme = scheme
+    self.target = target
+    self.uri = uri
+    self.host = host
+    self.port = port
+    self.replacedPrefix = replacedPrefix
+    self.tls = tls
+    self.tlsName = tlsName
+    self.speaksHTTP11 = speaksHTTP11
+    self.setFields = setFields
+    self.method = method
+    self.passesRequestFields = passesRequestFields
+    self.passesRequestBody = passesRequestBody
+    self.hiddenFields = hiddenFields
+    self.redirects = redirects
+    self.interceptsErrors = interceptsErrors
+    self.buffering = buffering
+    self.headBufferSize = headBufferSize
+    self.bufferTotal = bufferTotal
+    self.requestBuffering = requestBuffering
+    self.timeouts = timeouts
+    self.retry = retry
+    self.ignoresClientAbort = ignoresClientAbort
+    self.location = location
+  }
+}

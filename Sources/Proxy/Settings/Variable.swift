@@ -1,0 +1,89 @@
+/// A variable of nginx's language that an exchange can answer. Names are nginx's, without `$`.
+///
+/// Why an enum: a template is compiled at load, so that no name is looked up per request.
+public enum Variable: Sendable, Hashable {
+  /// Those without a parameter.
+  case simple(SimpleVariable)
+  /// $arg_NAME; NAME is matched without case.
+  case argument([UInt8])
+  /// $http_NAME, lower-case, with `_` for `-`.
+  case requestField([UInt8])
+  /// $cookie_NAME
+  case cookie([UInt8])
+  /// $sent_http_NAME
+  case sentField([UInt8])
+  /// $sent_trailer_NAME
+  case sentTrailer([UInt8])
+  /// $upstream_http_NAME
+  case upstreamField([UInt8])
+  /// $upstream_cookie_NAME
+  case upstreamCookie([UInt8])
+  /// $1 to $9: of the last regular expression that matched.
+  case capture(Int)
+  /// A variable made by `set` or by a named capture; an index into the exchange's slots.
+  case slot(Int)
+}
+
+/// The raw value is nginx's name.
+public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
+  // request
+  case args, query_string, is_args, uri, document_uri, request_uri, request, request_method, request_length
+  case request_time, request_id, request_completion, host, scheme, https, server_protocol
+  case content_length, content_type
+  // answer
+  case status, bytes_sent, body_bytes_sent
+  // connection
+  case connection, connection_requests, connection_time, pipe, msec, pid, hostname, time_local, time_iso8601
+  case nginx_version
+  case server_name, server_addr, server_port, remote_addr, remote_port, binary_remote_addr, remote_user
+  case realip_remote_addr, realip_remote_port
+  // proxy
+  case proxy_host, proxy_port, proxy_add_x_forwarded_for
+  // upstream
+  case upstream_addr, upstream_status, upstream_connect_time, upstream_header_time, upstream_response_time
+  case upstream_response_length, upstream_bytes_sent, upstream_bytes_received, upstream_cache_status
+  case upstream_ssl_result, upstream_ssl_spki
+  // TLS
+  case ssl_protocol, ssl_cipher, ssl_ciphers, ssl_curve, ssl_curves, ssl_server_name, ssl_session_id
+  case ssl_session_reused, ssl_early_data, ssl_alpn_protocol
+  case ssl_client_verify, ssl_client_cert, ssl_client_raw_cert, ssl_client_escaped_cert
+  case ssl_client_s_dn, ssl_client_i_dn, ssl_client_s_dn_legacy, ssl_client_i_dn_legacy, ssl_client_serial
+  case ssl_client_fingerprint, ssl_client_v_start, ssl_client_v_end, ssl_client_v_remain
+  // ours
+  case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
+  case ssl_client_spki
+
+  /// Whether its value comes from the client's certificate: fields set from it are removed from what the client sent.
+  public var isIdentity: Bool { rawValue.hasPrefix("ssl_client_") }
+}
+
+/// Text with variables, compiled at load: `"https://$host$request_uri"`.
+public struct Template: Sendable, Hashable {
+  public enum Part: Sendable, Hashable {
+    case literal([UInt8])
+    case variable(Variable)
+  }
+
+  public var parts: [Part]
+
+  public init(_ parts: [Part]) { self.parts = parts }
+  public init(literal: String) { self.parts = literal.isEmpty ? [] : [.literal(Array(literal.utf8))] }
+
+  /// The bytes when there is no variable in it.
+  public var constant: [UInt8]? {
+    switch parts.count {
+    case 0: return []
+    case 1:
+      if case .literal(let bytes) = parts[0] { return bytes }
+      return nil
+    default: return nil
+    }
+  }
+
+  /// Whether any part is a variable for which this holds.
+  public func uses(where predicate: (Variable) -> Bool) -> Bool {
+    parts.contains {
+      if case .variable(let variable) = $0 { predicate(variable) } else { false }
+    }
+  }
+}

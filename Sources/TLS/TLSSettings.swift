@@ -1,0 +1,133 @@
+public import Crypto
+public import Observability
+
+/// Protocol versions that may be negotiated (`ssl_protocols`, `proxy_ssl_protocols`).
+public struct TLSVersions: OptionSet, Sendable, Hashable {
+  public let rawValue: UInt8
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+  public static let tls10 = TLSVersions(rawValue: 1)
+  public static let tls11 = TLSVersions(rawValue: 2)
+  public static let tls12 = TLSVersions(rawValue: 4)
+  public static let tls13 = TLSVersions(rawValue: 8)
+  /// nginx's default since 1.27.3.
+  public static let standard: TLSVersions = [.tls12, .tls13]
+}
+
+/// `ssl_verify_client`.
+public enum ClientVerification: String, Sendable, Hashable {
+  case off
+  case on
+  case optional
+  /// A certificate is asked for but not judged; who uses it must look at $ssl_client_verify.
+  case optionalNoCA = "optional_no_ca"
+}
+
+/// One `name value` pair of `ssl_conf_command` or `proxy_ssl_conf_command`.
+public struct ConfCommand: Sendable, Hashable {
+  public var name: String
+  public var value: String
+  public var location: SourceLocation
+  public init(name: String, value: String, location: SourceLocation) {
+    self.name = name
+    self.value = value
+    self.location = location
+  }
+}
+
+/// One `ssl_certificate` with its `ssl_certificate_key`; without the key it is a PKCS#12 or a PEM that holds both.
+public struct CertificateSource: Sendable, Hashable {
+  public var certificate: MaterialReference
+  public var key: MaterialReference?
+  public init(certificate: MaterialReference, key: MaterialReference?) {
+    self.certificate = certificate
+    self.key = key
+  }
+}
+
+/// Where sessions are kept for resumption (`ssl_session_cache`).
+public enum SessionCacheSettings: Sendable, Hashable {
+  /// Reuse strictly refused.
+  case off
+  /// nginx's default: stored nowhere; with us tickets still name a session in the workers' common store.
+  case none
+  /// `sessions`: the most that are kept.
+  case builtin(sessions: Int)
+  /// Shared by all workers; `bytes` bounds it.
+  case shared(name: String, bytes: Int)
+}
+
+/// What one server block says of TLS towards clients. Parsed, not yet loaded: files are named, not read.
+public struct ServerTLSSettings: Sendable, Hashable {
+  public var certificates: [CertificateSource] = []
+  public var passwordFile: MaterialReference?
+  /// CAs whose names are sent to the client (`ssl_client_certificate`).
+  public var clientCertificate: MaterialReference?
+  /// CAs that count too but are not named (`ssl_trusted_certificate`).
+  public var trustedCertificate: MaterialReference?
+  public var verification: ClientVerification = .off
+  /// nginx's `ssl_verify_depth`: intermediates allowed are one less than OpenSSL's depth counts.
+  public var verifyDepth = 1
+  public var versions: TLSVersions = .standard
+  /// OpenSSL cipher list for TLS 1.2 and below; nil is nginx's `HIGH:!aNULL:!MD5`.
+  public var ciphers: String?
+  public var preferServerCiphers = false
+  /// nil is nginx's `auto`.
+  public var curves: String?
+  public var confCommands: [ConfCommand] = []
+  public var rejectsHandshake = false
+  public var sessionCache: SessionCacheSettings = .none
+  public var sessionTickets = true
+  /// Seconds.
+  public var sessionTimeout = 300
+  /// Bytes of plain text a record may carry, 512 to 16384 (`ssl_buffer_size`).
+  public var bufferSize = 16384
+
+  public init() {}
+}
+
+/// `proxy_ssl_pinning`. `certificate` is refused by name until it is built.
+public enum PinningMode: String, Sendable, Hashable {
+  case none
+  case publicKey = "public_key"
+}
+
+/// What a location says of TLS towards an upstream. Parsed, not yet loaded.
+///
+/// Equal settings share sessions and kept connections; unequal ones never do.
+public struct UpstreamTLSSettings: Sendable, Hashable {
+  /// The chain must verify against the anchors (`proxy_ssl_verify`).
+  public var verifiesChain = false
+  /// The certificate must be for the name (`proxy_ssl_verify_name`).
+  public var verifiesName = false
+  public var verifyDepth = 1
+  public var trustedCertificate: MaterialReference?
+  /// The system's anchors count (`proxy_ssl_trust_system`).
+  public var trustsSystem = false
+  public var pinning: PinningMode = .none
+  /// As spelt, in order; loaded into a PinSet by the daemon, since a pin may be a file.
+  public var pins: [PinSource] = []
+  public var certificate: CertificateSource?
+  public var passwordFile: MaterialReference?
+  /// SNI is sent (`proxy_ssl_server_name`).
+  public var sendsServerName = false
+  public var reusesSessions = true
+  public var versions: TLSVersions = .standard
+  public var ciphers: String?
+  public var confCommands: [ConfCommand] = []
+  /// Where the location says so: for messages.
+  public var location: SourceLocation?
+
+  public init() {}
+}
+
+/// One argument of `proxy_ssl_pin`, as spelt, with the folder that relative names resolve against.
+public struct PinSource: Sendable, Hashable {
+  public var spelling: String
+  public var folder: String
+  public var location: SourceLocation
+  public init(spelling: String, folder: String, location: SourceLocation) {
+    self.spelling = spelling
+    self.folder = folder
+    self.location = location
+  }
+}

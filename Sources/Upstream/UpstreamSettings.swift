@@ -1,0 +1,108 @@
+public import Observability
+public import TLS
+public import Transport
+
+/// Where a server of an upstream group is, as configured: a name is resolved at start and reload, as nginx does.
+public enum UpstreamAddress: Sendable, Hashable, CustomStringConvertible {
+  case address(SocketAddress)
+  case name(String, port: UInt16)
+
+  public var description: String {
+    switch self {
+    case .address(let address): address.description
+    case .name(let name, let port): "\(name):\(port)"
+    }
+  }
+}
+
+/// One `server` line of an `upstream` block.
+public struct UpstreamServerSettings: Sendable, Hashable {
+  public var address: UpstreamAddress
+  /// 1 to 65535.
+  public var weight = 1
+  /// 0 switches the count of failures off.
+  public var maxFails = 1
+  /// Seconds; both the window of the count and the time a server is left out.
+  public var failTimeout = 10
+  /// 0 is no bound; per worker, as nginx without `zone`.
+  public var maxConnections = 0
+  public var isBackup = false
+  public var isDown = false
+  public var location: SourceLocation
+
+  public init(address: UpstreamAddress, location: SourceLocation) {
+    self.address = address
+    self.location = location
+  }
+}
+
+/// `keepalive` and its companions: idle upstream connections kept by each worker.
+public struct KeepaliveSettings: Sendable, Hashable {
+  /// Idle connections kept; 0 closes each after its exchange.
+  public var connections = 0
+  public var requests = 1000
+  /// Milliseconds a connection may serve in all.
+  public var time = 3_600_000
+  /// Milliseconds it may idle.
+  public var timeout = 60_000
+  public init() {}
+}
+
+/// How a group picks its next server.
+public enum Balancing: Sendable, Hashable {
+  /// nginx's smooth weighted round robin.
+  case roundRobin
+}
+
+/// An `upstream` block, or the group of one server that a `proxy_pass` address makes.
+public struct UpstreamGroupSettings: Sendable, Hashable {
+  /// As after `upstream` or as in `proxy_pass`; the default of $proxy_host and `proxy_ssl_name`.
+  public var name: String
+  public var servers: [UpstreamServerSettings]
+  public var balancing: Balancing = .roundRobin
+  public var keepalive = KeepaliveSettings()
+  public var location: SourceLocation
+
+  public init(name: String, servers: [UpstreamServerSettings], location: SourceLocation) {
+    self.name = name
+    self.servers = servers
+    self.location = location
+  }
+}
+
+/// When another server may be tried (`proxy_next_upstream`).
+public struct RetryConditions: OptionSet, Sendable, Hashable {
+  public let rawValue: UInt16
+  public init(rawValue: UInt16) { self.rawValue = rawValue }
+  public static let error = RetryConditions(rawValue: 1)
+  public static let timeout = RetryConditions(rawValue: 2)
+  public static let invalidHeader = RetryConditions(rawValue: 4)
+  public static let http500 = RetryConditions(rawValue: 8)
+  public static let http502 = RetryConditions(rawValue: 16)
+  public static let http503 = RetryConditions(rawValue: 32)
+  public static let http504 = RetryConditions(rawValue: 64)
+  public static let http403 = RetryConditions(rawValue: 128)
+  public static let http404 = RetryConditions(rawValue: 256)
+  public static let http429 = RetryConditions(rawValue: 512)
+  /// Also methods that are not idempotent, although the request may have been acted on.
+  public static let nonIdempotent = RetryConditions(rawValue: 1024)
+  public static let standard: RetryConditions = [.error, .timeout]
+}
+
+/// `proxy_next_upstream`, `_tries` and `_timeout`.
+public struct RetrySettings: Sendable, Hashable {
+  public var conditions: RetryConditions = .standard
+  /// 0 is as many as there are servers.
+  public var tries = 0
+  /// Milliseconds, 0 is no bound.
+  public var timeout = 0
+  public init() {}
+}
+
+/// Milliseconds (`proxy_connect_timeout`, `proxy_send_timeout`, `proxy_read_timeout`).
+public struct UpstreamTimeouts: Sendable, Hashable {
+  public var connect = 60_000
+  public var send = 60_000
+  public var read = 60_000
+  public init() {}
+}
