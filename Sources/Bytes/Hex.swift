@@ -1,0 +1,73 @@
+/// Hexadecimal octets, as fingerprints and serials are written.
+public enum Hex {
+  public enum Letters: Sendable { case lower, upper }
+
+  /// Why a text is not a row of hexadecimal octets.
+  public enum DecodingError: Error, Sendable, Hashable, CustomStringConvertible {
+    /// An odd count of digits.
+    case oddCount(Int)
+    /// A character that is no hexadecimal digit, at this offset in bytes.
+    case alphabet(UInt8, at: Int)
+    /// A colon that does not stand between two octets, or octets of which only some are parted by one.
+    case colon(at: Int)
+
+    public var description: String {
+      switch self {
+      case .oddCount(let count): "\(count) hexadecimal digits, but an octet has two"
+      case .alphabet(let byte, let offset):
+        "\(ASCII.quoted(byte)) at character \(offset + 1) is no hexadecimal digit"
+      case .colon(let offset): "a colon is missing or misplaced at character \(offset + 1)"
+      }
+    }
+  }
+
+  public static func encode(_ bytes: UnsafeRawBufferPointer, _ letters: Letters = .lower, into buffer: inout ByteBuffer)
+  {
+    buffer.reserve(bytes.count * 2)
+    for byte in bytes {
+      buffer.append(digit(byte >> 4, letters))
+      buffer.append(digit(byte & 0x0F, letters))
+    }
+  }
+
+  /// For settings and messages, not for the hot path.
+  public static func encode(_ bytes: [UInt8], _ letters: Letters = .lower) -> String {
+    var buffer = ByteBuffer(capacity: bytes.count * 2)
+    bytes.withUnsafeBytes { encode($0, letters, into: &buffer) }
+    return buffer.readable.text
+  }
+
+  /// Octets of two digits in either case; parted by colons everywhere (`AB:CD`) or nowhere (`abcd`).
+  public static func decode(_ text: String) throws(DecodingError) -> [UInt8] {
+    let characters = Array(text.utf8)
+    let parted = characters.count > 2 && characters[2] == colon
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(characters.count / 2)
+    var high: UInt8?
+    for (offset, character) in characters.enumerated() {
+      let octetWidth = 3
+      if parted, offset % octetWidth == 2 {
+        guard character == colon, offset + 1 < characters.count else { throw .colon(at: offset) }
+        continue
+      }
+      guard let value = ASCII.hexValue(character) else {
+        throw character == colon ? .colon(at: offset) : .alphabet(character, at: offset)
+      }
+      if let first = high {
+        bytes.append(first << 4 | value)
+        high = nil
+      } else {
+        high = value
+      }
+    }
+    guard high == nil else { throw .oddCount(bytes.count * 2 + 1) }
+    return bytes
+  }
+
+  private static let colon: UInt8 = 58
+
+  private static func digit(_ value: UInt8, _ letters: Letters) -> UInt8 {
+    if value < 10 { return 48 &+ value }
+    return letters == .lower ? 87 &+ value : 55 &+ value
+  }
+}
