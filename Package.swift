@@ -20,7 +20,7 @@ let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2"]
 let floors: [Room] = [
   // 1 Ground: no protocol
   ("Bytes", [], [], "byte windows, base64, hex, secrets"),
-  ("Observability", ["Bytes"], [log], "diagnostics, error log, access log"),
+  ("Observability", ["CLinux", "Bytes"], [log], "diagnostics, error log, access log"),
   ("Patterns", ["CPCRE2", "Bytes"], [], "regular expressions with a bound on their work"),
   ("Transport", ["CLinux", "Bytes"], [heap], "event loop, sockets, deadlines, signals"),
   // 2 Protocols

@@ -1,9 +1,7 @@
 // What Glibc's Swift module leaves out: GNU extensions, and macros as inline twins.
 #pragma once
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -36,4 +34,41 @@ static inline void *linux_epoll_target(const struct epoll_event *events, int ind
 }
 static inline uint32_t linux_epoll_events(const struct epoll_event *events, int index) {
   return events[index].events;
+}
+
+#include <sys/timerfd.h>
+#include <time.h>
+
+// A timer in the epoll set: `milliseconds` of CLOCK_MONOTONIC, 0 disarms.
+static inline int linux_timerfd_arm(int fd, uint64_t milliseconds) {
+  struct itimerspec when = {{0, 0}, {(time_t)(milliseconds / 1000), (long)(milliseconds % 1000) * 1000000L}};
+  return timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, 0);
+}
+static inline int linux_timerfd(void) { return timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC); }
+static inline int linux_eventfd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+static inline uint64_t linux_monotonic_milliseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+static inline int linux_socket_stream(int family) {
+  return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+static inline ssize_t linux_send(int fd, const void *bytes, size_t count) {
+  return send(fd, bytes, count, MSG_NOSIGNAL);
+}
+static inline int linux_thread_id(void) {
+  extern int gettid(void);
+  return gettid();
+}
+
+// The kernel's thread number, as nginx prints it beside the process number.
+static inline pid_t linux_thread_number(void) {
+  extern pid_t gettid(void);
+  return gettid();
+}
+// Puts another open file behind a descriptor in one step: no instant at which it is closed, or inherited.
+static inline int linux_replace_descriptor(int with, int fd) {
+  extern int dup3(int, int, int);
+  return dup3(with, fd, O_CLOEXEC);
 }
