@@ -1,5 +1,5 @@
 import CLinux
-public import Glibc
+import Glibc
 
 /// Where a stream socket listens or connects: a value, free of C unions.
 public enum SocketAddress: Sendable, Hashable {
@@ -29,7 +29,7 @@ public enum SocketAddress: Sendable, Hashable {
   }
 
   /// From what accept, getsockname or getaddrinfo gave; nil for another family.
-  public init?(_ storage: borrowing sockaddr_storage, length: socklen_t) {
+  init?(_ storage: borrowing sockaddr_storage, length: socklen_t) {
     var copy = copy storage
     let family = Int32(copy.ss_family)
     let value: SocketAddress? = withUnsafeBytes(of: &copy) { raw in
@@ -85,7 +85,7 @@ public enum SocketAddress: Sendable, Hashable {
   }
 
   /// Runs a block with the C form.
-  public func withSockaddr<T>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> T) -> T {
+  func withSockaddr<T>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> T) -> T {
     var storage = sockaddr_storage()
     let length: Int
     switch self {

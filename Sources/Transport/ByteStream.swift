@@ -1,0 +1,269 @@
+import Bytes
+import CLinux
+import Glibc
+
+/// What a read gave.
+public enum ReadOutcome {
+  case bytes(Int)
+  /// Nothing now; `streamIsReadable` comes again.
+  case wouldBlock
+  /// The peer ended its side in good order.
+  case end
+  /// The connection is broken; `ByteStream.failure` says how.
+  case failed
+}
+
+/// Whom a stream tells what happens. A class for the same reason as EventTarget.
+open class StreamOwner {
+  public init() {}
+  /// Connected, and with TLS: shaken hands and judged. Before this no byte of the owner's is sent.
+  open func streamDidOpen() {}
+  open func streamIsReadable() {}
+  /// What waited has gone out.
+  open func streamDidDrain() {}
+  /// Before or after opening; the stream is to be closed by the owner.
+  open func streamDidFail(_ failure: StreamFailure) {}
+  open func streamDeadlinePassed() {}
+  open func streamAgain() {}
+}
+
+/// Why a stream ended otherwise than in good order.
+public enum StreamFailure: Error, Sendable {
+  case socket(SocketError)
+  /// The peer's FIN came where bytes or a close_notify were due.
+  case truncated
+  /// TLS: OpenSSL's reason, or that of our own judgement of the peer.
+  case tls(String)
+}
+
+/// A connected (or connecting) stream socket in a loop; as it stands, without TLS. TLSStream is its subclass.
+///
+/// Reading: whoever owns it reads until `wouldBlock`; a stream left undrained is not announced again by itself.
+/// Writing: `write` always takes all; `pendingCount` tells when to stop feeding it.
+open class ByteStream: EventTarget {
+  public enum Phase { case connecting, opening, open, closed }
+
+  public final private(set) var phase: Phase
+  public final let descriptor: Int32
+  public final var owner: StreamOwner?
+  public final private(set) var failure: StreamFailure?
+  /// Counters for $bytes_sent, $upstream_bytes_received and the like; on the wire.
+  public final private(set) var wireBytesIn: UInt64 = 0
+  public final private(set) var wireBytesOut: UInt64 = 0
+  /// recv would block: a read shorter than asked said so. No system call until the next edge.
+  private final var isDrained = false
+  /// FIN seen by the kernel, perhaps with bytes before it still unread.
+  public final private(set) var hasPeerEnd = false
+  private final var waiting = ByteBuffer()
+
+  /// Takes the descriptor over. A connecting one becomes `open` with its first output edge.
+  public init(loop: EventLoop, descriptor: Int32, isConnecting: Bool) throws(SocketError) {
+    self.descriptor = descriptor
+    self.phase = isConnecting ? .connecting : .opening
+    super.init(loop: loop)
+    do {
+      try loop.add(self, descriptor: descriptor, interest: .stream)
+    } catch {
+      phase = .closed
+      Glibc.close(descriptor)
+      throw error
+    }
+  }
+
+  deinit { if phase != .closed { Glibc.close(descriptor) } }
+
+  /// Bytes that wait for the kernel.
+  public final var pendingCount: Int { waiting.count }
+  /// Whether bytes may be there to be read that no edge will announce again.
+  public final var mayHaveInput: Bool { !isDrained || hasBufferedInput }
+  public final var isOpen: Bool { phase == .open }
+  public final var isClosed: Bool { phase == .closed }
+
+  // MARK: For subclasses
+
+  /// Plain or decrypted bytes inside the stream that a read would give without a system call.
+  open var hasBufferedInput: Bool { false }
+  /// The socket is connected: with TLS the handshake begins.
+  open func opened() { becomeOpen() }
+  /// Bytes may have come while opening.
+  open func advanceOpening() { becomeOpen() }
+  /// Reads what the owner is to see.
+  open func read(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome { receive(into: target) }
+  /// Writes all; what the kernel does not take waits.
+  open func write(_ bytes: UnsafeRawBufferPointer) {
+    guard phase == .open else { return }
+    loop.cork.claim(self)
+    loop.cork.wire.append(bytes)
+    if loop.cork.wire.count >= OutputCork.limit { loop.cork.flush() }
+  }
+  /// Turns corked plain text into bytes for the wire.
+  open func sealCorked() {}
+  /// The last bytes before a close in good order (close_notify).
+  open func writeEnd() {}
+  /// Frees what only a live connection needs.
+  open func released() {}
+
+  /// For the owner of an accepted socket: starts the opening once the owner is set.
+  public final func begin() {
+    guard phase == .opening else { return }
+    opened()
+  }
+
+  public final func becomeOpen() {
+    guard phase == .opening else { return }
+    phase = .open
+    owner?.streamDidOpen()
+  }
+
+  public final func fail(_ failure: StreamFailure) {
+    guard phase != .closed, self.failure == nil else { return }
+    self.failure = failure
+    owner?.streamDidFail(failure)
+  }
+
+  /// recv, unless the last one said that nothing is left.
+  public final func receive(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    if isDrained || phase == .closed { return .wouldBlock }
+    while true {
+      let count = recv(descriptor, target.baseAddress, target.count, 0)
+      if count > 0 {
+        // After a FIN a short read is no sign: the end itself is still to be read.
+        if count < target.count && !hasPeerEnd { isDrained = true }
+        wireBytesIn &+= UInt64(count)
+        return .bytes(count)
+      }
+      if count == 0 { return .end }
+      if errno == EINTR { continue }
+      if errno == EAGAIN || errno == EWOULDBLOCK {
+        isDrained = true
+        return .wouldBlock
+      }
+      if failure == nil { failure = .socket(SocketError("recv", errno)) }
+      return .failed
+    }
+  }
+
+  /// Appends bytes for the wire to the cork: what a TLS BIO writes.
+  public final func transmitLater(_ bytes: UnsafeRawBufferPointer) {
+    loop.cork.claim(self)
+    loop.cork.wire.append(bytes)
+    if loop.cork.wire.count >= OutputCork.limit {
+      transmit(&loop.cork.wire)
+      loop.cork.wire.removeAll()
+    }
+  }
+
+  /// Sends a buffer; the rest waits in the stream. Called by the cork.
+  final func transmit(_ bytes: inout ByteBuffer) {
+    guard phase != .closed, !bytes.isEmpty else { return }
+    guard waiting.isEmpty else { return waiting.append(bytes.readable) }
+    let sent = send(bytes.readable)
+    if sent < bytes.count {
+      bytes.consume(sent)
+      waiting.append(bytes.readable)
+    }
+  }
+
+  /// How many bytes the kernel took; a broken connection takes all, and its failure shows with the next event.
+  private final func send(_ bytes: UnsafeRawBufferPointer) -> Int {
+    var done = 0
+    while done < bytes.count {
+      let count = linux_send(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done)
+      if count > 0 {
+        done += count
+        wireBytesOut &+= UInt64(count)
+        // A short send means a full kernel buffer: the output edge will come.
+        if done < bytes.count { return done }
+      } else if errno == EAGAIN || errno == EWOULDBLOCK {
+        return done
+      } else if errno != EINTR {
+        if failure == nil { sendFailure = SocketError("send", errno) }
+        loop.again(self)
+        return bytes.count
+      }
+    }
+    return done
+  }
+  private final var sendFailure: SocketError?
+
+  // MARK: Events
+
+  public final override func ready(_ readiness: Readiness) {
+    guard phase != .closed else { return }
+    if !readiness.isDisjoint(with: [.peerEnd, .hangUp]) { hasPeerEnd = true }
+    if !readiness.isDisjoint(with: [.input, .peerEnd, .hangUp, .error]) { isDrained = false }
+    if phase == .connecting {
+      guard !readiness.isDisjoint(with: [.output, .error, .hangUp]) else { return }
+      return finishConnecting()
+    }
+    if readiness.contains(.output) && !waiting.isEmpty { sendWaiting() }
+    guard phase != .closed, !isDrained else { return }
+    announceInput()
+  }
+
+  private final func announceInput() {
+    if phase == .opening {
+      advanceOpening()
+      // The client's first request often comes with its last handshake bytes.
+      if phase == .open && mayHaveInput { owner?.streamIsReadable() }
+    } else {
+      owner?.streamIsReadable()
+    }
+  }
+
+  public final override func again() {
+    guard phase != .closed else { return }
+    if let error = sendFailure {
+      sendFailure = nil
+      return fail(.socket(error))
+    }
+    owner?.streamAgain()
+  }
+
+  public final override func deadlinePassed() {
+    if phase != .closed { owner?.streamDeadlinePassed() }
+  }
+
+  private final func finishConnecting() {
+    var code: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
+    guard code == 0 else { return fail(.socket(SocketError("connect", code))) }
+    phase = .opening
+    opened()
+    if phase == .open && !isDrained { owner?.streamIsReadable() }
+  }
+
+  private final func sendWaiting() {
+    let sent = send(waiting.readable)
+    waiting.consume(sent)
+    if waiting.isEmpty {
+      waiting.release()
+      if phase == .open { owner?.streamDidDrain() }
+    }
+  }
+
+  // MARK: Ends
+
+  /// FIN after what waits was sent; reading goes on. With TLS the close_notify goes first.
+  public final func endOutput() {
+    guard phase == .open else { return }
+    writeEnd()
+    loop.cork.flush()
+    shutdown(descriptor, Int32(SHUT_WR))
+  }
+
+  /// Ends the connection: in good order (close_notify, FIN), or at once with a reset.
+  public final func close(resetting: Bool = false) {
+    guard phase != .closed else { return }
+    if !resetting && failure == nil && phase == .open { writeEnd() }
+    if loop.cork.stream === self { loop.cork.flush() }
+    phase = .closed
+    if resetting { Sockets.setLingerZero(descriptor) }
+    loop.remove(self, descriptor: descriptor)
+    Glibc.close(descriptor)
+    waiting.release()
+    released()
+    owner = nil
+  }
+}

@@ -1,0 +1,78 @@
+import HeapModule
+
+/// Who wants to be called, and when: milliseconds of one monotonic clock that the caller brings.
+///
+/// Why: a connection moves its deadline with every request. Moving one later only writes a number; the heap is touched
+/// again when the earlier entry comes up. An entry of a slot that was given back is 16 stale bytes, never a kept object.
+struct Deadlines<Target: AnyObject> {
+  static var never: UInt64 { .max }
+
+  private struct Entry: Comparable {
+    var time: UInt64
+    var slot: UInt32
+    var generation: UInt32
+    static func < (left: Entry, right: Entry) -> Bool { left.time < right.time }
+  }
+
+  private struct Slot {
+    var target: Target?
+    var generation: UInt32
+    var deadline: UInt64
+    var scheduled: UInt64
+  }
+
+  private var heap = Heap<Entry>()
+  private var slots: [Slot] = []
+  private var unused: [UInt32] = []
+
+  /// A slot for a target; it stays until `remove`.
+  mutating func add(_ target: Target) -> Int {
+    if let slot = unused.popLast() {
+      slots[Int(slot)].target = target
+      return Int(slot)
+    }
+    slots.append(Slot(target: target, generation: 0, deadline: Self.never, scheduled: Self.never))
+    return slots.count - 1
+  }
+
+  mutating func remove(_ slot: Int) {
+    guard slots.indices.contains(slot), slots[slot].target != nil else { return }
+    slots[slot].target = nil
+    slots[slot].generation &+= 1
+    slots[slot].deadline = Self.never
+    slots[slot].scheduled = Self.never
+    unused.append(UInt32(truncatingIfNeeded: slot))
+  }
+
+  /// Moves a slot's deadline; `never` takes it back.
+  mutating func set(_ slot: Int, to time: UInt64) {
+    guard slots.indices.contains(slot) else { return }
+    slots[slot].deadline = time
+    if time < slots[slot].scheduled {
+      slots[slot].scheduled = time
+      heap.insert(
+        Entry(time: time, slot: UInt32(truncatingIfNeeded: slot), generation: slots[slot].generation))
+    }
+  }
+
+  func deadline(of slot: Int) -> UInt64 { slots.indices.contains(slot) ? slots[slot].deadline : Self.never }
+
+  /// The earliest time at which `pop` may have something; it may turn out to be stale.
+  var next: UInt64 { heap.min?.time ?? Self.never }
+
+  /// The next target whose deadline has passed; its deadline is taken back.
+  mutating func pop(now: UInt64) -> Target? {
+    while let entry = heap.min, entry.time <= now {
+      heap.removeMin()
+      let index = Int(entry.slot)
+      guard slots[index].generation == entry.generation, slots[index].scheduled == entry.time else { continue }
+      slots[index].scheduled = Self.never
+      if slots[index].deadline <= now {
+        slots[index].deadline = Self.never
+        return slots[index].target
+      }
+      if slots[index].deadline != Self.never { set(index, to: slots[index].deadline) }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,65 @@
+import Glibc
+
+/// Takes connections from a listening socket and hands them on.
+///
+/// When descriptors run out it rests for half a second, as nginx does: a level-triggered listener would spin.
+public final class SocketAcceptor: EventTarget {
+  public let descriptor: Int32
+  private let interest: EventLoop.Interest
+  private let accepted: (Int32, SocketAddress) -> Void
+  private let exhausted: (SocketError) -> Void
+  private var isListening = false
+  private static let perEvent = 64
+  private static let restMilliseconds = 500
+
+  /// `isShared`: other loops have the same socket. The descriptor stays the caller's.
+  public init(
+    loop: EventLoop, descriptor: Int32, isShared: Bool, accepted: @escaping (Int32, SocketAddress) -> Void,
+    exhausted: @escaping (SocketError) -> Void
+  ) {
+    self.descriptor = descriptor
+    self.interest = isShared ? .sharedListener : .listener
+    self.accepted = accepted
+    self.exhausted = exhausted
+    super.init(loop: loop)
+  }
+
+  public func start() throws(SocketError) {
+    guard !isListening else { return }
+    try loop.add(self, descriptor: descriptor, interest: interest)
+    isListening = true
+  }
+
+  /// Takes no more; connections in the socket's queue are left to its other holders.
+  public func stop() {
+    guard isListening else { return loop.forgetDeadline(of: self) }
+    isListening = false
+    loop.remove(self, descriptor: descriptor)
+  }
+
+  /// Rests, for want of descriptors or of room under `worker_connections`.
+  public func rest() {
+    stop()
+    setDeadline(in: Self.restMilliseconds)
+  }
+
+  public override func ready(_ readiness: Readiness) {
+    for _ in 0..<Self.perEvent where isListening {
+      do {
+        guard let (descriptor, peer) = try Sockets.accept(self.descriptor) else { return }
+        accepted(descriptor, peer)
+      } catch {
+        if error.isExhaustion {
+          exhausted(error)
+          rest()
+        }
+        return
+      }
+    }
+  }
+
+  public override func deadlinePassed() {
+    loop.forgetDeadline(of: self)
+    try? start()
+  }
+}

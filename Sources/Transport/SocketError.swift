@@ -1,0 +1,17 @@
+import Glibc
+
+/// A system call that failed, with its name and errno.
+public struct SocketError: Error, Sendable, Hashable, CustomStringConvertible {
+  public var call: String
+  public var code: Int32
+  public init(_ call: String, _ code: Int32) {
+    self.call = call
+    self.code = code
+  }
+
+  /// Files or descriptors are used up: wait, don't spin.
+  public var isExhaustion: Bool { code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM }
+
+  /// As nginx writes it: `connect() failed (111: Connection refused)`.
+  public var description: String { "\(call)() failed (\(code): \(String(cString: strerror(code))))" }
+}

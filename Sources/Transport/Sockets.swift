@@ -1,0 +1,87 @@
+import CLinux
+import Glibc
+
+/// Making and tuning sockets. Every descriptor is non-blocking and close-on-exec.
+public enum Sockets {
+  /// A listening socket. `reuseport` lets each worker have its own.
+  public static func listen(
+    on address: SocketAddress, backlog: Int, reuseport: Bool, ipv6only: Bool
+  ) throws(SocketError) -> Int32 {
+    let descriptor = linux_socket_stream(address.family)
+    guard descriptor >= 0 else { throw SocketError("socket", errno) }
+    set(descriptor, SOL_SOCKET, SO_REUSEADDR, 1)
+    if reuseport { set(descriptor, SOL_SOCKET, SO_REUSEPORT, 1) }
+    if case .ipv6 = address { set(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, ipv6only ? 1 : 0) }
+    if address.withSockaddr({ bind(descriptor, $0, $1) }) != 0 {
+      let code = errno
+      Glibc.close(descriptor)
+      throw SocketError("bind", code)
+    }
+    if Glibc.listen(descriptor, Int32(truncatingIfNeeded: backlog)) != 0 {
+      let code = errno
+      Glibc.close(descriptor)
+      throw SocketError("listen", code)
+    }
+    return descriptor
+  }
+
+  /// A socket whose connection is under way.
+  public static func connect(to address: SocketAddress) throws(SocketError) -> Int32 {
+    let descriptor = linux_socket_stream(address.family)
+    guard descriptor >= 0 else { throw SocketError("socket", errno) }
+    if address.family != AF_UNIX { set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
+    let result = address.withSockaddr { Glibc.connect(descriptor, $0, $1) }
+    // A unix socket whose backlog is full says EAGAIN and does not go on by itself.
+    if result != 0 && errno != EINPROGRESS {
+      let code = errno
+      Glibc.close(descriptor)
+      throw SocketError("connect", code)
+    }
+    return descriptor
+  }
+
+  /// The next connection of a listening socket; nil when there is none now.
+  public static func accept(_ listener: Int32) throws(SocketError) -> (descriptor: Int32, peer: SocketAddress)? {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    let descriptor = withUnsafeMutablePointer(to: &storage) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { linux_accept4(listener, $0, &length) }
+    }
+    if descriptor >= 0 {
+      return (descriptor, SocketAddress(storage, length: length) ?? .unix(path: ""))
+    }
+    switch errno {
+    case EAGAIN, EWOULDBLOCK, EINTR, ECONNABORTED: return nil
+    default: throw SocketError("accept4", errno)
+    }
+  }
+
+  public static func localAddress(of descriptor: Int32) -> SocketAddress? {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    let result = withUnsafeMutablePointer(to: &storage) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
+    }
+    return result == 0 ? SocketAddress(storage, length: length) : nil
+  }
+
+  public static func setNoDelay(_ descriptor: Int32) { set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
+
+  /// Seconds; nil leaves the system's.
+  public static func setKeepalive(_ descriptor: Int32, on: Bool, idle: Int?, interval: Int?, count: Int?) {
+    set(descriptor, SOL_SOCKET, SO_KEEPALIVE, on ? 1 : 0)
+    if let idle { set(descriptor, Int32(IPPROTO_TCP), TCP_KEEPIDLE, Int32(truncatingIfNeeded: idle)) }
+    if let interval { set(descriptor, Int32(IPPROTO_TCP), TCP_KEEPINTVL, Int32(truncatingIfNeeded: interval)) }
+    if let count { set(descriptor, Int32(IPPROTO_TCP), TCP_KEEPCNT, Int32(truncatingIfNeeded: count)) }
+  }
+
+  static func setLingerZero(_ descriptor: Int32) {
+    var value = linger(l_onoff: 1, l_linger: 0)
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))
+  }
+
+  private static func set(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) {
+    var value = value
+    setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
+  }
+}
