@@ -62,11 +62,6 @@ static inline int linux_thread_id(void) {
   return gettid();
 }
 
-// The kernel's thread number, as nginx prints it beside the process number.
-static inline pid_t linux_thread_number(void) {
-  extern pid_t gettid(void);
-  return gettid();
-}
 // Puts another open file behind a descriptor in one step: no instant at which it is closed, or inherited.
 static inline int linux_replace_descriptor(int with, int fd) {
   extern int dup3(int, int, int);
