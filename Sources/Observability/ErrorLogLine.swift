@@ -1,0 +1,59 @@
+import Bytes
+import CLinux
+import Glibc
+package import Logging
+
+/// The text of one line: `2026/11/21 11:30:01 [error] PID#TID: *CONNECTION message`, as nginx writes it.
+package enum ErrorLogLine {
+  /// Bytes of a line's message; more is cut off, so that no peer can flood a log with one line.
+  package static let longestMessage = 8192
+
+  /// Appends a line without its line feed, in local time.
+  static func append(_ event: LogEvent, at now: time_t, to line: inout ByteBuffer) {
+    ClockText.appendErrorTime(now, to: &line)
+    line.append(" [")
+    line.append(string: LogLevel(event).name)
+    line.append("] ")
+    line.append(decimal: UInt64(getpid().magnitude))
+    line.append("#")
+    line.append(decimal: UInt64(linux_thread_id().magnitude))
+    line.append(": ")
+    appendMessage(event, to: &line)
+  }
+
+  /// The text alone, with what a handler adds to every event: for sinks that have fields for the rest.
+  package static func message(_ event: LogEvent, under metadata: Logger.Metadata = [:]) -> String {
+    var line = ByteBuffer(capacity: 256)
+    appendMessage(event.adding(metadata), to: &line)
+    return line.readable.text
+  }
+
+  /// Appends the message and the metadata that others gave, with control characters spelt out: what a peer sent
+  /// can never begin a line of its own.
+  private static func appendMessage(_ event: LogEvent, to line: inout ByteBuffer) {
+    var left = longestMessage
+    appendVisible(event.message.description, to: &line, left: &left)
+    if let error = event.error { appendVisible(": \(error)", to: &line, left: &left) }
+    guard let metadata = event.metadata else { return }
+    for (key, value) in metadata.sorted(by: { $0.key < $1.key }) where key != LogLevel.severityKey {
+      appendVisible(" \(key)=\(value)", to: &line, left: &left)
+    }
+  }
+
+  private static func appendVisible(_ text: String, to line: inout ByteBuffer, left: inout Int) {
+    for byte in text.utf8.prefix(left) {
+      if byte < 0x20 || byte == 0x7F { LogEscape.appendHex(byte, to: &line) } else { line.append(byte) }
+    }
+    left = max(0, left - text.utf8.count)
+  }
+}
+
+extension LogEvent {
+  /// With a handler's own metadata, which that of the event outdoes.
+  func adding(_ metadata: Logger.Metadata) -> LogEvent {
+    guard !metadata.isEmpty else { return self }
+    var event = self
+    event.metadata = metadata.merging(event.metadata ?? [:]) { _, own in own }
+    return event
+  }
+}

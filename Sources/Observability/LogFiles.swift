@@ -1,0 +1,78 @@
+public import Logging
+import Synchronization
+
+/// The open logs of the process: one descriptor a path, whoever writes to it.
+///
+/// Why: it outlives a reload, so that two generations share a file while the old one drains; a file that no log uses
+/// any more closes by itself. USR1 reopens what is open.
+public final class LogFiles: Sendable {
+  private struct Entry { weak var file: LogFile? }
+
+  private let entries = Mutex<[String: Entry]>([:])
+  private let journal: (@Sendable () -> any LogHandler)?
+
+  /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd has it. Without it that
+  ///   destination is refused.
+  public init(journal: (@Sendable () -> any LogHandler)? = nil) { self.journal = journal }
+
+  /// The file of this path, opened now or before. `/dev/stderr` and `/dev/stdout` are the descriptors themselves,
+  /// which may be sockets or another user's pipe and so can't be opened by name.
+  public func file(_ path: String) throws(LogDestinationError) -> LogFile {
+    switch path {
+    case "/dev/stderr": return .standardError
+    case "/dev/stdout": return .standardOutput
+    default: break
+    }
+    if let open = entries.withLock({ $0[path]?.file }) { return open }
+    let fresh = try LogFile(opening: path)
+    return entries.withLock { entries in
+      // Another thread may have been quicker; its file is the one, ours closes.
+      if let open = entries[path]?.file { return open }
+      entries = entries.filter { $0.value.file != nil }
+      entries[path] = Entry(file: fresh)
+      return fresh
+    }
+  }
+
+  /// The error log's handler for a destination, opened now.
+  public func handler(for destination: LogDestination) throws(LogDestinationError) -> any LogHandler {
+    if destination == .journal {
+      guard let journal else {
+        throw LogDestinationError("there is no journal here: give stderr, a file or syslog:server=…")
+      }
+      return journal()
+    }
+    return LineLogHandler(try sink(for: destination))
+  }
+
+  /// The access log of a destination, opened now.
+  public func accessLog(for destination: LogDestination) throws(LogDestinationError) -> AccessLog {
+    AccessLog(try sink(for: destination))
+  }
+
+  /// Reopens every file (USR1). A file that can't be opened stays as it was; what went wrong is in the result.
+  public func reopenAll() -> [LogDestinationError] {
+    let files = entries.withLock { entries in entries.values.compactMap(\.file) }
+    var errors: [LogDestinationError] = []
+    for file in files {
+      do { try file.reopen() } catch { errors.append(error) }
+    }
+    return errors
+  }
+
+  /// Lines that open files lost, for a status page.
+  public var failedWrites: UInt64 {
+    entries.withLock { entries in entries.values.reduce(0) { $0 &+ ($1.file?.failedWrites ?? 0) } }
+  }
+
+  private func sink(for destination: LogDestination) throws(LogDestinationError) -> LogSink {
+    switch destination {
+    case .stderr: .file(.standardError)
+    case .file(let path): .file(try file(path))
+    case .syslog(let settings): .syslog(try SyslogSocket(settings))
+    case .journal:
+      throw LogDestinationError(
+        "an access log can't go to the journal: give a file, stderr or syslog:server=unix:/dev/log")
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import CPCRE2
+
+extension RegularExpression {
+  /// The memory one worker matches with; never shared, kept for its life.
+  ///
+  /// Why: PCRE2 needs a place for its result and its back-tracking; made once, a match allocates nothing.
+  public final class Scratch {
+    /// nil when there was no memory: every match then is `limit`.
+    let context: OpaquePointer?
+    private let stack: OpaquePointer?
+    private var matchData: OpaquePointer?
+    private var groups = 0
+
+    public init() {
+      context = pcre2_match_context_create_8(nil)
+      stack = pcre2_jit_stack_create_8(MatchBudget.leastStackBytes, MatchBudget.stackBytes, nil)
+      guard let context else { return }
+      pcre2_set_depth_limit_8(context, MatchBudget.stepsOfOneStart)
+      pcre2_set_heap_limit_8(context, MatchBudget.heapKibibytes)
+      if let stack { pcre2_jit_stack_assign_8(context, nil, UnsafeMutableRawPointer(stack)) }
+    }
+
+    deinit {
+      pcre2_match_data_free_8(matchData)
+      pcre2_match_context_free_8(context)
+      pcre2_jit_stack_free_8(stack)
+    }
+
+    /// Room for the results of this many groups, group 0 counted.
+    func data(groups wanted: Int) -> OpaquePointer? {
+      if let matchData, groups >= wanted { return matchData }
+      let room = max(16, wanted)
+      guard room <= UInt16.max, let fresh = pcre2_match_data_create_8(UInt32(room), nil) else { return nil }
+      pcre2_match_data_free_8(matchData)
+      matchData = fresh
+      groups = room
+      return fresh
+    }
+  }
+}
+
+@available(*, unavailable)
+extension RegularExpression.Scratch: Sendable {}

@@ -1,0 +1,57 @@
+import CSystemd
+import Glibc
+
+/// What a service tells systemd about itself (sd_notify(3)).
+///
+/// Why: with `Type=notify-reload` systemd waits for these words before it calls the service started or reloaded.
+/// Without a NOTIFY_SOCKET nobody listens, and nothing happens.
+package enum Notification: Sendable, Hashable {
+  case ready
+  /// A reload begins; at this CLOCK_MONOTONIC instant, in microseconds.
+  case reloading(monotonicMicroseconds: UInt64)
+  case stopping
+  /// One line for `systemctl status`; a line feed becomes a space.
+  case status(String)
+  case mainProcess(Int32)
+  /// Still alive: for WatchdogSec=.
+  case watchdog
+
+  /// A reload that begins now.
+  package static var reloadingNow: Notification {
+    var now = timespec()
+    guard clock_gettime(CLOCK_MONOTONIC, &now) == 0 else { return .reloading(monotonicMicroseconds: 0) }
+    let seconds = UInt64(clamping: now.tv_sec), nanoseconds = UInt64(clamping: now.tv_nsec)
+    return .reloading(monotonicMicroseconds: seconds &* 1_000_000 &+ nanoseconds / 1_000)
+  }
+
+  /// The datagram for several notifications at once.
+  package static func text(_ parts: [Notification]) -> String { parts.map(\.text).joined(separator: "\n") }
+
+  private var text: String {
+    switch self {
+    case .ready: "READY=1"
+    case .reloading(let instant): "RELOADING=1\nMONOTONIC_USEC=\(instant)"
+    case .stopping: "STOPPING=1"
+    case .status(let line): "STATUS=" + String(line.map { $0.isNewline ? " " : $0 })
+    case .mainProcess(let number): "MAINPID=\(number)"
+    case .watchdog: "WATCHDOG=1"
+    }
+  }
+
+  /// What became of it.
+  package enum Outcome: Sendable, Hashable {
+    case sent
+    /// NOTIFY_SOCKET is not set: nobody asked.
+    case nobodyListens
+    /// The errno.
+    case failed(Int32)
+  }
+
+  /// Sends notifications as one datagram. A failure is for the log, never a reason to stop.
+  @discardableResult
+  package static func send(_ parts: Notification...) -> Outcome {
+    let result = sd_notify(0, text(parts))
+    if result > 0 { return .sent }
+    return result == 0 ? .nobodyListens : .failed(-result)
+  }
+}
