@@ -94,3 +94,20 @@ static inline const ASN1_STRING *copenssl_general_name_string(const GENERAL_NAME
 // EVP
 static inline EVP_PKEY *copenssl_ec_generate(const char *curve) { return EVP_EC_gen(curve); }
 static inline EVP_PKEY *copenssl_rsa_generate(unsigned int bits) { return EVP_RSA_gen(bits); }
+
+// Objects at rest (Crypto): macros and typed stacks behind certificates, PEM and PKCS#12.
+static inline void copenssl_free(void *p) { OPENSSL_free(p); }
+static inline void copenssl_clear_free(void *p, size_t count) { OPENSSL_clear_free(p, count); }
+static inline X509 *copenssl_sk_X509_shift(STACK_OF(X509) *sk) { return sk ? sk_X509_shift(sk) : NULL; }
+static inline GENERAL_NAMES *copenssl_sk_GENERAL_NAME_new(void) { return sk_GENERAL_NAME_new_null(); }
+static inline int copenssl_sk_GENERAL_NAME_push(GENERAL_NAMES *sk, GENERAL_NAME *name) { return sk_GENERAL_NAME_push(sk, name); }
+static inline void copenssl_sk_GENERAL_NAME_pop_free(GENERAL_NAMES *sk) { sk_GENERAL_NAME_pop_free(sk, GENERAL_NAME_free); }
+static inline int copenssl_pem_no_start_line(unsigned long code) { return ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE; }
+static inline int copenssl_pkcs12_mac_failure(unsigned long code) { return ERR_GET_LIB(code) == ERR_LIB_PKCS12 && ERR_GET_REASON(code) == PKCS12_R_MAC_VERIFY_FAILURE; }
+static inline int copenssl_unsupported_algorithm(unsigned long code) {
+  return (ERR_GET_LIB(code) == ERR_LIB_EVP && (ERR_GET_REASON(code) == ERR_R_UNSUPPORTED || ERR_GET_REASON(code) == EVP_R_UNSUPPORTED_ALGORITHM || ERR_GET_REASON(code) == EVP_R_UNKNOWN_PBE_ALGORITHM));
+}
+static inline unsigned long copenssl_xn_flag_rfc2253(void) { return XN_FLAG_RFC2253; }
+
+static inline int copenssl_set_min_proto(SSL *ssl, int version) { return (int)SSL_set_min_proto_version(ssl, version); }
+static inline int copenssl_set_max_proto(SSL *ssl, int version) { return (int)SSL_set_max_proto_version(ssl, version); }

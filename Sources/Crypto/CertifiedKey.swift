@@ -1,0 +1,65 @@
+package import Bytes
+
+/// A certificate with its chain and the private key that belongs to it: what one side of a handshake presents.
+///
+/// Can't be made of a key and a certificate that don't match.
+public final class CertifiedKey: Sendable {
+  /// The leaf.
+  package let certificate: Certificate
+  /// Intermediates in the order in which they are sent.
+  package let chain: [Certificate]
+  package let key: PrivateKey
+
+  /// nil when the key is not the certificate's.
+  package init?(certificate: Certificate, chain: [Certificate] = [], key: PrivateKey) {
+    guard key.matches(certificate) else { return nil }
+    self.certificate = certificate
+    self.chain = chain
+    self.key = key
+  }
+
+  /// Reads the pair that `ssl_certificate` and `ssl_certificate_key` (or their proxy_ twins) name.
+  ///
+  /// `key` may be left out when the certificate's file holds the key too: a PKCS#12, or a PEM of both. The first
+  /// certificate of a PEM is the leaf. `passwords` are tried in order. Blocks, so never on an event loop.
+  package static func load(
+    certificate: MaterialReference, key: MaterialReference?, passwords: [SecretBytes] = []
+  ) throws(MaterialError) -> CertifiedKey {
+    let contents = try certificate.contents(expecting: .certificate)
+    let certificates = try certificate.parsing(.certificate) { () throws(CryptoError) in
+      try contents.certificates(passwords: passwords)
+    }
+    let keyReference = key ?? certificate
+    let keyContents = try key.map { (key) throws(MaterialError) in try key.contents(expecting: .privateKey) }
+    let privateKey = try keyReference.parsing(.privateKey) { () throws(CryptoError) in
+      try (keyContents ?? contents).privateKey(passwords: passwords)
+    }
+    guard let privateKey else {
+      throw MaterialError(
+        keyReference, "holds no private key but \((keyContents ?? contents).contentNames)",
+        hint: key == nil
+          ? "name the key's file too (ssl_certificate_key, proxy_ssl_certificate_key), or give a PKCS#12"
+          : "expected \(MaterialKind.privateKey.expectation)")
+    }
+    guard let leaf = certificates.first,
+      let pair = CertifiedKey(certificate: leaf, chain: Array(certificates.dropFirst()), key: privateKey)
+    else {
+      throw MaterialError(
+        keyReference, "the private key does not belong to the certificate in \(certificate.shown)",
+        hint: "compare `sallyport pin` of both files; the leaf must be the first certificate of its file")
+    }
+    return pair
+  }
+}
+
+extension Certificate {
+  /// Every certificate of a CA file: a PEM bundle, one DER certificate, or a PKCS#12. At least one.
+  package static func loadAll(
+    _ reference: MaterialReference, passwords: [SecretBytes] = []
+  ) throws(MaterialError) -> [Certificate] {
+    let contents = try reference.contents(expecting: .anchors)
+    return try reference.parsing(.anchors) { () throws(CryptoError) in
+      try contents.certificates(passwords: passwords)
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import COpenSSL
+
+/// The subject or issuer of a certificate. Holds the certificate; texts are made when asked for.
+public struct DistinguishedName: Sendable, CustomStringConvertible {
+  enum Role: Sendable { case subject, issuer }
+
+  private let certificate: Certificate
+  private let role: Role
+
+  init(of certificate: Certificate, _ role: Role) {
+    self.certificate = certificate
+    self.role = role
+  }
+
+  /// X509_NAME*, borrowed from the certificate.
+  package var handle: OpaquePointer? {
+    switch role {
+    case .subject: X509_get_subject_name(certificate.handle)
+    case .issuer: X509_get_issuer_name(certificate.handle)
+    }
+  }
+
+  /// nginx's $ssl_client_s_dn: RFC 2253, the last component first. Control characters are escaped.
+  package var rfc2253: String {
+    MemoryBIO.text { X509_NAME_print_ex($0, handle, 0, copenssl_xn_flag_rfc2253()) }
+  }
+
+  /// nginx's $ssl_client_s_dn_legacy: `/C=SE/CN=name`.
+  package var legacy: String {
+    guard let line = X509_NAME_oneline(handle, nil, 0) else {
+      OpenSSLError.discard()
+      return ""
+    }
+    defer { copenssl_free(line) }
+    return String(cString: line)
+  }
+
+  /// UTF-8, in the order of the certificate. May hold any byte, NUL too: who compares must look at all of them.
+  package var commonNames: [[UInt8]] { values(NID_commonName) }
+  package var organizations: [[UInt8]] { values(NID_organizationName) }
+  package var organizationalUnits: [[UInt8]] { values(NID_organizationalUnitName) }
+
+  public var description: String { rfc2253 }
+
+  private func values(_ attribute: CInt) -> [[UInt8]] {
+    var values: [[UInt8]] = []
+    var index = X509_NAME_get_index_by_NID(handle, attribute, -1)
+    while index >= 0 {
+      var text: UnsafeMutablePointer<UInt8>?
+      let count = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(handle, index)))
+      if count >= 0 {
+        values.append(Array(UnsafeBufferPointer(start: text, count: Int(count))))
+        copenssl_free(text)
+      } else {
+        // Not a text: kept as a value that equals nothing, so that a rule which reads it sees that it was there.
+        OpenSSLError.discard()
+        values.append([0])
+      }
+      index = X509_NAME_get_index_by_NID(handle, attribute, index)
+    }
+    return values
+  }
+}

@@ -1,0 +1,100 @@
+import Bytes
+import COpenSSL
+
+/// What a file turned out to be: told apart by content, never by name.
+enum MaterialContents {
+  case pem([PEMBlock])
+  case certificate(Certificate)
+  case publicKey(PublicKey)
+  case privateKey(PrivateKey)
+  case encryptedPrivateKey(SecretBytes)
+  /// Not opened: that takes a pass phrase.
+  case pkcs12(SecretBytes)
+
+  init(_ bytes: SecretBytes) throws(CryptoError) {
+    self = try bytes.withUnsafeBytes { (raw) throws(CryptoError) in
+      let sequence: UInt8 = 0x30
+      if raw.first == sequence, let object = Self.der(raw, bytes) { return object }
+      let blocks = try PEMBlock.all(in: raw)
+      guard !blocks.isEmpty else { throw CryptoError.malformed("neither PEM nor DER nor PKCS#12") }
+      return .pem(blocks)
+    }
+  }
+
+  private static func der(_ raw: UnsafeRawBufferPointer, _ bytes: SecretBytes) -> MaterialContents? {
+    defer { OpenSSLError.discard() }
+    if let certificate = try? Certificate(der: raw) { return .certificate(certificate) }
+    if let file = decoded(raw, free: PKCS12_free, { d2i_PKCS12(nil, $0, $1) }) {
+      PKCS12_free(file)
+      return .pkcs12(bytes)
+    }
+    if let sealed = decoded(raw, free: X509_SIG_free, { d2i_X509_SIG(nil, $0, $1) }) {
+      X509_SIG_free(sealed)
+      return .encryptedPrivateKey(bytes)
+    }
+    if let key = try? PublicKey(der: raw) { return .publicKey(key) }
+    if let key = try? PrivateKey(der: raw) { return .privateKey(key) }
+    return nil
+  }
+
+  /// Every certificate, a PKCS#12's leaf first.
+  func certificates(passwords: [SecretBytes]) throws(CryptoError) -> [Certificate] {
+    let certificates: [Certificate] =
+      switch self {
+      case .pem(let blocks): try PEMBlock.certificates(in: blocks)
+      case .certificate(let certificate): [certificate]
+      case .pkcs12(let file): try Self.open(file, passwords).certificates
+      case .publicKey, .privateKey, .encryptedPrivateKey: []
+      }
+    guard !certificates.isEmpty else { throw .absent("holds no certificate but \(contentNames)") }
+    return certificates
+  }
+
+  /// The private key; nil when it holds none.
+  func privateKey(passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey? {
+    switch self {
+    case .pem(let blocks):
+      guard let block = blocks.first(where: \.holdsPrivateKey) else { return nil }
+      return try EncryptedKey.privateKey(in: block, passwords: passwords)
+    case .privateKey(let key): return key
+    case .encryptedPrivateKey(let file):
+      return try file.withUnsafeBytes { (der) throws(CryptoError) in
+        try EncryptedKey.privateKey(encryptedDER: der, passwords: passwords)
+      }
+    case .pkcs12(let file): return try Self.open(file, passwords).key
+    case .certificate, .publicKey: return nil
+    }
+  }
+
+  private static func open(_ file: SecretBytes, _ passwords: [SecretBytes]) throws(CryptoError) -> PKCS12 {
+    try file.withUnsafeBytes { (der) throws(CryptoError) in try PKCS12(der: der, passwords: passwords) }
+  }
+
+  /// For messages: what is there in place of what was wanted.
+  var contentNames: String {
+    switch self {
+    case .pem(let blocks):
+      "PEM of " + blocks.prefix(3).map { $0.label.lowercased() }.joined(separator: ", ")
+        + (blocks.count > 3 ? ", …" : "")
+    case .certificate: "a DER certificate"
+    case .publicKey: "a DER public key"
+    case .privateKey: "a DER private key"
+    case .encryptedPrivateKey: "an encrypted DER private key"
+    case .pkcs12: "a PKCS#12"
+    }
+  }
+}
+
+extension MaterialReference {
+  func contents(expecting kind: MaterialKind) throws(MaterialError) -> MaterialContents {
+    let bytes = try read(expecting: kind)
+    return try parsing(kind) { () throws(CryptoError) in try MaterialContents(bytes) }
+  }
+
+  /// Runs `parse`, whose fault is this material's.
+  func parsing<Object>(
+    _ kind: MaterialKind, _ parse: () throws(CryptoError) -> Object
+  ) throws(MaterialError) -> Object {
+    do throws(CryptoError) { return try parse() } catch { throw MaterialError(self, expecting: kind, error) }
+  }
+}

@@ -1,0 +1,78 @@
+public import Observability
+
+/// Why a file, credential or pin that a configuration or command line names can't be used.
+///
+/// Never answered by a fallback to another trust source.
+public struct MaterialError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// The thing at fault, as the user spelt it.
+  public let culprit: String
+  /// Where it is named, when a configuration names it.
+  public let location: SourceLocation?
+  /// A sentence that names the culprit, what is wrong with it and what was expected.
+  public let message: String
+  /// What to do.
+  public let hint: String?
+
+  public init(culprit: String, location: SourceLocation?, message: String, hint: String? = nil) {
+    self.culprit = culprit
+    self.location = location
+    self.message = message
+    self.hint = hint
+  }
+
+  public var diagnostic: Diagnostic { Diagnostic(.error, at: location, message, hint: hint) }
+  public var description: String { diagnostic.description }
+}
+
+extension MaterialError {
+  /// A fault of a material that could be named.
+  init(_ reference: MaterialReference, _ fault: String, hint: String? = nil) {
+    self.init(
+      culprit: reference.description, location: reference.location, message: "\(reference.shown): \(fault)", hint: hint)
+  }
+
+  /// A fault of a material's content.
+  init(_ reference: MaterialReference, expecting kind: MaterialKind, _ error: CryptoError) {
+    switch error {
+    case .passwordRequired:
+      self.init(
+        reference, "\(kind.noun) is encrypted, and no pass phrase was given",
+        hint: "name a file with the pass phrase: ssl_password_file, or proxy_ssl_password_file towards an upstream")
+    case .wrongPassword:
+      self.init(
+        reference, "\(kind.noun) is encrypted, and none of the given pass phrases opens it",
+        hint: "the password file has one pass phrase a line, tried in order")
+    case .unsupported(let reason):
+      self.init(
+        reference, "\(kind.noun) is encrypted in a way that this OpenSSL does not support (\(reason))",
+        hint: "old PKCS#12 files need OpenSSL's legacy provider (legacy.so); or export anew with AES-256")
+    case .absent(let what): self.init(reference, "\(what); expected \(kind.expectation)")
+    case .malformed(let reason): self.init(reference, "\(reason); expected \(kind.expectation)")
+    }
+  }
+}
+
+/// What a material is read for: an error says what was expected.
+public enum MaterialKind: Sendable, Hashable {
+  case certificate, privateKey, anchors, passwords, pin
+
+  var noun: String {
+    switch self {
+    case .certificate: "the certificate's file"
+    case .privateKey: "the private key"
+    case .anchors: "the CA file"
+    case .passwords: "the password file"
+    case .pin: "the pin file"
+    }
+  }
+
+  var expectation: String {
+    switch self {
+    case .certificate: "a certificate as PEM, DER or PKCS#12"
+    case .privateKey: "a private key as PEM, DER or PKCS#12"
+    case .anchors: "CA certificates as PEM, DER or PKCS#12"
+    case .passwords: "pass phrases, one a line"
+    case .pin: "a certificate or public key as PEM or DER, or a PKCS#12"
+    }
+  }
+}

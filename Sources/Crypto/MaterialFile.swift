@@ -1,0 +1,67 @@
+package import Bytes
+import Glibc
+
+extension MaterialReference {
+  /// The most that a material may hold: what a configuration names by mistake must not fill the memory.
+  package static let sizeLimit = 16 << 20
+
+  /// Where the bytes are; for a credential it depends on the environment.
+  package func resolvedPath(expecting kind: MaterialKind) throws(MaterialError) -> String {
+    switch spelling {
+    case .path(let path): return path
+    case .credential(let name):
+      guard let folder = getenv("CREDENTIALS_DIRECTORY"), folder.pointee != 0 else {
+        throw MaterialError(
+          self, "$CREDENTIALS_DIRECTORY is not set; expected \(kind.expectation)",
+          hint: "start under systemd with LoadCredential=\(name):PATH in the unit")
+      }
+      return "\(String(cString: folder))/\(name)"
+    }
+  }
+
+  /// Every byte of it: more than none, no more than `sizeLimit`. Blocks, so never on an event loop.
+  package func read(expecting kind: MaterialKind) throws(MaterialError) -> SecretBytes {
+    let path = try resolvedPath(expecting: kind)
+    // Not blocking while opening: a FIFO that nobody writes to would never open.
+    let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+    guard file >= 0 else { throw failure("cannot be opened", errno, kind) }
+    defer { close(file) }
+    _ = fcntl(file, F_SETFL, 0)
+
+    var status = stat()
+    guard fstat(file, &status) == 0 else { throw failure("cannot be read", errno, kind) }
+    var capacity = max(4096, min(Int(status.st_size), Self.sizeLimit) + 1)
+    var contents = try fill(from: file, capacity: capacity, after: nil, kind)
+    while contents.count == capacity {
+      guard capacity <= Self.sizeLimit else {
+        throw MaterialError(self, "larger than \(Self.sizeLimit >> 20) MiB; expected \(kind.expectation)")
+      }
+      capacity = min(capacity * 4, Self.sizeLimit + 1)
+      contents = try fill(from: file, capacity: capacity, after: contents, kind)
+    }
+    guard !contents.isEmpty else { throw MaterialError(self, "empty; expected \(kind.expectation)") }
+    return contents
+  }
+
+  /// `start` and what follows it in the file, until its end or until `capacity` is full.
+  private func fill(
+    from file: CInt, capacity: Int, after start: SecretBytes?, _ kind: MaterialKind
+  ) throws(MaterialError) -> SecretBytes {
+    try SecretBytes(capacity: capacity) { (room) throws(MaterialError) -> Int in
+      start?.withUnsafeBytes { room.copyMemory(from: $0) }
+      var filled = start?.count ?? 0
+      while filled < room.count, let base = room.baseAddress {
+        let count = Glibc.read(file, base + filled, room.count - filled)
+        if count < 0, errno == EINTR { continue }
+        guard count >= 0 else { throw failure("cannot be read", errno, kind) }
+        if count == 0 { break }
+        filled += count
+      }
+      return filled
+    }
+  }
+
+  private func failure(_ fault: String, _ code: CInt, _ kind: MaterialKind) -> MaterialError {
+    MaterialError(self, "\(fault): \(String(cString: strerror(code))); expected \(kind.expectation)")
+  }
+}

@@ -1,0 +1,65 @@
+import Bytes
+import COpenSSL
+
+/// One encapsulated object of a PEM text (RFC 7468), not yet looked into.
+struct PEMBlock {
+  /// What stands after BEGIN: `CERTIFICATE`, `PRIVATE KEY`.
+  let label: String
+  /// RFC 1421's lines of a traditionally encrypted key; empty otherwise.
+  let header: String
+  let contents: SecretBytes
+
+  /// Every block of a text, in order; a text without any gives none. A damaged block is an error, never left out:
+  /// a CA file cut short must not become a shorter list of CAs.
+  static func all(in text: UnsafeRawBufferPointer) throws(CryptoError) -> [PEMBlock] {
+    var blocks: [PEMBlock] = []
+    guard text.count > 0, let bio = BIO_new_mem_buf(text.baseAddress, CInt(clamping: text.count)) else {
+      OpenSSLError.discard()
+      return blocks
+    }
+    defer { BIO_free(bio) }
+    while true {
+      var label: UnsafeMutablePointer<CChar>?
+      var header: UnsafeMutablePointer<CChar>?
+      var data: UnsafeMutablePointer<UInt8>?
+      var count = 0
+      guard PEM_read_bio(bio, &label, &header, &data, &count) == 1 else {
+        let error = OpenSSLError.drain()
+        if error.codes.contains(where: { copenssl_pem_no_start_line($0) != 0 }) { return blocks }
+        throw .malformed("damaged PEM after \(blocks.count) whole blocks (\(error))")
+      }
+      defer {
+        copenssl_free(label)
+        copenssl_free(header)
+        copenssl_clear_free(data, max(0, count))
+      }
+      blocks.append(
+        PEMBlock(
+          label: label.map { String(cString: $0) } ?? "", header: header.map { String(cString: $0) } ?? "",
+          contents: SecretBytes(copying: UnsafeRawBufferPointer(start: data, count: max(0, count)))))
+    }
+  }
+
+  /// The certificate in it; nil when it holds something else.
+  func certificate() throws(CryptoError) -> Certificate? {
+    switch label {
+    case "CERTIFICATE", "X509 CERTIFICATE":
+      try contents.withUnsafeBytes { (der) throws(CryptoError) in try Certificate(der: der) }
+    case "TRUSTED CERTIFICATE":
+      try contents.withUnsafeBytes { (der) throws(CryptoError) in try Certificate(trustedDER: der) }
+    default: nil
+    }
+  }
+
+  /// The certificates among blocks, in order.
+  static func certificates(in blocks: [PEMBlock]) throws(CryptoError) -> [Certificate] {
+    var certificates: [Certificate] = []
+    for block in blocks {
+      if let certificate = try block.certificate() { certificates.append(certificate) }
+    }
+    return certificates
+  }
+
+  var holdsPrivateKey: Bool { label.hasSuffix("PRIVATE KEY") }
+  var holdsPublicKey: Bool { label == "PUBLIC KEY" }
+}

@@ -1,0 +1,76 @@
+package import Bytes
+import COpenSSL
+
+/// A private key. Never printed; `pem` is for files that sallyport itself writes.
+// @unchecked: nothing is changed through the handle once it is made, and OpenSSL 3 locks what it caches in an EVP_PKEY.
+public final class PrivateKey: @unchecked Sendable {
+  /// EVP_PKEY*. Borrowed by callers: who keeps it longer than this object takes a reference of its own.
+  package let handle: OpaquePointer
+
+  /// Takes over one reference.
+  init(owning handle: OpaquePointer) { self.handle = handle }
+
+  deinit { EVP_PKEY_free(handle) }
+
+  package enum Kind: Sendable, Hashable {
+    case p256
+    /// The modulus in bits, 2048 or more.
+    case rsa(bits: UInt32)
+  }
+
+  package static func generate(_ kind: Kind = .p256) throws(OpenSSLError) -> PrivateKey {
+    let key =
+      switch kind {
+      case .p256: copenssl_ec_generate("P-256")
+      case .rsa(let bits): copenssl_rsa_generate(bits)
+      }
+    guard let key else { throw OpenSSLError.drain() }
+    return PrivateKey(owning: key)
+  }
+
+  /// One DER key without encryption: PKCS#8, PKCS#1 or SEC 1.
+  package convenience init(der: UnsafeRawBufferPointer) throws(CryptoError) {
+    guard let key = decoded(der, free: EVP_PKEY_free, { d2i_AutoPrivateKey(nil, $0, $1) }) else {
+      throw .malformed("not a DER private key (\(OpenSSLError.drain()))")
+    }
+    OpenSSLError.discard()
+    self.init(owning: key)
+  }
+
+  /// The first private key of a PEM text, in any of PEM's ways; `passwords` are tried in order.
+  package convenience init(pem text: String, passwords: [SecretBytes] = []) throws(CryptoError) {
+    let key = try Array(text.utf8).withBytes { (raw) throws(CryptoError) in
+      guard let block = try PEMBlock.all(in: raw).first(where: \.holdsPrivateKey) else {
+        throw CryptoError.absent("no private key in it")
+      }
+      return try EncryptedKey.privateKey(in: block, passwords: passwords)
+    }
+    EVP_PKEY_up_ref(key.handle)
+    self.init(owning: key.handle)
+  }
+
+  /// Whether the certificate is this key's.
+  package func matches(_ certificate: Certificate) -> Bool {
+    let matches = X509_check_private_key(certificate.handle, handle) == 1
+    OpenSSLError.discard()
+    return matches
+  }
+
+  package var publicKey: PublicKey { PublicKey(ofSubjectPublicKeyInfo: encoded { i2d_PUBKEY(handle, $0) } ?? []) }
+  package var spkiSHA256: [UInt8] { publicKey.sha256 }
+
+  /// PKCS#8 without encryption: whoever reads it has the key.
+  package var pem: SecretBytes {
+    get throws(OpenSSLError) {
+      let bio = try MemoryBIO()
+      guard PEM_write_bio_PKCS8PrivateKey(bio.handle, handle, nil, nil, 0, nil, nil) == 1 else {
+        throw OpenSSLError.drain()
+      }
+      return SecretBytes(bio.bytes)
+    }
+  }
+}
+
+extension PrivateKey: CustomStringConvertible {
+  public var description: String { "(private key)" }
+}

@@ -1,0 +1,75 @@
+import COpenSSL
+
+/// One name of a certificate's subjectAltName extension, as raw bytes: never cut at a NUL.
+public struct SubjectAlternativeName: Sendable, Hashable, CustomStringConvertible {
+  public enum Kind: Sendable, Hashable { case dns, uri, email, ip }
+
+  public let kind: Kind
+  /// ASCII of a DNS name, URI or address of email as it stands; the 4 or 16 octets of an IP address.
+  public let bytes: [UInt8]
+
+  /// False for a control character (NUL too) in a text, and for an IP address that is neither 4 nor 16 octets.
+  /// Such a value must match no rule.
+  public var isWellFormed: Bool {
+    switch kind {
+    case .ip: bytes.count == 4 || bytes.count == 16
+    case .dns, .uri, .email: !bytes.contains { $0 < 0x20 || $0 == 0x7F }
+    }
+  }
+
+  /// The text, or the IP address in its usual notation. Control characters are shown as `\xHH`.
+  public var description: String {
+    switch kind {
+    case .ip: Self.address(bytes)
+    case .dns, .uri, .email: Self.escaped(bytes)
+    }
+  }
+}
+
+/// Every name of a certificate's subjectAltName that sallyport reads; other kinds are left out.
+public struct SubjectAlternativeNames: Sendable, Hashable {
+  /// In the order of the certificate.
+  package let all: [SubjectAlternativeName]
+  /// The extension is there but can't be read, or is there twice: no rule may pass on what it does not say.
+  package let isMalformed: Bool
+
+  package var dns: [SubjectAlternativeName] { all.filter { $0.kind == .dns } }
+  package var uris: [SubjectAlternativeName] { all.filter { $0.kind == .uri } }
+  package var emails: [SubjectAlternativeName] { all.filter { $0.kind == .email } }
+  package var ips: [SubjectAlternativeName] { all.filter { $0.kind == .ip } }
+}
+
+extension Certificate {
+  package var subjectAltNames: SubjectAlternativeNames {
+    let absent: CInt = -1
+    var critical = absent
+    guard let extensionValue = X509_get_ext_d2i(handle, NID_subject_alt_name, &critical, nil) else {
+      OpenSSLError.discard()
+      return SubjectAlternativeNames(all: [], isMalformed: critical != absent)
+    }
+    let names = OpaquePointer(extensionValue)
+    defer { GENERAL_NAMES_free(names) }
+    var all: [SubjectAlternativeName] = []
+    for index in 0..<copenssl_sk_GENERAL_NAME_num(names) {
+      guard let name = copenssl_sk_GENERAL_NAME_value(names, index),
+        let kind = SubjectAlternativeName.Kind(generalName: copenssl_general_name_type(name)),
+        let string = copenssl_general_name_string(name)?.pointee
+      else { continue }
+      let bytes = Array(UnsafeBufferPointer(start: string.data, count: Int(max(0, string.length))))
+      all.append(SubjectAlternativeName(kind: kind, bytes: bytes))
+    }
+    return SubjectAlternativeNames(all: all, isMalformed: false)
+  }
+}
+
+extension SubjectAlternativeName.Kind {
+  fileprivate init?(generalName type: CInt) {
+    switch type {
+    case GEN_DNS: self = .dns
+    case GEN_URI: self = .uri
+    case GEN_EMAIL: self = .email
+    case GEN_IPADD: self = .ip
+    default: return nil
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import COpenSSL
+
+/// The certificates that a chain must end at, in the form that OpenSSL verifies against.
+///
+/// X509_V_FLAG_PARTIAL_CHAIN stays off, as in nginx: a chain must end at a self-signed one of them.
+// @unchecked: nothing is added once it is made, and OpenSSL locks an X509_STORE for its readers.
+public final class TrustAnchors: @unchecked Sendable {
+  package enum Source: Sendable, Hashable {
+    case certificates([Certificate])
+    case system
+    case certificatesAndSystem([Certificate])
+  }
+
+  /// X509_STORE*. Borrowed by callers: who keeps it longer than this object takes a reference of its own.
+  package let handle: OpaquePointer
+  /// Those given as certificates, in order, each once; the system's are not listed.
+  package let certificates: [Certificate]
+  /// 32 octets that are the same for the same anchors in any order: part of a session-id context.
+  package let digest: [UInt8]
+
+  /// The system's alone, read once in the life of the process.
+  package static let system: Result<TrustAnchors, OpenSSLError> = Result { () throws(OpenSSLError) in
+    try TrustAnchors(.system)
+  }
+
+  package init(_ source: Source) throws(OpenSSLError) {
+    let given: [Certificate]
+    let includesSystem: Bool
+    switch source {
+    case .certificates(let certificates): (given, includesSystem) = (certificates, false)
+    case .system: (given, includesSystem) = ([], true)
+    case .certificatesAndSystem(let certificates): (given, includesSystem) = (certificates, true)
+    }
+    guard let store = X509_STORE_new() else { throw OpenSSLError.drain() }
+    handle = store
+    var seen: Set<Certificate> = []
+    certificates = given.filter { seen.insert($0).inserted }
+    digest = Self.digest(of: certificates, includesSystem: includesSystem)
+    for certificate in certificates {
+      guard X509_STORE_add_cert(store, certificate.handle) == 1 else { throw OpenSSLError.drain() }
+    }
+    if includesSystem {
+      guard X509_STORE_set_default_paths(store) == 1 else { throw OpenSSLError.drain() }
+      // A system without anchors leaves an error behind that is nobody's: then no chain verifies.
+      OpenSSLError.discard()
+    }
+  }
+
+  deinit { X509_STORE_free(handle) }
+
+  /// The names to send to clients as acceptable CAs.
+  package var subjects: [DistinguishedName] { certificates.map(\.subject) }
+
+  private static func digest(of certificates: [Certificate], includesSystem: Bool) -> [UInt8] {
+    let each = certificates.map(\.sha256).sorted { $0.lexicographicallyPrecedes($1) }
+    return Digest.of(each.flatMap { $0 } + (includesSystem ? [1] : [0]))
+  }
+}
