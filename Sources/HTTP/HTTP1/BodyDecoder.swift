@@ -1,0 +1,233 @@
+internal import Bytes
+internal import Glibc
+
+/// Why a body was refused. The connection that sent it is closed.
+public enum BodyError: Error, Sendable, Equatable {
+  /// Empty, not hexadecimal, more than 16 digits, above 2^63-1, or whitespace that no extension follows.
+  case badChunkSize
+  case chunkExtensionTooLong
+  case bareLineFeed, bareCarriageReturn, controlCharacter
+  /// Chunk data is followed by something other than its line end.
+  case badChunkEnd
+  case trailersTooLarge
+  case badTrailer(HeadError)
+
+  /// One line for the log.
+  public var reason: StaticString {
+    switch self {
+    case .badChunkSize: "a chunk size that is not 1 to 16 hexadecimal digits of at most 2^63-1"
+    case .chunkExtensionTooLong: "chunk extensions longer than 256 bytes"
+    case .bareLineFeed: "a line feed without a carriage return in chunked framing"
+    case .bareCarriageReturn: "a carriage return without a line feed in chunked framing"
+    case .controlCharacter: "a control character in a chunk extension"
+    case .badChunkEnd: "chunk data longer than the chunk size"
+    case .trailersTooLarge: "trailers larger than 8 KiB or more than 100"
+    case .badTrailer(let error): error.reason
+    }
+  }
+}
+
+/// What to do with the bytes at hand. Positions are in the input of the call that returned it.
+public enum BodyStep: Sendable, Equatable {
+  /// Take so many bytes off the front; call again when there are others.
+  case needsMore(consumed: Int)
+  /// Forward `count` bytes from `start`; then take `consumed` off the front and call again, also without input.
+  case data(start: Int, count: Int, consumed: Int)
+  /// The body is whole. Take `consumed` off the front: what follows is another message.
+  case end(consumed: Int)
+  case failed(BodyError)
+}
+
+/// What the end of the transport means in the middle of a body.
+public enum BodyEndOfStream: Sendable, Equatable {
+  case complete, truncated
+}
+
+/// Finds the body in the bytes after a head (RFC 9112 §6, §7.1): a pure state machine that holds no body bytes.
+public struct BodyDecoder: Sendable {
+  /// What one chunk-size line may carry after its size; dropped, since extensions are of one connection.
+  private static var extensionBytes: Int { 256 }
+
+  private enum State {
+    case length(UInt64)
+    case untilClose
+    case size(UInt64, digits: Int)
+    /// Whitespace after the size: only an extension may follow (BWS of RFC 9112 §7.1.1).
+    case blank(UInt64, length: Int)
+    case chunkExtension(UInt64, length: Int)
+    case sizeLineFeed(UInt64)
+    case chunk(UInt64)
+    case chunkReturn
+    case chunkLineFeed
+    case trailers
+    case ended
+    case failed(BodyError)
+  }
+
+  private var state: State
+  private var trailerBytes: [UInt8] = []
+  /// Trailer fields, those that may stand there (RFC 9110 §6.5.1); nil before the end and when there were none.
+  public private(set) var trailers: Trailers?
+
+  public init(_ framing: BodyFraming) {
+    switch framing {
+    case .none: state = .ended
+    case .length(let length): state = length == 0 ? .ended : .length(length)
+    case .chunked: state = .size(0, digits: 0)
+    case .untilClose: state = .untilClose
+    }
+  }
+
+  /// Nothing more belongs to this body.
+  public var isEnded: Bool {
+    if case .ended = state { true } else { false }
+  }
+
+  /// Whether a transport that ends here leaves the body whole.
+  public func atEndOfStream() -> BodyEndOfStream {
+    switch state {
+    case .untilClose, .ended: .complete
+    default: .truncated
+    }
+  }
+
+  /// One step. A failure is final.
+  public mutating func next(_ input: UnsafeRawBufferPointer) -> BodyStep {
+    switch state {
+    case .ended: return .end(consumed: 0)
+    case .failed(let error): return .failed(error)
+    case .length(let remaining):
+      guard input.count > 0 else { return .needsMore(consumed: 0) }
+      let count = remaining < UInt64(input.count) ? Int(remaining) : input.count
+      let rest = remaining - UInt64(count)
+      state = rest == 0 ? .ended : .length(rest)
+      return .data(start: 0, count: count, consumed: count)
+    case .untilClose:
+      guard input.count > 0 else { return .needsMore(consumed: 0) }
+      return .data(start: 0, count: input.count, consumed: input.count)
+    default:
+      guard let base = input.baseAddress else { return .needsMore(consumed: 0) }
+      do throws(BodyError) {
+        return try chunked(base, input.count)
+      } catch {
+        state = .failed(error)
+        trailerBytes = []
+        return .failed(error)
+      }
+    }
+  }
+
+  private mutating func chunked(_ base: UnsafeRawPointer, _ count: Int) throws(BodyError) -> BodyStep {
+    var at = 0
+    while at < count {
+      let byte = ByteScan.byte(base, at)
+      switch state {
+      case .size(let size, let digits):
+        if let digit = ASCII.hexValue(byte) {
+          guard digits < 16, size < 1 << 59 else { throw .badChunkSize }
+          state = .size(size << 4 | UInt64(digit), digits: digits + 1)
+        } else {
+          guard digits > 0 else { throw .badChunkSize }
+          switch byte {
+          case 0x0D: state = .sizeLineFeed(size)
+          case 0x3B: state = .chunkExtension(size, length: 1)
+          case 0x20, 0x09: state = .blank(size, length: 1)
+          case 0x0A: throw .bareLineFeed
+          default: throw .badChunkSize
+          }
+        }
+      case .blank(let size, let length):
+        guard length < Self.extensionBytes else { throw .chunkExtensionTooLong }
+        switch byte {
+        case 0x20, 0x09: state = .blank(size, length: length + 1)
+        case 0x3B: state = .chunkExtension(size, length: length + 1)
+        default: throw .badChunkSize
+        }
+      case .chunkExtension(let size, let length):
+        switch byte {
+        case 0x0D: state = .sizeLineFeed(size)
+        case 0x0A: throw .bareLineFeed
+        case 0x09, 0x20...0x7E, 0x80...0xFF:
+          guard length < Self.extensionBytes else { throw .chunkExtensionTooLong }
+          state = .chunkExtension(size, length: length + 1)
+        default: throw .controlCharacter
+        }
+      case .sizeLineFeed(let size):
+        guard byte == 0x0A else { throw .bareCarriageReturn }
+        state = size == 0 ? .trailers : .chunk(size)
+      case .chunk(let remaining):
+        let available = count - at
+        let length = remaining < UInt64(available) ? Int(remaining) : available
+        let rest = remaining - UInt64(length)
+        state = rest == 0 ? .chunkReturn : .chunk(rest)
+        return .data(start: at, count: length, consumed: at + length)
+      case .chunkReturn:
+        guard byte == 0x0D else { throw byte == 0x0A ? .bareLineFeed : .badChunkEnd }
+        state = .chunkLineFeed
+      case .chunkLineFeed:
+        guard byte == 0x0A else { throw .bareCarriageReturn }
+        state = .size(0, digits: 0)
+      case .trailers:
+        return try trailerLine(base, at, count)
+      case .length, .untilClose, .ended, .failed:
+        return .needsMore(consumed: at)
+      }
+      at += 1
+    }
+    return .needsMore(consumed: count)
+  }
+
+  /// Gathers the trailer section line by line: it is seldom there, and small. It is read when it is whole.
+  private mutating func trailerLine(
+    _ base: UnsafeRawPointer, _ from: Int, _ count: Int
+  ) throws(BodyError) -> BodyStep {
+    var at = from
+    while at < count {
+      let lineFeed = memchr(base + at, 0x0A, count - at)
+      let next = lineFeed.map { UnsafeRawPointer($0) - base + 1 } ?? count
+      guard trailerBytes.count + next - at <= Trailers.sectionBytes else { throw .trailersTooLarge }
+      trailerBytes.append(contentsOf: UnsafeRawBufferPointer(start: base + at, count: next - at))
+      at = next
+      guard lineFeed != nil else { break }
+      let length = trailerBytes.count
+      guard length > 1, trailerBytes[length - 2] == 0x0D else { throw .bareLineFeed }
+      if length == 2 || trailerBytes[length - 3] == 0x0A {
+        trailers = try Trailers(trailerBytes)
+        trailerBytes = []
+        state = .ended
+        return .end(consumed: at)
+      }
+    }
+    return .needsMore(consumed: at)
+  }
+}
+
+/// The trailer fields of a chunked body (RFC 9112 §7.1.2), parsed and cleaned of those that have no place there.
+public struct Trailers: Sendable {
+  static var sectionBytes: Int { 8192 }
+  private static var limits: HeadLimits { HeadLimits(lineBytes: sectionBytes, headBytes: sectionBytes, fields: 100) }
+
+  /// The section as sent; ranges index into it.
+  public let bytes: [UInt8]
+  public let fields: [Field]
+
+  /// nil when no field is left. `section` ends with its empty line.
+  init?(_ section: [UInt8]) throws(BodyError) {
+    var fields: [Field] = []
+    var lines = FieldLines()
+    let (end, fault) = section.withUnsafeBytes { section -> (Int?, HeadError?) in
+      guard let base = section.baseAddress else { return (nil, nil) }
+      do throws(HeadError) {
+        return (
+          try lines.read(base, section.count, section: .trailer, limits: Self.limits, into: &fields), nil
+        )
+      } catch {
+        return (nil, error)
+      }
+    }
+    if let fault { throw fault == .tooManyFields ? .trailersTooLarge : .badTrailer(fault) }
+    guard end != nil, !fields.isEmpty else { return nil }
+    bytes = section
+    self.fields = fields
+  }
+}

@@ -1,0 +1,138 @@
+internal import Bytes
+
+/// A request line, read (RFC 9112 §3).
+struct RequestLine {
+  let methodEnd: Int
+  let method: Method
+  let target: RequestTarget
+  let version: HTTPVersion
+  /// Past its line end.
+  let end: Int
+
+  /// nil when the line is not all there.
+  @inline(__always)
+  static func read(_ base: UnsafeRawPointer, _ available: Int) throws(HeadError) -> RequestLine? {
+    var at = 0
+    while at < available, ByteSet.method.contains(ByteScan.byte(base, at)) { at &+= 1 }
+    guard at < available else { return nil }
+    guard ByteScan.byte(base, at) == 0x20, at > 0 else { throw methodFault(ByteScan.byte(base, at)) }
+    let methodEnd = at
+    let method = Method(base, count: methodEnd)
+    if method == .connect { throw .connectMethod }
+
+    let targetStart = at &+ 1
+    var question = -1
+    at = ByteScan.targetEnd(base, targetStart, available)
+    while at < available, ByteScan.byte(base, at) == 0x3F {
+      if question < 0 { question = at }
+      at = ByteScan.targetEnd(base, at &+ 1, available)
+    }
+    guard at < available else { return nil }
+    guard ByteScan.byte(base, at) == 0x20 else { return try targetFault(base, at, available) }
+    let targetEnd = at
+
+    guard let (version, versionEnd) = try HTTPVersion.read(base, at &+ 1, available), versionEnd < available else {
+      return nil
+    }
+    let last = ByteScan.byte(base, versionEnd)
+    if last != 0x0D && last != 0x0A { throw last < 0x20 ? FieldLines.fault(of: last) : .badRequestLine }
+    guard let end = try FieldLines.lineEnd(base, versionEnd, available, .head) else { return nil }
+    let target = try RequestTarget.parse(
+      base, targetStart, question: question < 0 ? targetEnd : question, targetEnd, method: method)
+    return RequestLine(methodEnd: methodEnd, method: method, target: target, version: version, end: end)
+  }
+
+  private static func methodFault(_ byte: UInt8) -> HeadError {
+    switch byte {
+    case 0x00: .nul
+    case 0x0A, 0x0D: .badRequestLine
+    default: .badMethod
+    }
+  }
+
+  /// Never a line: nil when it takes one byte more to tell.
+  private static func targetFault(_ base: UnsafeRawPointer, _ at: Int, _ available: Int) throws(HeadError)
+    -> RequestLine?
+  {
+    switch ByteScan.byte(base, at) {
+    case 0x0A, 0x0D:
+      guard try FieldLines.lineEnd(base, at, available, .head) != nil else { return nil }
+      throw .simpleRequest
+    case 0x00: throw .nul
+    default: throw .badTarget
+    }
+  }
+}
+
+/// A status line, read (RFC 9112 §4). The space after a status without a reason may be missing, as nginx has it.
+struct StatusLine {
+  let version: HTTPVersion
+  let status: UInt16
+  let reason: ByteRange
+  /// Past its line end.
+  let end: Int
+
+  /// nil when the line is not all there.
+  @inline(__always)
+  static func read(_ base: UnsafeRawPointer, _ available: Int) throws(HeadError) -> StatusLine? {
+    guard let (version, versionEnd) = try HTTPVersion.read(base, 0, available) else { return nil }
+    var at = versionEnd
+    var status: UInt16 = 0
+    guard at < available else { return nil }
+    guard ByteScan.byte(base, at) == 0x20 else { throw .badStatusLine }
+    at &+= 1
+    let digitsEnd = at &+ 3
+    while at < digitsEnd {
+      guard at < available else { return nil }
+      let digit = ByteScan.byte(base, at) &- 48
+      guard digit < 10 else { throw .badStatusLine }
+      status = status &* 10 &+ UInt16(digit)
+      at &+= 1
+    }
+    guard status >= 100 else { throw .badStatusLine }
+    guard at < available else { return nil }
+    if ByteScan.byte(base, at) == 0x20 {
+      at &+= 1
+    } else if ByteScan.byte(base, at) > 0x0D {
+      throw .badStatusLine
+    }
+    let reasonStart = at
+    at = ByteScan.control(base, at, available)
+    while at < available, ByteScan.byte(base, at) == 0x09 { at = ByteScan.control(base, at &+ 1, available) }
+    guard let end = try FieldLines.lineEnd(base, at, available, .head) else { return nil }
+    return StatusLine(
+      version: version, status: status, reason: ByteRange(start: reasonStart, count: at &- reasonStart), end: end)
+  }
+}
+
+extension HTTPVersion {
+  /// The version at `at` and where it ends; nil when it is not all there.
+  @inline(__always)
+  static func read(
+    _ base: UnsafeRawPointer, _ at: Int, _ available: Int
+  ) throws(HeadError) -> (HTTPVersion, Int)? {
+    if at &+ 8 <= available {
+      // "HTTP/1.1" and "HTTP/1.0", the first byte lowest.
+      switch ByteScan.word(base, at) {
+      case 0x312E_312F_5054_5448: return (.http11, at &+ 8)
+      case 0x302E_312F_5054_5448: return (.http10, at &+ 8)
+      default: break
+      }
+    }
+    return try unusual(base, at, available)
+  }
+
+  private static func unusual(
+    _ base: UnsafeRawPointer, _ at: Int, _ available: Int
+  ) throws(HeadError) -> (HTTPVersion, Int)? {
+    let form: StaticString = "HTTP/d.d"
+    for index in 0..<8 {
+      guard at + index < available else { return nil }
+      let byte = ByteScan.byte(base, at + index), wanted = form.utf8Start[index]
+      if byte == 0 { throw .nul }
+      guard wanted == 0x64 ? ASCII.isDigit(byte) : byte == wanted else { throw .badVersion }
+    }
+    guard ByteScan.byte(base, at + 5) == 0x31 else { throw .unsupportedVersion }
+    return (ByteScan.byte(base, at + 7) == 0x30 ? .http10 : .http11, at + 8)
+  }
+}

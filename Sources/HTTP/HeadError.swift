@@ -1,0 +1,66 @@
+/// Why a head was refused. The connection that sent it is closed: where the next message begins is not known.
+public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
+  // The first line
+  case badMethod, connectMethod, badTarget, badRequestLine, simpleRequest, badVersion, unsupportedVersion
+  case badStatusLine
+  // Line by line
+  case bareCarriageReturn, nul, controlCharacter, lineFolding, whitespaceBeforeFirstField, whitespaceBeforeColon
+  case missingColon, emptyFieldName, badFieldName, bareLineFeed
+  // Bounds
+  case requestLineTooLong, fieldTooLarge, headTooLarge, tooManyFields, tooManyConnectionOptions
+  // The message as a whole
+  case missingHost, repeatedHost, badHost
+  case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
+  case transferEncodingInOldVersion, bodyInInterimResponse
+
+  /// The status that answers a client which sent it. A fault of an upstream is 502, whatever its kind.
+  public var status: UInt16 {
+    switch self {
+    case .connectMethod: 405
+    case .requestLineTooLong: 414
+    case .unknownTransferCoding: 501
+    case .unsupportedVersion: 505
+    default: 400
+    }
+  }
+
+  /// One line for the log: what was met, without the bytes themselves.
+  public var reason: StaticString {
+    switch self {
+    case .badMethod: "the method has a character other than A-Z, \"_\" and \"-\""
+    case .connectMethod: "CONNECT asks for a tunnel, which a reverse proxy does not give"
+    case .badTarget:
+      "the request target is none of a path, an http(s) URI or the \"*\" of OPTIONS, or has an invalid character"
+    case .badRequestLine: "the request line is not \"method target version\" with single spaces"
+    case .simpleRequest: "the request line has no version (HTTP/0.9)"
+    case .badVersion: "the version is not HTTP/ digit . digit"
+    case .unsupportedVersion: "the version is other than HTTP/1.x"
+    case .badStatusLine: "the status line is not \"version status reason\" with a status of 100 to 999"
+    case .bareCarriageReturn: "a carriage return without a line feed"
+    case .nul: "a NUL byte"
+    case .controlCharacter: "a control character"
+    case .lineFolding: "a field line that begins with whitespace (line folding)"
+    case .whitespaceBeforeFirstField: "whitespace before the first field"
+    case .whitespaceBeforeColon: "whitespace between a field name and its colon"
+    case .missingColon: "a field line without a colon"
+    case .emptyFieldName: "a field line with an empty name"
+    case .badFieldName: "a field name that is not a token"
+    case .bareLineFeed: "a line feed without a carriage return in chunked framing"
+    case .requestLineTooLong: "the request line is longer than allowed"
+    case .fieldTooLarge: "a line of the head is longer than allowed"
+    case .headTooLarge: "the head is larger than allowed"
+    case .tooManyFields: "more field lines than allowed"
+    case .tooManyConnectionOptions: "Connection nominates too many names"
+    case .missingHost: "no Host in an HTTP/1.1 request"
+    case .repeatedHost: "more than one Host"
+    case .badHost: "the Host, or the authority of the target, is not a name or address with an optional port"
+    case .badContentLength: "Content-Length is not one decimal number that fits 63 bits"
+    case .repeatedContentLength: "more than one Content-Length"
+    case .badTransferEncoding: "Transfer-Encoding is not \"chunked\", once"
+    case .unknownTransferCoding: "a transfer coding other than chunked"
+    case .lengthAndTransferEncoding: "both Content-Length and Transfer-Encoding"
+    case .transferEncodingInOldVersion: "Transfer-Encoding in an HTTP/1.0 message"
+    case .bodyInInterimResponse: "an interim response that announces a body"
+    }
+  }
+}

@@ -1,0 +1,185 @@
+internal import Bytes
+
+/// What the field lines of a head said of the message as a whole, gathered line by line.
+struct MessageFacts {
+  var framing = AnnouncedFraming()
+  var present = FieldNameSet()
+  var host = ByteRange.empty
+  var hasTwoHosts = false
+  var options = ConnectionOptions()
+  var nominations = Nominations()
+  var acceptsTrailers = false
+  var expectsContinue = false
+  var upgrade: ByteRange?
+
+  /// Takes in one field line; nothing of most names.
+  @inline(__always)
+  mutating func note(_ id: FieldName, _ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
+    defer { present.insert(id) }
+    switch id {
+    case .host:
+      if present.contains(.host) { hasTwoHosts = true }
+      host = value
+    case .connection:
+      try connection(base, value)
+    case .contentLength:
+      if present.contains(.contentLength) { throw .repeatedContentLength }
+      framing.length = try Self.contentLength(base, value)
+    case .transferEncoding:
+      if present.contains(.transferEncoding) { throw .badTransferEncoding }
+      try Self.requireChunked(base, value)
+      framing.isChunked = true
+    case .te: te(base, value)
+    case .upgrade: if upgrade == nil && !value.isEmpty { upgrade = value }
+    case .expect: expectsContinue = at(base, value).equalsIgnoringCase("100-continue")
+    default: break
+    }
+  }
+
+  /// Whether the connection stays open after this message (RFC 9112 §9.3).
+  func persists(_ version: HTTPVersion) -> Bool {
+    switch version {
+    case .http11: !options.contains(.close)
+    case .http10: options.contains(.keepAlive) && !options.contains(.close)
+    }
+  }
+
+  /// The Upgrade that counts: nominated by Connection, and not from HTTP/1.0 (RFC 9110 §7.8).
+  func upgrade(_ version: HTTPVersion) -> ByteRange? {
+    version == .http11 && options.contains(.upgrade) ? upgrade : nil
+  }
+
+  /// RFC 9110 §8.6: digits only, a number that fits 63 bits.
+  private static func contentLength(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) -> UInt64 {
+    guard !value.isEmpty else { throw .badContentLength }
+    var length: UInt64 = 0
+    for index in Int(value.start)..<value.end {
+      let digit = ByteScan.byte(base, index) &- 48
+      guard digit < 10, length <= (1 << 63 - 1 - UInt64(digit)) / 10 else { throw .badContentLength }
+      length = length &* 10 &+ UInt64(digit)
+    }
+    return length
+  }
+
+  /// RFC 9112 §6.1, of which only `chunked`, once, is taken. Codings that are tokens, with chunked nowhere or last,
+  /// are well-formed but unknown here; all else is malformed.
+  private static func requireChunked(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
+    if at(base, value).equalsIgnoringCase("chunked") { return }
+    var isFinished = false
+    var list = ListElements(base, value)
+    while let element = list.next() {
+      let coding = at(base, element)
+      guard !isFinished, !element.isEmpty, ByteSet.token.containsAll(base, Int(element.start), element.end) else {
+        throw .badTransferEncoding
+      }
+      isFinished = coding.equalsIgnoringCase("chunked")
+    }
+    throw .unknownTransferCoding
+  }
+
+  private mutating func connection(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
+    var list = ListElements(base, value)
+    while let element = list.next() {
+      let option = at(base, element)
+      switch option.count {
+      case 5 where option.equalsIgnoringCase("close"): options.insert(.close)
+      case 10 where option.equalsIgnoringCase("keep-alive"): options.insert(.keepAlive)
+      case 7 where option.equalsIgnoringCase("upgrade"): options.insert(.upgrade)
+      case 0: break
+      default: try nominations.add(option)
+      }
+    }
+  }
+
+  private mutating func te(_ base: UnsafeRawPointer, _ value: ByteRange) {
+    var list = ListElements(base, value)
+    while let element = list.next() {
+      if at(base, element).equalsIgnoringCase("trailers") { acceptsTrailers = true }
+    }
+  }
+}
+
+/// What Connection said of the connection itself.
+struct ConnectionOptions: OptionSet {
+  let rawValue: UInt8
+  static let close = ConnectionOptions(rawValue: 1)
+  static let keepAlive = ConnectionOptions(rawValue: 2)
+  static let upgrade = ConnectionOptions(rawValue: 4)
+}
+
+/// The field names that Connection nominated as hop-by-hop (RFC 9110 §7.6.1).
+struct Nominations {
+  /// More unknown names than any peer has cause for: each costs a comparison with each field.
+  private static var bound: UInt8 { 32 }
+
+  private var known = FieldNameSet()
+  private var others: UInt8 = 0
+
+  mutating func add(_ option: UnsafeRawBufferPointer) throws(HeadError) {
+    let id = FieldName.known(option)
+    if id != .other {
+      known.insert(id)
+    } else if others < Self.bound {
+      others += 1
+    } else {
+      throw .tooManyConnectionOptions
+    }
+  }
+
+  var isEmpty: Bool { known.isEmpty && others == 0 }
+
+  /// Marks the nominated fields, but not those whose removal would be an attack.
+  func mark(_ fields: inout [Field], _ base: UnsafeRawPointer) {
+    let known = known.subtracting(.neverNominated)
+    for index in fields.indices {
+      let id = fields[index].id
+      if id == .other ? others > 0 && names(fields[index], among: fields, base) : known.contains(id) {
+        fields[index].isHopByHop = true
+      }
+    }
+  }
+
+  private func names(_ field: Field, among fields: [Field], _ base: UnsafeRawPointer) -> Bool {
+    for connection in fields where connection.id == .connection {
+      var list = ListElements(base, connection.value)
+      while let element = list.next() {
+        if at(base, element).equalsIgnoringCase(at(base, field.name)) { return true }
+      }
+    }
+    return false
+  }
+}
+
+/// The elements of a comma-separated value, without the whitespace around them; empty ones too.
+struct ListElements {
+  private let base: UnsafeRawPointer
+  private var at: Int
+  private let end: Int
+
+  init(_ base: UnsafeRawPointer, _ value: ByteRange) {
+    self.base = base
+    at = Int(value.start)
+    end = value.end
+  }
+
+  mutating func next() -> ByteRange? {
+    guard at <= end else { return nil }
+    var start = at
+    while start < end && isBlank(start) { start += 1 }
+    var stop = start
+    while stop < end && ByteScan.byte(base, stop) != 0x2C { stop += 1 }
+    at = stop + 1
+    while stop > start && isBlank(stop - 1) { stop -= 1 }
+    return ByteRange(start: start, count: stop - start)
+  }
+
+  private func isBlank(_ index: Int) -> Bool {
+    let byte = ByteScan.byte(base, index)
+    return byte == 0x20 || byte == 0x09
+  }
+}
+
+@inline(__always)
+func at(_ base: UnsafeRawPointer, _ range: ByteRange) -> UnsafeRawBufferPointer {
+  UnsafeRawBufferPointer(start: base + Int(range.start), count: Int(range.count))
+}
