@@ -1,0 +1,129 @@
+import COpenSSL
+import Glibc
+
+extension CertificateBuilder {
+  func certificate(
+    for key: PrivateKey, issuer: Certificate?, signedBy signer: PrivateKey
+  ) throws(OpenSSLError) -> Certificate {
+    guard let draft = X509_new() else { throw OpenSSLError.drain() }
+    let certificate = Certificate(owning: draft)
+    let version3 = 2
+    try succeed(X509_set_version(draft, version3))
+    try setSerial(of: draft)
+    try setSubject(of: draft)
+    try succeed(X509_set_issuer_name(draft, X509_get_subject_name(issuer?.handle ?? draft)))
+    guard ASN1_TIME_set(X509_getm_notBefore(draft), time_t(notBefore)) != nil,
+      ASN1_TIME_set(X509_getm_notAfter(draft), time_t(notAfter)) != nil
+    else { throw OpenSSLError.drain() }
+    try succeed(X509_set_pubkey(draft, key.handle))
+    try addExtensions(to: draft, issuer: issuer?.handle)
+    guard X509_sign(draft, signer.handle, EVP_sha256()) > 0 else { throw OpenSSLError.drain() }
+    return certificate
+  }
+
+  /// 127 random bits: positive, unguessable, and unique without a register (RFC 5280 §4.1.2.2).
+  private func setSerial(of draft: OpaquePointer) throws(OpenSSLError) {
+    guard let number = BN_new() else { throw OpenSSLError.drain() }
+    defer { BN_free(number) }
+    try succeed(BN_rand(number, 127, BN_RAND_TOP_ONE, BN_RAND_BOTTOM_ANY))
+    guard BN_to_ASN1_INTEGER(number, X509_get_serialNumber(draft)) != nil else { throw OpenSSLError.drain() }
+  }
+
+  private func setSubject(of draft: OpaquePointer) throws(OpenSSLError) {
+    let name = X509_get_subject_name(draft)
+    for (type, value) in subject {
+      let text = Array(value.utf8)
+      try succeed(
+        X509_NAME_add_entry_by_NID(name, type.identifier, MBSTRING_UTF8, text, CInt(clamping: text.count), -1, 0))
+    }
+  }
+
+  private func addExtensions(to draft: OpaquePointer, issuer: OpaquePointer?) throws(OpenSSLError) {
+    try add(NID_subject_key_identifier, "hash", to: draft, issuer)
+    if issuer != nil { try add(NID_authority_key_identifier, "keyid:always", to: draft, issuer) }
+    switch purpose {
+    case .authority(let pathLength):
+      let limit = pathLength.map { ",pathlen:\($0)" } ?? ""
+      try add(NID_basic_constraints, "critical,CA:TRUE\(limit)", to: draft, issuer)
+      try add(NID_key_usage, "critical,keyCertSign,cRLSign,digitalSignature", to: draft, issuer)
+    case .leaf(let usages):
+      try add(NID_basic_constraints, "critical,CA:FALSE", to: draft, issuer)
+      try add(NID_key_usage, "critical,digitalSignature,keyEncipherment", to: draft, issuer)
+      if !usages.isEmpty {
+        try add(NID_ext_key_usage, usages.map(\.rawValue).joined(separator: ","), to: draft, issuer)
+      }
+    }
+    if !alternativeNames.isEmpty { try addAlternativeNames(to: draft) }
+  }
+
+  /// `value` in the language of OpenSSL's configuration: ours only, never a user's text.
+  private func add(
+    _ kind: CInt, _ value: String, to draft: OpaquePointer, _ issuer: OpaquePointer?
+  ) throws(OpenSSLError) {
+    var context = X509V3_CTX()
+    X509V3_set_ctx(&context, issuer ?? draft, draft, nil, nil, 0)
+    guard let made = X509V3_EXT_conf_nid(nil, &context, kind, value) else { throw OpenSSLError.drain() }
+    defer { X509_EXTENSION_free(made) }
+    try succeed(X509_add_ext(draft, made, -1))
+  }
+
+  private func addAlternativeNames(to draft: OpaquePointer) throws(OpenSSLError) {
+    guard let names = copenssl_sk_GENERAL_NAME_new() else { throw OpenSSLError.drain() }
+    defer { copenssl_sk_GENERAL_NAME_pop_free(names) }
+    for name in alternativeNames {
+      guard let (type, bytes) = name.encoding else {
+        throw OpenSSLError(codes: [], description: "\(name) is no IP address")
+      }
+      guard let general = GENERAL_NAME_new() else { throw OpenSSLError.drain() }
+      guard copenssl_sk_GENERAL_NAME_push(names, general) > 0 else {
+        GENERAL_NAME_free(general)
+        throw OpenSSLError.drain()
+      }
+      guard let string = ASN1_STRING_type_new(type == GEN_IPADD ? V_ASN1_OCTET_STRING : V_ASN1_IA5STRING) else {
+        throw OpenSSLError.drain()
+      }
+      GENERAL_NAME_set0_value(general, type, string)
+      try succeed(ASN1_STRING_set(string, bytes, CInt(clamping: bytes.count)))
+    }
+    try succeed(X509_add1_ext_i2d(draft, NID_subject_alt_name, UnsafeMutableRawPointer(names), 0, 0))
+  }
+
+  private func succeed(_ result: CInt) throws(OpenSSLError) {
+    guard result == 1 else { throw OpenSSLError.drain() }
+  }
+}
+
+extension CertificateBuilder.AttributeType {
+  fileprivate var identifier: CInt {
+    switch self {
+    case .commonName: NID_commonName
+    case .organization: NID_organizationName
+    case .organizationalUnit: NID_organizationalUnitName
+    case .country: NID_countryName
+    case .emailAddress: NID_pkcs9_emailAddress
+    }
+  }
+}
+
+extension CertificateBuilder.AlternativeName {
+  /// GENERAL_NAME's type and the octets; nil for an IP address that is none.
+  fileprivate var encoding: (type: CInt, bytes: [UInt8])? {
+    switch self {
+    case .dns(let name): (GEN_DNS, Array(name.utf8))
+    case .uri(let name): (GEN_URI, Array(name.utf8))
+    case .email(let name): (GEN_EMAIL, Array(name.utf8))
+    case .ip(let text): Self.octets(of: text).map { (GEN_IPADD, $0) }
+    case .raw(.dns, let bytes): (GEN_DNS, bytes)
+    case .raw(.uri, let bytes): (GEN_URI, bytes)
+    case .raw(.email, let bytes): (GEN_EMAIL, bytes)
+    case .raw(.ip, let bytes): (GEN_IPADD, bytes)
+    }
+  }
+
+  private static func octets(of text: String) -> [UInt8]? {
+    var octets = [UInt8](repeating: 0, count: 16)
+    if inet_pton(AF_INET6, text, &octets) == 1 { return octets }
+    if inet_pton(AF_INET, text, &octets) == 1 { return Array(octets.prefix(4)) }
+    return nil
+  }
+}

@@ -1,0 +1,89 @@
+package import Bytes
+import Glibc
+
+extension Pin {
+  /// The pin of the public key that a file holds, is certified by (the first certificate), or that belongs to its
+  /// private key: for `sallyport pin FILE`. Blocks.
+  package static func publicKey(
+    in reference: MaterialReference, passwords: [SecretBytes] = []
+  ) throws(MaterialError) -> Pin {
+    let contents = try reference.contents(expecting: .pin)
+    return try reference.parsing(.pin) { () throws(CryptoError) in
+      if let digest = try contents.pinTargets(passwords: passwords).lazy.compactMap({ Pin($0).publicKeyDigest }).first {
+        return Pin(.publicKey(digest))
+      }
+      guard let key = try contents.privateKey(passwords: passwords) else {
+        throw .absent("holds no certificate and no key but \(contents.contentNames)")
+      }
+      return Pin(.publicKey(key.spkiSHA256))
+    }
+  }
+
+  /// The pin of a file, its first certificate's or key's, or those of all in a directory's files.
+  static func load(
+    _ reference: MaterialReference, scope: Scope, passwords: [SecretBytes]
+  ) throws(MaterialError) -> [Pin] {
+    guard let paths = try directory(reference) else {
+      return Array(try all(in: reference, scope: scope, passwords: passwords).prefix(1))
+    }
+    guard !paths.isEmpty else { throw MaterialError(reference, "an empty directory; expected certificates in it") }
+    var pins: [Pin] = []
+    for path in paths {
+      pins += try all(
+        in: MaterialReference(path: path, location: reference.location), scope: scope, passwords: passwords)
+    }
+    return pins
+  }
+
+  /// At least one.
+  private static func all(
+    in reference: MaterialReference, scope: Scope, passwords: [SecretBytes]
+  ) throws(MaterialError) -> [Pin] {
+    let contents = try reference.contents(expecting: .pin)
+    return try reference.parsing(.pin) { () throws(CryptoError) in
+      let targets = try contents.pinTargets(passwords: passwords)
+      guard !targets.isEmpty else {
+        throw .absent("holds no certificate and no public key but \(contents.contentNames)")
+      }
+      return targets.map { Pin($0, scope: scope) }
+    }
+  }
+
+  /// The paths of a directory's files in the order of their names, hidden ones left out; nil when it is none.
+  private static func directory(_ reference: MaterialReference) throws(MaterialError) -> [String]? {
+    let path = try reference.resolvedPath(expecting: .pin)
+    guard let stream = opendir(path) else { return nil }
+    defer { closedir(stream) }
+    var paths: [String] = []
+    while let entry = readdir(stream) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
+        field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
+          String(cString: $0)
+        }
+      }
+      var status = stat()
+      let file = "\(path)/\(name)"
+      if !name.hasPrefix("."), stat(file, &status) == 0, status.st_mode & S_IFMT != S_IFDIR { paths.append(file) }
+    }
+    return paths.sorted()
+  }
+}
+
+extension MaterialContents {
+  /// All certificates in order, then all public keys.
+  fileprivate func pinTargets(passwords: [SecretBytes]) throws(CryptoError) -> [Pin.Target] {
+    var targets: [Pin.Target] = []
+    switch self {
+    case .publicKey(let key): targets = [.publicKey(key.sha256)]
+    case .certificate, .pkcs12: targets = try certificates(passwords: passwords).map { .certificate($0) }
+    case .pem(let blocks):
+      targets = try PEMBlock.certificates(in: blocks).map { .certificate($0) }
+      for block in blocks where block.holdsPublicKey {
+        let key = try block.contents.withUnsafeBytes { (der) throws(CryptoError) in try PublicKey(der: der) }
+        targets.append(.publicKey(key.sha256))
+      }
+    case .privateKey, .encryptedPrivateKey: break
+    }
+    return targets
+  }
+}

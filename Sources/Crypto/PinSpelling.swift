@@ -1,0 +1,72 @@
+package import Bytes
+package import Observability
+
+extension Pin {
+  /// curl's spelling of a public-key pin.
+  package static func spelling(publicKeyDigest digest: [UInt8]) -> String { "sha256//\(Base64.encode(digest))" }
+  static func hexadecimal(_ digest: [UInt8]) -> String { Hex.encode(digest) }
+
+  /// What one argument of `proxy_ssl_pin` names: one pin, or one for each certificate of a directory.
+  ///
+  /// `sha256//BASE64` (curl), `sha256/BASE64` (OkHttp), `sha256:BASE64` (ghostunnel), `spki:HEX`, `cert:HEX`; else a
+  /// file: certificate or public key as PEM or DER, a PKCS#12 (its leaf), or a directory. Blocks when it is a file.
+  package static func parse(
+    _ text: String, scope: Scope = .leaf, relativeTo folder: String, location: SourceLocation? = nil,
+    passwords: [SecretBytes] = []
+  ) throws(MaterialError) -> [Pin] {
+    func malformed(_ fault: String) -> MaterialError {
+      MaterialError(
+        culprit: text, location: location, message: "pin \"\(text)\": \(fault)",
+        hint: "`sallyport pin FILE` or `sallyport pin HOST:PORT` prints the right one")
+    }
+    for prefix in ["sha256//", "sha256/", "sha256:"] where text.hasPrefix(prefix) {
+      do throws(PinFault) {
+        return [Pin(.publicKey(try digest(base64: String(text.dropFirst(prefix.count)))), scope: scope)]
+      } catch { throw malformed(error.text) }
+    }
+    for prefix in ["spki:", "cert:"] where text.hasPrefix(prefix) {
+      do throws(PinFault) {
+        let digest = try digest(hexadecimal: String(text.dropFirst(prefix.count)))
+        return [Pin(prefix == "spki:" ? .publicKey(digest) : .certificateDigest(digest), scope: scope)]
+      } catch { throw malformed(error.text) }
+    }
+    for prefix in ["sha1/", "sha1:", "md5/", "md5:"] where text.hasPrefix(prefix) {
+      throw malformed("a pin is SHA-256; \(prefix.dropLast()) is too weak")
+    }
+    let reference = try MaterialReference(parsing: text, relativeTo: folder, location: location)
+    return try load(reference, scope: scope, passwords: passwords)
+  }
+
+  private struct PinFault: Error { let text: String }
+
+  private static func digest(base64 text: String) throws(PinFault) -> [UInt8] {
+    if text.utf8.count == 64, (try? Hex.decode(text)) != nil {
+      throw PinFault(text: "this is hexadecimal; write spki:\(text) for a key's hash, cert:\(text) for a certificate's")
+    }
+    let digest: [UInt8]
+    do throws(Base64.DecodingError) { digest = try Base64.decode(text) } catch {
+      throw PinFault(text: "not base64: \(error)")
+    }
+    guard digest.count == 32 else {
+      throw PinFault(
+        text: "\(digest.count) bytes, but a SHA-256 has 32 (44 characters of base64)\(sha1Note(digest))")
+    }
+    return digest
+  }
+
+  private static func digest(hexadecimal text: String) throws(PinFault) -> [UInt8] {
+    let digest: [UInt8]
+    do throws(Hex.DecodingError) { digest = try Hex.decode(text) } catch {
+      throw PinFault(text: "not hexadecimal: \(error)")
+    }
+    guard digest.count == 32 else {
+      throw PinFault(
+        text: "\(digest.count * 2) hexadecimal digits, but a SHA-256 has 64\(sha1Note(digest))")
+    }
+    return digest
+  }
+
+  private static func sha1Note(_ digest: [UInt8]) -> String {
+    digest.count == 20 ? "; this looks like a SHA-1, which is too weak" : ""
+  }
+}
