@@ -1,0 +1,162 @@
+package import Observability
+
+/// Holds a tree against the table: names, contexts, words and their values, duplicates.
+///
+/// What it returns is fit to be built from: only supported directives, where they belong, with words that parse.
+package struct DirectiveChecker {
+  package private(set) var diagnostics: [Diagnostic] = []
+
+  package init() {}
+
+  /// The part of the tree that is sound.
+  package mutating func check(_ directives: [Directive], in context: DirectiveContexts = .main) -> [Directive] {
+    var sound: [Directive] = []
+    var firsts: [String: SourceLocation] = [:]
+    for directive in directives {
+      guard let entry = entry(for: directive, in: context) else { continue }
+      if !entry.isRepeatable {
+        if let first = firsts[entry.name] {
+          report(directive, "\"\(entry.name)\" directive is duplicate", hint: "the first is at \(first)")
+          continue
+        }
+        firsts[entry.name] = directive.location
+      }
+      if case .withoutEffect(let reason) = entry.status {
+        diagnostics.append(
+          Diagnostic(.notice, at: directive.location, "\"\(entry.name)\" is taken and has no effect: \(reason)"))
+        continue
+      }
+      var checked = directive
+      let fits = checkForm(directive, entry)
+      if let block = directive.block, entry.form.opensBlock {
+        checked.block = check(block, in: innerContext(of: entry, outer: context))
+      }
+      if fits { sound.append(checked) }
+    }
+    return sound
+  }
+
+  private func innerContext(of entry: DirectiveEntry, outer: DirectiveContexts) -> DirectiveContexts {
+    switch entry.name {
+    case "events": .events
+    case "http": .http
+    case "server": .server
+    case "upstream": .upstream
+    default: .location
+    }
+  }
+
+  private mutating func entry(for directive: Directive, in context: DirectiveContexts) -> DirectiveEntry? {
+    let name = directive.name
+    let entries = DirectiveTable.entries(named: name)
+    guard let first = entries.first else {
+      let nearest = DirectiveTable.nearest(to: name, in: context)
+      report(directive, "unknown directive \"\(name)\"", hint: nearest.map { "did you mean \"\($0)\"?" })
+      return nil
+    }
+    if let entry = entries.first(where: { $0.contexts.contains(context) }) { return entry }
+    switch first.status {
+    case .planned(let meanwhile):
+      report(directive, "`\(name)` is not supported yet", hint: meanwhile.isEmpty ? nil : meanwhile)
+    case .foreign(let instead):
+      report(directive, "`\(name)` is nginx's, but not supported here: \(instead)")
+    case .supported, .withoutEffect:
+      let contexts = entries.reduce(into: DirectiveContexts()) { $0.formUnion($1.contexts) }
+      report(
+        directive, "\"\(name)\" directive is not allowed here",
+        hint: "this is \(context.names.joined()); it belongs in \(contexts.names.joined(separator: ", "))")
+    }
+    return nil
+  }
+
+  /// Whether the words and the block are what the entry wants; says why not.
+  private mutating func checkForm(_ directive: Directive, _ entry: DirectiveEntry) -> Bool {
+    let usage = "\(entry.name) \(entry.form.usage)".trimmingFinalBlanks + (entry.form.opensBlock ? "" : ";")
+    if entry.form.opensBlock, directive.block == nil {
+      report(directive, "directive \"\(entry.name)\" has no opening \"{\"", hint: "expected: \(usage)")
+      return false
+    }
+    if !entry.form.opensBlock, directive.block != nil {
+      report(directive, "directive \"\(entry.name)\" is not terminated by \";\"", hint: "expected: \(usage)")
+      return false
+    }
+    guard entry.form.argumentCount.contains(directive.arguments.count) else {
+      let swallowed = directive.arguments.first {
+        $0.location.line > directive.location.line && !DirectiveTable.entries(named: $0.text).isEmpty
+      }
+      let semicolon = swallowed.map { "is a \";\" missing before \"\($0.text)\" in line \($0.location.line)? " } ?? ""
+      report(
+        directive, "invalid number of arguments in \"\(entry.name)\" directive",
+        hint: "\(semicolon)expected: \(usage)")
+      return false
+    }
+    var fits = true
+    for (index, word) in directive.arguments.enumerated() {
+      guard let expected = fault(of: word, index: index, form: entry.form) else { continue }
+      diagnostics.append(
+        Diagnostic(
+          .error, at: word.location, "invalid value \"\(word.text)\" in \"\(entry.name)\" directive",
+          hint: "it must be \(expected)"))
+      fits = false
+    }
+    return fits
+  }
+
+  /// What was expected, when a word is not that.
+  private func fault(of word: Word, index: Int, form: ArgumentForm) -> String? {
+    let text = word.text
+    switch form {
+    case .none, .words, .block:
+      return nil
+    case .flag:
+      return Flag(text) == nil ? "\"on\" or \"off\"" : nil
+    case .number(let range):
+      guard let number = Quantity.number(text), range.contains(number) else {
+        return range.upperBound == Int.max
+          ? "a number of at least \(range.lowerBound)" : "a number from \(range.lowerBound) to \(range.upperBound)"
+      }
+      return nil
+    case .size:
+      return Quantity.size(text) == nil ? Expected.size : nil
+    case .milliseconds:
+      return Quantity.milliseconds(text) == nil ? Expected.milliseconds : nil
+    case .seconds:
+      return Quantity.seconds(text) == nil ? Expected.seconds : nil
+    case .buffers:
+      if index == 0 { return Quantity.number(text).map { $0 > 0 } == true ? nil : "a number above 0" }
+      return Quantity.size(text).map { $0 > 0 } == true ? nil : Expected.size
+    case .oneOf(let words), .someOf(let words):
+      if words.contains(where: { $0.lowercased() == text.lowercased() }) { return nil }
+      let nearest = Spelling.nearest(to: text, among: words).map { "; did you mean \"\($0)\"?" } ?? ""
+      return "one of \(words.map { "\"\($0)\"" }.joined(separator: ", "))\(nearest)"
+    }
+  }
+
+  private mutating func report(_ directive: Directive, _ message: String, hint: String? = nil) {
+    diagnostics.append(Diagnostic(.error, at: directive.location, message, hint: hint))
+  }
+}
+
+/// What a value should have been, in words.
+enum Expected {
+  static let size = "a size in bytes, with \"k\", \"m\" or \"g\" for more: 512, 16k, 1m"
+  static let milliseconds = "a time: 500ms, 30s, 5m, 1h 30m, 1d; a bare number is seconds"
+  static let seconds = "a time in whole seconds: 30s, 5m, 1h 30m, 1d; a bare number is seconds"
+}
+
+/// `on` or `off`, of either case as in nginx.
+func Flag(_ text: String) -> Bool? {
+  switch text.lowercased() {
+  case "on": true
+  case "off": false
+  default: nil
+  }
+}
+
+extension String {
+  fileprivate var trimmingFinalBlanks: String {
+    var copy = self
+    while copy.hasSuffix(" ") { copy.removeLast() }
+    return copy
+  }
+}

@@ -1,0 +1,58 @@
+/// docs/DIRECTIVES.md, made from the table; a test compares.
+package enum DirectiveManual {
+  package static func markdown() -> String {
+    var text = """
+      # Directives
+
+      Made from the table in `Sources/Configuration/Directives`; a test compares the two. The language is nginx's: so are
+      names, contexts, inheritance and defaults, where nothing else is said. *Inherits*: `value`, an inner level that says
+      nothing takes the outer value; `list`, it takes all outer lines or, with one of its own, none.
+
+      """
+    for family in DirectiveTable.families {
+      text +=
+        "\n## \(family.title)\n\n| directive | contexts | default | inherits | meaning |\n| --- | --- | --- | --- | --- |\n"
+      for entry in family.entries where entry.status == .supported {
+        let usage = entry.form.usage.isEmpty ? entry.name : "\(entry.name) \(entry.form.usage)"
+        let initial = entry.initial.isEmpty ? "" : "`\(entry.initial.cell)`"
+        let inherits = entry.inheritance == .none ? "" : entry.inheritance.rawValue
+        text += "| `\(usage.cell)` | \(entry.contexts.names.joined(separator: ", ")) | \(initial) | \(inherits)"
+        text += " | \(entry.help.cell) |\n"
+      }
+    }
+    text += "\n## Taken, without effect\n\n| directive | why |\n| --- | --- |\n"
+    for entry in DirectiveTable.families.flatMap(\.entries) {
+      if case .withoutEffect(let reason) = entry.status { text += "| `\(entry.name)` | \(reason.cell) |\n" }
+    }
+    text += "\n## Not supported yet\n\nRefused by name.\n\n| directives | meanwhile |\n| --- | --- |\n"
+    text += grouped(plannedDirectives)
+    text += "\n## nginx's, not supported here\n\nRefused by name.\n\n| directives | instead |\n| --- | --- |\n"
+    text += grouped(foreignDirectives)
+    return text
+  }
+
+  /// One row for each run of names with the same advice.
+  private static func grouped(_ entries: [DirectiveEntry]) -> String {
+    var rows: [(names: [String], advice: String)] = []
+    for entry in entries {
+      let advice: String
+      switch entry.status {
+      case .planned(let text), .foreign(let text): advice = text
+      case .supported, .withoutEffect: continue
+      }
+      if let last = rows.indices.last, rows[last].advice == advice {
+        rows[last].names.append(entry.name)
+      } else {
+        rows.append(([entry.name], advice))
+      }
+    }
+    return rows.map { "| \($0.names.map { "`\($0)`" }.joined(separator: " ")) | \($0.advice.cell) |\n" }.joined()
+  }
+}
+
+extension String {
+  /// Fit for a cell of a Markdown table.
+  fileprivate var cell: String {
+    split(separator: "|", omittingEmptySubsequences: false).joined(separator: "\\|")
+  }
+}

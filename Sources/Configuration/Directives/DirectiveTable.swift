@@ -1,0 +1,58 @@
+/// All directives that sallyport has a word about, by name.
+package enum DirectiveTable {
+  /// Families in the order of a manual's chapters.
+  package static let families: [(title: String, entries: [DirectiveEntry])] = [
+    ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
+    ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives),
+    ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives),
+  ]
+
+  /// Entries by name; a name may mean one thing in one context and another elsewhere (`server`).
+  private static let byName: [String: [DirectiveEntry]] = Dictionary(
+    grouping: families.flatMap(\.entries) + plannedDirectives + foreignDirectives, by: \.name)
+
+  package static func entries(named name: String) -> [DirectiveEntry] { byName[name] ?? [] }
+
+  /// The supported name nearest to a misspelt one; those that may stand here first.
+  package static func nearest(to name: String, in context: DirectiveContexts) -> String? {
+    let supported = families.flatMap(\.entries).filter { $0.status == .supported }
+    return Spelling.nearest(to: name, among: supported.filter { $0.contexts.contains(context) }.map(\.name))
+      ?? Spelling.nearest(to: name, among: byName.keys.sorted())
+  }
+}
+
+/// Edit distance, for "did you mean".
+package enum Spelling {
+  /// The candidate with the least edits, when they are few for its length.
+  package static func nearest(to word: String, among candidates: [String]) -> String? {
+    let letters = Array(word.utf8.prefix(64))
+    let bound = max(1, min(4, letters.count / 3))
+    var best: (name: String, distance: Int)?
+    for candidate in candidates {
+      let distance = distance(letters, Array(candidate.utf8), bound: best.map { $0.distance - 1 } ?? bound)
+      if let distance { best = (candidate, distance) }
+    }
+    return best?.name
+  }
+
+  /// Insertions, deletions, replacements and swaps of neighbours; none when above the bound.
+  private static func distance(_ left: [UInt8], _ right: [UInt8], bound: Int) -> Int? {
+    guard bound >= 0, abs(left.count - right.count) <= bound else { return nil }
+    var beforePrevious: [Int] = []
+    var previous = Array(0...right.count)
+    for (row, byte) in left.enumerated() {
+      var current = [row + 1]
+      current.reserveCapacity(right.count + 1)
+      for (column, other) in right.enumerated() {
+        var cost = min(previous[column + 1] + 1, current[column] + 1, previous[column] + (byte == other ? 0 : 1))
+        if row > 0, column > 0, byte == right[column - 1], left[row - 1] == other {
+          cost = min(cost, beforePrevious[column - 1] + 1)
+        }
+        current.append(cost)
+      }
+      beforePrevious = previous
+      previous = current
+    }
+    return previous[right.count] <= bound ? previous[right.count] : nil
+  }
+}

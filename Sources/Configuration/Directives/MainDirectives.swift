@@ -1,0 +1,34 @@
+/// The main context and `events` (nginx: core and event modules).
+let mainDirectives: [DirectiveEntry] = [
+  .local(
+    "include", [.main, .events, .http, .server, .location, .upstream], .words(1...1, "FILE | PATTERN"),
+    "Puts another file here; relative names count from the main file's folder.", repeatable: true),
+  .local("user", .main, .words(1...2, "USER [GROUP]"), "nobody", "Who the workers run as, when started by root."),
+  .local(
+    "worker_processes", .main, .words(1...1, "NUMBER | auto"), "1", "Event loops; `auto` is one for each usable core."),
+  .local("worker_rlimit_nofile", .main, .number(1...1_048_576), "Open files a process may have."),
+  .local(
+    "worker_shutdown_timeout", .main, .milliseconds, "How long a drain may take before connections are closed."),
+  .local(
+    "worker_cpu_affinity", .main, .words(1...65, "MASK … | auto [MASK]"), "Binds workers to cores, one mask a worker."),
+  .local("pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs."),
+  .local("env", .main, .words(1...1, "NAME"), "Keeps an environment variable: all are kept.", repeatable: true),
+  .list(
+    "error_log", [.main, .http, .server, .location], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
+    "stderr error", "Where the log goes, and from which level on."),
+  .local("events", .main, .block(0...0, ""), "Settings of the event loop."),
+  .local("worker_connections", .events, .number(1...1_048_576), "512", "Connections a worker may have, all kinds."),
+  .local("http", .main, .block(0...0, ""), "The HTTP servers."),
+  .inert("daemon", .main, because: "sallyport stays in the foreground; the service manager does the rest"),
+  .inert("master_process", .main, because: "workers are threads of one process"),
+  .inert("lock_file", .main, because: "workers need no lock to accept"),
+  .inert("timer_resolution", .main, because: "time is read once for each batch of events"),
+  .inert("pcre_jit", .main, because: "regular expressions are compiled to machine code where PCRE2 can"),
+  .inert("thread_pool", .main, because: "no request waits for a disk"),
+  .inert("debug_points", .main, because: "there are none"),
+  .inert("use", .events, because: "the event loop is epoll's"),
+  .inert("multi_accept", .events, because: "a worker accepts what is waiting"),
+  .inert("accept_mutex", .events, because: "each worker has a socket of its own"),
+  .inert("accept_mutex_delay", .events, because: "each worker has a socket of its own"),
+  .inert("worker_aio_requests", .events, because: "no request waits for a disk"),
+]

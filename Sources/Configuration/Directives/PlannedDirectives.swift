@@ -1,0 +1,46 @@
+/// Of the plan (nginx's language and what we add to it), not built yet: refused by name, never ignored.
+let plannedDirectives: [DirectiveEntry] =
+  DirectiveEntry.planned(
+    "ssl_crl proxy_ssl_crl",
+    meanwhile: "no revocation is checked; issue short-lived certificates, or keep nginx in front")
+  + DirectiveEntry.planned(
+    "ssl_ocsp ssl_ocsp_cache ssl_ocsp_responder ssl_stapling ssl_stapling_file ssl_stapling_responder ssl_stapling_verify",
+    meanwhile: "leave it out: no revocation is checked by OCSP")
+  + DirectiveEntry.planned(
+    "ssl_session_ticket_key", meanwhile: "leave it out: each process makes its own keys")
+  + DirectiveEntry.planned("ssl_dhparam", meanwhile: "leave it out: ECDHE is used")
+  + DirectiveEntry.planned(
+    "ssl_client_allow ssl_client_deny client_identity ssl_verify_reject",
+    meanwhile: "pass `$ssl_client_s_dn` with proxy_set_header and decide upstream")
+  + DirectiveEntry.planned("ssl_reload", meanwhile: "send SIGHUP after a certificate was renewed")
+  + DirectiveEntry.planned(
+    "proxy_ssl_pin_report_only proxy_ssl_allow_invalid",
+    meanwhile: "pin the key, and give the upstream's CA with proxy_ssl_trusted_certificate")
+  + DirectiveEntry.planned("proxy_auth proxy_auth_user_file proxy_auth_space proxy_auth_persistence proxy_auth_state")
+  + DirectiveEntry.planned(
+    """
+    message_envelope message_envelope_cipher message_envelope_key message_envelope_mac_key message_envelope_mac
+    message_envelope_replay_window message_envelope_max_size
+    """)
+  + DirectiveEntry.planned(
+    "enrolment enrolment_authority enrolment_renew_before enrolment_pkcs12 enrolment_failures")
+  + DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
+  + DirectiveEntry.planned(
+    "proxy_set_body proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_limit_rate")
+  + DirectiveEntry.planned(
+    "hash ip_hash least_conn random", meanwhile: "leave it out: servers take turns by weight")
+  + DirectiveEntry.planned("health_check", meanwhile: "max_fails and fail_timeout leave a failing server out")
+  + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: the system's resolver is asked")
+  + DirectiveEntry.planned(
+    "rewrite if break", meanwhile: "a regular expression location with captures and `return` does most of it")
+  + DirectiveEntry.planned("map geo split_clients map_hash_bucket_size map_hash_max_size")
+  + DirectiveEntry.planned("limit_except", meanwhile: "decide upstream")
+  + DirectiveEntry.planned("add_trailer expires", meanwhile: "add_header sets Cache-Control")
+  + DirectiveEntry.planned("auth_basic auth_basic_user_file satisfy auth_delay")
+  + DirectiveEntry.planned(
+    """
+    limit_req limit_req_zone limit_req_dry_run limit_req_log_level limit_req_status limit_conn limit_conn_zone
+    limit_conn_dry_run limit_conn_log_level limit_conn_status limit_rate limit_rate_after
+    """)
+  + DirectiveEntry.planned("set_real_ip_from real_ip_header real_ip_recursive")
+  + DirectiveEntry.planned("stub_status recursive_error_pages")

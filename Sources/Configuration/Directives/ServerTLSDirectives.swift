@@ -1,0 +1,35 @@
+private let levels: DirectiveContexts = [.http, .server]
+
+/// TLS towards clients (nginx: ngx_http_ssl_module).
+let serverTLSDirectives: [DirectiveEntry] = [
+  .value("ssl", levels, .flag, "off", "Obsolete: say `listen … ssl`. On makes every listen of the server TLS."),
+  .list(
+    "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
+    "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several key kinds."),
+  .list("ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "", "The key of the certificate in the same place."),
+  .value("ssl_password_file", levels, .words(1...1, "MATERIAL"), "", "Pass phrases for keys and PKCS#12, one a line."),
+  .value(
+    "ssl_client_certificate", levels, .words(1...1, "MATERIAL"), "",
+    "CAs that client certificates must come from; their names are sent to the client."),
+  .value(
+    "ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "", "CAs that count too, but are not named."),
+  .value(
+    "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
+    "Whether a client needs a certificate."),
+  .value("ssl_verify_depth", levels, .number(0...100), "1", "How long a client's chain may be."),
+  .value(
+    "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
+    "Versions that may be negotiated."),
+  .value("ssl_ciphers", levels, .words(1...1, "CIPHERS"), "HIGH:!aNULL:!MD5", "OpenSSL's list for TLS 1.2 and below."),
+  .value("ssl_prefer_server_ciphers", levels, .flag, "off", "The server's order counts."),
+  .value("ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto", "Groups for the key exchange, in order."),
+  .list("ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "A command of OpenSSL's SSL_CONF language."),
+  .value("ssl_reject_handshake", levels, .flag, "off", "Refuses every handshake with a name of this server."),
+  .value(
+    "ssl_session_cache", levels, .words(1...2, "off | none | [builtin[:SIZE]] [shared:NAME:SIZE]"), "none",
+    "Where sessions are kept for resumption."),
+  .value("ssl_session_tickets", levels, .flag, "on", "Whether tickets are given."),
+  .value("ssl_session_timeout", levels, .seconds, "5m", "How long a session may be resumed."),
+  .value("ssl_early_data", levels, .flag, "off", "TLS 1.3 early data; only `off` is supported yet."),
+  .value("ssl_buffer_size", levels, .size, "16k", "Plain bytes of one record."),
+]

@@ -1,0 +1,31 @@
+private let levels = DirectiveContexts.everyHTTP
+
+/// TLS towards upstreams (nginx: ngx_http_proxy_module; the pins are ours).
+let upstreamTLSDirectives: [DirectiveEntry] = [
+  .value("proxy_ssl_verify", levels, .flag, "on once anything is said of trust", "The chain must verify."),
+  .value(
+    "proxy_ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "", "CAs that upstream certificates come from."),
+  .value(
+    "proxy_ssl_trust_system", levels, .flag, "off when a file is given", "The system's CAs count too."),
+  .value(
+    "proxy_ssl_verify_name", levels, .flag, "on where the chain is verified",
+    "The certificate must be for `proxy_ssl_name`."),
+  .value("proxy_ssl_verify_depth", levels, .number(0...100), "1", "How long an upstream's chain may be."),
+  .value(
+    "proxy_ssl_pinning", levels, .oneOf(["none", "public_key", "certificate"]), "public_key once a pin is given",
+    "What of the upstream must be pinned; `certificate` is not supported yet."),
+  .list(
+    "proxy_ssl_pin", levels, .words(1...Int.max, "PIN …"), "",
+    "Keys that an upstream may have: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, or a file."),
+  .value("proxy_ssl_name", levels, .words(1...1, "NAME"), "$proxy_host", "The name for SNI and the name check."),
+  .value("proxy_ssl_server_name", levels, .flag, "off", "Whether the name is sent (SNI)."),
+  .value("proxy_ssl_certificate", levels, .words(1...1, "MATERIAL"), "", "What we show to an upstream that asks."),
+  .value("proxy_ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "", "Its key."),
+  .value("proxy_ssl_password_file", levels, .words(1...1, "MATERIAL"), "", "Pass phrases for it, one a line."),
+  .value("proxy_ssl_session_reuse", levels, .flag, "on", "Sessions are resumed."),
+  .value(
+    "proxy_ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
+    "Versions that may be negotiated."),
+  .value("proxy_ssl_ciphers", levels, .words(1...1, "CIPHERS"), "DEFAULT", "OpenSSL's list for TLS 1.2 and below."),
+  .list("proxy_ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "A command of OpenSSL's SSL_CONF language."),
+]

@@ -1,0 +1,46 @@
+import Observability
+
+@testable import Configuration
+
+/// Files of a test, kept in memory.
+func memory(_ files: [String: String]) -> SourceFiles {
+  SourceFiles(
+    read: { path, limit in
+      guard let text = files[path] else { return .failure(.init(reason: "no such file or directory")) }
+      guard text.utf8.count <= limit else { return .failure(.init(reason: "it is too large")) }
+      return .success(Array(text.utf8))
+    },
+    expand: { pattern in
+      let parts = pattern.split(separator: "*", omittingEmptySubsequences: false)
+      return files.keys.filter { $0.hasPrefix(parts[0]) && $0.hasSuffix(parts[parts.count - 1]) }.sorted()
+    })
+}
+
+struct ParsedText {
+  var directives: [Directive]
+  var diagnostics: [Diagnostic]
+
+  init(_ text: String, files: [String: String] = [:]) {
+    var parser = Parser(mainFile: "/etc/x.conf", files: memory(files))
+    directives = parser.parse(bytes: Array(text.utf8), path: "/etc/x.conf")
+    diagnostics = parser.diagnostics
+  }
+
+  /// The words of the first statement, name included.
+  var words: [String] { directives.first.map { [$0.name] + $0.arguments.map(\.text) } ?? [] }
+  var problems: [String] { diagnostics.map(short) }
+
+  /// What the table says about it.
+  var tableProblems: [String] {
+    var checker = DirectiveChecker()
+    _ = checker.check(directives)
+    return checker.diagnostics.map(short)
+  }
+}
+
+/// `line:column message | hint`, without the file, warnings and notices marked.
+func short(_ diagnostic: Diagnostic) -> String {
+  let place = diagnostic.location.map { "\($0.line):\($0.column) " } ?? ""
+  let mark = diagnostic.severity == .error ? "" : "\(diagnostic.severity.rawValue): "
+  return place + mark + diagnostic.message + (diagnostic.hint.map { " | \($0)" } ?? "")
+}
