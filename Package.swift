@@ -25,7 +25,7 @@ let floors: [Room] = [
   ("Transport", ["CLinux", "Bytes"], [heap], "event loop, sockets, deadlines, signals"),
   // 2 Protocols
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
-  ("TLS", ["COpenSSL", "Bytes", "Observability", "Patterns", "Transport", "Crypto"], [], "a live TLS session"),
+  ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
   ("HTTP", ["Bytes"], [], "HTTP/1.1 as RFC 9110 and 9112 have it"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Decisions

@@ -25,7 +25,7 @@ public final class OutputCork {
 
   /// Makes a stream the owner.
   @inline(__always)
-  final func claim(_ stream: ByteStream) {
+  public final func claim(_ stream: ByteStream) {
     if self.stream === stream { return }
     flush()
     self.stream = stream

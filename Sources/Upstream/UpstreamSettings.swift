@@ -1,5 +1,4 @@
 public import Observability
-public import TLS
 public import Transport
 
 /// Where a server of an upstream group is, as configured: a name is resolved at start and reload, as nginx does.

@@ -111,3 +111,13 @@ static inline unsigned long copenssl_xn_flag_rfc2253(void) { return XN_FLAG_RFC2
 
 static inline int copenssl_set_min_proto(SSL *ssl, int version) { return (int)SSL_set_min_proto_version(ssl, version); }
 static inline int copenssl_set_max_proto(SSL *ssl, int version) { return (int)SSL_set_max_proto_version(ssl, version); }
+
+// Options are 64-bit macros that Swift does not import.
+static const uint64_t COPENSSL_OP_NO_COMPRESSION = SSL_OP_NO_COMPRESSION;
+static const uint64_t COPENSSL_OP_NO_RENEGOTIATION = SSL_OP_NO_RENEGOTIATION;
+static const uint64_t COPENSSL_OP_NO_TICKET = SSL_OP_NO_TICKET;
+static const uint64_t COPENSSL_OP_CIPHER_SERVER_PREFERENCE = SSL_OP_CIPHER_SERVER_PREFERENCE;
+static const uint64_t COPENSSL_OP_NO_TLSv1 = SSL_OP_NO_TLSv1;
+static const uint64_t COPENSSL_OP_NO_TLSv1_1 = SSL_OP_NO_TLSv1_1;
+static const uint64_t COPENSSL_OP_NO_TLSv1_2 = SSL_OP_NO_TLSv1_2;
+static const uint64_t COPENSSL_OP_NO_TLSv1_3 = SSL_OP_NO_TLSv1_3;

@@ -1,0 +1,92 @@
+import COpenSSL
+import Crypto
+
+/// What both directions set on an SSL_CTX.
+enum ContextBasics {
+  static func make(server: Bool) throws(TLSSettingsError) -> OpaquePointer {
+    guard let context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method()) else {
+      throw TLSSettingsError("OpenSSL gives no context: \(OpenSSLReasons.take())")
+    }
+    // NO_AUTO_CHAIN: the chain is what the file holds; building one costs 8 % of a handshake.
+    _ = copenssl_ctx_set_mode(
+      context,
+      Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_NO_AUTO_CHAIN) | Int(SSL_MODE_ENABLE_PARTIAL_WRITE)
+        | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER))
+    copenssl_ctx_set_read_ahead(context, 1)
+    SSL_CTX_set_options(
+      context, COPENSSL_OP_NO_COMPRESSION | COPENSSL_OP_NO_RENEGOTIATION)
+    return context
+  }
+
+  static func setVersions(_ versions: TLSVersions, on context: OpaquePointer) throws(TLSSettingsError) {
+    guard let range = VersionRange(versions) else { throw TLSSettingsError("no protocol version is allowed") }
+    // TLS 1.0 and 1.1 sign with SHA-1, which OpenSSL's default security level refuses.
+    if range.lowest < TLS1_2_VERSION { SSL_CTX_set_security_level(context, 0) }
+    guard copenssl_ctx_set_min_proto(context, range.lowest) == 1,
+      copenssl_ctx_set_max_proto(context, range.highest) == 1
+    else { throw TLSSettingsError("the protocol versions are not available: \(OpenSSLReasons.take())") }
+    SSL_CTX_set_options(context, range.holes)
+  }
+
+  static func setCiphers(_ ciphers: String?, on context: OpaquePointer) throws(TLSSettingsError) {
+    guard SSL_CTX_set_cipher_list(context, ciphers ?? "HIGH:!aNULL:!MD5") == 1 else {
+      throw TLSSettingsError(
+        "no cipher of \"\(ciphers ?? "")\" is known: \(OpenSSLReasons.take())", hint: "see `openssl ciphers -v LIST`")
+    }
+  }
+
+  static func apply(_ commands: [ConfCommand], server: Bool, on context: OpaquePointer) throws(TLSSettingsError) {
+    guard !commands.isEmpty else { return }
+    guard let conf = SSL_CONF_CTX_new() else { throw TLSSettingsError("out of memory") }
+    defer { SSL_CONF_CTX_free(conf) }
+    SSL_CONF_CTX_set_flags(
+      conf,
+      UInt32(SSL_CONF_FLAG_FILE) | UInt32(SSL_CONF_FLAG_SHOW_ERRORS) | UInt32(SSL_CONF_FLAG_CERTIFICATE)
+        | UInt32(server ? SSL_CONF_FLAG_SERVER : SSL_CONF_FLAG_CLIENT))
+    SSL_CONF_CTX_set_ssl_ctx(conf, context)
+    for command in commands {
+      let result = SSL_CONF_cmd(conf, command.name, command.value)
+      if result <= 0 {
+        let reason = result == -2 ? "unknown name" : OpenSSLReasons.take()
+        throw TLSSettingsError(
+          "SSL_CONF_cmd(\"\(command.name)\", \"\(command.value)\") failed: \(reason)", at: command.location,
+          hint: "names are those of SSL_CONF_cmd(3), configuration file form")
+      }
+    }
+    guard SSL_CONF_CTX_finish(conf) == 1 else {
+      throw TLSSettingsError("SSL_CONF_CTX_finish failed: \(OpenSSLReasons.take())", at: commands.first?.location)
+    }
+  }
+
+  static func use(_ pair: CertifiedKey, on context: OpaquePointer) throws(TLSSettingsError) {
+    guard SSL_CTX_use_certificate(context, pair.certificate.handle) == 1,
+      SSL_CTX_use_PrivateKey(context, pair.key.handle) == 1
+    else { throw TLSSettingsError("OpenSSL refuses the certificate: \(OpenSSLReasons.take())") }
+    copenssl_ctx_set0_chain(context)
+    for certificate in pair.chain where copenssl_ctx_add1_chain_cert(context, certificate.handle) != 1 {
+      throw TLSSettingsError("OpenSSL refuses a chain certificate: \(OpenSSLReasons.take())")
+    }
+  }
+}
+
+/// Lowest and highest version, and the options that forbid those between that were not named.
+struct VersionRange {
+  var lowest: Int32
+  var highest: Int32
+  var holes: UInt64
+
+  private static var all: [(TLSVersions, Int32, UInt64)] {
+    [
+      (.tls10, TLS1_VERSION, COPENSSL_OP_NO_TLSv1), (.tls11, TLS1_1_VERSION, COPENSSL_OP_NO_TLSv1_1),
+      (.tls12, TLS1_2_VERSION, COPENSSL_OP_NO_TLSv1_2), (.tls13, TLS1_3_VERSION, COPENSSL_OP_NO_TLSv1_3),
+    ]
+  }
+
+  init?(_ versions: TLSVersions) {
+    let named = Self.all.filter { versions.contains($0.0) }
+    guard let lowest = named.first, let highest = named.last else { return nil }
+    self.lowest = lowest.1
+    self.highest = highest.1
+    self.holes = Self.all.filter { !versions.contains($0.0) }.reduce(0) { $0 | $1.2 }
+  }
+}

@@ -1,0 +1,149 @@
+import COpenSSL
+public import Crypto
+
+/// What a server block's TLS needs from files, loaded and checked.
+public struct ServerTLSMaterial: Sendable {
+  public var certificates: [CertifiedKey]
+  /// `ssl_client_certificate`: anchors whose names the client is told.
+  public var clientCAs: [Certificate]
+  /// `ssl_trusted_certificate`: anchors that are not named.
+  public var trustedCAs: [Certificate]
+
+  public init(certificates: [CertifiedKey], clientCAs: [Certificate], trustedCAs: [Certificate]) {
+    self.certificates = certificates
+    self.clientCAs = clientCAs
+    self.trustedCAs = trustedCAs
+  }
+}
+
+/// A server block's side of the outer door: certificate, protocol policy and how clients are judged. Immutable.
+// @unchecked: an SSL_CTX may be used by several threads once it is set up, and nothing is set after `init`.
+public final class ServerTLSContext: @unchecked Sendable {
+  let handle: OpaquePointer
+  public let settings: ServerTLSSettings
+  /// Says which clients get in and how they are judged; sessions never cross it, nor may a Host (421).
+  /// Made of certificate, verify mode, every CA and depth.
+  public let policyDigest: [UInt8]
+  let store: SessionStore?
+  private let versions: VersionRange
+  private let anchors: TrustAnchors?
+
+  /// `sessions`: the generation's store; nil where nothing may be resumed.
+  public init(
+    settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?
+  ) throws(TLSSettingsError) {
+    guard let versions = VersionRange(settings.versions) else {
+      throw TLSSettingsError("ssl_protocols names no version")
+    }
+    let handle = try ContextBasics.make(server: true)
+    self.handle = handle
+    self.settings = settings
+    self.versions = versions
+    self.store = sessions
+    let authorities = material.clientCAs + material.trustedCAs
+    do throws(TLSSettingsError) {
+      self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities)
+      self.policyDigest = Self.policyDigest(settings, material, anchors)
+    } catch {
+      SSL_CTX_free(handle)
+      throw error
+    }
+    try configure(material)
+  }
+
+  deinit { SSL_CTX_free(handle) }
+
+  private static func anchors(_ certificates: [Certificate]) throws(TLSSettingsError) -> TrustAnchors {
+    do {
+      return try TrustAnchors(.certificates(certificates))
+    } catch {
+      throw TLSSettingsError("the client CAs can't be taken: \(error)")
+    }
+  }
+
+  private static func policyDigest(
+    _ settings: ServerTLSSettings, _ material: ServerTLSMaterial, _ anchors: TrustAnchors?
+  ) -> [UInt8] {
+    var bytes = Array(settings.verification.rawValue.utf8) + [0]
+    bytes += Array("\(settings.verifyDepth)".utf8) + [0]
+    bytes += anchors?.digest ?? []
+    for pair in material.certificates { bytes += pair.certificate.sha256 }
+    return Digest.of(bytes)
+  }
+
+  private func configure(_ material: ServerTLSMaterial) throws(TLSSettingsError) {
+    try ContextBasics.setVersions(settings.versions, on: handle)
+    try ContextBasics.setCiphers(settings.ciphers, on: handle)
+    for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
+    // X25519 first: P-256 costs 42 µs more a handshake.
+    if copenssl_ctx_set1_groups_list(handle, settings.curves ?? "X25519:P-256:X448:P-521:P-384") != 1 {
+      throw TLSSettingsError("ssl_ecdh_curve \"\(settings.curves ?? "")\": \(OpenSSLReasons.take())")
+    }
+    if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
+    _ = copenssl_ctx_set_dh_auto(handle)
+    if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }
+    configureVerification(material)
+    configureSessions()
+    SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
+    // Stores the name in the session; the choice was made before.
+    copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
+    try ContextBasics.apply(settings.confCommands, server: true, on: handle)
+  }
+
+  private func configureVerification(_ material: ServerTLSMaterial) {
+    if let anchors { _ = copenssl_ctx_set1_verify_store(handle, anchors.handle) }
+    SSL_CTX_set_cert_verify_callback(handle, TLSStream.judgeClient, nil)
+    SSL_CTX_set_verify(handle, verifyMode, nil)
+    SSL_CTX_set_verify_depth(handle, Int32(truncatingIfNeeded: settings.verifyDepth))
+    guard !material.clientCAs.isEmpty, let names = copenssl_sk_X509_NAME_new() else { return }
+    for certificate in material.clientCAs {
+      if let name = X509_NAME_dup(X509_get_subject_name(certificate.handle)) {
+        _ = copenssl_sk_X509_NAME_push(names, name)
+      }
+    }
+    SSL_CTX_set_client_CA_list(handle, names)
+  }
+
+  private func configureSessions() {
+    SSL_CTX_set_options(handle, COPENSSL_OP_NO_TICKET)
+    guard store != nil else {
+      _ = copenssl_ctx_set_session_cache_mode(handle, Int(SSL_SESS_CACHE_OFF))
+      _ = copenssl_ctx_set_num_tickets(handle, 0)
+      return
+    }
+    _ = copenssl_ctx_set_session_cache_mode(
+      handle, Int(SSL_SESS_CACHE_SERVER) | Int(SSL_SESS_CACHE_NO_INTERNAL) | Int(SSL_SESS_CACHE_NO_AUTO_CLEAR))
+    // Each ticket costs about 145 µs: one, not two.
+    _ = copenssl_ctx_set_num_tickets(handle, 1)
+    SSL_CTX_set_timeout(handle, Int(settings.sessionTimeout))
+    SSL_CTX_sess_set_new_cb(handle, TLSStream.keepSession)
+    SSL_CTX_sess_set_get_cb(handle, TLSStream.findSession)
+    policyDigest.withUnsafeBufferPointer {
+      _ = SSL_CTX_set_session_id_context(handle, $0.baseAddress, UInt32($0.count))
+    }
+  }
+
+  private var verifyMode: Int32 {
+    switch settings.verification {
+    case .off: SSL_VERIFY_NONE
+    // nginx answers 400 in HTTP to who has no certificate, so none is demanded in the handshake.
+    case .on, .optional, .optionalNoCA: SSL_VERIFY_PEER
+    }
+  }
+
+  /// Puts this context in the place of the listener's first one, in the ClientHello callback: before the version, the
+  /// session and the certificate are chosen. SSL_set_SSL_CTX alone would leave verification and versions behind.
+  func adopt(_ ssl: OpaquePointer) -> Bool {
+    guard SSL_set_SSL_CTX(ssl, handle) != nil else { return false }
+    SSL_set_verify(ssl, verifyMode, nil)
+    SSL_set_verify_depth(ssl, Int32(truncatingIfNeeded: settings.verifyDepth))
+    SSL_clear_options(ssl, SSL_get_options(ssl) & ~SSL_CTX_get_options(handle))
+    SSL_set_options(ssl, SSL_CTX_get_options(handle))
+    _ = copenssl_set_min_proto(ssl, versions.lowest)
+    _ = copenssl_set_max_proto(ssl, versions.highest)
+    _ = SSL_set_num_tickets(ssl, store == nil ? 0 : 1)
+    return policyDigest.withUnsafeBufferPointer {
+      SSL_set_session_id_context(ssl, $0.baseAddress, UInt32($0.count)) == 1
+    }
+  }
+}

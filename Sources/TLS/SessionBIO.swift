@@ -1,0 +1,47 @@
+import COpenSSL
+import Transport
+
+/// The BIO between an SSL and its stream's socket: reads go straight to recv, writes gather in the worker's cork.
+///
+/// Why our own: a read shorter than asked means drained, and all records of a pump leave in one send.
+enum SessionBIO {
+  nonisolated(unsafe) private static let method: OpaquePointer? = {
+    guard let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "sallyport stream") else { return nil }
+    BIO_meth_set_create(method) { bio in
+      BIO_set_init(bio, 1)
+      return 1
+    }
+    BIO_meth_set_read(method) { bio, bytes, count in
+      guard let bio, let bytes, count > 0 else { return 0 }
+      copenssl_bio_clear_retry(bio)
+      switch SessionBIO.stream(bio)?.receive(into: .init(start: bytes, count: Int(count))) {
+      case .bytes(let count): return Int32(truncatingIfNeeded: count)
+      case .wouldBlock:
+        copenssl_bio_set_retry_read(bio)
+        return -1
+      case .end: return 0
+      case .failed, nil: return -1
+      }
+    }
+    BIO_meth_set_write(method) { bio, bytes, count in
+      guard let bio, let bytes, count > 0, let stream = SessionBIO.stream(bio) else { return 0 }
+      copenssl_bio_clear_retry(bio)
+      stream.transmitLater(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
+      return count
+    }
+    BIO_meth_set_ctrl(method) { _, command, _, _ in command == copenssl_bio_ctrl_flush() ? 1 : 0 }
+    return method
+  }()
+
+  private static func stream(_ bio: OpaquePointer) -> TLSStream? {
+    guard let data = BIO_get_data(bio) else { return nil }
+    return Unmanaged<TLSStream>.fromOpaque(data).takeUnretainedValue()
+  }
+
+  /// A BIO that the SSL will own. The stream outlives its SSL, so the pointer back is not retained.
+  static func make(for stream: TLSStream) -> OpaquePointer? {
+    guard let method, let bio = BIO_new(method) else { return nil }
+    BIO_set_data(bio, Unmanaged.passUnretained(stream).toOpaque())
+    return bio
+  }
+}

@@ -1,0 +1,92 @@
+import COpenSSL
+import Crypto
+import DequeModule
+import Glibc
+import Synchronization
+
+/// Sessions of clients, kept by the workers in common so that a client may resume on any of them.
+///
+/// Why not OpenSSL's cache or stateless tickets: a ticket encodes the session and the peer's certificate and decodes
+/// them again at each resumption (performance.md); and a kept object can be dropped when trust changes. The store
+/// belongs to one generation: after a reload nothing resumes. It is bounded; the oldest go first.
+public final class SessionStore: Sendable {
+  /// What OpenSSL calls a session id: at most 32 bytes.
+  struct Key: Hashable {
+    var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    var count: Int
+
+    init?(_ bytes: UnsafePointer<UInt8>?, count: Int) {
+      guard let bytes, count > 0, count <= 32 else { return nil }
+      self.count = count
+      withUnsafeMutableBytes(of: &words) { $0.copyMemory(from: .init(start: bytes, count: count)) }
+    }
+
+    static func == (left: Key, right: Key) -> Bool {
+      left.words == right.words && left.count == right.count
+    }
+    // Ids are random: any word of them is a hash.
+    func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
+  }
+
+  private struct Entry {
+    var session: KeptSession
+    /// SNI of the handshake that made it, lower-case.
+    var serverName: [UInt8]
+    /// Epoch seconds: the end of the session or of the first certificate of the chain.
+    var validUntil: Int64
+    var isSingleUse: Bool
+  }
+
+  private struct State {
+    var entries: [Key: Entry] = [:]
+    var order = Deque<Key>()
+  }
+
+  private let state = Mutex(State())
+  private let limit: Int
+
+  public static let standardLimit = 1024
+  /// What one parsed session takes, measured (performance.md).
+  static let bytesPerSession = 12 * 1024
+
+  public init(limit: Int) { self.limit = max(1, limit) }
+
+  public var count: Int { state.withLock { $0.entries.count } }
+
+  /// Takes the session over.
+  func insert(_ session: OpaquePointer, serverName: [UInt8], validUntil: Int64) {
+    let kept = KeptSession(owning: session)
+    var length: UInt32 = 0
+    let id = SSL_SESSION_get_id(session, &length)
+    guard let key = Key(id, count: Int(length)) else { return }
+    let entry = Entry(
+      session: kept, serverName: serverName, validUntil: validUntil,
+      isSingleUse: SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
+    state.withLock { sessions in
+      if sessions.entries.updateValue(entry, forKey: key) == nil { sessions.order.append(key) }
+      while sessions.entries.count > limit, let oldest = sessions.order.popFirst() {
+        sessions.entries.removeValue(forKey: oldest)
+      }
+      // Keys of sessions that were used up stay in the order until they come to its front.
+      if sessions.order.count > 2 * limit {
+        sessions.order.removeAll { sessions.entries[$0] == nil }
+      }
+    }
+  }
+
+  /// The session for an id, with a reference for the caller; nil when there is none that may be used now.
+  func take(_ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8]) -> OpaquePointer? {
+    guard let key = Key(id, count: count) else { return nil }
+    return state.withLock { sessions -> KeptSession? in
+      guard let entry = sessions.entries[key] else { return nil }
+      // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
+      if !entry.isSingleUse && entry.serverName != serverName { return nil }
+      guard entry.validUntil > Int64(time(nil)) else {
+        sessions.entries.removeValue(forKey: key)
+        return nil
+      }
+      if entry.isSingleUse { sessions.entries.removeValue(forKey: key) }
+      return entry.session
+    }?.retained()
+  }
+}

@@ -1,0 +1,130 @@
+import Bytes
+import COpenSSL
+import Crypto
+
+/// What OpenSSL calls back for. Each finds its stream through the SSL; none may throw or trap.
+extension TLSStream {
+  /// SSL_CTX_set_client_hello_cb: the whole ClientHello is here, however it was fragmented (CVE-2026-32305), and
+  /// neither version nor session are chosen yet, so that a session can't cross server blocks (CVE-2025-23419).
+  static let chooseServer: SSL_client_hello_cb_fn = { ssl, alert, _ in
+    guard let ssl, let stream = TLSStream.of(ssl), case .server(let chooser) = stream.side else {
+      return SSL_CLIENT_HELLO_ERROR
+    }
+    guard let name = ServerNameExtension.read(from: ssl) else {
+      alert?.pointee = SSL_AD_DECODE_ERROR
+      return SSL_CLIENT_HELLO_ERROR
+    }
+    guard let context = chooser.choose(name), !context.settings.rejectsHandshake else {
+      alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
+      return SSL_CLIENT_HELLO_ERROR
+    }
+    stream.serverName = name
+    stream.serverContext = context
+    if context !== chooser.initial && !context.adopt(ssl) {
+      alert?.pointee = SSL_AD_INTERNAL_ERROR
+      return SSL_CLIENT_HELLO_ERROR
+    }
+    return SSL_CLIENT_HELLO_SUCCESS
+  }
+
+  /// SSL_CTX_set_cert_verify_callback towards clients. Says yes to OpenSSL: the verdict is kept in the session and
+  /// answered in HTTP, as nginx does.
+  static let judgeClient: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
+    guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
+    stream.verifiedChain = nil
+    // OpenSSL also asks for a resumed TLS 1.3 session's certificate never; this is a full handshake.
+    let result = X509_verify_cert(store)
+    if result == 1 {
+      stream.verifiedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+    } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
+      // A failure without a reason must not look like success (CVE-2026-28755).
+      X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
+    }
+    return 1
+  }
+
+  /// The same towards upstreams: refuses inside the handshake.
+  static let judgeUpstream: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
+    guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)),
+      case .client(let context, let name, _) = stream.side
+    else { return 0 }
+    guard let refusal = context.judge(store: store, leaf: X509_STORE_CTX_get0_cert(store), name: name) else {
+      X509_STORE_CTX_set_error(store, X509_V_OK)
+      return 1
+    }
+    stream.refusal = refusal
+    if X509_STORE_CTX_get_error(store) == X509_V_OK {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION)
+    }
+    return 0
+  }
+
+  private static func ssl(of store: OpaquePointer) -> OpaquePointer? {
+    X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()).map { OpaquePointer($0) }
+  }
+
+  /// SSL_CTX_sess_set_new_cb: 1 keeps the reference.
+  static let keepSession: @convention(c) (OpaquePointer?, OpaquePointer?) -> Int32 = { ssl, session in
+    guard let ssl, let session, let stream = TLSStream.of(ssl), let context = stream.serverContext,
+      let store = context.store
+    else { return 0 }
+    // A refused client has nothing to come back to.
+    guard SSL_get_verify_result(ssl) == Int(X509_V_OK) || context.settings.verification == .optionalNoCA else {
+      return 0
+    }
+    store.insert(session, serverName: stream.serverName, validUntil: TLSStream.validity(of: ssl))
+    return 1
+  }
+
+  /// SSL_CTX_sess_set_get_cb: the reference is handed over.
+  static let findSession:
+    @convention(c) (OpaquePointer?, UnsafePointer<UInt8>?, Int32, UnsafeMutablePointer<Int32>?) -> OpaquePointer? = {
+      ssl, id, count, copy in
+      copy?.pointee = 0
+      guard let stream = TLSStream.of(ssl), let store = stream.serverContext?.store else { return nil }
+      return store.take(id, count: Int(count), serverName: stream.serverName)
+    }
+
+  static let keepUpstreamSession: @convention(c) (OpaquePointer?, OpaquePointer?) -> Int32 = { ssl, session in
+    guard let session, let stream = TLSStream.of(ssl), case .client(let context, _, let key) = stream.side else {
+      return 0
+    }
+    context.keep(session, for: key)
+    return 1
+  }
+
+  /// Epoch seconds until which every certificate that the client sent is valid.
+  private static func validity(of ssl: OpaquePointer) -> Int64 {
+    let chain = SSL_get_peer_cert_chain(ssl)
+    var earliest = Int64.max
+    if let leaf = copenssl_get0_peer_certificate(ssl) { earliest = Certificate(retaining: leaf).notAfter }
+    for index in 0..<copenssl_sk_X509_num(chain) {
+      if let certificate = copenssl_sk_X509_value(chain, index) {
+        earliest = min(earliest, Certificate(retaining: certificate).notAfter)
+      }
+    }
+    return earliest
+  }
+}
+
+/// server_name of a ClientHello (RFC 6066 §3).
+enum ServerNameExtension {
+  /// Lower-case, without a trailing dot; empty without the extension; nil when it is malformed.
+  static func read(from ssl: OpaquePointer) -> [UInt8]? {
+    var start: UnsafePointer<UInt8>?
+    var count = 0
+    guard SSL_client_hello_get0_ext(ssl, UInt32(TLSEXT_TYPE_server_name), &start, &count) == 1 else { return [] }
+    return parse(UnsafeBufferPointer(start: start, count: count))
+  }
+
+  static func parse(_ bytes: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+    guard bytes.count >= 5, Int(bytes[0]) << 8 | Int(bytes[1]) == bytes.count - 2, bytes[2] == 0 else { return nil }
+    let length = Int(bytes[3]) << 8 | Int(bytes[4])
+    // One name only: OpenSSL and every client send one.
+    guard length == bytes.count - 5, (1...255).contains(length) else { return nil }
+    var name = bytes[5...].map { ASCII.lower($0) }
+    guard name.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != 0x2F }) else { return nil }
+    if name.last == 0x2E { name.removeLast() }
+    return name
+  }
+}

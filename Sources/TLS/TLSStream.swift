@@ -1,0 +1,200 @@
+import Bytes
+import COpenSSL
+import Crypto
+public import Transport
+
+/// Finds the server block for the name of a ClientHello. One for each listener and worker; a class for the same
+/// reason as EventTarget.
+open class ServerChooser {
+  public init() {}
+  /// The context a connection starts with.
+  open var initial: ServerTLSContext? { nil }
+  /// `name`: lower-case, without a trailing dot; empty without SNI. nil: nobody is served under it.
+  open func choose(_ name: [UInt8]) -> ServerTLSContext? { nil }
+}
+
+/// A stream with TLS on it, of either side. Before `streamDidOpen` the peer has been judged; of a refused upstream's
+/// connection no byte of the owner's ever goes out.
+public final class TLSStream: ByteStream {
+  enum Side {
+    case server(ServerChooser)
+    case client(UpstreamTLSContext, name: String, key: UpstreamTLSContext.SessionKey)
+  }
+
+  private(set) var ssl: OpaquePointer?
+  let side: Side
+  /// Server side: the server block that was chosen, and by which name (lower-case; empty without SNI).
+  public internal(set) var serverContext: ServerTLSContext?
+  public internal(set) var serverName: [UInt8] = []
+  var verifiedChain: VerifiedChain?
+  var refusal: UpstreamRefusal?
+  /// How the client was judged; settled when the stream opens.
+  public private(set) var clientVerdict = ClientVerdict.absent
+
+  /// Towards a client, over an accepted socket.
+  public init(accepting descriptor: Int32, loop: EventLoop, chooser: ServerChooser) throws(SocketError) {
+    side = .server(chooser)
+    serverContext = chooser.initial
+    try super.init(loop: loop, descriptor: descriptor, isConnecting: false)
+    if let context = chooser.initial { ssl = Self.session(of: context.handle, stream: self) }
+    if let ssl { SSL_set_accept_state(ssl) }
+  }
+
+  /// Towards an upstream, over a connecting socket. `name`: for SNI and the name check; `address`: part of the session's key.
+  public init(
+    connecting descriptor: Int32, loop: EventLoop, context: UpstreamTLSContext, name: String, address: String
+  ) throws(SocketError) {
+    let key = UpstreamTLSContext.SessionKey(address: address, name: name)
+    side = .client(context, name: name, key: key)
+    try super.init(loop: loop, descriptor: descriptor, isConnecting: true)
+    ssl = Self.session(of: context.handle, stream: self)
+    guard let ssl else { return }
+    SSL_set_connect_state(ssl)
+    // RFC 6066 §3: no literal addresses in SNI.
+    if context.settings.sendsServerName, !name.isEmpty, SocketAddress(literal: name, port: 0) == nil {
+      _ = copenssl_set_tlsext_host_name(ssl, name)
+    }
+    if context.settings.reusesSessions { context.resume(ssl, for: key) }
+  }
+
+  private static func session(of context: OpaquePointer, stream: TLSStream) -> OpaquePointer? {
+    guard let ssl = SSL_new(context) else { return nil }
+    guard let bio = SessionBIO.make(for: stream),
+      SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(stream).toOpaque()) == 1
+    else {
+      SSL_free(ssl)
+      return nil
+    }
+    BIO_up_ref(bio)
+    SSL_set0_rbio(ssl, bio)
+    SSL_set0_wbio(ssl, bio)
+    return ssl
+  }
+
+  static func of(_ ssl: OpaquePointer?) -> TLSStream? {
+    guard let ssl, let data = SSL_get_ex_data(ssl, 0) else { return nil }
+    return Unmanaged<TLSStream>.fromOpaque(data).takeUnretainedValue()
+  }
+
+  deinit { SSL_free(ssl) }
+
+  // MARK: Opening
+
+  public override func opened() { advanceOpening() }
+
+  public override func advanceOpening() {
+    guard let ssl else { return fail(.tls("no session: \(OpenSSLReasons.take())")) }
+    ERR_clear_error()
+    let result = SSL_do_handshake(ssl)
+    if result == 1 { return finishOpening(ssl) }
+    let error = SSL_get_error(ssl, result)
+    if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { return }
+    if case .client(let context, _, let key) = side { context.forget(key) }
+    fail(handshakeFailure(error))
+  }
+
+  private func handshakeFailure(_ error: Int32) -> StreamFailure {
+    if let refusal { return .tls(refusal.description) }
+    if let failure { return failure }
+    let reasons = OpenSSLReasons.take()
+    if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
+    return .tls("SSL_do_handshake() failed (SSL: \(reasons))")
+  }
+
+  private func finishOpening(_ ssl: OpaquePointer) {
+    switch side {
+    case .server:
+      let mode = serverContext?.settings.verification ?? .off
+      clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)
+    case .client(let context, let name, let key):
+      if copenssl_session_reused(ssl) == 1, let refusal = context.judgeResumed(ssl, name: name) {
+        self.refusal = refusal
+        context.forget(key)
+        return fail(.tls(refusal.description))
+      }
+    }
+    becomeOpen()
+  }
+
+  // MARK: Traffic
+
+  public override var hasBufferedInput: Bool {
+    guard let ssl else { return false }
+    return SSL_has_pending(ssl) == 1
+  }
+
+  public override func read(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    guard let ssl, !isClosed else { return .wouldBlock }
+    let count = SSL_read(ssl, target.baseAddress, Int32(truncatingIfNeeded: target.count))
+    if count > 0 { return .bytes(Int(count)) }
+    switch SSL_get_error(ssl, count) {
+    case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .wouldBlock
+    case SSL_ERROR_ZERO_RETURN: return .end
+    default:
+      ERR_clear_error()
+      // Also a FIN without close_notify: whoever cuts the connection must not be able to end a body early.
+      return .failed
+    }
+  }
+
+  /// Gathers plain text up to a record; whole records go straight to be sealed.
+  public override func write(_ bytes: UnsafeRawBufferPointer) {
+    guard isOpen, ssl != nil, !bytes.isEmpty else { return }
+    let cork = loop.cork
+    cork.claim(self)
+    var rest = bytes
+    if !cork.plain.isEmpty {
+      let room = min(OutputCork.plainLimit - cork.plain.count, rest.count)
+      cork.plain.append(UnsafeRawBufferPointer(rebasing: rest[..<room]))
+      rest = UnsafeRawBufferPointer(rebasing: rest[room...])
+      if cork.plain.count >= OutputCork.plainLimit { sealCorked() }
+    }
+    if rest.count >= OutputCork.plainLimit {
+      let whole = rest.count - rest.count % OutputCork.plainLimit
+      seal(UnsafeRawBufferPointer(rebasing: rest[..<whole]))
+      rest = UnsafeRawBufferPointer(rebasing: rest[whole...])
+    }
+    cork.plain.append(rest)
+  }
+
+  public override func sealCorked() {
+    guard !loop.cork.plain.isEmpty else { return }
+    seal(loop.cork.plain.readable)
+    loop.cork.plain.removeAll()
+  }
+
+  private func seal(_ bytes: UnsafeRawBufferPointer) {
+    var done = 0
+    while done < bytes.count, let ssl, !isClosed {
+      let count = SSL_write(
+        ssl, bytes.baseAddress.map { $0 + done }, Int32(truncatingIfNeeded: min(bytes.count - done, 1 << 20)))
+      // Our BIO takes everything, so there is no retry: what fails here is broken.
+      guard count > 0 else {
+        sealFailure = OpenSSLReasons.take()
+        loop.again(self)
+        return
+      }
+      done += Int(count)
+    }
+  }
+  private var sealFailure: String?
+
+  // MARK: Ends
+
+  public override func writeEnd() {
+    guard let ssl else { return }
+    // What was written must be sealed before the close_notify.
+    loop.cork.claim(self)
+    sealCorked()
+    ERR_clear_error()
+    _ = SSL_shutdown(ssl)
+    ERR_clear_error()
+  }
+
+  public override func released() {
+    // Without this OpenSSL would take the session for broken and drop it from the cache.
+    if let ssl { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
+    SSL_free(ssl)
+    ssl = nil
+  }
+}

@@ -1,0 +1,121 @@
+public import HTTP
+public import Transport
+
+/// What went wrong with one try at one server of an upstream group.
+public enum AttemptFailure: Error, Sendable {
+  /// No server of the group may be used now.
+  case noServer
+  case connect(SocketError)
+  case connectTimeout
+  /// The upstream was refused, or shook no hands: not a byte of the request went out.
+  case tls(String)
+  case sendTimeout
+  case readTimeout
+  /// The connection ended before a whole head came.
+  case closedBeforeHead
+  case broken(SocketError)
+  case invalidHead(HeadError)
+  /// The body ended early or was malformed, after the head had gone on to the client.
+  case invalidBody(String)
+  /// Bytes came before a request: whose they are can't be known.
+  case unsolicitedBytes
+
+  /// What the client is told when nobody else is tried.
+  public var status: Int {
+    switch self {
+    case .connectTimeout, .sendTimeout, .readTimeout: 504
+    default: 502
+    }
+  }
+
+  /// The condition of `proxy_next_upstream` that it falls under.
+  public var condition: RetryConditions {
+    switch self {
+    case .noServer, .invalidBody: []
+    case .connectTimeout, .sendTimeout, .readTimeout: .timeout
+    case .invalidHead, .unsolicitedBytes: .invalidHeader
+    case .connect, .tls, .closedBeforeHead, .broken: .error
+    }
+  }
+
+  /// For the error log, in nginx's words where it has some.
+  public var description: String {
+    switch self {
+    case .noServer: "no live upstreams while connecting to upstream"
+    case .connect(let error): "\(error) while connecting to upstream"
+    case .connectTimeout: "upstream timed out (110: Connection timed out) while connecting to upstream"
+    case .tls(let reason): "\(reason) while SSL handshaking to upstream"
+    case .sendTimeout: "upstream timed out (110: Connection timed out) while sending request to upstream"
+    case .readTimeout: "upstream timed out (110: Connection timed out) while reading response header from upstream"
+    case .closedBeforeHead: "upstream prematurely closed connection while reading response header from upstream"
+    case .broken(let error): "\(error) while reading response header from upstream"
+    case .invalidHead(let error): "upstream sent invalid header: \(error) while reading response header from upstream"
+    case .invalidBody(let reason): "\(reason) while reading upstream"
+    case .unsolicitedBytes: "upstream sent bytes before a request was made; the connection is not used"
+    }
+  }
+}
+
+/// Whether an attempt that failed may be followed by another. Pure; RFC 9110 §9.2.2 and `proxy_next_upstream`.
+public struct RetryPolicy: Sendable {
+  public var settings: RetrySettings
+  /// Servers in the group.
+  public var servers: Int
+
+  public init(settings: RetrySettings, servers: Int) {
+    self.settings = settings
+    self.servers = servers
+  }
+
+  /// What an exchange knows at the time of a failure.
+  public struct Situation: Sendable {
+    public var method: HTTP.Method
+    /// Bytes of the request may have reached the server.
+    public var requestBegun: Bool
+    /// The body can be sent again from the start (none, or all of it is kept).
+    public var bodyReplayable: Bool
+    /// Bytes of a final response went to the client.
+    public var responseBegun: Bool
+    /// The connection had served before, and gave not one byte of an answer.
+    public var onKeptConnection: Bool
+    public var attempts: Int
+    /// Kept connections of this exchange that were found dead.
+    public var deadConnections: Int
+    /// Milliseconds since the first attempt began.
+    public var elapsed: UInt64
+
+    public init(
+      method: HTTP.Method, requestBegun: Bool, bodyReplayable: Bool, responseBegun: Bool, onKeptConnection: Bool,
+      attempts: Int, deadConnections: Int, elapsed: UInt64
+    ) {
+      self.method = method
+      self.requestBegun = requestBegun
+      self.bodyReplayable = bodyReplayable
+      self.responseBegun = responseBegun
+      self.onKeptConnection = onKeptConnection
+      self.attempts = attempts
+      self.deadConnections = deadConnections
+      self.elapsed = elapsed
+    }
+  }
+
+  public enum Decision: Sendable, Equatable {
+    /// The server that was just tried may be tried again: only its kept connection was dead.
+    case sameServer
+    case nextServer
+    case giveUp
+  }
+
+  public func decide(_ condition: RetryConditions, _ situation: Situation) -> Decision {
+    guard !situation.responseBegun, situation.bodyReplayable || !situation.requestBegun else { return .giveUp }
+    let mayRepeat =
+      !situation.requestBegun || situation.method.isIdempotent || settings.conditions.contains(.nonIdempotent)
+    guard mayRepeat else { return .giveUp }
+    if settings.timeout > 0 && situation.elapsed >= UInt64(settings.timeout) { return .giveUp }
+    // nginx counts a dead kept connection as no try at all; once is enough.
+    if situation.onKeptConnection && condition == .error && situation.deadConnections <= 1 { return .sameServer }
+    guard !settings.conditions.isDisjoint(with: condition) else { return .giveUp }
+    let allowed = settings.tries == 0 ? servers : min(settings.tries, servers)
+    return situation.attempts < allowed ? .nextServer : .giveUp
+  }
+}

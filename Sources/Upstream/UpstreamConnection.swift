@@ -1,0 +1,344 @@
+import Bytes
+public import HTTP
+import TLS
+public import Transport
+
+/// Whom an attempt tells what its server says. One exchange; a class for the same reason as EventTarget.
+///
+/// Order: `attemptDidOpen`, `attemptHead` for each interim and the final response, `attemptBody`…, `attemptDidEnd`;
+/// or `attemptDidFail` once, at any point. The connection is gone from the observer with the last call.
+open class AttemptObserver {
+  public init() {}
+  /// Send the request now.
+  open func attemptDidOpen(_ connection: UpstreamConnection) {}
+  /// Return false to stop reading: the observer takes the rest as a tunnel, or has failed the attempt.
+  open func attemptHead(_ head: ResponseHead) -> Bool { true }
+  /// Bytes of the body, valid during the call only.
+  open func attemptBody(_ bytes: UnsafeRawBufferPointer) {}
+  /// End of one burst of body bytes: decide whether to pause.
+  open func attemptDidPump() {}
+  open func attemptDidEnd(trailers: Trailers?) {}
+  open func attemptDidFail(_ failure: AttemptFailure) {}
+  /// What waited for the upstream has gone out.
+  open func attemptDidDrain() {}
+  /// Tunnel only: bytes, and the end of the upstream's side.
+  open func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
+  open func tunnelDidEnd() {}
+}
+
+/// One transport to one server of a group; serves one attempt at a time.
+public final class UpstreamConnection: StreamOwner {
+  enum Phase: Equatable {
+    case opening, idle, awaitingHead, readingBody, tunnel, closed
+  }
+
+  public let stream: ByteStream
+  public let server: Int
+  /// Which policy judged it; a kept connection serves no other.
+  let trust: UpstreamTrust
+  public private(set) var requestsServed = 0
+  public let openedAt: UInt64
+  /// The final response's head, or the last interim one.
+  public let head = ResponseHead()
+  private let group: UpstreamGroup
+  private var observer: AttemptObserver?
+  private var timeouts = UpstreamTimeouts()
+  private(set) var phase = Phase.opening
+  private var input = ByteBuffer()
+  private var parser = HeadParser()
+  private var decoder = BodyDecoder(.none)
+  private var limits = HeadLimits()
+  private var method = HTTP.Method.get
+  private var isPaused = false
+  private var requestEnded = false
+  /// Bytes of this attempt's answer, head included: none means that the server may not have seen the request.
+  public private(set) var bytesReceived: UInt64 = 0
+
+  private static let readSize = 16 * 1024
+  private static let pumpLimit = 1 << 20
+
+  init(stream: ByteStream, server: Int, trust: UpstreamTrust, group: UpstreamGroup, loop: EventLoop) {
+    self.stream = stream
+    self.server = server
+    self.trust = trust
+    self.group = group
+    self.openedAt = loop.now
+    super.init()
+    stream.owner = self
+  }
+
+  /// The connection has served an attempt before this one.
+  public var isKept: Bool { requestsServed > 1 }
+
+  // MARK: An attempt
+
+  /// Begins an attempt: at once on a kept connection, else when it opens.
+  func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
+    self.observer = observer
+    self.timeouts = settings.timeouts
+    self.limits = settings.headLimits
+    requestsServed += 1
+    bytesReceived = 0
+    requestEnded = false
+    isPaused = false
+    if phase == .idle {
+      startAwaiting()
+      observer.attemptDidOpen(self)
+    } else {
+      stream.setDeadline(in: timeouts.connect)
+    }
+  }
+
+  private func startAwaiting() {
+    phase = .awaitingHead
+    parser = HeadParser()
+    stream.setDeadline(in: timeouts.read)
+  }
+
+  /// What framing the response has depends on it.
+  public func expect(method: HTTP.Method) { self.method = method }
+
+  public func send(_ bytes: UnsafeRawBufferPointer) { stream.write(bytes) }
+
+  /// Bytes that the server has not taken yet: stop feeding above a bound.
+  public var pendingCount: Int { stream.pendingCount }
+
+  /// The request is out; the time to wait for the answer begins.
+  public func requestDidEnd() {
+    requestEnded = true
+    watchDeadline()
+  }
+
+  public func pause() {
+    isPaused = true
+    stream.setDeadline(in: nil)
+  }
+
+  public func resume() {
+    guard isPaused else { return }
+    isPaused = false
+    watchDeadline()
+    pump()
+  }
+
+  /// Leaves the server: the client is gone, or its answer is not wanted (`isFailure`: it counts against it).
+  public func abandon(isFailure: Bool = false) {
+    guard observer != nil else { return }
+    observer = nil
+    group.attemptDidEnd(self, isFailure ? .failure : .unjudged)
+    close()
+  }
+
+  /// From the 101 on bytes go both ways as they are.
+  public func becomeTunnel() {
+    phase = .tunnel
+    stream.setDeadline(in: timeouts.read)
+  }
+
+  private func watchDeadline() {
+    guard !isPaused, phase != .idle else { return }
+    stream.setDeadline(in: stream.pendingCount > 0 ? timeouts.send : timeouts.read)
+  }
+
+  // MARK: Stream events
+
+  public override func streamDidOpen() {
+    guard phase == .opening else { return }
+    guard let observer else { return close() }
+    if hasUnsolicitedBytes() { return fail(.unsolicitedBytes) }
+    startAwaiting()
+    observer.attemptDidOpen(self)
+  }
+
+  public override func streamIsReadable() {
+    switch phase {
+    case .idle:
+      // A FIN, an alert or stray bytes: whatever it is, the next request must not meet it.
+      if hasUnsolicitedBytes() || stream.hasPeerEnd { drop() }
+    case .awaitingHead, .readingBody, .tunnel: pump()
+    case .opening, .closed: break
+    }
+  }
+
+  public override func streamAgain() { streamIsReadable() }
+
+  public override func streamDidDrain() {
+    watchDeadline()
+    observer?.attemptDidDrain()
+  }
+
+  public override func streamDidFail(_ failure: StreamFailure) {
+    switch (phase, failure) {
+    case (.opening, .socket(let error)): fail(.connect(error))
+    case (.opening, .truncated): fail(.tls("peer closed connection"))
+    case (_, .tls(let reason)): fail(.tls(reason))
+    case (_, .socket(let error)): fail(.broken(error))
+    case (_, .truncated): fail(.closedBeforeHead)
+    }
+  }
+
+  public override func streamDeadlinePassed() {
+    switch phase {
+    case .opening: fail(.connectTimeout)
+    case .idle: drop()
+    default: fail(stream.pendingCount > 0 ? .sendTimeout : .readTimeout)
+    }
+  }
+
+  private func hasUnsolicitedBytes() -> Bool {
+    input.reserve(Self.readSize)
+    let outcome = stream.read(into: input.writable)
+    input.release()
+    switch outcome {
+    case .wouldBlock: return false
+    case .bytes, .end, .failed: return true
+    }
+  }
+
+  // MARK: Reading
+
+  private func pump() {
+    var taken = 0
+    while !isPaused, phase != .closed, phase != .idle {
+      guard consumeInput() else { break }
+      guard taken < Self.pumpLimit else {
+        stream.loop.again(stream)
+        break
+      }
+      input.reserve(Self.readSize)
+      switch stream.read(into: input.writable) {
+      case .bytes(let count):
+        input.didWrite(count)
+        taken += count
+        bytesReceived &+= UInt64(count)
+        continue
+      case .wouldBlock:
+        if input.isEmpty { input.release() }
+        if taken > 0 { watchDeadline() }
+      case .end: inputDidEnd(inGoodOrder: true)
+      case .failed: inputDidEnd(inGoodOrder: false)
+      }
+      break
+    }
+    if taken > 0 { observer?.attemptDidPump() }
+  }
+
+  /// Works off what was read; false when there is nothing more to read for now.
+  private func consumeInput() -> Bool {
+    while !input.isEmpty {
+      switch phase {
+      case .awaitingHead: guard consumeHead() else { return phase == .awaitingHead }
+      case .readingBody: guard consumeBody() else { return phase == .readingBody }
+      case .tunnel:
+        observer?.tunnelBytes(input.readable)
+        input.removeAll()
+      case .opening, .idle, .closed: return false
+      }
+      if isPaused { return false }
+    }
+    return phase != .closed && phase != .idle
+  }
+
+  /// True when a head was taken and work can go on.
+  private func consumeHead() -> Bool {
+    switch parser.response(input.readable, limits: limits, requestMethod: method, into: head) {
+    case .incomplete: return false
+    case .failed(let error):
+      fail(.invalidHead(error))
+      return false
+    case .complete(let consumed):
+      input.consume(consumed)
+      parser = HeadParser()
+      guard let observer else { return false }
+      if head.isInterim { return observer.attemptHead(head) }
+      phase = .readingBody
+      decoder = BodyDecoder(head.framing)
+      guard observer.attemptHead(head), phase == .readingBody else { return phase == .tunnel }
+      // A body of no bytes has no input that would end it.
+      return consumeBody()
+    }
+  }
+
+  private func consumeBody() -> Bool {
+    while phase == .readingBody {
+      switch decoder.next(input.readable) {
+      case .needsMore(let consumed):
+        input.consume(consumed)
+        return false
+      case .data(let start, let count, let consumed):
+        let bytes = input.readable[ByteRange(start: start, count: count)]
+        observer?.attemptBody(bytes)
+        guard phase == .readingBody else { return false }
+        input.consume(consumed)
+      case .end(let consumed):
+        input.consume(consumed)
+        responseDidEnd()
+        return false
+      case .failed(let error):
+        fail(.invalidBody("upstream sent an invalid body: \(error)"))
+        return false
+      }
+    }
+    return false
+  }
+
+  private func inputDidEnd(inGoodOrder: Bool) {
+    switch phase {
+    case .awaitingHead: fail(.closedBeforeHead)
+    case .readingBody:
+      if inGoodOrder && decoder.atEndOfStream() == .complete {
+        responseDidEnd()
+      } else {
+        fail(.invalidBody("upstream prematurely closed connection"))
+      }
+    case .tunnel:
+      observer?.tunnelDidEnd()
+    case .opening, .idle, .closed: close()
+    }
+  }
+
+  private func responseDidEnd() {
+    // What follows a whole response was asked for by nobody.
+    let isPoisoned = !input.isEmpty
+    let reusable = requestEnded && head.persists && head.framing != .untilClose && !isPoisoned && !stream.hasPeerEnd
+    let observer = observer
+    self.observer = nil
+    input.release()
+    let trailers = decoder.trailers
+    group.attemptDidEnd(self, .success)
+    if reusable {
+      phase = .idle
+      group.keep(self)
+    } else {
+      close()
+    }
+    observer?.attemptDidEnd(trailers: trailers)
+  }
+
+  // MARK: Ends
+
+  private func fail(_ failure: AttemptFailure) {
+    let observer = observer
+    self.observer = nil
+    if observer != nil {
+      // That a kept connection had ended says nothing of its server.
+      group.attemptDidEnd(self, isKept && bytesReceived == 0 ? .unjudged : .failure)
+    }
+    close()
+    observer?.attemptDidFail(failure)
+  }
+
+  /// An idle connection that is of no more use.
+  private func drop() {
+    group.forget(self)
+    close()
+  }
+
+  func close() {
+    guard phase != .closed else { return }
+    phase = .closed
+    input.release()
+    group.connectionDidClose()
+    stream.close()
+  }
+}

@@ -1,0 +1,174 @@
+import Glibc
+public import HTTP
+public import TLS
+public import Transport
+
+/// A group whose names were resolved, at start or reload.
+public struct ResolvedGroup: Sendable {
+  public struct Server: Sendable {
+    public var address: SocketAddress
+    public var settings: UpstreamServerSettings
+    public init(address: SocketAddress, settings: UpstreamServerSettings) {
+      self.address = address
+      self.settings = settings
+    }
+  }
+
+  public var settings: UpstreamGroupSettings
+  public var servers: [Server]
+
+  public init(settings: UpstreamGroupSettings, servers: [Server]) {
+    self.settings = settings
+    self.servers = servers
+  }
+}
+
+/// By which policy and under which name an upstream is judged. Kept connections never cross it.
+public final class UpstreamTrust: Sendable {
+  /// nil: plain HTTP.
+  public let context: UpstreamTLSContext?
+  public let name: String
+
+  public init(context: UpstreamTLSContext?, name: String) {
+    self.context = context
+    self.name = context == nil ? "" : name
+  }
+
+  func isSame(as other: UpstreamTrust) -> Bool {
+    self === other || (context === other.context && name == other.name)
+  }
+}
+
+/// What an attempt needs to know besides the group.
+public struct AttemptSettings: Sendable {
+  public var timeouts: UpstreamTimeouts
+  public var headLimits: HeadLimits
+  public init(timeouts: UpstreamTimeouts, headLimits: HeadLimits) {
+    self.timeouts = timeouts
+    self.headLimits = headLimits
+  }
+}
+
+/// An upstream group in one worker: who is next, and the idle connections. No lock: a worker has its own.
+public final class UpstreamGroup {
+  public let settings: UpstreamGroupSettings
+  public let servers: [ResolvedGroup.Server]
+  /// As $upstream_addr shows them.
+  public let addressTexts: [[UInt8]]
+  private let loop: EventLoop
+  private let budget: ConnectionBudget
+  private var balancer: Balancer
+  /// Last in, first out: the warmest connection serves.
+  private var idle: [UpstreamConnection] = []
+  private var isClosed = false
+
+  public init(_ group: ResolvedGroup, loop: EventLoop, budget: ConnectionBudget) {
+    self.settings = group.settings
+    self.servers = group.servers
+    self.addressTexts = group.servers.map { Array($0.address.description.utf8) }
+    self.loop = loop
+    self.budget = budget
+    self.balancer = Balancer(
+      peers: group.servers.map { server in
+        Balancer.Peer(
+          weight: server.settings.weight, maxFails: server.settings.maxFails,
+          failTimeout: UInt64(max(0, server.settings.failTimeout)) &* 1000,
+          maxConnections: server.settings.maxConnections, isBackup: server.settings.isBackup,
+          isDown: server.settings.isDown)
+      })
+  }
+
+  public var idleCount: Int { idle.count }
+
+  /// Begins an attempt; `observer` hears of it, perhaps before this returns. `again`: a server that was tried may be
+  /// tried once more, since only its kept connection was dead; then a new connection is made.
+  /// Returns the failure when there is not even a connection to hear of.
+  public func attempt(
+    _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: inout TriedServers,
+    again: Int? = nil, chosen: (Int) -> Void
+  ) -> AttemptFailure? {
+    var untried = tried
+    if let again { untried = TriedServers(allBut: again, of: servers.count) }
+    guard let server = balancer.pick(now: loop.now, tried: untried) else { return .noServer }
+    tried.insert(server)
+    chosen(server)
+    if again == nil, let kept = takeKept(server: server, trust: trust) {
+      kept.begin(observer, settings)
+      return nil
+    }
+    do {
+      let connection = try connect(to: server, trust: trust)
+      connection.begin(observer, settings)
+      return nil
+    } catch {
+      balancer.end(server, .failure, now: loop.now)
+      return .connect(error)
+    }
+  }
+
+  private func takeKept(server: Int, trust: UpstreamTrust) -> UpstreamConnection? {
+    var index = idle.count - 1
+    while index >= 0 {
+      let candidate = idle[index]
+      if candidate.server == server && candidate.trust.isSame(as: trust) {
+        idle.remove(at: index)
+        if !candidate.stream.mayHaveInput { return candidate }
+        // Something came that nobody asked for; its event is still to be worked off.
+        candidate.close()
+      }
+      index -= 1
+    }
+    return nil
+  }
+
+  private func connect(to server: Int, trust: UpstreamTrust) throws(SocketError) -> UpstreamConnection {
+    guard budget.take() else { throw SocketError("worker_connections", EMFILE) }
+    do {
+      let address = servers[server].address
+      let descriptor = try Sockets.connect(to: address)
+      let stream: ByteStream =
+        if let context = trust.context {
+          try TLSStream(
+            connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description)
+        } else {
+          try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true)
+        }
+      return UpstreamConnection(stream: stream, server: server, trust: trust, group: self, loop: loop)
+    } catch {
+      budget.giveBack()
+      throw error
+    }
+  }
+
+  // MARK: What connections tell
+
+  func attemptDidEnd(_ connection: UpstreamConnection, _ outcome: Balancer.Outcome) {
+    balancer.end(connection.server, outcome, now: loop.now)
+  }
+
+  /// Keeps an idle connection, or closes it when it has served its time.
+  func keep(_ connection: UpstreamConnection) {
+    let keepalive = settings.keepalive
+    guard !isClosed, keepalive.connections > 0, connection.requestsServed < keepalive.requests,
+      loop.now &- connection.openedAt < UInt64(max(0, keepalive.time))
+    else { return connection.close() }
+    if idle.count >= keepalive.connections, let oldest = idle.first {
+      idle.removeFirst()
+      oldest.close()
+    }
+    idle.append(connection)
+    connection.stream.setDeadline(in: keepalive.timeout)
+  }
+
+  func forget(_ connection: UpstreamConnection) { idle.removeAll { $0 === connection } }
+
+  func connectionDidClose() { budget.giveBack() }
+
+  /// Ends the idle connections; those that serve end when they have.
+  public func close() {
+    isClosed = true
+    let connections = idle
+    idle.removeAll()
+    for connection in connections { connection.close() }
+  }
+}
