@@ -1,0 +1,53 @@
+public import Observability
+public import TLS
+public import Upstream
+
+/// One configuration brought to life: what the workers serve by. Immutable, shared by all of them.
+///
+/// Everything that can fail (files, keys, names, logs) has been done before one is made, so that a reload can't fail
+/// half way. Sessions and kept connections belong to it and end with it: a trust epoch.
+public final class Generation: Sendable {
+  /// Counts from 1.
+  public let number: Int
+  public let http: HTTPSettings
+  /// By index in `http.servers`; nil for servers without TLS.
+  public let serverContexts: [ServerTLSContext?]
+  /// One for each different setting, so that equal ones share sessions and connections, and no others do.
+  public let upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext]
+  /// By index in `http.groups`, names resolved.
+  public let groups: [ResolvedGroup]
+  /// That of the main context.
+  public let errorLog: ErrorLog
+  public let errorLogs: [[ErrorLogSettings]: ErrorLog]
+  public let accessLogs: [LogDestination: AccessLog]
+
+  public init(
+    number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
+    upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
+    errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog]
+  ) {
+    self.number = number
+    self.http = http
+    self.serverContexts = serverContexts
+    self.upstreamContexts = upstreamContexts
+    self.groups = groups
+    self.errorLog = errorLog
+    self.errorLogs = errorLogs
+    self.accessLogs = accessLogs
+  }
+}
+
+/// A listening socket as one worker has it.
+public struct ListenerSocket: Sendable, Hashable {
+  /// Index in `HTTPSettings.listeners`.
+  public var listener: Int
+  public var descriptor: Int32
+  /// Other workers accept from the same descriptor.
+  public var isShared: Bool
+
+  public init(listener: Int, descriptor: Int32, isShared: Bool) {
+    self.listener = listener
+    self.descriptor = descriptor
+    self.isShared = isShared
+  }
+}
