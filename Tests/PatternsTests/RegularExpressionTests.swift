@@ -132,14 +132,10 @@ func matched(
   }
 
   @Test(arguments: ["", "(*NO_JIT)"])
-  func `work just under the limit at every start is bounded too`(mode: String) throws {
-    let clock = ContinuousClock()
-    let took = try clock.measure {
-      _ = try matched(mode + "(?:a|b)*?(?:a|b)*?x", String(repeating: "a", count: 8_000))
-      _ = try matched(mode + "(?:a|b)*?(?:a|b)*?x", String(repeating: "a", count: 400))
-    }
-    // Without the shared budget this takes more than a minute; the margin is for sanitizers.
-    #expect(took < .seconds(20))
+  func `work just under the limit of one start, at each of many starts, is a limit too`(mode: String) throws {
+    // PCRE2's own limit never bites here: it lets 32 million steps pass and says noMatch after a second.
+    #expect(try matched(mode + "(?:a|b)+?[cd]", String(repeating: "a", count: 8_000)).outcome == .limit)
+    #expect(try matched(mode + "(?:a|b)+?[cd]", String(repeating: "a", count: 100)).outcome == .noMatch)
   }
 
   @Test func `the budget is shared among starting places, and whole for an anchored pattern`() {
