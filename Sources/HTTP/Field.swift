@@ -42,7 +42,8 @@ extension FieldNameSet {
     .xAccelBuffering, .xAccelCharset, .xAccelExpires, .xAccelLimitRate, .status)
 }
 
-extension [Field] {
+extension UnsafeBufferPointer<Field> {
+  /// The first field of this name.
   @inlinable public func first(_ id: FieldName) -> Field? {
     for field in self where field.id == id { return field }
     return nil

@@ -110,7 +110,7 @@ public enum FieldName: UInt8, Sendable {
 }
 
 /// Up to 24 bytes of a name in three words (the last one may overlap), capitals folded to small letters.
-private struct FoldedName {
+struct FoldedName {
   let first: UInt64
   let middle: UInt64
   let last: UInt64
@@ -158,11 +158,15 @@ public struct FieldNameSet: Sendable, Equatable {
   }
 
   @inlinable public var isEmpty: Bool { bits == 0 }
-  @inlinable public func contains(_ name: FieldName) -> Bool { (bits >> UInt64(name.rawValue)) & 1 != 0 }
-  @inlinable public mutating func insert(_ name: FieldName) { bits |= 1 << UInt64(name.rawValue) }
-  @inlinable public mutating func remove(_ name: FieldName) { bits &= ~(1 << UInt64(name.rawValue)) }
-  @inlinable public func union(_ other: FieldNameSet) -> FieldNameSet { FieldNameSet(bits: bits | other.bits) }
-  @inlinable public func subtracting(_ other: FieldNameSet) -> FieldNameSet {
+  @inlinable @inline(__always) public func contains(_ name: FieldName) -> Bool {
+    (bits >> UInt64(name.rawValue)) & 1 != 0
+  }
+  @inlinable @inline(__always) public mutating func insert(_ name: FieldName) { bits |= 1 << UInt64(name.rawValue) }
+  @inlinable @inline(__always) public mutating func remove(_ name: FieldName) { bits &= ~(1 << UInt64(name.rawValue)) }
+  @inlinable @inline(__always) public func union(_ other: FieldNameSet) -> FieldNameSet {
+    FieldNameSet(bits: bits | other.bits)
+  }
+  @inlinable @inline(__always) public func subtracting(_ other: FieldNameSet) -> FieldNameSet {
     FieldNameSet(bits: bits & ~other.bits)
   }
 }

@@ -12,10 +12,17 @@ struct MessageFacts {
   var expectsContinue = false
   var upgrade: ByteRange?
 
-  /// Takes in one field line; nothing of most names.
+  /// Names that say something of the message.
   @inline(__always)
+  static func isNoted(_ id: FieldName) -> Bool {
+    switch id {
+    case .host, .connection, .contentLength, .transferEncoding, .te, .upgrade, .expect: true
+    default: false
+    }
+  }
+
+  /// Takes in one field line; `present` does not have it yet.
   mutating func note(_ id: FieldName, _ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
-    defer { present.insert(id) }
     switch id {
     case .host:
       if present.contains(.host) { hasTwoHosts = true }
@@ -78,15 +85,16 @@ struct MessageFacts {
   }
 
   private mutating func connection(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
+    if let option = ConnectionOptions(base, value) {
+      options.formUnion(option)
+      return
+    }
     var list = ListElements(base, value)
     while let element = list.next() {
-      let option = at(base, element)
-      switch option.count {
-      case 5 where option.equalsIgnoringCase("close"): options.insert(.close)
-      case 10 where option.equalsIgnoringCase("keep-alive"): options.insert(.keepAlive)
-      case 7 where option.equalsIgnoringCase("upgrade"): options.insert(.upgrade)
-      case 0: break
-      default: try nominations.add(option)
+      if let option = ConnectionOptions(base, element) {
+        options.formUnion(option)
+      } else if !element.isEmpty {
+        try nominations.add(at(base, element))
       }
     }
   }
@@ -102,9 +110,22 @@ struct MessageFacts {
 /// What Connection said of the connection itself.
 struct ConnectionOptions: OptionSet {
   let rawValue: UInt8
-  static let close = ConnectionOptions(rawValue: 1)
-  static let keepAlive = ConnectionOptions(rawValue: 2)
-  static let upgrade = ConnectionOptions(rawValue: 4)
+  static var close: ConnectionOptions { ConnectionOptions(rawValue: 1) }
+  static var keepAlive: ConnectionOptions { ConnectionOptions(rawValue: 2) }
+  static var upgrade: ConnectionOptions { ConnectionOptions(rawValue: 4) }
+
+  init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// The one option that these bytes spell, letters folded.
+  init?(_ base: UnsafeRawPointer, _ element: ByteRange) {
+    let bytes = base + Int(element.start), count = Int(element.count)
+    switch count {
+    case 5 where FoldedName(bytes, count).spells("close"): self = .close
+    case 7 where FoldedName(bytes, count).spells("upgrade"): self = .upgrade
+    case 10 where FoldedName(bytes, count).spells("keep-alive"): self = .keepAlive
+    default: return nil
+    }
+  }
 }
 
 /// The field names that Connection nominated as hop-by-hop (RFC 9110 §7.6.1).
@@ -129,7 +150,7 @@ struct Nominations {
   var isEmpty: Bool { known.isEmpty && others == 0 }
 
   /// Marks the nominated fields, but not those whose removal would be an attack.
-  func mark(_ fields: inout [Field], _ base: UnsafeRawPointer) {
+  func mark(_ fields: UnsafeMutableBufferPointer<Field>, _ base: UnsafeRawPointer) {
     let known = known.subtracting(.neverNominated)
     for index in fields.indices {
       let id = fields[index].id
@@ -139,7 +160,8 @@ struct Nominations {
     }
   }
 
-  private func names(_ field: Field, among fields: [Field], _ base: UnsafeRawPointer) -> Bool {
+  private func names(_ field: Field, among fields: UnsafeMutableBufferPointer<Field>, _ base: UnsafeRawPointer) -> Bool
+  {
     for connection in fields where connection.id == .connection {
       var list = ListElements(base, connection.value)
       while let element = list.next() {

@@ -10,8 +10,7 @@ public import Bytes
 public final class RequestHead {
   /// The head's own copy of its bytes.
   @exclusivity(unchecked) public var bytes = ByteBuffer()
-  /// In the order sent, without those that `HeadLimits` drops.
-  @exclusivity(unchecked) public var fields: [Field] = []
+  @exclusivity(unchecked) var list = FieldList()
   /// The known names among `fields`.
   @exclusivity(unchecked) public var present = FieldNameSet()
   @exclusivity(unchecked) public var method = Method.other
@@ -34,10 +33,13 @@ public final class RequestHead {
 
   public init() {}
 
+  /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
+  public var fields: UnsafeBufferPointer<Field> { list.fields }
+
   /// Forgets the request, keeps the storage.
   public func reset() {
     bytes.removeAll()
-    fields.removeAll(keepingCapacity: true)
+    list.removeAll()
     present = FieldNameSet()
     method = .other
     methodRange = .empty
@@ -56,7 +58,7 @@ public final class RequestHead {
   public func release() {
     reset()
     bytes.release()
-    fields = []
+    list.release()
   }
 
   /// Bytes of the head as sent, its line ends included.

@@ -6,8 +6,7 @@ public import Bytes
 public final class ResponseHead {
   /// The head's own copy of its bytes.
   @exclusivity(unchecked) public var bytes = ByteBuffer()
-  /// In the order sent, without those that `HeadLimits` drops.
-  @exclusivity(unchecked) public var fields: [Field] = []
+  @exclusivity(unchecked) var list = FieldList()
   /// The known names among `fields`.
   @exclusivity(unchecked) public var present = FieldNameSet()
   /// 100 to 999.
@@ -25,13 +24,16 @@ public final class ResponseHead {
 
   public init() {}
 
+  /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
+  public var fields: UnsafeBufferPointer<Field> { list.fields }
+
   /// Another response to the same request follows (1xx, but not 101, after which HTTP has ended).
   @inlinable public var isInterim: Bool { status < 200 && status != 101 }
 
   /// Forgets the response, keeps the storage.
   public func reset() {
     bytes.removeAll()
-    fields.removeAll(keepingCapacity: true)
+    list.removeAll()
     present = FieldNameSet()
     status = 0
     reason = .empty
@@ -46,7 +48,7 @@ public final class ResponseHead {
   public func release() {
     reset()
     bytes.release()
-    fields = []
+    list.release()
   }
 
   /// Bytes of the head as sent, its line ends included.

@@ -213,21 +213,21 @@ public struct Trailers: Sendable {
 
   /// nil when no field is left. `section` ends with its empty line.
   init?(_ section: [UInt8]) throws(BodyError) {
-    var fields: [Field] = []
+    var list = FieldList()
     var lines = FieldLines()
     let (end, fault) = section.withUnsafeBytes { section -> (Int?, HeadError?) in
       guard let base = section.baseAddress else { return (nil, nil) }
       do throws(HeadError) {
         return (
-          try lines.read(base, section.count, section: .trailer, limits: Self.limits, into: &fields), nil
+          try lines.read(base, section.count, section: .trailer, limits: Self.limits, into: &list), nil
         )
       } catch {
         return (nil, error)
       }
     }
     if let fault { throw fault == .tooManyFields ? .trailersTooLarge : .badTrailer(fault) }
-    guard end != nil, !fields.isEmpty else { return nil }
+    guard end != nil, list.count > 0 else { return nil }
     bytes = section
-    self.fields = fields
+    fields = Array(list.fields)
   }
 }

@@ -17,7 +17,7 @@ struct FieldLines {
 
   /// Where the section ended, past its empty line; nil when it is not all there.
   mutating func read(
-    _ base: UnsafeRawPointer, _ available: Int, section: Section, limits: HeadLimits, into fields: inout [Field]
+    _ base: UnsafeRawPointer, _ available: Int, section: Section, limits: HeadLimits, into list: inout FieldList
   ) throws(HeadError) -> Int? {
     var at = lineStart
     while at < available {
@@ -31,12 +31,14 @@ struct FieldLines {
       guard ByteScan.byte(base, nameEnd) == 0x3A else { throw nameFault(base, nameEnd, available) }
       at = nameEnd &+ 1
       while at < available, Self.isBlank(ByteScan.byte(base, at)) { at &+= 1 }
-      var valueEnd = ByteScan.control(base, at, available)
-      while valueEnd < available, ByteScan.byte(base, valueEnd) == 0x09 {
-        valueEnd = ByteScan.control(base, valueEnd &+ 1, available)
-      }
-      guard let next = try Self.lineEnd(base, valueEnd, available, section) else { return nil }
       let valueStart = at
+      while true {
+        at = ByteScan.control(base, at, available)
+        guard at < available, ByteScan.byte(base, at) == 0x09 else { break }
+        at &+= 1
+      }
+      var valueEnd = at
+      guard let next = try Self.lineEnd(base, valueEnd, available, section) else { return nil }
       while valueEnd > valueStart, Self.isBlank(ByteScan.byte(base, valueEnd &- 1)) { valueEnd &-= 1 }
       at = next
       if at &- start > limits.lineBytes { throw .fieldTooLarge }
@@ -45,17 +47,31 @@ struct FieldLines {
       let name = ByteRange(start: start, count: nameEnd &- start)
       let value = ByteRange(start: valueStart, count: valueEnd &- valueStart)
       let id = FieldName.known(base + start, nameEnd &- start)
-      var isKept = true
-      if id == .other { isKept = try Self.keeps(base, start, nameEnd, limits) }
-      if section == .head {
-        try facts.note(id, base, value)
-      } else if FieldNameSet.neverTrailer.contains(id) {
-        isKept = false
+      if try isKept(id, base, name, value, section, limits) {
+        list.append(Field(name: name, value: value, id: id, isHopByHop: id.isHopByHop))
       }
-      if isKept { fields.append(Field(name: name, value: value, id: id, isHopByHop: id.isHopByHop)) }
       lineStart = at
     }
     return nil
+  }
+
+  /// Takes in what the field says of the message; false when it has no place in the model.
+  @inline(__always)
+  private mutating func isKept(
+    _ id: FieldName, _ base: UnsafeRawPointer, _ name: ByteRange, _ value: ByteRange, _ section: Section,
+    _ limits: HeadLimits
+  ) throws(HeadError) -> Bool {
+    if section == .trailer { return try mayTrail(id, base, name, limits) }
+    if MessageFacts.isNoted(id) { try facts.note(id, base, value) }
+    facts.present.insert(id)
+    return id == .other ? try Self.keeps(base, Int(name.start), name.end, limits) : true
+  }
+
+  private func mayTrail(
+    _ id: FieldName, _ base: UnsafeRawPointer, _ name: ByteRange, _ limits: HeadLimits
+  ) throws(HeadError) -> Bool {
+    if FieldNameSet.neverTrailer.contains(id) { return false }
+    return id == .other ? try Self.keeps(base, Int(name.start), name.end, limits) : true
   }
 
   /// A line that begins with a byte up to space: the empty line that ends the section, or a fault.

@@ -47,7 +47,7 @@ public struct HeadParser: Sendable {
         head.version = line.version
         lines.lineStart = line.end
       }
-      guard let end = try lines.read(base, available, section: .head, limits: limits, into: &head.fields) else {
+      guard let end = try lines.read(base, available, section: .head, limits: limits, into: &head.list) else {
         return try awaitMore(available, limits)
       }
       if end > limits.headBytes { throw .headTooLarge }
@@ -79,7 +79,7 @@ public struct HeadParser: Sendable {
         head.reason = line.reason
         lines.lineStart = line.end
       }
-      guard let end = try lines.read(base, bytes.count, section: .head, limits: limits, into: &head.fields) else {
+      guard let end = try lines.read(base, bytes.count, section: .head, limits: limits, into: &head.list) else {
         return try awaitMore(bytes.count, limits)
       }
       if end > limits.headBytes { throw .headTooLarge }
@@ -97,37 +97,36 @@ public struct HeadParser: Sendable {
   /// What holds of the request as a whole.
   @inline(__always)
   private func finish(_ base: UnsafeRawPointer, _ head: RequestHead) throws(HeadError) {
-    let facts = lines.facts, version = head.version
-    let hasHost = facts.present.contains(.host)
-    if facts.hasTwoHosts { throw .repeatedHost }
+    let version = head.version
+    let hasHost = lines.facts.present.contains(.host)
+    if lines.facts.hasTwoHosts { throw .repeatedHost }
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.target.authority != nil {
       // The authority of an absolute form counts (RFC 9112 §3.2.2), but a bad Host beside it is refused all the same.
-      var authority = try Authority(base, hasHost ? facts.host : head.target.authority ?? .empty)
+      var authority = try Authority(base, hasHost ? lines.facts.host : head.target.authority ?? .empty)
       if hasHost, let inTarget = head.target.authority { authority = try Authority(base, inTarget) }
       head.host = authority.host
       head.port = authority.port
     }
-    head.framing = try facts.framing.request(version)
-    head.persists = facts.persists(version)
-    head.expectsContinue = facts.expectsContinue && version == .http11
-    head.upgrade = facts.upgrade(version)
-    head.acceptsTrailers = facts.acceptsTrailers
-    head.present = facts.present
-    if !facts.nominations.isEmpty { facts.nominations.mark(&head.fields, base) }
+    head.framing = try lines.facts.framing.request(version)
+    head.persists = lines.facts.persists(version)
+    head.expectsContinue = lines.facts.expectsContinue && version == .http11
+    head.upgrade = lines.facts.upgrade(version)
+    head.acceptsTrailers = lines.facts.acceptsTrailers
+    head.present = lines.facts.present
+    if !lines.facts.nominations.isEmpty { lines.facts.nominations.mark(head.list.mutableFields, base) }
   }
 
   /// What holds of the response as a whole.
   @inline(__always)
   private func finish(_ base: UnsafeRawPointer, _ head: ResponseHead, _ method: Method) throws(HeadError) {
-    let facts = lines.facts
-    let decision = try facts.framing.response(head.version, status: head.status, to: method)
+    let decision = try lines.facts.framing.response(head.version, status: head.status, to: method)
     head.framing = decision.framing
-    head.announcedLength = facts.framing.length
-    head.persists = facts.persists(head.version) && decision.isTrusted && decision.framing != .untilClose
-    head.upgrade = facts.upgrade(head.version)
-    head.present = facts.present
-    if !facts.nominations.isEmpty { facts.nominations.mark(&head.fields, base) }
+    head.announcedLength = lines.facts.framing.length
+    head.persists = lines.facts.persists(head.version) && decision.isTrusted && decision.framing != .untilClose
+    head.upgrade = lines.facts.upgrade(head.version)
+    head.present = lines.facts.present
+    if !lines.facts.nominations.isEmpty { lines.facts.nominations.mark(head.list.mutableFields, base) }
   }
 
   /// False when there are no bytes behind the empty lines yet.

@@ -1,0 +1,49 @@
+/// The fields of one head after another, in storage that is kept.
+///
+/// Why not an array: appending to one and walking it cost reference counting per field and per walk, which is a
+/// measurable part of a parsed head.
+struct FieldList: ~Copyable {
+  private var base: UnsafeMutablePointer<Field>?
+  private var capacity = 0
+  private(set) var count = 0
+
+  init() {}
+
+  deinit { base?.deallocate() }
+
+  /// Valid until the next mutating call.
+  var fields: UnsafeBufferPointer<Field> { UnsafeBufferPointer(start: base, count: count) }
+
+  var mutableFields: UnsafeMutableBufferPointer<Field> { UnsafeMutableBufferPointer(start: base, count: count) }
+
+  @inline(__always)
+  mutating func append(_ field: Field) {
+    if count == capacity { grow() }
+    guard let base else { return }
+    (base + count).initialize(to: field)
+    count &+= 1
+  }
+
+  /// Forgets the fields, keeps the storage.
+  mutating func removeAll() { count = 0 }
+
+  /// Forgets the fields and gives the storage back.
+  mutating func release() {
+    base?.deallocate()
+    base = nil
+    capacity = 0
+    count = 0
+  }
+
+  @inline(never)
+  private mutating func grow() {
+    let wanted = max(16, capacity * 2)
+    let grown = UnsafeMutablePointer<Field>.allocate(capacity: wanted)
+    if let base {
+      grown.moveInitialize(from: base, count: count)
+      base.deallocate()
+    }
+    base = grown
+    capacity = wanted
+  }
+}
