@@ -25,12 +25,11 @@ public struct RequestTarget: Sendable, Equatable {
 
   static let unread = RequestTarget(form: .origin, raw: .empty, path: .empty, query: nil, authority: nil)
 
-  /// Splits `start..<end`, which has no space, control character or `#`; `question` is its first `?`, or `end`.
+  /// Splits `start..<end`, which is not empty and has no space, control character or `#`; `question` is its first `?`, or `end`.
   @inline(__always)
   static func parse(
     _ base: UnsafeRawPointer, _ start: Int, question: Int, _ end: Int, method: Method
   ) throws(HeadError) -> RequestTarget {
-    guard start < end else { throw .badTarget }
     let raw = ByteRange(start: start, count: end - start)
     let query = question < end ? ByteRange(start: question + 1, count: end - question - 1) : nil
     if ByteScan.byte(base, start) == 0x2F {

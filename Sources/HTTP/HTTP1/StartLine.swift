@@ -30,6 +30,7 @@ struct RequestLine {
     guard at < available else { return nil }
     guard ByteScan.byte(base, at) == 0x20 else { return try targetFault(base, at, available) }
     let targetEnd = at
+    guard targetStart < targetEnd else { throw .badTarget }
 
     guard let (version, versionEnd) = try HTTPVersion.read(base, at &+ 1, available), versionEnd < available else {
       return nil
@@ -91,10 +92,10 @@ struct StatusLine {
     }
     guard status >= 100 else { throw .badStatusLine }
     guard at < available else { return nil }
-    if ByteScan.byte(base, at) == 0x20 {
-      at &+= 1
-    } else if ByteScan.byte(base, at) > 0x0D {
-      throw .badStatusLine
+    switch ByteScan.byte(base, at) {
+    case 0x20: at &+= 1
+    case 0x0A, 0x0D: break
+    case let byte: throw byte == 0 ? .nul : .badStatusLine
     }
     let reasonStart = at
     at = ByteScan.control(base, at, available)

@@ -1,0 +1,91 @@
+import Bytes
+import HTTP
+
+/// The first byte chooses limits and where the rest is cut; the rest is what a client sent.
+///
+/// Holds: ranges lie inside the head; no more is consumed than was given; bytes in pieces read as bytes at once; a head
+/// that is rebuilt from its model reads as the same model.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+  guard count > 1 else { return 0 }
+  let choice = start[0]
+  let bytes = [UInt8](UnsafeBufferPointer(start: start + 1, count: count - 1))
+  let limits = HeadLimits(
+    lineBytes: choice & 1 == 0 ? 8192 : 40, headBytes: choice & 2 == 0 ? 32768 : 120,
+    fields: choice & 4 == 0 ? 1000 : 5,
+    ignoreInvalidNames: choice & 8 == 0, underscores: choice & 16 == 0)
+  let whole = RequestHead(), pieces = RequestHead()
+  let outcome = read(bytes, [bytes.count], limits, whole)
+  var cuts = stride(from: 0, to: bytes.count, by: 1 + Int(choice >> 5)).map { $0 }
+  cuts.append(bytes.count)
+  require(agree(outcome, read(bytes, cuts, limits, pieces)))
+  guard case .complete(let consumed) = outcome else { return 0 }
+  require(consumed <= bytes.count && whole.byteCount <= consumed && whole.byteCount <= limits.headBytes)
+  require(model(whole) == model(pieces))
+
+  let known = whole.bytes.readable
+  require(whole.target.raw.count > 0 && whole.host.end <= known.count && (whole.upgrade?.end ?? 0) <= known.count)
+  var rebuilt = ByteBuffer()
+  require(
+    HeadWriter.requestLine(
+      method: known[whole.methodRange], target: known[whole.target.raw], version: whole.version, to: &rebuilt))
+  for field in whole.fields {
+    require(field.name.count > 0 && field.name.end < known.count && field.value.end < known.count)
+    require(HeadWriter.isValue(known[field.value]))
+    HeadWriter.forward(field, of: known, to: &rebuilt)
+  }
+  HeadWriter.end(to: &rebuilt)
+  let again = RequestHead()
+  var generous = limits
+  generous.lineBytes += 4
+  generous.headBytes = 65536
+  require(read(Array(rebuilt.readable), [rebuilt.count], generous, again) == .complete(consumed: rebuilt.count))
+  require(model(again) == model(whole))
+
+  var path = ByteBuffer()
+  for merges in [true, false] {
+    path.removeAll()
+    if TargetPath.normalize(path: known[whole.target.path], mergeSlashes: merges, into: &path) {
+      require(path.readable.first == 0x2F && path.count <= max(1, Int(whole.target.path.count)))
+      require(
+        !path.readable.split(separator: 0x2F).contains { $0.elementsEqual([0x2E]) || $0.elementsEqual([0x2E, 0x2E]) })
+    } else {
+      require(path.isEmpty)
+    }
+  }
+  return 0
+}
+
+func read(_ bytes: [UInt8], _ cuts: [Int], _ limits: HeadLimits, _ head: RequestHead) -> HeadOutcome {
+  var parser = HeadParser()
+  var outcome = HeadOutcome.incomplete
+  for end in cuts {
+    outcome = Array(bytes[..<end]).withUnsafeBytes { parser.request($0, limits: limits, into: head) }
+    if outcome != .incomplete { break }
+  }
+  return outcome
+}
+
+/// Which of two faults is met first may depend on the pieces; that there is one may not.
+func agree(_ left: HeadOutcome, _ right: HeadOutcome) -> Bool {
+  if case .failed = left, case .failed = right { return true }
+  return left == right
+}
+
+/// All that a head says, as text.
+func model(_ head: RequestHead) -> String {
+  let bytes = head.bytes.readable
+  func text(_ range: ByteRange?) -> String { range.map { "\(Array(bytes[$0]))" } ?? "-" }
+  var lines = [
+    text(head.methodRange), "\(head.method)", text(head.target.raw), text(head.target.path), text(head.target.query),
+    text(head.target.authority), "\(head.target.form)", "\(head.version)", "\(head.framing)",
+    "\(head.persists) \(head.expectsContinue) \(head.acceptsTrailers)", text(head.upgrade), text(head.host),
+    "\(head.port ?? 0)",
+  ]
+  for field in head.fields { lines.append("\(text(field.name)) \(text(field.value)) \(field.id) \(field.isHopByHop)") }
+  return lines.joined(separator: "\n")
+}
+
+func require(_ holds: Bool, line: UInt = #line) {
+  if !holds { fatalError("line \(line)") }
+}

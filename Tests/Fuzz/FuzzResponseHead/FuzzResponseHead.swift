@@ -1,0 +1,77 @@
+import Bytes
+import HTTP
+
+/// The first byte chooses the request's method and where the rest is cut; the rest is what an upstream sent.
+///
+/// Holds: as in FuzzRequestHead.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+  guard count > 1 else { return 0 }
+  let choice = start[0]
+  let bytes = [UInt8](UnsafeBufferPointer(start: start + 1, count: count - 1))
+  let method: Method = choice & 1 == 0 ? .get : .head
+  let limits = HeadLimits(lineBytes: choice & 2 == 0 ? 8192 : 40, headBytes: choice & 4 == 0 ? 32768 : 120)
+  let whole = ResponseHead(), pieces = ResponseHead()
+  let outcome = read(bytes, [bytes.count], limits, method, whole)
+  var cuts = stride(from: 0, to: bytes.count, by: 1 + Int(choice >> 5)).map { $0 }
+  cuts.append(bytes.count)
+  require(agree(outcome, read(bytes, cuts, limits, method, pieces)))
+  guard case .complete(let consumed) = outcome else { return 0 }
+  require(consumed <= bytes.count && whole.byteCount == consumed && consumed <= limits.headBytes)
+  require(model(whole) == model(pieces))
+  require(whole.status >= 100 && whole.status <= 999)
+  require(!(whole.framing == .untilClose && whole.persists))
+  require(!(whole.isInterim && whole.framing != .none))
+
+  let known = whole.bytes.readable
+  var rebuilt = ByteBuffer()
+  HeadWriter.statusLine(of: whole, to: &rebuilt)
+  for field in whole.fields {
+    require(field.name.count > 0 && field.name.end < known.count && field.value.end < known.count)
+    require(HeadWriter.isValue(known[field.value]))
+    HeadWriter.forward(field, of: known, to: &rebuilt)
+  }
+  HeadWriter.end(to: &rebuilt)
+  let again = ResponseHead()
+  let generous = HeadLimits(lineBytes: 65536, headBytes: 65536)
+  require(read(Array(rebuilt.readable), [rebuilt.count], generous, method, again) == .complete(consumed: rebuilt.count))
+  // The status line is written with the version of the proxy, on which persistence and upgrades depend.
+  if whole.version == .http11 { require(model(again) == model(whole)) }
+  return 0
+}
+
+func read(
+  _ bytes: [UInt8], _ cuts: [Int], _ limits: HeadLimits, _ method: Method, _ head: ResponseHead
+) -> HeadOutcome {
+  var parser = HeadParser()
+  var outcome = HeadOutcome.incomplete
+  for end in cuts {
+    outcome = Array(bytes[..<end]).withUnsafeBytes {
+      parser.response($0, limits: limits, requestMethod: method, into: head)
+    }
+    if outcome != .incomplete { break }
+  }
+  return outcome
+}
+
+/// Which of two faults is met first may depend on the pieces; that there is one may not.
+func agree(_ left: HeadOutcome, _ right: HeadOutcome) -> Bool {
+  if case .failed = left, case .failed = right { return true }
+  return left == right
+}
+
+/// All that a head says, as text.
+func model(_ head: ResponseHead) -> String {
+  let bytes = head.bytes.readable
+  func text(_ range: ByteRange?) -> String { range.map { "\(Array(bytes[$0]))" } ?? "-" }
+  var lines = [
+    "\(head.status)", text(head.reason), "\(head.version)", "\(head.framing)", "\(head.announcedLength ?? 0)",
+    "\(head.persists)", text(head.upgrade),
+  ]
+  for field in head.fields { lines.append("\(text(field.name)) \(text(field.value)) \(field.id) \(field.isHopByHop)") }
+  return lines.joined(separator: "\n")
+}
+
+func require(_ holds: Bool, line: UInt = #line) {
+  if !holds { fatalError("line \(line)") }
+}
