@@ -49,7 +49,7 @@ package struct PKCS12: Sendable {
     var key: OpaquePointer?
     var leaf: OpaquePointer?
     var others: OpaquePointer?
-    let phrase = password.terminated
+    guard let phrase = password.terminated else { return nil }
     let opened = phrase.withUnsafeBytes { bytes in
       PKCS12_parse(file, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), &key, &leaf, &others)
     }
@@ -113,9 +113,10 @@ extension Certificate {
 }
 
 extension SecretBytes {
-  /// With the NUL that C's strings end with.
-  var terminated: SecretBytes {
-    SecretBytes(capacity: count + 1) { room in
+  /// With the NUL that C's strings end with; nil when there is one inside already, at which C would cut it short.
+  var terminated: SecretBytes? {
+    guard withUnsafeBytes({ !$0.contains(0) }) else { return nil }
+    return SecretBytes(capacity: count + 1) { room in
       withUnsafeBytes { room.copyMemory(from: $0) }
       room[count] = 0
       return count + 1

@@ -25,7 +25,9 @@ extension PKCS12 {
       case .legacy:
         (key: NID_pbe_WithSHA1And3_Key_TripleDES_CBC, certificates: NID_pbe_WithSHA1And40BitRC2_CBC)
       }
-    let phrase = password.terminated
+    guard let phrase = password.terminated else {
+      throw OpenSSLError(codes: [], description: "a pass phrase with a NUL byte in it")
+    }
     let file = phrase.withUnsafeBytes { bytes -> OpaquePointer? in
       let text = bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
       guard
