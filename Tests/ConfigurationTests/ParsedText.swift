@@ -44,3 +44,17 @@ func short(_ diagnostic: Diagnostic) -> String {
   let mark = diagnostic.severity == .error ? "" : "\(diagnostic.severity.rawValue): "
   return place + mark + diagnostic.message + (diagnostic.hint.map { " | \($0)" } ?? "")
 }
+
+/// A whole configuration, loaded.
+struct LoadedText {
+  var settings: Settings?
+  var diagnostics: [Diagnostic]
+
+  init(_ text: String, files: [String: String] = [:]) {
+    (settings, diagnostics) = Configuration.load(
+      bytes: Array(text.utf8), fileName: "/etc/x.conf", files: memory(files))
+  }
+
+  var problems: [String] { diagnostics.map(short) }
+  var errors: [String] { diagnostics.filter { $0.severity == .error }.map(short) }
+}

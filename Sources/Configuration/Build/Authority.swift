@@ -1,0 +1,101 @@
+import Transport
+import Upstream
+
+/// The address part of `proxy_pass` or of an upstream's `server`: a host with or without a port, or a socket's path.
+enum Authority: Hashable {
+  case host(String, port: UInt16?)
+  case unix(path: String)
+
+  struct Fault: Error {
+    var reason: String
+    var hint: String?
+  }
+
+  init(parsing text: String) throws(Fault) {
+    if text.lowercased().hasPrefix("unix:") {
+      let path = String(text.dropFirst("unix:".count))
+      guard path.hasPrefix("/"), path.utf8.count <= SocketAddress.longestUnixPath else {
+        throw Fault(
+          reason: "invalid socket path",
+          hint: "unix: and an absolute path of at most \(SocketAddress.longestUnixPath) bytes")
+      }
+      self = .unix(path: path)
+      return
+    }
+    for scheme in ["http://", "https://"] where text.lowercased().hasPrefix(scheme) {
+      throw Fault(reason: "invalid host", hint: "leave out \"\(scheme)\": proxy_pass says which protocol is spoken")
+    }
+    var host = text
+    var portText: String?
+    if text.hasPrefix("[") {
+      guard let end = text.firstIndex(of: "]") else {
+        throw Fault(reason: "invalid host", hint: "the \"]\" is missing")
+      }
+      host = String(text[text.index(after: text.startIndex)..<end])
+      let rest = text[text.index(after: end)...]
+      guard rest.isEmpty || rest.hasPrefix(":") else { throw Fault(reason: "invalid port", hint: "[ADDRESS]:PORT") }
+      portText = rest.isEmpty ? nil : String(rest.dropFirst())
+      guard case .ipv6? = SocketAddress(literal: host, port: 0) else {
+        throw Fault(reason: "invalid IPv6 address", hint: "[ADDRESS]:PORT")
+      }
+    } else if let colon = text.firstIndex(of: ":") {
+      host = String(text[..<colon])
+      portText = String(text[text.index(after: colon)...])
+    }
+    guard !host.isEmpty else { throw Fault(reason: "no host", hint: "ADDRESS[:PORT]") }
+    guard text.hasPrefix("[") || Self.isHost(host) else {
+      throw Fault(reason: "invalid host", hint: "letters, digits, \".\", \"-\" and \"_\"; an IPv6 address needs [ ]")
+    }
+    guard let portText else {
+      self = .host(host, port: nil)
+      return
+    }
+    guard let number = Quantity.number(portText), let port = UInt16(exactly: number), port > 0 else {
+      throw Fault(reason: "invalid port", hint: "a port is a number from 1 to 65535")
+    }
+    self = .host(host, port: port)
+  }
+
+  static func isHost(_ text: String) -> Bool {
+    !text.isEmpty && text.utf8.count <= 255
+      && text.utf8.allSatisfy {
+        TemplateCompiler.isNameByte($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ".")
+      }
+  }
+
+  func upstreamAddress(defaultPort: UInt16) -> UpstreamAddress {
+    switch self {
+    case .unix(let path): return .address(.unix(path: path))
+    case .host(let host, let port):
+      let port = port ?? defaultPort
+      return SocketAddress(literal: host, port: port).map { .address($0) } ?? .name(host, port: port)
+    }
+  }
+
+  /// nginx's $proxy_host: the port stands in it unless it is the scheme's own.
+  func proxyHost(defaultPort: UInt16) -> String {
+    switch self {
+    case .unix: return "localhost"
+    case .host(let host, let port):
+      let shown = host.contains(":") ? "[\(host)]" : host
+      guard let port, port != defaultPort else { return shown }
+      return "\(shown):\(port)"
+    }
+  }
+
+  /// nginx's $proxy_port.
+  func proxyPort(defaultPort: UInt16) -> String {
+    switch self {
+    case .unix: ""
+    case .host(_, let port): String(port ?? defaultPort)
+    }
+  }
+
+  /// What SNI and the name check are about: the host alone, an IPv6 address without brackets.
+  var nameForTLS: String {
+    switch self {
+    case .unix: "localhost"
+    case .host(let host, _): host
+    }
+  }
+}

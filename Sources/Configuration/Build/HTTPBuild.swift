@@ -1,0 +1,70 @@
+import Observability
+import Proxy
+import TLS
+
+extension SettingsBuilder {
+  /// The `http {}` block: what others refer to first, then servers, then what only the whole shows.
+  mutating func httpSettings(_ block: [Directive], at place: SourceLocation, outer: Scope) -> HTTPSettings {
+    let http = Scope(block, outer: outer)
+    variables.collect(from: block)
+    diagnostics += variables.diagnostics
+    collectFormats(http)
+    collectGroups(http)
+    let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
+    if blocks.isEmpty {
+      error(place, "\"http\" has no \"server\" block: there is nothing to serve", hint: "server { listen 443 ssl; … }")
+    }
+    for (index, (directive, scope)) in blocks.enumerated() {
+      for line in listenLines(scope, at: directive.location, allTLS: isObsoleteTLS(scope)) {
+        diagnostics += listeners.add(line, server: index)
+      }
+    }
+    let speakingTLS = Set(listeners.listeners.filter(\.isTLS).flatMap(\.servers))
+    for (index, (directive, scope)) in blocks.enumerated() {
+      servers.append(server(scope, at: directive.location, isTLS: speakingTLS.contains(index)))
+    }
+    diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
+    return HTTPSettings(
+      listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count)
+  }
+
+  /// `ssl on;`, which nginx dropped in 1.25: every listen of the server speaks TLS.
+  private mutating func isObsoleteTLS(_ scope: Scope) -> Bool {
+    guard let line = scope.value("ssl") else { return false }
+    warning(line.location, "the \"ssl\" directive is obsolete", hint: "write \"listen … ssl\" instead")
+    return Flag(line.text(0)) ?? false
+  }
+
+  private mutating func server(_ scope: Scope, at place: SourceLocation, isTLS: Bool) -> ServerSettings {
+    let tls = isTLS ? serverTLS(scope) : nil
+    let facts = ServerTLSFacts(scope: scope, tls: tls, place: place)
+    diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
+    let root = location(.server(scope), at: place)
+    diagnostics += LocationRule.namedTargets(of: root)
+    if root.locations.isEmpty, !root.rewrite.contains(where: \.isReturn) {
+      warning(place, "this server answers every request with 404", hint: "it has no location and no return")
+    }
+    return ServerSettings(
+      names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), root: root,
+      location: place)
+  }
+
+  private mutating func head(_ scope: Scope) -> ClientHeadSettings {
+    var head = ClientHeadSettings()
+    head.timeout = scope.milliseconds("client_header_timeout") ?? head.timeout
+    if let (count, size) = buffers(scope.value("large_client_header_buffers")) {
+      head.buffers = count
+      head.bufferSize = size
+    }
+    head.ignoresInvalidFields = scope.flag("ignore_invalid_headers") ?? true
+    head.underscoresInFields = scope.flag("underscores_in_headers") ?? false
+    head.mergesSlashes = scope.flag("merge_slashes") ?? true
+    return head
+  }
+}
+
+extension RewriteStep {
+  var isReturn: Bool {
+    if case .return = self { true } else { false }
+  }
+}

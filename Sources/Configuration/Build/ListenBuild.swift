@@ -1,0 +1,148 @@
+import Glibc
+import Observability
+import Proxy
+import Transport
+
+extension SettingsBuilder {
+  /// A server's `listen` lines; nginx's port 80, or 8000 without root's rights, where there is none.
+  mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
+    let lines = server.own("listen")
+    if lines.isEmpty {
+      let port: UInt16 = geteuid() == 0 ? 80 : 8000
+      let address = ListenAddress.socket(.ipv4(address: 0, port: port))
+      return [ListenLine(addresses: [address], isTLS: allTLS, location: place)]
+    }
+    return lines.compactMap { line in
+      do throws(Authority.Fault) {
+        var parsed = ListenLine(addresses: try Self.listenAddresses(line.text(0)), location: line.location)
+        parsed.isTLS = allTLS
+        readParameters(of: line, into: &parsed)
+        return parsed
+      } catch {
+        self.error(line.place(0), "\(error.reason) in \"listen\" directive: \"\(line.text(0))\"", hint: error.hint)
+        return nil
+      }
+    }
+  }
+
+  private static func listenAddresses(_ text: String) throws(Authority.Fault) -> [ListenAddress] {
+    if text.hasPrefix("systemd:") {
+      let name = String(text.dropFirst("systemd:".count))
+      guard !name.isEmpty else { throw .init(reason: "no name", hint: "systemd:NAME, as FileDescriptorName= says") }
+      return [.systemd(name: name)]
+    }
+    if text.lowercased().hasPrefix("unix:") {
+      guard case .unix(let path) = try Authority(parsing: text) else { return [] }
+      return [.socket(.unix(path: path))]
+    }
+    let (host, ports) = try splitPorts(text)
+    return try ports.map { (port) throws(Authority.Fault) in .socket(try socketAddress(host, port)) }
+  }
+
+  /// The host and its ports: `443`, `*:443`, `10.0.0.1`, `[::]:8000-8010`.
+  private static func splitPorts(_ text: String) throws(Authority.Fault) -> (String, ClosedRange<UInt16>) {
+    let invalidPort = Authority.Fault(reason: "invalid port", hint: "a port, or a range of them, from 1 to 65535")
+    func range(_ text: Substring) throws(Authority.Fault) -> ClosedRange<UInt16> {
+      let ends = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+      let numbers = ends.compactMap { Quantity.number(String($0)).flatMap { UInt16(exactly: $0) } }
+      guard numbers.count == ends.count, let low = numbers.first, let high = numbers.last, low > 0, low <= high,
+        high - low < 1024
+      else { throw invalidPort }
+      return low...high
+    }
+    if text.hasPrefix("[") {
+      guard let end = text.firstIndex(of: "]") else {
+        throw .init(reason: "invalid address", hint: "the \"]\" is missing")
+      }
+      let rest = text[text.index(after: end)...]
+      guard rest.isEmpty || rest.hasPrefix(":") else { throw invalidPort }
+      return (String(text[...end]), rest.isEmpty ? 80...80 : try range(rest.dropFirst()))
+    }
+    if let colon = text.firstIndex(of: ":") {
+      return (String(text[..<colon]), try range(text[text.index(after: colon)...]))
+    }
+    let isPort = text.utf8.allSatisfy { $0 &- 48 < 10 || $0 == UInt8(ascii: "-") }
+    return isPort ? ("*", try range(text[...])) : (text, 80...80)
+  }
+
+  private static func socketAddress(_ host: String, _ port: UInt16) throws(Authority.Fault) -> SocketAddress {
+    if host == "*" { return .ipv4(address: 0, port: port) }
+    if host.lowercased() == "localhost" { return .ipv4(address: 0x7F00_0001, port: port) }
+    if host.hasPrefix("[") {
+      if let address = SocketAddress(literal: String(host.dropFirst().dropLast()), port: port), case .ipv6 = address {
+        return address
+      }
+    } else if let address = SocketAddress(literal: host, port: port), case .ipv4 = address {
+      return address
+    }
+    throw Authority.Fault(
+      reason: "invalid address", hint: "an IP address ([ ] for IPv6), \"*\", \"localhost\", unix:PATH or systemd:NAME")
+  }
+
+  private mutating func readParameters(of line: Directive, into listen: inout ListenLine) {
+    for word in line.arguments.dropFirst() {
+      let (name, value) = word.text.splitAtEquals
+      switch (name, value) {
+      case ("ssl", nil): listen.isTLS = true
+      case ("default_server", nil), ("default", nil): listen.isDefault = true
+      case ("bind", nil): listen.options = listen.options ?? ListenOptions()
+      case ("reuseport", nil): set(&listen) { $0.reuseport = true }
+      case ("backlog", let value?):
+        if let backlog = number(word, value, in: 1...65535) { set(&listen) { $0.backlog = backlog } }
+      case ("ipv6only", let value?):
+        guard let only = Flag(value), listen.addresses.allSatisfy(\.isIPv6) else {
+          error(word.location, "invalid parameter \"\(word.text)\"", hint: "ipv6only=on or off, with an IPv6 address")
+          continue
+        }
+        set(&listen) { $0.ipv6only = only }
+      case ("so_keepalive", let value?):
+        guard let keepalive = Self.keepalive(value) else {
+          error(word.location, "invalid parameter \"\(word.text)\"", hint: "on, off or IDLE:INTERVAL:COUNT, as 30m::10")
+          continue
+        }
+        set(&listen) { $0.keepalive = keepalive }
+      case ("http2", nil):
+        warning(word.location, "HTTP/2 is not supported yet: clients are served HTTP/1.1")
+      case ("proxy_protocol", nil):
+        error(word.location, "`listen … proxy_protocol` is not supported yet", hint: "leave it out on both sides")
+      case ("quic", nil), ("http3", nil), ("spdy", nil):
+        error(word.location, "`listen … \(name)` is nginx's, but not supported here", hint: "leave it out")
+      case ("deferred", nil), ("rcvbuf", _), ("sndbuf", _), ("fastopen", _), ("setfib", _), ("accept_filter", _),
+        ("multipath", nil):
+        error(word.location, "`listen … \(name)` is nginx's, but not supported here: leave it out")
+      default:
+        let known = ["ssl", "default_server", "reuseport", "backlog", "ipv6only", "so_keepalive"]
+        let nearest = Spelling.nearest(to: name, among: known)
+        error(
+          word.location, "invalid parameter \"\(word.text)\" in \"listen\" directive",
+          hint: nearest.map { "did you mean \"\($0)\"?" })
+      }
+    }
+  }
+
+  private func set(_ listen: inout ListenLine, _ change: (inout ListenOptions) -> Void) {
+    var options = listen.options ?? ListenOptions()
+    change(&options)
+    listen.options = options
+  }
+
+  private static func keepalive(_ text: String) -> TCPKeepalive? {
+    if let flag = Flag(text) { return flag ? .on : .off }
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 3, text != "::" else { return nil }
+    let idle = Quantity.seconds(parts[0])
+    let interval = Quantity.seconds(parts[1])
+    let count = Quantity.number(parts[2])
+    guard parts[0].isEmpty == (idle == nil), parts[1].isEmpty == (interval == nil), parts[2].isEmpty == (count == nil)
+    else { return nil }
+    let values = [idle, interval, count]
+    guard values.allSatisfy({ $0.map { (1...32767).contains($0) } ?? true }) else { return nil }
+    return .parameters(idle: idle, interval: interval, count: count)
+  }
+}
+
+extension ListenAddress {
+  fileprivate var isIPv6: Bool {
+    if case .socket(.ipv6) = self { true } else { false }
+  }
+}

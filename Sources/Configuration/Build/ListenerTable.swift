@@ -1,0 +1,74 @@
+import Observability
+import Proxy
+
+/// One `listen` line, parsed.
+struct ListenLine {
+  /// More than one for a range of ports.
+  var addresses: [ListenAddress]
+  var isTLS = false
+  var isDefault = false
+  /// Set when the line sets any option of the socket.
+  var options: ListenOptions?
+  var location: SourceLocation
+}
+
+/// Listen lines of all servers, gathered by address: nginx's `ngx_http_add_listen`.
+struct ListenerTable {
+  private(set) var listeners: [ListenerSettings] = []
+  private var indices: [ListenAddress: Int] = [:]
+  private var optionPlaces: [Int: SourceLocation] = [:]
+  private var defaultPlaces: [Int: SourceLocation] = [:]
+
+  /// Adds a server's line; what contradicts an earlier one is returned.
+  mutating func add(_ line: ListenLine, server: Int) -> [Diagnostic] {
+    line.addresses.flatMap { add($0, line, server: server) }
+  }
+
+  private mutating func add(_ address: ListenAddress, _ line: ListenLine, server: Int) -> [Diagnostic] {
+    guard let index = indices[address] else {
+      let index = listeners.count
+      indices[address] = index
+      if line.options != nil { optionPlaces[index] = line.location }
+      if line.isDefault { defaultPlaces[index] = line.location }
+      listeners.append(
+        ListenerSettings(
+          address: address, options: line.options ?? ListenOptions(), isTLS: line.isTLS, servers: [server],
+          defaultServer: server, location: line.location))
+      return []
+    }
+    var found: [Diagnostic] = []
+    if listeners[index].servers.last == server {
+      return [Diagnostic(.error, at: line.location, "a duplicate listen \(address)", hint: "keep one of the lines")]
+    }
+    listeners[index].servers.append(server)
+    if let options = line.options {
+      if let first = optionPlaces[index] {
+        found.append(
+          Diagnostic(
+            .error, at: line.location, "duplicate listen options for \(address)",
+            hint: "the socket is one: keep its options in one line, such as that at \(first)"))
+      } else {
+        optionPlaces[index] = line.location
+        listeners[index].options = options
+      }
+    }
+    if line.isDefault {
+      if let first = defaultPlaces[index] {
+        found.append(
+          Diagnostic(
+            .error, at: line.location, "a duplicate default server for \(address)", hint: "the first is at \(first)"))
+      } else {
+        defaultPlaces[index] = line.location
+        listeners[index].defaultServer = server
+      }
+    }
+    if line.isTLS != listeners[index].isTLS {
+      found.append(
+        Diagnostic(
+          .warning, at: line.location, "protocol options redefined for \(address): it speaks TLS",
+          hint: "say \"ssl\" in every listen of the address, or in none"))
+      listeners[index].isTLS = true
+    }
+    return found
+  }
+}

@@ -1,0 +1,157 @@
+import Observability
+import Patterns
+import Proxy
+
+/// What a level is: the part of a server outside its locations, or a location in another level.
+indirect enum Level {
+  case server(Scope)
+  case location(Scope, LocationMatch, outer: Level)
+
+  var scope: Scope {
+    switch self {
+    case .server(let scope), .location(let scope, _, _): scope
+    }
+  }
+
+  var match: LocationMatch {
+    switch self {
+    case .server: .prefix([])
+    case .location(_, let match, _): match
+    }
+  }
+}
+
+extension SettingsBuilder {
+  mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
+    let scope = level.scope
+    var action = LocationAction.none
+    if let pass = scope.own("proxy_pass").first, let settings = proxyPass(pass, level) { action = .proxy(settings) }
+    return LocationSettings(
+      match: level.match, action: action, rewrite: rewriteSteps(scope), locations: innerLocations(level),
+      accessRules: accessRules(scope), addedFields: addedFields(scope), errorPages: errorPages(scope),
+      accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
+      isInternal: !scope.own("internal").isEmpty, location: place)
+  }
+
+  private mutating func innerLocations(_ level: Level) -> [LocationSettings] {
+    var seen: [String: SourceLocation] = [:]
+    return level.scope.own("location").compactMap { directive in
+      guard let spelling = LocationSpelling(directive), let match = match(spelling, in: level, directive) else {
+        return nil
+      }
+      if let key = match.duplicateKey {
+        if let first = seen[key] {
+          error(directive.location, "duplicate location \"\(match.spelling)\"", hint: "the first is at \(first)")
+          return nil
+        }
+        seen[key] = directive.location
+      }
+      let scope = Scope(directive.block ?? [], outer: level.scope)
+      return location(.location(scope, match, outer: level), at: directive.location)
+    }
+  }
+
+  private mutating func match(_ spelling: LocationSpelling, in level: Level, _ directive: Directive) -> LocationMatch? {
+    let match: LocationMatch
+    switch spelling {
+    case .prefix(let word): match = .prefix(path(word))
+    case .prefixNoRegex(let word): match = .prefixNoRegex(path(word))
+    case .exact(let word): match = .exact(path(word))
+    case .regex(let word, _, _):
+      guard let pattern = variables.pattern(at: word) else { return nil }
+      match = .regex(pattern, slots: variables.namedCaptures(of: pattern))
+    case .named(let word): match = .named(word.text)
+    case .invalid(let word):
+      error(word.location, "invalid location modifier \"\(word.text)\"", hint: "one of =, ^~, ~ and ~*")
+      return nil
+    }
+    guard let fault = Self.nestingFault(match, in: level) else { return match }
+    error(directive.location, fault)
+    return nil
+  }
+
+  private mutating func path(_ word: Word) -> [UInt8] {
+    if let diagnostic = LocationRule.neverMatches(word) { diagnostics.append(diagnostic) }
+    return Array(word.text.utf8)
+  }
+
+  private static func nestingFault(_ match: LocationMatch, in level: Level) -> String? {
+    guard case .location(_, let outer, _) = level else { return nil }
+    let inner = match.spelling
+    switch (outer, match) {
+    case (.exact, _): return "location \"\(inner)\" cannot be inside the exact location \"\(outer.spelling)\""
+    case (.named, _): return "location \"\(inner)\" cannot be inside the named location \"\(outer.spelling)\""
+    case (_, .named): return "named location \"\(inner)\" can be on the server level only"
+    case (_, .regex): return nil
+    default:
+      guard inner.hasPrefix(outer.spelling) else {
+        return "location \"\(inner)\" is outside location \"\(outer.spelling)\""
+      }
+      return nil
+    }
+  }
+
+  private mutating func limits(_ scope: Scope) -> LocationLimits {
+    var limits = LocationLimits()
+    limits.maxBodySize = scope.size("client_max_body_size").map { UInt64($0) } ?? limits.maxBodySize
+    limits.bodyBufferSize = scope.size("client_body_buffer_size")
+    limits.bodyTimeout = scope.milliseconds("client_body_timeout") ?? limits.bodyTimeout
+    limits.sendTimeout = scope.milliseconds("send_timeout") ?? limits.sendTimeout
+    readKeepalive(scope.value("keepalive_timeout"), into: &limits)
+    limits.keepaliveRequests = scope.number("keepalive_requests") ?? limits.keepaliveRequests
+    limits.keepaliveTime = scope.milliseconds("keepalive_time") ?? limits.keepaliveTime
+    limits.lingeringClose = scope.text("lingering_close").map { $0.lowercased() != "off" } ?? true
+    limits.lingeringTime = scope.milliseconds("lingering_time") ?? limits.lingeringTime
+    limits.lingeringTimeout = scope.milliseconds("lingering_timeout") ?? limits.lingeringTimeout
+    limits.resetsTimedOut = scope.flag("reset_timedout_connection") ?? false
+    return limits
+  }
+
+  private mutating func readKeepalive(_ directive: Directive?, into limits: inout LocationLimits) {
+    guard let directive else { return }
+    if let timeout = Quantity.milliseconds(directive.text(0)) {
+      limits.keepaliveTimeout = timeout
+    } else {
+      error(
+        directive.place(0), "invalid value \"\(directive.text(0))\" in \"keepalive_timeout\" directive",
+        hint: "it must be \(Expected.milliseconds)")
+    }
+    guard directive.arguments.count > 1 else { return }
+    limits.keepaliveAnnounced = Quantity.seconds(directive.text(1))
+    if limits.keepaliveAnnounced == nil {
+      error(
+        directive.place(1), "invalid value \"\(directive.text(1))\" in \"keepalive_timeout\" directive",
+        hint: "it must be \(Expected.seconds)")
+    }
+  }
+
+  private func redirects(_ scope: Scope) -> RedirectSettings {
+    var redirects = RedirectSettings()
+    redirects.absolute = scope.flag("absolute_redirect") ?? true
+    redirects.portIn = scope.flag("port_in_redirect") ?? true
+    redirects.serverNameIn = scope.flag("server_name_in_redirect") ?? false
+    redirects.serverTokens = scope.flag("server_tokens") ?? true
+    return redirects
+  }
+}
+
+extension LocationMatch {
+  /// The path, pattern or name, for messages and for nesting.
+  var spelling: String {
+    switch self {
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): String(decoding: path, as: UTF8.self)
+    case .regex(let pattern, _): pattern.pattern
+    case .named(let name): "@\(name)"
+    }
+  }
+
+  /// Locations with the same key exclude each other; regular expressions are tried in order.
+  fileprivate var duplicateKey: String? {
+    switch self {
+    case .prefix, .prefixNoRegex: "prefix \(spelling)"
+    case .exact: "exact \(spelling)"
+    case .named: spelling
+    case .regex: nil
+    }
+  }
+}

@@ -1,0 +1,233 @@
+import Observability
+import Proxy
+import TLS
+import Upstream
+
+/// What `proxy_pass` says, taken apart.
+struct PassedURL {
+  var scheme: UpstreamScheme
+  /// nil when variables make it.
+  var authority: Authority?
+  var target: UpstreamTarget
+  var uri: [UInt8]?
+  /// As written, scheme included, without the URI part.
+  var base: String
+}
+
+extension SettingsBuilder {
+  mutating func proxyPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
+    guard let url = passedURL(directive, level) else { return nil }
+    let scope = level.scope
+    let facts = upstreamTrustFacts(scope, url, directive)
+    diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }
+    let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
+    let fields = setFields(scope)
+    let speaksHTTP11 = scope.text("proxy_http_version") == "1.1"
+    diagnostics += KeptConnectionRule.check(
+      groups, url.target, speaksHTTP11: speaksHTTP11, fields: fields, at: directive.location)
+    let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
+    let defaultPort = url.scheme.defaultPort
+    return ProxyPassSettings(
+      scheme: url.scheme, target: url.target, uri: url.uri,
+      host: url.authority?.proxyHost(defaultPort: defaultPort) ?? "",
+      port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
+      replacedPrefix: level.match.prefixLength,
+      tls: url.scheme == .https ? upstreamTLS(scope, facts) : nil,
+      tlsName: scope.value("proxy_ssl_name").map { template($0, 0) } ?? name, speaksHTTP11: speaksHTTP11,
+      setFields: fields, method: scope.value("proxy_method").map { template($0, 0) },
+      passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,
+      passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
+      redirects: redirectRewrites(scope, url, level), interceptsErrors: scope.flag("proxy_intercept_errors") ?? false,
+      buffering: scope.flag("proxy_buffering") ?? true, headBufferSize: headBufferSize(scope),
+      bufferTotal: count * size, requestBuffering: scope.flag("proxy_request_buffering") ?? true,
+      timeouts: timeouts(scope), retry: retry(scope),
+      ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
+      location: directive.location)
+  }
+
+  private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
+    guard let word = directive.arguments.first else { return nil }
+    let text = word.text
+    guard let scheme = [UpstreamScheme.https, .http].first(where: { text.lowercased().hasPrefix("\($0.rawValue)://") })
+    else {
+      error(word.location, "invalid URL prefix in \"\(text)\"", hint: "it must begin with http:// or https://")
+      return nil
+    }
+    let rest = String(text.dropFirst(scheme.rawValue.count + 3))
+    if rest.contains("$") {
+      let template = template(Word(rest, at: word.location, quoted: word.quoted))
+      return PassedURL(scheme: scheme, authority: nil, target: .template(template), uri: nil, base: text)
+    }
+    let (authorityText, uri) = Self.splitURI(rest)
+    if uri != nil, let kind = level.match.kindWithoutURI {
+      error(
+        word.location, "\"proxy_pass\" cannot have URI part in a \(kind) location",
+        hint: "leave out \"\(uri ?? "")\": what would it replace?")
+      return nil
+    }
+    do {
+      let authority = try Authority(parsing: authorityText)
+      return try target(authority, scheme, directive).map {
+        PassedURL(
+          scheme: scheme, authority: authority, target: .group($0), uri: uri.map { Array($0.utf8) },
+          base: "\(scheme.rawValue)://\(authorityText)")
+      }
+    } catch {
+      self.error(word.location, "\(error.reason) in \"proxy_pass\" directive: \"\(text)\"", hint: error.hint)
+      return nil
+    }
+  }
+
+  /// An `upstream` block of this name, or the group that the address makes.
+  private mutating func target(
+    _ authority: Authority, _ scheme: UpstreamScheme, _ directive: Directive
+  ) throws(Authority.Fault) -> Int? {
+    if case .host(let host, let port) = authority, let index = namedGroups[host.lowercased()] {
+      if let port {
+        throw .init(
+          reason: "upstream \"\(host)\" may not have port \(port)", hint: "its servers have ports of their own")
+      }
+      return index
+    }
+    return group(for: authority, defaultPort: scheme.defaultPort, at: directive.location)
+  }
+
+  /// `host:80/path` and `unix:/socket:/path`.
+  private static func splitURI(_ text: String) -> (authority: String, uri: String?) {
+    if text.lowercased().hasPrefix("unix:") {
+      let path = text.dropFirst("unix:".count)
+      guard let colon = path.firstIndex(of: ":") else { return (text, nil) }
+      let uri = path[path.index(after: colon)...]
+      return (String(text[..<colon]), uri.isEmpty ? nil : String(uri))
+    }
+    guard let start = text.firstIndex(where: { $0 == "/" || $0 == "?" }) else { return (text, nil) }
+    let uri = String(text[start...])
+    return (String(text[..<start]), uri.hasPrefix("?") ? "/\(uri)" : uri)
+  }
+
+  /// `proxy_set_header` lines, then nginx's own for names that none of them has.
+  private mutating func setFields(_ scope: Scope) -> [SetField] {
+    var fields: [SetField] = []
+    for line in scope.list("proxy_set_header") {
+      guard let name = fieldName(line) else { continue }
+      fields.append(SetField(name: name, value: fieldValue(line)))
+    }
+    func says(_ name: String) -> Bool { fields.contains { $0.name.lowercasedText == name } }
+    if !says("host") {
+      fields.append(SetField(name: Array("Host".utf8), value: Template([.variable(.simple(.proxy_host))])))
+    }
+    if !says("connection") {
+      fields.append(SetField(name: Array("Connection".utf8), value: Template(literal: "close")))
+    }
+    return fields
+  }
+
+  /// nginx's own list, with `proxy_hide_header`, less `proxy_pass_header`.
+  private mutating func hiddenFields(_ scope: Scope) -> [[UInt8]] {
+    let own = [
+      "date", "server", "x-pad", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering",
+      "x-accel-charset",
+    ]
+    let passed = Set(scope.list("proxy_pass_header").compactMap { fieldName($0)?.lowercasedText })
+    var hidden = own.filter { !passed.contains($0) }
+    for line in scope.list("proxy_hide_header") {
+      if let name = fieldName(line)?.lowercasedText, !hidden.contains(name) { hidden.append(name) }
+    }
+    return hidden.map { Array($0.utf8) }
+  }
+
+  private mutating func redirectRewrites(_ scope: Scope, _ url: PassedURL, _ level: Level) -> [RedirectRewrite] {
+    let lines = scope.list("proxy_redirect")
+    let standard: RedirectRewrite? =
+      url.authority == nil
+      ? nil
+      : url.uri.map { uri in
+        RedirectRewrite(
+          from: Template(literal: url.base + String(decoding: uri, as: UTF8.self)),
+          to: Template(literal: level.match.spelling))
+      } ?? RedirectRewrite(from: Template(literal: url.base + "/"), to: Template(literal: "/"))
+    if lines.isEmpty { return standard.map { [$0] } ?? [] }
+    if lines.contains(where: { $0.arguments.count == 1 && $0.text(0) == "off" }) { return [] }
+    return lines.compactMap { line in
+      if line.arguments.count == 2 {
+        guard !line.text(0).hasPrefix("~") else {
+          error(
+            line.place(0), "a regular expression in \"proxy_redirect\" is not supported yet", hint: "write the prefix")
+          return nil
+        }
+        return RedirectRewrite(from: template(line, 0), to: template(line, 1))
+      }
+      guard line.text(0) == "default" else {
+        error(line.place(0), "invalid parameter \"\(line.text(0))\"", hint: "default, off, or FROM TO")
+        return nil
+      }
+      if standard == nil {
+        error(
+          line.location, "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables",
+          hint: "proxy_redirect off, or FROM TO")
+      }
+      return standard
+    }
+  }
+
+  /// 16k where nothing is said, which takes the heads that nginx users raise its 4k for.
+  private mutating func headBufferSize(_ scope: Scope) -> Int {
+    guard let line = scope.value("proxy_buffer_size"), let size = Quantity.size(line.text(0)) else { return 16384 }
+    guard (512...(16 << 20)).contains(size) else {
+      error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"proxy_buffer_size\" directive", hint: "from 512 to 16m")
+      return 16384
+    }
+    return size
+  }
+
+  private func timeouts(_ scope: Scope) -> UpstreamTimeouts {
+    var timeouts = UpstreamTimeouts()
+    timeouts.connect = scope.milliseconds("proxy_connect_timeout") ?? timeouts.connect
+    timeouts.send = scope.milliseconds("proxy_send_timeout") ?? timeouts.send
+    timeouts.read = scope.milliseconds("proxy_read_timeout") ?? timeouts.read
+    return timeouts
+  }
+
+  private func retry(_ scope: Scope) -> RetrySettings {
+    var retry = RetrySettings()
+    if let line = scope.value("proxy_next_upstream") {
+      let words = line.arguments.map { $0.text.lowercased() }
+      retry.conditions = words.contains("off") ? [] : RetryConditions(words.compactMap { RetryConditions.named[$0] })
+    }
+    retry.tries = scope.number("proxy_next_upstream_tries") ?? 0
+    retry.timeout = scope.milliseconds("proxy_next_upstream_timeout") ?? 0
+    return retry
+  }
+}
+
+extension RetryConditions {
+  fileprivate static let named: [String: RetryConditions] = [
+    "error": .error, "timeout": .timeout, "invalid_header": .invalidHeader, "http_500": .http500, "http_502": .http502,
+    "http_503": .http503, "http_504": .http504, "http_403": .http403, "http_404": .http404, "http_429": .http429,
+    "non_idempotent": .nonIdempotent,
+  ]
+}
+
+extension [UInt8] {
+  fileprivate var lowercasedText: String { String(decoding: self, as: UTF8.self).lowercased() }
+}
+
+extension LocationMatch {
+  /// Bytes of a path that a `proxy_pass` URI takes the place of.
+  fileprivate var prefixLength: Int {
+    switch self {
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): path.count
+    case .regex, .named: 0
+    }
+  }
+
+  /// Where nginx allows no URI part, and what such a location is called.
+  fileprivate var kindWithoutURI: String? {
+    switch self {
+    case .prefix, .prefixNoRegex, .exact: nil
+    case .regex: "regular expression"
+    case .named: "named"
+    }
+  }
+}

@@ -1,0 +1,102 @@
+import Crypto
+import Observability
+import Proxy
+import TLS
+
+extension SettingsBuilder {
+  /// What a server says of TLS towards clients. Called for servers that have a TLS listen.
+  mutating func serverTLS(_ scope: Scope) -> ServerTLSSettings {
+    var tls = ServerTLSSettings()
+    tls.certificates = certificates(scope)
+    tls.passwordFile = material(scope.value("ssl_password_file"))
+    tls.clientCertificate = material(scope.value("ssl_client_certificate"))
+    tls.trustedCertificate = material(scope.value("ssl_trusted_certificate"))
+    tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
+    tls.verifyDepth = scope.number("ssl_verify_depth") ?? 1
+    tls.versions = versions(scope.value("ssl_protocols"))
+    tls.ciphers = scope.text("ssl_ciphers")
+    tls.preferServerCiphers = scope.flag("ssl_prefer_server_ciphers") ?? false
+    tls.curves = scope.text("ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
+    tls.confCommands = confCommands(scope.list("ssl_conf_command"))
+    tls.rejectsHandshake = scope.flag("ssl_reject_handshake") ?? false
+    tls.sessionCache = sessionCache(scope.value("ssl_session_cache"))
+    tls.sessionTickets = scope.flag("ssl_session_tickets") ?? true
+    tls.sessionTimeout = scope.seconds("ssl_session_timeout") ?? 300
+    if scope.flag("ssl_early_data") == true, let line = scope.value("ssl_early_data") {
+      error(line.place(0), "`ssl_early_data on` is not supported yet", hint: "leave it out: early data can be replayed")
+    }
+    if let line = scope.value("ssl_buffer_size"), let size = Quantity.size(line.text(0)) {
+      if (512...16384).contains(size) {
+        tls.bufferSize = size
+      } else {
+        error(
+          line.place(0), "invalid value \"\(line.text(0))\" in \"ssl_buffer_size\" directive",
+          hint: "a TLS record carries 512 to 16384 bytes (16k)")
+      }
+    }
+    return tls
+  }
+
+  /// The n-th key belongs to the n-th certificate, as in nginx; with no key at all each file must hold its own.
+  private mutating func certificates(_ scope: Scope) -> [CertificateSource] {
+    let certificates = scope.list("ssl_certificate")
+    let keys = scope.list("ssl_certificate_key")
+    if let diagnostic = ServerTLSRule.keysForCertificates(certificates: certificates, keys: keys) {
+      diagnostics.append(diagnostic)
+      return []
+    }
+    return certificates.enumerated().compactMap { index, line in
+      guard let certificate = material(line) else { return nil }
+      return CertificateSource(certificate: certificate, key: index < keys.count ? material(keys[index]) : nil)
+    }
+  }
+
+  func versions(_ directive: Directive?) -> TLSVersions {
+    guard let directive else { return .standard }
+    return directive.arguments.reduce(into: TLSVersions()) { versions, word in
+      switch word.text.lowercased() {
+      case "tlsv1": versions.insert(.tls10)
+      case "tlsv1.1": versions.insert(.tls11)
+      case "tlsv1.2": versions.insert(.tls12)
+      default: versions.insert(.tls13)
+      }
+    }
+  }
+
+  func confCommands(_ lines: [Directive]) -> [ConfCommand] {
+    lines.map { ConfCommand(name: $0.text(0), value: $0.text(1), location: $0.location) }
+  }
+
+  /// `shared` counts where both it and `builtin` are said: ours is one store for all workers.
+  private mutating func sessionCache(_ directive: Directive?) -> SessionCacheSettings {
+    guard let directive else { return .none }
+    var result = SessionCacheSettings.none
+    for word in directive.arguments {
+      let parts = word.text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+      switch (parts[0], parts.count) {
+      case ("off", 1) where directive.arguments.count == 1: return .off
+      case ("none", 1) where directive.arguments.count == 1: return .none
+      case ("builtin", 1): if case .none = result { result = .builtin(sessions: 20480) }
+      case ("builtin", 2):
+        guard let sessions = Quantity.number(parts[1]), (1...10_000_000).contains(sessions) else { fallthrough }
+        if case .none = result { result = .builtin(sessions: sessions) }
+      case ("shared", 3):
+        guard !parts[1].isEmpty, let bytes = parts.last.flatMap({ Quantity.size($0) }),
+          (32768...(1 << 36)).contains(bytes)
+        else {
+          error(
+            word.location, "invalid session cache \"\(word.text)\"",
+            hint: "shared:NAME:SIZE, SIZE at least 32k: shared:tls:10m")
+          return .none
+        }
+        result = .shared(name: parts[1], bytes: bytes)
+      default:
+        error(
+          word.location, "invalid session cache \"\(word.text)\"",
+          hint: "off, none, builtin[:SESSIONS] or shared:NAME:SIZE")
+        return .none
+      }
+    }
+    return result
+  }
+}

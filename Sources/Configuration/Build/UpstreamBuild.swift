@@ -1,0 +1,116 @@
+import Observability
+import Transport
+import Upstream
+
+extension SettingsBuilder {
+  /// All `upstream` blocks, before any `proxy_pass` looks for one.
+  mutating func collectGroups(_ http: Scope) {
+    for directive in http.own("upstream") {
+      let name = directive.text(0)
+      guard namedGroups[name.lowercased()] == nil else {
+        error(directive.place(0), "duplicate upstream \"\(name)\"", hint: "take another name")
+        continue
+      }
+      guard Authority.isHost(name) else {
+        error(
+          directive.place(0), "invalid name of an upstream: \"\(name)\"", hint: "a name as of a host, without a port")
+        continue
+      }
+      let scope = Scope(directive.block ?? [], outer: nil)
+      var group = UpstreamGroupSettings(name: name, servers: [], location: directive.location)
+      let lines = scope.own("server")
+      group.servers = lines.compactMap { upstreamServer($0) }
+      if lines.isEmpty {
+        error(directive.location, "no servers are inside upstream \"\(name)\"", hint: "server ADDRESS:PORT;")
+      } else if !group.servers.isEmpty, group.servers.allSatisfy(\.isBackup) {
+        error(directive.location, "upstream \"\(name)\" has only backup servers", hint: "one must not be a backup")
+      }
+      group.keepalive = keepalive(scope)
+      namedGroups[name.lowercased()] = groups.count
+      groups.append(group)
+    }
+  }
+
+  private mutating func keepalive(_ scope: Scope) -> KeepaliveSettings {
+    var keepalive = KeepaliveSettings()
+    if let line = scope.value("keepalive") {
+      if let count = Quantity.number(line.text(0)), (1...1_000_000).contains(count) {
+        keepalive.connections = count
+      } else {
+        error(
+          line.place(0), "invalid value \"\(line.text(0))\" in \"keepalive\" directive",
+          hint: "it must be a number from 1 to 1000000")
+      }
+    }
+    keepalive.requests = scope.number("keepalive_requests") ?? keepalive.requests
+    keepalive.time = scope.milliseconds("keepalive_time") ?? keepalive.time
+    keepalive.timeout = scope.milliseconds("keepalive_timeout") ?? keepalive.timeout
+    return keepalive
+  }
+
+  private mutating func upstreamServer(_ line: Directive) -> UpstreamServerSettings? {
+    let address: UpstreamAddress
+    do {
+      address = try Authority(parsing: line.text(0)).upstreamAddress(defaultPort: 80)
+    } catch {
+      self.error(line.place(0), "\(error.reason) in upstream \"\(line.text(0))\"", hint: error.hint)
+      return nil
+    }
+    var server = UpstreamServerSettings(address: address, location: line.location)
+    for word in line.arguments.dropFirst() {
+      let (name, value) = word.text.splitAtEquals
+      switch (name, value) {
+      case ("backup", nil): server.isBackup = true
+      case ("down", nil): server.isDown = true
+      case ("weight", let value?): server.weight = number(word, value, in: 1...65535) ?? 1
+      case ("max_fails", let value?): server.maxFails = number(word, value, in: 0...Int(Int32.max)) ?? 1
+      case ("max_conns", let value?): server.maxConnections = number(word, value, in: 0...Int(Int32.max)) ?? 0
+      case ("fail_timeout", let value?):
+        guard let seconds = Quantity.seconds(value) else {
+          error(word.location, "invalid parameter \"\(word.text)\"", hint: "it must be \(Expected.seconds)")
+          continue
+        }
+        server.failTimeout = seconds
+      case ("resolve", _), ("service", _), ("slow_start", _), ("route", _), ("drain", _):
+        error(word.location, "`\(name)` is nginx's, but not supported here", hint: "leave it out")
+      default:
+        error(
+          word.location, "invalid parameter \"\(word.text)\"",
+          hint: "weight=N, max_fails=N, fail_timeout=TIME, max_conns=N, backup or down")
+      }
+    }
+    return server
+  }
+
+  /// The number of a `name=number` word.
+  mutating func number(_ word: Word, _ text: String, in range: ClosedRange<Int>) -> Int? {
+    guard let number = Quantity.number(text), range.contains(number) else {
+      error(
+        word.location, "invalid parameter \"\(word.text)\"",
+        hint: "a number from \(range.lowerBound) to \(range.upperBound)")
+      return nil
+    }
+    return number
+  }
+
+  /// The group of one server that an address in `proxy_pass` makes; the same address makes it once.
+  mutating func group(for authority: Authority, defaultPort: UInt16, at place: SourceLocation) -> Int {
+    let address = authority.upstreamAddress(defaultPort: defaultPort)
+    let name = authority.proxyHost(defaultPort: defaultPort)
+    let key = "\(name) \(address)"
+    if let index = addressGroups[key] { return index }
+    addressGroups[key] = groups.count
+    groups.append(
+      UpstreamGroupSettings(
+        name: name, servers: [UpstreamServerSettings(address: address, location: place)], location: place))
+    return groups.count - 1
+  }
+}
+
+extension String {
+  /// `name=value`; without `=` the value is none.
+  var splitAtEquals: (name: String, value: String?) {
+    guard let index = firstIndex(of: "=") else { return (self, nil) }
+    return (String(self[..<index]), String(self[self.index(after: index)...]))
+  }
+}

@@ -1,0 +1,63 @@
+import Observability
+import Proxy
+import Upstream
+
+/// What a location can't mean.
+enum LocationRule {
+  /// A path that no request has: it begins with `/` and is compared decoded.
+  static func neverMatches(_ word: Word) -> Diagnostic? {
+    if !word.text.hasPrefix("/") {
+      let regex = word.text.contains("\\") || word.text.contains("^") || word.text.contains("$")
+      return Diagnostic(
+        .warning, at: word.location, "location \"\(word.text)\" matches no request: a path begins with \"/\"",
+        hint: regex ? "a regular expression needs \"~\" before it" : "write \"/\(word.text)\"")
+    }
+    if word.text.contains("%") {
+      return Diagnostic(
+        .warning, at: word.location, "location \"\(word.text)\" matches no request: paths are compared decoded",
+        hint: "write the character itself, in quotes where it is a blank")
+    }
+    return nil
+  }
+
+  /// Every `@name` that error pages point to is a location of the server.
+  static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
+    var names: Set<String> = []
+    for case .named(let name) in root.locations.map(\.match) { names.insert(name) }
+    return missing(in: root, names)
+  }
+
+  private static func missing(in location: LocationSettings, _ names: Set<String>) -> [Diagnostic] {
+    var found: [Diagnostic] = []
+    for case .named(let name) in location.errorPages.map(\.target) where !names.contains(name) {
+      found.append(
+        Diagnostic(
+          .error, at: location.location,
+          "an error page in effect here is \"@\(name)\", which is no location of the server",
+          hint: "location @\(name) { … }"))
+    }
+    return found + location.locations.flatMap { missing(in: $0, names) }
+  }
+}
+
+/// A connection can only be kept where nobody says to close it.
+enum KeptConnectionRule {
+  static func check(
+    _ groups: [UpstreamGroupSettings], _ target: UpstreamTarget, speaksHTTP11: Bool, fields: [SetField],
+    at place: SourceLocation
+  ) -> [Diagnostic] {
+    guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0 else {
+      return []
+    }
+    let closes = fields.contains {
+      String(decoding: $0.name, as: UTF8.self).lowercased() == "connection"
+        && $0.value.constant.map { String(decoding: $0, as: UTF8.self).lowercased() } == "close"
+    }
+    guard !speaksHTTP11 || closes else { return [] }
+    return [
+      Diagnostic(
+        .warning, at: place, "connections to \"\(groups[index].name)\" are not kept, although it says keepalive",
+        hint: "proxy_http_version 1.1; proxy_set_header Connection \"\";")
+    ]
+  }
+}

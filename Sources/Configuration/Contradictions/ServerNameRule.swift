@@ -1,0 +1,38 @@
+import Observability
+import Proxy
+
+/// A name is one server's on each address; as in nginx the first keeps it.
+enum ServerNameRule {
+  static func conflicts(_ listeners: [ListenerSettings], _ servers: [ServerSettings]) -> [Diagnostic] {
+    listeners.flatMap { listener in
+      var firsts: [String: Int] = [:]
+      var found: [Diagnostic] = []
+      for index in listener.servers where index < servers.count {
+        for name in servers[index].names.compactMap(\.spelling) {
+          if let first = firsts[name] {
+            found.append(
+              Diagnostic(
+                .warning, at: servers[index].location,
+                "conflicting server name \"\(name)\" on \(listener.address), ignored",
+                hint: first == index ? "it stands twice" : "the server at \(servers[first].location) has it"))
+          } else {
+            firsts[name] = index
+          }
+        }
+      }
+      return found
+    }
+  }
+}
+
+extension ServerName {
+  /// Equal for names that match the same hosts; none for regular expressions, which are tried in order.
+  fileprivate var spelling: String? {
+    switch self {
+    case .exact(let name): name
+    case .leadingWildcard(let suffix, let matchesBare): matchesBare ? suffix : "*\(suffix)"
+    case .trailingWildcard(let prefix): "\(prefix)*"
+    case .regex: nil
+    }
+  }
+}

@@ -1,0 +1,74 @@
+import Observability
+import TLS
+
+/// What a server says of TLS, for the rules.
+struct ServerTLSFacts {
+  var scope: Scope
+  /// nil: no listen of it speaks TLS.
+  var tls: ServerTLSSettings?
+  var place: SourceLocation
+
+  /// A line of the server itself.
+  func own(_ name: String) -> Directive? { scope.own(name).last }
+}
+
+/// What a server may not say of TLS towards clients. Each case is one rule.
+enum ServerTLSRule: CaseIterable {
+  case noCertificate
+  case verificationWithoutAnchors
+  case anchorsWithoutVerification
+  case verificationOfPlainText
+  case certificateForPlainText
+
+  func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
+    switch self {
+    case .noCertificate:
+      guard let tls = facts.tls, facts.scope.list("ssl_certificate").isEmpty, !tls.rejectsHandshake else { return nil }
+      return Diagnostic(
+        .error, at: facts.place, "no \"ssl_certificate\" is defined for a server that listens with ssl",
+        hint: "ssl_certificate FILE; ssl_certificate_key FILE; or ssl_reject_handshake on;")
+    case .verificationWithoutAnchors:
+      guard let tls = facts.tls, tls.verification == .on || tls.verification == .optional,
+        facts.scope.value("ssl_client_certificate") == nil, facts.scope.value("ssl_trusted_certificate") == nil
+      else { return nil }
+      return Diagnostic(
+        .error, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
+        "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client",
+        hint: "name the CA that client certificates come from: ssl_client_certificate ca.cer;")
+    case .anchorsWithoutVerification:
+      guard let tls = facts.tls, tls.verification == .off, facts.own("ssl_verify_client") == nil,
+        let line = facts.scope.value("ssl_client_certificate")
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "client certificates are not asked for: ssl_verify_client is off",
+        hint: "ssl_verify_client on; or, aloud, ssl_verify_client off;")
+    case .verificationOfPlainText:
+      guard facts.tls == nil, let line = facts.own("ssl_verify_client"), line.text(0).lowercased() != "off" else {
+        return nil
+      }
+      return Diagnostic(
+        .error, at: line.location, "no client is ever asked for a certificate: the server has no listen with ssl",
+        hint: "listen 443 ssl;")
+    case .certificateForPlainText:
+      guard facts.tls == nil, let line = facts.own("ssl_certificate") else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "the certificate is never shown: the server has no listen with ssl",
+        hint: "listen 443 ssl;")
+    }
+  }
+
+  /// The n-th key is for the n-th certificate: some keys for some certificates would be a guess.
+  static func keysForCertificates(certificates: [Directive], keys: [Directive]) -> Diagnostic? {
+    if keys.isEmpty || keys.count == certificates.count { return nil }
+    if let certificate = certificates.dropFirst(keys.count).first {
+      return Diagnostic(
+        .error, at: certificate.location,
+        "no \"ssl_certificate_key\" is defined for certificate \"\(certificate.text(0))\"",
+        hint: "the keys stand in the order of the certificates; a PKCS#12 beside others needs its key's line too")
+    }
+    let key = keys[certificates.count]
+    return Diagnostic(
+      .error, at: key.location, "\"ssl_certificate_key\" without \"ssl_certificate\"",
+      hint: "name the certificate that the key belongs to")
+  }
+}

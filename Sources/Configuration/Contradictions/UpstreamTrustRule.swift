@@ -1,0 +1,114 @@
+import Observability
+import Proxy
+import Transport
+import Upstream
+
+/// What a location may not say of its upstream's trust. Each case is one rule; order is that of the messages.
+enum UpstreamTrustRule: CaseIterable {
+  case upstreamOfWhichNothingIsSaid
+  case pinningWithoutPin
+  case pinsWithPinningNone
+  case certificatePinningNotBuilt
+  case verifyOffBesideTrust
+  case noAnchors
+  case nameCheckOfUnverified
+  case keyWithoutCertificate
+  case groupNameAsServerName
+  case plainPortForTLS
+  case tlsForPlainUpstream
+
+  func diagnostic(_ facts: UpstreamTrustFacts) -> Diagnostic? {
+    if self == .tlsForPlainUpstream { return tlsForPlainUpstream(facts) }
+    guard facts.scheme == .https else { return nil }
+    let place = facts.pass.location
+    switch self {
+    case .upstreamOfWhichNothingIsSaid:
+      guard facts.verify == nil, !facts.saysTrust, facts.pinning?.value ?? "none" == "none" else { return nil }
+      return Diagnostic(
+        .error, at: place, "nothing is said of the trust in this https upstream",
+        hint:
+          "pin its key (`sallyport pin HOST:PORT` prints the line), or say proxy_ssl_verify on, or, aloud, proxy_ssl_verify off"
+      )
+    case .pinningWithoutPin:
+      guard let pinning = facts.pinning, pinning.value != "none", facts.pins.isEmpty else { return nil }
+      return Diagnostic(
+        .error, at: pinning.directive.location, "\"proxy_ssl_pinning \(pinning.value)\" without a pin",
+        hint: "add proxy_ssl_pin; `sallyport pin FILE` or `sallyport pin HOST:PORT` prints it")
+    case .pinsWithPinningNone:
+      guard let pinning = facts.pinning, pinning.value == "none", let pin = facts.pins.first else { return nil }
+      return Diagnostic(
+        .error, at: pin.location, "a pin is given, but \"proxy_ssl_pinning none\" disregards it",
+        hint: "remove one of the two; the other is at \(pinning.directive.location)")
+    case .certificatePinningNotBuilt:
+      guard let pinning = facts.pinning, pinning.value == "certificate" else { return nil }
+      return Diagnostic(
+        .error, at: pinning.directive.location, "`proxy_ssl_pinning certificate` is not supported yet",
+        hint: "pin the key: proxy_ssl_pinning public_key")
+    case .verifyOffBesideTrust:
+      guard let verify = facts.verify, !verify.value else { return nil }
+      let other = facts.trustedCertificate ?? (facts.trustSystem?.value == true ? facts.trustSystem?.directive : nil)
+      guard let other else { return nil }
+      return Diagnostic(
+        .error, at: verify.directive.location, "\"proxy_ssl_verify off\" beside \"\(other.name)\"",
+        hint: "anchors that nothing is verified against: remove one of the two; the other is at \(other.location)")
+    case .noAnchors:
+      guard facts.verifiesChain, !facts.trustsSystem, facts.trustedCertificate == nil else { return nil }
+      return Diagnostic(
+        .error, at: facts.trustSystem?.directive.location ?? place,
+        "the upstream's chain has nothing to verify against",
+        hint: "give proxy_ssl_trusted_certificate, or leave out proxy_ssl_trust_system off")
+    case .nameCheckOfUnverified:
+      guard let name = facts.verifyName, name.value, let verify = facts.verify, !verify.value, !facts.isPinned else {
+        return nil
+      }
+      return Diagnostic(
+        .warning, at: name.directive.location, "\"proxy_ssl_verify_name on\" has no effect beside proxy_ssl_verify off",
+        hint: "anyone can write a name into a certificate that nobody verifies")
+    case .keyWithoutCertificate:
+      guard let key = facts.certificateKey, facts.certificate == nil else { return nil }
+      return Diagnostic(
+        .error, at: key.location, "\"proxy_ssl_certificate_key\" without \"proxy_ssl_certificate\"",
+        hint: "name the certificate that the key belongs to")
+    case .groupNameAsServerName:
+      guard facts.verifiesName, let group = facts.namedGroup, !group.serverNames.contains(group.name.lowercased())
+      else { return nil }
+      return Diagnostic(
+        .warning, at: place, "the upstream's certificate must be for \"\(group.name)\", the name of the group",
+        hint: "say which name it has: proxy_ssl_name \(group.serverNames.first ?? "NAME");")
+    case .plainPortForTLS:
+      guard let server = facts.group?.servers.first(where: { $0.address.port == 80 }) else { return nil }
+      return Diagnostic(
+        .warning, at: server.location, "\(server.address) is asked for TLS at port 80",
+        hint: "in an upstream block the port is 80 unless said: write \(server.address.host):443")
+    case .tlsForPlainUpstream:
+      return nil
+    }
+  }
+
+  private func tlsForPlainUpstream(_ facts: UpstreamTrustFacts) -> Diagnostic? {
+    guard facts.scheme == .http, let line = facts.ownTLSLine else { return nil }
+    return Diagnostic(
+      .warning, at: line.location, "\"\(line.name)\" has no effect: the upstream is asked without TLS",
+      hint: "proxy_pass https://…, at \(facts.pass.location)")
+  }
+}
+
+extension UpstreamGroupSettings {
+  fileprivate var serverNames: [String] { servers.map { $0.address.host.lowercased() } }
+}
+
+extension UpstreamAddress {
+  var port: UInt16? {
+    switch self {
+    case .address(let address): address.port
+    case .name(_, let port): port
+    }
+  }
+
+  var host: String {
+    switch self {
+    case .address(let address): address.host
+    case .name(let name, _): name
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import Proxy
+
+/// nginx's names of variables, and ours.
+enum VariableNames {
+  enum Answer {
+    case known(Variable)
+    case planned
+    case unknown
+  }
+
+  /// What a name without its `$` stands for. nginx reads names without regard to case.
+  static func look(up name: String) -> Answer {
+    let name = name.lowercased()
+    if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
+    if planned.contains(name) { return .planned }
+    for (prefix, make) in prefixes where name.hasPrefix(prefix) && name.utf8.count > prefix.utf8.count {
+      return .known(make(Array(name.dropFirst(prefix.count).utf8)))
+    }
+    if name.hasPrefix("upstream_trailer_") || name.hasPrefix("proxy_protocol_tlv_") { return .planned }
+    return .unknown
+  }
+
+  /// Longer prefixes first: `upstream_http_x` is no `http_x`.
+  private static let prefixes: [(String, @Sendable ([UInt8]) -> Variable)] = [
+    ("arg_", { .argument($0) }), ("http_", { .requestField($0) }), ("cookie_", { .cookie($0) }),
+    ("sent_http_", { .sentField($0) }), ("sent_trailer_", { .sentTrailer($0) }),
+    ("upstream_http_", { .upstreamField($0) }), ("upstream_cookie_", { .upstreamCookie($0) }),
+  ]
+
+  /// nginx's, without a source here yet.
+  private static let planned: Set<String> = [
+    "request_body", "request_body_file", "request_filename", "document_root", "realpath_root", "limit_rate",
+    "proxy_protocol_addr", "proxy_protocol_port", "proxy_protocol_server_addr", "proxy_protocol_server_port",
+    "ssl_server_cert_type", "gzip_ratio", "invalid_referer", "connections_active", "connections_reading",
+    "connections_writing", "connections_waiting", "http2", "http3", "server_rewrite", "limit_conn_status",
+    "limit_req_status", "upstream_queue_time", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd",
+    "tcpinfo_rcv_space", "secure_link", "slice_range", "memcached_key", "ancient_browser", "modern_browser", "msie",
+    "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset", "fastcgi_script_name", "fastcgi_path_info",
+    "is_request_port", "request_port", "ssl_ech_status",
+  ]
+
+  /// For suggestions.
+  static let all: [String] = SimpleVariable.allCases.map(\.rawValue)
+}
