@@ -19,15 +19,24 @@ public struct Field: Sendable, Equatable {
 
 extension FieldName {
   /// Belongs to one connection, by RFC 9110 §7.6.1, whether or not Connection nominates it.
-  @inlinable public var isHopByHop: Bool {
-    switch self {
-    case .connection, .proxyConnection, .keepAlive, .te, .transferEncoding, .upgrade: true
-    default: false
-    }
-  }
+  public var isHopByHop: Bool { FieldNameSet.hopByHop.contains(self) }
+
+  /// Says something of the message as a whole.
+  var isNoted: Bool { FieldNameSet.noted.contains(self) }
 }
 
 extension FieldNameSet {
+  // Computed, so that each is a constant where it is asked.
+  static var hopByHop: FieldNameSet {
+    FieldNameSet().with(.connection).with(.proxyConnection).with(.keepAlive).with(.te).with(.transferEncoding)
+      .with(.upgrade)
+  }
+
+  static var noted: FieldNameSet {
+    FieldNameSet().with(.host).with(.connection).with(.contentLength).with(.transferEncoding).with(.te)
+      .with(.upgrade).with(.expect)
+  }
+
   /// Fields that Connection may not nominate: to take them off a message would be an attack on who comes next.
   static let neverNominated = FieldNameSet(.host, .contentLength, .transferEncoding, .authorization, .cookie)
 
@@ -40,6 +49,11 @@ extension FieldNameSet {
     .refresh, .age, .expires, .date, .vary, .forwarded, .via, .xForwardedFor, .xForwardedHost, .xForwardedProto,
     .xRealIP, .ifMatch, .ifNoneMatch, .ifModifiedSince, .ifUnmodifiedSince, .ifRange, .xAccelRedirect,
     .xAccelBuffering, .xAccelCharset, .xAccelExpires, .xAccelLimitRate, .status)
+}
+
+extension ByteRange {
+  /// `ByteRange.empty`, as a constant in this module.
+  static var absent: ByteRange { ByteRange(start: 0, count: 0) }
 }
 
 extension UnsafeBufferPointer<Field> {

@@ -24,6 +24,12 @@ struct FieldList: ~Copyable {
     count &+= 1
   }
 
+  /// Drops the last fields until `n` are left.
+  mutating func truncate(to n: Int) {
+    precondition(n >= 0 && n <= count)
+    count = n
+  }
+
   /// Forgets the fields, keeps the storage.
   mutating func removeAll() { count = 0 }
 

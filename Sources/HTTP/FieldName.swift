@@ -19,6 +19,7 @@ public enum FieldName: UInt8, Sendable {
     return known(base, bytes.count)
   }
 
+  @inline(__always)
   static func known(_ base: UnsafeRawPointer, _ count: Int) -> FieldName {
     guard count > 1, count < 25 else { return .other }
     let name = FoldedName(base, count)
@@ -154,15 +155,19 @@ public struct FieldNameSet: Sendable, Equatable {
 
   @inlinable public init(_ names: FieldName...) {
     bits = 0
-    for name in names { bits |= 1 << UInt64(name.rawValue) }
+    for name in names { bits |= 1 &<< UInt64(name.rawValue) }
+  }
+
+  @inline(__always) func with(_ name: FieldName) -> FieldNameSet {
+    FieldNameSet(bits: bits | 1 &<< UInt64(name.rawValue))
   }
 
   @inlinable public var isEmpty: Bool { bits == 0 }
   @inlinable @inline(__always) public func contains(_ name: FieldName) -> Bool {
-    (bits >> UInt64(name.rawValue)) & 1 != 0
+    (bits &>> UInt64(name.rawValue)) & 1 != 0
   }
-  @inlinable @inline(__always) public mutating func insert(_ name: FieldName) { bits |= 1 << UInt64(name.rawValue) }
-  @inlinable @inline(__always) public mutating func remove(_ name: FieldName) { bits &= ~(1 << UInt64(name.rawValue)) }
+  @inlinable @inline(__always) public mutating func insert(_ name: FieldName) { bits |= 1 &<< UInt64(name.rawValue) }
+  @inlinable @inline(__always) public mutating func remove(_ name: FieldName) { bits &= ~(1 &<< UInt64(name.rawValue)) }
   @inlinable @inline(__always) public func union(_ other: FieldNameSet) -> FieldNameSet {
     FieldNameSet(bits: bits | other.bits)
   }

@@ -1,10 +1,10 @@
 internal import Bytes
 
-/// What the field lines of a head said of the message as a whole, gathered line by line.
+/// What the fields of a head say of the message as a whole.
 struct MessageFacts {
   var framing = AnnouncedFraming()
   var present = FieldNameSet()
-  var host = ByteRange.empty
+  var host = ByteRange.absent
   var hasTwoHosts = false
   var options = ConnectionOptions()
   var nominations = Nominations()
@@ -12,16 +12,46 @@ struct MessageFacts {
   var expectsContinue = false
   var upgrade: ByteRange?
 
-  /// Names that say something of the message.
-  @inline(__always)
-  static func isNoted(_ id: FieldName) -> Bool {
-    switch id {
-    case .host, .connection, .contentLength, .transferEncoding, .te, .upgrade, .expect: true
-    default: false
+  init() {}
+
+  /// Recognises the fields of a head, drops those that have no place in the model and takes in what the others say.
+  init(_ list: inout FieldList, _ base: UnsafeRawPointer, _ limits: HeadLimits) throws(HeadError) {
+    let fields = list.mutableFields
+    var kept = 0
+    for index in 0..<fields.count {
+      var field = fields[index]
+      let id = FieldName.known(base + Int(field.name.start), Int(field.name.count))
+      if id == .other {
+        guard try Self.keeps(base, field.name, limits) else { continue }
+      } else if id.isNoted {
+        try note(id, base, field.value)
+      }
+      present.insert(id)
+      field.id = id
+      field.isHopByHop = id.isHopByHop
+      fields[kept] = field
+      kept &+= 1
     }
+    list.truncate(to: kept)
+    if !nominations.isEmpty { nominations.mark(list.mutableFields, base) }
   }
 
-  /// Takes in one field line; `present` does not have it yet.
+  /// Recognises the fields of a trailer section, and drops those that have no place there or in the model.
+  static func trailers(_ list: inout FieldList, _ base: UnsafeRawPointer, _ limits: HeadLimits) throws(HeadError) {
+    let fields = list.mutableFields
+    var kept = 0
+    for index in 0..<fields.count {
+      let id = FieldName.known(base + Int(fields[index].name.start), Int(fields[index].name.count))
+      let isKept = try id == .other ? keeps(base, fields[index].name, limits) : !FieldNameSet.neverTrailer.contains(id)
+      guard isKept else { continue }
+      fields[kept] = fields[index]
+      fields[kept].id = id
+      kept += 1
+    }
+    list.truncate(to: kept)
+  }
+
+  /// Takes in one field; `present` does not have it yet.
   mutating func note(_ id: FieldName, _ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
     switch id {
     case .host:
@@ -41,6 +71,24 @@ struct MessageFacts {
     case .expect: expectsContinue = at(base, value).equalsIgnoringCase("100-continue")
     default: break
     }
+  }
+
+  /// Whether an unknown name stays in the model; refuses one that is no token.
+  private static func keeps(
+    _ base: UnsafeRawPointer, _ name: ByteRange, _ limits: HeadLimits
+  ) throws(HeadError) -> Bool {
+    let start = Int(name.start), end = name.end
+    if ByteSet.ordinaryName.containsAll(base, start, end) {
+      if start == end { throw .emptyFieldName }
+      return true
+    }
+    var isOrdinary = true
+    for index in start..<end {
+      let byte = ByteScan.byte(base, index)
+      guard ByteSet.token.contains(byte) else { throw .badFieldName }
+      if !(ByteSet.ordinaryName.contains(byte) || byte == 0x5F && limits.underscores) { isOrdinary = false }
+    }
+    return isOrdinary || !limits.ignoreInvalidNames
   }
 
   /// Whether the connection stays open after this message (RFC 9112 §9.3).

@@ -14,7 +14,7 @@ public final class RequestHead {
   /// The known names among `fields`.
   @exclusivity(unchecked) public var present = FieldNameSet()
   @exclusivity(unchecked) public var method = Method.other
-  @exclusivity(unchecked) public var methodRange = ByteRange.empty
+  @exclusivity(unchecked) public var methodRange = ByteRange.absent
   @exclusivity(unchecked) public var target = RequestTarget.unread
   @exclusivity(unchecked) public var version = HTTPVersion.http11
   @exclusivity(unchecked) public var framing = BodyFraming.none
@@ -26,7 +26,7 @@ public final class RequestHead {
   @exclusivity(unchecked) public var upgrade: ByteRange?
   /// Whom the request is for, without port: of the target's authority, else of Host; empty on an HTTP/1.0 request
   /// without either. An IPv6 address keeps its brackets; one trailing dot is gone; letters are as sent.
-  @exclusivity(unchecked) public var host = ByteRange.empty
+  @exclusivity(unchecked) public var host = ByteRange.absent
   @exclusivity(unchecked) public var port: UInt16?
   /// TE said `trailers`.
   @exclusivity(unchecked) public var acceptsTrailers = false
@@ -42,14 +42,14 @@ public final class RequestHead {
     list.removeAll()
     present = FieldNameSet()
     method = .other
-    methodRange = .empty
+    methodRange = .absent
     target = .unread
     version = .http11
     framing = .none
     persists = false
     expectsContinue = false
     upgrade = nil
-    host = .empty
+    host = .absent
     port = nil
     acceptsTrailers = false
   }

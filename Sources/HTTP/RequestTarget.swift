@@ -23,7 +23,7 @@ public struct RequestTarget: Sendable, Equatable {
   /// Host and port of an absolute form.
   public var authority: ByteRange?
 
-  static let unread = RequestTarget(form: .origin, raw: .empty, path: .empty, query: nil, authority: nil)
+  static let unread = RequestTarget(form: .origin, raw: .absent, path: .absent, query: nil, authority: nil)
 
   /// Splits `start..<end`, which is not empty and has no space, control character or `#`; `question` is its first `?`, or `end`.
   @inline(__always)
@@ -38,7 +38,7 @@ public struct RequestTarget: Sendable, Equatable {
     }
     if end - start == 1 && ByteScan.byte(base, start) == 0x2A {
       guard method == .options else { throw .badTarget }
-      return RequestTarget(form: .asterisk, raw: raw, path: .empty, query: nil, authority: nil)
+      return RequestTarget(form: .asterisk, raw: raw, path: .absent, query: nil, authority: nil)
     }
     return try absolute(base, start, question: question, end)
   }
@@ -91,10 +91,12 @@ struct Authority {
       var previous: UInt8 = 0
       while at < end {
         let byte = ByteScan.byte(base, at)
-        guard ByteSet.host.contains(byte) else { break }
-        if byte == 0x2E && previous == 0x2E { throw .badHost }
+        if (byte | 0x20) &- 0x61 >= 26 {
+          guard ByteSet.host.contains(byte) else { break }
+          if byte == 0x2E && previous == 0x2E { throw .badHost }
+        }
         previous = byte
-        at += 1
+        at &+= 1
       }
       hostEnd = previous == 0x2E ? at - 1 : at
       guard hostEnd > start else { throw .badHost }

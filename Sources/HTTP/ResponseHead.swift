@@ -11,7 +11,7 @@ public final class ResponseHead {
   @exclusivity(unchecked) public var present = FieldNameSet()
   /// 100 to 999.
   @exclusivity(unchecked) public var status: UInt16 = 0
-  @exclusivity(unchecked) public var reason = ByteRange.empty
+  @exclusivity(unchecked) public var reason = ByteRange.absent
   @exclusivity(unchecked) public var version = HTTPVersion.http11
   /// Decided with the request's method (RFC 9112 §6.3).
   @exclusivity(unchecked) public var framing = BodyFraming.none
@@ -36,7 +36,7 @@ public final class ResponseHead {
     list.removeAll()
     present = FieldNameSet()
     status = 0
-    reason = .empty
+    reason = .absent
     version = .http11
     framing = .none
     announcedLength = nil

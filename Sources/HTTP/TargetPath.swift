@@ -62,11 +62,17 @@ public enum TargetPath {
 
   /// Nothing to decode, resolve or merge: no escape, no slash or dot behind a slash.
   private static func isPlain(_ base: UnsafeRawPointer, _ count: Int) -> Bool {
-    var previous: UInt8 = 0
-    for index in 0..<count {
-      let byte = ByteScan.byte(base, index)
-      if byte == 0x25 || previous == 0x2F && (byte == 0x2F || byte == 0x2E) { return false }
-      previous = byte
+    var at = 0
+    while at < count {
+      let byte = ByteScan.byte(base, at)
+      at &+= 1
+      // The three bytes in question, and few others, are not above the slash.
+      if byte > 0x2F { continue }
+      if byte == 0x25 { return false }
+      if byte == 0x2F && at < count {
+        let next = ByteScan.byte(base, at)
+        if next == 0x2F || next == 0x2E { return false }
+      }
     }
     return true
   }

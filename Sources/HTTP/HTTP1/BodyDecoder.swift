@@ -213,20 +213,20 @@ public struct Trailers: Sendable {
 
   /// nil when no field is left. `section` ends with its empty line.
   init?(_ section: [UInt8]) throws(BodyError) {
-    var list = FieldList()
-    var lines = FieldLines()
-    let (end, fault) = section.withUnsafeBytes { section -> (Int?, HeadError?) in
-      guard let base = section.baseAddress else { return (nil, nil) }
+    var list = FieldList(), lineStart = 0
+    let fault = section.withUnsafeBytes { section -> HeadError? in
+      guard let base = section.baseAddress else { return nil }
       do throws(HeadError) {
-        return (
-          try lines.read(base, section.count, section: .trailer, limits: Self.limits, into: &list), nil
-        )
+        _ = try FieldLines.read(
+          base, section.count, lineStart: &lineStart, section: .trailer, limits: Self.limits, into: &list)
+        try MessageFacts.trailers(&list, base, Self.limits)
+        return nil
       } catch {
-        return (nil, error)
+        return error
       }
     }
     if let fault { throw fault == .tooManyFields ? .trailersTooLarge : .badTrailer(fault) }
-    guard end != nil, list.count > 0 else { return nil }
+    if list.count == 0 { return nil }
     bytes = section
     fields = Array(list.fields)
   }

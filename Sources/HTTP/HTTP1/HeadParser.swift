@@ -13,8 +13,8 @@ public enum HeadOutcome: Sendable, Equatable {
 
 /// Reads one head after another (RFC 9112), strictly.
 ///
-/// Between calls with `.incomplete` the bytes must only grow, and the head be the same; whole lines are read
-/// once, so that bytes which arrive in drips cost no more than all at once.
+/// Between calls with `.incomplete` the bytes must only grow, and the head be the same. Whole lines are read once, and
+/// one that was seen unfinished is read again when its end is there: bytes in drips cost no more than all at once.
 public struct HeadParser: Sendable {
   /// A client may send a few empty lines ahead of a request (RFC 9112 §2.2).
   private static var leadingBytes: Int { 8 }
@@ -23,7 +23,8 @@ public struct HeadParser: Sendable {
   private var skipped = 0
   /// How far the unread line has been searched for its end, from the head's first byte.
   private var searched = 0
-  private var lines = FieldLines()
+  /// Where the first unread line begins, from the head's first byte.
+  private var lineStart = 0
 
   public init() {}
 
@@ -35,7 +36,7 @@ public struct HeadParser: Sendable {
       guard try skipEmptyLines(bytes), let start = bytes.baseAddress else { return .incomplete }
       let base = start + skipped, available = bytes.count - skipped
       guard try holdsLine(base, available, limits) else { return .incomplete }
-      if lines.lineStart == 0 {
+      if lineStart == 0 {
         head.reset()
         guard let line = try RequestLine.read(base, available) else {
           return try awaitMore(available, limits)
@@ -45,13 +46,16 @@ public struct HeadParser: Sendable {
         head.methodRange = ByteRange(start: 0, count: line.methodEnd)
         head.target = line.target
         head.version = line.version
-        lines.lineStart = line.end
+        lineStart = line.end
       }
-      guard let end = try lines.read(base, available, section: .head, limits: limits, into: &head.list) else {
+      guard
+        let end = try FieldLines.read(
+          base, available, lineStart: &lineStart, section: .head, limits: limits, into: &head.list)
+      else {
         return try awaitMore(available, limits)
       }
       if end > limits.headBytes { throw .headTooLarge }
-      try finish(base, head)
+      try Self.finish(base, limits, head)
       head.bytes.append(UnsafeRawBufferPointer(start: base, count: end))
       let consumed = skipped + end
       self = HeadParser()
@@ -70,20 +74,23 @@ public struct HeadParser: Sendable {
     do throws(HeadError) {
       guard let base = bytes.baseAddress else { return .incomplete }
       guard try holdsLine(base, bytes.count, limits) else { return .incomplete }
-      if lines.lineStart == 0 {
+      if lineStart == 0 {
         head.reset()
         guard let line = try StatusLine.read(base, bytes.count) else { return try awaitMore(bytes.count, limits) }
         if line.end > limits.lineBytes { throw .fieldTooLarge }
         head.version = line.version
         head.status = line.status
         head.reason = line.reason
-        lines.lineStart = line.end
+        lineStart = line.end
       }
-      guard let end = try lines.read(base, bytes.count, section: .head, limits: limits, into: &head.list) else {
+      guard
+        let end = try FieldLines.read(
+          base, bytes.count, lineStart: &lineStart, section: .head, limits: limits, into: &head.list)
+      else {
         return try awaitMore(bytes.count, limits)
       }
       if end > limits.headBytes { throw .headTooLarge }
-      try finish(base, head, requestMethod)
+      try Self.finish(base, limits, head, requestMethod)
       head.bytes.append(UnsafeRawBufferPointer(start: base, count: end))
       self = HeadParser()
       return .complete(consumed: end)
@@ -96,44 +103,48 @@ public struct HeadParser: Sendable {
 
   /// What holds of the request as a whole.
   @inline(__always)
-  private func finish(_ base: UnsafeRawPointer, _ head: RequestHead) throws(HeadError) {
+  private static func finish(
+    _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: RequestHead
+  ) throws(HeadError) {
+    let facts = try MessageFacts(&head.list, base, limits)
     let version = head.version
-    let hasHost = lines.facts.present.contains(.host)
-    if lines.facts.hasTwoHosts { throw .repeatedHost }
+    let hasHost = facts.present.contains(.host)
+    if facts.hasTwoHosts { throw .repeatedHost }
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.target.authority != nil {
       // The authority of an absolute form counts (RFC 9112 §3.2.2), but a bad Host beside it is refused all the same.
-      var authority = try Authority(base, hasHost ? lines.facts.host : head.target.authority ?? .empty)
+      var authority = try Authority(base, hasHost ? facts.host : head.target.authority ?? .absent)
       if hasHost, let inTarget = head.target.authority { authority = try Authority(base, inTarget) }
       head.host = authority.host
       head.port = authority.port
     }
-    head.framing = try lines.facts.framing.request(version)
-    head.persists = lines.facts.persists(version)
-    head.expectsContinue = lines.facts.expectsContinue && version == .http11
-    head.upgrade = lines.facts.upgrade(version)
-    head.acceptsTrailers = lines.facts.acceptsTrailers
-    head.present = lines.facts.present
-    if !lines.facts.nominations.isEmpty { lines.facts.nominations.mark(head.list.mutableFields, base) }
+    head.framing = try facts.framing.request(version)
+    head.persists = facts.persists(version)
+    head.expectsContinue = facts.expectsContinue && version == .http11
+    head.upgrade = facts.upgrade(version)
+    head.acceptsTrailers = facts.acceptsTrailers
+    head.present = facts.present
   }
 
   /// What holds of the response as a whole.
   @inline(__always)
-  private func finish(_ base: UnsafeRawPointer, _ head: ResponseHead, _ method: Method) throws(HeadError) {
-    let decision = try lines.facts.framing.response(head.version, status: head.status, to: method)
+  private static func finish(
+    _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: ResponseHead, _ method: Method
+  ) throws(HeadError) {
+    let facts = try MessageFacts(&head.list, base, limits)
+    let decision = try facts.framing.response(head.version, status: head.status, to: method)
     head.framing = decision.framing
-    head.announcedLength = lines.facts.framing.length
-    head.persists = lines.facts.persists(head.version) && decision.isTrusted && decision.framing != .untilClose
-    head.upgrade = lines.facts.upgrade(head.version)
-    head.present = lines.facts.present
-    if !lines.facts.nominations.isEmpty { lines.facts.nominations.mark(head.list.mutableFields, base) }
+    head.announcedLength = facts.framing.length
+    head.persists = facts.persists(head.version) && decision.isTrusted && decision.framing != .untilClose
+    head.upgrade = facts.upgrade(head.version)
+    head.present = facts.present
   }
 
   /// False when there are no bytes behind the empty lines yet.
   @inline(__always)
   private mutating func skipEmptyLines(_ bytes: UnsafeRawBufferPointer) throws(HeadError) -> Bool {
     guard skipped < bytes.count, let base = bytes.baseAddress else { return false }
-    guard lines.lineStart == 0 else { return true }
+    guard lineStart == 0 else { return true }
     while ByteScan.byte(base, skipped) <= 0x0D {
       guard let next = try FieldLines.lineEnd(base, skipped, bytes.count, .head) else { return false }
       guard next <= Self.leadingBytes else { throw .badRequestLine }
@@ -148,7 +159,7 @@ public struct HeadParser: Sendable {
   private mutating func holdsLine(
     _ base: UnsafeRawPointer, _ available: Int, _ limits: HeadLimits
   ) throws(HeadError) -> Bool {
-    guard searched > lines.lineStart else { return true }
+    guard searched > lineStart else { return true }
     guard searched < available else { return false }
     if memchr(base + searched, 0x0A, available - searched) != nil { return true }
     _ = try awaitMore(available, limits)
@@ -157,8 +168,8 @@ public struct HeadParser: Sendable {
 
   /// The line at hand is not all there: refuses it when it is too long already.
   private mutating func awaitMore(_ available: Int, _ limits: HeadLimits) throws(HeadError) -> HeadOutcome {
-    if available - lines.lineStart > limits.lineBytes {
-      throw lines.lineStart == 0 ? .requestLineTooLong : .fieldTooLarge
+    if available - lineStart > limits.lineBytes {
+      throw lineStart == 0 ? .requestLineTooLong : .fieldTooLarge
     }
     if available > limits.headBytes { throw .headTooLarge }
     searched = available
@@ -170,7 +181,7 @@ public struct HeadParser: Sendable {
   private func keepRequestLine(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {
     let (method, methodRange, target, version) = (head.method, head.methodRange, head.target, head.version)
     head.reset()
-    let read = lines.lineStart
+    let read = lineStart
     guard read > 0, let base = bytes.baseAddress, skipped + read <= bytes.count else { return }
     head.bytes.append(UnsafeRawBufferPointer(start: base + skipped, count: read))
     head.method = method

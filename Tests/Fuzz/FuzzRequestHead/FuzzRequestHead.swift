@@ -18,7 +18,8 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let outcome = read(bytes, [bytes.count], limits, whole)
   var cuts = stride(from: 0, to: bytes.count, by: 1 + Int(choice >> 5)).map { $0 }
   cuts.append(bytes.count)
-  require(agree(outcome, read(bytes, cuts, limits, pieces)))
+  let inPieces = read(bytes, cuts, limits, pieces)
+  require(agree(outcome, inPieces, atLineEnd: read(bytes + [0x0A], cuts + [bytes.count + 1], limits, RequestHead())))
   guard case .complete(let consumed) = outcome else { return 0 }
   require(consumed <= bytes.count && whole.byteCount <= consumed && whole.byteCount <= limits.headBytes)
   require(model(whole) == model(pieces))
@@ -66,10 +67,15 @@ func read(_ bytes: [UInt8], _ cuts: [Int], _ limits: HeadLimits, _ head: Request
   return outcome
 }
 
-/// Which of two faults is met first may depend on the pieces; that there is one may not.
-func agree(_ left: HeadOutcome, _ right: HeadOutcome) -> Bool {
-  if case .failed = left, case .failed = right { return true }
-  return left == right
+/// Which of two faults is met first may depend on the pieces, and a line seen unfinished is judged at its end; whether
+/// there is a fault may not.
+func agree(_ whole: HeadOutcome, _ pieces: HeadOutcome, atLineEnd: @autoclosure () -> HeadOutcome) -> Bool {
+  if case .failed = whole {
+    if case .failed = pieces { return true }
+    if case .failed = atLineEnd() { return pieces == .incomplete }
+    return false
+  }
+  return whole == pieces
 }
 
 /// All that a head says, as text.

@@ -15,7 +15,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   let outcome = read(bytes, [bytes.count], limits, method, whole)
   var cuts = stride(from: 0, to: bytes.count, by: 1 + Int(choice >> 5)).map { $0 }
   cuts.append(bytes.count)
-  require(agree(outcome, read(bytes, cuts, limits, method, pieces)))
+  let inPieces = read(bytes, cuts, limits, method, pieces)
+  require(
+    agree(outcome, inPieces, atLineEnd: read(bytes + [0x0A], cuts + [bytes.count + 1], limits, method, ResponseHead())))
   guard case .complete(let consumed) = outcome else { return 0 }
   require(consumed <= bytes.count && whole.byteCount == consumed && consumed <= limits.headBytes)
   require(model(whole) == model(pieces))
@@ -54,10 +56,15 @@ func read(
   return outcome
 }
 
-/// Which of two faults is met first may depend on the pieces; that there is one may not.
-func agree(_ left: HeadOutcome, _ right: HeadOutcome) -> Bool {
-  if case .failed = left, case .failed = right { return true }
-  return left == right
+/// Which of two faults is met first may depend on the pieces, and a line seen unfinished is judged at its end; whether
+/// there is a fault may not.
+func agree(_ whole: HeadOutcome, _ pieces: HeadOutcome, atLineEnd: @autoclosure () -> HeadOutcome) -> Bool {
+  if case .failed = whole {
+    if case .failed = pieces { return true }
+    if case .failed = atLineEnd() { return pieces == .incomplete }
+    return false
+  }
+  return whole == pieces
 }
 
 /// All that a head says, as text.
