@@ -28,8 +28,6 @@ let floors: [Room] = [
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
   ("HTTP", ["Bytes"], [], "HTTP/1.1 as RFC 9110 and 9112 have it"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
-  // 3 Decisions
-  ("Identity", ["Bytes", "Crypto"], [], "who the client is, made only from a verified chain"),
   // 4 Traffic
   (
     "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP"], [deque],
@@ -37,7 +35,7 @@ let floors: [Room] = [
   ),
   (
     "Proxy",
-    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Upstream"], [deque],
+    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Upstream"], [deque],
     "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
@@ -49,7 +47,7 @@ let floors: [Room] = [
   (
     "Daemon",
     [
-      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd", "Identity",
+      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd",
       "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),

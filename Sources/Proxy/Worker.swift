@@ -1,25 +1,186 @@
+import Bytes
+import Glibc
+import HTTP
+import Observability
+import Patterns
+import TLS
 public import Transport
 
 /// One event loop's share of the proxy: its listeners, clients and upstream connections. Lives on its loop.
 public final class Worker {
   public let loop: EventLoop
   public let budget: ConnectionBudget
+  private(set) var live: LiveGeneration?
+  private(set) var isDraining = false
+  let clock = ClockText()
+  /// For what is built and written within one call.
+  @exclusivity(unchecked) var scratch = ByteBuffer()
+  let patternScratch = RegularExpression.Scratch()
+  private var acceptors: [(socket: ListenerSocket, acceptor: SocketAcceptor)] = []
+  private var connections: [ObjectIdentifier: ClientConnection] = [:]
+  /// Of earlier generations, until their last client has gone.
+  private var leaving: [LiveGeneration] = []
+  private var exchanges: [Exchange] = []
+  private var nextNumber: UInt64
+  private var drained: (@Sendable () -> Void)?
+  private var logTicker: LogTicker?
+
+  private static let exchangesKept = 64
 
   public init(loop: EventLoop, connections: Int) {
     self.loop = loop
     self.budget = ConnectionBudget(limit: connections)
+    // Numbers of different workers don't meet: a log line says which connection it speaks of.
+    self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
   }
 
   /// Serves a generation from now on: new connections are its own, those of the one before end as they become idle.
   /// `failed` hears of a socket that can't be listened on.
-  public func serve(_ generation: Generation, sockets: [ListenerSocket], failed: (SocketError) -> Void) {}
+  public func serve(_ generation: Generation, sockets: [ListenerSocket], failed: (SocketError) -> Void) {
+    let old = live
+    let fresh = LiveGeneration(generation, loop: loop, budget: budget)
+    live = fresh
+    if logTicker == nil { logTicker = LogTicker(worker: self) }
+    replaceAcceptors(sockets, failed)
+    guard let old else { return }
+    leaving.append(old)
+    for connection in connections.values where connection.live === old { connection.closeIfIdle() }
+    endLeaving()
+  }
+
+  private func replaceAcceptors(_ sockets: [ListenerSocket], _ failed: (SocketError) -> Void) {
+    for entry in acceptors { entry.acceptor.stop() }
+    acceptors = sockets.map { socket in
+      let acceptor = SocketAcceptor(
+        loop: loop, descriptor: socket.descriptor, isShared: socket.isShared,
+        accepted: { [unowned self] in accepted($0, $1, listener: socket.listener) },
+        exhausted: { [unowned self] error in live?.generation.errorLog.crit("\(error)") })
+      return (socket, acceptor)
+    }
+    for entry in acceptors {
+      do { try entry.acceptor.start() } catch { failed(error) }
+    }
+  }
+
+  private func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int) {
+    guard let live, live.listeners.indices.contains(listener), budget.take() else {
+      Sockets.refuse(descriptor)
+      live?.generation.errorLog.warn("\(budget.limit) worker_connections are not enough")
+      return
+    }
+    let servers = live.listeners[listener]
+    if peer.port != nil {
+      Sockets.setNoDelay(descriptor)
+      Sockets.apply(servers.settings.options.keepalive, to: descriptor)
+    }
+    do {
+      let stream: ByteStream =
+        servers.settings.isTLS
+        ? try TLSStream(accepting: descriptor, loop: loop, chooser: servers)
+        : try ByteStream(loop: loop, descriptor: descriptor, isConnecting: false)
+      let connection = ClientConnection(
+        worker: self, live: live, servers: servers, stream: stream, peer: peer, number: nextNumber)
+      nextNumber &+= 1
+      connections[ObjectIdentifier(connection)] = connection
+      connection.begin()
+    } catch {
+      budget.giveBack()
+      live.generation.errorLog.alert("\(error)")
+    }
+  }
+
+  func didClose(_ connection: ClientConnection) {
+    guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+    budget.giveBack()
+    if !leaving.isEmpty { endLeaving() }
+    if isDraining && connections.isEmpty { finishDraining() }
+  }
+
+  private func endLeaving() {
+    leaving.removeAll { old in
+      guard !connections.values.contains(where: { $0.live === old }) else { return false }
+      old.close()
+      return true
+    }
+  }
+
+  // MARK: Ends
 
   /// Takes no more connections, lets exchanges end, and then calls `drained` once (QUIT).
-  public func drain(_ drained: @escaping @Sendable () -> Void) {}
+  public func drain(_ drained: @escaping @Sendable () -> Void) {
+    guard !isDraining else { return }
+    isDraining = true
+    self.drained = drained
+    for entry in acceptors { entry.acceptor.stop() }
+    for connection in Array(connections.values) { connection.closeIfIdle() }
+    if connections.isEmpty { finishDraining() }
+  }
+
+  private func finishDraining() {
+    live?.close()
+    logTicker?.stop()
+    drained?()
+    drained = nil
+  }
 
   /// Cuts every connection (TERM, or the end of `worker_shutdown_timeout`).
-  public func stopAtOnce() {}
+  public func stopAtOnce() {
+    isDraining = true
+    for entry in acceptors { entry.acceptor.stop() }
+    for connection in Array(connections.values) { connection.cut() }
+    finishDraining()
+  }
 
   /// Writes what access logs hold back: before the files are reopened, and at the end.
-  public func flushLogs() {}
+  public func flushLogs() {
+    live?.flushLogs()
+    for old in leaving { old.flushLogs() }
+  }
+
+  // MARK: Exchanges are used again: a request allocates none
+
+  func takeExchange() -> Exchange { exchanges.popLast() ?? Exchange(worker: self) }
+
+  func giveBack(_ exchange: Exchange) {
+    exchange.reset()
+    if exchanges.count < Self.exchangesKept { exchanges.append(exchange) }
+  }
+
+  /// Date and log times, made anew once a second.
+  func updateClock() {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    clock.update(seconds: Int64(now.tv_sec), milliseconds: Int(now.tv_nsec / 1_000_000))
+  }
+}
+
+/// Flushes a worker's access logs once a second while they hold something back.
+final class LogTicker: EventTarget {
+  private unowned let worker: Worker
+
+  init(worker: Worker) {
+    self.worker = worker
+    super.init(loop: worker.loop)
+    setDeadline(in: 1000)
+  }
+
+  override func deadlinePassed() {
+    worker.flushLogs()
+    setDeadline(in: 1000)
+  }
+
+  func stop() { loop.forgetDeadline(of: self) }
+}
+
+extension Sockets {
+  /// `so_keepalive` of a listen directive.
+  static func apply(_ keepalive: TCPKeepalive?, to descriptor: Int32) {
+    switch keepalive {
+    case nil: break
+    case .on: setKeepalive(descriptor, on: true, idle: nil, interval: nil, count: nil)
+    case .off: setKeepalive(descriptor, on: false, idle: nil, interval: nil, count: nil)
+    case .parameters(let idle, let interval, let count):
+      setKeepalive(descriptor, on: true, idle: idle, interval: interval, count: count)
+    }
+  }
 }

@@ -21,9 +21,10 @@ public struct ServerTLSMaterial: Sendable {
 public final class ServerTLSContext: @unchecked Sendable {
   let handle: OpaquePointer
   public let settings: ServerTLSSettings
-  /// Says which clients get in and how they are judged; sessions never cross it, nor may a Host (421).
-  /// Made of certificate, verify mode, every CA and depth.
-  public let policyDigest: [UInt8]
+  /// Says which clients get in and how they are judged: verify mode, every CA, depth. A Host never crosses it (421).
+  public let clientPolicyDigest: [UInt8]
+  /// The same with the certificates that are shown: the session-id context, which no session crosses.
+  let sessionContext: [UInt8]
   let store: SessionStore?
   private let versions: VersionRange
   private let anchors: TrustAnchors?
@@ -43,7 +44,8 @@ public final class ServerTLSContext: @unchecked Sendable {
     let authorities = material.clientCAs + material.trustedCAs
     do throws(TLSSettingsError) {
       self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities)
-      self.policyDigest = Self.policyDigest(settings, material, anchors)
+      self.clientPolicyDigest = Self.policyDigest(settings, anchors)
+      self.sessionContext = Digest.of(material.certificates.reduce(clientPolicyDigest) { $0 + $1.certificate.sha256 })
     } catch {
       SSL_CTX_free(handle)
       throw error
@@ -61,13 +63,10 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
-  private static func policyDigest(
-    _ settings: ServerTLSSettings, _ material: ServerTLSMaterial, _ anchors: TrustAnchors?
-  ) -> [UInt8] {
+  private static func policyDigest(_ settings: ServerTLSSettings, _ anchors: TrustAnchors?) -> [UInt8] {
     var bytes = Array(settings.verification.rawValue.utf8) + [0]
     bytes += Array("\(settings.verifyDepth)".utf8) + [0]
     bytes += anchors?.digest ?? []
-    for pair in material.certificates { bytes += pair.certificate.sha256 }
     return Digest.of(bytes)
   }
 
@@ -118,7 +117,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     SSL_CTX_set_timeout(handle, Int(settings.sessionTimeout))
     SSL_CTX_sess_set_new_cb(handle, TLSStream.keepSession)
     SSL_CTX_sess_set_get_cb(handle, TLSStream.findSession)
-    policyDigest.withUnsafeBufferPointer {
+    sessionContext.withUnsafeBufferPointer {
       _ = SSL_CTX_set_session_id_context(handle, $0.baseAddress, UInt32($0.count))
     }
   }
@@ -142,7 +141,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     _ = copenssl_set_min_proto(ssl, versions.lowest)
     _ = copenssl_set_max_proto(ssl, versions.highest)
     _ = SSL_set_num_tickets(ssl, store == nil ? 0 : 1)
-    return policyDigest.withUnsafeBufferPointer {
+    return sessionContext.withUnsafeBufferPointer {
       SSL_set_session_id_context(ssl, $0.baseAddress, UInt32($0.count)) == 1
     }
   }

@@ -253,13 +253,22 @@ open class ByteStream: EventTarget {
     shutdown(descriptor, Int32(SHUT_WR))
   }
 
-  /// Ends the connection: in good order (close_notify, FIN), or at once with a reset.
-  public final func close(resetting: Bool = false) {
+  public enum Closing {
+    /// close_notify, FIN.
+    case orderly
+    /// FIN without close_notify: what came before may be incomplete.
+    case abrupt
+    /// RST: also for who has no TLS to tell the difference.
+    case reset
+  }
+
+  /// Ends the connection. Bytes that still wait are lost.
+  public final func close(_ closing: Closing = .orderly) {
     guard phase != .closed else { return }
-    if !resetting && failure == nil && phase == .open { writeEnd() }
+    if case .orderly = closing, failure == nil, phase == .open { writeEnd() }
     if loop.cork.stream === self { loop.cork.flush() }
     phase = .closed
-    if resetting { Sockets.setLingerZero(descriptor) }
+    if case .reset = closing { Sockets.setLingerZero(descriptor) }
     loop.remove(self, descriptor: descriptor)
     Glibc.close(descriptor)
     waiting.release()

@@ -34,8 +34,8 @@ public final class OutputCork {
   /// Sends what is there.
   public final func flush() {
     guard let stream else { return }
-    self.stream = nil
     stream.sealCorked()
+    self.stream = nil
     stream.transmit(&wire)
     wire.removeAll()
     plain.removeAll()

@@ -54,6 +54,21 @@ public enum SocketAddress: Sendable, Hashable {
     self = value
   }
 
+  /// From getaddrinfo, with a port; nil for another family.
+  init?(_ address: UnsafePointer<sockaddr>, port: UInt16) {
+    switch Int32(address.pointee.sa_family) {
+    case AF_INET:
+      let four = UnsafeRawPointer(address).loadUnaligned(as: sockaddr_in.self)
+      self = .ipv4(address: UInt32(bigEndian: four.sin_addr.s_addr), port: port)
+    case AF_INET6:
+      let raw = UnsafeRawPointer(address)
+      self = .ipv6(
+        high: UInt64(bigEndian: raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self)),
+        low: UInt64(bigEndian: raw.loadUnaligned(fromByteOffset: 16, as: UInt64.self)), port: port)
+    default: return nil
+    }
+  }
+
   public var family: Int32 {
     switch self {
     case .ipv4: AF_INET

@@ -75,6 +75,9 @@ public enum Sockets {
     if let count { set(descriptor, Int32(IPPROTO_TCP), TCP_KEEPCNT, Int32(truncatingIfNeeded: count)) }
   }
 
+  /// Turns a connection away that nobody has room for.
+  public static func refuse(_ descriptor: Int32) { Glibc.close(descriptor) }
+
   static func setLingerZero(_ descriptor: Int32) {
     var value = linger(l_onoff: 1, l_linger: 0)
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &value, socklen_t(MemoryLayout<linger>.size))

@@ -11,6 +11,10 @@ open class AttemptObserver {
   public init() {}
   /// Send the request now.
   open func attemptDidOpen(_ connection: UpstreamConnection) {}
+  /// A server was chosen; a connection may or may not come of it.
+  open func attemptWillTry(_ server: Int) {}
+  /// There is a connection, kept or on its way to open.
+  open func attemptDidBegin(_ connection: UpstreamConnection) {}
   /// Return false to stop reading: the observer takes the rest as a tunnel, or has failed the attempt.
   open func attemptHead(_ head: ResponseHead) -> Bool { true }
   /// Bytes of the body, valid during the call only.
@@ -81,6 +85,7 @@ public final class UpstreamConnection: StreamOwner {
     bytesReceived = 0
     requestEnded = false
     isPaused = false
+    observer.attemptDidBegin(self)
     if phase == .idle {
       startAwaiting()
       observer.attemptDidOpen(self)
@@ -98,7 +103,10 @@ public final class UpstreamConnection: StreamOwner {
   /// What framing the response has depends on it.
   public func expect(method: HTTP.Method) { self.method = method }
 
-  public func send(_ bytes: UnsafeRawBufferPointer) { stream.write(bytes) }
+  public func send(_ bytes: UnsafeRawBufferPointer) {
+    stream.write(bytes)
+    if phase == .tunnel { watchDeadline() }
+  }
 
   /// Bytes that the server has not taken yet: stop feeding above a bound.
   public var pendingCount: Int { stream.pendingCount }
@@ -306,7 +314,7 @@ public final class UpstreamConnection: StreamOwner {
     input.release()
     let trailers = decoder.trailers
     group.attemptDidEnd(self, .success)
-    if reusable {
+    if reusable && !(stream.mayHaveInput && hasUnsolicitedBytes()) {
       phase = .idle
       group.keep(self)
     } else {

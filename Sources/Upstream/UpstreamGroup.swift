@@ -85,13 +85,13 @@ public final class UpstreamGroup {
   /// Returns the failure when there is not even a connection to hear of.
   public func attempt(
     _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: inout TriedServers,
-    again: Int? = nil, chosen: (Int) -> Void
+    again: Int? = nil
   ) -> AttemptFailure? {
     var untried = tried
     if let again { untried = TriedServers(allBut: again, of: servers.count) }
     guard let server = balancer.pick(now: loop.now, tried: untried) else { return .noServer }
     tried.insert(server)
-    chosen(server)
+    observer.attemptWillTry(server)
     if again == nil, let kept = takeKept(server: server, trust: trust) {
       kept.begin(observer, settings)
       return nil

@@ -1,7 +1,5 @@
 public import Observability
 public import Patterns
-public import TLS
-public import Upstream
 
 /// Which normalised paths a location is for (`location`).
 public enum LocationMatch: Sendable {

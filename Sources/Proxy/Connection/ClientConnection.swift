@@ -1,0 +1,393 @@
+import Bytes
+import HTTP
+import Observability
+import Patterns
+import TLS
+import Transport
+
+/// One client's transport: reads heads, hands each to an exchange, feeds it the body, and keeps order on the wire.
+///
+///     opening ──► idle ──► (head) exchanging ──► idle …            keep-alive, pipelining
+///                              │
+///                              ├──► tunnelling                      after an upstream's 101
+///                              └──► ending ──► lingering ──► closed the answer goes out, late bytes are thrown away
+final class ClientConnection: StreamOwner {
+  enum Phase {
+    case opening, idle, exchanging, tunnelling, ending, lingering, closed
+  }
+
+  let worker: Worker
+  let live: LiveGeneration
+  let servers: VirtualServers
+  let stream: ByteStream
+  let facts: ConnectionFacts
+  private(set) var phase = Phase.opening
+  private(set) var requests = 0
+  private(set) var exchange: Exchange?
+  /// Whose head is being read.
+  private var reading: Exchange?
+  private var input = ByteBuffer()
+  private var parser = HeadParser()
+  private var decoder = BodyDecoder(.none)
+  private var isPumping = false
+  /// The exchange takes no body bytes now.
+  private var isBodyPaused = false
+  private var lastHost: [UInt8] = []
+  private var lastServer: LiveServer?
+
+  private static let readSize = 16 * 1024
+  /// Bytes that may wait for a client before its next request is looked at.
+  private static let backlogLimit = 64 * 1024
+  private static let pumpLimit = 1 << 20
+
+  init(
+    worker: Worker, live: LiveGeneration, servers: VirtualServers, stream: ByteStream, peer: SocketAddress,
+    number: UInt64
+  ) {
+    self.worker = worker
+    self.live = live
+    self.servers = servers
+    self.stream = stream
+    self.facts = ConnectionFacts(
+      number: number, peer: peer, descriptor: stream.descriptor, tls: stream as? TLSStream, openedAt: stream.loop.now)
+    super.init()
+    stream.owner = self
+  }
+
+  /// The server block that is meant before any Host is known: that of the SNI, or the default.
+  var firstServer: LiveServer {
+    guard let context = facts.tls?.serverContext else { return servers.fallback }
+    return live.servers.first { $0.context === context } ?? servers.fallback
+  }
+
+  func begin() {
+    stream.setDeadline(in: servers.fallback.settings.head.timeout)
+    stream.begin()
+  }
+
+  // MARK: Stream events
+
+  override func streamDidOpen() {
+    phase = .idle
+    stream.setDeadline(in: firstServer.settings.head.timeout)
+  }
+
+  override func streamIsReadable() {
+    switch phase {
+    case .idle, .lingering, .tunnelling: pump()
+    case .exchanging:
+      pump()
+      if phase == .exchanging, stream.hasPeerEnd { exchange?.clientDidLeave() }
+    case .opening, .ending, .closed: break
+    }
+  }
+
+  override func streamAgain() { streamIsReadable() }
+
+  override func streamDidDrain() {
+    switch phase {
+    case .ending: finishEnding()
+    case .exchanging, .tunnelling: exchange?.clientDidDrain()
+    case .idle: pump()
+    case .opening, .lingering, .closed: break
+    }
+  }
+
+  override func streamDidFail(_ failure: StreamFailure) {
+    let log = firstServer.root.errorLog
+    if phase == .opening {
+      if case .tls(let reason) = failure {
+        if reason.contains("http request") { answerPlainRequest() }
+        log.info("*\(facts.number) \(reason) while SSL handshaking, client: \(facts.peer.host)")
+      }
+    }
+    if let exchange {
+      exchange.clientDidLeave()
+      if phase == .closed { return }
+    }
+    close()
+  }
+
+  override func streamDeadlinePassed() {
+    switch phase {
+    case .exchanging, .tunnelling: exchange?.clientDeadlinePassed()
+    case .opening, .idle:
+      if phase == .idle && !input.isEmpty { return refuseHead(.timedOut) }
+      close()
+    case .ending, .lingering:
+      stream.close(firstServer.root.limits.resetsTimedOut ? .reset : .abrupt)
+      didClose()
+    case .closed: break
+    }
+  }
+
+  /// A plain HTTP request on a TLS port (nginx's 497): answered in plain text, since there is no session.
+  private func answerPlainRequest() {
+    worker.scratch.removeAll()
+    FailureResponse.write(
+      .plainRequestOnTLSPort, persists: false, head: nil, server: firstServer, worker: worker, to: &worker.scratch)
+    stream.transmitLater(worker.scratch.readable)
+  }
+
+  // MARK: Reading
+
+  /// Works off input until there is none, or somebody must be waited for.
+  func pump() {
+    guard !isPumping else { return }
+    isPumping = true
+    defer { isPumping = false }
+    var taken = 0
+    while phase != .closed {
+      guard consumeInput() else { break }
+      guard taken < Self.pumpLimit else {
+        stream.loop.again(stream)
+        break
+      }
+      input.reserve(Self.readSize)
+      switch stream.read(into: input.writable) {
+      case .bytes(let count):
+        input.didWrite(count)
+        taken += count
+        continue
+      case .wouldBlock:
+        if input.isEmpty { input.release() }
+      case .end, .failed: inputDidEnd()
+      }
+      break
+    }
+  }
+
+  /// False when nothing is to be read for now.
+  private func consumeInput() -> Bool {
+    while true {
+      switch phase {
+      case .idle:
+        guard stream.pendingCount < Self.backlogLimit else { return false }
+        if input.isEmpty { return true }
+        guard takeHead() else { return phase == .idle }
+      case .exchanging:
+        guard let exchange, exchange.wantsBody, !isBodyPaused else { return false }
+        guard takeBody(exchange) else { return phase == .exchanging && !isBodyPaused && exchange.wantsBody }
+      case .tunnelling:
+        guard let exchange else { return false }
+        if input.isEmpty { return !exchange.isTunnelFull }
+        exchange.tunnelFromClient(input.readable)
+        input.removeAll()
+      case .lingering:
+        input.removeAll()
+        return true
+      case .opening, .ending, .closed: return false
+      }
+    }
+  }
+
+  /// True when a head was complete and its exchange begun (and perhaps ended).
+  private func takeHead() -> Bool {
+    let exchange = reading ?? worker.takeExchange()
+    let server = firstServer
+    switch parser.request(input.readable, limits: server.headLimits, into: exchange.head) {
+    case .incomplete:
+      // From its first byte on a head has its time, once: dripping bytes don't prolong it.
+      if reading == nil && requests > 0 { stream.setDeadline(in: server.settings.head.timeout) }
+      reading = exchange
+      return false
+    case .failed(let error):
+      parser = HeadParser()
+      requests += 1
+      reading = nil
+      self.exchange = exchange
+      phase = .exchanging
+      exchange.beginRefused(self, server: server, Failure(error))
+      return false
+    case .complete(let consumed):
+      parser = HeadParser()
+      reading = nil
+      input.consume(consumed)
+      if input.isEmpty { input.release() }
+      requests += 1
+      self.exchange = exchange
+      phase = .exchanging
+      isBodyPaused = false
+      decoder = BodyDecoder(exchange.head.framing)
+      stream.setDeadline(in: nil)
+      exchange.begin(self)
+      return true
+    }
+  }
+
+  /// True when a step was made.
+  private func takeBody(_ exchange: Exchange) -> Bool {
+    switch decoder.next(input.readable) {
+    case .needsMore(let consumed):
+      input.consume(consumed)
+      stream.setDeadline(in: exchange.bodyTimeout)
+      return false
+    case .data(let start, let count, let consumed):
+      let bytes = input.readable[ByteRange(start: start, count: count)]
+      exchange.requestBody(bytes)
+      // The exchange may have ended over it, and the input with it.
+      guard phase == .exchanging, self.exchange === exchange else { return false }
+      input.consume(consumed)
+      return true
+    case .end(let consumed):
+      input.consume(consumed)
+      stream.setDeadline(in: nil)
+      exchange.requestBodyDidEnd(trailers: decoder.trailers)
+      return false
+    case .failed(let error):
+      exchange.requestBodyIsInvalid(error)
+      return false
+    }
+  }
+
+  private func inputDidEnd() {
+    switch phase {
+    case .exchanging, .tunnelling: exchange?.clientDidLeave()
+    case .idle, .opening, .lingering: close()
+    case .ending, .closed: break
+    }
+  }
+
+  private func refuseHead(_ failure: Failure) {
+    let exchange = reading ?? worker.takeExchange()
+    reading = nil
+    self.exchange = exchange
+    phase = .exchanging
+    exchange.beginRefused(self, server: firstServer, failure)
+  }
+
+  // MARK: What an exchange asks for
+
+  func pauseBody() { isBodyPaused = true }
+
+  func resumeBody() {
+    guard isBodyPaused else { return }
+    isBodyPaused = false
+    pump()
+  }
+
+  /// Bytes of the body may be read from now on.
+  func startBody() { pump() }
+
+  /// Whether the whole request has been read.
+  var isBodyRead: Bool { decoder.isEnded }
+
+  /// Throws away what of the body is at hand: a small one is over with it, and the connection lives on.
+  func discardBody() {
+    while !decoder.isEnded {
+      switch decoder.next(input.readable) {
+      case .data(_, _, let consumed): input.consume(consumed)
+      case .end(let consumed): return input.consume(consumed)
+      case .needsMore(let consumed): return input.consume(consumed)
+      case .failed: return
+      }
+    }
+  }
+
+  func becomeTunnel() {
+    phase = .tunnelling
+    stream.setDeadline(in: nil)
+  }
+
+  /// The server block for a Host; nil when a regular expression could not decide. Fills the exchange's captures.
+  func server(for exchange: Exchange) -> LiveServer? {
+    if servers.hasOnlyOne { return servers.fallback }
+    let host = exchange.head.bytes.readable[exchange.head.host]
+    if let lastServer, host.equals(lastHost) { return lastServer }
+    let name = host.map { ASCII.lower($0) }
+    switch servers.find(name) {
+    case .undecided: return nil
+    case .default:
+      // Without Host (HTTP/1.0) the server of the SNI is meant, as in nginx.
+      return host.isEmpty ? firstServer : servers.fallback
+    case .found(let found):
+      if found.captures.count > 0 {
+        exchange.take(found.captures, of: name, slots: found.slots)
+      } else {
+        lastHost = Array(host)
+        lastServer = found.server
+      }
+      return found.server
+    }
+  }
+
+  /// The last byte of the answer was written. `persists`: the connection takes another request.
+  func exchangeDidEnd(persists: Bool) {
+    guard let exchange else { return }
+    let limits = exchange.location.limits
+    let isWhole = isBodyRead
+    self.exchange = nil
+    worker.giveBack(exchange)
+    guard persists, isWhole, !stream.hasPeerEnd || !input.isEmpty, !worker.isDraining, live === worker.live,
+      limits.keepaliveTimeout > 0
+    else { return end(lingers: !isWhole && limits.lingeringClose, limits: limits) }
+    phase = .idle
+    stream.setDeadline(in: limits.keepaliveTimeout)
+    if !isPumping { pump() }
+  }
+
+  /// Sends what waits, then closes; with bytes still on their way from the client not before it had time to read.
+  private func end(lingers: Bool, limits: LocationLimits) {
+    phase = .ending
+    isLingering = lingers
+    lingerLimits = limits
+    stream.loop.cork.flush()
+    guard phase == .ending else { return }
+    if stream.pendingCount > 0 {
+      stream.setDeadline(in: limits.sendTimeout)
+    } else {
+      finishEnding()
+    }
+  }
+  private var isLingering = false
+  private var lingerLimits = LocationLimits()
+
+  private func finishEnding() {
+    guard isLingering else { return close() }
+    phase = .lingering
+    stream.endOutput()
+    stream.setDeadline(in: min(lingerLimits.lingeringTimeout, lingerLimits.lingeringTime))
+    if !isPumping { pump() }
+  }
+
+  // MARK: Ends
+
+  /// For an idle connection when its generation or worker goes.
+  func closeIfIdle() {
+    if phase == .idle && input.isEmpty { close() }
+  }
+
+  /// The answer broke off: the client must not take what it has for all.
+  func abort(_ closing: ByteStream.Closing) {
+    if let exchange {
+      self.exchange = nil
+      worker.giveBack(exchange)
+    }
+    stream.loop.cork.flush()
+    stream.close(closing)
+    didClose()
+  }
+
+  /// At once, whatever is under way.
+  func cut() {
+    let running = exchange
+    exchange = nil
+    running?.connectionWasCut()
+    close()
+  }
+
+  func close() {
+    guard phase != .closed else { return }
+    stream.close()
+    didClose()
+  }
+
+  private func didClose() {
+    guard phase != .closed else { return }
+    phase = .closed
+    input.release()
+    if let reading { worker.giveBack(reading) }
+    reading = nil
+    worker.didClose(self)
+  }
+}

@@ -1,0 +1,211 @@
+import Bytes
+import HTTP
+import Observability
+import TLS
+import Transport
+import Upstream
+
+/// What goes to the client: bodies from upstream, and the proxy's own answers.
+extension Exchange {
+  // MARK: Bodies
+
+  func writeBody(_ bytes: UnsafeRawBufferPointer) {
+    guard let connection, !isClientGone, case .streaming(let framing) = answer else { return }
+    bodyBytesSent &+= UInt64(bytes.count)
+    if framing == .chunked {
+      // The size line and the data gather in the worker's record, so three writes are no three records.
+      worker.scratch.removeAll()
+      ChunkedWriter.append(size: bytes.count, to: &worker.scratch)
+      connection.stream.write(worker.scratch.readable)
+      connection.stream.write(bytes)
+      worker.scratch.removeAll()
+      ChunkedWriter.endChunk(to: &worker.scratch)
+      connection.stream.write(worker.scratch.readable)
+    } else {
+      connection.stream.write(bytes)
+    }
+  }
+
+  func endBody(_ trailers: Trailers?) {
+    guard let connection, !isClientGone, case .streaming(.chunked) = answer else { return }
+    worker.scratch.removeAll()
+    ChunkedWriter.lastChunk(head.acceptsTrailers ? trailers : nil, to: &worker.scratch)
+    connection.stream.write(worker.scratch.readable)
+  }
+
+  // MARK: Fields that every answer may have
+
+  /// `add_header`: with success and redirects only, unless it says always.
+  func writeAddedFields(status: Int, to output: inout ByteBuffer) {
+    guard !location.addedFields.isEmpty else { return }
+    let isUsual: Bool
+    switch status {
+    case 200, 201, 204, 206, 301, 302, 303, 304, 307, 308: isUsual = true
+    default: isUsual = false
+    }
+    for field in location.addedFields where isUsual || field.always {
+      var value = ByteBuffer()
+      field.value.append(self, to: &value)
+      guard !value.isEmpty else { continue }
+      if !field.name.withUnsafeBytes({ HeadWriter.field($0, value.readable, to: &output) }) {
+        log(
+          .error,
+          "add_header \"\(String(decoding: field.name, as: UTF8.self))\" left out: its value has control characters")
+      }
+    }
+  }
+
+  func writeConnectionField(to output: inout ByteBuffer) {
+    guard persists else { return HeadWriter.field("Connection", "close", to: &output) }
+    HeadWriter.field("Connection", "keep-alive", to: &output)
+    if let announced = location.limits.keepaliveAnnounced {
+      output.append("Keep-Alive: timeout=")
+      output.append(decimal: UInt64(max(0, announced)))
+      output.append("\r\n")
+    }
+  }
+
+  func keepSentHead(_ bytes: UnsafeRawBufferPointer) {
+    if !location.accessLogs.isEmpty { sentHead = Array(bytes) }
+  }
+
+  // MARK: Answers of our own
+
+  /// Answers with an error: the page that `error_page` names, or the standard one.
+  func fail(_ failure: Failure) {
+    guard case .waiting = answer else { return cutAnswer() }
+    if failure.endsConnection { persists = false }
+    dropUpstream()
+    if !isErrorPage, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
+      return show(page, for: failure)
+    }
+    answerPage(Failure(statusOverride ?? failure.code))
+  }
+
+  private func show(_ page: ErrorPage, for failure: Failure) {
+    isErrorPage = true
+    guard redirections < 10, connection != nil else { return answerPage(failure) }
+    redirections += 1
+    requestBegun = false
+    tried = TriedServers()
+    attempts.removeAll(keepingCapacity: true)
+    connection?.discardBody()
+    body = .none
+    switch page.replacement {
+    case nil: statusOverride = Int(failure.status)
+    case 0: statusOverride = nil
+    case .some(let code): statusOverride = code
+    }
+    switch page.target {
+    case .path(let template):
+      let text = LiveTemplate(template).bytes(self)
+      let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
+      uri.removeAll()
+      uri.append(Array(parts.first ?? []))
+      redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
+      route()
+    case .named(let name):
+      guard let found = server.locations.named(name) else {
+        log(.error, "could not find named location \"\(name)\"")
+        return answerPage(Failure(500))
+      }
+      location = found
+      enter()
+    case .redirect(let template):
+      let code = page.replacement.flatMap { [301, 302, 303, 307, 308].contains($0) ? $0 : nil } ?? 302
+      redirect(status: code, to: LiveTemplate(template).bytes(self))
+    }
+  }
+
+  private func answerPage(_ failure: Failure) {
+    settleOwnAnswer(status: Int(failure.status))
+    var page = ByteBuffer()
+    if failure.status >= 300 {
+      FailureResponse.writePage(failure, tokens: location.settings.redirects.serverTokens, to: &page)
+    }
+    answer(status: Int(failure.status), type: "text/html", location: nil, body: page.readable)
+  }
+
+  /// `return`.
+  func answerReturn(status code: Int, _ content: LiveReturn) {
+    if code == 444 {
+      status = 444
+      writeAccessRecord()
+      connection?.abort(.orderly)
+      return
+    }
+    switch content {
+    case .standard:
+      if code >= 400 { return fail(Failure(code)) }
+      settleOwnAnswer(status: code)
+      var page = ByteBuffer()
+      if code >= 300, code != 304 {
+        FailureResponse.writePage(Failure(code), tokens: location.settings.redirects.serverTokens, to: &page)
+      }
+      answer(status: code, type: "text/html", location: nil, body: page.readable)
+    case .redirect(let target): redirect(status: code, to: target.bytes(self))
+    case .text(let template):
+      settleOwnAnswer(status: statusOverride ?? code)
+      let text = template.bytes(self)
+      text.withUnsafeBytes { answer(status: statusOverride ?? code, type: "text/plain", location: nil, body: $0) }
+    }
+  }
+
+  private func redirect(status code: Int, to target: [UInt8]) {
+    settleOwnAnswer(status: code)
+    var page = ByteBuffer()
+    FailureResponse.writePage(Failure(code), tokens: location.settings.redirects.serverTokens, to: &page)
+    answer(status: code, type: "text/html", location: absolute(target), body: page.readable)
+  }
+
+  /// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
+  private func absolute(_ target: [UInt8]) -> [UInt8] {
+    let rules = location.settings.redirects
+    guard target.first == 0x2F, rules.absolute else { return target }
+    let isTLS = facts.tls != nil
+    var url = Array((isTLS ? "https://" : "http://").utf8)
+    let named = server.settings.primaryName
+    if rules.serverNameIn && !named.isEmpty {
+      url += Array(named.utf8)
+    } else if !head.host.isEmpty {
+      url += Array(head.bytes.readable[head.host])
+    } else {
+      url += Array((facts.local?.host ?? named).utf8)
+    }
+    if rules.portIn, let port = facts.local?.port, port != (isTLS ? 443 : 80) { url += Array(":\(port)".utf8) }
+    return url + target
+  }
+
+  /// A body that was not read: over with what is at hand, or the connection ends after the answer.
+  private func settleOwnAnswer(status: Int) {
+    self.status = status
+    guard let connection else { return }
+    if !connection.isBodyRead { connection.discardBody() }
+    if !connection.isBodyRead || worker.isDraining { persists = false }
+  }
+
+  private func answer(status: Int, type: StaticString, location target: [UInt8]?, body page: UnsafeRawBufferPointer) {
+    guard let connection else { return }
+    worker.scratch.removeAll()
+    HeadWriter.statusLine(UInt16(truncatingIfNeeded: status), to: &worker.scratch)
+    FailureResponse.writeCommon(tokens: location.settings.redirects.serverTokens, worker: worker, to: &worker.scratch)
+    let hasBody = status >= 200 && status != 204 && status != 304
+    if hasBody {
+      HeadWriter.field("Content-Type", type, to: &worker.scratch)
+      HeadWriter.field("Content-Length", decimal: UInt64(page.count), to: &worker.scratch)
+    }
+    if let target, !target.withUnsafeBytes({ HeadWriter.field("Location", $0, to: &worker.scratch) }) {
+      log(.error, "Location left out: the address to redirect to has control characters")
+    }
+    writeAddedFields(status: status, to: &worker.scratch)
+    writeConnectionField(to: &worker.scratch)
+    HeadWriter.end(to: &worker.scratch)
+    keepSentHead(worker.scratch.readable)
+    if hasBody && head.method != .head {
+      worker.scratch.append(page)
+      bodyBytesSent = UInt64(page.count)
+    }
+    connection.stream.write(worker.scratch.readable)
+    finish()
+  }
+}

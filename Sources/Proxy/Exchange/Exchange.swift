@@ -1,0 +1,399 @@
+import Bytes
+import Glibc
+import HTTP
+import Observability
+import Patterns
+import TLS
+import Transport
+import Upstream
+
+/// One request and its final response.
+///
+///     begin ─► admit (who) ─► route (which location) ─► permit ─► answer itself, or proxy:
+///                                                                    body ─► attempt ─► head ─► body ─► end
+///                                                                      ▲        │
+///                                                                      └─ retry ┘
+///
+/// Objects are used again from request to request; `reset` makes one as new. Whatever happens, `finish` or one of the
+/// ways a connection is cut writes the access record, once.
+final class Exchange: AttemptObserver {
+  /// How far the answer to the client has come.
+  enum Answer {
+    case waiting
+    /// The head is written; `framing`: of the body that follows.
+    case streaming(BodyFraming)
+    case tunnel
+    case ended
+  }
+
+  /// Where the request's body goes.
+  enum Body {
+    case none
+    /// It waits for the upstream: bytes are not read yet.
+    case held
+    /// It is kept until it is whole.
+    case collecting(RequestBody)
+    case collected(RequestBody)
+    /// It goes on as it comes.
+    case streaming
+    case streamed
+  }
+
+  unowned let worker: Worker
+  @exclusivity(unchecked) let head = RequestHead()
+  /// nginx's $uri: normalised; another one after an internal redirect.
+  @exclusivity(unchecked) var uri = ByteBuffer()
+  /// Query of an internal redirect; nil: the client's.
+  var redirectedArguments: [UInt8]?
+  @exclusivity(unchecked) var connection: ClientConnection?
+  @exclusivity(unchecked) var server: LiveServer
+  @exclusivity(unchecked) var location: LiveLocation
+  @exclusivity(unchecked) var answer = Answer.waiting
+  @exclusivity(unchecked) var body = Body.none
+  @exclusivity(unchecked) var persists = false
+  /// Headers of the request were sent on with an upgrade in them.
+  @exclusivity(unchecked) var askedForUpgrade = false
+  @exclusivity(unchecked) var bodyReceived: UInt64 = 0
+  var isClientGone = false
+  /// On the way to an error page: no second one.
+  var isErrorPage = false
+  var redirections = 0
+
+  // The upstream side
+  @exclusivity(unchecked) var pass: LiveProxyPass?
+  @exclusivity(unchecked) var group: UpstreamGroup?
+  @exclusivity(unchecked) var upstream: UpstreamConnection?
+  @exclusivity(unchecked) var tried = TriedServers()
+  @exclusivity(unchecked) var attempts: [AttemptRecord] = []
+  @exclusivity(unchecked) var requestBegun = false
+  @exclusivity(unchecked) var deadConnections = 0
+  var fileOffset: UInt64 = 0
+  /// Calls that come back for an exchange that has been used again since carry an older number.
+  @exclusivity(unchecked) var serial: UInt64 = 0
+
+  // For variables and the access record
+  @exclusivity(unchecked) var startedAt: UInt64 = 0
+  @exclusivity(unchecked) var status = 0
+  /// `error_page … =CODE`, or the failure's own status while its page is fetched.
+  var statusOverride: Int?
+  @exclusivity(unchecked) var bodyBytesSent: UInt64 = 0
+  @exclusivity(unchecked) var wireBytesAtStart: UInt64 = 0
+  var slots: [[UInt8]] = []
+  var captures: [[UInt8]] = []
+  @exclusivity(unchecked) var requestID: [UInt8] = []
+  /// The head that went to the client, while somebody may ask for $sent_http_….
+  var sentHead: [UInt8] = []
+
+  init(worker: Worker) {
+    self.worker = worker
+    // Overwritten by `begin` before anybody looks.
+    guard let live = worker.live, let first = live.servers.first else {
+      preconditionFailure("an exchange is made by a worker that serves")
+    }
+    self.server = first
+    self.location = first.root
+  }
+
+  var facts: ConnectionFacts {
+    guard let connection else { preconditionFailure("a template is evaluated while its exchange runs") }
+    return connection.facts
+  }
+
+  func reset() {
+    serial &+= 1
+    head.reset()
+    uri.removeAll()
+    redirectedArguments = nil
+    connection = nil
+    answer = .waiting
+    body = .none
+    persists = false
+    askedForUpgrade = false
+    bodyReceived = 0
+    isClientGone = false
+    isErrorPage = false
+    redirections = 0
+    pass = nil
+    group = nil
+    upstream = nil
+    tried = TriedServers()
+    attempts.removeAll(keepingCapacity: true)
+    requestBegun = false
+    deadConnections = 0
+    fileOffset = 0
+    status = 0
+    statusOverride = nil
+    bodyBytesSent = 0
+    if !slots.isEmpty { slots.removeAll() }
+    if !captures.isEmpty { captures.removeAll() }
+    if !requestID.isEmpty { requestID.removeAll() }
+    if !sentHead.isEmpty { sentHead.removeAll() }
+  }
+
+  // MARK: What an attempt tells; the work is in Proxying.swift
+
+  override func attemptWillTry(_ server: Int) { upstreamWillBeTried(server) }
+  override func attemptDidBegin(_ connection: UpstreamConnection) { upstreamDidBegin(connection) }
+  override func attemptDidOpen(_ connection: UpstreamConnection) { upstreamDidOpen(connection) }
+  override func attemptHead(_ head: ResponseHead) -> Bool { upstreamHead(head) }
+  override func attemptBody(_ bytes: UnsafeRawBufferPointer) { upstreamBody(bytes) }
+  override func attemptDidPump() { upstreamDidPump() }
+  override func attemptDidEnd(trailers: Trailers?) { upstreamDidEnd(trailers) }
+  override func attemptDidFail(_ failure: AttemptFailure) { upstreamDidFail(failure) }
+  override func attemptDidDrain() { upstreamDidDrain() }
+  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { tunnelFromUpstream(bytes) }
+  override func tunnelDidEnd() { tunnelUpstreamDidEnd() }
+
+  // MARK: Begin
+
+  private func start(_ connection: ClientConnection) {
+    self.connection = connection
+    startedAt = worker.loop.now
+    wireBytesAtStart = connection.stream.wireBytesOut
+  }
+
+  /// A head that was refused: answered, logged, and the connection ends.
+  func beginRefused(_ connection: ClientConnection, server: LiveServer, _ failure: Failure) {
+    start(connection)
+    self.server = server
+    location = server.root
+    log(.info, "client sent invalid request: \(failure.status)")
+    fail(failure)
+  }
+
+  /// The head is parsed: decides everything up to the point where somebody must be waited for.
+  func begin(_ connection: ClientConnection) {
+    start(connection)
+    server = connection.firstServer
+    location = server.root
+    guard let server = connection.server(for: self) else { return fail(Failure(400)) }
+    self.server = server
+    location = server.root
+    let limits = location.limits
+    persists =
+      head.persists && connection.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0
+      && worker.loop.now &- connection.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
+    if let failure = admission(connection) { return fail(failure) }
+    let path = head.bytes.readable[head.target.path]
+    guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &uri) else {
+      log(.info, "client sent invalid request target")
+      return fail(Failure(400))
+    }
+    if runRewrite(of: location) { return }
+    route()
+  }
+
+  /// Who may ask at all: the client's certificate, as the handshake's server block judges it, and whether that block
+  /// may stand for the one that Host names.
+  private func admission(_ connection: ClientConnection) -> Failure? {
+    guard let tls = connection.facts.tls, let context = tls.serverContext else { return nil }
+    switch (context.settings.verification, tls.clientVerdict) {
+    case (.on, .absent):
+      log(.info, "client sent no required SSL certificate")
+      return .noCertificate
+    case (.off, _), (_, .absent), (_, .verified): break
+    case (.optionalNoCA, .unverified): break
+    case (_, .unverified(_, let reason)):
+      log(.info, "client SSL certificate verify error: (\(reason))")
+      return .certificateError
+    case (_, .refused(_, let code, let reason)):
+      log(.info, "client SSL certificate verify error: (\(code):\(reason))")
+      return .certificateError
+    }
+    guard server.admits(clientOf: context) else {
+      log(.info, "client attempted to request the server name different from the one that was negotiated")
+      return .misdirected
+    }
+    return nil
+  }
+
+  /// Finds the location and goes on there.
+  func route() {
+    var captures = Captures()
+    switch server.locations.find(uri.readable, captures: &captures, scratch: worker.patternScratch) {
+    case .location(let found): location = found
+    case .pattern(let found, _, let slots):
+      location = found
+      take(captures, of: Array(uri.readable), slots: slots)
+    case .none: location = server.root
+    case .undecided(let pattern):
+      log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this path")
+      return fail(Failure(500))
+    }
+    if location.settings.isInternal && redirections == 0 { return fail(Failure(404)) }
+    enter()
+  }
+
+  /// What a location does with the request.
+  func enter() {
+    let limits = location.limits
+    if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize, redirections == 0 {
+      log(.error, "client intended to send too large body: \(length) bytes")
+      return fail(Failure(413))
+    }
+    if location !== server.root, runRewrite(of: location) { return }
+    guard AccessCheck.allows(facts.peer, location.settings.accessRules) else {
+      log(.error, "access forbidden by rule")
+      return fail(Failure(403))
+    }
+    switch location.action {
+    case .none: fail(Failure(404))
+    case .proxy(let pass): proxy(pass)
+    }
+  }
+
+  /// True when a `return` answered.
+  private func runRewrite(of location: LiveLocation) -> Bool {
+    for step in location.rewrite {
+      switch step {
+      case .set(let slot, let template): setSlot(slot, template.bytes(self))
+      case .return(let status, let content):
+        answerReturn(status: status, content)
+        return true
+      }
+    }
+    return false
+  }
+
+  func setSlot(_ slot: Int, _ value: [UInt8]) {
+    while slots.count <= slot { slots.append([]) }
+    slots[slot] = value
+  }
+
+  /// Keeps what a regular expression captured: `subject` is what it matched.
+  func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
+    func text(_ group: Int) -> [UInt8] {
+      guard let range = captures[group], range.end <= subject.count else { return [] }
+      return Array(subject[Int(range.start)..<range.end])
+    }
+    self.captures = (0..<captures.count).map(text)
+    for named in slots { setSlot(named.slot, text(named.group)) }
+  }
+
+  // MARK: The request's body
+
+  /// Bytes of the body may be fed now.
+  var wantsBody: Bool {
+    switch body {
+    case .collecting, .streaming: true
+    case .none, .held, .collected, .streamed: false
+    }
+  }
+
+  var bodyTimeout: Int { location.limits.bodyTimeout }
+
+  func requestBody(_ bytes: UnsafeRawBufferPointer) {
+    bodyReceived &+= UInt64(bytes.count)
+    let limit = location.limits.maxBodySize
+    if limit > 0 && bodyReceived > limit {
+      log(.error, "client intended to send too large chunked body: \(bodyReceived) bytes")
+      return failDuringBody(Failure(413))
+    }
+    switch body {
+    case .collecting(let kept):
+      do {
+        try kept.append(bytes)
+      } catch {
+        log(.crit, error.description)
+        failDuringBody(Failure(500))
+      }
+    case .streaming: forwardBody(bytes)
+    case .none, .held, .collected, .streamed: break
+    }
+  }
+
+  func requestBodyIsInvalid(_ error: BodyError) {
+    log(.info, "client sent an invalid body: \(error.reason)")
+    failDuringBody(Failure(400))
+  }
+
+  /// Answers with an error if nothing was answered yet; else the connection ends.
+  func failDuringBody(_ failure: Failure) {
+    dropUpstream()
+    if case .waiting = answer { fail(failure) } else { cutAnswer() }
+  }
+
+  func requestBodyDidEnd(trailers: Trailers?) {
+    switch body {
+    case .collecting(let kept):
+      body = .collected(kept)
+      attempt()
+    case .streaming:
+      body = .streamed
+      endForwardedBody(trailers)
+    case .none, .held, .collected, .streamed: break
+    }
+  }
+
+  // MARK: The client's side
+
+  func clientDidDrain() {
+    guard let connection else { return }
+    connection.stream.setDeadline(in: nil)
+    upstream?.resume()
+  }
+
+  func clientDidLeave() {
+    guard connection != nil else { return }
+    if let pass, pass.settings.ignoresClientAbort, upstream != nil, connection?.isBodyRead == true {
+      isClientGone = true
+      return
+    }
+    if case .waiting = answer {
+      status = 499
+      log(.info, "client prematurely closed connection")
+    }
+    dropUpstream()
+    writeAccessRecord()
+    connection?.abort(.orderly)
+  }
+
+  /// Nothing of the body came, or nothing of the answer was taken, for too long.
+  func clientDeadlinePassed() {
+    if case .waiting = answer {
+      log(.info, "client timed out (110: Connection timed out) while sending request body")
+      return failDuringBody(.timedOut)
+    }
+    log(.info, "client timed out (110: Connection timed out) while sending to client")
+    cutAnswer()
+  }
+
+  /// The worker ends.
+  func connectionWasCut() {
+    dropUpstream()
+    if connection != nil { writeAccessRecord() }
+    worker.giveBack(self)
+  }
+
+  func dropUpstream() {
+    let attempt = upstream
+    upstream = nil
+    attempt?.abandon()
+  }
+
+  // MARK: Ends
+
+  /// The answer can't be completed: what the client has must not look whole.
+  func cutAnswer() {
+    dropUpstream()
+    let closing: ByteStream.Closing
+    if case .streaming(.untilClose) = answer { closing = .reset } else { closing = .abrupt }
+    writeAccessRecord()
+    connection?.abort(closing)
+  }
+
+  /// The answer is whole.
+  func finish() {
+    answer = .ended
+    dropUpstream()
+    writeAccessRecord()
+    let persists = persists && !isClientGone
+    connection?.exchangeDidEnd(persists: persists)
+  }
+
+  /// A line for the error log, with nginx's particulars.
+  func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
+    guard location.errorLog.takes(level) else { return }
+    location.errorLog.log(level, "*\(connection?.facts.number ?? 0) \(message())\(particulars)")
+  }
+}

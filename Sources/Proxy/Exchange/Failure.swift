@@ -1,0 +1,51 @@
+import HTTP
+
+/// Why the proxy itself answers with an error. The code is nginx's, with its private 494 to 499; it is what
+/// `error_page` and the access log name, and it decides status and text of the standard page.
+struct Failure: Equatable {
+  /// 400 to 599.
+  let code: Int
+
+  init(_ code: Int) { self.code = code }
+
+  init(_ error: HeadError) {
+    switch error {
+    case .fieldTooLarge, .headTooLarge, .tooManyFields: code = 494
+    default: code = Int(error.status)
+    }
+  }
+
+  static let timedOut = Failure(408)
+  static let misdirected = Failure(421)
+  static let headTooLarge = Failure(494)
+  static let certificateError = Failure(495)
+  static let noCertificate = Failure(496)
+  static let plainRequestOnTLSPort = Failure(497)
+
+  /// As the client sees it.
+  var status: UInt16 {
+    switch code {
+    case 494, 495, 496, 497: 400
+    default: UInt16(truncatingIfNeeded: code)
+    }
+  }
+
+  /// nginx's line below the heading, where it has one.
+  var detail: StaticString? {
+    switch code {
+    case 494: "Request Header Or Cookie Too Large"
+    case 495: "The SSL certificate error"
+    case 496: "No required SSL certificate was sent"
+    case 497: "The plain HTTP request was sent to HTTPS port"
+    default: nil
+    }
+  }
+
+  /// nginx closes after these: the connection is not in a state to be trusted with another request.
+  var endsConnection: Bool {
+    switch code {
+    case 400, 408, 413, 414, 421, 494...497, 500, 501, 505: true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,342 @@
+import Bytes
+import HTTP
+import Observability
+import TLS
+import Transport
+import Upstream
+
+/// One try at one server, for variables and the access record. Milliseconds.
+struct AttemptRecord {
+  var group: UpstreamGroup
+  var server: Int
+  var beganAt: UInt64
+  var openedAt: UInt64?
+  var headAt: UInt64?
+  var endedAt: UInt64?
+  var status: Int?
+  var bytesReceived: UInt64 = 0
+  var bytesSent: UInt64 = 0
+  var bodyBytes: UInt64 = 0
+  /// `trusted`, or the reason of a refusal; empty for plain HTTP.
+  var tlsResult: String = ""
+}
+
+/// The upstream half of an exchange: `proxy_pass`.
+extension Exchange {
+  /// Bytes of a streamed body that may wait for an upstream.
+  private static let requestBacklog = 128 * 1024
+  /// Memory that one kept body may take where `client_body_buffer_size` is not said.
+  private static let adaptiveAllowance = 1 << 20
+
+  func proxy(_ pass: LiveProxyPass) {
+    self.pass = pass
+    if let group = pass.group {
+      self.group = group
+      return takeBody(pass)
+    }
+    guard let template = pass.targetTemplate, let connection else { return fail(Failure(500)) }
+    let target = String(decoding: template.bytes(self), as: UTF8.self)
+    let authority = String(target.prefix { $0 != "/" && $0 != "?" })
+    let serial = serial
+    connection.live.dynamicGroups.find(authority, defaultPort: pass.settings.scheme.defaultPort) { [self] group in
+      guard serial == self.serial else { return }
+      guard let group else {
+        log(.error, "\(authority) could not be resolved")
+        return fail(Failure(502))
+      }
+      self.group = group
+      takeBody(pass)
+    }
+  }
+
+  private func takeBody(_ pass: LiveProxyPass) {
+    guard let connection else { return }
+    let hasBody = head.framing != .none && redirections == 0 && !connection.isBodyRead
+    guard hasBody, pass.settings.passesRequestBody else {
+      if hasBody { connection.discardBody() }
+      body = .none
+      return attempt()
+    }
+    // A chunked body has no length to announce to HTTP/1.0: it must be whole first.
+    if pass.settings.requestBuffering || (head.framing == .chunked && !pass.settings.speaksHTTP11) {
+      body = .collecting(RequestBody(allowance: location.limits.bodyBufferSize ?? Self.adaptiveAllowance))
+      continueClient()
+      connection.startBody()
+    } else {
+      body = .held
+      attempt()
+    }
+  }
+
+  /// 100 to a client that waits for it.
+  private func continueClient() {
+    guard head.expectsContinue, head.version == .http11, let connection else { return }
+    let text: StaticString = "HTTP/1.1 100 Continue\r\n\r\n"
+    connection.stream.write(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+  }
+
+  // MARK: Attempts
+
+  /// Tries the next server, or with `again` the same one over a new connection.
+  func attempt(again: Int? = nil) {
+    guard let group, let pass else { return }
+    let trust =
+      pass.trust
+      ?? UpstreamTrust(context: pass.context, name: String(decoding: pass.tlsName.bytes(self), as: UTF8.self))
+    if let failure = group.attempt(self, trust: trust, settings: pass.attempt, tried: &tried, again: again) {
+      upstreamDidFail(failure)
+    }
+  }
+
+  func upstreamWillBeTried(_ server: Int) {
+    guard let group else { return }
+    attempts.append(AttemptRecord(group: group, server: server, beganAt: worker.loop.now))
+  }
+
+  func upstreamDidBegin(_ connection: UpstreamConnection) {
+    upstream = connection
+    requestBegun = false
+  }
+
+  func upstreamDidOpen(_ upstream: UpstreamConnection) {
+    guard let pass, let connection else { return }
+    if !attempts.isEmpty {
+      attempts[attempts.count - 1].openedAt = worker.loop.now
+      if pass.context != nil { attempts[attempts.count - 1].tlsResult = "trusted" }
+    }
+    upstream.expect(method: head.method)
+    worker.scratch.removeAll()
+    guard RequestRewrite.write(self, pass, to: &worker.scratch) else {
+      log(.error, "the request for the upstream would not be a valid one")
+      dropUpstream()
+      return fail(Failure(400))
+    }
+    requestBegun = true
+    upstream.send(worker.scratch.readable)
+    switch body {
+    case .none, .streamed: upstream.requestDidEnd()
+    case .collected(let kept):
+      if kept.isInFile {
+        fileOffset = 0
+        sendFile(kept)
+      } else {
+        upstream.send(kept.memory.readable)
+        upstream.requestDidEnd()
+      }
+    case .held:
+      body = .streaming
+      continueClient()
+      connection.startBody()
+    case .collecting, .streaming: break
+    }
+  }
+
+  /// The next pieces of a body that is in a file, as the upstream takes them.
+  private func sendFile(_ kept: RequestBody) {
+    worker.scratch.removeAll()
+    worker.scratch.reserve(64 * 1024)
+    while let upstream, upstream.pendingCount < Self.requestBacklog {
+      guard let count = kept.read(at: fileOffset, into: worker.scratch.writable) else {
+        log(.crit, "a request body can't be read from its temporary file")
+        return failDuringBody(Failure(500))
+      }
+      if count == 0 { return upstream.requestDidEnd() }
+      fileOffset &+= UInt64(count)
+      upstream.send(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(worker.scratch.writable)[..<count]))
+      worker.loop.cork.flush()
+    }
+  }
+
+  func forwardBody(_ bytes: UnsafeRawBufferPointer) {
+    guard let upstream else { return }
+    if forwardsChunked {
+      var line = ByteBuffer(capacity: 20)
+      ChunkedWriter.append(size: bytes.count, to: &line)
+      upstream.send(line.readable)
+      upstream.send(bytes)
+      line.removeAll()
+      ChunkedWriter.endChunk(to: &line)
+      upstream.send(line.readable)
+    } else {
+      upstream.send(bytes)
+    }
+    if upstream.pendingCount > Self.requestBacklog { connection?.pauseBody() }
+  }
+
+  func endForwardedBody(_ trailers: Trailers?) {
+    guard let upstream else { return }
+    if forwardsChunked {
+      var end = ByteBuffer(capacity: 64)
+      ChunkedWriter.lastChunk(trailers, to: &end)
+      upstream.send(end.readable)
+    }
+    upstream.requestDidEnd()
+  }
+
+  private var forwardsChunked: Bool { head.framing == .chunked }
+
+  func upstreamDidDrain() {
+    switch body {
+    case .collected(let kept) where kept.isInFile: sendFile(kept)
+    case .streaming: connection?.resumeBody()
+    default: break
+    }
+    if case .tunnel = answer { connection?.pump() }
+  }
+
+  // MARK: The answer
+
+  func upstreamHead(_ response: ResponseHead) -> Bool {
+    guard let pass, let upstream else { return false }
+    // 100 and 103 are between the upstream and us.
+    if response.isInterim { return true }
+    noteHead(Int(response.status))
+    if response.status == 101 { return switchProtocols(response) }
+    if triesNext(for: response, upstream, pass) { return false }
+    if pass.settings.interceptsErrors, response.status >= 300, !isErrorPage,
+      location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
+    {
+      dropUpstream()
+      fail(Failure(Int(response.status)))
+      return false
+    }
+    ResponseRewrite.write(self, response, pass)
+    return self.upstream != nil
+  }
+
+  private func noteHead(_ status: Int) {
+    guard !attempts.isEmpty else { return }
+    attempts[attempts.count - 1].headAt = worker.loop.now
+    attempts[attempts.count - 1].status = status
+  }
+
+  /// `proxy_next_upstream http_502 …`: the answer counts as a failure and another server is tried.
+  private func triesNext(for response: ResponseHead, _ upstream: UpstreamConnection, _ pass: LiveProxyPass) -> Bool {
+    let condition = RetryConditions(status: response.status)
+    guard !condition.isEmpty, pass.settings.retry.conditions.contains(condition) else { return false }
+    guard decide(condition, onKept: false) == .nextServer else { return false }
+    endRecord()
+    self.upstream = nil
+    upstream.abandon(isFailure: response.status >= 500)
+    attempt()
+    return true
+  }
+
+  private func decide(_ condition: RetryConditions, onKept: Bool) -> RetryPolicy.Decision {
+    guard let pass, let group else { return .giveUp }
+    let replayable: Bool
+    switch body {
+    case .none, .collected, .held: replayable = true
+    case .collecting, .streaming, .streamed: replayable = false
+    }
+    let isBegun: Bool
+    if case .waiting = answer { isBegun = false } else { isBegun = true }
+    return RetryPolicy(settings: pass.settings.retry, servers: group.servers.count).decide(
+      condition,
+      RetryPolicy.Situation(
+        method: head.method, requestBegun: requestBegun, bodyReplayable: replayable, responseBegun: isBegun,
+        onKeptConnection: onKept, attempts: tried.count, deadConnections: deadConnections,
+        elapsed: worker.loop.now &- (attempts.first?.beganAt ?? worker.loop.now)))
+  }
+
+  func upstreamBody(_ bytes: UnsafeRawBufferPointer) {
+    guard let connection else { return }
+    writeBody(bytes)
+    if connection.stream.pendingCount > backlog { pauseUpstream() }
+  }
+
+  func upstreamDidPump() {
+    guard let connection, connection.stream.pendingCount > backlog else { return }
+    pauseUpstream()
+  }
+
+  private var backlog: Int { pass?.settings.bufferTotal ?? 65536 }
+
+  private func pauseUpstream() {
+    upstream?.pause()
+    connection?.stream.setDeadline(in: location.limits.sendTimeout)
+  }
+
+  func upstreamDidEnd(_ trailers: Trailers?) {
+    endRecord()
+    upstream = nil
+    endBody(trailers)
+    finish()
+  }
+
+  func upstreamDidFail(_ failure: AttemptFailure) {
+    let failed = upstream
+    endRecord()
+    upstream = nil
+    guard connection != nil else { return }
+    if case .tunnel = answer { return tunnelUpstreamDidEnd() }
+    if case .tls(let reason) = failure, !attempts.isEmpty {
+      attempts[attempts.count - 1].tlsResult = reason.prefix { $0 != ":" && $0 != " " }.description
+    }
+    log(.error, failure.description)
+    if case .streaming = answer { return cutAnswer() }
+    let wasKept = (failed?.isKept ?? false) && failed?.bytesReceived == 0
+    if wasKept { deadConnections += 1 }
+    switch decide(failure.condition, onKept: wasKept) {
+    case .sameServer: attempt(again: attempts.last?.server)
+    case .nextServer: attempt()
+    case .giveUp: fail(Failure(failure.status))
+    }
+  }
+
+  private func endRecord() {
+    guard !attempts.isEmpty else { return }
+    attempts[attempts.count - 1].endedAt = worker.loop.now
+    if let upstream { attempts[attempts.count - 1].bytesReceived = upstream.bytesReceived }
+  }
+
+  // MARK: Upgrade (101): bytes both ways, as they are
+
+  private func switchProtocols(_ response: ResponseHead) -> Bool {
+    guard askedForUpgrade, let pass, let connection, let upstream else {
+      log(.error, "upstream switched protocols without being asked")
+      endRecord()
+      dropUpstream()
+      fail(Failure(502))
+      return false
+    }
+    ResponseRewrite.write(self, response, pass)
+    answer = .tunnel
+    upstream.becomeTunnel()
+    connection.becomeTunnel()
+    connection.pump()
+    return false
+  }
+
+  func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {
+    guard let connection else { return }
+    bodyBytesSent &+= UInt64(bytes.count)
+    connection.stream.write(bytes)
+    if connection.stream.pendingCount > backlog { upstream?.pause() }
+  }
+
+  func tunnelFromClient(_ bytes: UnsafeRawBufferPointer) { upstream?.send(bytes) }
+
+  var isTunnelFull: Bool { (upstream?.pendingCount ?? 0) > Self.requestBacklog }
+
+  func tunnelUpstreamDidEnd() {
+    persists = false
+    finish()
+  }
+}
+
+extension RetryConditions {
+  /// Under which condition an upstream's status falls.
+  init(status: UInt16) {
+    switch status {
+    case 500: self = .http500
+    case 502: self = .http502
+    case 503: self = .http503
+    case 504: self = .http504
+    case 403: self = .http403
+    case 404: self = .http404
+    case 429: self = .http429
+    default: self = []
+    }
+  }
+}

@@ -1,0 +1,72 @@
+import Bytes
+import Glibc
+
+/// A request's body while it is kept: for `proxy_request_buffering on`, and so that it can be sent again.
+///
+/// In memory up to its allowance, then in a file without a name (O_TMPFILE) that goes with its descriptor.
+final class RequestBody {
+  private(set) var count: UInt64 = 0
+  private(set) var memory = ByteBuffer()
+  private var file: Int32 = -1
+  private let allowance: Int
+
+  /// `allowance`: bytes that may stay in memory.
+  init(allowance: Int) { self.allowance = allowance }
+
+  deinit { if file >= 0 { close(file) } }
+
+  var isInFile: Bool { file >= 0 }
+
+  enum StorageError: Error {
+    case open(Int32)
+    case write(Int32)
+
+    var description: String {
+      switch self {
+      case .open(let code):
+        "a temporary file for a request body can't be made in \(RequestBody.folder) (\(code): \(String(cString: strerror(code))))"
+      case .write(let code):
+        "a request body can't be written to a temporary file (\(code): \(String(cString: strerror(code))))"
+      }
+    }
+  }
+
+  func append(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+    if file < 0 && memory.count + bytes.count > allowance { try moveToFile() }
+    count &+= UInt64(bytes.count)
+    if file >= 0 { try write(bytes) } else { memory.append(bytes) }
+  }
+
+  private func moveToFile() throws(StorageError) {
+    file = Glibc.open(Self.folder, O_TMPFILE_RDWR, 0o600)
+    guard file >= 0 else { throw .open(errno) }
+    try write(memory.readable)
+    memory.release()
+  }
+
+  private func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
+    var done = 0
+    while done < bytes.count {
+      let written = Glibc.write(file, bytes.baseAddress.map { $0 + done }, bytes.count - done)
+      if written > 0 {
+        done += written
+      } else if errno != EINTR {
+        throw .write(written == 0 ? ENOSPC : errno)
+      }
+    }
+  }
+
+  /// Reads from the file; nil when it can't be read, 0 at its end.
+  func read(at offset: UInt64, into target: UnsafeMutableRawBufferPointer) -> Int? {
+    while true {
+      let count = pread(file, target.baseAddress, target.count, off_t(clamping: offset))
+      if count >= 0 { return count }
+      if errno != EINTR { return nil }
+    }
+  }
+
+  static let folder: String = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+
+  /// O_TMPFILE is a macro of two parts that Swift does not import.
+  private var O_TMPFILE_RDWR: Int32 { 0o20000000 | O_DIRECTORY | O_RDWR | O_CLOEXEC }
+}

@@ -1,0 +1,112 @@
+import Bytes
+import HTTP
+import Transport
+import Upstream
+
+/// The upstream's answer as the client gets it: built from the parsed head.
+enum ResponseRewrite {
+  /// Writes the head and settles how the body is framed.
+  static func write(_ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass) {
+    guard let connection = exchange.connection else { return }
+    let worker = exchange.worker
+    let status = exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
+    exchange.status = Int(status)
+    let framing = framing(for: exchange, response)
+    if framing == .untilClose || !connection.isBodyRead || worker.isDraining { exchange.persists = false }
+
+    worker.scratch.removeAll()
+    if status == response.status {
+      HeadWriter.statusLine(of: response, to: &worker.scratch)
+    } else {
+      HeadWriter.statusLine(status, to: &worker.scratch)
+    }
+    FailureResponse.writeCommon(
+      tokens: exchange.location.settings.redirects.serverTokens, worker: worker, to: &worker.scratch)
+    writeFields(exchange, response, pass, to: &worker.scratch)
+    exchange.writeAddedFields(status: Int(status), to: &worker.scratch)
+    if response.status == 101 {
+      HeadWriter.field("Connection", "upgrade", to: &worker.scratch)
+      if let upgrade = response.upgrade {
+        _ = HeadWriter.field("Upgrade", response.bytes.readable[upgrade], to: &worker.scratch)
+      }
+    } else {
+      writeFraming(framing, exchange, response, to: &worker.scratch)
+      exchange.writeConnectionField(to: &worker.scratch)
+    }
+    HeadWriter.end(to: &worker.scratch)
+    exchange.keepSentHead(worker.scratch.readable)
+    connection.stream.write(worker.scratch.readable)
+    exchange.answer = .streaming(framing)
+  }
+
+  /// How the body goes on: with its length where it is known, in chunks to who understands them, else to the end of
+  /// the connection.
+  private static func framing(for exchange: Exchange, _ response: ResponseHead) -> BodyFraming {
+    switch response.framing {
+    case .none: .none
+    case .length(let length): .length(length)
+    case .chunked, .untilClose: exchange.head.version == .http11 ? .chunked : .untilClose
+    }
+  }
+
+  private static func writeFraming(
+    _ framing: BodyFraming, _ exchange: Exchange, _ response: ResponseHead, to output: inout ByteBuffer
+  ) {
+    if framing == .none {
+      // HEAD and 304 tell the length that a GET would have had.
+      if let length = response.announcedLength, exchange.head.method == .head || response.status == 304 {
+        HeadWriter.framing(.length(length), to: &output)
+      } else if response.announcedLength == nil, exchange.head.method != .head, response.status >= 200,
+        response.status != 204, response.status != 304
+      {
+        HeadWriter.framing(.length(0), to: &output)
+      }
+    } else {
+      HeadWriter.framing(framing, to: &output)
+    }
+  }
+
+  private static func writeFields(
+    _ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass, to output: inout ByteBuffer
+  ) {
+    let bytes = response.bytes.readable
+    for field in response.fields {
+      if field.isHopByHop || skipped.contains(field.id) || pass.hidden.contains(field, in: bytes) { continue }
+      if field.id == .location || field.id == .refresh, !pass.redirects.isEmpty,
+        writeRedirect(field, bytes, exchange, pass, to: &output)
+      {
+        continue
+      }
+      HeadWriter.forward(field, of: bytes, to: &output)
+    }
+  }
+
+  /// Ours: framing, and Server and Date, which are written for every answer.
+  private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .server, .date)
+
+  /// `proxy_redirect`: true when a rule matched and the field was written.
+  private static func writeRedirect(
+    _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass,
+    to output: inout ByteBuffer
+  ) -> Bool {
+    let value = Array(bytes[field.value])
+    var at = 0
+    if field.id == .refresh {
+      // `5; url=http://…`
+      guard let start = value.firstRange(of: Array("url=".utf8)) else { return false }
+      at = start.upperBound
+    }
+    for rule in pass.redirects {
+      let from = rule.from.bytes(exchange)
+      guard !from.isEmpty, value[at...].starts(with: from) else { continue }
+      output.append(bytes[field.name])
+      output.append(": ")
+      output.append(Array(value[..<at]))
+      output.append(rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F })
+      output.append(Array(value[(at + from.count)...]))
+      output.append("\r\n")
+      return true
+    }
+    return false
+  }
+}

@@ -1,0 +1,209 @@
+import Bytes
+import Glibc
+import HTTP
+import Observability
+import Transport
+import TLS
+import Upstream
+
+/// What variables are worth for an exchange. One that has no value now appends nothing, as in nginx.
+extension Exchange {
+  func append(_ variable: Variable, to output: inout ByteBuffer) {
+    switch variable {
+    case .simple(let simple): append(simple, to: &output)
+    case .requestField(let name): appendRequestField(name, to: &output)
+    case .argument(let name): appendArgument(name, to: &output)
+    case .cookie(let name): appendCookie(name, to: &output)
+    case .sentField(let name): appendSentField(name, to: &output)
+    case .upstreamField(let name): appendUpstreamField(name, to: &output)
+    case .upstreamCookie, .sentTrailer: break
+    case .capture(let group): if captures.indices.contains(group) { output.append(captures[group]) }
+    case .slot(let slot): if slots.indices.contains(slot) { output.append(slots[slot]) }
+    }
+  }
+
+  private func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    let bytes = head.bytes.readable
+    switch variable {
+    case .args, .query_string: appendArguments(to: &output)
+    case .is_args: if hasArguments { output.append(0x3F) }
+    case .uri, .document_uri: output.append(uri.readable)
+    case .request_uri: output.append(bytes[head.target.raw])
+    case .request: appendRequestLine(to: &output)
+    case .request_method: output.append(bytes[head.methodRange])
+    case .request_length: output.append(decimal: UInt64(head.byteCount) &+ bodyReceived)
+    case .request_time: Self.append(milliseconds: worker.loop.now &- startedAt, to: &output)
+    case .request_id: output.append(requestIdentifier())
+    case .request_completion: if case .ended = answer { output.append("OK") }
+    case .host: appendHost(to: &output)
+    case .server_protocol: output.append(head.version == .http11 ? "HTTP/1.1" : "HTTP/1.0")
+    case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
+    case .content_type: if let field = head.first(.contentType) { output.append(bytes[field.value]) }
+    case .remote_user: appendRemoteUser(to: &output)
+    case .status: if status > 0 { output.append(decimal: UInt64(status)) } else { output.append("000") }
+    case .body_bytes_sent: output.append(decimal: bodyBytesSent)
+    case .bytes_sent: output.append(decimal: (connection?.stream.wireBytesOut ?? 0) &- wireBytesAtStart)
+    case .connection_requests: output.append(decimal: UInt64(connection?.requests ?? 0))
+    case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
+    case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
+    case .server_name: output.append(string: server.settings.primaryName)
+    case .proxy_host: output.append(string: pass?.settings.host ?? "")
+    case .proxy_port: output.append(string: pass?.settings.port ?? "")
+    case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
+    case .ssl_client_v_remain: output.append(facts.remainingDays)
+    case .upstream_addr, .upstream_status, .upstream_connect_time, .upstream_header_time, .upstream_response_time,
+      .upstream_response_length, .upstream_bytes_sent, .upstream_bytes_received, .upstream_ssl_result:
+      appendAttempts(variable, to: &output)
+    case .upstream_ssl_spki:
+      if let tls = upstream?.stream as? TLSStream { output.append(string: tls.upstreamKeyHash) }
+    default:
+      if let place = ConnectionFacts.place(of: variable) { facts.append(variable, place: place, to: &output) }
+    }
+  }
+
+  private var hasArguments: Bool {
+    redirectedArguments.map { !$0.isEmpty } ?? (head.target.query.map { !$0.isEmpty } ?? false)
+  }
+
+  private func appendArguments(to output: inout ByteBuffer) {
+    if let redirectedArguments { return output.append(redirectedArguments) }
+    if let query = head.target.query { output.append(head.bytes.readable[query]) }
+  }
+
+  private func appendRequestLine(to output: inout ByteBuffer) {
+    guard !head.methodRange.isEmpty else { return }
+    let bytes = head.bytes.readable
+    output.append(bytes[head.methodRange])
+    output.append(0x20)
+    output.append(bytes[head.target.raw])
+    output.append(head.version == .http11 ? " HTTP/1.1" : " HTTP/1.0")
+  }
+
+  /// nginx's $host: of the request line, else of Host, lower-case, else the server's name.
+  private func appendHost(to output: inout ByteBuffer) {
+    guard !head.host.isEmpty else { return output.append(string: server.settings.primaryName) }
+    for byte in head.bytes.readable[head.host] { output.append(ASCII.lower(byte)) }
+  }
+
+  /// Several fields of one name are joined, as nginx does for what it passes on.
+  private func appendRequestField(_ name: [UInt8], to output: inout ByteBuffer) {
+    name.withUnsafeBytes { name in
+      let bytes = head.bytes.readable
+      if let value = head.value(variableName: name) { output.append(bytes[value]) }
+    }
+  }
+
+  private func appendSentField(_ name: [UInt8], to output: inout ByteBuffer) {
+    for line in sentHead.split(separator: 0x0A).dropFirst() {
+      guard let colon = line.firstIndex(of: 0x3A) else { continue }
+      let folded = line[..<colon].map { $0 == 0x2D ? 0x5F : ASCII.lower($0) }
+      guard folded == name else { continue }
+      return output.append(Array(line[(colon + 1)...].drop { $0 == 0x20 }.prefix { $0 != 0x0D }))
+    }
+  }
+
+  private func appendUpstreamField(_ name: [UInt8], to output: inout ByteBuffer) {
+    guard let response = upstream?.head else { return }
+    name.withUnsafeBytes { name in
+      if let value = response.value(variableName: name) { output.append(response.bytes.readable[value]) }
+    }
+  }
+
+  /// $arg_name: the first of that name, letters folded, as sent.
+  private func appendArgument(_ name: [UInt8], to output: inout ByteBuffer) {
+    var arguments = ByteBuffer()
+    appendArguments(to: &arguments)
+    for pair in arguments.readable.split(separator: 0x26) {
+      guard let equals = pair.firstIndex(of: 0x3D), pair[..<equals].count == name.count,
+        zip(pair[..<equals], name).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) })
+      else { continue }
+      return output.append(Array(pair[pair.index(after: equals)...]))
+    }
+  }
+
+  /// $cookie_name: names count with their case, as in nginx they don't: folded.
+  private func appendCookie(_ name: [UInt8], to output: inout ByteBuffer) {
+    for field in head.fields where field.id == .cookie {
+      for pair in head.bytes.readable[field.value].split(separator: 0x3B) {
+        let trimmed = pair.drop { $0 == 0x20 || $0 == 0x09 }
+        guard let equals = trimmed.firstIndex(of: 0x3D), trimmed[..<equals].count == name.count,
+          zip(trimmed[..<equals], name).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) })
+        else { continue }
+        return output.append(Array(trimmed[trimmed.index(after: equals)...]))
+      }
+    }
+  }
+
+  /// What the client claims in Basic credentials; nobody has judged it.
+  private func appendRemoteUser(to output: inout ByteBuffer) {
+    guard let field = head.first(.authorization) else { return }
+    let value = head.bytes.readable[field.value]
+    guard value.count > 6, UnsafeRawBufferPointer(rebasing: value[..<6]).equalsIgnoringCase("basic "),
+      let decoded = try? Base64.decode(String(decoding: value[6...], as: UTF8.self))
+    else { return }
+    output.append(Array(decoded.prefix { $0 != 0x3A }))
+  }
+
+  private func requestIdentifier() -> [UInt8] {
+    if requestID.isEmpty {
+      var generator = SystemRandomNumberGenerator()
+      let words: [UInt64] = [generator.next(), generator.next()]
+      requestID = Array(Hex.encode(words.withUnsafeBytes { Array($0) }).utf8)
+    }
+    return requestID
+  }
+
+  private func appendForwardedFor(to output: inout ByteBuffer) {
+    let bytes = head.bytes.readable
+    for field in head.fields where field.id == .xForwardedFor {
+      output.append(bytes[field.value])
+      output.append(", ")
+    }
+    output.append(string: facts.peer.host)
+  }
+
+  private func appendTime(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    worker.updateClock()
+    switch variable {
+    case .msec: worker.clock.appendSeconds(to: &output)
+    case .time_local: output.append(worker.clock.timeLocal)
+    default: output.append(worker.clock.timeISO8601)
+    }
+  }
+
+  /// Seconds with milliseconds: `0.005`.
+  static func append(milliseconds: UInt64, to output: inout ByteBuffer) {
+    output.append(decimal: milliseconds / 1000)
+    output.append(0x2E)
+    let rest = milliseconds % 1000
+    if rest < 100 { output.append(0x30) }
+    if rest < 10 { output.append(0x30) }
+    output.append(decimal: rest)
+  }
+
+  /// One value an attempt, with a comma between: nginx's $upstream_ variables.
+  private func appendAttempts(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    for (index, record) in attempts.enumerated() {
+      if index > 0 { output.append(", ") }
+      func time(_ moment: UInt64?) {
+        if let moment {
+          Self.append(milliseconds: moment &- record.beganAt, to: &output)
+        } else {
+          output.append(0x2D)
+        }
+      }
+      switch variable {
+      case .upstream_addr: output.append(record.group.addressTexts[record.server])
+      case .upstream_status: output.append(decimal: UInt64(record.status ?? 502))
+      case .upstream_connect_time: time(record.openedAt)
+      case .upstream_header_time: time(record.headAt)
+      case .upstream_response_time: time(record.endedAt ?? worker.loop.now)
+      case .upstream_response_length: output.append(decimal: bodyBytesSent)
+      case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
+      case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
+      case .upstream_ssl_result: output.append(string: record.tlsResult)
+      default: break
+      }
+    }
+  }
+}

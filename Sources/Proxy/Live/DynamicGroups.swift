@@ -1,0 +1,104 @@
+import Bytes
+import Dispatch
+import Observability
+import Transport
+import Upstream
+
+/// Groups of `proxy_pass` targets with variables, made as they are asked for.
+///
+/// An upstream block of that name counts first, then a literal address, then a name that the system resolves; a name is
+/// asked again after `lifetime`. Bounded: a client that chooses names can't fill the memory.
+final class DynamicGroups {
+  private static let lifetime: UInt64 = 30_000
+  private static let limit = 1024
+
+  private enum Entry {
+    case ready(UpstreamGroup, expires: UInt64)
+    case resolving([(UpstreamGroup?) -> Void])
+  }
+
+  private let named: [String: UpstreamGroup]
+  private var entries: [String: Entry] = [:]
+  private let loop: EventLoop
+  private let budget: ConnectionBudget
+
+  init(groups: [UpstreamGroup], loop: EventLoop, budget: ConnectionBudget) {
+    self.named = Dictionary(groups.map { ($0.settings.name, $0) }, uniquingKeysWith: { first, _ in first })
+    self.loop = loop
+    self.budget = budget
+  }
+
+  /// Calls back with the group for `authority` (`host`, `host:port`, `[::1]:port`), perhaps at once; nil when there is
+  /// no such host.
+  func find(_ authority: String, defaultPort: UInt16, _ found: @escaping (UpstreamGroup?) -> Void) {
+    if let group = named[authority] { return found(group) }
+    guard let (host, port) = Self.split(authority, defaultPort: defaultPort) else { return found(nil) }
+    let key = "\(host):\(port)"
+    switch entries[key] {
+    case .ready(let group, let expires) where expires > loop.now: return found(group)
+    case .resolving(let others):
+      entries[key] = .resolving(others + [found])
+      return
+    case .ready(let group, _): group.close()
+    case nil: break
+    }
+    if let address = SocketAddress(literal: host, port: port) {
+      return found(keep([address], key: key))
+    }
+    makeRoom()
+    entries[key] = .resolving([found])
+    let box = LoopBox(self)
+    Resolver.resolve(host, port: port, on: loop) { addresses in box.value.resolved(key, addresses) }
+  }
+
+  private func resolved(_ key: String, _ addresses: [SocketAddress]) {
+    guard case .resolving(let waiting) = entries[key] else { return }
+    entries[key] = nil
+    let group = addresses.isEmpty ? nil : keep(addresses, key: key)
+    for found in waiting { found(group) }
+  }
+
+  private func keep(_ addresses: [SocketAddress], key: String) -> UpstreamGroup {
+    makeRoom()
+    let place = SourceLocation(file: "proxy_pass", line: 0, column: 0)
+    let settings = UpstreamGroupSettings(
+      name: key, servers: addresses.map { UpstreamServerSettings(address: .address($0), location: place) },
+      location: place)
+    let resolved = ResolvedGroup(
+      settings: settings,
+      servers: zip(addresses, settings.servers).map { ResolvedGroup.Server(address: $0, settings: $1) })
+    let group = UpstreamGroup(resolved, loop: loop, budget: budget)
+    entries[key] = .ready(group, expires: loop.now &+ Self.lifetime)
+    return group
+  }
+
+  private func makeRoom() {
+    guard entries.count >= Self.limit else { return }
+    for (key, entry) in entries {
+      if case .ready(let group, _) = entry {
+        group.close()
+        entries[key] = nil
+        return
+      }
+    }
+  }
+
+  private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {
+    var host = authority
+    var port = defaultPort
+    if let colon = authority.lastIndex(of: ":"), !authority.hasSuffix("]"),
+      authority.hasPrefix("[") || !authority[..<colon].contains(":")
+    {
+      guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
+      port = number
+      host = String(authority[..<colon])
+    }
+    if host.hasPrefix("[") && host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+    return host.isEmpty ? nil : (host, port)
+  }
+
+  func close() {
+    for case .ready(let group, _) in entries.values { group.close() }
+    entries.removeAll()
+  }
+}

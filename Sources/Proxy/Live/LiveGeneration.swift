@@ -1,0 +1,57 @@
+import Observability
+import Transport
+import Upstream
+
+/// What locations are compiled with.
+struct LiveMakers {
+  let generation: Generation
+  let groups: [UpstreamGroup]
+  let accessLogWriters: [LogDestination: AccessLogWriter]
+
+  func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
+    generation.errorLogs[settings] ?? generation.errorLog
+  }
+
+  func accessLog(_ settings: AccessLogSettings) -> LiveAccessLog? {
+    guard let writer = accessLogWriters[settings.destination] else { return nil }
+    return LiveAccessLog(
+      writer: writer, format: LiveTemplate(settings.format), escape: settings.escape,
+      condition: settings.condition.map { LiveTemplate($0) })
+  }
+}
+
+/// A generation in one worker: compiled, with its own pools and balancers. It ends when its last client has gone.
+final class LiveGeneration {
+  let generation: Generation
+  let groups: [UpstreamGroup]
+  let servers: [LiveServer]
+  let listeners: [VirtualServers]
+  let accessLogWriters: [AccessLogWriter]
+  let dynamicGroups: DynamicGroups
+
+  init(_ generation: Generation, loop: EventLoop, budget: ConnectionBudget) {
+    self.generation = generation
+    let groups = generation.groups.map { UpstreamGroup($0, loop: loop, budget: budget) }
+    self.groups = groups
+    let writers = generation.accessLogs.mapValues { $0.makeWriter() }
+    self.accessLogWriters = Array(writers.values)
+    let makers = LiveMakers(generation: generation, groups: groups, accessLogWriters: writers)
+    let servers = generation.http.servers.enumerated().map { index, settings in
+      LiveServer(
+        settings: settings, context: generation.serverContexts[index],
+        root: LiveLocation(settings: settings.root, makers: makers))
+    }
+    self.servers = servers
+    self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }
+    self.dynamicGroups = DynamicGroups(groups: groups, loop: loop, budget: budget)
+  }
+
+  func flushLogs() { for writer in accessLogWriters { writer.flush() } }
+
+  /// Ends what idles; no new exchange begins in it.
+  func close() {
+    for group in groups { group.close() }
+    dynamicGroups.close()
+    flushLogs()
+  }
+}

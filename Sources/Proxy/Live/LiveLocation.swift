@@ -1,0 +1,186 @@
+import Bytes
+import HTTP
+import Observability
+import TLS
+import Upstream
+
+/// One location in one worker: its settings, compiled into what an exchange needs.
+final class LiveLocation {
+  let settings: LocationSettings
+  let action: LiveAction
+  let rewrite: [LiveRewriteStep]
+  let inner: LocationTree
+  let hasInner: Bool
+  let addedFields: [LiveField]
+  let errorLog: ErrorLog
+  let accessLogs: [LiveAccessLog]
+  var limits: LocationLimits { settings.limits }
+
+  init(settings: LocationSettings, makers: LiveMakers) {
+    self.settings = settings
+    self.rewrite = settings.rewrite.map { LiveRewriteStep($0) }
+    let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
+    self.inner = LocationTree(inner)
+    self.hasInner = !inner.isEmpty
+    self.addedFields = settings.addedFields.map { LiveField(name: $0.name, value: $0.value, always: $0.always) }
+    self.errorLog = makers.errorLog(settings.errorLogs)
+    self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
+    switch settings.action {
+    case .none: action = .none
+    case .proxy(let pass): action = .proxy(LiveProxyPass(pass, makers: makers))
+    }
+  }
+}
+
+enum LiveAction {
+  case none
+  case proxy(LiveProxyPass)
+}
+
+enum LiveRewriteStep {
+  case set(slot: Int, LiveTemplate)
+  case `return`(status: Int, LiveReturn)
+
+  init(_ step: RewriteStep) {
+    switch step {
+    case .set(let slot, let template): self = .set(slot: slot, LiveTemplate(template))
+    case .return(let settings):
+      switch settings.content {
+      case .standard: self = .return(status: settings.status, .standard)
+      case .redirect(let target): self = .return(status: settings.status, .redirect(LiveTemplate(target)))
+      case .text(let text): self = .return(status: settings.status, .text(LiveTemplate(text)))
+      }
+    }
+  }
+}
+
+enum LiveReturn {
+  case standard
+  case redirect(LiveTemplate)
+  case text(LiveTemplate)
+}
+
+/// A field that a location writes: `NAME: ` is joined at load.
+struct LiveField {
+  let name: [UInt8]
+  let prefix: [UInt8]
+  let value: LiveTemplate
+  let always: Bool
+  let id: FieldName
+
+  init(name: [UInt8], value: Template, always: Bool = true) {
+    self.name = name
+    self.prefix = name + [0x3A, 0x20]
+    self.value = LiveTemplate(value)
+    self.always = always
+    self.id = name.withUnsafeBytes { FieldName.known($0) }
+  }
+}
+
+struct LiveAccessLog {
+  let writer: AccessLogWriter
+  let format: LiveTemplate
+  let escape: LogEscaping
+  let condition: LiveTemplate?
+}
+
+/// `proxy_pass` in one worker.
+final class LiveProxyPass {
+  let settings: ProxyPassSettings
+  /// nil when the target has variables.
+  let group: UpstreamGroup?
+  let context: UpstreamTLSContext?
+  let targetTemplate: LiveTemplate?
+  let tlsName: LiveTemplate
+  /// nil when the name has variables.
+  let trust: UpstreamTrust?
+  let attempt: AttemptSettings
+  let setFields: [LiveField]
+  let method: LiveTemplate?
+  /// Client fields that are not passed on, because they are set here.
+  let replaced: NameSet
+  /// Upstream fields that the client does not get.
+  let hidden: NameSet
+  let redirects: [(from: LiveTemplate, to: LiveTemplate)]
+  /// Connection is set to something of the user's own (an upgrade, as a rule).
+  let setsConnection: Bool
+
+  init(_ settings: ProxyPassSettings, makers: LiveMakers) {
+    self.settings = settings
+    self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
+    switch settings.target {
+    case .group(let index):
+      self.group = makers.groups.indices.contains(index) ? makers.groups[index] : nil
+      self.targetTemplate = nil
+    case .template(let template):
+      self.group = nil
+      self.targetTemplate = LiveTemplate(template)
+    }
+    self.tlsName = LiveTemplate(settings.tlsName)
+    self.trust = settings.tlsName.constant.map { [context] name in
+      UpstreamTrust(context: context, name: String(decoding: name, as: UTF8.self))
+    }
+    self.attempt = AttemptSettings(
+      timeouts: settings.timeouts,
+      headLimits: HeadLimits(
+        lineBytes: settings.headBufferSize, headBytes: settings.headBufferSize, fields: 1000,
+        ignoreInvalidNames: false, underscores: true))
+    self.setFields = settings.setFields.map { LiveField(name: $0.name, value: $0.value) }
+    self.method = settings.method.map { LiveTemplate($0) }
+    self.setsConnection = settings.setFields.contains {
+      Array($0.name).withUnsafeBytes { $0.equalsIgnoringCase("connection") }
+    }
+    var replaced = NameSet()
+    for field in settings.setFields {
+      // A field that says who the client is must not come from the client, under no spelling of its name.
+      let isIdentity = field.value.uses {
+        if case .simple(let variable) = $0 { variable.isIdentity } else { false }
+      }
+      replaced.insert(field.name, withAliases: isIdentity)
+    }
+    self.replaced = replaced
+    var hidden = NameSet()
+    for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
+    self.hidden = hidden
+    self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }
+  }
+}
+
+/// Field names, looked up per field: known ones by a bit, others by comparison.
+struct NameSet {
+  private var known = FieldNameSet()
+  private var others: [[UInt8]] = []
+  private var aliased: [[UInt8]] = []
+
+  /// `withAliases`: also `X_Client_DN` and `x.client.dn` for `X-Client-DN` (CVE-2026-39858, GHSA-f59h-q822-g45g).
+  mutating func insert(_ name: [UInt8], withAliases: Bool) {
+    let canonical = name.map { Self.fold($0) }
+    if withAliases { aliased.append(canonical) }
+    let id = name.withUnsafeBytes { FieldName.known($0) }
+    if id == .other { others.append(name.map { ASCII.lower($0) }) } else { known.insert(id) }
+  }
+
+  @inline(__always)
+  func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
+    if field.id != .other && known.contains(field.id) { return true }
+    if others.isEmpty && aliased.isEmpty { return false }
+    return containsOther(bytes[field.name])
+  }
+
+  private func containsOther(_ name: UnsafeRawBufferPointer) -> Bool {
+    for other in others where other.count == name.count {
+      if other.withUnsafeBytes({ name.equalsIgnoringCase($0) }) { return true }
+    }
+    for other in aliased where other.count == name.count {
+      var index = 0
+      while index < name.count, Self.fold(name[index]) == other[index] { index += 1 }
+      if index == name.count { return true }
+    }
+    return false
+  }
+
+  @inline(__always)
+  private static func fold(_ byte: UInt8) -> UInt8 {
+    byte == 0x5F || byte == 0x2E ? 0x2D : ASCII.lower(byte)
+  }
+}

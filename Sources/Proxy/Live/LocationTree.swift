@@ -1,0 +1,95 @@
+import Bytes
+import Patterns
+
+/// The locations of one level, and the choice among them as nginx makes it.
+///
+/// An exact match wins; else the longest prefix is remembered, its own inner locations are asked, and the regular
+/// expressions of the level are tried in order unless the prefix said `^~`.
+final class LocationTree {
+  private let exact: [(path: [UInt8], location: LiveLocation)]
+  /// Longest first.
+  private let prefixes: [(path: [UInt8], location: LiveLocation, isFinal: Bool)]
+  private let patterns: [(pattern: RegularExpression, slots: [NamedCapture], location: LiveLocation)]
+  private let named: [String: LiveLocation]
+
+  init(_ locations: [LiveLocation]) {
+    var exact: [(path: [UInt8], location: LiveLocation)] = []
+    var prefixes: [(path: [UInt8], location: LiveLocation, isFinal: Bool)] = []
+    var patterns: [(pattern: RegularExpression, slots: [NamedCapture], location: LiveLocation)] = []
+    var named: [String: LiveLocation] = [:]
+    for location in locations {
+      switch location.settings.match {
+      case .exact(let path): exact.append((path, location))
+      case .prefix(let path): prefixes.append((path, location, false))
+      case .prefixNoRegex(let path): prefixes.append((path, location, true))
+      case .regex(let pattern, let slots): patterns.append((pattern, slots, location))
+      case .named(let name): named[name] = location
+      }
+    }
+    self.exact = exact
+    self.prefixes = prefixes.sorted { $0.path.count > $1.path.count }
+    self.patterns = patterns
+    self.named = named
+  }
+
+  enum Choice {
+    case location(LiveLocation)
+    /// The captures are the exchange's from now on.
+    case pattern(LiveLocation, RegularExpression, [NamedCapture])
+    case none
+    /// A regular expression gave up at its bound: nobody knows who is meant.
+    case undecided(RegularExpression)
+  }
+
+  func named(_ name: String) -> LiveLocation? { named[name] }
+
+  func find(_ path: UnsafeRawBufferPointer, captures: inout Captures, scratch: RegularExpression.Scratch) -> Choice {
+    for entry in exact where path.equals(entry.path) { return .location(entry.location) }
+    var best: LiveLocation?
+    var isFinal = false
+    for entry in prefixes where path.begins(with: entry.path) {
+      best = entry.location
+      isFinal = entry.isFinal
+      break
+    }
+    if let outer = best, outer.hasInner {
+      switch outer.inner.find(path, captures: &captures, scratch: scratch) {
+      case .none: break
+      case .location(let inner):
+        if case .exact = inner.settings.match { return .location(inner) }
+        best = inner
+        if case .prefixNoRegex = inner.settings.match { isFinal = true } else { isFinal = false }
+      case let decided: return decided
+      }
+    }
+    if !isFinal {
+      for entry in patterns {
+        switch entry.pattern.match(path, scratch: scratch, into: &captures) {
+        case .match:
+          if entry.location.hasInner {
+            let inner = entry.location.inner.find(path, captures: &captures, scratch: scratch)
+            if case .none = inner {} else { return inner }
+            _ = entry.pattern.match(path, scratch: scratch, into: &captures)
+          }
+          return .pattern(entry.location, entry.pattern, entry.slots)
+        case .noMatch: continue
+        case .limit: return .undecided(entry.pattern)
+        }
+      }
+    }
+    return best.map { .location($0) } ?? .none
+  }
+}
+
+extension UnsafeRawBufferPointer {
+  /// Equal byte for byte to an array, without a copy.
+  @inline(__always)
+  func equals(_ bytes: [UInt8]) -> Bool {
+    count == bytes.count && bytes.withUnsafeBytes { equals($0) }
+  }
+
+  @inline(__always)
+  func begins(with bytes: [UInt8]) -> Bool {
+    count >= bytes.count && bytes.withUnsafeBytes { UnsafeRawBufferPointer(rebasing: self[..<$0.count]).equals($0) }
+  }
+}

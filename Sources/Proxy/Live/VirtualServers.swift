@@ -1,0 +1,132 @@
+import Bytes
+import HTTP
+import Patterns
+import TLS
+
+/// The server blocks of one listener in one worker: found by SNI in the handshake, and by Host for each request.
+///
+/// nginx's order: exact name, longest leading wildcard, longest trailing wildcard, first regular expression, default.
+final class VirtualServers: ServerChooser {
+  let settings: ListenerSettings
+  let fallback: LiveServer
+  private let servers: [LiveServer]
+  private var exact: [[UInt8]: LiveServer] = [:]
+  /// Suffixes with their dot, as `.example.com`; the flag: the bare name matches too.
+  private var leading: [[UInt8]: LiveServer] = [:]
+  private var trailing: [[UInt8]: LiveServer] = [:]
+  private var patterns: [(RegularExpression, [NamedCapture], LiveServer)] = []
+  private let scratch = RegularExpression.Scratch()
+
+  /// `all`: by index in HTTPSettings.servers.
+  init(_ settings: ListenerSettings, all: [LiveServer]) {
+    self.settings = settings
+    self.servers = settings.servers.map { all[$0] }
+    self.fallback = all[settings.defaultServer]
+    super.init()
+    for server in servers {
+      for name in server.settings.names { add(name, server) }
+    }
+  }
+
+  private func add(_ name: ServerName, _ server: LiveServer) {
+    // The first to claim a name keeps it, as in nginx.
+    func claim(_ table: inout [[UInt8]: LiveServer], _ key: String) {
+      let key = Array(key.utf8)
+      if table[key] == nil { table[key] = server }
+    }
+    switch name {
+    case .exact(let name): claim(&exact, name)
+    case .leadingWildcard(let suffix, let matchesBare):
+      claim(&leading, suffix)
+      if matchesBare { claim(&exact, String(suffix.dropFirst())) }
+    case .trailingWildcard(let prefix): claim(&trailing, prefix)
+    case .regex(let pattern, let slots): patterns.append((pattern, slots, server))
+    }
+  }
+
+  /// Whether every name leads to the same server, whatever Host says.
+  var hasOnlyOne: Bool { servers.count == 1 && patterns.isEmpty }
+
+  override var initial: ServerTLSContext? { fallback.context }
+
+  /// The context of whoever has the name; the default server's without one.
+  override func choose(_ name: [UInt8]) -> ServerTLSContext? {
+    switch find(name) {
+    case .found(let found): found.server.context
+    case .default: fallback.context
+    case .undecided: nil
+    }
+  }
+
+  struct Found {
+    var server: LiveServer
+    var slots: [NamedCapture] = []
+    var captures = Captures()
+  }
+
+  enum Search {
+    case found(Found)
+    case `default`
+    /// A regular expression gave up at its bound: nobody knows who is meant.
+    case undecided
+  }
+
+  /// `name`: lower-case, without port and trailing dot.
+  func find(_ name: [UInt8]) -> Search {
+    if let server = exact[name] { return .found(Found(server: server)) }
+    if !leading.isEmpty,
+      let server = wildcard(leading, name.indices.lazy.filter { name[$0] == 0x2E }.map { name[$0...] })
+    {
+      return .found(Found(server: server))
+    }
+    if !trailing.isEmpty,
+      let server = wildcard(trailing, name.indices.reversed().lazy.filter { name[$0] == 0x2E }.map { name[...$0] })
+    {
+      return .found(Found(server: server))
+    }
+    for (pattern, slots, server) in patterns {
+      var captures = Captures()
+      switch name.withUnsafeBytes({ pattern.match($0, scratch: scratch, into: &captures) }) {
+      case .match: return .found(Found(server: server, slots: slots, captures: captures))
+      case .noMatch: continue
+      case .limit: return .undecided
+      }
+    }
+    return .default
+  }
+
+  /// The first, so the longest, part of a name that a table has.
+  private func wildcard(
+    _ table: [[UInt8]: LiveServer], _ parts: some Sequence<ArraySlice<UInt8>>
+  ) -> LiveServer? {
+    for part in parts {
+      if let server = table[Array(part)] { return server }
+    }
+    return nil
+  }
+}
+
+/// One `server {}` in one worker.
+final class LiveServer {
+  let settings: ServerSettings
+  let context: ServerTLSContext?
+  let root: LiveLocation
+  let locations: LocationTree
+  let headLimits: HeadLimits
+
+  init(settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation) {
+    self.settings = settings
+    self.context = context
+    self.root = root
+    self.locations = root.inner
+    self.headLimits = HeadLimits(
+      lineBytes: settings.head.bufferSize, headBytes: settings.head.bufferSize * settings.head.buffers, fields: 1000,
+      ignoreInvalidNames: settings.head.ignoresInvalidFields, underscores: settings.head.underscoresInFields)
+  }
+
+  /// Whether a client that was judged by `other` in its handshake may ask this server: the same policy, or none.
+  func admits(clientOf other: ServerTLSContext?) -> Bool {
+    guard let context, let other, context !== other else { return true }
+    return context.clientPolicyDigest == other.clientPolicyDigest
+  }
+}

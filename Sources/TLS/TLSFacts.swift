@@ -1,0 +1,62 @@
+import Bytes
+import Crypto
+import COpenSSL
+
+/// What an open session says of itself: for variables, logs and pages. Empty where nginx's are.
+extension TLSStream {
+  /// `TLSv1.3`
+  public var protocolName: String { ssl.map { String(cString: SSL_get_version($0)) } ?? "" }
+
+  /// `TLS_AES_256_GCM_SHA384`, or OpenSSL's name of an older suite.
+  public var cipherName: String {
+    guard let ssl, let cipher = SSL_get_current_cipher(ssl), let name = SSL_CIPHER_get_name(cipher) else { return "" }
+    return String(cString: name)
+  }
+
+  /// The group of the key exchange, as nginx names it: `X25519`, `prime256v1`, or `0x…` when OpenSSL has no name.
+  public var groupName: String {
+    guard let ssl else { return "" }
+    let group = copenssl_get_negotiated_group(ssl)
+    guard group > 0 else { return "" }
+    if group & 0x0100_0000 != 0 { return "0x" + Hex.encode([UInt8((group >> 8) & 255), UInt8(group & 255)]) }
+    return OBJ_nid2sn(group).map { String(cString: $0) } ?? ""
+  }
+
+  /// Lower-case hexadecimal.
+  public var sessionID: String {
+    guard let ssl, let session = SSL_get_session(ssl) else { return "" }
+    var count: UInt32 = 0
+    guard let id = SSL_SESSION_get_id(session, &count) else { return "" }
+    return Hex.encode(Array(UnsafeBufferPointer(start: id, count: Int(count))))
+  }
+
+  /// Whether the handshake resumed a session.
+  public var isResumed: Bool { ssl.map { copenssl_session_reused($0) == 1 } ?? false }
+
+  public var applicationProtocol: String {
+    guard let ssl else { return "" }
+    var bytes: UnsafePointer<UInt8>?
+    var count: UInt32 = 0
+    SSL_get0_alpn_selected(ssl, &bytes, &count)
+    return String(decoding: UnsafeBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
+  }
+
+  /// The suites that both sides know, as nginx's $ssl_ciphers on TLS 1.2 and earlier; what the client offered.
+  public var clientCiphers: String {
+    guard let ssl else { return "" }
+    let list = SSL_get_client_ciphers(ssl)
+    let names = (0..<copenssl_sk_SSL_CIPHER_num(list)).compactMap { index -> String? in
+      guard let cipher = copenssl_sk_SSL_CIPHER_value(list, index), let name = SSL_CIPHER_get_name(cipher) else {
+        return nil
+      }
+      return String(cString: name)
+    }
+    return names.joined(separator: ":")
+  }
+
+  /// Towards an upstream: the SHA-256 of its key, as a pin is spelt.
+  public var upstreamKeyHash: String {
+    guard let ssl, let peer = copenssl_get0_peer_certificate(ssl) else { return "" }
+    return Base64.encode(Certificate(retaining: peer).spkiSHA256)
+  }
+}
