@@ -1,0 +1,108 @@
+import Crypto
+import Foundation
+import TestSupport
+import Testing
+
+@Suite(.staged) struct `What the upstream learns of the client` {
+  private func start(_ scene: Scene, _ fields: String, server: String = "") async throws -> (upstream: ScriptedUpstream, port: UInt16) {
+    let upstream = try ScriptedUpstream.echo(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server {
+          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(server)
+          location / { proxy_pass http://127.0.0.1:\(upstream.port); \(fields) }
+        }
+        """))
+    return (upstream, port)
+  }
+
+  @Test func `the ssl variables say what openssl says`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let names = [
+      "s_dn", "i_dn", "s_dn_legacy", "i_dn_legacy", "serial", "fingerprint", "v_start", "v_end", "v_remain", "escaped_cert",
+      "verify",
+    ]
+    let (upstream, port) = try await start(
+      scene,
+      names.map { "proxy_set_header X-\($0.replacing("_", with: "-")) $ssl_client_\($0);" }.joined()
+        + """
+        proxy_set_header X-protocol $ssl_protocol; proxy_set_header X-cipher $ssl_cipher;
+        proxy_set_header X-sni $ssl_server_name; proxy_set_header X-reused $ssl_session_reused;
+        """)
+    let result = try await scene.curl(
+      cast.to(port) + cast.alice.curl + ["--tlsv1.2", "--tls-max", "1.2", "https://localhost/head"])
+    #expect(result.status == 200)
+    let seen = HTTPMessage(head: Array(upstream.receivedText.utf8))
+    func openssl(_ arguments: String...) async throws -> String {
+      try await scene.succeed(
+        "sh", "-c", "openssl x509 -noout -in '\(cast.alice.certificate)' \(arguments.joined(separator: " "))")
+    }
+    #expect(try await openssl("-subject -nameopt RFC2253") == "subject=" + (seen["X-s-dn"] ?? ""))
+    #expect(try await openssl("-issuer -nameopt RFC2253") == "issuer=" + (seen["X-i-dn"] ?? ""))
+    #expect(try await openssl("-serial") == "serial=" + (seen["X-serial"] ?? ""))
+    let fingerprint = try await openssl("-fingerprint -sha1").replacing(":", with: "").lowercased()
+    #expect(fingerprint == "sha1 fingerprint=" + (seen["X-fingerprint"] ?? ""))
+    #expect(try await openssl("-startdate") == "notBefore=" + (seen["X-v-start"] ?? ""))
+    #expect(try await openssl("-enddate") == "notAfter=" + (seen["X-v-end"] ?? ""))
+    #expect(seen["X-s-dn-legacy"] == "/C=SE/O=Example + Sons/CN=alice")
+    #expect(seen["X-i-dn-legacy"] == "/CN=Test Root")
+    #expect(["364", "365"].contains(seen["X-v-remain"]))
+    #expect(seen["X-escaped-cert"]?.removingPercentEncoding == cast.alice.certified.certificate.pem)
+    #expect(seen["X-verify"] == "SUCCESS")
+    #expect(seen["X-protocol"] == "TLSv1.2")
+    #expect(seen["X-cipher"]?.contains("ECDHE") == true)
+    #expect(seen["X-sni"] == "localhost")
+    #expect(seen["X-reused"] == ".")
+  }
+
+  @Test(arguments: ["X-Client-DN", "x-client-dn", "X_Client_DN", "x-Client_dn", "X.Client.DN"])
+  func `a forged identity field never reaches the upstream`(forged: String) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let (upstream, port) = try await start(
+      scene, "proxy_set_header X-Client-DN $ssl_client_s_dn;",
+      server: "underscores_in_headers on; ignore_invalid_headers off;")
+    let result = try await scene.curl(
+      cast.to(port) + cast.alice.curl + ["-H", "\(forged): CN=root", "-H", "X-Other: stays", "https://localhost/head"])
+    #expect(result.status == 200 || result.status == 400)
+    #expect(!upstream.receivedText.contains("CN=root"))
+    if result.status == 200 {
+      #expect(upstream.receivedText.contains("X-Client-DN: CN=alice,"))
+      #expect(upstream.receivedText.contains("X-Other: stays"))
+    }
+  }
+
+  @Test func `an identity field whose variable is empty is left out, forged or not`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let upstream = try ScriptedUpstream.echo(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server {
+          listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem; ssl_certificate_key server.key;
+          ssl_client_certificate ca.pem; ssl_verify_client optional; underscores_in_headers on;
+          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Client-DN $ssl_client_s_dn; }
+        }
+        """))
+    let result = try await scene.curl(
+      cast.to(port) + ["-H", "X-Client-DN: CN=root", "-H", "X_Client_DN: CN=root", "https://localhost/head"])
+    #expect(result.status == 200)
+    #expect(!upstream.receivedText.lowercased().contains("client"))
+  }
+
+  @Test(arguments: [("off", false), ("on", true)]) func `underscores_in_headers decides on names with an underscore`(
+    setting: String, passes: Bool
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(scene, to: upstream.port, server: "underscores_in_headers \(setting);")
+    let result = try await proxy.curl("/head", ["-H", "X_Odd: one", "-H", "X-Even: two"])
+    #expect(result.status == 200)
+    #expect(result.text.contains("X_Odd: one") == passes)
+    #expect(result.text.contains("X-Even: two"))
+  }
+}

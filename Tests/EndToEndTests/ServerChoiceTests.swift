@@ -1,0 +1,149 @@
+import TestSupport
+import Testing
+
+@Suite(.staged) struct `The choice of a server block` {
+  /// a.test takes clients of CA A, b.test of CA B, c.test none; a2.test is like a.test.
+  private func start(_ scene: Scene, _ cast: Cast, extra: String = "") async throws -> (port: UInt16, bob: IdentityFiles) {
+    let other = try TestAuthority("Other")
+    try scene.anchors("other", other)
+    let port = try scene.port()
+    let servers = [
+      ("c.test", ""), ("a.test", "ssl_client_certificate ca.pem; ssl_verify_client on;"),
+      ("a2.test", "ssl_client_certificate ca.pem; ssl_verify_client on;"),
+      ("b.test", "ssl_client_certificate other.pem; ssl_verify_client on;"),
+      ("deep.test", "ssl_client_certificate ca.pem; ssl_verify_client on; ssl_verify_depth 3;"),
+      ("maybe.test", "ssl_client_certificate ca.pem; ssl_verify_client optional;"),
+    ].map { name, tls in
+      """
+      server {
+        listen 127.0.0.1:\(port) ssl; server_name \(name);
+        ssl_certificate server.pem; ssl_certificate_key server.key; \(tls)
+        location / { return 200 "$server_name $ssl_server_name $ssl_client_verify $host\\n"; }
+      }
+      """
+    }
+    _ = try await Sallyport.start(scene, configuration(servers.joined(separator: "\n") + extra))
+    return (port, try scene.identity("bob", other.client(commonName: "bob")))
+  }
+
+  private func names() -> [String] { ["localhost", "a.test", "a2.test", "b.test", "c.test", "deep.test", "maybe.test"] }
+
+  @Test func `SNI chooses the CA that a client is judged by`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, bob) = try await start(scene, cast)
+    for (name, identity, status) in [
+      ("a.test", cast.alice, 200), ("a.test", bob, 400), ("b.test", bob, 200), ("b.test", cast.alice, 400),
+      ("c.test", bob, 200),
+    ] {
+      let result = try await scene.curl(cast.to(port) + identity.curl + ["https://\(name)/"])
+      #expect(result.status == status, "\(name) with \(identity.certificate)")
+      if status == 200 { #expect(result.text.hasPrefix("\(name) \(name) ")) }
+    }
+  }
+
+  @Test(arguments: ["A.TEST", "a.Test"]) func `SNI is read without regard to case`(name: String) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, _) = try await start(scene, cast)
+    let answer = try await scene.talk(tls: port, name: name, identity: cast.alice) { wire in
+      try wire.write("GET / HTTP/1.1\r\nHost: \(name)\r\nConnection: close\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.status == 200)
+    #expect(answer.text.hasPrefix("a.test "))
+    #expect(answer.text.contains(" a.test\n"), "$host is in lower case")
+    let refused = try await scene.talk(tls: port, name: name) { wire in
+      try wire.write("GET / HTTP/1.1\r\nHost: \(name)\r\nConnection: close\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(refused.status == 400)
+  }
+
+  @Test func `without SNI the default server's policy counts`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, _) = try await start(scene, cast)
+    let result = try await scene.curl(["-k", "https://127.0.0.1:\(port)/"])
+    #expect(result.status == 200)
+    #expect(result.text.hasPrefix("c.test "))
+  }
+
+  @Test(arguments: [1, 7, 40]) func `a ClientHello in many records and segments is understood`(size: Int) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, _) = try await start(scene, cast)
+    let relay = try ScriptedUpstream.fragmentingRelay(scene, to: port, size: size)
+    let result = try await scene.curl(cast.to(relay.port) + cast.alice.curl + ["https://a.test/"])
+    #expect(result.status == 200)
+    #expect(result.text.hasPrefix("a.test a.test SUCCESS"))
+    // The same hello without a certificate must not slip into the default server, which asks for none.
+    let bare = try await scene.curl(cast.to(relay.port) + ["https://a.test/"])
+    #expect(bare.status == 400)
+  }
+
+  @Test(arguments: [
+    ("c.test", "a.test"), ("a.test", "b.test"), ("a.test", "deep.test"), ("maybe.test", "a.test"), ("c.test", "maybe.test"),
+  ])
+  func `a Host with another client policy than the handshake's is misdirected`(sni: String, host: String) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, _) = try await start(scene, cast)
+    let answer = try await scene.talk(tls: port, name: sni, identity: cast.alice) { wire in
+      try wire.write("GET / HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.status == 421)
+  }
+
+  @Test func `a Host with an absolute target of another policy is misdirected`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, _) = try await start(scene, cast)
+    let answer = try await scene.talk(tls: port, name: "c.test") { wire in
+      try wire.write("GET https://a.test/ HTTP/1.1\r\nHost: c.test\r\nConnection: close\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.status == 421)
+  }
+
+  @Test func `a Host with the same client policy is served`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
+    let (port, _) = try await start(scene, cast)
+    let answer = try await scene.talk(tls: port, name: "a.test", identity: cast.alice) { wire in
+      try wire.write("GET / HTTP/1.1\r\nHost: a2.test\r\nConnection: close\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.status == 200)
+    #expect(answer.text.hasPrefix("a2.test a.test SUCCESS"))
+  }
+
+  @Test func `ssl_reject_handshake refuses unknown names and lets known ones in`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl default_server; ssl_reject_handshake on; }
+        server { listen 127.0.0.1:\(port) ssl; server_name a.test; \(Cast.tls) location / { return 200 "in\\n"; } }
+        """))
+    let unknown = try await scene.run(
+      "openssl", ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "b.test"], input: [])
+    #expect(unknown.errors.contains("unrecognized name"))
+    let known = try await scene.curl(cast.to(port) + cast.alice.curl + ["https://a.test/"])
+    #expect(known.text == "in\n")
+  }
+
+  @Test func `server names are chosen as nginx does: exact, then wildcards, then expressions`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let servers = ["one.test", "*.test", ".example.org", "mail.*", "~^(?<who>[a-z]+)\\d+\\.net$"].enumerated()
+      .map { index, name in
+        "server { listen 127.0.0.1:\(port); server_name \(name); return 200 \"\(index) \(index == 4 ? "$who" : "")\"; }"
+      }
+    _ = try await Sallyport.start(scene, configuration(servers.joined(separator: "\n")))
+    for (host, expected) in [
+      ("one.test", "0 "), ("two.test", "1 "), ("a.b.test", "1 "), ("example.org", "2 "), ("x.example.org", "2 "),
+      ("mail.net", "3 "), ("bob42.net", "4 bob"), ("nowhere", "0 "), ("ONE.TEST", "0 "), ("one.test.", "0 "),
+      ("two.test:8080", "1 "),
+    ] {
+      let result = try await scene.curl(["-H", "Host: \(host)", "http://127.0.0.1:\(port)/"])
+      #expect(result.text == expected, "\(host)")
+    }
+  }
+}

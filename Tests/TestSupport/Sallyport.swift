@@ -1,0 +1,102 @@
+import Foundation
+import Glibc
+
+/// The daemon under test: the real binary, with a configuration in the scene's folder.
+package final class Sallyport: Sendable {
+  package struct DidNotStart: Error, CustomStringConvertible {
+    package let description: String
+  }
+
+  package let process: ChildProcess
+  private let scene: Scene
+  private let name: String
+
+  /// The release binary: SALLYPORT_BINARY, or .build/release/sallyport of this checkout.
+  package static func binary() throws -> String {
+    let environment = ProcessInfo.processInfo.environment
+    let path =
+      environment["SALLYPORT_BINARY"]
+      ?? URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appendingPathComponent(".build/release/sallyport").path
+    guard access(path, X_OK) == 0 else {
+      throw DidNotStart(
+        description: "no binary at \(path): swift build -c release --product sallyport, or set SALLYPORT_BINARY")
+    }
+    return path
+  }
+
+  /// Starts a process of it and returns at once; `configuration` becomes NAME.conf.
+  ///
+  /// `launcher`: a command in front, such as systemd-socket-activate with its options.
+  package init(
+    _ scene: Scene, _ configuration: String, name: String = "sallyport", launcher: [String] = [],
+    environment: [String: String] = [:]
+  ) throws {
+    self.scene = scene
+    self.name = name
+    try scene.write("\(name).conf", text: configuration)
+    let command = try launcher + [Self.binary(), "run", "--config", scene.path("\(name).conf")]
+    process = try ChildProcess(
+      command[0], Array(command.dropFirst()), in: scene.folder, environment: environment,
+      output: scene.path("\(name).stdout"), errors: scene.path("\(name).stderr"))
+    let process = process
+    scene.atEnd { process.stop() }
+    scene.onFailure(show: "\(name).stderr") { scene.text("\(name).stderr") }
+    scene.onFailure(show: "\(name) error.log") { scene.text("error.log") }
+  }
+
+  /// Starts it and waits until every socket listens, which its pid file says.
+  package static func start(
+    _ scene: Scene, _ configuration: String, name: String = "sallyport", environment: [String: String] = [:]
+  ) async throws -> Sallyport {
+    let daemon = try Sallyport(scene, configuration, name: name, environment: environment)
+    try await daemon.untilReady()
+    return daemon
+  }
+
+  package func untilReady() async throws {
+    try await until("\(name).pid") {
+      if let ending = process.ending {
+        throw DidNotStart(description: "\(name) ended, \(ending): \(errors) \(errorLog)")
+      }
+      return scene.text("\(name).pid").hasSuffix("\n") || Int(scene.text("\(name).pid")) == Int(process.identifier)
+    }
+  }
+
+  package var errorLog: String { scene.text("error.log") }
+  package var errors: String { scene.text("\(name).stderr") }
+  package var output: String { scene.text("\(name).stdout") }
+
+  /// Waits for a line of error.log with these words and returns it.
+  @discardableResult
+  package func logged(_ words: String..., within bound: Duration = .seconds(10)) async throws -> String {
+    try await waiting(for: "an error.log line with \(words)", within: bound) {
+      errorLog.split(whereSeparator: \.isNewline).first { line in words.allSatisfy { line.contains($0) } }
+        .map(String.init)
+    }
+  }
+
+  /// Replaces the configuration's file; a HUP takes it up.
+  package func rewrite(_ configuration: String) throws { try scene.write("\(name).conf", text: configuration) }
+
+  package func signal(_ number: Int32) { process.signal(number) }
+
+  /// A figure of /proc/PID/status, in KiB: VmHWM, VmRSS.
+  package func memory(_ figure: String) -> Int? {
+    guard let status = try? String(contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8) else { return nil }
+    let line = status.split(separator: "\n").first { $0.hasPrefix("\(figure):") }
+    return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) }
+  }
+}
+
+extension Scene {
+  /// Runs a command of sallyport to its end.
+  package func sallyport(_ arguments: String..., environment: [String: String] = [:]) async throws -> ToolResult {
+    try await run(Sallyport.binary(), arguments, environment: environment)
+  }
+
+  /// Runs `check` on a configuration.
+  package func check(_ configuration: String, name: String = "check.conf") async throws -> ToolResult {
+    try await sallyport("check", "--config", write(name, text: configuration))
+  }
+}

@@ -1,0 +1,67 @@
+import Foundation
+import Synchronization
+
+/// One test's stage: a folder of its own, the ports it has claimed, and the parts that must be ended with it.
+package final class Scene: Sendable {
+  package let folder: String
+  private let endings = Mutex<[@Sendable () -> Void]>([])
+  private let reports = Mutex<[(title: String, text: @Sendable () -> String)]>([])
+
+  package init() throws {
+    folder = NSTemporaryDirectory() + "sallyport-e2e-\(UUID().uuidString.prefix(13))"
+    try FileManager.default.createDirectory(
+      atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+  }
+
+  /// The path of a file of this name in the folder.
+  package func path(_ name: String) -> String { "\(folder)/\(name)" }
+
+  /// Writes a file and returns its path.
+  @discardableResult
+  package func write(_ name: String, _ bytes: [UInt8]) throws -> String {
+    try Data(bytes).write(to: URL(fileURLWithPath: path(name)), options: .atomic)
+    return path(name)
+  }
+
+  @discardableResult
+  package func write(_ name: String, text: String) throws -> String { try write(name, Array(text.utf8)) }
+
+  /// What a file of this name holds; empty when there is none.
+  package func text(_ name: String) -> String { String(decoding: bytes(name), as: UTF8.self) }
+
+  package func bytes(_ name: String) -> [UInt8] { FileManager.default.contents(atPath: path(name)).map { Array($0) } ?? [] }
+
+  /// Makes a folder inside.
+  @discardableResult
+  package func makeFolder(_ name: String) throws -> String {
+    try FileManager.default.createDirectory(atPath: path(name), withIntermediateDirectories: true)
+    return path(name)
+  }
+
+  /// A free loopback port, below the ephemeral range, that no other scene of this process has.
+  package func port() throws -> UInt16 {
+    let port = try PortClaims.claim()
+    atEnd { PortClaims.release(port) }
+    return port
+  }
+
+  /// Done when the test ends, the last one first.
+  package func atEnd(_ action: @escaping @Sendable () -> Void) { endings.withLock { $0.append(action) } }
+
+  /// Shown when the test fails.
+  package func onFailure(show title: String, _ text: @escaping @Sendable () -> String) {
+    reports.withLock { $0.append((title, text)) }
+  }
+
+  package var report: String {
+    reports.withLock { $0 }.map { "---- \($0.title)\n\($0.text().suffix(6000))" }.joined(separator: "\n")
+  }
+
+  /// Ends all parts and removes the folder. SALLYPORT_KEEP in the environment keeps it.
+  package func end() {
+    for action in endings.withLock({ list in defer { list = [] }; return list }).reversed() { action() }
+    if ProcessInfo.processInfo.environment["SALLYPORT_KEEP"] == nil {
+      try? FileManager.default.removeItem(atPath: folder)
+    }
+  }
+}

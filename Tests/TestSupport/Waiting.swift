@@ -1,0 +1,30 @@
+import Foundation
+
+/// A deadline that passed before the event came.
+package struct TimedOut: Error, CustomStringConvertible {
+  package let description: String
+}
+
+/// Waits for an event: asks until there is an answer, at most so long.
+package func waiting<Answer>(
+  for what: String, within bound: Duration = .seconds(20), _ ask: () async throws -> Answer?
+) async throws -> Answer {
+  let end = ContinuousClock.now + bound
+  while true {
+    if let answer = try await ask() { return answer }
+    guard ContinuousClock.now < end else { throw TimedOut(description: "waited \(bound) in vain for \(what)") }
+    try await Task.sleep(for: .milliseconds(5))
+  }
+}
+
+/// Waits until something is so.
+package func until(_ what: String, within bound: Duration = .seconds(20), _ isSo: () async throws -> Bool) async throws {
+  try await waiting(for: what, within: bound) { try await isSo() ? () : nil }
+}
+
+/// Runs blocking work on a thread of its own, so that the few threads of Swift's pool stay free.
+package func offPool<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+  try await withCheckedThrowingContinuation { continuation in
+    Thread.detachNewThread { continuation.resume(with: Swift.Result { try work() }) }
+  }
+}
