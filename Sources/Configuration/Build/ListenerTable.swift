@@ -15,13 +15,20 @@ struct ListenLine {
 /// Listen lines of all servers, gathered by address: nginx's `ngx_http_add_listen`.
 struct ListenerTable {
   private(set) var listeners: [ListenerSettings] = []
+  /// Pairs of an address and a server, which ranges of ports multiply.
+  private static let mostPairs = 16_384
+  private var pairs = 0
   private var indices: [ListenAddress: Int] = [:]
   private var optionPlaces: [Int: SourceLocation] = [:]
   private var defaultPlaces: [Int: SourceLocation] = [:]
 
   /// Adds a server's line; what contradicts an earlier one is returned.
   mutating func add(_ line: ListenLine, server: Int) -> [Diagnostic] {
-    line.addresses.flatMap { add($0, line, server: server) }
+    pairs += line.addresses.count
+    guard pairs <= Self.mostPairs else {
+      return [Diagnostic(.error, at: line.location, "more than \(Self.mostPairs) listen addresses")]
+    }
+    return line.addresses.flatMap { add($0, line, server: server) }
   }
 
   private mutating func add(_ address: ListenAddress, _ line: ListenLine, server: Int) -> [Diagnostic] {

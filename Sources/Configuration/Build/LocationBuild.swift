@@ -26,6 +26,9 @@ extension SettingsBuilder {
     let scope = level.scope
     var action = LocationAction.none
     if let pass = scope.own("proxy_pass").first, let settings = proxyPass(pass, level) { action = .proxy(settings) }
+    if case .location = level, let diagnostic = LocationRule.doesNothing(scope, at: place) {
+      diagnostics.append(diagnostic)
+    }
     return LocationSettings(
       match: level.match, action: action, rewrite: rewriteSteps(scope), locations: innerLocations(level),
       accessRules: accessRules(scope), addedFields: addedFields(scope), errorPages: errorPages(scope),

@@ -31,6 +31,10 @@ extension SettingsBuilder {
   }
 
   private mutating func destination(_ line: Directive) -> LogDestination? {
+    if line.name == "error_log", line.text(0) == "off" {
+      warning(
+        line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; says the least")
+    }
     guard !line.text(0).contains("$") else {
       error(line.place(0), "variables in the name of a log are not supported yet", hint: "name one file")
       return nil

@@ -89,6 +89,13 @@ extension SettingsBuilder {
       }
       return index
     }
+    if case .host(let host, _) = authority, !host.contains("."),
+      let nearest = Spelling.nearest(to: host.lowercased(), among: namedGroups.keys.sorted())
+    {
+      warning(
+        directive.place(0), "\"\(host)\" is no upstream block, and will be looked up as a host",
+        hint: "did you mean \"\(nearest)\"?")
+    }
     return group(for: authority, defaultPort: scheme.defaultPort, at: directive.location)
   }
 

@@ -20,6 +20,13 @@ enum LocationRule {
     return nil
   }
 
+  /// nginx would look for a file.
+  static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
+    guard ["proxy_pass", "return", "location", "deny"].allSatisfy({ scope.own($0).isEmpty }) else { return nil }
+    return Diagnostic(
+      .warning, at: place, "this location answers every request with 404", hint: "it has no proxy_pass and no return")
+  }
+
   /// Every `@name` that error pages point to is a location of the server.
   static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
     var names: Set<String> = []

@@ -50,7 +50,8 @@ package struct DirectiveChecker {
     let name = directive.name
     let entries = DirectiveTable.entries(named: name)
     guard let first = entries.first else {
-      let nearest = DirectiveTable.nearest(to: name, in: context)
+      // A file of something else has only unknown words: a hint for each would take minutes.
+      let nearest = diagnostics.count < 200 ? DirectiveTable.nearest(to: name, in: context) : nil
       report(directive, "unknown directive \"\(name)\"", hint: nearest.map { "did you mean \"\($0)\"?" })
       return nil
     }

@@ -51,7 +51,7 @@ let httpDirectives: [DirectiveEntry] = [
   .value("lingering_time", levels, .milliseconds, "30s", "How long it reads on."),
   .value("lingering_timeout", levels, .milliseconds, "5s", "How long it waits for more."),
   .value("reset_timedout_connection", levels, .flag, "off", "A timed-out connection is reset."),
-  .value("server_tokens", levels, .oneOf(["on", "off"]), "on", "The version is shown."),
+  .value("server_tokens", levels, .oneOf(["on", "off", "build"]), "on", "The version is shown."),
   .value("absolute_redirect", levels, .flag, "on", "Redirects name scheme and host."),
   .value("port_in_redirect", levels, .flag, "on", "Redirects name the port."),
   .value("server_name_in_redirect", levels, .flag, "off", "Redirects name the server, not the Host."),

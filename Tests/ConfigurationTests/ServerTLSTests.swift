@@ -1,0 +1,120 @@
+import Crypto
+import Observability
+import Proxy
+import TLS
+import Testing
+
+@testable import Configuration
+
+/// A server whose lines begin in line 2, column 1, and that answers something.
+private func server(_ lines: String) -> LoadedText { LoadedText("http { server {\n\(lines)\nreturn 204; } }") }
+
+private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s.key;\n"
+
+@Suite struct ServerTLSTests {
+  @Test(arguments: [
+    (
+      "listen 443 ssl;",
+      "1:8 no \"ssl_certificate\" is defined for a server that listens with ssl | ssl_certificate FILE; ssl_certificate_key FILE; or ssl_reject_handshake on;"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate a; ssl_certificate_key k; ssl_certificate b;",
+      "2:59 no \"ssl_certificate_key\" is defined for certificate \"b\" | the keys stand in the order of the certificates; a PKCS#12 beside others needs its key's line too"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate a; ssl_certificate_key k; ssl_certificate_key l;",
+      "2:59 \"ssl_certificate_key\" without \"ssl_certificate\" | name the certificate that the key belongs to"
+    ),
+    (
+      pair + "ssl_verify_client on;",
+      "3:1 no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client | name the CA that client certificates come from: ssl_client_certificate ca.cer;"
+    ),
+    (
+      pair + "ssl_client_certificate ca.cer;",
+      "3:1 warning: client certificates are not asked for: ssl_verify_client is off | ssl_verify_client on; or, aloud, ssl_verify_client off;"
+    ),
+    (
+      "listen 443; ssl_verify_client on; ssl_client_certificate ca.cer;",
+      "2:13 no client is ever asked for a certificate: the server has no listen with ssl | listen 443 ssl;"
+    ),
+    (
+      "listen 443; ssl_certificate a;",
+      "2:13 warning: the certificate is never shown: the server has no listen with ssl | listen 443 ssl;"
+    ),
+    (
+      pair + "ssl_early_data on;",
+      "3:16 `ssl_early_data on` is not supported yet | leave it out: early data can be replayed"
+    ),
+    (
+      pair + "ssl_buffer_size 64k;",
+      "3:17 invalid value \"64k\" in \"ssl_buffer_size\" directive | a TLS record carries 512 to 16384 bytes (16k)"
+    ),
+    (
+      pair + "ssl_session_cache shared:a:1k;",
+      "3:19 invalid session cache \"shared:a:1k\" | shared:NAME:SIZE, SIZE at least 32k: shared:tls:10m"
+    ),
+    (
+      pair + "ssl_session_cache shared;",
+      "3:19 invalid session cache \"shared\" | off, none, builtin[:SESSIONS] or shared:NAME:SIZE"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate store:x;",
+      "2:33 \"store:x\": store: is nginx's, but not supported yet | name a PEM, DER or PKCS#12 file, or a systemd credential as credential:NAME"
+    ),
+    (
+      pair + "ssl_crl a.crl;",
+      "3:1 `ssl_crl` is not supported yet | no revocation is checked; issue short-lived certificates, or keep nginx in front"
+    ),
+  ])
+  func `a contradiction in a server's TLS has its place`(lines: String, problem: String) {
+    #expect(server(lines).problems == [problem])
+  }
+
+  @Test func `a server that rejects every handshake needs no certificate`() {
+    #expect(server("listen 443 ssl; ssl_reject_handshake on;").problems == [])
+  }
+
+  @Test func `any certificate asked for needs no anchors`() {
+    #expect(server(pair + "ssl_verify_client optional_no_ca;").problems == [])
+  }
+
+  @Test func `verification may be inherited by a server of plain text`() {
+    #expect(
+      LoadedText(
+        "http { ssl_verify_client on; ssl_client_certificate ca; server { listen 80; return 301 https://$host/; } }"
+      ).problems == [])
+  }
+
+  @Test func `ssl on is obsolete and makes every listen speak TLS`() throws {
+    let loaded = server("listen 443; ssl on; ssl_certificate a.p12;")
+    #expect(loaded.problems == ["2:13 warning: the \"ssl\" directive is obsolete | write \"listen … ssl\" instead"])
+    #expect(try #require(loaded.settings).http.listeners.map(\.isTLS) == [true])
+  }
+
+  @Test func `a server's TLS has nginx's defaults`() throws {
+    let tls = try #require(server(pair).settings?.http.servers.first?.tls)
+    #expect(tls.verification == .off && tls.verifyDepth == 1 && tls.versions == [.tls12, .tls13])
+    #expect(tls.ciphers == nil && tls.curves == nil && !tls.preferServerCiphers)
+    #expect(tls.sessionCache == .none && tls.sessionTickets && tls.sessionTimeout == 300 && tls.bufferSize == 16384)
+  }
+
+  @Test func `a server's TLS says what its lines say, and inherits the rest`() throws {
+    let loaded = LoadedText(
+      """
+      http {
+        ssl_protocols TLSv1.3; ssl_verify_depth 4; ssl_conf_command A 1; ssl_session_cache shared:t:1m;
+        server { listen 443 ssl; ssl_certificate a; ssl_certificate_key ka; ssl_certificate b; ssl_certificate_key kb;
+          ssl_verify_client optional; ssl_trusted_certificate ca; ssl_verify_depth 2; ssl_conf_command B 2;
+          ssl_ecdh_curve X25519; ssl_session_timeout 1h; return 204; }
+      }
+      """)
+    let tls = try #require(loaded.settings?.http.servers.first?.tls)
+    #expect(tls.certificates.map(\.certificate.description) == ["a", "b"])
+    #expect(tls.certificates.compactMap(\.key?.description) == ["ka", "kb"])
+    #expect(tls.certificates.first?.certificate.spelling == .path("/etc/a"))
+    #expect(tls.versions == .tls13 && tls.verifyDepth == 2 && tls.verification == .optional)
+    #expect(tls.confCommands.map(\.name) == ["B"])
+    #expect(tls.sessionCache == .shared(name: "t", bytes: 1 << 20) && tls.sessionTimeout == 3600)
+    #expect(tls.curves == "X25519")
+  }
+}
