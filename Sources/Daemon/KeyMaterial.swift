@@ -1,0 +1,122 @@
+import Crypto
+package import Observability
+package import Proxy
+package import TLS
+
+/// Every certificate, key, CA, password and pin file that a configuration names, loaded and checked.
+///
+/// Why one walk before anything starts: a start or a reload has all of it, or tells all that is wrong. What can't be
+/// loaded is an error, never a weaker check. Reads files, so never on an event loop.
+package struct KeyMaterial {
+  package struct Server {
+    package var material: ServerTLSMaterial
+    package var context: ServerTLSContext
+  }
+
+  package struct Upstream {
+    package var material: UpstreamTLSMaterial
+    package var context: UpstreamTLSContext
+  }
+
+  /// By index in `HTTPSettings.servers`; nil for one without TLS, or one whose fault is among the diagnostics.
+  package private(set) var servers: [Server?] = []
+  package private(set) var upstreams: [UpstreamTLSSettings: Upstream] = [:]
+  /// In the order of the configuration's servers. With an error among them nothing may be started.
+  package private(set) var diagnostics: [Diagnostic] = []
+
+  package init(loading http: HTTPSettings) {
+    var loader = MaterialLoader()
+    let sessions = SessionStore(limit: Self.sessionLimit(http))
+    for (index, server) in http.servers.enumerated() {
+      servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
+      for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+        guard let tls = location.upstreamTLS, upstreams[tls] == nil else { continue }
+        upstreams[tls] = Self.load(tls, &loader)
+      }
+    }
+    diagnostics = loader.diagnostics
+  }
+
+  // MARK: Towards clients
+
+  /// One store serves all servers: a session of another policy is told apart by its context.
+  private static func sessionLimit(_ http: HTTPSettings) -> Int {
+    http.servers.compactMap { $0.tls?.sessionCache.sessions }.max() ?? SessionStore.standardLimit
+  }
+
+  private static func load(
+    _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
+  ) -> Server? {
+    var parts = Parts()
+    let certificates = tls.certificates.compactMap {
+      parts.expect(loader.pair($0, passwordFile: tls.passwordFile))
+    }
+    let clientCAs = tls.clientCertificate.flatMap {
+      parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
+    }
+    let trustedCAs = tls.trustedCertificate.flatMap {
+      parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
+    }
+    guard parts.areWhole else { return nil }
+    let material = ServerTLSMaterial(
+      certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [])
+    return attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
+      Server(
+        material: material,
+        context: try ServerTLSContext(
+          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil))
+    }
+  }
+
+  // MARK: Towards upstreams
+
+  private static func load(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> Upstream? {
+    var parts = Parts()
+    let anchors = tls.verifiesChain ? parts.expect(anchors(tls, &loader)) : nil
+    let pins = tls.pins.isEmpty ? nil : parts.expect(loader.pins(tls.pins, passwordFile: tls.passwordFile))
+    let identity = tls.certificate.flatMap { parts.expect(loader.pair($0, passwordFile: tls.passwordFile)) }
+    guard parts.areWhole else { return nil }
+    let material = UpstreamTLSMaterial(anchors: anchors, pins: pins, identity: identity)
+    return attempt(at: tls.location, &loader) { () throws(TLSSettingsError) in
+      Upstream(material: material, context: try UpstreamTLSContext(settings: tls, material: material))
+    }
+  }
+
+  /// The named file's, the system's, or both; never the system's in the place of a file that can't be read.
+  private static func anchors(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> TrustAnchors? {
+    var source = TrustAnchors.Source.system
+    if let file = tls.trustedCertificate {
+      guard let certificates = loader.authorities(file, passwordFile: tls.passwordFile) else { return nil }
+      source = tls.trustsSystem ? .certificatesAndSystem(certificates) : .certificates(certificates)
+    }
+    do throws(OpenSSLError) {
+      return source == .system ? try TrustAnchors.system.get() : try TrustAnchors(source)
+    } catch {
+      loader.report(Diagnostic(.error, at: tls.location, "the trust anchors can't be taken: \(error)"))
+      return nil
+    }
+  }
+
+  private static func attempt<Made>(
+    at location: SourceLocation?, _ loader: inout MaterialLoader, _ make: () throws(TLSSettingsError) -> Made
+  ) -> Made? {
+    do throws(TLSSettingsError) {
+      return try make()
+    } catch {
+      var diagnostic = error.diagnostic
+      diagnostic.location = diagnostic.location ?? location
+      loader.report(diagnostic)
+      return nil
+    }
+  }
+}
+
+/// Whether every part that settings ask for could be had.
+private struct Parts {
+  private(set) var areWhole = true
+
+  mutating func expect<Part>(_ part: Part?) -> Part? {
+    if part == nil { areWhole = false }
+    return part
+  }
+}

@@ -1,0 +1,199 @@
+import Glibc
+import Observability
+package import Proxy
+import Systemd
+import Transport
+
+/// Every socket of a generation, bound and listening: the second phase of a start or reload.
+///
+/// On reload addresses that stay keep their sockets. A failure closes only what was newly bound.
+package struct ListeningSockets: Sendable {
+  /// By index in `HTTPSettings.listeners`.
+  private let sockets: [ListeningSocket]
+  private let workers: Int
+
+  /// Binds what `current` doesn't have. All addresses are tried, so that all faults are told at once.
+  init(
+    for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], keeping current: ListeningSockets?
+  ) throws(Refusal) {
+    self.workers = workers
+    var diagnostics: [Diagnostic] = []
+    let kept = listeners.map { listener in current?.sockets.first { $0.address == listener.address } }
+    let held = kept.compactMap { $0?.address }
+    for (listener, socket) in zip(listeners, kept) where socket == nil {
+      if let diagnostic = Self.probe(listener, beside: held) { diagnostics.append(diagnostic) }
+    }
+    guard diagnostics.isEmpty else { throw Refusal(diagnostics) }
+    var sockets: [ListeningSocket] = []
+    for (listener, socket) in zip(listeners, kept) {
+      do throws(ListenFailure) {
+        if let socket {
+          sockets.append(socket)
+        } else {
+          let sharesPort = listeners.contains {
+            $0.address != listener.address && $0.address.overlaps(listener.address)
+          }
+          sockets.append(
+            try Self.open(listener, workers: workers, sharesPort: sharesPort, inherited: inherited))
+        }
+      } catch {
+        diagnostics.append(error.diagnostic(listener))
+      }
+    }
+    guard diagnostics.isEmpty else { throw Refusal(diagnostics) }
+    self.sockets = sockets
+    for (listener, socket) in zip(listeners, sockets) { socket.apply(listener.options) }
+  }
+
+  /// What one worker accepts from.
+  package func sockets(worker: Int) -> [ListenerSocket] {
+    sockets.enumerated().flatMap { $1.sockets(worker: worker, of: workers, listener: $0) }
+  }
+
+  package var addresses: [ListenAddress] { sockets.map(\.address) }
+
+  /// At the end of the process.
+  package func removeFiles() {
+    for socket in sockets { socket.removeFile() }
+  }
+
+  // MARK: Opening
+
+  /// With SO_REUSEPORT a second instance of the same user would share the port without a word. So each address is
+  /// first bound without it. What we hold ourselves is no stranger.
+  private static func probe(_ listener: ListenerSettings, beside held: [ListenAddress]) -> Diagnostic? {
+    guard case .socket(let address) = listener.address, address.family != AF_UNIX,
+      !held.contains(where: { $0.overlaps(listener.address) })
+    else { return nil }
+    do throws(SocketError) {
+      close(
+        try Sockets.listen(on: address, backlog: 1, reuseport: false, ipv6only: listener.options.ipv6only))
+      return nil
+    } catch {
+      return ListenFailure.socket(error).diagnostic(listener)
+    }
+  }
+
+  private static func open(
+    _ listener: ListenerSettings, workers: Int, sharesPort: Bool, inherited: [InheritedSocket]
+  ) throws(ListenFailure) -> ListeningSocket {
+    switch listener.address {
+    case .systemd(let name):
+      let descriptors = inherited.filter { $0.name == name }.map(\.descriptor)
+      guard !descriptors.isEmpty else { throw .notInherited(name: name, passed: inherited.map(\.name)) }
+      return ListeningSocket(
+        address: listener.address, options: listener.options, descriptors: .shared(descriptors))
+    case .socket(.unix(let path)):
+      return try openUnix(path, listener)
+    case .socket(let address):
+      let usesReuseport = listener.options.reuseport || workers > 1 || sharesPort
+      var opened: [Int32] = []
+      do throws(SocketError) {
+        for _ in 0..<(usesReuseport ? workers : 1) {
+          opened.append(
+            try Sockets.listen(
+              on: address, backlog: listener.options.backlog, reuseport: usesReuseport,
+              ipv6only: listener.options.ipv6only))
+        }
+      } catch {
+        for descriptor in opened { close(descriptor) }
+        throw .socket(error)
+      }
+      return ListeningSocket(
+        address: listener.address, options: listener.options,
+        descriptors: usesReuseport ? .perWorker(opened) : .shared(opened))
+    }
+  }
+
+  private static func openUnix(_ path: String, _ listener: ListenerSettings) throws(ListenFailure) -> ListeningSocket {
+    UnixSocketFile.removeStale(at: path)
+    do throws(SocketError) {
+      let descriptor = try Sockets.listen(
+        on: .unix(path: path), backlog: listener.options.backlog, reuseport: false, ipv6only: false)
+      // As nginx does; who may reach it is for the folder's mode to say.
+      if chmod(path, 0o666) != 0 {
+        let code = errno
+        close(descriptor)
+        unlink(path)
+        throw SocketError("chmod", code)
+      }
+      return ListeningSocket(
+        address: listener.address, options: listener.options, descriptors: .shared([descriptor]),
+        file: UnixSocketFile(at: path))
+    } catch {
+      throw .socket(error)
+    }
+  }
+}
+
+/// Why an address can't be listened on.
+enum ListenFailure: Error {
+  case socket(SocketError)
+  case notInherited(name: String, passed: [String])
+
+  /// nginx's words: `bind() to 0.0.0.0:80 failed (98: Address already in use)`.
+  func diagnostic(_ listener: ListenerSettings) -> Diagnostic {
+    switch self {
+    case .socket(let error):
+      Diagnostic(
+        .error, at: listener.location,
+        "\(error.call)() to \(listener.address) failed (\(error.code): \(String(cString: strerror(error.code))))",
+        hint: Self.hint(error.code))
+    case .notInherited(let name, let passed):
+      Diagnostic(
+        .error, at: listener.location, "systemd handed over no socket of the name \"\(name)\"",
+        hint: passed.isEmpty
+          ? "no socket was handed over at all: is there a socket unit, and was sallyport started by it?"
+          : "handed over were: \(passed.joined(separator: ", ")); the name is FileDescriptorName= in the socket unit")
+    }
+  }
+
+  private static func hint(_ code: Int32) -> String? {
+    switch code {
+    case EADDRINUSE: "another process listens there: `ss -ltnp` shows which"
+    case EACCES:
+      "ports below 1024 need root or CAP_NET_BIND_SERVICE (AmbientCapabilities= in the unit); a unix socket needs a "
+        + "folder that sallyport may write to"
+    case EADDRNOTAVAIL: "no interface of this machine has the address"
+    default: nil
+    }
+  }
+}
+
+extension ListenAddress {
+  /// Whether binding both takes SO_REUSEPORT: the same port of one family, and one of them is for all addresses.
+  func overlaps(_ other: ListenAddress) -> Bool {
+    guard case .socket(let left) = self, case .socket(let right) = other, left.family == right.family,
+      let port = left.port, port == right.port
+    else { return false }
+    return left == right || left.isWildcard || right.isWildcard
+  }
+}
+
+extension SocketAddress {
+  fileprivate var isWildcard: Bool {
+    switch self {
+    case .ipv4(let address, _): address == 0
+    case .ipv6(let high, let low, _): high == 0 && low == 0
+    case .unix: false
+    }
+  }
+}
+
+extension ListeningSocket {
+  /// What may change while it listens: connections inherit SO_KEEPALIVE from their listener.
+  fileprivate func apply(_ options: ListenOptions) {
+    for descriptor in all {
+      if options.backlog != self.options.backlog {
+        _ = listen(descriptor, Int32(truncatingIfNeeded: options.backlog))
+      }
+      switch options.keepalive {
+      case nil: break
+      case .on: Sockets.setKeepalive(descriptor, on: true, idle: nil, interval: nil, count: nil)
+      case .off: Sockets.setKeepalive(descriptor, on: false, idle: nil, interval: nil, count: nil)
+      case .parameters(let idle, let interval, let count):
+        Sockets.setKeepalive(descriptor, on: true, idle: idle, interval: interval, count: count)
+      }
+    }
+  }
+}

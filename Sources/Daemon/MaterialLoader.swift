@@ -1,0 +1,97 @@
+import Bytes
+import Crypto
+import Glibc
+import Observability
+import TLS
+
+/// Loads each reference once, and keeps what was wrong with any.
+///
+/// A reference carries its place, so a file that two directives name wrongly is told at both. nil says that the reason
+/// is already among the diagnostics.
+struct MaterialLoader {
+  private struct PairKey: Hashable {
+    var source: CertificateSource
+    var passwords: MaterialReference?
+  }
+  private struct AuthoritiesKey: Hashable {
+    var file: MaterialReference
+    var passwords: MaterialReference?
+  }
+
+  private var passwords: [MaterialReference: [SecretBytes]] = [:]
+  private var pairs: [PairKey: CertifiedKey?] = [:]
+  private var authorities: [AuthoritiesKey: [Certificate]?] = [:]
+  private(set) var diagnostics: [Diagnostic] = []
+
+  mutating func report(_ diagnostic: Diagnostic) { diagnostics.append(diagnostic) }
+
+  mutating func pair(_ source: CertificateSource, passwordFile: MaterialReference?) -> CertifiedKey? {
+    let key = PairKey(source: source, passwords: passwordFile)
+    if let known = pairs[key] { return known }
+    let passwords = passwords(in: passwordFile)
+    let pair = attempt { () throws(MaterialError) in
+      try CertifiedKey.load(certificate: source.certificate, key: source.key, passwords: passwords)
+    }
+    pairs[key] = .some(pair)
+    if let pair { warnOfValidity(pair.certificate, source.certificate) }
+    return pair
+  }
+
+  mutating func authorities(_ file: MaterialReference, passwordFile: MaterialReference?) -> [Certificate]? {
+    let key = AuthoritiesKey(file: file, passwords: passwordFile)
+    if let known = authorities[key] { return known }
+    let passwords = passwords(in: passwordFile)
+    let loaded = attempt { () throws(MaterialError) in try Certificate.loadAll(file, passwords: passwords) }
+    authorities[key] = .some(loaded)
+    for certificate in loaded ?? [] { warnOfValidity(certificate, file) }
+    return loaded
+  }
+
+  /// A pin may be a file, and that a PKCS#12. All of a list are tried, so that all faults are told.
+  mutating func pins(_ sources: [PinSource], passwordFile: MaterialReference?) -> PinSet? {
+    let passwords = passwords(in: passwordFile)
+    var pins: [Pin] = []
+    var isWhole = true
+    for source in sources {
+      let parsed = attempt { () throws(MaterialError) in
+        try Pin.parse(source.spelling, relativeTo: source.folder, location: source.location, passwords: passwords)
+      }
+      if let parsed { pins += parsed } else { isWhole = false }
+    }
+    return isWhole ? PinSet(pins) : nil
+  }
+
+  /// None when the file is at fault: what it should have opened is told too.
+  private mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
+    guard let file else { return [] }
+    if let known = passwords[file] { return known }
+    let loaded = attempt { () throws(MaterialError) in try PasswordFile.load(file) } ?? []
+    passwords[file] = loaded
+    return loaded
+  }
+
+  private mutating func attempt<Object>(_ load: () throws(MaterialError) -> Object) -> Object? {
+    do throws(MaterialError) {
+      return try load()
+    } catch {
+      diagnostics.append(error.diagnostic)
+      return nil
+    }
+  }
+
+  /// An old certificate does not stop a start: a clock may be wrong, and a reload must stay possible.
+  private mutating func warnOfValidity(_ certificate: Certificate, _ reference: MaterialReference) {
+    let now = Int64(time(nil))
+    if certificate.notAfter < now {
+      diagnostics.append(
+        Diagnostic(
+          .warning, at: reference.location,
+          "\"\(reference)\": \(certificate.subject) expired on \(certificate.notAfterText)"))
+    } else if certificate.notBefore > now {
+      diagnostics.append(
+        Diagnostic(
+          .warning, at: reference.location,
+          "\"\(reference)\": \(certificate.subject) is not valid before \(certificate.notBeforeText)"))
+    }
+  }
+}

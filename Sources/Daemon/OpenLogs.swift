@@ -1,0 +1,50 @@
+import Configuration
+package import Observability
+package import Proxy
+
+/// The logs of a configuration, opened: made where they are not there yet, so before privileges are given up.
+package struct OpenLogs {
+  package private(set) var errorLog = ErrorLog([])
+  package private(set) var errorLogs: [[ErrorLogSettings]: ErrorLog] = [:]
+  package private(set) var accessLogs: [LogDestination: AccessLog] = [:]
+  package private(set) var diagnostics: [Diagnostic] = []
+
+  /// Where nothing is said, errors go to stderr.
+  static let standard = [ErrorLogSettings(destination: .stderr, level: .error)]
+
+  package init(_ main: [ErrorLogSettings], _ http: HTTPSettings, in files: LogFiles) {
+    errorLog = open(main.isEmpty ? Self.standard : main, in: files)
+    errorLogs[main] = errorLog
+    errorLogs[[]] = errorLog
+    for (_, location) in http.everyLocation {
+      if errorLogs[location.errorLogs] == nil {
+        errorLogs[location.errorLogs] = open(location.errorLogs, in: files)
+      }
+      for destination in location.accessLogs.map(\.destination) where accessLogs[destination] == nil {
+        do throws(LogDestinationError) {
+          accessLogs[destination] = try files.accessLog(for: destination)
+        } catch {
+          report(error)
+        }
+      }
+    }
+  }
+
+  private mutating func open(_ settings: [ErrorLogSettings], in files: LogFiles) -> ErrorLog {
+    ErrorLog(
+      settings.compactMap { one in
+        do throws(LogDestinationError) {
+          return ErrorLogSink(level: one.level, handler: try files.handler(for: one.destination))
+        } catch {
+          report(error)
+          return nil
+        }
+      })
+  }
+
+  /// One line a log, however many locations name it.
+  private mutating func report(_ error: LogDestinationError) {
+    let diagnostic = Diagnostic(.error, at: nil, error.message)
+    if !diagnostics.contains(diagnostic) { diagnostics.append(diagnostic) }
+  }
+}

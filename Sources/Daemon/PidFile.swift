@@ -1,0 +1,67 @@
+import Glibc
+
+/// Why the `pid` file can't be written.
+package struct PidFileError: Error, Sendable, CustomStringConvertible {
+  package let description: String
+}
+
+/// The `pid` file. Opened while the process may still do so, filled once every socket listens.
+///
+/// A stale one is overwritten, a symbolic link never followed: in a folder that others may write to it could name any
+/// file. Known by its inode, so that the file of a process that came after us is not removed.
+package final class PidFile: Sendable {
+  private let path: String
+  private let descriptor: Int32
+  private let isFresh: Bool
+
+  /// Opens it without a change to what it says: the process it names may be alive.
+  package init(opening path: String) throws(PidFileError) {
+    self.path = path
+    let flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
+    var opened = open(path, flags | O_CREAT | O_EXCL, 0o644)
+    isFresh = opened >= 0
+    if opened < 0 && errno == EEXIST { opened = open(path, flags) }
+    guard opened >= 0 else {
+      let code = errno
+      throw PidFileError(
+        description: "open() \"\(path)\" failed (\(code): \(String(cString: strerror(code)))): "
+          + (code == ELOOP
+            ? "a pid file must not be a symbolic link"
+            : "its folder must exist, and sallyport must be allowed to write there"))
+    }
+    var status = stat()
+    guard fstat(opened, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+      close(opened)
+      throw PidFileError(description: "\"\(path)\" is no regular file: name another pid file")
+    }
+    descriptor = opened
+  }
+
+  deinit { close(descriptor) }
+
+  package func write() throws(PidFileError) {
+    let text = Array("\(getpid())\n".utf8)
+    guard ftruncate(descriptor, 0) == 0, pwrite(descriptor, text, text.count, 0) == text.count else {
+      let code = errno
+      throw PidFileError(description: "write() to \"\(path)\" failed (\(code): \(String(cString: strerror(code))))")
+    }
+  }
+
+  /// After a start that failed: leaves no trace of ours.
+  package func abandon() {
+    if isFresh && isStillOurs { unlink(path) }
+  }
+
+  /// At the end. Where privileges were given up the folder may be closed to us: then it is at least emptied.
+  package func remove() {
+    guard isStillOurs else { return }
+    if unlink(path) != 0 { _ = ftruncate(descriptor, 0) }
+  }
+
+  private var isStillOurs: Bool {
+    var there = stat()
+    var ours = stat()
+    return lstat(path, &there) == 0 && fstat(descriptor, &ours) == 0 && there.st_ino == ours.st_ino
+      && there.st_dev == ours.st_dev
+  }
+}

@@ -1,0 +1,45 @@
+package import Configuration
+package import Observability
+package import Proxy
+
+/// Why a start or a reload was refused: everything that was found, in the order of the configuration.
+package struct Refusal: Error, Sendable, CustomStringConvertible {
+  package let diagnostics: [Diagnostic]
+
+  package init(_ diagnostics: [Diagnostic]) { self.diagnostics = diagnostics }
+
+  package var errors: [Diagnostic] { diagnostics.filter { $0.severity == .error } }
+  package var description: String { diagnostics.map(\.description).joined(separator: "\n") }
+}
+
+/// A configuration brought to life as far as it can be without a socket: the first phase of a start or reload.
+package struct Preparation: Sendable {
+  package let settings: Settings
+  package let generation: Generation
+  /// Warnings and notices; no errors.
+  package let diagnostics: [Diagnostic]
+
+  /// Parses, or tells all that is wrong.
+  package static func read(_ path: String) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
+    let (settings, diagnostics) = Configuration.load(path: path)
+    guard let settings, !diagnostics.contains(where: { $0.severity == .error }) else { throw Refusal(diagnostics) }
+    return (settings, diagnostics)
+  }
+
+  /// Opens logs, loads material and resolves names; all of it is tried, so that all faults are told at once.
+  package init(
+    _ settings: Settings, after diagnostics: [Diagnostic], number: Int, logs files: LogFiles
+  ) throws(Refusal) {
+    let logs = OpenLogs(settings.main.errorLogs, settings.http, in: files)
+    let material = KeyMaterial(loading: settings.http)
+    let resolution = Resolution.resolve(settings.http.groups)
+    let all = diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
+    guard !all.contains(where: { $0.severity == .error }) else { throw Refusal(all) }
+    self.settings = settings
+    self.diagnostics = all
+    generation = Generation(
+      number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
+      upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
+      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs)
+  }
+}

@@ -1,0 +1,19 @@
+import Configuration
+import Observability
+
+/// Settings of the main context that are taken at the start alone.
+enum RestartOnly {
+  /// A warning for each that a reload would have changed.
+  static func differences(from old: MainSettings, to new: MainSettings) -> [Diagnostic] {
+    let changed: [(name: String, differs: Bool)] = [
+      ("worker_processes", old.workers != new.workers),
+      ("worker_connections", old.workerConnections != new.workerConnections),
+      ("worker_rlimit_nofile", old.openFiles != new.openFiles),
+      ("user", old.user != new.user || old.group != new.group),
+      ("pid", old.pidFile != new.pidFile),
+    ]
+    return changed.filter(\.differs).map {
+      Diagnostic(.warning, at: nil, "\($0.name) is taken at start: restart to change it")
+    }
+  }
+}

@@ -1,0 +1,51 @@
+import Configuration
+import Glibc
+import Observability
+import Proxy
+import Systemd
+
+/// All that comes before the first worker, in an order that matters: what needs root or the file system comes before
+/// privileges are given up, and nothing of another process is touched before every socket is ours.
+struct Start: Sendable {
+  let path: String
+  let logs: LogFiles
+  let inherited: [InheritedSocket]
+  let preparation: Preparation
+  let sockets: ListeningSockets
+  let pidFile: PidFile?
+  let workers: Int
+  /// Warnings and notices.
+  let diagnostics: [Diagnostic]
+
+  init(_ path: String) throws(Refusal) {
+    self.path = path
+    inherited = try Self.inherit()
+    logs = LogFiles(journal: { JournalSink() })
+    let (settings, found) = try Preparation.read(path)
+    workers = settings.main.workers.resolved
+    let limits = OpenFileLimit.raise(settings.main, workers: workers)
+    preparation = try Preparation(settings, after: found + limits, number: 1, logs: logs)
+    sockets = try ListeningSockets(
+      for: settings.http.listeners, workers: workers, inherited: inherited, keeping: nil)
+    do throws(PidFileError) {
+      pidFile = try settings.main.pidFile.map { (path) throws(PidFileError) in try PidFile(opening: path) }
+    } catch {
+      throw Refusal([Diagnostic(.error, at: nil, error.description)])
+    }
+    do throws(Refusal) {
+      let ignored = try Privileges.drop(settings.main)
+      diagnostics = preparation.diagnostics + (ignored.map { [$0] } ?? [])
+    } catch {
+      pidFile?.abandon()
+      throw error
+    }
+  }
+
+  private static func inherit() throws(Refusal) -> [InheritedSocket] {
+    do throws(SocketActivationError) {
+      return try SocketActivation.inherit()
+    } catch {
+      throw Refusal([Diagnostic(.error, at: nil, error.message)])
+    }
+  }
+}

@@ -1,0 +1,230 @@
+import Configuration
+import Dispatch
+import Glibc
+import Observability
+import Proxy
+import Systemd
+import Transport
+
+/// The process: starts the workers, heeds signals, and decides when what is served changes or ends.
+///
+/// Lives on the main queue. What may wait (files, names, keys) is done on another; what serves is on the loops.
+@MainActor
+final class Supervisor {
+  let path: String
+  let logs: LogFiles
+  let inherited: [InheritedSocket]
+  let fleet: WorkerFleet
+  let pidFile: PidFile?
+  private let announced: @MainActor () -> Void
+
+  /// What serves.
+  private(set) var current: Preparation
+  /// nil once nothing is accepted any more: the last worker to let go closes them.
+  private(set) var sockets: ListeningSockets?
+  private var state = SupervisorState()
+  private var signals: [any DispatchSourceSignal] = []
+  private var watchdog: WatchdogTimer?
+
+  init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
+    path = start.path
+    logs = start.logs
+    inherited = start.inherited
+    pidFile = start.pidFile
+    current = start.preparation
+    sockets = start.sockets
+    self.fleet = fleet
+    self.announced = announced
+  }
+
+  var errorLog: ErrorLog { current.generation.errorLog }
+
+  func start() {
+    Signals.block([SIGQUIT, SIGTERM, SIGINT])
+    heed(SIGHUP) { $0.handle { $0.reloadAsked() } }
+    heed(SIGQUIT) { $0.handle { $0.drainAsked() } }
+    heed(SIGTERM) { $0.handle { $0.stopAsked() } }
+    heed(SIGINT) { $0.handle { $0.stopAsked() } }
+    heed(SIGUSR1) { $0.reopenLogs() }
+    heed(SIGUSR2) { $0.errorLog.warn("signal USR2: replacing the binary is not supported yet: restart instead") }
+    guard let sockets else { return }
+    serve(current, on: sockets) { $0.handle { $0.started() } }
+  }
+
+  /// An event, and what follows from it.
+  func handle(_ event: (inout SupervisorState) -> SupervisorState.Action) {
+    switch event(&state) {
+    case .none: break
+    case .announce: announce()
+    case .reload: reload()
+    case .swap(let next, let sockets): swap(next, sockets)
+    case .drain: drain()
+    case .stop: stop()
+    }
+  }
+
+  private func heed(_ number: Int32, _ heard: @escaping @MainActor (Supervisor) -> Void) {
+    let source = DispatchSource.makeSignalSource(signal: number, queue: .main)
+    source.setEventHandler { [self] in MainActor.assumeIsolated { heard(self) } }
+    source.activate()
+    signals.append(source)
+  }
+
+  // MARK: Serving
+
+  /// Gives every worker a generation. Sockets that it has no more close when the last worker has let go of them.
+  private func serve(
+    _ next: Preparation, on sockets: ListeningSockets, then done: @escaping @MainActor @Sendable (Supervisor) -> Void
+  ) {
+    let former = self.sockets
+    self.sockets = sockets
+    current = next
+    fleet.each { [self] index, worker in
+      withExtendedLifetime(former) {
+        worker.serve(next.generation, sockets: sockets.sockets(worker: index)) { error in
+          DispatchQueue.main.async { MainActor.assumeIsolated { self.listenFailed(error) } }
+        }
+      }
+    } then: { [self] in
+      done(self)
+    }
+  }
+
+  private func listenFailed(_ error: SocketError) {
+    errorLog.emerg("a worker can't listen: \(error)")
+    guard state.phase == .starting else { return }
+    Daemon.print([Diagnostic(.error, at: nil, "a worker can't listen: \(error)")])
+    pidFile?.abandon()
+    sockets?.removeFiles()
+    _exit(1)
+  }
+
+  private func announce() {
+    do throws(PidFileError) {
+      try pidFile?.write()
+    } catch {
+      errorLog.alert("\(error)")
+    }
+    errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
+    Notification.send(.ready, .status("Serving: \(summary)"))
+    watchdog = WatchdogTimer(fleet, log: errorLog)
+    announced()
+  }
+
+  private var summary: String {
+    let addresses = sockets?.addresses.map(\.description).joined(separator: ", ") ?? "nothing"
+    return "generation \(current.generation.number), \(fleet.count) "
+      + (fleet.count == 1 ? "worker" : "workers") + ", on \(addresses)"
+  }
+
+  /// USR1.
+  private func reopenLogs() {
+    errorLog.notice("reopening logs")
+    fleet.each { _, worker in
+      worker.flushLogs()
+    } then: { [self] in
+      for error in logs.reopenAll() { errorLog.emerg(error.message) }
+    }
+  }
+
+  // MARK: Reload
+
+  /// Both phases that can fail are done beside the traffic: parse and load, then bind.
+  private func reload() {
+    errorLog.notice("reconfiguring")
+    Notification.send(.reloadingNow, .status("Reloading: \(path)"))
+    let number = current.generation.number + 1
+    DispatchQueue.global().async { [self, path, logs, inherited, sockets, workers = fleet.count] in
+      let outcome = Result { () throws(Refusal) in
+        let (settings, found) = try Preparation.read(path)
+        let next = try Preparation(settings, after: found, number: number, logs: logs)
+        let bound = try ListeningSockets(
+          for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
+        return (next, bound)
+      }
+      DispatchQueue.main.async {
+        MainActor.assumeIsolated {
+          switch outcome {
+          case .success((let next, let bound)): self.handle { $0.prepared(next, bound) }
+          case .failure(let refusal): self.refuse(refusal)
+          }
+        }
+      }
+    }
+  }
+
+  private func swap(_ next: Preparation, _ sockets: ListeningSockets) {
+    log(next.diagnostics + RestartOnly.differences(from: current.settings.main, to: next.settings.main))
+    serve(next, on: sockets) { supervisor in
+      supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
+      supervisor.endReload("Serving: \(supervisor.summary)")
+    }
+  }
+
+  private func refuse(_ refusal: Refusal) {
+    log(refusal.diagnostics)
+    let count = refusal.errors.count
+    let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
+    errorLog.emerg("the new configuration is refused, \(words)")
+    endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
+  }
+
+  /// systemd waits for READY=1 even when nothing changed.
+  private func endReload(_ status: String) {
+    Notification.send(.ready, .status(status))
+    handle { $0.reloadEnded() }
+  }
+
+  private func log(_ diagnostics: [Diagnostic]) {
+    for diagnostic in diagnostics where diagnostic.severity != .notice {
+      let place = diagnostic.location.map { "\($0): " } ?? ""
+      let hint = diagnostic.hint.map { " (\($0))" } ?? ""
+      errorLog.log(diagnostic.severity == .error ? .emerg : .warn, "\(place)\(diagnostic.message)\(hint)")
+    }
+  }
+
+  // MARK: End
+
+  /// QUIT: exchanges end, for as long as `worker_shutdown_timeout` allows.
+  private func drain() {
+    errorLog.notice("gracefully shutting down")
+    Notification.send(.stopping, .status("Draining"))
+    let former = sockets
+    sockets = nil
+    fleet.eachUntil { _, worker, drained in
+      withExtendedLifetime(former) { worker.drain(drained) }
+    } then: { [self] in
+      handle { $0.stopAsked() }
+    }
+    let bound = current.settings.main.shutdownTimeout
+    guard bound > 0 else { return }
+    DispatchQueue.main.asyncAfter(deadline: .now() + .milliseconds(bound)) { [self] in
+      MainActor.assumeIsolated { handle { $0.stopAsked() } }
+    }
+  }
+
+  /// TERM, INT, or nothing left to drain.
+  private func stop() {
+    Notification.send(.stopping, .status("Stopping"))
+    fleet.each { _, worker in
+      worker.stopAtOnce()
+      worker.flushLogs()
+      worker.loop.stop()
+    } then: { [self] in
+      end()
+    }
+    // A worker that hangs must not keep the process.
+    DispatchQueue.main.asyncAfter(deadline: .now() + .seconds(2)) { [self] in
+      MainActor.assumeIsolated { () -> Void in end() }
+    }
+  }
+
+  private func end() -> Never {
+    sockets?.removeFiles()
+    pidFile?.remove()
+    errorLog.notice("exit")
+    fflush(nil)
+    // Not exit(): handlers that free OpenSSL's state must not run beside a loop that may still turn.
+    _exit(0)
+  }
+}

@@ -1,0 +1,17 @@
+import Proxy
+import TLS
+
+extension HTTPSettings {
+  /// What stands outside locations, and every location, nested ones too, with the index of its server; in file order.
+  var everyLocation: [(server: Int, settings: LocationSettings)] {
+    servers.indices.flatMap { index in servers[index].root.withNested.map { (index, $0) } }
+  }
+}
+
+extension LocationSettings {
+  var withNested: [LocationSettings] { [self] + locations.flatMap(\.withNested) }
+
+  var upstreamTLS: UpstreamTLSSettings? {
+    if case .proxy(let pass) = action { pass.tls } else { nil }
+  }
+}

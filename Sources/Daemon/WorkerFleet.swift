@@ -1,0 +1,45 @@
+import Dispatch
+import Proxy
+import Transport
+
+/// The workers, each on its loop, and how the main queue speaks to all of them.
+struct WorkerFleet: Sendable {
+  private let workers: [LoopConfined<Worker>]
+
+  var count: Int { workers.count }
+
+  /// Makes the loops and starts them; each worker is its loop's first work.
+  init(count: Int, connections: Int) throws(SocketError) {
+    var workers: [LoopConfined<Worker>] = []
+    for index in 0..<count {
+      let loop = try EventLoop(index: index)
+      workers.append(LoopConfined(on: loop) { Worker(loop: $0, connections: connections) })
+    }
+    self.workers = workers
+    for worker in workers { worker.loop.start { _ in } }
+  }
+
+  /// Runs a block with each worker on its loop, then `done` on the main queue once all have run.
+  func each(
+    _ body: @escaping @Sendable (_ index: Int, Worker) -> Void, then done: @escaping @MainActor @Sendable () -> Void
+  ) {
+    eachUntil(
+      { index, worker, finished in
+        body(index, worker)
+        finished()
+      }, then: done)
+  }
+
+  /// The same for work that goes on after the block: it says itself when it has finished, once.
+  func eachUntil(
+    _ body: @escaping @Sendable (_ index: Int, Worker, _ finished: @escaping @Sendable () -> Void) -> Void,
+    then done: @escaping @MainActor @Sendable () -> Void
+  ) {
+    let group = DispatchGroup()
+    for (index, worker) in workers.enumerated() {
+      group.enter()
+      worker.run { body(index, $0) { group.leave() } }
+    }
+    group.notify(queue: .main) { MainActor.assumeIsolated { done() } }
+  }
+}

@@ -1,0 +1,18 @@
+import ArgumentParser
+import Observability
+
+/// The command line.
+@main
+struct Sallyport: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "sallyport",
+    abstract: "A mutual-TLS reverse proxy that speaks nginx's configuration language and pins its upstreams.",
+    version: "\(Product.name) \(Product.version)",
+    subcommands: [Run.self])
+}
+
+/// Where the configuration is: every command that reads one takes it the same way.
+struct ConfigurationFile: ParsableArguments {
+  @Option(name: [.short, .customLong("config")], help: "The configuration file, in nginx's language.")
+  var config: String
+}
