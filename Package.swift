@@ -112,7 +112,7 @@ for suite in ["EndToEndTests", "HouseTests"] where Context.packageDirectoryHolds
 if Context.environment["SALLYPORT_FUZZ"] != nil {
   for (name, uses) in [
     ("FuzzRequestHead", ["HTTP", "Bytes"]), ("FuzzResponseHead", ["HTTP", "Bytes"]),
-    ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", everyRoom),
+    ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

@@ -1,0 +1,37 @@
+import Configuration
+import Observability
+
+/// A configuration; what follows the first 0xFF byte is a file that it may include as `inc`.
+///
+/// Holds: it ends; there are settings exactly where there is no error; each problem has a place that can be, in order
+/// within a file; the same bytes give the same problems.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+  let bytes = [UInt8](UnsafeBufferPointer(start: start, count: count))
+  let cut = bytes.firstIndex(of: 0xFF) ?? bytes.count
+  let main = Array(bytes[..<cut])
+  let included = Array(bytes[cut...].dropFirst())
+  let files = SourceFiles(
+    read: { path, _ in
+      switch path {
+      case "main.conf": .success(main)
+      case "inc": .success(included)
+      default: .failure(.init(reason: "no such file or directory"))
+      }
+    }, expand: { _ in ["inc"] })
+  let first = Configuration.load(bytes: main, fileName: "main.conf", files: files)
+  require((first.settings == nil) == first.diagnostics.contains { $0.severity == .error })
+  var last: SourceLocation?
+  for place in first.diagnostics.compactMap(\.location) {
+    require(place.line > 0 && place.column > 0 && ["main.conf", "inc"].contains(place.file))
+    if let last, last.file == place.file { require((last.line, last.column) <= (place.line, place.column)) }
+    last = place
+  }
+  let second = Configuration.load(bytes: main, fileName: "main.conf", files: files)
+  require(first.diagnostics == second.diagnostics)
+  return 0
+}
+
+private func require(_ condition: Bool, line: UInt = #line) {
+  precondition(condition, "a rule does not hold", line: line)
+}
