@@ -5,23 +5,33 @@ extension MaterialReference {
   /// The most that a material may hold: what a configuration names by mistake must not fill the memory.
   package static let sizeLimit = 16 << 20
 
-  /// Where the bytes are; for a credential it depends on the environment.
-  package func resolvedPath(expecting kind: MaterialKind) throws(MaterialError) -> String {
+  /// Where systemd has put the credentials of this service; nil when it has put none.
+  package static var credentialsDirectory: String? {
+    guard let folder = getenv("CREDENTIALS_DIRECTORY"), folder.pointee != 0 else { return nil }
+    return String(cString: folder)
+  }
+
+  /// Where the bytes are.
+  package func resolvedPath(
+    expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory
+  ) throws(MaterialError) -> String {
     switch spelling {
     case .path(let path): return path
     case .credential(let name):
-      guard let folder = getenv("CREDENTIALS_DIRECTORY"), folder.pointee != 0 else {
+      guard let credentialsDirectory else {
         throw MaterialError(
           self, "$CREDENTIALS_DIRECTORY is not set; expected \(kind.expectation)",
           hint: "start under systemd with LoadCredential=\(name):PATH in the unit")
       }
-      return "\(String(cString: folder))/\(name)"
+      return "\(credentialsDirectory)/\(name)"
     }
   }
 
   /// Every byte of it: more than none, no more than `sizeLimit`. Blocks, so never on an event loop.
-  package func read(expecting kind: MaterialKind) throws(MaterialError) -> SecretBytes {
-    let path = try resolvedPath(expecting: kind)
+  package func read(
+    expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory
+  ) throws(MaterialError) -> SecretBytes {
+    let path = try resolvedPath(expecting: kind, credentialsDirectory: credentialsDirectory)
     // Not blocking while opening: a FIFO that nobody writes to would never open.
     let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard file >= 0 else { throw failure("cannot be opened", errno, kind) }

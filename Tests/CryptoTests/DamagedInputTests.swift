@@ -80,7 +80,7 @@ struct DamagedInputTests {
   func `a truncated file is an error`(form: Form) throws {
     let whole = try whole(form)
     #expect(try read(whole))
-    let step = max(1, whole.count / 150)
+    let step = max(1, whole.count / 60)
     // A PEM may lose what stands behind its last dash.
     let slack = form == .certificatePEM || form == .keyPEM ? 2 : 0
     for count in stride(from: 1, to: whole.count - slack, by: step) {
@@ -93,7 +93,9 @@ struct DamagedInputTests {
   func `a damaged file never crashes`(form: Form) throws {
     let whole = try whole(form)
     var numbers = Numbers(state: 42)
-    for _ in 0..<400 {
+    // A PKCS#12 costs thousands of rounds of its key derivation each time.
+    let rounds = form == .pkcs12 || form == .oldPKCS12 ? 40 : 150
+    for _ in 0..<rounds {
       var damaged = whole
       for _ in 0..<Int.random(in: 1...4, using: &numbers) {
         let place = Int.random(in: 0..<damaged.count, using: &numbers)

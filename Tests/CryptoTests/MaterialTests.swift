@@ -78,14 +78,14 @@ struct MaterialFileTests {
 
   @Test func `a credential comes from the directory that systemd names, and only from there`() throws {
     let reference = try MaterialReference(parsing: "credential:key", relativeTo: "/nowhere")
-    unsetenv("CREDENTIALS_DIRECTORY")
-    let error = #expect(throws: MaterialError.self) { try reference.read(expecting: .privateKey) }
+    let error = #expect(throws: MaterialError.self) {
+      try reference.read(expecting: .privateKey, credentialsDirectory: nil)
+    }
     #expect(error?.message.contains("$CREDENTIALS_DIRECTORY is not set") == true)
     #expect(error?.hint?.contains("LoadCredential=key:PATH") == true)
     try scratch.file("key", text: "secret")
-    setenv("CREDENTIALS_DIRECTORY", scratch.path, 1)
-    defer { unsetenv("CREDENTIALS_DIRECTORY") }
-    #expect(try reference.read(expecting: .privateKey).bytes == Array("secret".utf8))
+    let contents = try reference.read(expecting: .privateKey, credentialsDirectory: scratch.path)
+    #expect(contents.bytes == Array("secret".utf8))
   }
 
   @Test func `pass phrases are lines, tried in order`() throws {
