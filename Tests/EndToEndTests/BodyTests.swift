@@ -1,0 +1,203 @@
+import TestSupport
+import Testing
+
+@Suite(.staged) struct `Bodies` {
+  static let sizes = [0, 1, 1023, 16_384, 16_385, 65_536, 1_000_001, 5 << 20]
+  static let unbounded = "client_max_body_size 0;"
+
+  @Test(arguments: ["proxy_request_buffering on;", "proxy_request_buffering off;", PlainProxy.kept], [true, false])
+  func `bodies of all sizes pass both ways, byte for byte`(location: String, chunked: Bool) async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene, records: false)
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: location, http: Self.unbounded)
+    for size in Self.sizes {
+      let body = Pattern.bytes(size)
+      let up = try await proxy.curl("/echo", chunked ? ["-H", "Transfer-Encoding: chunked"] : [], input: body)
+      #expect(up.status == 200 && Pattern.equal(up.body, body), "\(size) up")
+      let down = try await proxy.curl("/\(chunked ? "chunked" : "bytes")/\(size)")
+      #expect(down.status == 200 && Pattern.equal(down.body, body), "\(size) down, exit \(down.exit)")
+    }
+  }
+
+  @Test func `bodies pass through both TLS doors`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let (upstream, port) = try (scene.port(), scene.port())
+    let files = try scene.makeFolder("files")
+    for size in Self.sizes { try scene.write("files/\(size)", Pattern.bytes(size)) }
+    _ = try await NginxUpstream.start(
+      scene, ports: [upstream],
+      """
+      server { listen 127.0.0.1:\(upstream) ssl; ssl_certificate \(scene.path("server.pem"));
+        ssl_certificate_key \(scene.path("server.key")); root \(files); keepalive_requests 5; }
+      """)
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        upstream files { server 127.0.0.1:\(upstream); keepalive 4; }
+        server {
+          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+          location / { proxy_pass https://files; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;
+            \(PlainProxy.kept) }
+        }
+        """))
+    for size in Self.sizes {
+      let result = try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/\(size)"])
+      #expect(result.status == 200 && Pattern.equal(result.body, Pattern.bytes(size)), "\(size)")
+      #expect(result["Content-Length"] == "\(size)")
+      #expect(result["ETag"] != nil)
+    }
+    let partial = try await scene.curl(cast.to(port) + cast.alice.curl + ["-r", "100-299", "https://localhost/1023"])
+    #expect(partial.status == 206 && partial.body == Array(Pattern.bytes(300)[100...]))
+  }
+
+  @Test func `HEAD has the length and no body`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(scene, to: upstream.port, kept: true)
+    let answers = try await proxy.talk { wire in
+      try wire.write("HEAD /bytes/1000 HTTP/1.1\r\nHost: h\r\n\r\nGET /bytes/5 HTTP/1.1\r\nHost: h\r\n\r\n")
+      return try [wire.response(to: "HEAD"), wire.response()]
+    }
+    #expect(answers[0]["Content-Length"] == "1000")
+    #expect(answers[1].body == Pattern.bytes(5))
+  }
+
+  @Test func `chunked requests and trailers pass to an upstream of HTTP/1.1`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port, location: PlainProxy.kept + "proxy_request_buffering off;")
+    let answer = try await proxy.talk { wire in
+      try wire.write(
+        "POST /echo HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTE: trailers\r\n\r\n"
+          + "5;ext=\"a;b\"\r\nhello\r\n006\r\n world\r\n0\r\nX-Check: 17\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.status == 200)
+    #expect(answer.text == "hello world")
+    #expect(!upstream.receivedText.contains("ext="))
+    #expect(answer["X-Trailer-X-Check"] == "17")
+  }
+
+  @Test func `a chunked answer keeps its trailers for a client that takes them`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(scene, to: upstream.port, kept: true)
+    let answer = try await proxy.talk { wire in
+      try wire.write("GET /chunked/70000 HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.isChunked)
+    #expect(Pattern.equal(answer.body, Pattern.bytes(70_000)))
+    #expect(answer.trailers.first?.name == "X-Sum" && answer.trailers.first?.value == "70000")
+  }
+
+  @Test func `a client of HTTP/1.0 gets a chunked answer without chunks, ended by the close`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(scene, to: upstream.port, kept: true)
+    let answer = try await proxy.talk { wire in
+      try wire.write("GET /chunked/70000 HTTP/1.0\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.status == 200)
+    #expect(answer["Transfer-Encoding"] == nil)
+    #expect(Pattern.equal(answer.body, Pattern.bytes(70_000)))
+  }
+
+  @Test func `a body without a length ends with the upstream's close`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.request()
+      try wire.write("HTTP/1.0 200 OK\r\n\r\n")
+      try wire.write(Pattern.bytes(300_000))
+    }
+    let proxy = try await PlainProxy(scene, to: upstream.port)
+    let result = try await proxy.curl("/")
+    #expect(result.exit == 0 && Pattern.equal(result.body, Pattern.bytes(300_000)))
+  }
+
+  @Test func `a client that expects 100-continue is told to go on`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    for buffering in ["on", "off"] {
+      let proxy = try await PlainProxy(scene, to: upstream.port, location: "proxy_request_buffering \(buffering);")
+      let (interim, answer) = try await proxy.talk { wire in
+        try wire.write("POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+        let interim = try wire.response()
+        try wire.write("hello")
+        return (interim, try wire.response())
+      }
+      #expect(interim.status == 100)
+      #expect(answer.status == 200 && answer.text == "hello")
+      proxy.daemon.process.stop()
+    }
+  }
+
+  @Test func `a body that is too large is refused before the upstream hears of it`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: "client_max_body_size 1k;")
+    let announced = try await proxy.curl("/echo", input: Pattern.bytes(1025))
+    #expect(announced.status == 413)
+    #expect(upstream.connections == 0)
+    let expecting = try await proxy.talk { wire in
+      try wire.write("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2000\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(expecting.status == 413)
+    let chunked = try await proxy.curl("/echo", ["-H", "Transfer-Encoding: chunked"], input: Pattern.bytes(4000))
+    #expect(chunked.status == 413)
+    #expect(try await proxy.curl("/echo", input: Pattern.bytes(1024)).status == 200)
+  }
+
+  @Test func `a body that is buffered is seen by the upstream only when it is whole`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: "proxy_request_buffering on;")
+    let seen = try await proxy.talk { wire in
+      try wire.write("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345")
+      // A second connection's exchange comes and goes meanwhile.
+      let other = try Wire.dial(port: proxy.port)
+      try other.write("GET /one HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+      _ = try other.response()
+      let seen = upstream.requests("POST")
+      try wire.write("67890")
+      #expect(try wire.response().text == "1234567890")
+      return seen
+    }
+    #expect(seen == 0)
+  }
+
+  @Test func `a body that is not buffered goes on as it comes`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: "proxy_request_buffering off;")
+    let client = try Wire.dial(port: proxy.port)
+    try client.write("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12345")
+    try await until("the first half at the upstream") { upstream.receivedText.hasSuffix("12345") }
+    let answer = try await offPool {
+      try client.write("67890")
+      return try client.response()
+    }
+    #expect(answer.text == "1234567890")
+  }
+
+  @Test func `an answer that comes before the whole body reaches the client`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.requestHead()
+      try wire.answer("403 Forbidden", "early\n", closing: true)
+      while try !wire.readSome().isEmpty {}
+    }
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port, location: "proxy_request_buffering off;", http: Self.unbounded)
+    let answer = try await proxy.talk { wire in
+      try wire.write("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\n")
+      try wire.write(Pattern.bytes(1000))
+      return try wire.response()
+    }
+    #expect(answer.status == 403 && answer.text == "early\n")
+  }
+}
