@@ -2,67 +2,72 @@ public import Bytes
 
 /// One request head, parsed: the model that the proxy rebuilds requests from.
 ///
-/// It is used again from request to request and keeps its storage. All ranges index into `bytes.readable`. Filled by
-/// `HeadParser` only; after a refused head it holds at most the request line.
-///
-/// Exclusivity is not checked at run time: a head belongs to one exchange on one worker, and a check at each
-/// reading of a property would cost more than the parsing.
+/// It is used again from request to request and keeps its storage. All ranges index into `bytes.readable`. Written by
+/// `HeadParser` only; after a refused head it holds at most what the request line said.
 public final class RequestHead {
-  /// The head's own copy of its bytes.
-  @exclusivity(unchecked) public var bytes = ByteBuffer()
+  // Exclusivity is not checked at run time: a head belongs to one exchange on one worker, and the check at each
+  // reading of a property costs more than reading a field line.
+  @usableFromInline @exclusivity(unchecked) var buffer = ByteBuffer()
   @exclusivity(unchecked) var list = FieldList()
-  /// The known names among `fields`.
-  @exclusivity(unchecked) public var present = FieldNameSet()
-  @exclusivity(unchecked) public var method = Method.other
-  @exclusivity(unchecked) public var methodRange = ByteRange.absent
-  @exclusivity(unchecked) public var target = RequestTarget.unread
-  @exclusivity(unchecked) public var version = HTTPVersion.http11
-  @exclusivity(unchecked) public var framing = BodyFraming.none
-  /// The client means to keep the connection, by version and Connection.
-  @exclusivity(unchecked) public var persists = false
-  /// The client waits for 100 before it sends the body (RFC 9110 §10.1.1).
-  @exclusivity(unchecked) public var expectsContinue = false
-  /// The value of Upgrade, when Connection nominates it.
-  @exclusivity(unchecked) public var upgrade: ByteRange?
-  /// Whom the request is for, without port: of the target's authority, else of Host; empty on an HTTP/1.0 request
-  /// without either. An IPv6 address keeps its brackets; one trailing dot is gone; letters are as sent.
-  @exclusivity(unchecked) public var host = ByteRange.absent
-  @exclusivity(unchecked) public var port: UInt16?
-  /// TE said `trailers`.
-  @exclusivity(unchecked) public var acceptsTrailers = false
+  @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
+
+  /// What is forgotten from one request to the next.
+  @usableFromInline struct Parsed {
+    @usableFromInline var present = FieldNameSet()
+    @usableFromInline var method = Method.other
+    @usableFromInline var methodRange = ByteRange.absent
+    @usableFromInline var target = RequestTarget.unread
+    @usableFromInline var version = HTTPVersion.http11
+    @usableFromInline var framing = BodyFraming.none
+    @usableFromInline var persists = false
+    @usableFromInline var expectsContinue = false
+    @usableFromInline var upgrade: ByteRange?
+    @usableFromInline var host = ByteRange.absent
+    @usableFromInline var port: UInt16?
+    @usableFromInline var acceptsTrailers = false
+  }
 
   public init() {}
 
+  /// The head's own copy of its bytes, as sent, line ends included.
+  @inlinable public var bytes: HeadBytes { HeadBytes(buffer.readable) }
   /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
   public var fields: UnsafeBufferPointer<Field> { list.fields }
+  /// The known names among `fields`.
+  @inlinable public var present: FieldNameSet { parsed.present }
+  @inlinable public var method: Method { parsed.method }
+  @inlinable public var methodRange: ByteRange { parsed.methodRange }
+  @inlinable public var target: RequestTarget { parsed.target }
+  @inlinable public var version: HTTPVersion { parsed.version }
+  @inlinable public var framing: BodyFraming { parsed.framing }
+  /// The client means to keep the connection, by version and Connection.
+  @inlinable public var persists: Bool { parsed.persists }
+  /// The client waits for 100 before it sends the body (RFC 9110 §10.1.1).
+  @inlinable public var expectsContinue: Bool { parsed.expectsContinue }
+  /// The value of Upgrade, when Connection nominates it.
+  @inlinable public var upgrade: ByteRange? { parsed.upgrade }
+  /// Whom the request is for, without port: of the target's authority, else of Host; empty on an HTTP/1.0 request
+  /// without either. An IPv6 address keeps its brackets; one trailing dot is gone; letters are as sent.
+  @inlinable public var host: ByteRange { parsed.host }
+  @inlinable public var port: UInt16? { parsed.port }
+  /// TE said `trailers`.
+  @inlinable public var acceptsTrailers: Bool { parsed.acceptsTrailers }
+  /// Bytes of the head as sent, its line ends included.
+  @inlinable public var byteCount: Int { buffer.count }
 
   /// Forgets the request, keeps the storage.
   public func reset() {
-    bytes.removeAll()
+    buffer.removeAll()
     list.removeAll()
-    present = FieldNameSet()
-    method = .other
-    methodRange = .absent
-    target = .unread
-    version = .http11
-    framing = .none
-    persists = false
-    expectsContinue = false
-    upgrade = nil
-    host = .absent
-    port = nil
-    acceptsTrailers = false
+    parsed = Parsed()
   }
 
   /// Forgets the request and gives the storage back: for connections that idle.
   public func release() {
     reset()
-    bytes.release()
+    buffer.release()
     list.release()
   }
-
-  /// Bytes of the head as sent, its line ends included.
-  @inlinable public var byteCount: Int { bytes.count }
 
   /// The first field of this name; for `.other`, of any unknown name.
   @inlinable public func first(_ id: FieldName) -> Field? {
@@ -72,11 +77,21 @@ public final class RequestHead {
 
   /// The value of the first field of this name, letters folded.
   public func value(named name: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(named: name, in: bytes.readable)
+    fields.value(named: name, in: buffer.readable)
   }
 
   /// The value of the first field whose name becomes this variable: nginx's `$http_NAME`, where `_` stands for `-`.
   public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(variableName: variableName, in: bytes.readable)
+    fields.value(variableName: variableName, in: buffer.readable)
   }
+}
+
+/// The bytes of a head, to be read. Valid while the head is not read into, reset or released.
+public struct HeadBytes {
+  public let readable: UnsafeRawBufferPointer
+
+  @inlinable init(_ readable: UnsafeRawBufferPointer) { self.readable = readable }
+
+  @inlinable public var count: Int { readable.count }
+  @inlinable public var isEmpty: Bool { readable.isEmpty }
 }

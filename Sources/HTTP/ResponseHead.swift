@@ -4,55 +4,60 @@ public import Bytes
 ///
 /// As `RequestHead` in all that concerns storage, ranges and exclusivity.
 public final class ResponseHead {
-  /// The head's own copy of its bytes.
-  @exclusivity(unchecked) public var bytes = ByteBuffer()
+  @usableFromInline @exclusivity(unchecked) var buffer = ByteBuffer()
   @exclusivity(unchecked) var list = FieldList()
-  /// The known names among `fields`.
-  @exclusivity(unchecked) public var present = FieldNameSet()
-  /// 100 to 999.
-  @exclusivity(unchecked) public var status: UInt16 = 0
-  @exclusivity(unchecked) public var reason = ByteRange.absent
-  @exclusivity(unchecked) public var version = HTTPVersion.http11
-  /// Decided with the request's method (RFC 9112 §6.3).
-  @exclusivity(unchecked) public var framing = BodyFraming.none
-  /// Content-Length, also where HEAD or the status allow no body.
-  @exclusivity(unchecked) public var announcedLength: UInt64?
-  /// The connection can carry another message after this one's body.
-  @exclusivity(unchecked) public var persists = false
-  /// The value of Upgrade, when Connection nominates it.
-  @exclusivity(unchecked) public var upgrade: ByteRange?
+  @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
+
+  /// What is forgotten from one response to the next.
+  @usableFromInline struct Parsed {
+    @usableFromInline var present = FieldNameSet()
+    @usableFromInline var status: UInt16 = 0
+    @usableFromInline var reason = ByteRange.absent
+    @usableFromInline var version = HTTPVersion.http11
+    @usableFromInline var framing = BodyFraming.none
+    @usableFromInline var announcedLength: UInt64?
+    @usableFromInline var persists = false
+    @usableFromInline var upgrade: ByteRange?
+  }
 
   public init() {}
 
+  /// The head's own copy of its bytes, as sent, line ends included.
+  @inlinable public var bytes: HeadBytes { HeadBytes(buffer.readable) }
   /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
   public var fields: UnsafeBufferPointer<Field> { list.fields }
-
+  /// The known names among `fields`.
+  @inlinable public var present: FieldNameSet { parsed.present }
+  /// 100 to 999; 0 before there is one.
+  @inlinable public var status: UInt16 { parsed.status }
+  @inlinable public var reason: ByteRange { parsed.reason }
+  @inlinable public var version: HTTPVersion { parsed.version }
+  /// Decided with the request's method (RFC 9112 §6.3).
+  @inlinable public var framing: BodyFraming { parsed.framing }
+  /// Content-Length, also where HEAD or the status allow no body.
+  @inlinable public var announcedLength: UInt64? { parsed.announcedLength }
+  /// The connection can carry another message after this one's body.
+  @inlinable public var persists: Bool { parsed.persists }
+  /// The value of Upgrade, when Connection nominates it.
+  @inlinable public var upgrade: ByteRange? { parsed.upgrade }
   /// Another response to the same request follows (1xx, but not 101, after which HTTP has ended).
-  @inlinable public var isInterim: Bool { status < 200 && status != 101 }
+  @inlinable public var isInterim: Bool { parsed.status < 200 && parsed.status != 101 }
+  /// Bytes of the head as sent, its line ends included.
+  @inlinable public var byteCount: Int { buffer.count }
 
   /// Forgets the response, keeps the storage.
   public func reset() {
-    bytes.removeAll()
+    buffer.removeAll()
     list.removeAll()
-    present = FieldNameSet()
-    status = 0
-    reason = .absent
-    version = .http11
-    framing = .none
-    announcedLength = nil
-    persists = false
-    upgrade = nil
+    parsed = Parsed()
   }
 
   /// Forgets the response and gives the storage back.
   public func release() {
     reset()
-    bytes.release()
+    buffer.release()
     list.release()
   }
-
-  /// Bytes of the head as sent, its line ends included.
-  @inlinable public var byteCount: Int { bytes.count }
 
   /// The first field of this name; for `.other`, of any unknown name.
   @inlinable public func first(_ id: FieldName) -> Field? {
@@ -62,11 +67,11 @@ public final class ResponseHead {
 
   /// The value of the first field of this name, letters folded.
   public func value(named name: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(named: name, in: bytes.readable)
+    fields.value(named: name, in: buffer.readable)
   }
 
   /// The value of the first field whose name becomes this variable: nginx's `$upstream_http_NAME`.
   public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(variableName: variableName, in: bytes.readable)
+    fields.value(variableName: variableName, in: buffer.readable)
   }
 }

@@ -42,10 +42,10 @@ public struct HeadParser: Sendable {
           return try awaitMore(available, limits)
         }
         if line.end > limits.lineBytes { throw .requestLineTooLong }
-        head.method = line.method
-        head.methodRange = ByteRange(start: 0, count: line.methodEnd)
-        head.target = line.target
-        head.version = line.version
+        head.parsed.method = line.method
+        head.parsed.methodRange = ByteRange(start: 0, count: line.methodEnd)
+        head.parsed.target = line.target
+        head.parsed.version = line.version
         lineStart = line.end
       }
       guard
@@ -56,7 +56,7 @@ public struct HeadParser: Sendable {
       }
       if end > limits.headBytes { throw .headTooLarge }
       try Self.finish(base, limits, head)
-      head.bytes.append(UnsafeRawBufferPointer(start: base, count: end))
+      head.buffer.append(UnsafeRawBufferPointer(start: base, count: end))
       let consumed = skipped + end
       self = HeadParser()
       return .complete(consumed: consumed)
@@ -78,9 +78,9 @@ public struct HeadParser: Sendable {
         head.reset()
         guard let line = try StatusLine.read(base, bytes.count) else { return try awaitMore(bytes.count, limits) }
         if line.end > limits.lineBytes { throw .fieldTooLarge }
-        head.version = line.version
-        head.status = line.status
-        head.reason = line.reason
+        head.parsed.version = line.version
+        head.parsed.status = line.status
+        head.parsed.reason = line.reason
         lineStart = line.end
       }
       guard
@@ -91,7 +91,7 @@ public struct HeadParser: Sendable {
       }
       if end > limits.headBytes { throw .headTooLarge }
       try Self.finish(base, limits, head, requestMethod)
-      head.bytes.append(UnsafeRawBufferPointer(start: base, count: end))
+      head.buffer.append(UnsafeRawBufferPointer(start: base, count: end))
       self = HeadParser()
       return .complete(consumed: end)
     } catch {
@@ -107,23 +107,23 @@ public struct HeadParser: Sendable {
     _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: RequestHead
   ) throws(HeadError) {
     let facts = try MessageFacts(&head.list, base, limits)
-    let version = head.version
+    let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
     if facts.hasTwoHosts { throw .repeatedHost }
     if !hasHost && version == .http11 { throw .missingHost }
-    if hasHost || head.target.authority != nil {
+    if hasHost || head.parsed.target.authority != nil {
       // The authority of an absolute form counts (RFC 9112 §3.2.2), but a bad Host beside it is refused all the same.
-      var authority = try Authority(base, hasHost ? facts.host : head.target.authority ?? .absent)
-      if hasHost, let inTarget = head.target.authority { authority = try Authority(base, inTarget) }
-      head.host = authority.host
-      head.port = authority.port
+      var authority = try Authority(base, hasHost ? facts.host : head.parsed.target.authority ?? .absent)
+      if hasHost, let inTarget = head.parsed.target.authority { authority = try Authority(base, inTarget) }
+      head.parsed.host = authority.host
+      head.parsed.port = authority.port
     }
-    head.framing = try facts.framing.request(version)
-    head.persists = facts.persists(version)
-    head.expectsContinue = facts.expectsContinue && version == .http11
-    head.upgrade = facts.upgrade(version)
-    head.acceptsTrailers = facts.acceptsTrailers
-    head.present = facts.present
+    head.parsed.framing = try facts.framing.request(version)
+    head.parsed.persists = facts.persists(version)
+    head.parsed.expectsContinue = facts.expectsContinue && version == .http11
+    head.parsed.upgrade = facts.upgrade(version)
+    head.parsed.acceptsTrailers = facts.acceptsTrailers
+    head.parsed.present = facts.present
   }
 
   /// What holds of the response as a whole.
@@ -132,12 +132,12 @@ public struct HeadParser: Sendable {
     _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: ResponseHead, _ method: Method
   ) throws(HeadError) {
     let facts = try MessageFacts(&head.list, base, limits)
-    let decision = try facts.framing.response(head.version, status: head.status, to: method)
-    head.framing = decision.framing
-    head.announcedLength = facts.framing.length
-    head.persists = facts.persists(head.version) && decision.isTrusted && decision.framing != .untilClose
-    head.upgrade = facts.upgrade(head.version)
-    head.present = facts.present
+    let decision = try facts.framing.response(head.parsed.version, status: head.parsed.status, to: method)
+    head.parsed.framing = decision.framing
+    head.parsed.announcedLength = facts.framing.length
+    head.parsed.persists = facts.persists(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose
+    head.parsed.upgrade = facts.upgrade(head.parsed.version)
+    head.parsed.present = facts.present
   }
 
   /// False when there are no bytes behind the empty lines yet.
@@ -179,14 +179,16 @@ public struct HeadParser: Sendable {
   /// Leaves of a refused request what the access log tells: its first line, when that was read, and the bytes
   /// of the lines read.
   private func keepRequestLine(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {
-    let (method, methodRange, target, version) = (head.method, head.methodRange, head.target, head.version)
+    let (method, methodRange, target, version) = (
+      head.parsed.method, head.parsed.methodRange, head.parsed.target, head.parsed.version
+    )
     head.reset()
     let read = lineStart
     guard read > 0, let base = bytes.baseAddress, skipped + read <= bytes.count else { return }
-    head.bytes.append(UnsafeRawBufferPointer(start: base + skipped, count: read))
-    head.method = method
-    head.methodRange = methodRange
-    head.target = target
-    head.version = version
+    head.buffer.append(UnsafeRawBufferPointer(start: base + skipped, count: read))
+    head.parsed.method = method
+    head.parsed.methodRange = methodRange
+    head.parsed.target = target
+    head.parsed.version = version
   }
 }
