@@ -1,8 +1,9 @@
 import ArgumentParser
 import Daemon
 
-struct Run: ParsableCommand {
+struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
+    commandName: "run",
     abstract: "Serve what a configuration says, in the foreground.",
     discussion: """
       QUIT lets exchanges end and exits, TERM and INT stop at once, HUP reloads (a configuration with a fault is \

@@ -1,0 +1,105 @@
+import Crypto
+import Proxy
+import TLS
+import Upstream
+
+/// What a configuration comes to, in words: who gets in, by whose word, and whom the proxy trusts behind.
+///
+/// Why: inheritance and defaults decide much that no single line says.
+struct EffectivePolicy {
+  private let http: HTTPSettings
+  private let material: KeyMaterial
+  private(set) var lines: [String] = []
+
+  init(_ http: HTTPSettings, _ material: KeyMaterial) {
+    self.http = http
+    self.material = material
+    for index in http.servers.indices { describe(server: index) }
+  }
+
+  private mutating func add(_ level: Int, _ name: String, _ text: String) {
+    let label = String(repeating: "  ", count: level) + name
+    lines.append(label + String(repeating: " ", count: max(1, 18 - label.count)) + text)
+  }
+
+  // MARK: Towards clients
+
+  private mutating func describe(server index: Int) {
+    let server = http.servers[index]
+    let names = server.names.map(\.spelling).filter { !$0.isEmpty }
+    lines.append("server \(names.isEmpty ? "(no name)" : names.joined(separator: " "))  \(server.location)")
+    for listener in http.listeners where listener.servers.contains(index) {
+      let isDefault = listener.defaultServer == index && listener.servers.count > 1
+      add(1, "listen", "\(listener.address)\(listener.isTLS ? " ssl" : "")\(isDefault ? " default_server" : "")")
+    }
+    if let tls = server.tls { describe(tls, index) }
+    for location in server.root.withNested { describe(location) }
+    lines.append("")
+  }
+
+  private mutating func describe(_ tls: ServerTLSSettings, _ index: Int) {
+    let loaded = material.servers.indices.contains(index) ? material.servers[index]?.material : nil
+    if tls.rejectsHandshake { add(1, "handshake", "rejected (ssl_reject_handshake)") }
+    for pair in loaded?.certificates ?? [] { add(1, "certificate", pair.certificate.summary) }
+    add(1, "clients", tls.verification.inWords)
+    guard tls.verification != .off else { return }
+    if tls.verification != .optionalNoCA {
+      add(1, "depth", "\(tls.verifyDepth)")
+    }
+    for authority in loaded?.clientCAs ?? [] { add(1, "CA", authority.summary) }
+    for authority in loaded?.trustedCAs ?? [] { add(1, "CA, not named", authority.summary) }
+  }
+
+  // MARK: Towards upstreams
+
+  private mutating func describe(_ location: LocationSettings) {
+    guard case .proxy(let pass) = location.action else { return }
+    lines.append("  location \(location.match.spelling)")
+    switch pass.target {
+    case .group(let index):
+      let group = http.groups[index]
+      let servers = group.servers.map(\.address.description)
+      let name = servers == [group.name] ? "" : "\(group.name): "
+      add(2, "upstream", "\(pass.scheme.rawValue)://\(name)\(servers.joined(separator: ", "))")
+    case .template(let template):
+      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.spelling)")
+    }
+    guard let tls = pass.tls else {
+      add(2, "TLS", "none: what is sent upstream can be read and changed on the way")
+      return
+    }
+    describe(tls, name: pass.tlsName.spelling)
+  }
+
+  private mutating func describe(_ tls: UpstreamTLSSettings, name: String) {
+    let loaded = material.upstreams[tls]?.material
+    if tls.verifiesChain {
+      add(2, "chain", "must verify, depth \(tls.verifyDepth)")
+      for anchor in loaded?.anchors?.certificates ?? [] { add(2, "anchor", anchor.summary) }
+      if tls.trustsSystem { add(2, "anchor", "those of the system") }
+    } else {
+      add(2, "chain", "NOT verified")
+    }
+    add(2, "name", tls.verifiesName ? "must be \(name)" : "NOT checked")
+    switch tls.pinning {
+    case .publicKey:
+      for pin in loaded?.pins?.pins ?? [] { add(2, "pin", pin.description) }
+    case .none: add(2, "pin", "none")
+    }
+    if let identity = loaded?.identity { add(2, "presents", identity.certificate.summary) }
+    if !tls.verifiesChain && tls.pinning == .none {
+      add(2, "WARNING", "the upstream is not authenticated: anybody on the way may be it")
+    }
+  }
+}
+
+extension ClientVerification {
+  fileprivate var inWords: String {
+    switch self {
+    case .off: "anybody: no certificate is asked for (ssl_verify_client off)"
+    case .on: "only with a certificate of these CAs (ssl_verify_client on)"
+    case .optional: "with a certificate of these CAs, or with none (ssl_verify_client optional)"
+    case .optionalNoCA: "anybody; a certificate is asked for but NOT judged (ssl_verify_client optional_no_ca)"
+    }
+  }
+}

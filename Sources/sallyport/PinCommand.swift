@@ -1,0 +1,99 @@
+import ArgumentParser
+import Bytes
+import Crypto
+import Daemon
+import Glibc
+import Observability
+import TLS
+import Transport
+
+struct PinCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "pin",
+    abstract: "Print the proxy_ssl_pin directive for a key.",
+    discussion: """
+      The key may be that of a certificate (PEM, DER, PKCS#12), a public or private key, or what a server presents. \
+      The directive goes to stdout, what it belongs to goes to stderr.
+      """)
+
+  @Argument(help: "A certificate or key file, or HOST:PORT of a TLS server.")
+  var source: String
+
+  @Option(name: .customLong("password-file"), help: "Pass phrases for a key or PKCS#12, one a line.")
+  var passwordFile: String?
+
+  func run() throws {
+    do throws(PinFailure) {
+      print("proxy_ssl_pin \(try pin());")
+    } catch {
+      comment("error: \(error.text)")
+      throw ExitCode.failure
+    }
+  }
+
+  private struct PinFailure: Error { let text: String }
+
+  /// A file that is there is meant; what is neither a file nor HOST:PORT is a file that is missing, and said so.
+  private func pin() throws(PinFailure) -> String {
+    if access(source, F_OK) != 0, let (host, port) = hostAndPort { return try presented(by: host, port) }
+    return try ofFile()
+  }
+
+  // MARK: A file
+
+  private func ofFile() throws(PinFailure) -> String {
+    do throws(MaterialError) {
+      let passwords = try passwordFile.map { (file) throws(MaterialError) in
+        try PasswordFile.load(MaterialReference(path: file))
+      }
+      let reference = MaterialReference(path: source)
+      let pin = try Pin.publicKey(in: reference, passwords: passwords ?? [])
+      if let leaf = try? Certificate.loadAll(reference, passwords: passwords ?? []).first {
+        comment("# \(leaf.summary)")
+      } else {
+        comment("# the key in \(source)")
+      }
+      return pin.description
+    } catch {
+      throw PinFailure(text: error.message + (error.hint.map { "\n    hint: \($0)" } ?? ""))
+    }
+  }
+
+  // MARK: A server
+
+  private func presented(by host: String, _ port: UInt16) throws(PinFailure) -> String {
+    let addresses = Resolver.addresses(of: host, port: port)
+    guard !addresses.isEmpty else { throw PinFailure(text: "\(host): host not found") }
+    var reasons: [String] = []
+    for address in addresses {
+      do throws(CertificateFetchError) {
+        let sent = try CertificateFetch.certificates(from: address, name: host)
+        show(sent, from: address)
+        return Pin.spelling(publicKeyDigest: sent.leaf.spkiSHA256)
+      } catch {
+        reasons.append(error.description)
+      }
+    }
+    throw PinFailure(text: reasons.joined(separator: "\n"))
+  }
+
+  private func show(_ sent: SentCertificates, from address: SocketAddress) {
+    comment("# \(source) (\(address)) presents \(sent.leaf.summary)")
+    for certificate in sent.others { comment("#   sent with it, not pinned: \(certificate.summary)") }
+    comment(
+      """
+      # WARNING: this connection was not authenticated: anybody on the path could have presented this key.
+      # Compare it with what the owner of \(source) says before you use it.
+      """)
+  }
+
+  private var hostAndPort: (String, UInt16)? {
+    guard let colon = source.lastIndex(of: ":"), let port = UInt16(source[source.index(after: colon)...]), port > 0
+    else { return nil }
+    var host = source[..<colon]
+    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+    return host.isEmpty || host.contains("/") ? nil : (String(host), port)
+  }
+
+  private func comment(_ text: String) { LogFile.standardError.write(string: "\(text)\n") }
+}
