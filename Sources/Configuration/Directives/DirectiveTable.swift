@@ -15,22 +15,38 @@ package enum DirectiveTable {
 
   /// The supported name nearest to a misspelt one; those that may stand here first.
   package static func nearest(to name: String, in context: DirectiveContexts) -> String? {
-    let supported = families.flatMap(\.entries).filter { $0.status == .supported }
-    return Spelling.nearest(to: name, among: supported.filter { $0.contexts.contains(context) }.map(\.name))
-      ?? Spelling.nearest(to: name, among: byName.keys.sorted())
+    Spelling.nearest(to: name, among: supported.filter { $0.contexts.contains(context) }.map(\.spelling))
+      ?? Spelling.nearest(to: name, among: everything)
   }
+
+  private static let supported = families.flatMap(\.entries).filter { $0.status == .supported }.map {
+    (contexts: $0.contexts, spelling: Spelling($0.name))
+  }
+  private static let everything = byName.keys.sorted().map { Spelling($0) }
 }
 
-/// Edit distance, for "did you mean".
-package enum Spelling {
+/// A word as bytes, and the edit distance between words: for "did you mean".
+package struct Spelling: Sendable {
+  private let text: String
+  private let letters: [UInt8]
+
+  package init(_ text: String) {
+    self.text = text
+    letters = Array(text.utf8)
+  }
+
   /// The candidate with the least edits, when they are few for its length.
   package static func nearest(to word: String, among candidates: [String]) -> String? {
+    nearest(to: word, among: candidates.map { Spelling($0) })
+  }
+
+  package static func nearest(to word: String, among candidates: [Spelling]) -> String? {
     let letters = Array(word.utf8.prefix(64))
     let bound = max(1, min(4, letters.count / 3))
     var best: (name: String, distance: Int)?
     for candidate in candidates {
-      let distance = distance(letters, Array(candidate.utf8), bound: best.map { $0.distance - 1 } ?? bound)
-      if let distance { best = (candidate, distance) }
+      let distance = distance(letters, candidate.letters, bound: best.map { $0.distance - 1 } ?? bound)
+      if let distance { best = (candidate.text, distance) }
     }
     return best?.name
   }
@@ -50,6 +66,7 @@ package enum Spelling {
         }
         current.append(cost)
       }
+      guard let least = current.min(), least <= bound else { return nil }
       beforePrevious = previous
       previous = current
     }

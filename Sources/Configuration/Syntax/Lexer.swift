@@ -38,6 +38,11 @@ struct Lexer {
   var here: SourceLocation { location(at: position) }
 
   mutating func next() throws(Fault) -> Statement {
+    guard position > 0 || !bytes.starts(with: [0xEF, 0xBB, 0xBF]) else {
+      throw Fault(
+        diagnostic: Diagnostic(
+          .error, at: here, "the file begins with a byte order mark", hint: "save it as UTF-8 without one"))
+    }
     var words: [Word] = []
     var mustSeparate = false
     while position < bytes.count {
