@@ -14,13 +14,20 @@ extension TLSStream {
       alert?.pointee = SSL_AD_DECODE_ERROR
       return SSL_CLIENT_HELLO_ERROR
     }
+    // After a HelloRetryRequest OpenSSL asks again and compares no names: another one would put a client that is verified
+    // by one server block's CAs under the policy of another (RFC 8446 §4.1.2 lets nobody change it).
+    guard !stream.hasChosen || name == stream.serverName else {
+      alert?.pointee = SSL_AD_ILLEGAL_PARAMETER
+      return SSL_CLIENT_HELLO_ERROR
+    }
     guard let context = chooser.choose(name), !context.settings.rejectsHandshake else {
       alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
       return SSL_CLIENT_HELLO_ERROR
     }
+    stream.hasChosen = true
     stream.serverName = name
     stream.serverContext = context
-    if context !== chooser.initial && !context.adopt(ssl) {
+    if SSL_get_SSL_CTX(ssl) != context.handle && !context.adopt(ssl) {
       alert?.pointee = SSL_AD_INTERNAL_ERROR
       return SSL_CLIENT_HELLO_ERROR
     }

@@ -26,6 +26,8 @@ public final class TLSStream: ByteStream {
   /// Server side: the server block that was chosen, and by which name (lower-case; empty without SNI).
   public internal(set) var serverContext: ServerTLSContext?
   public internal(set) var serverName: [UInt8] = []
+  /// The ClientHello callback has run: a second ClientHello may not choose anew.
+  var hasChosen = false
   var verifiedChain: VerifiedChain?
   var refusal: UpstreamRefusal?
   /// How the client was judged; settled when the stream opens.
