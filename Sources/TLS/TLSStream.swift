@@ -29,7 +29,11 @@ public final class TLSStream: ByteStream {
   /// The ClientHello callback has run: a second ClientHello may not choose anew.
   var hasChosen = false
   var verifiedChain: VerifiedChain?
+  /// Epoch seconds: until when the chain of the session that was resumed is valid.
+  var resumedCertificatesEnd = Int64.max
   var refusal: UpstreamRefusal?
+  /// The upstream's certificate was judged, and well, in this handshake.
+  var wasJudged = false
   /// How the client was judged; settled when the stream opens.
   public private(set) var clientVerdict = ClientVerdict.absent
 
@@ -109,7 +113,8 @@ public final class TLSStream: ByteStream {
       let mode = serverContext?.settings.verification ?? .off
       clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)
     case .client(let context, let name, let key):
-      if copenssl_session_reused(ssl) == 1, let refusal = context.judgeResumed(ssl, name: name) {
+      // Neither a resumed session nor a suite without certificates comes by OpenSSL's own call for a judgement.
+      if !wasJudged, let refusal = context.judgeAgain(ssl, name: name) {
         self.refusal = refusal
         context.forget(key)
         return fail(.tls(refusal.description))
@@ -127,6 +132,8 @@ public final class TLSStream: ByteStream {
 
   public override func read(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
     guard let ssl, !isClosed else { return .wouldBlock }
+    // What others left in this thread's queue would be read as this stream's fault.
+    if ERR_peek_error() != 0 { ERR_clear_error() }
     let count = SSL_read(ssl, target.baseAddress, Int32(truncatingIfNeeded: target.count))
     if count > 0 { return .bytes(Int(count)) }
     switch SSL_get_error(ssl, count) {
@@ -172,14 +179,11 @@ public final class TLSStream: ByteStream {
         ssl, bytes.baseAddress.map { $0 + done }, Int32(truncatingIfNeeded: min(bytes.count - done, 1 << 20)))
       // Our BIO takes everything, so there is no retry: what fails here is broken.
       guard count > 0 else {
-        sealFailure = OpenSSLReasons.take()
-        loop.again(self)
-        return
+        return failLater(.tls("SSL_write() failed (SSL: \(OpenSSLReasons.take()))"))
       }
       done += Int(count)
     }
   }
-  private var sealFailure: String?
 
   // MARK: Ends
 

@@ -115,11 +115,22 @@ open class ByteStream: EventTarget {
     owner?.streamDidOpen()
   }
 
+  /// Tells the owner, once. A read that failed has only noted why: whoever read it may have told nobody.
   public final func fail(_ failure: StreamFailure) {
-    guard phase != .closed, self.failure == nil else { return }
-    self.failure = failure
+    guard phase != .closed, !hasToldFailure else { return }
+    hasToldFailure = true
+    if self.failure == nil { self.failure = failure }
     owner?.streamDidFail(failure)
   }
+  private final var hasToldFailure = false
+
+  /// For what fails where the owner can't be called, in the midst of its own writing: it hears of it after this batch.
+  public final func failLater(_ failure: StreamFailure) {
+    guard phase != .closed, laterFailure == nil else { return }
+    laterFailure = failure
+    loop.again(self)
+  }
+  private final var laterFailure: StreamFailure?
 
   /// recv, unless the last one said that nothing is left.
   public final func receive(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
@@ -177,14 +188,12 @@ open class ByteStream: EventTarget {
       } else if errno == EAGAIN || errno == EWOULDBLOCK {
         return done
       } else if errno != EINTR {
-        if failure == nil { sendFailure = SocketError("send", errno) }
-        loop.again(self)
+        failLater(.socket(SocketError("send", errno)))
         return bytes.count
       }
     }
     return done
   }
-  private final var sendFailure: SocketError?
 
   // MARK: Events
 
@@ -213,9 +222,12 @@ open class ByteStream: EventTarget {
 
   public final override func again() {
     guard phase != .closed else { return }
-    if let error = sendFailure {
-      sendFailure = nil
-      return fail(.socket(error))
+    if let failure = laterFailure {
+      laterFailure = nil
+      // What the peer said before it left still counts: an early answer to a request that it did not read to its end.
+      isDrained = false
+      if phase == .open { owner?.streamIsReadable() }
+      return fail(failure)
     }
     owner?.streamAgain()
   }
@@ -268,6 +280,7 @@ open class ByteStream: EventTarget {
     if case .orderly = closing, failure == nil, phase == .open { writeEnd() }
     if loop.cork.stream === self { loop.cork.flush() }
     phase = .closed
+    isOver = true
     if case .reset = closing { Sockets.setLingerZero(descriptor) }
     loop.remove(self, descriptor: descriptor)
     Glibc.close(descriptor)

@@ -21,6 +21,8 @@ open class EventTarget {
   public final let loop: EventLoop
   final var deadlineSlot = -1
   final var isAskedAgain = false
+  /// Closed for good: a deadline set from now on would keep it for ever, and call nobody.
+  final var isOver = false
 
   public init(loop: EventLoop) { self.loop = loop }
 
@@ -32,7 +34,7 @@ open class EventTarget {
 
   /// Milliseconds from now; nil takes the deadline back.
   public final func setDeadline(in milliseconds: Int?) {
-    guard let milliseconds else { return loop.clearDeadline(of: self) }
+    guard let milliseconds, !isOver else { return loop.clearDeadline(of: self) }
     loop.setDeadline(of: self, at: loop.now &+ UInt64(max(0, milliseconds)))
   }
 }

@@ -60,6 +60,6 @@ public final class SocketAcceptor: EventTarget {
 
   public override func deadlinePassed() {
     loop.forgetDeadline(of: self)
-    try? start()
+    do { try start() } catch { setDeadline(in: Self.restMilliseconds) }
   }
 }
