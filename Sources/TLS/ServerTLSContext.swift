@@ -26,20 +26,15 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The same with the certificates that are shown: the session-id context, which no session crosses.
   let sessionContext: [UInt8]
   let store: SessionStore?
-  private let versions: VersionRange
   private let anchors: TrustAnchors?
 
   /// `sessions`: the generation's store; nil where nothing may be resumed.
   public init(
     settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?
   ) throws(TLSSettingsError) {
-    guard let versions = VersionRange(settings.versions) else {
-      throw TLSSettingsError("ssl_protocols names no version")
-    }
     let handle = try ContextBasics.make(server: true)
     self.handle = handle
     self.settings = settings
-    self.versions = versions
     self.store = sessions
     let authorities = material.clientCAs + material.trustedCAs
     do throws(TLSSettingsError) {
@@ -138,8 +133,11 @@ public final class ServerTLSContext: @unchecked Sendable {
     SSL_set_verify_depth(ssl, Int32(truncatingIfNeeded: settings.verifyDepth))
     SSL_clear_options(ssl, SSL_get_options(ssl) & ~SSL_CTX_get_options(handle))
     SSL_set_options(ssl, SSL_CTX_get_options(handle))
-    _ = copenssl_set_min_proto(ssl, versions.lowest)
-    _ = copenssl_set_max_proto(ssl, versions.highest)
+    // As the context has them, not as `ssl_protocols` says: ssl_conf_command may have narrowed them.
+    _ = copenssl_set_min_proto(
+      ssl, Int32(truncatingIfNeeded: SSL_CTX_ctrl(handle, SSL_CTRL_GET_MIN_PROTO_VERSION, 0, nil)))
+    _ = copenssl_set_max_proto(
+      ssl, Int32(truncatingIfNeeded: SSL_CTX_ctrl(handle, SSL_CTRL_GET_MAX_PROTO_VERSION, 0, nil)))
     _ = SSL_set_num_tickets(ssl, store == nil ? 0 : 1)
     return sessionContext.withUnsafeBufferPointer {
       SSL_set_session_id_context(ssl, $0.baseAddress, UInt32($0.count)) == 1

@@ -32,7 +32,9 @@ public final class SessionStore: Sendable {
     var session: KeptSession
     /// SNI of the handshake that made it, lower-case.
     var serverName: [UInt8]
-    /// Epoch seconds: the end of the session or of the first certificate of the chain.
+    /// Epoch seconds: when the first certificate of the chain ends.
+    var certificatesEnd: Int64
+    /// Epoch seconds: the end of the session, or of the first certificate.
     var validUntil: Int64
     var isSingleUse: Bool
   }
@@ -53,14 +55,15 @@ public final class SessionStore: Sendable {
 
   public var count: Int { state.withLock { $0.entries.count } }
 
-  /// Takes the session over.
-  func insert(_ session: OpaquePointer, serverName: [UInt8], validUntil: Int64) {
+  /// Takes the session over. Both ends are epoch seconds: of the certificates that it stands on, and its own.
+  func insert(_ session: OpaquePointer, serverName: [UInt8], certificatesEnd: Int64, timeout: Int64) {
     let kept = KeptSession(owning: session)
     var length: UInt32 = 0
     let id = SSL_SESSION_get_id(session, &length)
     guard let key = Key(id, count: Int(length)) else { return }
     let entry = Entry(
-      session: kept, serverName: serverName, validUntil: validUntil,
+      session: kept, serverName: serverName, certificatesEnd: certificatesEnd,
+      validUntil: min(certificatesEnd, timeout),
       isSingleUse: SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
     state.withLock { sessions in
       if sessions.entries.updateValue(entry, forKey: key) == nil { sessions.order.append(key) }
@@ -75,9 +78,11 @@ public final class SessionStore: Sendable {
   }
 
   /// The session for an id, with a reference for the caller; nil when there is none that may be used now.
-  func take(_ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8]) -> OpaquePointer? {
+  func take(
+    _ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8]
+  ) -> (session: OpaquePointer, certificatesEnd: Int64)? {
     guard let key = Key(id, count: count) else { return nil }
-    return state.withLock { sessions -> KeptSession? in
+    let entry = state.withLock { sessions -> Entry? in
       guard let entry = sessions.entries[key] else { return nil }
       // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
       if !entry.isSingleUse && entry.serverName != serverName { return nil }
@@ -86,7 +91,8 @@ public final class SessionStore: Sendable {
         return nil
       }
       if entry.isSingleUse { sessions.entries.removeValue(forKey: key) }
-      return entry.session
-    }?.retained()
+      return entry
+    }
+    return entry.map { ($0.session.retained(), $0.certificatesEnd) }
   }
 }

@@ -1,6 +1,7 @@
 import Bytes
 import COpenSSL
 import Crypto
+import Glibc
 
 /// What OpenSSL calls back for. Each finds its stream through the SSL; none may throw or trap.
 extension TLSStream {
@@ -57,6 +58,7 @@ extension TLSStream {
     else { return 0 }
     guard let refusal = context.judge(store: store, leaf: X509_STORE_CTX_get0_cert(store), name: name) else {
       X509_STORE_CTX_set_error(store, X509_V_OK)
+      stream.wasJudged = true
       return 1
     }
     stream.refusal = refusal
@@ -79,7 +81,11 @@ extension TLSStream {
     guard SSL_get_verify_result(ssl) == Int(X509_V_OK) || context.settings.verification == .optionalNoCA else {
       return 0
     }
-    store.insert(session, serverName: stream.serverName, validUntil: TLSStream.validity(of: ssl))
+    // OpenSSL goes by the timeout of the context that the connection began with.
+    let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
+    store.insert(
+      session, serverName: stream.serverName, certificatesEnd: stream.certificatesEnd(ssl),
+      timeout: timeout.overflow ? .max : timeout.partialValue)
     return 1
   }
 
@@ -89,7 +95,9 @@ extension TLSStream {
       ssl, id, count, copy in
       copy?.pointee = 0
       guard let stream = TLSStream.of(ssl), let store = stream.serverContext?.store else { return nil }
-      return store.take(id, count: Int(count), serverName: stream.serverName)
+      guard let found = store.take(id, count: Int(count), serverName: stream.serverName) else { return nil }
+      stream.resumedCertificatesEnd = found.certificatesEnd
+      return found.session
     }
 
   static let keepUpstreamSession: @convention(c) (OpaquePointer?, OpaquePointer?) -> Int32 = { ssl, session in
@@ -100,11 +108,17 @@ extension TLSStream {
     return 1
   }
 
-  /// Epoch seconds until which every certificate that the client sent is valid.
-  private static func validity(of ssl: OpaquePointer) -> Int64 {
+  /// Epoch seconds until which every certificate by which the client was judged is valid. A resumed session has only
+  /// those that were sent, and the end that was known when they were judged.
+  private func certificatesEnd(_ ssl: OpaquePointer) -> Int64 {
+    if let verifiedChain {
+      return verifiedChain.others.reduce(verifiedChain.leaf.notAfter) { min($0, $1.notAfter) }
+    }
     let chain = SSL_get_peer_cert_chain(ssl)
-    var earliest = Int64.max
-    if let leaf = copenssl_get0_peer_certificate(ssl) { earliest = Certificate(retaining: leaf).notAfter }
+    var earliest = resumedCertificatesEnd
+    if let leaf = copenssl_get0_peer_certificate(ssl) {
+      earliest = min(earliest, Certificate(retaining: leaf).notAfter)
+    }
     for index in 0..<copenssl_sk_X509_num(chain) {
       if let certificate = copenssl_sk_X509_value(chain, index) {
         earliest = min(earliest, Certificate(retaining: certificate).notAfter)

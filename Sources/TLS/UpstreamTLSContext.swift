@@ -124,12 +124,14 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     var four = in_addr()
     var six = in6_addr()
     if inet_pton(AF_INET, name, &four) == 1 || inet_pton(AF_INET6, name, &six) == 1 { return false }
-    let flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
+    var flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
+    // OpenSSL looks for DNS names only; an address or a URI there rules the CN out just as well.
+    if X509_get_ext_by_NID(leaf, NID_subject_alt_name, -1) >= 0 { flags |= UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT) }
     return X509_check_host(leaf, name, name.utf8.count, flags, nil) == 1
   }
 
-  /// The judgement for a resumed session: OpenSSL does not look at the certificate again, we do.
-  func judgeResumed(_ ssl: OpaquePointer, name: String) -> UpstreamRefusal? {
+  /// The judgement where OpenSSL asked for none, as for a resumed session: it does not look at the certificate again.
+  func judgeAgain(_ ssl: OpaquePointer, name: String) -> UpstreamRefusal? {
     guard judges else { return nil }
     guard let leaf = copenssl_get0_peer_certificate(ssl), let store = X509_STORE_CTX_new() else {
       return .chain("no certificate")
