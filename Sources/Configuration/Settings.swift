@@ -1,4 +1,4 @@
-public import Observability
+import Observability
 public import Proxy
 
 /// `worker_processes`: here event loops in one process.

@@ -29,10 +29,13 @@ package enum DirectiveTable {
 package struct Spelling: Sendable {
   private let text: String
   private let letters: [UInt8]
+  /// Which bytes stand in it, folded to 64 bits. One edit changes at most two, so that most candidates are ruled out.
+  private let set: UInt64
 
   package init(_ text: String) {
     self.text = text
-    letters = Array(text.utf8)
+    letters = Array(text.utf8.prefix(64))
+    set = letters.reduce(0) { $0 | 1 << UInt64($1 & 63) }
   }
 
   /// The candidate with the least edits, when they are few for its length.
@@ -41,11 +44,13 @@ package struct Spelling: Sendable {
   }
 
   package static func nearest(to word: String, among candidates: [Spelling]) -> String? {
-    let letters = Array(word.utf8.prefix(64))
-    let bound = max(1, min(4, letters.count / 3))
+    let word = Spelling(word)
+    let bound = max(1, min(4, word.letters.count / 3))
     var best: (name: String, distance: Int)?
     for candidate in candidates {
-      let distance = distance(letters, candidate.letters, bound: best.map { $0.distance - 1 } ?? bound)
+      let bound = best.map { $0.distance - 1 } ?? bound
+      guard (word.set ^ candidate.set).nonzeroBitCount <= 2 * bound else { continue }
+      let distance = distance(word.letters, candidate.letters, bound: bound)
       if let distance { best = (candidate.text, distance) }
     }
     return best?.name
