@@ -11,6 +11,12 @@ import Transport
 /// Lives on the main queue. What may wait (files, names, keys) is done on another; what serves is on the loops.
 @MainActor
 final class Supervisor {
+  /// What a reload has made, ready to serve.
+  struct Successor: Sendable {
+    let preparation: Preparation
+    let sockets: ListeningSockets
+  }
+
   let path: String
   let logs: LogFiles
   let inherited: [InheritedSocket]
@@ -22,7 +28,7 @@ final class Supervisor {
   private(set) var current: Preparation
   /// nil once nothing is accepted any more: the last worker to let go closes them.
   private(set) var sockets: ListeningSockets?
-  private var state = SupervisorState()
+  private var state = SupervisorState<Successor>()
   private var signals: [any DispatchSourceSignal] = []
   private var watchdog: WatchdogTimer?
 
@@ -52,12 +58,12 @@ final class Supervisor {
   }
 
   /// An event, and what follows from it.
-  func handle(_ event: (inout SupervisorState) -> SupervisorState.Action) {
+  func handle(_ event: (inout SupervisorState<Successor>) -> SupervisorState<Successor>.Action) {
     switch event(&state) {
     case .none: break
     case .announce: announce()
     case .reload: reload()
-    case .swap(let next, let sockets): swap(next, sockets)
+    case .swap(let successor): swap(successor)
     case .drain: drain()
     case .stop: stop()
     }
@@ -140,12 +146,12 @@ final class Supervisor {
         let next = try Preparation(settings, after: found, number: number, logs: logs)
         let bound = try ListeningSockets(
           for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
-        return (next, bound)
+        return Successor(preparation: next, sockets: bound)
       }
       DispatchQueue.main.async {
         MainActor.assumeIsolated {
           switch outcome {
-          case .success((let next, let bound)): self.handle { $0.prepared(next, bound) }
+          case .success(let successor): self.handle { $0.prepared(successor) }
           case .failure(let refusal): self.refuse(refusal)
           }
         }
@@ -153,9 +159,10 @@ final class Supervisor {
     }
   }
 
-  private func swap(_ next: Preparation, _ sockets: ListeningSockets) {
+  private func swap(_ successor: Successor) {
+    let next = successor.preparation
     log(next.diagnostics + RestartOnly.differences(from: current.settings.main, to: next.settings.main))
-    serve(next, on: sockets) { supervisor in
+    serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.endReload("Serving: \(supervisor.summary)")
     }
@@ -171,7 +178,7 @@ final class Supervisor {
 
   /// systemd waits for READY=1 even when nothing changed.
   private func endReload(_ status: String) {
-    Notification.send(.ready, .status(status))
+    if case .reloading = state.phase { Notification.send(.ready, .status(status)) }
     handle { $0.reloadEnded() }
   }
 

@@ -1,5 +1,7 @@
 /// What the daemon is about: a pure value. Events in, one action out.
-struct SupervisorState: Sendable {
+///
+/// `Successor` is a generation that is ready to serve; the state only passes it on.
+struct SupervisorState<Successor> {
   enum Phase: Sendable, Hashable {
     case starting
     case serving
@@ -10,13 +12,13 @@ struct SupervisorState: Sendable {
     case stopping
   }
 
-  enum Action: Sendable {
+  enum Action {
     case none
     /// Tell the world that we serve.
     case announce
     case reload
-    /// Put the prepared generation in the place of the one that serves.
-    case swap(Preparation, ListeningSockets)
+    /// Put it in the place of what serves.
+    case swap(Successor)
     case drain
     /// Cut what is left, and exit.
     case stop
@@ -44,9 +46,9 @@ struct SupervisorState: Sendable {
     }
   }
 
-  /// The new generation is complete and its sockets are bound. Whoever drains takes none any more.
-  mutating func prepared(_ next: Preparation, _ sockets: ListeningSockets) -> Action {
-    if case .reloading = phase { .swap(next, sockets) } else { .none }
+  /// A reload has its generation, with sockets bound. Whoever drains takes none any more.
+  mutating func prepared(_ successor: Successor) -> Action {
+    if case .reloading = phase { .swap(successor) } else { .none }
   }
 
   /// Swapped, or refused.
@@ -75,3 +77,7 @@ struct SupervisorState: Sendable {
     return .stop
   }
 }
+
+extension SupervisorState: Sendable where Successor: Sendable {}
+extension SupervisorState.Action: Sendable where Successor: Sendable {}
+extension SupervisorState.Action: Equatable where Successor: Equatable {}

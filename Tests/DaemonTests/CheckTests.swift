@@ -1,0 +1,61 @@
+import Observability
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite struct CheckTests {
+  @Test func `the policy says who gets in and whom the proxy trusts`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          events {}
+          http { server { listen 127.0.0.1:8443 ssl; server_name a.example *.b.example;
+          ssl_certificate server.pem; ssl_certificate_key server.key;
+          ssl_client_certificate ca.pem; ssl_verify_client on; ssl_verify_depth 2;
+          location /api/ { proxy_pass https://127.0.0.1:9443; proxy_ssl_trusted_certificate ca.pem;
+          proxy_ssl_name up.example; proxy_ssl_pin \(pin); }
+          location /open/ { proxy_pass https://127.0.0.1:9443; proxy_ssl_verify off; } } }
+          """)
+      let check = Check(path)
+      #expect(check.count(.error) == 0, "\(check.diagnostics)")
+      let lines = check.policy.map { $0.split(separator: " ").joined(separator: " ") }
+      #expect(lines.first?.hasPrefix("server a.example *.b.example ") == true)
+      for expected in [
+        "listen 127.0.0.1:8443 ssl", "clients only with a certificate of these CAs (ssl_verify_client on)", "depth 2",
+        "location /api/", "upstream https://127.0.0.1:9443", "chain must verify, depth 1", "name must be up.example",
+        "pin \(pin)", "location /open/", "chain NOT verified", "name NOT checked", "pin none",
+      ] { #expect(lines.contains(expected), "\(expected) in \(lines)") }
+      #expect(lines.contains { $0.hasPrefix("certificate CN=localhost (localhost, 127.0.0.1), until ") })
+      #expect(lines.contains { $0.hasPrefix("CA CN=Test Root, until ") })
+      #expect(lines.contains { $0.hasPrefix("anchor CN=Test Root, until ") })
+    }
+  }
+
+  @Test func `names that are not known here are warnings, missing files are errors`() throws {
+    try withScene { scene in
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          events {}
+          http { server { listen 1 ssl; ssl_certificate missing.pem; ssl_certificate_key missing.key;
+          location / { proxy_pass http://no-such-host.invalid; } } }
+          """)
+      let check = Check(path)
+      #expect(check.count(.error) == 1)
+      #expect(check.diagnostics.contains { $0.severity == .warning && $0.message.contains("no-such-host.invalid") })
+      #expect(!check.policy.isEmpty)
+    }
+  }
+
+  @Test func `a configuration that can't be read has no policy`() throws {
+    try withScene { scene in
+      let check = Check(try scene.write("test.conf", text: "bogus;"))
+      #expect(check.policy.isEmpty)
+      #expect(check.count(.error) > 0)
+    }
+  }
+}

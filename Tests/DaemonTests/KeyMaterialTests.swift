@@ -1,0 +1,126 @@
+import Configuration
+import Crypto
+import Observability
+import Proxy
+import TLS
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite struct KeyMaterialTests {
+  private func load(_ scene: Scene, _ http: String) throws -> KeyMaterial {
+    KeyMaterial(loading: try scene.settings("events {}\nhttp {\n\(http)\n}").http)
+  }
+
+  @Test func `every server and location has what its settings name`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      _ = try scene.identity("client", authority.client())
+      let material = try load(
+        scene,
+        """
+        server { listen 1 ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_client_certificate ca.pem; ssl_verify_client on;
+        location / { proxy_pass https://127.0.0.1:2; proxy_ssl_pin server.pem; proxy_ssl_trusted_certificate ca.pem;
+        proxy_ssl_certificate client.pem; proxy_ssl_certificate_key client.key; } }
+        server { listen 2; return 204; }
+        """)
+      #expect(material.diagnostics.isEmpty)
+      #expect(material.servers.count == 2)
+      #expect(material.servers[0]?.material.clientCAs == [authority.root.certificate])
+      #expect(material.servers[1] == nil)
+      let upstream = try #require(material.upstreams.values.first?.material)
+      #expect(material.upstreams.count == 1)
+      #expect(upstream.anchors?.certificates == [authority.root.certificate])
+      #expect(upstream.pins?.pins.count == 1)
+      #expect(upstream.identity?.certificate.subject.rfc2253.contains("CN=alice") == true)
+    }
+  }
+
+  @Test func `all that is wrong is told at once, each at its place`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      _ = try scene.identity("other", TestAuthority().server())
+      try scene.write("empty.pem", text: "")
+      let material = try load(
+        scene,
+        """
+        server { listen 1 ssl;
+        ssl_certificate missing.pem; ssl_certificate_key server.key; }
+        server { listen 2 ssl;
+        ssl_certificate server.pem;
+        ssl_certificate_key other.key;
+        ssl_client_certificate empty.pem; ssl_verify_client on;
+        location / { proxy_pass https://127.0.0.1:2;
+        proxy_ssl_pin nowhere.pem; } }
+        """)
+      let told = material.diagnostics.map { $0.short(in: scene) }
+      try #require(told.count == 4, "\(told)")
+      #expect(told[0].hasPrefix("4: error: \"missing.pem\": cannot be opened: No such file or directory"))
+      #expect(told[1].hasPrefix("7: error: \"other.key\": the private key does not belong to the certificate"))
+      #expect(told[2].hasPrefix("8: error: \"empty.pem\": empty"))
+      #expect(told[3].hasPrefix("10: error: \"nowhere.pem\": cannot be opened"))
+      #expect(material.servers.allSatisfy { $0 == nil })
+      #expect(material.upstreams.isEmpty)
+    }
+  }
+
+  @Test func `what several servers inherit is loaded once and told once`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let material = try load(
+        scene,
+        """
+        ssl_certificate missing.pem; ssl_certificate_key server.key;
+        server { listen 1 ssl; server_name a; }
+        server { listen 1 ssl; server_name b; }
+        """)
+      #expect(material.diagnostics.count == 1)
+    }
+  }
+
+  @Test func `a PKCS#12 opens with the password file, on both sides and as a pin`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      try scene.pkcs12("server", authority.server())
+      try scene.pkcs12("client", authority.client())
+      try scene.write("words", text: "wrong\n\(IdentityFiles.password)\n")
+      let material = try load(
+        scene,
+        """
+        server { listen 1 ssl; ssl_certificate server.p12; ssl_password_file words;
+        location / { proxy_pass https://127.0.0.1:2; proxy_ssl_verify off; proxy_ssl_pin server.p12;
+        proxy_ssl_certificate client.p12; proxy_ssl_password_file words; } }
+        """)
+      #expect(material.diagnostics.isEmpty, "\(material.diagnostics)")
+      #expect(material.upstreams.values.first?.material.identity != nil)
+    }
+  }
+
+  @Test func `an expired certificate is a warning, for a clock may be wrong`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      _ = try scene.identity("old", authority.client(.expired))
+      let material = try load(
+        scene, "server { listen 1 ssl; ssl_certificate old.pem; ssl_certificate_key old.key; return 204; }")
+      #expect(material.diagnostics.map(\.severity) == [.warning])
+      #expect(material.servers.first.flatMap { $0 } != nil)
+    }
+  }
+
+  @Test func `upstream settings that differ have contexts of their own, inherited ones share one`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let material = try load(
+        scene,
+        """
+        server { listen 1; proxy_ssl_trusted_certificate ca.pem;
+        location /a { proxy_pass https://127.0.0.1:2; }
+        location /b { proxy_pass https://127.0.0.1:2; proxy_ssl_verify_depth 3; } }
+        """)
+      #expect(material.diagnostics.isEmpty)
+      #expect(material.upstreams.count == 2)
+    }
+  }
+}

@@ -1,0 +1,58 @@
+import Testing
+
+@testable import Daemon
+
+@Suite struct SupervisorStateTests {
+  private typealias State = SupervisorState<Int>
+
+  private func serving() -> State {
+    var state = State()
+    #expect(state.started() == .announce)
+    return state
+  }
+
+  @Test func `a reload that is asked for while one is under way follows it, once`() {
+    var state = serving()
+    #expect(state.reloadAsked() == .reload)
+    #expect(state.reloadAsked() == .none)
+    #expect(state.reloadAsked() == .none)
+    #expect(state.prepared(2) == .swap(2))
+    #expect(state.reloadEnded() == .reload)
+    #expect(state.reloadEnded() == .none)
+    #expect(state.phase == .serving)
+  }
+
+  @Test func `a refused reload leaves the daemon serving`() {
+    var state = serving()
+    #expect(state.reloadAsked() == .reload)
+    #expect(state.reloadEnded() == .none)
+    #expect(state.phase == .serving)
+    #expect(state.reloadAsked() == .reload)
+  }
+
+  @Test func `a generation that comes while draining is not taken`() {
+    var state = serving()
+    #expect(state.reloadAsked() == .reload)
+    #expect(state.drainAsked() == .drain)
+    #expect(state.prepared(2) == .none)
+    #expect(state.reloadEnded() == .none)
+    #expect(state.phase == .draining)
+  }
+
+  @Test func `QUIT drains once, and TERM cuts the drain short`() {
+    var state = serving()
+    #expect(state.drainAsked() == .drain)
+    #expect(state.drainAsked() == .none)
+    #expect(state.reloadAsked() == .none)
+    #expect(state.stopAsked() == .stop)
+    #expect(state.stopAsked() == .none)
+    #expect(state.drainAsked() == .none)
+  }
+
+  @Test func `before anything serves QUIT stops`() {
+    var state = State()
+    #expect(state.reloadAsked() == .none)
+    #expect(state.drainAsked() == .stop)
+    #expect(state.started() == .none)
+  }
+}
