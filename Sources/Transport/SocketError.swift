@@ -12,6 +12,9 @@ public struct SocketError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Files or descriptors are used up: wait, don't spin.
   public var isExhaustion: Bool { code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM }
 
+  /// It lies with this process or machine, not with the peer: descriptors, memory or local ports are used up.
+  public var isOurs: Bool { isExhaustion || code == EADDRNOTAVAIL || code == EACCES || code == EPERM }
+
   /// As nginx writes it: `connect() failed (111: Connection refused)`.
   public var description: String { "\(call)() failed (\(code): \(String(cString: strerror(code))))" }
 }

@@ -11,7 +11,7 @@ open class AttemptObserver {
   public init() {}
   /// Send the request now.
   open func attemptDidOpen(_ connection: UpstreamConnection) {}
-  /// A server was chosen; a connection may or may not come of it.
+  /// A server was chosen, and counts as tried; a connection may or may not come of it.
   open func attemptWillTry(_ server: Int) {}
   /// There is a connection, kept or on its way to open.
   open func attemptDidBegin(_ connection: UpstreamConnection) {}
@@ -36,6 +36,13 @@ public final class UpstreamConnection: StreamOwner {
     case opening, idle, awaitingHead, readingBody, tunnel, closed
   }
 
+  /// What the deadline is for.
+  private enum Awaited {
+    /// The client feeds the request; it has a deadline of its own.
+    case nothing
+    case sending, answer
+  }
+
   public let stream: ByteStream
   public let server: Int
   /// Which policy judged it; a kept connection serves no other.
@@ -55,6 +62,9 @@ public final class UpstreamConnection: StreamOwner {
   private var method = HTTP.Method.get
   private var isPaused = false
   private var requestEnded = false
+  private var awaited = Awaited.nothing
+  /// What had gone out when the deadline was set.
+  private var sentAtDeadline: UInt64 = 0
   /// Bytes of this attempt's answer, head included: none means that the server may not have seen the request.
   public private(set) var bytesReceived: UInt64 = 0
 
@@ -97,7 +107,7 @@ public final class UpstreamConnection: StreamOwner {
   private func startAwaiting() {
     phase = .awaitingHead
     parser = HeadParser()
-    stream.setDeadline(in: timeouts.read)
+    watchDeadline()
   }
 
   /// What framing the response has depends on it.
@@ -105,7 +115,7 @@ public final class UpstreamConnection: StreamOwner {
 
   public func send(_ bytes: UnsafeRawBufferPointer) {
     stream.write(bytes)
-    if phase == .tunnel { watchDeadline() }
+    renewDeadline()
   }
 
   /// Bytes that the server has not taken yet: stop feeding above a bound.
@@ -140,12 +150,27 @@ public final class UpstreamConnection: StreamOwner {
   /// From the 101 on bytes go both ways as they are.
   public func becomeTunnel() {
     phase = .tunnel
-    stream.setDeadline(in: timeouts.read)
+    watchDeadline()
   }
 
   private func watchDeadline() {
-    guard !isPaused, phase != .idle else { return }
-    stream.setDeadline(in: stream.pendingCount > 0 ? timeouts.send : timeouts.read)
+    guard !isPaused, phase != .idle, phase != .closed else { return }
+    sentAtDeadline = stream.wireBytesOut
+    if stream.pendingCount > 0 {
+      awaited = .sending
+      stream.setDeadline(in: timeouts.send)
+    } else if requestEnded || phase == .tunnel {
+      awaited = .answer
+      stream.setDeadline(in: timeouts.read)
+    } else {
+      awaited = .nothing
+      stream.setDeadline(in: nil)
+    }
+  }
+
+  /// After some progress; more bytes for a server that takes none are not one.
+  private func renewDeadline() {
+    if awaited != .sending || stream.wireBytesOut != sentAtDeadline { watchDeadline() }
   }
 
   // MARK: Stream events
@@ -168,7 +193,13 @@ public final class UpstreamConnection: StreamOwner {
     }
   }
 
-  public override func streamAgain() { streamIsReadable() }
+  public override func streamAgain() {
+    streamIsReadable()
+    if phase == .awaitingHead, !requestEnded, stream.pendingCount == 0 { observer?.attemptDidDrain() }
+  }
+
+  /// Calls `attemptDidDrain` after this batch: for who feeds a long request and lets others have their turn.
+  public func continueLater() { stream.loop.again(stream) }
 
   public override func streamDidDrain() {
     watchDeadline()
@@ -176,6 +207,7 @@ public final class UpstreamConnection: StreamOwner {
   }
 
   public override func streamDidFail(_ failure: StreamFailure) {
+    if phase == .idle { return drop() }
     switch (phase, failure) {
     case (.opening, .socket(let error)): fail(.connect(error))
     case (.opening, .truncated): fail(.tls("peer closed connection"))
@@ -189,7 +221,10 @@ public final class UpstreamConnection: StreamOwner {
     switch phase {
     case .opening: fail(.connectTimeout)
     case .idle: drop()
-    default: fail(stream.pendingCount > 0 ? .sendTimeout : .readTimeout)
+    default:
+      // Slow, but taking: the time is between two writes, not for all of the request.
+      if awaited == .sending, stream.wireBytesOut != sentAtDeadline { return watchDeadline() }
+      fail(stream.pendingCount > 0 ? .sendTimeout : .readTimeout)
     }
   }
 
@@ -222,7 +257,7 @@ public final class UpstreamConnection: StreamOwner {
         continue
       case .wouldBlock:
         if input.isEmpty { input.release() }
-        if taken > 0 { watchDeadline() }
+        if taken > 0 { renewDeadline() }
       case .end: inputDidEnd(inGoodOrder: true)
       case .failed: inputDidEnd(inGoodOrder: false)
       }
@@ -308,7 +343,9 @@ public final class UpstreamConnection: StreamOwner {
   private func responseDidEnd() {
     // What follows a whole response was asked for by nobody.
     let isPoisoned = !input.isEmpty
-    let reusable = requestEnded && head.persists && head.framing != .untilClose && !isPoisoned && !stream.hasPeerEnd
+    let reusable =
+      requestEnded && stream.pendingCount == 0 && head.persists && head.framing != .untilClose && !isPoisoned
+      && !stream.hasPeerEnd
     let observer = observer
     self.observer = nil
     input.release()
@@ -328,12 +365,17 @@ public final class UpstreamConnection: StreamOwner {
   private func fail(_ failure: AttemptFailure) {
     let observer = observer
     self.observer = nil
-    if observer != nil {
-      // That a kept connection had ended says nothing of its server.
-      group.attemptDidEnd(self, isKept && bytesReceived == 0 ? .unjudged : .failure)
-    }
+    if observer != nil { group.attemptDidEnd(self, saysNothing(failure) ? .unjudged : .failure) }
     close()
     observer?.attemptDidFail(failure)
+  }
+
+  /// That a kept connection had ended says nothing of its server; that nothing came over it in time does.
+  private func saysNothing(_ failure: AttemptFailure) -> Bool {
+    switch failure {
+    case .closedBeforeHead, .broken: isKept && bytesReceived == 0
+    default: false
+    }
   }
 
   /// An idle connection that is of no more use.

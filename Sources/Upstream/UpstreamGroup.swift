@@ -84,13 +84,12 @@ public final class UpstreamGroup {
   /// tried once more, since only its kept connection was dead; then a new connection is made.
   /// Returns the failure when there is not even a connection to hear of.
   public func attempt(
-    _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: inout TriedServers,
+    _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: TriedServers,
     again: Int? = nil
   ) -> AttemptFailure? {
     var untried = tried
     if let again { untried = TriedServers(allBut: again, of: servers.count) }
     guard let server = balancer.pick(now: loop.now, tried: untried) else { return .noServer }
-    tried.insert(server)
     observer.attemptWillTry(server)
     if again == nil, let kept = takeKept(server: server, trust: trust) {
       kept.begin(observer, settings)
@@ -101,7 +100,8 @@ public final class UpstreamGroup {
       connection.begin(observer, settings)
       return nil
     } catch {
-      balancer.end(server, .failure, now: loop.now)
+      // That we are out of descriptors says nothing of the server.
+      balancer.end(server, error.isOurs ? .unjudged : .failure, now: loop.now)
       return .connect(error)
     }
   }

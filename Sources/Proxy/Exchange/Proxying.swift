@@ -25,6 +25,9 @@ struct AttemptRecord {
 extension Exchange {
   /// Bytes of a streamed body that may wait for an upstream.
   private static let requestBacklog = 128 * 1024
+  /// Less than the backlog: what one piece leaves waiting is seen, and timed, with the next.
+  private static let filePiece = 64 * 1024
+  private static let filePerTurn: UInt64 = 1 << 20
   /// Memory that one kept body may take where `client_body_buffer_size` is not said.
   private static let adaptiveAllowance = 1 << 20
 
@@ -80,16 +83,15 @@ extension Exchange {
   /// Tries the next server, or with `again` the same one over a new connection.
   func attempt(again: Int? = nil) {
     guard let group, let pass else { return }
-    let trust =
-      pass.trust
-      ?? UpstreamTrust(context: pass.context, name: String(decoding: pass.tlsName.bytes(self), as: UTF8.self))
-    if let failure = group.attempt(self, trust: trust, settings: pass.attempt, tried: &tried, again: again) {
+    let trust = pass.trust ?? UpstreamTrust(context: pass.context, name: pass.nameForTLS(self))
+    if let failure = group.attempt(self, trust: trust, settings: pass.attempt, tried: tried, again: again) {
       upstreamDidFail(failure)
     }
   }
 
   func upstreamWillBeTried(_ server: Int) {
     guard let group else { return }
+    tried.insert(server)
     attempts.append(AttemptRecord(group: group, server: server, beganAt: worker.loop.now))
   }
 
@@ -104,7 +106,7 @@ extension Exchange {
       attempts[attempts.count - 1].openedAt = worker.loop.now
       if pass.context != nil { attempts[attempts.count - 1].tlsResult = "trusted" }
     }
-    upstream.expect(method: head.method)
+    upstream.expect(method: RequestRewrite.method(self, pass))
     worker.scratch.removeAll()
     guard RequestRewrite.write(self, pass, to: &worker.scratch) else {
       log(.error, "the request for the upstream would not be a valid one")
@@ -131,18 +133,21 @@ extension Exchange {
     }
   }
 
-  /// The next pieces of a body that is in a file, as the upstream takes them.
+  /// The next pieces of a body that is in a file, as the upstream takes them; not all at once, for others wait too.
   private func sendFile(_ kept: RequestBody) {
     worker.scratch.removeAll()
-    worker.scratch.reserve(64 * 1024)
+    worker.scratch.reserve(Self.filePiece)
+    let end = fileOffset &+ Self.filePerTurn
     while let upstream, upstream.pendingCount < Self.requestBacklog {
-      guard let count = kept.read(at: fileOffset, into: worker.scratch.writable) else {
+      if fileOffset >= end { return upstream.continueLater() }
+      let piece = UnsafeMutableRawBufferPointer(rebasing: worker.scratch.writable[..<Self.filePiece])
+      guard let count = kept.read(at: fileOffset, into: piece) else {
         log(.crit, "a request body can't be read from its temporary file")
         return failDuringBody(Failure(500))
       }
       if count == 0 { return upstream.requestDidEnd() }
       fileOffset &+= UInt64(count)
-      upstream.send(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(worker.scratch.writable)[..<count]))
+      upstream.send(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(piece)[..<count]))
       worker.loop.cork.flush()
     }
   }
@@ -164,10 +169,10 @@ extension Exchange {
   }
 
   func endForwardedBody(_ trailers: Trailers?) {
-    guard let upstream else { return }
+    guard let upstream, let pass else { return }
     if forwardsChunked {
       var end = ByteBuffer(capacity: 64)
-      ChunkedWriter.lastChunk(trailers, to: &end)
+      RequestRewrite.writeLastChunk(trailers, pass, to: &end)
       upstream.send(end.readable)
     }
     upstream.requestDidEnd()
@@ -234,7 +239,8 @@ extension Exchange {
     return RetryPolicy(settings: pass.settings.retry, servers: group.servers.count).decide(
       condition,
       RetryPolicy.Situation(
-        method: head.method, requestBegun: requestBegun, bodyReplayable: replayable, responseBegun: isBegun,
+        method: RequestRewrite.method(self, pass), requestBegun: requestBegun, bodyReplayable: replayable,
+        responseBegun: isBegun,
         onKeptConnection: onKept, attempts: tried.count, deadConnections: deadConnections,
         elapsed: worker.loop.now &- (attempts.first?.beganAt ?? worker.loop.now)))
   }
@@ -254,7 +260,7 @@ extension Exchange {
 
   private func pauseUpstream() {
     upstream?.pause()
-    connection?.stream.setDeadline(in: location.limits.sendTimeout)
+    connection?.watchSending(location.limits.sendTimeout)
   }
 
   func upstreamDidEnd(_ trailers: Trailers?) {
@@ -312,7 +318,7 @@ extension Exchange {
     guard let connection else { return }
     bodyBytesSent &+= UInt64(bytes.count)
     connection.stream.write(bytes)
-    if connection.stream.pendingCount > backlog { upstream?.pause() }
+    if connection.stream.pendingCount > backlog { pauseUpstream() }
   }
 
   func tunnelFromClient(_ bytes: UnsafeRawBufferPointer) { upstream?.send(bytes) }

@@ -24,6 +24,27 @@ enum RequestRewrite {
     return true
   }
 
+  /// The method as the upstream gets it: how its answer is framed, and whether it may be asked again, depends on it.
+  static func method(_ exchange: Exchange, _ pass: LiveProxyPass) -> HTTP.Method {
+    if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
+    // An error page is fetched, whatever the request was.
+    return exchange.redirections > 0 && exchange.head.method != .head ? .get : exchange.head.method
+  }
+
+  /// The end of a chunked body. A field that is set here does not come in by the back door: there are servers that
+  /// take trailers for header fields.
+  static func writeLastChunk(_ trailers: Trailers?, _ pass: LiveProxyPass, to output: inout ByteBuffer) {
+    output.append("0\r\n")
+    if let trailers {
+      trailers.bytes.withUnsafeBytes { bytes in
+        for field in trailers.fields where !pass.replaced.contains(field, in: bytes) {
+          HeadWriter.forward(field, of: bytes, to: &output)
+        }
+      }
+    }
+    output.append("\r\n")
+  }
+
   /// Expect is answered here; Content-Length is written anew.
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .expect, .host)
 
@@ -48,7 +69,6 @@ enum RequestRewrite {
       }
     }
     if exchange.redirections > 0 && head.method != .get && head.method != .head {
-      // An error page is fetched, whatever the request was.
       let get: StaticString = "GET"
       return HeadWriter.requestLine(
         method: UnsafeRawBufferPointer(start: get.utf8Start, count: 3), target: target.readable, version: version,
@@ -121,6 +141,7 @@ enum RequestRewrite {
   /// A value from a certificate or a request may hold what ends a line: such bytes become spaces, so that nobody
   /// writes a field of his own with his name.
   private static func makeValueSafe(_ output: inout ByteBuffer, from start: Int) {
+    if HeadWriter.isValue(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
     let bytes = output.mutableReadable
     var index = start
     while index < bytes.count {

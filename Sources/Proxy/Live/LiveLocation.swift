@@ -109,6 +109,10 @@ final class LiveProxyPass {
     self.settings = settings
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
     switch settings.target {
+    // Without the context by which it is judged no upstream is spoken to, least of all in plain text.
+    case _ where settings.scheme == .https && context == nil:
+      self.group = nil
+      self.targetTemplate = nil
     case .group(let index):
       self.group = makers.groups.indices.contains(index) ? makers.groups[index] : nil
       self.targetTemplate = nil
@@ -118,14 +122,16 @@ final class LiveProxyPass {
     }
     self.tlsName = LiveTemplate(settings.tlsName)
     self.trust = settings.tlsName.constant.map { [context] name in
-      UpstreamTrust(context: context, name: String(decoding: name, as: UTF8.self))
+      UpstreamTrust(context: context, name: Self.nameForTLS(name))
     }
     self.attempt = AttemptSettings(
       timeouts: settings.timeouts,
       headLimits: HeadLimits(
         lineBytes: settings.headBufferSize, headBytes: settings.headBufferSize, fields: 1000,
         ignoreInvalidNames: false, underscores: true))
+    // The framing is ours: a second one is what smuggling is made of.
     self.setFields = settings.setFields.map { LiveField(name: $0.name, value: $0.value) }
+      .filter { $0.id != .contentLength && $0.id != .transferEncoding }
     self.method = settings.method.map { LiveTemplate($0) }
     self.setsConnection = settings.setFields.contains {
       Array($0.name).withUnsafeBytes { $0.equalsIgnoringCase("connection") }
@@ -143,6 +149,21 @@ final class LiveProxyPass {
     for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
     self.hidden = hidden
     self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }
+  }
+}
+
+extension LiveProxyPass {
+  /// `proxy_ssl_name` for an exchange, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
+  func nameForTLS(_ exchange: Exchange) -> String { Self.nameForTLS(tlsName.bytes(exchange)) }
+
+  static func nameForTLS(_ name: [UInt8]) -> String {
+    guard let end = name.first == 0x5B ? name.firstIndex(of: 0x5D) : name.firstIndex(of: 0x3A) else {
+      return String(decoding: name, as: UTF8.self)
+    }
+    if name[0] == 0x5B { return String(decoding: name[1..<end], as: UTF8.self) }
+    // More than one colon and no bracket: an IPv6 address.
+    let isAddress = name.count(where: { $0 == 0x3A }) > 1
+    return String(decoding: isAddress ? name[...] : name[..<end], as: UTF8.self)
   }
 }
 
