@@ -44,6 +44,8 @@ public final class Worker {
     replaceAcceptors(sockets, failed)
     guard let old else { return }
     leaving.append(old)
+    // Each remembers the location it served last, and with it a whole generation.
+    exchanges.removeAll()
     for connection in connections.values where connection.live === old { connection.closeIfIdle() }
     endLeaving()
   }
@@ -82,6 +84,7 @@ public final class Worker {
         worker: self, live: live, servers: servers, stream: stream, peer: peer, number: nextNumber)
       nextNumber &+= 1
       connections[ObjectIdentifier(connection)] = connection
+      live.clients += 1
       connection.begin()
     } catch {
       budget.giveBack()
@@ -92,13 +95,15 @@ public final class Worker {
   func didClose(_ connection: ClientConnection) {
     guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
     budget.giveBack()
+    connection.live.clients -= 1
     if !leaving.isEmpty { endLeaving() }
     if isDraining && connections.isEmpty { finishDraining() }
   }
 
   private func endLeaving() {
     leaving.removeAll { old in
-      guard !connections.values.contains(where: { $0.live === old }) else { return false }
+      guard old.clients == 0 else { return false }
+      exchanges.removeAll()
       old.close()
       return true
     }

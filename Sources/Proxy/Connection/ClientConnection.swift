@@ -32,6 +32,10 @@ final class ClientConnection: StreamOwner {
   private var isPumping = false
   /// The exchange takes no body bytes now.
   private var isBodyPaused = false
+  /// Of the location that answered last.
+  private var limits = LocationLimits()
+  /// What had gone out when the deadline was set.
+  private var sentAtDeadline: UInt64 = 0
   private var lastHost: [UInt8] = []
   private var lastServer: LiveServer?
 
@@ -47,6 +51,7 @@ final class ClientConnection: StreamOwner {
     self.worker = worker
     self.live = live
     self.servers = servers
+    self.firstServer = servers.fallback
     self.stream = stream
     self.facts = ConnectionFacts(
       number: number, peer: peer, descriptor: stream.descriptor, tls: stream as? TLSStream, openedAt: stream.loop.now)
@@ -55,10 +60,7 @@ final class ClientConnection: StreamOwner {
   }
 
   /// The server block that is meant before any Host is known: that of the SNI, or the default.
-  var firstServer: LiveServer {
-    guard let context = facts.tls?.serverContext else { return servers.fallback }
-    return live.servers.first { $0.context === context } ?? servers.fallback
-  }
+  private(set) var firstServer: LiveServer
 
   func begin() {
     stream.setDeadline(in: servers.fallback.settings.head.timeout)
@@ -68,6 +70,9 @@ final class ClientConnection: StreamOwner {
   // MARK: Stream events
 
   override func streamDidOpen() {
+    if let context = facts.tls?.serverContext, context !== firstServer.context {
+      firstServer = live.servers.first { $0.context === context } ?? firstServer
+    }
     phase = .idle
     stream.setDeadline(in: firstServer.settings.head.timeout)
   }
@@ -88,7 +93,9 @@ final class ClientConnection: StreamOwner {
     switch phase {
     case .ending: finishEnding()
     case .exchanging, .tunnelling: exchange?.clientDidDrain()
-    case .idle: pump()
+    case .idle:
+      if requests > 0 && reading == nil { stream.setDeadline(in: limits.keepaliveTimeout) }
+      pump()
     case .opening, .lingering, .closed: break
     }
   }
@@ -109,6 +116,10 @@ final class ClientConnection: StreamOwner {
   }
 
   override func streamDeadlinePassed() {
+    // Slow, but taking: `send_timeout` is between two writes, not for all of an answer.
+    if stream.pendingCount > 0, stream.wireBytesOut != sentAtDeadline, phase != .lingering {
+      return watchSending(exchange?.location.limits.sendTimeout ?? limits.sendTimeout)
+    }
     switch phase {
     case .exchanging, .tunnelling: exchange?.clientDeadlinePassed()
     case .opening, .idle:
@@ -167,7 +178,11 @@ final class ClientConnection: StreamOwner {
         guard takeHead() else { return phase == .idle }
       case .exchanging:
         guard let exchange, exchange.wantsBody, !isBodyPaused else { return false }
-        guard takeBody(exchange) else { return phase == .exchanging && !isBodyPaused && exchange.wantsBody }
+        guard takeBody(exchange) else {
+          // Its end may have brought the answer at once: then the next request is due.
+          if phase == .idle { continue }
+          return phase == .exchanging && self.exchange === exchange && !isBodyPaused && exchange.wantsBody
+        }
       case .tunnelling:
         guard let exchange else { return false }
         if input.isEmpty { return !exchange.isTunnelFull }
@@ -224,11 +239,11 @@ final class ClientConnection: StreamOwner {
       return false
     case .data(let start, let count, let consumed):
       let bytes = input.readable[ByteRange(start: start, count: count)]
-      exchange.requestBody(bytes)
-      // The exchange may have ended over it, and the input with it.
-      guard phase == .exchanging, self.exchange === exchange else { return false }
+      // Taken off before the exchange has them: it may end over them, or throw away what is left of the body. They stay
+      // where they are until more is read.
       input.consume(consumed)
-      return true
+      exchange.requestBody(bytes)
+      return phase == .exchanging && self.exchange === exchange
     case .end(let consumed):
       input.consume(consumed)
       stream.setDeadline(in: nil)
@@ -258,7 +273,17 @@ final class ClientConnection: StreamOwner {
 
   // MARK: What an exchange asks for
 
-  func pauseBody() { isBodyPaused = true }
+  /// From here on it is the upstream's time that runs.
+  func pauseBody() {
+    isBodyPaused = true
+    stream.setDeadline(in: nil)
+  }
+
+  /// The client has so long to take something of what waits for it.
+  func watchSending(_ timeout: Int) {
+    sentAtDeadline = stream.wireBytesOut
+    stream.setDeadline(in: timeout)
+  }
 
   func resumeBody() {
     guard isBodyPaused else { return }
@@ -314,39 +339,39 @@ final class ClientConnection: StreamOwner {
   /// The last byte of the answer was written. `persists`: the connection takes another request.
   func exchangeDidEnd(persists: Bool) {
     guard let exchange else { return }
-    let limits = exchange.location.limits
+    limits = exchange.location.limits
     let isWhole = isBodyRead
     self.exchange = nil
     worker.giveBack(exchange)
+    // The client had left, and its exchange went on without it.
+    guard phase != .closed else { return }
     guard persists, isWhole, !stream.hasPeerEnd || !input.isEmpty, !worker.isDraining, live === worker.live,
       limits.keepaliveTimeout > 0
-    else { return end(lingers: !isWhole && limits.lingeringClose, limits: limits) }
+    else { return end(lingers: !isWhole && limits.lingeringClose) }
     phase = .idle
-    stream.setDeadline(in: limits.keepaliveTimeout)
+    watchSending(limits.keepaliveTimeout)
     if !isPumping { pump() }
   }
 
   /// Sends what waits, then closes; with bytes still on their way from the client not before it had time to read.
-  private func end(lingers: Bool, limits: LocationLimits) {
+  private func end(lingers: Bool) {
     phase = .ending
     isLingering = lingers
-    lingerLimits = limits
     stream.loop.cork.flush()
     guard phase == .ending else { return }
     if stream.pendingCount > 0 {
-      stream.setDeadline(in: limits.sendTimeout)
+      watchSending(limits.sendTimeout)
     } else {
       finishEnding()
     }
   }
   private var isLingering = false
-  private var lingerLimits = LocationLimits()
 
   private func finishEnding() {
     guard isLingering else { return close() }
     phase = .lingering
     stream.endOutput()
-    stream.setDeadline(in: min(lingerLimits.lingeringTimeout, lingerLimits.lingeringTime))
+    stream.setDeadline(in: min(limits.lingeringTimeout, limits.lingeringTime))
     if !isPumping { pump() }
   }
 

@@ -10,7 +10,7 @@ extension Exchange {
   // MARK: Bodies
 
   func writeBody(_ bytes: UnsafeRawBufferPointer) {
-    guard let connection, !isClientGone, case .streaming(let framing) = answer else { return }
+    guard let connection, !isClientGone, case .streaming(let framing) = answer, framing != .none else { return }
     bodyBytesSent &+= UInt64(bytes.count)
     if framing == .chunked {
       // The size line and the data gather in the worker's record, so three writes are no three records.

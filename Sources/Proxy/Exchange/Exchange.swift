@@ -39,7 +39,7 @@ final class Exchange: AttemptObserver {
     case streamed
   }
 
-  unowned let worker: Worker
+  unowned(unsafe) let worker: Worker
   @exclusivity(unchecked) let head = RequestHead()
   /// nginx's $uri: normalised; another one after an internal redirect.
   @exclusivity(unchecked) var uri = ByteBuffer()
@@ -329,7 +329,7 @@ final class Exchange: AttemptObserver {
 
   func clientDidDrain() {
     guard let connection else { return }
-    connection.stream.setDeadline(in: nil)
+    connection.stream.setDeadline(in: wantsBody ? bodyTimeout : nil)
     upstream?.resume()
   }
 

@@ -39,6 +39,7 @@ final class RequestBody {
 
   private func moveToFile() throws(StorageError) {
     file = Glibc.open(Self.folder, O_TMPFILE_RDWR, 0o600)
+    if file < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT) { file = Self.openNamed() }
     guard file >= 0 else { throw .open(errno) }
     try write(memory.readable)
     memory.release()
@@ -66,6 +67,16 @@ final class RequestBody {
   }
 
   static let folder: String = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+
+  /// For file systems without O_TMPFILE (overlayfs before Linux 6.1, NFS): the name is gone at once.
+  private static func openNamed() -> Int32 {
+    var name = Array("\(folder)/sallyport-XXXXXX".utf8CString)
+    let file = mkstemp(&name)
+    guard file >= 0 else { return file }
+    unlink(name)
+    _ = fcntl(file, F_SETFD, FD_CLOEXEC)
+    return file
+  }
 
   /// O_TMPFILE is a macro of two parts that Swift does not import.
   private var O_TMPFILE_RDWR: Int32 { 0o20000000 | O_DIRECTORY | O_RDWR | O_CLOEXEC }

@@ -11,7 +11,7 @@ enum ResponseRewrite {
     let worker = exchange.worker
     let status = exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
     exchange.status = Int(status)
-    let framing = framing(for: exchange, response)
+    let framing = framing(for: exchange, status, response)
     if framing == .untilClose || !connection.isBodyRead || worker.isDraining { exchange.persists = false }
 
     worker.scratch.removeAll()
@@ -41,8 +41,11 @@ enum ResponseRewrite {
 
   /// How the body goes on: with its length where it is known, in chunks to who understands them, else to the end of
   /// the connection.
-  private static func framing(for exchange: Exchange, _ response: ResponseHead) -> BodyFraming {
-    switch response.framing {
+  private static func framing(for exchange: Exchange, _ status: UInt16, _ response: ResponseHead) -> BodyFraming {
+    // Whatever the upstream was asked and answered (proxy_method, error_page =204): to this no body may follow, or the
+    // client takes it for its next answer.
+    if exchange.head.method == .head || status < 200 || status == 204 || status == 304 { return .none }
+    return switch response.framing {
     case .none: .none
     case .length(let length): .length(length)
     case .chunked, .untilClose: exchange.head.version == .http11 ? .chunked : .untilClose
@@ -54,12 +57,12 @@ enum ResponseRewrite {
   ) {
     if framing == .none {
       // HEAD and 304 tell the length that a GET would have had.
-      if let length = response.announcedLength, exchange.head.method == .head || response.status == 304 {
-        HeadWriter.framing(.length(length), to: &output)
-      } else if response.announcedLength == nil, exchange.head.method != .head, response.status >= 200,
-        response.status != 204, response.status != 304
-      {
+      let status = exchange.status
+      if status < 200 || status == 204 { return }
+      if exchange.head.method != .head, status != 304 {
         HeadWriter.framing(.length(0), to: &output)
+      } else if let length = response.announcedLength {
+        HeadWriter.framing(.length(length), to: &output)
       }
     } else {
       HeadWriter.framing(framing, to: &output)

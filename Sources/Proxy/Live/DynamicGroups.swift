@@ -46,6 +46,8 @@ final class DynamicGroups {
       return found(keep([address], key: key))
     }
     makeRoom()
+    // All room is taken by names that the resolver still thinks about.
+    guard entries.count < Self.limit else { return found(nil) }
     entries[key] = .resolving([found])
     let box = LoopBox(self)
     Resolver.resolve(host, port: port, on: loop) { addresses in box.value.resolved(key, addresses) }

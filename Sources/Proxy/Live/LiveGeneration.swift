@@ -28,6 +28,8 @@ final class LiveGeneration {
   let listeners: [VirtualServers]
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
+  /// Connections of clients that it serves.
+  var clients = 0
 
   init(_ generation: Generation, loop: EventLoop, budget: ConnectionBudget) {
     self.generation = generation

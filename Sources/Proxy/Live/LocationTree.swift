@@ -57,8 +57,8 @@ final class LocationTree {
       case .none: break
       case .location(let inner):
         if case .exact = inner.settings.match { return .location(inner) }
+        // Whether this level's regular expressions are tried, its own prefix has said, not the inner one.
         best = inner
-        if case .prefixNoRegex = inner.settings.match { isFinal = true } else { isFinal = false }
       case let decided: return decided
       }
     }

@@ -119,14 +119,16 @@ final class LiveServer {
     self.context = context
     self.root = root
     self.locations = root.inner
+    let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
-      lineBytes: settings.head.bufferSize, headBytes: settings.head.bufferSize * settings.head.buffers, fields: 1000,
+      lineBytes: settings.head.bufferSize,
+      headBytes: bytes.overflow ? .max : bytes.partialValue, fields: 1000,
       ignoreInvalidNames: settings.head.ignoresInvalidFields, underscores: settings.head.underscoresInFields)
   }
 
-  /// Whether a client that was judged by `other` in its handshake may ask this server: the same policy, or none.
-  func admits(clientOf other: ServerTLSContext?) -> Bool {
-    guard let context, let other, context !== other else { return true }
-    return context.clientPolicyDigest == other.clientPolicyDigest
+  /// Whether a client that was judged by `other` in its handshake may ask this server: by the same policy only.
+  func admits(clientOf other: ServerTLSContext) -> Bool {
+    guard let context else { return false }
+    return context === other || context.clientPolicyDigest == other.clientPolicyDigest
   }
 }
