@@ -270,7 +270,9 @@ public final class UpstreamConnection: StreamOwner {
   private func consumeInput() -> Bool {
     while !input.isEmpty {
       switch phase {
-      case .awaitingHead: guard consumeHead() else { return phase == .awaitingHead }
+      case .awaitingHead:
+        // After a head a body may follow that needs more: stopping here would lose the edge.
+        guard consumeHead() else { return phase == .awaitingHead || phase == .readingBody }
       case .readingBody: guard consumeBody() else { return phase == .readingBody }
       case .tunnel:
         observer?.tunnelBytes(input.readable)
@@ -318,7 +320,7 @@ public final class UpstreamConnection: StreamOwner {
         responseDidEnd()
         return false
       case .failed(let error):
-        fail(.invalidBody("upstream sent an invalid body: \(error)"))
+        fail(.invalidBody("upstream sent an invalid body: \(error.reason)"))
         return false
       }
     }
