@@ -265,7 +265,7 @@ open class ByteStream: EventTarget {
     shutdown(descriptor, Int32(SHUT_WR))
   }
 
-  public enum Closing {
+  public enum Closing: Sendable {
     /// close_notify, FIN.
     case orderly
     /// FIN without close_notify: what came before may be incomplete.

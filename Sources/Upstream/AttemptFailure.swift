@@ -49,7 +49,8 @@ public enum AttemptFailure: Error, Sendable {
     case .readTimeout: "upstream timed out (110: Connection timed out) while reading response header from upstream"
     case .closedBeforeHead: "upstream prematurely closed connection while reading response header from upstream"
     case .broken(let error): "\(error) while reading response header from upstream"
-    case .invalidHead(let error): "upstream sent invalid header: \(error.reason) while reading response header from upstream"
+    case .invalidHead(let error):
+      "upstream sent invalid header: \(error.reason) while reading response header from upstream"
     case .invalidBody(let reason): "\(reason) while reading upstream"
     case .unsolicitedBytes: "upstream sent bytes before a request was made; the connection is not used"
     }

@@ -118,21 +118,20 @@ import Testing
     #expect(result.exit == 0 && Pattern.equal(result.body, Pattern.bytes(300_000)))
   }
 
-  @Test func `a client that expects 100-continue is told to go on`() async throws {
+  @Test(arguments: ["on", "off"]) func `a client that expects 100-continue is told to go on`(buffering: String)
+    async throws
+  {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
-    for buffering in ["on", "off"] {
-      let proxy = try await PlainProxy(scene, to: upstream.port, location: "proxy_request_buffering \(buffering);")
-      let (interim, answer) = try await proxy.talk { wire in
-        try wire.write("POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
-        let interim = try wire.response()
-        try wire.write("hello")
-        return (interim, try wire.response())
-      }
-      #expect(interim.status == 100)
-      #expect(answer.status == 200 && answer.text == "hello")
-      proxy.daemon.process.stop()
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: "proxy_request_buffering \(buffering);")
+    let (interim, answer) = try await proxy.talk { wire in
+      try wire.write("POST /echo HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+      let interim = try wire.response()
+      try wire.write("hello")
+      return (interim, try wire.response())
     }
+    #expect(interim.status == 100)
+    #expect(answer.status == 200 && answer.text == "hello")
   }
 
   @Test func `a body that is too large is refused before the upstream hears of it`() async throws {
@@ -188,7 +187,7 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream(scene) { wire, _ in
       _ = try wire.requestHead()
-      try wire.answer("403 Forbidden", "early\n", closing: true)
+      try wire.answer("early\n", status: "403 Forbidden", closing: true)
       while try !wire.readSome().isEmpty {}
     }
     let proxy = try await PlainProxy(

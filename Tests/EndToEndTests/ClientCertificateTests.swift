@@ -106,7 +106,8 @@ import Testing
     #expect(result.text.contains("X-Verify: FAILED:"))
     #expect(result.text.contains("CN=eve"))
     let alone = try scene.identity("alone", cast.authority.client(.selfSigned))
-    #expect(try await scene.curl(cast.to(front.port) + alone.curl + ["https://localhost/head"]).text.contains("FAILED:"))
+    #expect(
+      try await scene.curl(cast.to(front.port) + alone.curl + ["https://localhost/head"]).text.contains("FAILED:"))
     let expired = try scene.identity("expired", cast.authority.client(.expired))
     #expect(try await scene.curl(cast.to(front.port) + expired.curl + ["https://localhost/"]).status == 400)
   }

@@ -45,7 +45,8 @@ import Testing
   @Test func `a connection is kept as the client and keepalive_requests say`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
-    let proxy = try await PlainProxy(scene, to: upstream.port, server: "keepalive_requests 3; keepalive_timeout 30s 25s;")
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port, server: "keepalive_requests 3; keepalive_timeout 30s 25s;")
     let answers = try await proxy.talk { wire in
       let answers = try (0..<3).map { _ in
         try wire.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")

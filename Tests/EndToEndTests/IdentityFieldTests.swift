@@ -4,7 +4,9 @@ import TestSupport
 import Testing
 
 @Suite(.staged) struct `What the upstream learns of the client` {
-  private func start(_ scene: Scene, _ fields: String, server: String = "") async throws -> (upstream: ScriptedUpstream, port: UInt16) {
+  private func start(_ scene: Scene, _ fields: String, server: String = "") async throws -> (
+    upstream: ScriptedUpstream, port: UInt16
+  ) {
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()
     _ = try await Sallyport.start(
@@ -22,7 +24,8 @@ import Testing
   @Test func `the ssl variables say what openssl says`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let names = [
-      "s_dn", "i_dn", "s_dn_legacy", "i_dn_legacy", "serial", "fingerprint", "v_start", "v_end", "v_remain", "escaped_cert",
+      "s_dn", "i_dn", "s_dn_legacy", "i_dn_legacy", "serial", "fingerprint", "v_start", "v_end", "v_remain",
+      "escaped_cert",
       "verify",
     ]
     let (upstream, port) = try await start(

@@ -3,7 +3,9 @@ import Testing
 
 @Suite(.staged) struct `The choice of a server block` {
   /// a.test takes clients of CA A, b.test of CA B, c.test none; a2.test is like a.test.
-  private func start(_ scene: Scene, _ cast: Cast, extra: String = "") async throws -> (port: UInt16, bob: IdentityFiles) {
+  private func start(_ scene: Scene, _ cast: Cast, extra: String = "") async throws -> (
+    port: UInt16, bob: IdentityFiles
+  ) {
     let other = try TestAuthority("Other")
     try scene.anchors("other", other)
     let port = try scene.port()
@@ -26,7 +28,9 @@ import Testing
     return (port, try scene.identity("bob", other.client(commonName: "bob")))
   }
 
-  private func names() -> [String] { ["localhost", "a.test", "a2.test", "b.test", "c.test", "deep.test", "maybe.test"] }
+  private func names() -> [String] {
+    ["localhost", "a.test", "a2.test", "b.test", "c.test", "deep.test", "maybe.test"]
+  }
 
   @Test func `SNI chooses the CA that a client is judged by`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
@@ -79,7 +83,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("c.test", "a.test"), ("a.test", "b.test"), ("a.test", "deep.test"), ("maybe.test", "a.test"), ("c.test", "maybe.test"),
+    ("c.test", "a.test"), ("a.test", "b.test"), ("a.test", "deep.test"), ("maybe.test", "a.test"),
+    ("c.test", "maybe.test"),
   ])
   func `a Host with another client policy than the handshake's is misdirected`(sni: String, host: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())

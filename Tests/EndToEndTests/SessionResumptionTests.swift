@@ -7,7 +7,8 @@ import Testing
   static let stores = [
     "", "ssl_session_cache shared:sessions:1m; ssl_session_tickets off;", "ssl_session_cache shared:sessions:1m;",
   ]
-  private static let answer = #"location / { return 200 "reused=$ssl_session_reused verify=$ssl_client_verify dn=$ssl_client_s_dn\n"; }"#
+  private static let answer =
+    #"location / { return 200 "reused=$ssl_session_reused verify=$ssl_client_verify dn=$ssl_client_s_dn\n"; }"#
 
   /// One request over openssl s_client; the session goes to and comes from a file.
   private func ask(
@@ -94,11 +95,14 @@ import Testing
     }
   }
 
-  @Test(arguments: versions) func `a session is not resumed after a reload took away its CA`(version: String) async throws {
+  @Test(arguments: versions) func `a session is not resumed after a reload took away its CA`(version: String)
+    async throws
+  {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try scene.port()
     let daemon = try await Sallyport.start(
-      scene, configuration("server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(Self.answer) }"))
+      scene, configuration("server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(Self.answer) }")
+    )
     let file = scene.path("session.pem")
     let first = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_out", file])
     #expect(first.text.contains("verify=SUCCESS"))

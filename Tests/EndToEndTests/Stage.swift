@@ -18,7 +18,9 @@ struct Stage: TestTrait, SuiteTrait, TestScoping {
       let shown = Mutex(false)
       let showing = IssueHandlingTrait.compactMapIssues { issue in
         var issue = issue
-        if !shown.withLock({ shown in defer { shown = true }; return shown }) {
+        if !shown.withLock({ shown in
+          defer { shown = true }; return shown
+        }) {
           issue.comments.append(Comment(rawValue: scene.report))
         }
         return issue

@@ -94,7 +94,9 @@ private func pin(_ certified: CertifiedKey) -> String {
     #expect(!upstream.log.contains("s3cr3t"))
   }
 
-  @Test(arguments: ["-tls1_2", "-tls1_3"]) func `the pinned upstream of a known CA is trusted`(version: String) async throws {
+  @Test(arguments: ["-tls1_2", "-tls1_3"]) func `the pinned upstream of a known CA is trusted`(version: String)
+    async throws
+  {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")
     try scene.anchors("anchors", authority)
@@ -129,7 +131,8 @@ private func pin(_ certified: CertifiedKey) -> String {
       "sha256//\(base64)", "sha256/\(base64)", "sha256:\(base64)", "spki:\(hexadecimal.joined())",
       "spki:\(hexadecimal.joined(separator: ":").uppercased())", "upstream.pem", "upstream.der", "upstream.pub",
     ]
-    let common = "proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_name up.test; proxy_ssl_trusted_certificate anchors.pem;"
+    let common =
+      "proxy_pass https://127.0.0.1:\(upstream)/; proxy_ssl_name up.test; proxy_ssl_trusted_certificate anchors.pem;"
     _ = try await Sallyport.start(
       scene,
       configuration(
@@ -173,7 +176,8 @@ private func pin(_ certified: CertifiedKey) -> String {
           location /name { proxy_pass https://group; proxy_ssl_name other.test; }
           location /anchors { proxy_pass https://group; proxy_ssl_trusted_certificate strangers.pem; }
         }
-        """, main: "").replacing("worker_processes 2", with: "worker_processes 1"))
+        """, main: ""
+      ).replacing("worker_processes 2", with: "worker_processes 1"))
     for _ in 0..<3 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/good"]).status == 200) }
     for path in ["/pin", "/name", "/anchors"] {
       #expect(try await scene.curl(["http://127.0.0.1:\(port)\(path)"]).status == 502, "\(path)")
@@ -214,13 +218,16 @@ private func pin(_ certified: CertifiedKey) -> String {
     for _ in 0..<6 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/on"]).status == 200) }
     for _ in 0..<3 { #expect(try await scene.curl(["http://127.0.0.1:\(port)/off"]).status == 200) }
     try await until("nginx's log") { nginx.accessLog.split(separator: "\n").count >= 9 }
-    let lines = nginx.accessLog.split(separator: "\n").map { $0.split(separator: "|", omittingEmptySubsequences: false) }
+    let lines = nginx.accessLog.split(separator: "\n").map {
+      $0.split(separator: "|", omittingEmptySubsequences: false)
+    }
     let resumed = lines.filter { $0[5] == "r" }.map { $0[0] }
     #expect(resumed.count { $0.contains("/on") } >= 3)
     #expect(!resumed.contains { $0.contains("/off") })
   }
 
-  @Test(arguments: ["pem", "p12", "p12-legacy"]) func `the upstream is shown our certificate`(kind: String) async throws {
+  @Test(arguments: ["pem", "p12", "p12-legacy"]) func `the upstream is shown our certificate`(kind: String) async throws
+  {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")
     try scene.anchors("anchors", authority)
@@ -254,7 +261,9 @@ private func pin(_ certified: CertifiedKey) -> String {
         }
         """))
     let result = try await scene.curl(["http://127.0.0.1:\(port)/"])
-    #expect(result.text == "SUCCESS CN=sallyport,O=Example + Sons,C=SE " || result.text == "SUCCESS CN=sallyport,O=Example \\+ Sons,C=SE ")
+    #expect(
+      result.text == "SUCCESS CN=sallyport,O=Example + Sons,C=SE "
+        || result.text == "SUCCESS CN=sallyport,O=Example \\+ Sons,C=SE ")
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/sni"]).text.hasSuffix(" up.test"))
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/none"]).status == 400)
   }

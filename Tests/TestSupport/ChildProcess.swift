@@ -68,7 +68,8 @@ package final class ChildProcess: Sendable {
 
   private static func locate(_ command: String) throws -> String {
     if command.contains("/") { return command }
-    let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":").map(String.init)
+    let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":").map(
+      String.init)
     for folder in folders + ["/usr/sbin", "/sbin", "/usr/local/sbin"] where access("\(folder)/\(command)", X_OK) == 0 {
       return "\(folder)/\(command)"
     }

@@ -17,7 +17,9 @@ extension Scene {
   /// Runs curl, without the user's settings and proxies, bounded in time.
   package func curl(_ arguments: [String], input: [UInt8]? = nil) async throws -> CurlResult {
     let name = "curl-\(UInt32.random(in: 0...UInt32.max))"
-    var all = ["-q", "-sS", "--noproxy", "*", "--max-time", "30", "-D", path("\(name).heads"), "-o", path("\(name).body")]
+    var all = [
+      "-q", "-sS", "--noproxy", "*", "--max-time", "30", "-D", path("\(name).heads"), "-o", path("\(name).body"),
+    ]
     if let input { all += ["--data-binary", "@" + (try write("\(name).input", input))] }
     let result = try await run("curl", all + arguments)
     let heads = text("\(name).heads")

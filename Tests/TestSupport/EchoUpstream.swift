@@ -22,7 +22,7 @@ extension Wire {
       if request.method == "HEAD" {
         try write("HTTP/1.1 200 OK\r\nContent-Length: \(number)\r\n\r\n")
       } else {
-        try answer(fields: fields, Pattern.bytes(number))
+        try answer(bytes: Pattern.bytes(number), fields: fields)
       }
     case "chunked":
       try write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n")
@@ -35,12 +35,12 @@ extension Wire {
         size = min(size * 3, 50_000)
       }
       try write("0\r\nX-Sum: \(number)\r\n\r\n")
-    case "status": try answer("\(number) Some", fields: fields)
-    case "head": try answer(fields: ["Content-Type: text/plain"], request.head + "\n")
+    case "status": try answer(status: "\(number) Some", fields: fields)
+    case "head": try answer(request.head + "\n", fields: ["Content-Type: text/plain"])
     default:
       let trailers = request.trailers.map { "X-Trailer-\($0.name): \($0.value)" }
       if request.method == "HEAD" { return try answer(fields: fields) }
-      try answer(fields: fields + trailers, request.body)
+      try answer(bytes: request.body, fields: fields + trailers)
     }
   }
 }

@@ -35,7 +35,8 @@ package final class OpenSSLServer: Sendable {
       "openssl",
       ["s_server", "-accept", "127.0.0.1:\(port)", "-cert", identity.certificate, "-key", identity.key]
         + (arguments.contains("-cert_chain") ? [] : ["-cert_chain", identity.certificate]) + arguments,
-      in: scene.folder, input: .descriptor(theirs), output: scene.path("\(name).out"), errors: scene.path("\(name).err"))
+      in: scene.folder, input: .descriptor(theirs), output: scene.path("\(name).out"), errors: scene.path("\(name).err")
+    )
     let (process, input) = (process, input)
     scene.atEnd {
       process.stop()

@@ -25,7 +25,9 @@ enum PortClaims {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { return false }
     defer { close(descriptor) }
-    return LoopbackAddress.withIPv4(port: port, any: true) { bind(descriptor, $0, $1) == 0 && listen(descriptor, 1) == 0 }
+    return LoopbackAddress.withIPv4(port: port, any: true) {
+      bind(descriptor, $0, $1) == 0 && listen(descriptor, 1) == 0
+    }
   }
 }
 

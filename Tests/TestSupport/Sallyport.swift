@@ -83,7 +83,9 @@ package final class Sallyport: Sendable {
 
   /// A figure of /proc/PID/status, in KiB: VmHWM, VmRSS.
   package func memory(_ figure: String) -> Int? {
-    guard let status = try? String(contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8) else { return nil }
+    guard let status = try? String(contentsOfFile: "/proc/\(process.identifier)/status", encoding: .utf8) else {
+      return nil
+    }
     let line = status.split(separator: "\n").first { $0.hasPrefix("\(figure):") }
     return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) }
   }

@@ -29,7 +29,9 @@ package final class Scene: Sendable {
   /// What a file of this name holds; empty when there is none.
   package func text(_ name: String) -> String { String(decoding: bytes(name), as: UTF8.self) }
 
-  package func bytes(_ name: String) -> [UInt8] { FileManager.default.contents(atPath: path(name)).map { Array($0) } ?? [] }
+  package func bytes(_ name: String) -> [UInt8] {
+    FileManager.default.contents(atPath: path(name)).map { Array($0) } ?? []
+  }
 
   /// Makes a folder inside.
   @discardableResult
@@ -59,7 +61,9 @@ package final class Scene: Sendable {
 
   /// Ends all parts and removes the folder. SALLYPORT_KEEP in the environment keeps it.
   package func end() {
-    for action in endings.withLock({ list in defer { list = [] }; return list }).reversed() { action() }
+    for action in endings.withLock({ list in
+      defer { list = [] }; return list
+    }).reversed() { action() }
     if ProcessInfo.processInfo.environment["SALLYPORT_KEEP"] == nil {
       try? FileManager.default.removeItem(atPath: folder)
     }

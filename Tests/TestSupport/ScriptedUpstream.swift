@@ -83,15 +83,17 @@ package final class ScriptedUpstream: Sendable {
 extension Wire {
   /// Writes a response with a Content-Length.
   package func answer(
-    _ status: String = "200 OK", fields: [String] = [], _ body: String = "", closing: Bool = false
+    _ body: String = "", status: String = "200 OK", fields: [String] = [], closing: Bool = false
   ) throws {
-    try answer(status, fields: fields, Array(body.utf8), closing: closing)
+    try answer(bytes: Array(body.utf8), status: status, fields: fields, closing: closing)
   }
 
-  package func answer(_ status: String = "200 OK", fields: [String] = [], _ body: [UInt8], closing: Bool = false) throws {
-    var lines = ["HTTP/1.1 \(status)", "Content-Length: \(body.count)"] + fields
+  package func answer(
+    bytes: [UInt8], status: String = "200 OK", fields: [String] = [], closing: Bool = false
+  ) throws {
+    var lines = ["HTTP/1.1 \(status)", "Content-Length: \(bytes.count)"] + fields
     if closing { lines.append("Connection: close") }
-    try write(Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8) + body)
+    try write(Array((lines.joined(separator: "\r\n") + "\r\n\r\n").utf8) + bytes)
   }
 
   /// Serves requests by this until the peer closes or one says `Connection: close`.

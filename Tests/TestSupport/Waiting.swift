@@ -18,7 +18,8 @@ package func waiting<Answer>(
 }
 
 /// Waits until something is so.
-package func until(_ what: String, within bound: Duration = .seconds(20), _ isSo: () async throws -> Bool) async throws {
+package func until(_ what: String, within bound: Duration = .seconds(20), _ isSo: () async throws -> Bool) async throws
+{
   try await waiting(for: what, within: bound) { try await isSo() ? () : nil }
 }
 

@@ -28,7 +28,7 @@ extension ScriptedUpstream {
     try ScriptedUpstream(scene) { wire, _ in
       guard let request = try wire.requestHead() else { return }
       guard request["Upgrade"]?.lowercased() == "websocket", let key = request["Sec-WebSocket-Key"] else {
-        return try wire.answer("400 Bad Request", "no upgrade\n", closing: true)
+        return try wire.answer("no upgrade\n", status: "400 Bad Request", closing: true)
       }
       try wire.write(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

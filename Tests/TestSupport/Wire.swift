@@ -47,7 +47,9 @@ package final class Wire: Sendable {
   package func write(_ bytes: [UInt8]) throws {
     var sent = 0
     while sent < bytes.count {
-      let count = bytes.withUnsafeBytes { send(descriptor, $0.baseAddress.map { $0 + sent }, bytes.count - sent, Int32(truncatingIfNeeded: MSG_NOSIGNAL)) }
+      let count = bytes.withUnsafeBytes {
+        send(descriptor, $0.baseAddress.map { $0 + sent }, bytes.count - sent, Int32(truncatingIfNeeded: MSG_NOSIGNAL))
+      }
       if count < 0 {
         if errno == EINTR { continue }
         throw WireError.system("send", errno)
