@@ -20,12 +20,23 @@ enum ContextBasics {
 
   static func setVersions(_ versions: TLSVersions, on context: OpaquePointer) throws(TLSSettingsError) {
     guard let range = VersionRange(versions) else { throw TLSSettingsError("no protocol version is allowed") }
-    // TLS 1.0 and 1.1 sign with SHA-1, which OpenSSL's default security level refuses.
-    if range.lowest < TLS1_2_VERSION { SSL_CTX_set_security_level(context, 0) }
+    // TLS 1.0 and 1.1 sign with SHA-1, which OpenSSL's default security level refuses. It is the handshake's alone: see
+    // `chainLevel`.
+    if range.lowest < TLS1_2_VERSION { SSL_CTX_set_security_level(context, handshakeLevelOfOldVersions) }
     guard copenssl_ctx_set_min_proto(context, range.lowest) == 1,
       copenssl_ctx_set_max_proto(context, range.highest) == 1
     else { throw TLSSettingsError("the protocol versions are not available: \(OpenSSLReasons.take())") }
     SSL_CTX_set_options(context, range.holes)
+  }
+
+  private static let handshakeLevelOfOldVersions: Int32 = 0
+
+  /// The security level that a peer's chain must have (X509_VERIFY_PARAM_set_auth_level(3)): key sizes and signature
+  /// digests. The library's own, or what a cipher string said with @SECLEVEL; never lower because of an old protocol
+  /// version, and never 0. Asked when the context is settled; `standard`: the level that it was made with.
+  static func chainLevel(of context: OpaquePointer, standard: Int32) -> Int32 {
+    let level = SSL_CTX_get_security_level(context)
+    return max(1, level == handshakeLevelOfOldVersions ? standard : level)
   }
 
   static func setCiphers(_ ciphers: String?, on context: OpaquePointer) throws(TLSSettingsError) {

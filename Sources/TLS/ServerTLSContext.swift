@@ -26,6 +26,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The same with the certificates that are shown: the session-id context, which no session crosses.
   let sessionContext: [UInt8]
   let store: SessionStore?
+  /// What a client chain's keys and signatures must be worth; see ContextBasics.chainLevel.
+  let chainLevel: Int32
   private let anchors: TrustAnchors?
 
   /// `sessions`: the generation's store; nil where nothing may be resumed.
@@ -37,15 +39,22 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.settings = settings
     self.store = sessions
     let authorities = material.clientCAs + material.trustedCAs
+    let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
       self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities)
-      self.clientPolicyDigest = Self.policyDigest(settings, anchors)
+      try Self.configureHandshake(handle, settings, material)
+      self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
+      self.clientPolicyDigest = Self.policyDigest(settings, anchors, chainLevel)
       self.sessionContext = Digest.of(material.certificates.reduce(clientPolicyDigest) { $0 + $1.certificate.sha256 })
     } catch {
       SSL_CTX_free(handle)
       throw error
     }
-    try configure(material)
+    configureVerification(material)
+    configureSessions()
+    SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
+    // Stores the name in the session; the choice was made before.
+    copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
   }
 
   deinit { SSL_CTX_free(handle) }
@@ -58,14 +67,18 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
-  private static func policyDigest(_ settings: ServerTLSSettings, _ anchors: TrustAnchors?) -> [UInt8] {
+  private static func policyDigest(
+    _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ chainLevel: Int32
+  ) -> [UInt8] {
     var bytes = Array(settings.verification.rawValue.utf8) + [0]
-    bytes += Array("\(settings.verifyDepth)".utf8) + [0]
+    bytes += Array("\(settings.verifyDepth) \(chainLevel)".utf8) + [0]
     bytes += anchors?.digest ?? []
     return Digest.of(bytes)
   }
 
-  private func configure(_ material: ServerTLSMaterial) throws(TLSSettingsError) {
+  private static func configureHandshake(
+    _ handle: OpaquePointer, _ settings: ServerTLSSettings, _ material: ServerTLSMaterial
+  ) throws(TLSSettingsError) {
     try ContextBasics.setVersions(settings.versions, on: handle)
     try ContextBasics.setCiphers(settings.ciphers, on: handle)
     for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
@@ -76,14 +89,10 @@ public final class ServerTLSContext: @unchecked Sendable {
     if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
     _ = copenssl_ctx_set_dh_auto(handle)
     if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }
-    configureVerification(material)
-    configureSessions()
-    SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
-    // Stores the name in the session; the choice was made before.
-    copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
     try ContextBasics.apply(settings.confCommands, server: true, on: handle)
   }
 
+  /// After `ssl_conf_command`, so that none of them takes a judgement away.
   private func configureVerification(_ material: ServerTLSMaterial) {
     if let anchors { _ = copenssl_ctx_set1_verify_store(handle, anchors.handle) }
     SSL_CTX_set_cert_verify_callback(handle, TLSStream.judgeClient, nil)

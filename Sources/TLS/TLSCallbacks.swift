@@ -40,6 +40,9 @@ extension TLSStream {
   static let judgeClient: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
     stream.verifiedChain = nil
+    // The server block that was chosen asked for the certificate: there is one.
+    guard let context = stream.serverContext else { return 0 }
+    X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
     // OpenSSL also asks for a resumed TLS 1.3 session's certificate never; this is a full handshake.
     let result = X509_verify_cert(store)
     if result == 1 {

@@ -139,11 +139,18 @@ public final class TLSStream: ByteStream {
     switch SSL_get_error(ssl, count) {
     case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE: return .wouldBlock
     case SSL_ERROR_ZERO_RETURN: return .end
-    default:
-      ERR_clear_error()
+    case let error:
+      noteFailure(readFailure(error))
       // Also a FIN without close_notify: whoever cuts the connection must not be able to end a body early.
       return .failed
     }
+  }
+
+  /// In TLS 1.3 a peer that refuses our certificate says so here: the handshake was over for us before it had looked.
+  private func readFailure(_ error: Int32) -> StreamFailure {
+    let reasons = OpenSSLReasons.take()
+    if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
+    return .tls("SSL_read() failed (SSL: \(reasons))")
   }
 
   /// Gathers plain text up to a record; whole records go straight to be sealed.

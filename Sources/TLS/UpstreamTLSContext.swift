@@ -53,6 +53,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   public let settings: UpstreamTLSSettings
   private let pins: PinSet?
   private let anchors: TrustAnchors?
+  /// What a chain's keys and signatures must be worth; see ContextBasics.chainLevel.
+  private let chainLevel: Int32
   private let sessions = Mutex<[SessionKey: KeptSession]>([:])
   private static let sessionLimit = 256
 
@@ -69,19 +71,35 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     if settings.pinning == .publicKey && (material.pins?.isEmpty ?? true) {
       throw TLSSettingsError("proxy_ssl_pinning is on, but there is no pin", at: settings.location)
     }
-    self.handle = try ContextBasics.make(server: false)
+    let handle = try ContextBasics.make(server: false)
+    self.handle = handle
     self.settings = settings
     self.pins = settings.pinning == .publicKey ? material.pins : nil
     self.anchors = material.anchors
-    try configure(material)
+    let standard = SSL_CTX_get_security_level(handle)
+    do throws(TLSSettingsError) {
+      try Self.configureHandshake(handle, settings, material)
+    } catch {
+      SSL_CTX_free(handle)
+      throw error
+    }
+    self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
+    configureJudgement()
   }
 
   deinit { SSL_CTX_free(handle) }
 
-  private func configure(_ material: UpstreamTLSMaterial) throws(TLSSettingsError) {
+  private static func configureHandshake(
+    _ handle: OpaquePointer, _ settings: UpstreamTLSSettings, _ material: UpstreamTLSMaterial
+  ) throws(TLSSettingsError) {
     try ContextBasics.setVersions(settings.versions, on: handle)
     if let ciphers = settings.ciphers { try ContextBasics.setCiphers(ciphers, on: handle) }
     if let identity = material.identity { try ContextBasics.use(identity, on: handle) }
+    try ContextBasics.apply(settings.confCommands, server: false, on: handle)
+  }
+
+  /// After `proxy_ssl_conf_command`, so that none of them takes a judgement away.
+  private func configureJudgement() {
     if let anchors { _ = copenssl_ctx_set1_verify_store(handle, anchors.handle) }
     SSL_CTX_set_cert_verify_callback(handle, TLSStream.judgeUpstream, nil)
     SSL_CTX_set_verify(handle, judges ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
@@ -93,7 +111,6 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     } else {
       _ = copenssl_ctx_set_session_cache_mode(handle, Int(SSL_SESS_CACHE_OFF))
     }
-    try ContextBasics.apply(settings.confCommands, server: false, on: handle)
   }
 
   var judges: Bool { settings.verifiesChain || settings.verifiesName || pins != nil }
@@ -102,6 +119,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   /// certificates that were merely sent never count (CVE-2016-2402).
   func judge(store: OpaquePointer, leaf: OpaquePointer?, name: String) -> UpstreamRefusal? {
     guard let leaf else { return .chain("no certificate") }
+    X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), chainLevel)
     if settings.verifiesChain && X509_verify_cert(store) != 1 {
       let code = X509_STORE_CTX_get_error(store)
       let text = "\(code):\(String(cString: X509_verify_cert_error_string(Int(code))))"

@@ -119,10 +119,15 @@ open class ByteStream: EventTarget {
   public final func fail(_ failure: StreamFailure) {
     guard phase != .closed, !hasToldFailure else { return }
     hasToldFailure = true
-    if self.failure == nil { self.failure = failure }
+    noteFailure(failure)
     owner?.streamDidFail(failure)
   }
   private final var hasToldFailure = false
+
+  /// Keeps why a read failed, the first reason of all; whoever read tells the owner.
+  public final func noteFailure(_ failure: StreamFailure) {
+    if self.failure == nil { self.failure = failure }
+  }
 
   /// For what fails where the owner can't be called, in the midst of its own writing: it hears of it after this batch.
   public final func failLater(_ failure: StreamFailure) {
@@ -149,7 +154,7 @@ open class ByteStream: EventTarget {
         isDrained = true
         return .wouldBlock
       }
-      if failure == nil { failure = .socket(SocketError("recv", errno)) }
+      noteFailure(.socket(SocketError("recv", errno)))
       return .failed
     }
   }

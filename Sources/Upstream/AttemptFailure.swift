@@ -13,7 +13,8 @@ public enum AttemptFailure: Error, Sendable {
   case readTimeout
   /// The connection ended before a whole head came.
   case closedBeforeHead
-  case broken(SocketError)
+  /// What the socket or, after the handshake, the TLS session said: an alert, as a rule.
+  case broken(String)
   case invalidHead(HeadError)
   /// The body ended early or was malformed, after the head had gone on to the client.
   case invalidBody(String)
@@ -48,7 +49,7 @@ public enum AttemptFailure: Error, Sendable {
     case .sendTimeout: "upstream timed out (110: Connection timed out) while sending request to upstream"
     case .readTimeout: "upstream timed out (110: Connection timed out) while reading response header from upstream"
     case .closedBeforeHead: "upstream prematurely closed connection while reading response header from upstream"
-    case .broken(let error): "\(error) while reading response header from upstream"
+    case .broken(let reason): "\(reason) while reading response header from upstream"
     case .invalidHead(let error):
       "upstream sent invalid header: \(error.reason) while reading response header from upstream"
     case .invalidBody(let reason): "\(reason) while reading upstream"

@@ -211,9 +211,8 @@ public final class UpstreamConnection: StreamOwner {
     switch (phase, failure) {
     case (.opening, .socket(let error)): fail(.connect(error))
     case (.opening, .truncated): fail(.tls("peer closed connection"))
-    case (_, .tls(let reason)): fail(.tls(reason))
-    case (_, .socket(let error)): fail(.broken(error))
-    case (_, .truncated): fail(.closedBeforeHead)
+    case (.opening, .tls(let reason)): fail(.tls(reason))
+    default: inputDidEnd(inGoodOrder: false)
     }
   }
 
@@ -329,16 +328,25 @@ public final class UpstreamConnection: StreamOwner {
 
   private func inputDidEnd(inGoodOrder: Bool) {
     switch phase {
-    case .awaitingHead: fail(.closedBeforeHead)
+    case .awaitingHead: fail(brokenReason.map { .broken($0) } ?? .closedBeforeHead)
     case .readingBody:
       if inGoodOrder && decoder.atEndOfStream() == .complete {
         responseDidEnd()
       } else {
-        fail(.invalidBody("upstream prematurely closed connection"))
+        fail(.invalidBody(brokenReason ?? "upstream prematurely closed connection"))
       }
     case .tunnel:
       observer?.tunnelDidEnd()
     case .opening, .idle, .closed: close()
+    }
+  }
+
+  /// Why the stream ended, when it was by more than the peer's leaving.
+  private var brokenReason: String? {
+    switch stream.failure {
+    case .tls(let reason): reason
+    case .socket(let error): error.description
+    case .truncated, nil: nil
     }
   }
 

@@ -1,0 +1,148 @@
+import Crypto
+import Glibc
+import Observability
+import TLS
+import TestSupport
+import Transport
+
+/// One loop for the suite; the connections of many tests turn on it at once.
+private let madeLoop = Result { () throws(SocketError) -> EventLoop in
+  let loop = try EventLoop(index: 0)
+  loop.start { _ in }
+  return loop
+}
+
+/// The server blocks of one listener, by SNI.
+// @unchecked: nothing is changed once it is made.
+final class Blocks: ServerChooser, @unchecked Sendable {
+  private let first: ServerTLSContext
+  private let named: [String: ServerTLSContext]
+
+  init(_ first: ServerTLSContext, named: [String: ServerTLSContext] = [:]) {
+    self.first = first
+    self.named = named
+    super.init()
+  }
+
+  override var initial: ServerTLSContext? { first }
+  override func choose(_ name: [UInt8]) -> ServerTLSContext? { named[String(decoding: name, as: UTF8.self)] ?? first }
+}
+
+/// What came of a client and a server that shook hands over a pair of sockets.
+struct Meeting: Sendable {
+  var verdict: ClientVerdict = .absent
+  var serverName = ""
+  var protocolName = ""
+  var isResumed = false
+  /// nil: it opened.
+  var serverFailure: String?
+  var clientFailure: String?
+}
+
+/// `reads`: the client reads on after its handshake, and so takes a ticket that is sent to it.
+func meet(
+  _ blocks: Blocks, _ upstream: UpstreamTLSContext, name: String = "up.test", reads: Bool = true
+) async throws -> Meeting {
+  let loop = try madeLoop.get()
+  return try await withCheckedThrowingContinuation { continuation in
+    loop.post {
+      do {
+        try Pair(loop, blocks, upstream, name, reads) { continuation.resume(returning: $0) }.begin()
+      } catch {
+        continuation.resume(throwing: error)
+      }
+    }
+  }
+}
+
+/// Both streams of a meeting; over when each side has opened or failed, and the client has read the server's greeting.
+private final class Pair {
+  private let server: TLSStream
+  private let client: TLSStream
+  private let reads: Bool
+  private let done: (Meeting) -> Void
+  private var meeting = Meeting()
+  private var serverIsOver = false
+  private var clientIsOver = false
+  private var isDone = false
+
+  init(
+    _ loop: EventLoop, _ blocks: Blocks, _ upstream: UpstreamTLSContext, _ name: String, _ reads: Bool,
+    done: @escaping (Meeting) -> Void
+  ) throws {
+    var both: [Int32] = [-1, -1]
+    let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    guard socketpair(AF_UNIX, type, 0, &both) == 0 else { throw SocketError("socketpair", errno) }
+    server = try TLSStream(accepting: both[0], loop: loop, chooser: blocks)
+    client = try TLSStream(connecting: both[1], loop: loop, context: upstream, name: name, address: "pair")
+    self.reads = reads
+    self.done = done
+  }
+
+  func begin() {
+    server.owner = Side(self, isServer: true)
+    client.owner = Side(self, isServer: false)
+    server.begin()
+  }
+
+  fileprivate func opened(_ isServer: Bool) {
+    if isServer {
+      meeting.verdict = server.clientVerdict
+      meeting.serverName = String(decoding: server.serverName, as: UTF8.self)
+      meeting.protocolName = server.protocolName
+      meeting.isResumed = server.isResumed
+      Array("hello".utf8).withUnsafeBytes { server.write($0) }
+      serverIsOver = true
+    } else if !reads {
+      clientIsOver = true
+    }
+    conclude()
+  }
+
+  fileprivate func failed(_ isServer: Bool, _ failure: StreamFailure) {
+    if isServer {
+      meeting.serverFailure = "\(failure)"
+      serverIsOver = true
+      // Its alert goes out before it leaves.
+      server.loop.cork.flush()
+      server.close()
+    } else {
+      meeting.clientFailure = "\(failure)"
+      clientIsOver = true
+      client.loop.cork.flush()
+      client.close()
+    }
+    conclude()
+  }
+
+  fileprivate func readable(_ isServer: Bool) {
+    guard !isServer, reads, !clientIsOver else { return }
+    var bytes = [UInt8](repeating: 0, count: 100)
+    switch bytes.withUnsafeMutableBytes({ client.read(into: $0) }) {
+    case .bytes: clientIsOver = true
+    case .wouldBlock: return
+    case .end, .failed: return failed(false, client.failure ?? .truncated)
+    }
+    conclude()
+  }
+
+  private func conclude() {
+    guard serverIsOver, clientIsOver, !isDone else { return }
+    isDone = true
+    client.close()
+    server.close()
+    done(meeting)
+  }
+}
+
+private final class Side: StreamOwner {
+  private let pair: Pair
+  private let isServer: Bool
+  init(_ pair: Pair, isServer: Bool) {
+    self.pair = pair
+    self.isServer = isServer
+  }
+  override func streamDidOpen() { pair.opened(isServer) }
+  override func streamIsReadable() { pair.readable(isServer) }
+  override func streamDidFail(_ failure: StreamFailure) { pair.failed(isServer, failure) }
+}

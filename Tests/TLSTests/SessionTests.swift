@@ -1,0 +1,88 @@
+import Crypto
+@testable import TLS
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct `Sessions of clients` {
+  let cast: Cast
+  init() throws { cast = try Cast.shared.get() }
+
+  @Test func `a TLS 1.3 session resumes once`() async throws {
+    let store = SessionStore(limit: 10)
+    let blocks = try Blocks(cast.block(.on, store: store))
+    let client = try cast.client(cast.clients.client(), versions: .tls13)
+    _ = try await meet(blocks, client)
+    #expect(store.count == 1)
+    // The client does not take the new ticket, so that it comes with the old one again.
+    let second = try await meet(blocks, client, reads: false)
+    #expect(second.isResumed && second.verdict.short == "verified")
+    let third = try await meet(blocks, client)
+    #expect(!third.isResumed && third.verdict.short == "verified")
+  }
+
+  @Test func `a TLS 1.2 session resumes often, but under its own name only`() async throws {
+    let blocks = try Blocks(cast.block(.on, store: SessionStore(limit: 10)))
+    let client = try cast.client(cast.clients.client(), versions: .tls12)
+    #expect(try await meet(blocks, client).isResumed == false)
+    #expect(try await meet(blocks, client).isResumed)
+    #expect(try await meet(blocks, client).isResumed)
+    #expect(try await meet(blocks, client, name: "other.test").isResumed == false)
+  }
+
+  @Test func `a refused client leaves no session behind`() async throws {
+    let store = SessionStore(limit: 10)
+    let blocks = try Blocks(cast.block(.on, store: store))
+    _ = try await meet(blocks, cast.client(cast.strangers.client()))
+    #expect(store.count == 0)
+  }
+
+  @Test func `the store keeps no more than its limit, the newest`() async throws {
+    let store = SessionStore(limit: 2)
+    let blocks = try Blocks(cast.block(.off, store: store))
+    let clients = try (0..<3).map { _ in try cast.client(nil, versions: .tls12) }
+    for client in clients { _ = try await meet(blocks, client) }
+    #expect(store.count == 2)
+    #expect(try await meet(blocks, clients[2]).isResumed)
+    #expect(try await meet(blocks, clients[0]).isResumed == false)
+  }
+
+  @Test(arguments: [TLSVersions.tls12, .tls13])
+  func `a session does not cross into a stricter server block`(version: TLSVersions) async throws {
+    let store = SessionStore(limit: 10)
+    let identity = try cast.strangers.client()
+    let lax = try Blocks(cast.block(.optionalNoCA, store: store))
+    let strict = try Blocks(cast.block(.on, store: store))
+    let client = try cast.client(identity, versions: version)
+    #expect(try await meet(lax, client).verdict.short == "unverified")
+    let second = try await meet(strict, client)
+    // TLS 1.2 answers with a fatal alert, TLS 1.3 with a full handshake.
+    #expect(!second.isResumed)
+    #expect(second.verdict.short != "verified" && second.verdict.short != "unverified")
+  }
+
+  @Test func `the session-id context is made of certificate, mode, CAs and depth`() throws {
+    let base = try cast.block(.on)
+    #expect(try cast.block(.on).sessionContext == base.sessionContext)
+    let different = try [
+      cast.block(.on, certificate: cast.upstreams.server(names: ["up.test"])),
+      cast.block(.optional),
+      cast.block(.on, authorities: [cast.strangers.root.certificate]),
+      cast.block(.on, authorities: [cast.clients.root.certificate, cast.strangers.root.certificate]),
+      cast.block(.on, depth: 2),
+      cast.block(.on, versions: [.tls12], ciphers: "ALL:@SECLEVEL=1"),
+    ]
+    for context in different { #expect(context.sessionContext != base.sessionContext) }
+    #expect(Set(different.map(\.sessionContext)).count == different.count)
+  }
+
+  @Test func `the policy by which a Host is admitted leaves the shown certificate out, and nothing else`() throws {
+    let base = try cast.block(.on)
+    #expect(
+      try cast.block(.on, certificate: cast.upstreams.server(names: ["up.test"])).clientPolicyDigest
+        == base.clientPolicyDigest)
+    for context in try [
+      cast.block(.optional), cast.block(.on, authorities: [cast.strangers.root.certificate]),
+      cast.block(.on, depth: 2),
+    ] { #expect(context.clientPolicyDigest != base.clientPolicyDigest) }
+  }
+}
