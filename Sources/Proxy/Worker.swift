@@ -17,9 +17,10 @@ public final class Worker {
   @exclusivity(unchecked) var scratch = ByteBuffer()
   let patternScratch = RegularExpression.Scratch()
   private var acceptors: [(socket: ListenerSocket, acceptor: SocketAcceptor)] = []
-  private var connections: [ObjectIdentifier: ClientConnection] = [:]
+  private(set) var connections: [ObjectIdentifier: ClientConnection] = [:]
   /// Of earlier generations, until their last client has gone.
-  private var leaving: [LiveGeneration] = []
+  private(set) var leaving: [LiveGeneration] = []
+  private var shortage = Shortage()
   private var exchanges: [Exchange] = []
   private var nextNumber: UInt64
   private var drained: (@Sendable () -> Void)?
@@ -32,6 +33,7 @@ public final class Worker {
     self.budget = ConnectionBudget(limit: connections)
     // Numbers of different workers don't meet: a log line says which connection it speaks of.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
+    budget.makeRoom = { [unowned self] in makeRoom() }
   }
 
   /// Serves a generation from now on: new connections are its own, those of the one before end as they become idle.
@@ -66,9 +68,7 @@ public final class Worker {
 
   private func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int) {
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
-      Sockets.refuse(descriptor)
-      live?.generation.errorLog.warn("\(budget.limit) worker_connections are not enough")
-      return
+      return Sockets.refuse(descriptor)
     }
     let servers = live.listeners[listener]
     if peer.port != nil {
@@ -98,6 +98,16 @@ public final class Worker {
     connection.live.clients -= 1
     if !leaving.isEmpty { endLeaving() }
     if isDraining && connections.isEmpty { finishDraining() }
+  }
+
+  /// Every connection of `worker_connections` is taken: ends those that have idled longest.
+  private func makeRoom() {
+    guard shortage.maySearch(now: loop.now) else { return }
+    let ended = endOldestIdle()
+    shortage.didSearch(now: loop.now, ended: ended)
+    guard shortage.isToBeSaid(now: loop.now), let log = live?.generation.errorLog else { return }
+    let message = "\(budget.limit) worker_connections are not enough"
+    if ended > 0 { log.warn("\(message), reusing connections") } else { log.alert(message) }
   }
 
   private func endLeaving() {

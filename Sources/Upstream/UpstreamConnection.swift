@@ -49,6 +49,8 @@ public final class UpstreamConnection: StreamOwner {
   let trust: UpstreamTrust
   public private(set) var requestsServed = 0
   public let openedAt: UInt64
+  /// Since when it waits for a request, while it is kept.
+  var idleSince: UInt64 = 0
   /// The final response's head, or the last interim one.
   public let head = ResponseHead()
   private let group: UpstreamGroup

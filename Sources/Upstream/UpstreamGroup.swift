@@ -156,8 +156,18 @@ public final class UpstreamGroup {
       idle.removeFirst()
       oldest.close()
     }
+    connection.idleSince = loop.now
     idle.append(connection)
     connection.stream.setDeadline(in: keepalive.timeout)
+  }
+
+  /// Since when the connection idles that has idled longest; nil: none does.
+  public var oldestIdle: UInt64? { idle.first?.idleSince }
+
+  /// Gives up the connection that has idled longest: somebody else needs the room.
+  public func closeOldestIdle() {
+    guard !idle.isEmpty else { return }
+    idle.removeFirst().close()
   }
 
   func forget(_ connection: UpstreamConnection) { idle.removeAll { $0 === connection } }

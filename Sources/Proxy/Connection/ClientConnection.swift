@@ -22,6 +22,8 @@ final class ClientConnection: StreamOwner {
   let stream: ByteStream
   let facts: ConnectionFacts
   private(set) var phase = Phase.opening
+  /// Since when it waits for a request.
+  private(set) var idleSince: UInt64
   private(set) var requests = 0
   private(set) var exchange: Exchange?
   /// Whose head is being read.
@@ -53,6 +55,7 @@ final class ClientConnection: StreamOwner {
     self.servers = servers
     self.firstServer = servers.fallback
     self.stream = stream
+    self.idleSince = stream.loop.now
     self.facts = ConnectionFacts(
       number: number, peer: peer, descriptor: stream.descriptor, tls: stream as? TLSStream, openedAt: stream.loop.now)
     super.init()
@@ -349,6 +352,7 @@ final class ClientConnection: StreamOwner {
       limits.keepaliveTimeout > 0
     else { return end(lingers: !isWhole && limits.lingeringClose) }
     phase = .idle
+    idleSince = stream.loop.now
     watchSending(limits.keepaliveTimeout)
     if !isPumping { pump() }
   }
@@ -380,6 +384,16 @@ final class ClientConnection: StreamOwner {
   /// For an idle connection when its generation or worker goes.
   func closeIfIdle() {
     if phase == .idle && input.isEmpty { close() }
+  }
+
+  /// Nothing is under way on it: it waits for a request, or has not sent a byte yet. Such a one may be ended for want of
+  /// room (nginx's reusable connections).
+  var isReusable: Bool {
+    switch phase {
+    case .idle: input.isEmpty && reading == nil && stream.pendingCount == 0
+    case .opening: stream.wireBytesIn == 0
+    case .exchanging, .tunnelling, .ending, .lingering, .closed: false
+    }
   }
 
   /// The answer broke off: the client must not take what it has for all.

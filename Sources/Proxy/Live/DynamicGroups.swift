@@ -99,6 +99,12 @@ final class DynamicGroups {
     return host.isEmpty ? nil : (host, port)
   }
 
+  var made: [UpstreamGroup] {
+    entries.values.compactMap { entry in
+      if case .ready(let group, _) = entry { group } else { nil }
+    }
+  }
+
   func close() {
     for case .ready(let group, _) in entries.values { group.close() }
     entries.removeAll()

@@ -48,6 +48,9 @@ final class LiveGeneration {
     self.dynamicGroups = DynamicGroups(groups: groups, loop: loop, budget: budget)
   }
 
+  /// Those that may keep idle connections.
+  var allGroups: [UpstreamGroup] { groups + dynamicGroups.made }
+
   func flushLogs() { for writer in accessLogWriters { writer.flush() } }
 
   /// Ends what idles; no new exchange begins in it.

@@ -1,0 +1,88 @@
+import TestSupport
+import Testing
+
+@Suite(.staged) struct `When worker_connections are used up` {
+  private func start(_ scene: Scene, connections: Int, http: String = "", _ server: String) async throws -> (
+    Sallyport, UInt16
+  ) {
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      """
+      worker_processes 1;
+      error_log error.log info;
+      pid sallyport.pid;
+      events { worker_connections \(connections); }
+      http { access_log off; \(http) server { listen 127.0.0.1:\(port); \(server) } }
+      """)
+    return (daemon, port)
+  }
+
+  private static func request(_ path: String) -> String { "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n" }
+
+  @Test func `idle clients make room, the oldest first, and the log says so once`() async throws {
+    let scene = try Scene.ofTest()
+    let (daemon, port) = try await start(scene, connections: 8, "location / { return 200 ok; }")
+    try await offPool {
+      func ask(_ wire: Wire, times: Int = 1) throws {
+        for _ in 0..<times {
+          try wire.write(Self.request("/"))
+          #expect(try wire.read(through: "\r\n\r\nok") != nil)
+        }
+      }
+      let busy = try Wire.dial(port: port)
+      var idle: [Wire] = []
+      for _ in 0..<7 {
+        let wire = try Wire.dial(port: port)
+        try ask(wire)
+        idle.append(wire)
+        // Longer than the clock's millisecond, so that they have idled for different times.
+        try ask(busy, times: 50)
+      }
+      for oldest in idle.prefix(2) {
+        let late = try Wire.dial(port: port)
+        try ask(late, times: 50)
+        #expect(try oldest.isClosedByPeer())
+        idle.append(late)
+      }
+      for wire in idle.dropFirst(2) + [busy] {
+        try ask(wire)
+        wire.close()
+      }
+    }
+    try await daemon.logged("worker_connections are not enough, reusing connections")
+    #expect(daemon.errorLog.split(separator: "\n").filter { $0.contains("are not enough") }.count == 1)
+  }
+
+  @Test func `an upstream's idle connection makes room for a client`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      while try wire.read(through: "\r\n\r\n") != nil {
+        try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nup")
+      }
+    }
+    let (_, port) = try await start(
+      scene, connections: 2, http: "upstream kept { server 127.0.0.1:\(upstream.port); keepalive 1; }",
+      """
+      location / { return 200 ok; }
+      location /up { proxy_pass http://kept; proxy_http_version 1.1; proxy_set_header Connection ""; }
+      """)
+    try await offPool {
+      let first = try Wire.dial(port: port)
+      try first.write(Self.request("/up"))
+      #expect(try first.read(through: "\r\n\r\nup") != nil)
+      // Used for more than a millisecond after the upstream's last answer, so that it has idled for less.
+      for _ in 0..<50 {
+        try first.write(Self.request("/"))
+        #expect(try first.read(through: "\r\n\r\nok") != nil)
+      }
+      let second = try Wire.dial(port: port)
+      for wire in [second, first] {
+        try wire.write(Self.request("/"))
+        #expect(try wire.read(through: "\r\n\r\nok") != nil)
+      }
+      second.close()
+      first.close()
+    }
+  }
+}
