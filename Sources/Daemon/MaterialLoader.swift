@@ -23,7 +23,10 @@ struct MaterialLoader {
   private var authorities: [AuthoritiesKey: [Certificate]?] = [:]
   private(set) var diagnostics: [Diagnostic] = []
 
-  mutating func report(_ diagnostic: Diagnostic) { diagnostics.append(diagnostic) }
+  /// Told once, however many servers inherit what is at fault.
+  mutating func report(_ diagnostic: Diagnostic) {
+    if !diagnostics.contains(diagnostic) { diagnostics.append(diagnostic) }
+  }
 
   mutating func pair(_ source: CertificateSource, passwordFile: MaterialReference?) -> CertifiedKey? {
     let key = PairKey(source: source, passwords: passwordFile)

@@ -16,7 +16,7 @@ public enum AttemptFailure: Error, Sendable {
   /// What the socket or, after the handshake, the TLS session said: an alert, as a rule.
   case broken(String)
   case invalidHead(HeadError)
-  /// The body ended early or was malformed, after the head had gone on to the client.
+  /// The body ended early, stopped coming or was malformed, after the head had gone on to the client.
   case invalidBody(String)
   /// Bytes came before a request: whose they are can't be known.
   case unsolicitedBytes

@@ -225,7 +225,8 @@ public final class UpstreamConnection: StreamOwner {
     default:
       // Slow, but taking: the time is between two writes, not for all of the request.
       if awaited == .sending, stream.wireBytesOut != sentAtDeadline { return watchDeadline() }
-      fail(stream.pendingCount > 0 ? .sendTimeout : .readTimeout)
+      if stream.pendingCount > 0 { return fail(.sendTimeout) }
+      fail(phase == .readingBody ? .invalidBody("upstream timed out (110: Connection timed out)") : .readTimeout)
     }
   }
 

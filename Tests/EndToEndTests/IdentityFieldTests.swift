@@ -50,7 +50,7 @@ import Testing
     #expect(fingerprint == "sha1 fingerprint=" + (seen["X-fingerprint"] ?? ""))
     #expect(try await openssl("-startdate") == "notBefore=" + (seen["X-v-start"] ?? ""))
     #expect(try await openssl("-enddate") == "notAfter=" + (seen["X-v-end"] ?? ""))
-    #expect(seen["X-s-dn-legacy"] == "/C=SE/O=Example + Sons/CN=alice")
+    #expect(seen["X-s-dn-legacy"] == "/C=SE/O=Example \\+ Sons/CN=alice")
     #expect(seen["X-i-dn-legacy"] == "/CN=Test Root")
     #expect(["364", "365"].contains(seen["X-v-remain"]))
     #expect(seen["X-escaped-cert"]?.removingPercentEncoding == cast.alice.certified.certificate.pem)

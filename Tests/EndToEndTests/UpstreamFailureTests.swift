@@ -77,13 +77,15 @@ import Testing
 
   @Test func `a body that stalls is cut off after proxy_read_timeout`() async throws {
     let scene = try Scene.ofTest()
+    let begin = Array("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n".utf8) + Pattern.bytes(100_000)
     let upstream = try ScriptedUpstream(scene) { wire, _ in
       _ = try wire.request()
-      try wire.write(Array("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n".utf8) + Pattern.bytes(100_000))
+      try wire.write(begin)
       while try !wire.readSome().isEmpty {}
     }
-    let proxy = try await PlainProxy(scene, to: upstream.port, location: "proxy_read_timeout 400ms;")
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: "proxy_read_timeout 1s;")
     let result = try await proxy.curl("/")
+    #expect(result.status == 200)
     #expect([18, 56].contains(result.exit), "\(result.exit)")
     #expect(result.body.count < 200_000)
     try await proxy.daemon.logged("[error]", "upstream timed out (110: Connection timed out) while reading upstream")
@@ -151,7 +153,7 @@ import Testing
     for _ in 0..<8 { statuses.append(try await proxy.curl("/", input: Array("once".utf8)).status) }
     #expect(statuses.contains(502))
     // Each of the eight reached the upstream once.
-    #expect(upstream.requests("POST") == 8)
+    #expect(upstream.receivedText.split(separator: "POST / HTTP/1.1").count == 8)
   }
 
   @Test func `the next server is asked when the first refuses`() async throws {

@@ -1,6 +1,10 @@
 import Foundation
 import Glibc
 
+/// The folder of the checkout that the tests are built from.
+package let checkout = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+  .deletingLastPathComponent().path
+
 /// The daemon under test: the real binary, with a configuration in the scene's folder.
 package final class Sallyport: Sendable {
   package struct DidNotStart: Error, CustomStringConvertible {
@@ -16,8 +20,7 @@ package final class Sallyport: Sendable {
     let environment = ProcessInfo.processInfo.environment
     let path =
       environment["SALLYPORT_BINARY"]
-      ?? URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent().appendingPathComponent(".build/release/sallyport").path
+      ?? "\(checkout)/.build/release/sallyport"
     guard access(path, X_OK) == 0 else {
       throw DidNotStart(
         description: "no binary at \(path): swift build -c release --product sallyport, or set SALLYPORT_BINARY")

@@ -11,6 +11,7 @@ package struct ToolResult: Sendable {
 
 package struct ToolFailed: Error, CustomStringConvertible {
   package let description: String
+  package init(description: String) { self.description = description }
 }
 
 extension Scene {

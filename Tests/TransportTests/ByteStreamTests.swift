@@ -59,7 +59,7 @@ import Testing
       if event == .end { break }
     }
     #expect(seen == [1, 2, 3])
-    try await probe.use { stream in [4, 5].withUnsafeBytes { stream.write($0) } }
+    try await probe.use { stream in ([4, 5] as [UInt8]).withUnsafeBytes { stream.write($0) } }
     #expect(try await peer.read(2) == [4, 5])
     try await probe.giveUp()
   }
@@ -68,7 +68,7 @@ import Testing
     let (descriptor, peer) = try Peer.pair()
     let probe = try await StreamProbe.over(descriptor)
     try await probe.use { stream in
-      [7].withUnsafeBytes { stream.write($0) }
+      ([7] as [UInt8]).withUnsafeBytes { stream.write($0) }
       stream.endOutput()
     }
     #expect(try await peer.read(10) == [7])
@@ -126,7 +126,8 @@ import Testing
   }
 
   @Test func `a failure that a read has noted is still told`() async throws {
-    let (descriptor, _) = try Peer.pair()
+    let (descriptor, peer) = try Peer.pair()
+    defer { withExtendedLifetime(peer) {} }
     let probe = try await StreamProbe.over(descriptor)
     try await probe.use { $0.fail(.truncated) }
     try await probe.use { $0.fail(.truncated) }
@@ -179,7 +180,7 @@ import Testing
       probe.stream?.setDeadline(in: 5)
       probe.stream?.close()
       probe.stream?.setDeadline(in: 1)
-      [1].withUnsafeBytes { probe.stream?.write($0) }
+      ([1] as [UInt8]).withUnsafeBytes { probe.stream?.write($0) }
     }
     try await probe.giveUp()
     #expect(try await peer.read(10) == [])
@@ -189,7 +190,8 @@ import Testing
   }
 
   @Test func `a deadline is told on time and only once`() async throws {
-    let (descriptor, _) = try Peer.pair()
+    let (descriptor, peer) = try Peer.pair()
+    defer { withExtendedLifetime(peer) {} }
     let probe = try await StreamProbe.over(descriptor)
     let began = try await probe.use { stream in
       stream.setDeadline(in: 60_000)

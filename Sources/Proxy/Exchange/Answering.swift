@@ -159,7 +159,7 @@ extension Exchange {
   }
 
   /// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
-  private func absolute(_ target: [UInt8]) -> [UInt8] {
+  func absolute(_ target: [UInt8]) -> [UInt8] {
     let rules = location.settings.redirects
     guard target.first == 0x2F, rules.absolute else { return target }
     let isTLS = facts.tls != nil

@@ -22,7 +22,15 @@ enum FailureResponse {
 
   /// Server and Date.
   static func writeCommon(tokens: Bool, worker: Worker, to output: inout ByteBuffer) {
+    writeServer(tokens: tokens, to: &output)
+    writeDate(worker, to: &output)
+  }
+
+  static func writeServer(tokens: Bool, to output: inout ByteBuffer) {
     HeadWriter.field("Server", tokens ? Product.nameAndVersion : Product.name, to: &output)
+  }
+
+  static func writeDate(_ worker: Worker, to output: inout ByteBuffer) {
     worker.updateClock()
     _ = HeadWriter.field("Date", worker.clock.httpDate, to: &output)
   }

@@ -20,8 +20,10 @@ enum ResponseRewrite {
     } else {
       HeadWriter.statusLine(status, to: &worker.scratch)
     }
-    FailureResponse.writeCommon(
-      tokens: exchange.location.settings.redirects.serverTokens, worker: worker, to: &worker.scratch)
+    if !passes(.server, response, pass) {
+      FailureResponse.writeServer(tokens: exchange.location.settings.redirects.serverTokens, to: &worker.scratch)
+    }
+    if !passes(.date, response, pass) { FailureResponse.writeDate(worker, to: &worker.scratch) }
     writeFields(exchange, response, pass, to: &worker.scratch)
     exchange.writeAddedFields(status: Int(status), to: &worker.scratch)
     if response.status == 101 {
@@ -84,10 +86,16 @@ enum ResponseRewrite {
     }
   }
 
-  /// Ours: framing, and Server and Date, which are written for every answer.
-  private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .server, .date)
+  /// `proxy_pass_header`: the upstream's own Server or Date stands in place of ours, where it sent one.
+  private static func passes(_ id: FieldName, _ response: ResponseHead, _ pass: LiveProxyPass) -> Bool {
+    !pass.hidden.contains(id) && response.fields.first(id) != nil
+  }
 
-  /// `proxy_redirect`: true when a rule matched and the field was written.
+  /// The framing is ours.
+  private static let skipped = FieldNameSet(.contentLength, .transferEncoding)
+
+  /// `proxy_redirect`: true when a rule matched and the field was written. Like nginx, makes a Location that became a
+  /// path absolute (`absolute_redirect`), and leaves one that no rule matched as it is.
   private static func writeRedirect(
     _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass,
     to output: inout ByteBuffer
@@ -95,18 +103,17 @@ enum ResponseRewrite {
     let value = Array(bytes[field.value])
     var at = 0
     if field.id == .refresh {
-      // `5; url=http://…`
-      guard let start = value.firstRange(of: Array("url=".utf8)) else { return false }
+      // `5; url=http://…`, in letters of either case.
+      guard let start = value.map({ ASCII.lower($0) }).firstRange(of: Array("url=".utf8)) else { return false }
       at = start.upperBound
     }
     for rule in pass.redirects {
       let from = rule.from.bytes(exchange)
       guard !from.isEmpty, value[at...].starts(with: from) else { continue }
+      let target = rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F } + value[(at + from.count)...]
       output.append(bytes[field.name])
       output.append(": ")
-      output.append(Array(value[..<at]))
-      output.append(rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F })
-      output.append(Array(value[(at + from.count)...]))
+      output.append(field.id == .location ? exchange.absolute(target) : value[..<at] + target)
       output.append("\r\n")
       return true
     }

@@ -182,6 +182,9 @@ struct NameSet {
   }
 
   @inline(__always)
+  func contains(_ id: FieldName) -> Bool { known.contains(id) }
+
+  @inline(__always)
   func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     if field.id != .other && known.contains(field.id) { return true }
     if others.isEmpty && aliased.isEmpty { return false }

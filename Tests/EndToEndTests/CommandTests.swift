@@ -1,0 +1,289 @@
+import Bytes
+import Crypto
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// A line of a policy, without its columns.
+private func lines(_ text: String) -> [String] {
+  text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+}
+
+@Suite(.staged) struct `sallyport check` {
+  /// Copies an example into the scene and makes every file that it names.
+  private func stage(_ example: String, _ scene: Scene, _ authority: TestAuthority) async throws -> ToolResult {
+    let text = try String(contentsOfFile: "\(checkout)/config/\(example).conf", encoding: .utf8)
+    let server = try authority.server(names: ["localhost", "example.com"])
+    let client = try authority.client(commonName: "proxy")
+    let key = try server.key.pem.withUnsafeBytes { Array($0) }
+    func chain(_ certified: CertifiedKey) -> String { certified.certificate.pem }
+    try scene.makeFolder("credentials")
+    for name in ["server.pass", "client.pass", "credentials/tls-passwords", "credentials/client-password"] {
+      try scene.write(name, text: IdentityFiles.password + "\n")
+    }
+    for name in ["server.cer", "tls.crt"] { try scene.write(name, text: chain(server)) }
+    for name in ["server.key.pem", "tls.key"] { try scene.write(name, key) }
+    for name in ["ca.cer", "ca.crt", "old-ca.cer", "upstream-ca.cer", "backend-ca.cer"] {
+      try scene.write(name, text: authority.root.certificate.pem)
+    }
+    try scene.pkcs12("server", server)
+    try scene.pkcs12("client", client)
+    try await scene.succeed(
+      "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server-rsa.key.pem", "-out",
+      "server-rsa.cer", "-subj", "/CN=rsa.example", "-days", "2")
+    return try await scene.sallyport(
+      "check", "--config", scene.write("\(example).conf", text: text),
+      environment: ["CREDENTIALS_DIRECTORY": scene.path("credentials")])
+  }
+
+  @Test(arguments: [
+    (
+      "nginx-block",
+      [
+        "server localhost", "clients only with a certificate of these CAs (ssl_verify_client on)",
+        "upstream http://127.0.0.1:8080",
+      ]
+    ),
+    (
+      "sidecar",
+      [
+        "clients only with a certificate of these CAs (ssl_verify_client on)", "depth 2",
+        "upstream http://application: unix:/run/application/http.sock",
+      ]
+    ),
+    (
+      "legacy-backend",
+      [
+        "server legacy.example.com", "upstream https://backend.internal:8443",
+        "chain must verify, depth 1", "name must be backend.internal",
+        "pin sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+      ]
+    ),
+    (
+      "full",
+      [
+        "server example.com *.example.com", "handshake rejected (ssl_reject_handshake)",
+        "chain must verify, depth 2", "name must be api.internal", "location /api/",
+      ]
+    ),
+  ])
+  func `every example is valid, and its policy is told`(example: String, expected: [String]) async throws {
+    let scene = try Scene.ofTest(), authority = try TestAuthority()
+    let result = try await stage(example, scene, authority)
+    #expect(result.status == 0, "\(result.everything)")
+    let said = lines(result.text)
+    for line in expected { #expect(said.contains { $0.hasPrefix(line) }, "\(line) in \(result.text)") }
+    #expect(said.last == "configuration \(scene.path("\(example).conf")) is valid")
+    #expect(!said.contains { $0.contains("error:") })
+    if example == "legacy-backend" { #expect(said.contains { $0.hasPrefix("presents") && $0.contains("CN=proxy") }) }
+    if example == "nginx-block" { #expect(said.contains { $0.contains("warning:") && $0.contains("\"ssl\"") }) }
+  }
+
+  @Test func `warnings are errors where --strict says so`() async throws {
+    let scene = try Scene.ofTest(), authority = try TestAuthority()
+    #expect(try await stage("nginx-block", scene, authority).status == 0)
+    let strict = try await scene.sallyport("check", "--strict", "--config", scene.path("nginx-block.conf"))
+    #expect(strict.status == 1 && strict.text.contains("is not valid: 1 error"), "\(strict.text)")
+  }
+
+  @Test func `contradictions are all told at once, with place and hint`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let text = """
+      events {}
+      http {
+        server {
+          listen 127.0.0.1:1443 ssl;
+          ssl_certificate server.pem; ssl_certificate_key server.key;
+          ssl_verify_client on;
+          location /silent { proxy_pass https://127.0.0.1:1; }
+          location /off { proxy_pass https://127.0.0.1:1; proxy_ssl_verify off; proxy_ssl_trusted_certificate ca.pem; }
+          location /pin { proxy_pass https://127.0.0.1:1; proxy_ssl_pin sha256//short; }
+          location /typo { proxy_pas http://127.0.0.1:1; }
+          location /later { gzip on; }
+        }
+      }
+      """
+    let path = try scene.write("bad.conf", text: text)
+    let result = try await scene.sallyport("check", "--config", path)
+    #expect(result.status == 1)
+    let said = result.text.split(separator: "\n").map(String.init)
+    for (place, words) in [
+      ("6:5", "ssl_client_certificate"), ("7:24", "proxy_ssl_verify"), ("8:53", "proxy_ssl_verify"),
+      ("9:67", "sha256//short"), ("10:22", "proxy_pass"), ("11:23", "gzip"),
+    ] {
+      let line = said.first { $0.hasPrefix("\(path):\(place): error: ") }
+      #expect(line != nil, "\(place) in \(result.text)")
+      let block = result.text.split(separator: "\(path):\(place): error: ", maxSplits: 1).last.map(String.init) ?? ""
+      #expect(block.contains(words), "\(place) \(words)")
+    }
+    #expect(result.text.contains("hint: "))
+    #expect(said.last == "configuration \(path) is not valid: 6 errors")
+    // A start refuses the same things in the same words.
+    let start = try await scene.sallyport("run", "--config", path)
+    #expect(start.status == 1)
+    for line in said where line.contains("error: ") { #expect(start.errors.contains(line)) }
+  }
+
+  @Test func `a file that is not there is an error that names it`() async throws {
+    let scene = try Scene.ofTest()
+    let result = try await scene.sallyport("check", "--config", scene.path("none.conf"))
+    #expect(result.status == 1 && result.text.contains("none.conf") && result.text.contains("no such file"))
+  }
+
+  @Test func `the version is the product's`() async throws {
+    let scene = try Scene.ofTest()
+    let result = try await scene.sallyport("--version")
+    #expect(result.status == 0)
+    #expect(result.text.wholeMatch(of: /sallyport \d+\.\d+\.\d+\n/) != nil, "\(result.text)")
+  }
+
+  @Test func `the nginx block runs as it stands, but for its ports`() async throws {
+    let scene = try Scene.ofTest(), authority = try TestAuthority()
+    _ = try await stage("nginx-block", scene, authority)
+    let upstream = try ScriptedUpstream.echo(scene)
+    let (http, https) = try (scene.port(), scene.port())
+    let daemon = try Sallyport(
+      scene,
+      "pid sallyport.pid; "
+        + scene.text("nginx-block.conf").replacing("listen 80;", with: "listen 127.0.0.1:\(http);")
+        .replacing("listen 443;", with: "listen 127.0.0.1:\(https);")
+        .replacing("127.0.0.1:8080", with: "127.0.0.1:\(upstream.port)"))
+    try await daemon.untilReady()
+    let redirect = try await scene.curl(["-H", "Host: localhost", "http://127.0.0.1:\(http)/a?b=c"])
+    #expect(redirect.status == 301 && redirect["Location"] == "https://localhost/a?b=c")
+    let client = try scene.identity("client", authority.client(commonName: "bob"))
+    let reach = ["--cacert", scene.path("ca.cer"), "--connect-to", "::127.0.0.1:\(https)", "https://localhost/head"]
+    let known = try await scene.curl(client.curl + reach)
+    #expect(known.status == 200 && known.text.contains("X-Client-DN: CN=bob,"), "\(known.errors)")
+    #expect(try await scene.curl(reach).status == 400)
+    let stranger = try scene.identity("stranger", TestAuthority("Other").client())
+    #expect(try await scene.curl(stranger.curl + reach).status == 400)
+  }
+}
+
+@Suite(.staged) struct `sallyport pin` {
+  /// Whether this directive, pasted, lets the proxy speak with an upstream of that key.
+  private func trusts(_ directive: String, _ scene: Scene, upstream: UInt16, name: String) async throws -> Int {
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); location / { proxy_pass https://127.0.0.1:\(upstream);
+          proxy_ssl_name up.test; proxy_ssl_trusted_certificate anchors.pem; \(directive) } }
+        """
+      ).replacing("pid sallyport.pid", with: "pid \(name).pid"), name: name)
+    let status = try await scene.curl(["http://127.0.0.1:\(port)/"]).status
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended()
+    return status
+  }
+
+  @Test func `the directive for any file of the key, or for the server itself, works when pasted`() async throws {
+    let scene = try Scene.ofTest()
+    let authority = try TestAuthority("Upstream")
+    try scene.anchors("anchors", authority)
+    let certified = try authority.server(names: ["up.test"])
+    let files = try scene.identity("up", certified)
+    try scene.write("up.der", certified.certificate.der)
+    try scene.pkcs12("up", certified)
+    try scene.write("password", text: IdentityFiles.password + "\n")
+    try await scene.succeed("openssl", "pkey", "-in", "up.key", "-pubout", "-out", "up.pub")
+    try await scene.succeed("openssl", "pkey", "-in", "up.key", "-outform", "DER", "-out", "up.key.der")
+    try await scene.succeed(
+      "openssl", "pkey", "-in", "up.key", "-aes256", "-passout", "pass:\(IdentityFiles.password)", "-out", "locked.key")
+    let server = try await OpenSSLServer.start(scene, files, "-www")
+    let expected = "proxy_ssl_pin \(Pin.spelling(publicKeyDigest: certified.certificate.spkiSHA256));\n"
+    let locked = ["--password-file", scene.path("password")]
+    for source in ["up.pem", "up.der", "up.key", "up.key.der", "up.pub"].map(scene.path)
+      + ["127.0.0.1:\(server.port)", "localhost:\(server.port)"]
+    {
+      let result = try await scene.run(Sallyport.binary(), ["pin", source])
+      #expect(result.status == 0 && result.text == expected, "\(source): \(result.everything)")
+    }
+    for source in ["up.p12", "locked.key"].map(scene.path) {
+      let result = try await scene.run(Sallyport.binary(), ["pin", source] + locked)
+      #expect(result.status == 0 && result.text == expected, "\(source): \(result.everything)")
+      let without = try await scene.run(Sallyport.binary(), ["pin", source])
+      #expect(without.status == 1 && without.text.isEmpty && without.errors.contains("pass"), "\(without.everything)")
+    }
+    #expect(try await trusts(expected, scene, upstream: server.port, name: "pasted") == 200)
+    let other = try Pin.spelling(publicKeyDigest: authority.server().certificate.spkiSHA256)
+    #expect(try await trusts("proxy_ssl_pin \(other);", scene, upstream: server.port, name: "wrong") == 502)
+  }
+
+  @Test func `what can't be pinned is an error, and prints no directive`() async throws {
+    let scene = try Scene.ofTest()
+    try scene.write("noise", text: "neither PEM nor DER\n")
+    let silent = try scene.port()
+    let plain = try ScriptedUpstream(scene) { wire, _ in try wire.answer("no TLS", closing: true) }
+    for source in [
+      scene.path("noise"), scene.path("missing.pem"), scene.folder, "127.0.0.1:\(silent)", "127.0.0.1:\(plain.port)",
+      "no-such-host.invalid:443", "127.0.0.1:0", "127.0.0.1:99999",
+    ] {
+      let result = try await scene.run(Sallyport.binary(), ["pin", source])
+      #expect(result.status == 1 && result.text.isEmpty && result.errors.hasPrefix("error: "), "\(source): \(result)")
+    }
+  }
+}
+
+@Suite(.staged) struct `sallyport demo` {
+  private func start(_ scene: Scene, _ port: UInt16, folder: String, run: Int) async throws -> (ChildProcess, String) {
+    let process = try ChildProcess(
+      Sallyport.binary(), ["demo", "--dir", folder, "--port", "\(port)"], in: scene.folder, output: nil,
+      errors: scene.path("demo\(run).err"))
+    scene.atEnd { process.stop() }
+    scene.onFailure(show: "demo \(run)") { scene.text("demo\(run).err") }
+    try await until("the demo to tell what to do") {
+      if let ending = process.ending { throw ToolFailed(description: "\(ending): \(scene.text("demo\(run).err"))") }
+      return scene.text("demo\(run).err").contains("Ctrl-C")
+    }
+    return (process, scene.text("demo\(run).err"))
+  }
+
+  /// Runs a line that the demo printed, as a shell does, and returns the status and the body.
+  private func paste(_ scene: Scene, _ line: String) async throws -> (status: String, body: String) {
+    let result = try await scene.run("sh", ["-c", "\(line) -q -sS --noproxy '*' -w '|%{http_code}'"])
+    let parts = result.text.split(separator: "|", omittingEmptySubsequences: false)
+    return (String(parts.last ?? ""), parts.dropLast().joined(separator: "|"))
+  }
+
+  @Test(arguments: ["demo", "a folder's \"$name\""])
+  func `the printed lines work from an empty folder, and the files are kept`(folder: String) async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let path = scene.path(folder)
+    let (first, said) = try await start(scene, port, folder: path, run: 1)
+    let commands = said.split(separator: "\n").map { $0.drop { $0 == " " } }.filter { $0.hasPrefix("curl ") }
+    try #require(commands.count == 3)
+    for command in commands[..<2] {
+      let answer = try await paste(scene, String(command))
+      #expect(answer.status == "200", "\(command)")
+      #expect(answer.body.contains("client DN:      CN=demo client,O=sallyport demo\n"), "\(answer.body)")
+      #expect(answer.body.contains("client verify:  SUCCESS\n") && answer.body.contains("upstream TLS:   TLSv1.3"))
+    }
+    #expect(try await paste(scene, String(commands[2])).status == "400")
+    let stranger = try scene.identity("stranger", TestAuthority("Other").client())
+    let other = try await scene.curl(
+      ["--cacert", "\(path)/ca.crt"] + stranger.curl + ["https://localhost:\(port)/"])
+    #expect(other.status == 400 && other.text.contains("The SSL certificate error"))
+
+    let kept = ["ca.crt", "server.crt", "echo.key", "client.p12"].map { scene.bytes("\(folder)/\($0)") }
+    var status = stat()
+    #expect(stat("\(path)/client.key", &status) == 0 && status.st_mode & 0o777 == 0o600)
+    #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o700)
+    first.signal(SIGINT)
+    #expect(try await first.ended() == .exited(0))
+
+    let (second, _) = try await start(scene, port, folder: path, run: 2)
+    #expect(["ca.crt", "server.crt", "echo.key", "client.p12"].map { scene.bytes("\(folder)/\($0)") } == kept)
+    #expect(try await paste(scene, String(commands[0])).status == "200")
+    // A third, meanwhile: the port is taken, and it says what to do.
+    let third = try await scene.sallyport("demo", "--dir", scene.path("other"), "--port", "\(port)")
+    #expect(third.status == 1 && third.errors.contains("--port") && access(scene.path("other"), F_OK) != 0)
+    second.signal(SIGTERM)
+    #expect(try await second.ended() == .exited(0))
+  }
+}
