@@ -72,7 +72,7 @@ package final class Sallyport: Sendable {
 
   /// Waits for a line of error.log with these words and returns it.
   @discardableResult
-  package func logged(_ words: String..., within bound: Duration = .seconds(10)) async throws -> String {
+  package func logged(_ words: String..., within bound: Duration = .seconds(30)) async throws -> String {
     try await waiting(for: "an error.log line with \(words)", within: bound) {
       errorLog.split(whereSeparator: \.isNewline).first { line in words.allSatisfy { line.contains($0) } }
         .map(String.init)

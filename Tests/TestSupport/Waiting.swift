@@ -7,7 +7,7 @@ package struct TimedOut: Error, CustomStringConvertible {
 
 /// Waits for an event: asks until there is an answer, at most so long.
 package func waiting<Answer>(
-  for what: String, within bound: Duration = .seconds(20), _ ask: () async throws -> Answer?
+  for what: String, within bound: Duration = .seconds(30), _ ask: () async throws -> Answer?
 ) async throws -> Answer {
   let end = ContinuousClock.now + bound
   while true {
@@ -18,7 +18,7 @@ package func waiting<Answer>(
 }
 
 /// Waits until something is so.
-package func until(_ what: String, within bound: Duration = .seconds(20), _ isSo: () async throws -> Bool) async throws
+package func until(_ what: String, within bound: Duration = .seconds(30), _ isSo: () async throws -> Bool) async throws
 {
   try await waiting(for: what, within: bound) { try await isSo() ? () : nil }
 }

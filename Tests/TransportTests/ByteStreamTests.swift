@@ -202,6 +202,9 @@ import Testing
     #expect(await events.next() == .opened)
     #expect(await events.next() == .deadline)
     #expect(try await onLoop { $0.now } >= began + 30)
+    // Whatever was told a second time would come before this.
+    peer.write([1])
+    #expect(await events.next() == .bytes([1]))
     try await probe.giveUp()
   }
 }
