@@ -210,21 +210,33 @@ import Testing
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "ok")
   }
 
-  @Test func `worker_connections bounds the clients, and those who leave make room`() async throws {
+  @Test(arguments: [7, 8]) func `worker_connections bounds busy connections, and those who end make room`(
+    bound: Int
+  ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let upstream = try ScriptedUpstream.echo(scene)
-    let (daemon, port) = try await start(
-      scene, cast, upstream: upstream.port, events: "worker_connections 8;", workers: 1)
-    let crowd = try (0..<8).map { _ in try Wire.dial(port: port) }
-    // Taken one after the other, so the ninth finds no room.
-    #expect(try await scene.talk(port) { try $0.isClosedByPeer() })
-    try await daemon.logged("[warn]", "8 worker_connections are not enough")
-    // With seven there is room for one client, but none for its upstream.
-    crowd[0].close()
-    try await until("a client that gets in") {
-      try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/bytes/3"]).status >= 500
+    let go = Flag()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { _ in
+        go.wait()
+        try wire.answer("held")
+      }
     }
-    for wire in crowd { wire.close() }
+    let (daemon, port) = try await start(
+      scene, cast, upstream: upstream.port, events: "worker_connections \(bound);", workers: 1)
+    // A client and its upstream each: 6 of 7 connections, or all of 8, and none of them idle.
+    let crowd = try (0..<bound / 2).map { _ in try OpenSSLClient(scene, port: port, identity: cast.alice) }
+    for client in crowd { try client.wire.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n") }
+    try await until("the requests at the upstream") { upstream.requests("GET") == crowd.count }
+    if bound == 8 {
+      #expect(try await scene.talk(port) { try $0.isClosedByPeer() })
+    } else {
+      let late = try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/"])
+      #expect(late.status >= 500 && upstream.connections == crowd.count)
+    }
+    try await daemon.logged("\(bound) worker_connections are not enough")
+    go.raise()
+    for client in crowd { #expect(try await offPool { try client.wire.response().text } == "held") }
+    for client in crowd { client.wire.close() }
     try await until("room") { try await serves(scene, cast, port) }
   }
 
