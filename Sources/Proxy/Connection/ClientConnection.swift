@@ -56,8 +56,7 @@ final class ClientConnection: StreamOwner {
     self.firstServer = servers.fallback
     self.stream = stream
     self.idleSince = stream.loop.now
-    self.facts = ConnectionFacts(
-      number: number, peer: peer, descriptor: stream.descriptor, tls: stream as? TLSStream, openedAt: stream.loop.now)
+    self.facts = ConnectionFacts(number: number, peer: peer, stream: stream)
     super.init()
     stream.owner = self
   }

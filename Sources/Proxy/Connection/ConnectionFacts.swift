@@ -11,19 +11,22 @@ import Transport
 final class ConnectionFacts {
   let number: UInt64
   let peer: SocketAddress
-  let local: SocketAddress?
   let openedAt: UInt64
   let tls: TLSStream?
+  private let stream: ByteStream
   private var values: [[UInt8]?]
 
-  init(number: UInt64, peer: SocketAddress, descriptor: Int32, tls: TLSStream?, openedAt: UInt64) {
+  init(number: UInt64, peer: SocketAddress, stream: ByteStream) {
     self.number = number
     self.peer = peer
-    self.local = Sockets.localAddress(of: descriptor)
-    self.tls = tls
-    self.openedAt = openedAt
+    self.stream = stream
+    self.tls = stream as? TLSStream
+    self.openedAt = stream.loop.now
     self.values = []
   }
+
+  /// Asked of the kernel each time, since few templates want it; nil once the connection is closed.
+  var local: SocketAddress? { stream.isClosed ? nil : Sockets.localAddress(of: stream.descriptor) }
 
   private static let cached: [SimpleVariable] = [
     .connection, .pid, .hostname, .nginx_version, .server_addr, .server_port, .remote_addr, .remote_port,

@@ -151,6 +151,20 @@ extension Exchange {
     }
   }
 
+  /// `location /a/ { proxy_pass … }` and a request for `/a`.
+  func redirectToSlash() {
+    var target = ByteBuffer()
+    TargetPath.escape(uri.readable, into: &target)
+    target.append(0x2F)
+    var arguments = ByteBuffer()
+    append(.simple(.args), to: &arguments)
+    if !arguments.isEmpty {
+      target.append(0x3F)
+      target.append(arguments.readable)
+    }
+    redirect(status: 301, to: Array(target.readable))
+  }
+
   private func redirect(status code: Int, to target: [UInt8]) {
     settleOwnAnswer(status: code)
     var page = ByteBuffer()

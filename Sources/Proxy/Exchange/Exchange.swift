@@ -62,6 +62,8 @@ final class Exchange: AttemptObserver {
   // The upstream side
   @exclusivity(unchecked) var pass: LiveProxyPass?
   @exclusivity(unchecked) var group: UpstreamGroup?
+  /// $proxy_host and $proxy_port of a target with variables; otherwise `pass` knows them.
+  var passed: (host: [UInt8], port: [UInt8])?
   @exclusivity(unchecked) var upstream: UpstreamConnection?
   @exclusivity(unchecked) var tried = TriedServers()
   @exclusivity(unchecked) var attempts: [AttemptRecord] = []
@@ -115,6 +117,7 @@ final class Exchange: AttemptObserver {
     redirections = 0
     pass = nil
     group = nil
+    passed = nil
     upstream = nil
     tried = TriedServers()
     attempts.removeAll(keepingCapacity: true)
@@ -215,6 +218,9 @@ final class Exchange: AttemptObserver {
     case .pattern(let found, _, let slots):
       location = found
       take(captures, of: Array(uri.readable), slots: slots)
+    case .redirect(let found):
+      location = found
+      if !found.settings.isInternal { return redirectToSlash() }
     case .none: location = server.root
     case .undecided(let pattern):
       log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this path")

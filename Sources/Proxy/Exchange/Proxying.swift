@@ -33,6 +33,7 @@ extension Exchange {
 
   func proxy(_ pass: LiveProxyPass) {
     self.pass = pass
+    passed = nil
     if let group = pass.group {
       self.group = group
       return takeBody(pass)
@@ -40,6 +41,7 @@ extension Exchange {
     guard let template = pass.targetTemplate, let connection else { return fail(Failure(500)) }
     let target = String(decoding: template.bytes(self), as: UTF8.self)
     let authority = String(target.prefix { $0 != "/" && $0 != "?" })
+    passed = DynamicGroups.variables(of: authority, defaultPort: pass.settings.scheme.defaultPort)
     let serial = serial
     connection.live.dynamicGroups.find(authority, defaultPort: pass.settings.scheme.defaultPort) { [self] group in
       guard serial == self.serial else { return }

@@ -47,8 +47,10 @@ extension Exchange {
     case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
     case .server_name: output.append(string: server.settings.primaryName)
-    case .proxy_host: output.append(string: pass?.settings.host ?? "")
-    case .proxy_port: output.append(string: pass?.settings.port ?? "")
+    case .proxy_host:
+      if let passed { output.append(passed.host) } else { output.append(string: pass?.settings.host ?? "") }
+    case .proxy_port:
+      if let passed { output.append(passed.port) } else { output.append(string: pass?.settings.port ?? "") }
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     case .upstream_addr, .upstream_status, .upstream_connect_time, .upstream_header_time, .upstream_response_time,

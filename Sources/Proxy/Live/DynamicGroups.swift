@@ -85,6 +85,15 @@ final class DynamicGroups {
     }
   }
 
+  /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
+  static func variables(of authority: String, defaultPort: UInt16) -> (host: [UInt8], port: [UInt8]) {
+    let port = split(authority, defaultPort: defaultPort)?.1 ?? defaultPort
+    let suffix = ":\(defaultPort)"
+    // `[::80]` ends in a bracket, and `::80` is no port either.
+    let saysDefault = port == defaultPort && authority.hasSuffix(suffix) && split(authority, defaultPort: 0)?.1 != 0
+    return (Array((saysDefault ? String(authority.dropLast(suffix.count)) : authority).utf8), Array("\(port)".utf8))
+  }
+
   private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {
     var host = authority
     var port = defaultPort

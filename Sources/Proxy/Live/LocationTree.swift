@@ -9,6 +9,8 @@ final class LocationTree {
   private let exact: [(path: [UInt8], location: LiveLocation)]
   /// Longest first.
   private let prefixes: [(path: [UInt8], location: LiveLocation, isFinal: Bool)]
+  /// Prefixes that end in a slash and pass on: a path that lacks just this slash is sent there (nginx's auto_redirect).
+  private let slashed: [(path: [UInt8], location: LiveLocation)]
   private let patterns: [(pattern: RegularExpression, slots: [NamedCapture], location: LiveLocation)]
   private let named: [String: LiveLocation]
 
@@ -28,6 +30,11 @@ final class LocationTree {
     }
     self.exact = exact
     self.prefixes = prefixes.sorted { $0.path.count > $1.path.count }
+    self.slashed = prefixes.compactMap { path, location, _ in
+      guard case .proxy = location.action, path.count > 1, path.last == 0x2F else { return nil }
+      // A location of its own for the path without the slash has it.
+      return prefixes.contains { $0.path == path.dropLast() } ? nil : (path, location)
+    }
     self.patterns = patterns
     self.named = named
   }
@@ -36,6 +43,8 @@ final class LocationTree {
     case location(LiveLocation)
     /// The captures are the exchange's from now on.
     case pattern(LiveLocation, RegularExpression, [NamedCapture])
+    /// To this location's path, which is the request's with a slash at its end.
+    case redirect(LiveLocation)
     case none
     /// A regular expression gave up at its bound: nobody knows who is meant.
     case undecided(RegularExpression)
@@ -45,6 +54,9 @@ final class LocationTree {
 
   func find(_ path: UnsafeRawBufferPointer, captures: inout Captures, scratch: RegularExpression.Scratch) -> Choice {
     for entry in exact where path.equals(entry.path) { return .location(entry.location) }
+    for entry in slashed where entry.path.count == path.count + 1 && path.equals(entry.path.dropLast()) {
+      return .redirect(entry.location)
+    }
     var best: LiveLocation?
     var isFinal = false
     for entry in prefixes where path.begins(with: entry.path) {
@@ -66,12 +78,16 @@ final class LocationTree {
       for entry in patterns {
         switch entry.pattern.match(path, scratch: scratch, into: &captures) {
         case .match:
-          if entry.location.hasInner {
-            let inner = entry.location.inner.find(path, captures: &captures, scratch: scratch)
-            if case .none = inner {} else { return inner }
-            _ = entry.pattern.match(path, scratch: scratch, into: &captures)
+          guard entry.location.hasInner else { return .pattern(entry.location, entry.pattern, entry.slots) }
+          let chosen: LiveLocation
+          switch entry.location.inner.find(path, captures: &captures, scratch: scratch) {
+          case .none: chosen = entry.location
+          case .location(let inner): chosen = inner
+          case let decided: return decided
           }
-          return .pattern(entry.location, entry.pattern, entry.slots)
+          // Inner regular expressions that did not match leave nothing for $1: it is still this one's.
+          _ = entry.pattern.match(path, scratch: scratch, into: &captures)
+          return .pattern(chosen, entry.pattern, entry.slots)
         case .noMatch: continue
         case .limit: return .undecided(entry.pattern)
         }
@@ -85,6 +101,11 @@ extension UnsafeRawBufferPointer {
   /// Equal byte for byte to an array, without a copy.
   @inline(__always)
   func equals(_ bytes: [UInt8]) -> Bool {
+    count == bytes.count && bytes.withUnsafeBytes { equals($0) }
+  }
+
+  @inline(__always)
+  func equals(_ bytes: ArraySlice<UInt8>) -> Bool {
     count == bytes.count && bytes.withUnsafeBytes { equals($0) }
   }
 
