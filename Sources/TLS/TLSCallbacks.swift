@@ -44,13 +44,29 @@ extension TLSStream {
     guard let context = stream.serverContext else { return 0 }
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
     // OpenSSL also asks for a resumed TLS 1.3 session's certificate never; this is a full handshake.
-    let result = X509_verify_cert(store)
-    if result == 1 {
-      stream.verifiedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
-    } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
-      // A failure without a reason must not look like success (CVE-2026-28755).
-      X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
+    guard context.settings.verification == .optionalNoCA else {
+      let result = X509_verify_cert(store)
+      if result == 1 {
+        stream.verifiedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+      } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
+        // A failure without a reason must not look like success (CVE-2026-28755).
+        X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
+      }
+      return 1
     }
+    stream.chainFaults = ChainFaults()
+    X509_STORE_CTX_set_verify_cb(store, TLSStream.walkOn)
+    let result = X509_verify_cert(store)
+    let verdict = stream.chainFaults.verdict(result: result, last: X509_STORE_CTX_get_error(store))
+    X509_STORE_CTX_set_error(store, verdict)
+    if verdict == X509_V_OK { stream.verifiedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) }
+    return 1
+  }
+
+  /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: past each fault to the next, as nginx does.
+  private static let walkOn: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
+    guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
+    if isFine == 0 { stream.chainFaults.note(X509_STORE_CTX_get_error(store)) }
     return 1
   }
 
@@ -81,9 +97,9 @@ extension TLSStream {
       let store = context.store
     else { return 0 }
     // A refused client has nothing to come back to.
-    guard SSL_get_verify_result(ssl) == Int(X509_V_OK) || context.settings.verification == .optionalNoCA else {
-      return 0
-    }
+    let verdict = Int32(truncatingIfNeeded: SSL_get_verify_result(ssl))
+    let isExcused = context.settings.verification == .optionalNoCA && ChainFaults.excuses(verdict)
+    guard verdict == X509_V_OK || isExcused else { return 0 }
     // OpenSSL goes by the timeout of the context that the connection began with.
     let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
     store.insert(

@@ -29,6 +29,8 @@ public final class TLSStream: ByteStream {
   /// The ClientHello callback has run: a second ClientHello may not choose anew.
   var hasChosen = false
   var verifiedChain: VerifiedChain?
+  /// Server side: what `judgeClient` meets on its walk.
+  var chainFaults = ChainFaults()
   /// Epoch seconds: until when the chain of the session that was resumed is valid.
   var resumedCertificatesEnd = Int64.max
   var refusal: UpstreamRefusal?

@@ -50,21 +50,10 @@ public enum ClientVerdict: Sendable {
     let reason = String(cString: X509_verify_cert_error_string(code))
     if code == Int(X509_V_OK) {
       self = .verified(chain ?? VerifiedChain(resumed: leaf))
-    } else if mode == .optionalNoCA && Self.lacksAnchor(code) {
+    } else if mode == .optionalNoCA && ChainFaults.excuses(Int32(truncatingIfNeeded: code)) {
       self = .unverified(leaf, reason: reason)
     } else {
       self = .refused(leaf, code: code, reason: reason)
-    }
-  }
-
-  /// The faults that nginx's optional_no_ca excuses (ngx_ssl_verify_error_optional): no chain to an anchor.
-  private static func lacksAnchor(_ code: Int) -> Bool {
-    switch Int32(truncatingIfNeeded: code) {
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,
-      X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
-      X509_V_ERR_CERT_UNTRUSTED:
-      true
-    default: false
     }
   }
 }

@@ -110,6 +110,9 @@ import Testing
       try await scene.curl(cast.to(front.port) + alone.curl + ["https://localhost/head"]).text.contains("FAILED:"))
     let expired = try scene.identity("expired", cast.authority.client(.expired))
     #expect(try await scene.curl(cast.to(front.port) + expired.curl + ["https://localhost/"]).status == 400)
+    let both = try scene.identity("both", TestAuthority("Other").client(.expired))
+    #expect(try await scene.curl(cast.to(front.port) + both.curl + ["https://localhost/"]).status == 400)
+    try await front.daemon.logged("client SSL certificate verify error: (10:certificate has expired)")
   }
 
   @Test func `curl's own PKCS#12 gets in`() async throws {

@@ -43,6 +43,54 @@ import Testing
     }
   }
 
+  /// A stranger's certificate has the missing anchor for its first fault: that must not hide the others.
+  @Test(arguments: [
+    (TestAuthority.ClientKind.good, "unverified"), (.viaIntermediate, "unverified"), (.selfSigned, "unverified"),
+    (.expired, "refused 10"), (.notYetValid, "refused 9"), (.serverAuthOnly, "refused 26"), (.tooDeep, "refused 22"),
+  ])
+  func `optional_no_ca excuses a stranger's unknown CA and nothing else`(
+    kind: TestAuthority.ClientKind, verdict: String
+  ) async throws {
+    let store = SessionStore(limit: 10)
+    for versions in [TLSVersions.tls12, .tls13] {
+      let blocks = try Blocks(cast.block(.optionalNoCA, store: store))
+      let client = try cast.client(cast.strangers.client(kind), versions: versions)
+      #expect(try await meet(blocks, client).verdict.short == verdict)
+      let again = try await meet(blocks, client)
+      #expect(again.verdict.short == verdict)
+      #expect(again.isResumed == (verdict == "unverified"))
+    }
+  }
+
+  @Test func `optional_no_ca refuses an expired self-signed certificate and a stranger's weak key`() async throws {
+    let block = try cast.block(.optionalNoCA)
+    var old = CertificateBuilder(commonName: "old", .leaf([.clientAuth]))
+    (old.notBefore, old.notAfter) = (1_000_000_000, 1_100_000_000)
+    let weak = try PrivateKey.generate(.rsa(bits: 1024))
+    let leaf = CertificateBuilder(commonName: "weak", .leaf([.clientAuth]))
+    for (identity, verdict) in try [
+      (old.selfSigned(key: .generate()), "refused 10"), (leaf.signed(by: cast.strangers.root, key: weak), "refused 66"),
+    ] {
+      let client = try cast.client(identity, ciphers: "ALL:@SECLEVEL=0")
+      #expect(try await meet(Blocks(block), client).verdict.short == verdict)
+    }
+  }
+
+  @Test func `a walk that broke off is never excused`() {
+    var faults = ChainFaults()
+    #expect(faults.verdict(result: 1, last: 0) == 0)
+    faults.note(20)
+    #expect(faults.verdict(result: 1, last: 20) == 20)
+    #expect(faults.verdict(result: 0, last: 20) == 1)
+    #expect(faults.verdict(result: -1, last: 0) == 1)
+    #expect(faults.verdict(result: -1, last: 17) == 17)
+    faults.note(10)
+    faults.note(26)
+    faults.note(21)
+    #expect(faults.verdict(result: 1, last: 21) == 10)
+    #expect(faults.verdict(result: -1, last: 21) == 10)
+  }
+
   @Test func `the server block of the name judges, not the first one`() async throws {
     let store = SessionStore(limit: 10)
     let strict = try cast.block(.on, store: store)
