@@ -10,8 +10,6 @@ let log = Target.Dependency.product(name: "Logging", package: "swift-log")
 let heap = Target.Dependency.product(name: "HeapModule", package: "swift-collections")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
-let system = Target.Dependency.product(name: "SystemPackage", package: "swift-system")
-let subprocess = Target.Dependency.product(name: "Subprocess", package: "swift-subprocess")
 
 typealias Room = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
@@ -107,7 +105,7 @@ for suite in testSuites {
 for suite in ["EndToEndTests", "HouseTests"] where Context.packageDirectoryHolds("Tests/\(suite)") {
   targets.append(
     .testTarget(
-      name: suite, dependencies: named(everyRoom + ["TestSupport"]) + [subprocess, system], path: "Tests/\(suite)",
+      name: suite, dependencies: named(everyRoom + ["TestSupport"]), path: "Tests/\(suite)",
       swiftSettings: settings))
 }
 
@@ -132,8 +130,6 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
-    .package(url: "https://github.com/apple/swift-system", from: "1.8.1"),
-    .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
   ],
   targets: targets,
   swiftLanguageModes: [.v6]
