@@ -14,28 +14,32 @@ enum SessionBIO {
     BIO_meth_set_read(method) { bio, bytes, count in
       guard let bio, let bytes, count > 0 else { return 0 }
       copenssl_bio_clear_retry(bio)
-      switch SessionBIO.stream(bio)?.receive(into: .init(start: bytes, count: Int(count))) {
+      guard let stream = SessionBIO.stream(bio) else { return -1 }
+      let outcome = stream._withUnsafeGuaranteedRef { $0.receive(into: .init(start: bytes, count: Int(count))) }
+      switch outcome {
       case .bytes(let count): return Int32(truncatingIfNeeded: count)
       case .wouldBlock:
         copenssl_bio_set_retry_read(bio)
         return -1
       case .end: return 0
-      case .failed, nil: return -1
+      case .failed: return -1
       }
     }
     BIO_meth_set_write(method) { bio, bytes, count in
       guard let bio, let bytes, count > 0, let stream = SessionBIO.stream(bio) else { return 0 }
       copenssl_bio_clear_retry(bio)
-      stream.transmitLater(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
+      stream._withUnsafeGuaranteedRef {
+        $0.transmitLater(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
+      }
       return count
     }
     BIO_meth_set_ctrl(method) { _, command, _, _ in command == copenssl_bio_ctrl_flush() ? 1 : 0 }
     return method
   }()
 
-  private static func stream(_ bio: OpaquePointer) -> TLSStream? {
-    guard let data = BIO_get_data(bio) else { return nil }
-    return Unmanaged<TLSStream>.fromOpaque(data).takeUnretainedValue()
+  /// OpenSSL calls from within a call of the stream's, which so outlasts it.
+  private static func stream(_ bio: OpaquePointer) -> Unmanaged<TLSStream>? {
+    BIO_get_data(bio).map { Unmanaged.fromOpaque($0) }
   }
 
   /// A BIO that the SSL will own. The stream outlives its SSL, so the pointer back is not retained.

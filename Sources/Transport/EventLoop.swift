@@ -210,8 +210,10 @@ public final class EventLoop: @unchecked Sendable {
     var index: Int32 = 0
     while index < count {
       if let pointer = linux_epoll_target(events, index) {
-        let target = Unmanaged<EventTarget>.fromOpaque(pointer).takeUnretainedValue()
-        target.ready(Readiness(rawValue: linux_epoll_events(events, index)))
+        // The set's own reference, or after a removal the graveyard's, lasts as long as the batch.
+        Unmanaged<EventTarget>.fromOpaque(pointer)._withUnsafeGuaranteedRef {
+          $0.ready(Readiness(rawValue: linux_epoll_events(events, index)))
+        }
         cork.flush()
       } else {
         wakeUp()

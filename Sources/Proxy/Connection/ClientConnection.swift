@@ -61,6 +61,8 @@ final class ClientConnection: StreamOwner {
     stream.owner = self
   }
 
+  private(set) var admission = Admission.undecided
+
   /// The server block that is meant before any Host is known: that of the SNI, or the default.
   private(set) var firstServer: LiveServer
 
@@ -75,6 +77,7 @@ final class ClientConnection: StreamOwner {
     if let context = facts.tls?.serverContext, context !== firstServer.context {
       firstServer = live.servers.first { $0.context === context } ?? firstServer
     }
+    admission = Admission(facts.tls)
     phase = .idle
     stream.setDeadline(in: firstServer.settings.head.timeout)
   }

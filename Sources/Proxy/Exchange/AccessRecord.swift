@@ -23,17 +23,13 @@ extension Exchange {
   /// Values are escaped, what the format says itself is not; an absent value is `-`.
   private func appendLine(_ log: LiveAccessLog) {
     var value = ByteBuffer()
-    for part in log.format.parts {
-      if case .literal(let bytes) = part {
-        worker.scratch.append(bytes)
+    for step in log.format.steps {
+      if case .literal = step {
+        log.format.append(step, self, to: &worker.scratch)
         continue
       }
       value.removeAll()
-      switch part {
-      case .connection(let variable, let place): facts.append(variable, place: place, to: &value)
-      case .variable(let variable): append(variable, to: &value)
-      case .literal: break
-      }
+      log.format.append(step, self, to: &value)
       switch log.escape {
       case .default:
         if value.isEmpty { worker.scratch.append(0x2D) } else { LogEscape.default(value.readable, &worker.scratch) }
@@ -50,7 +46,7 @@ extension Exchange {
     text.append(string: ", client: \(connection.facts.peer.host), server: \(server.settings.primaryName)")
     if !head.methodRange.isEmpty {
       var line = ByteBuffer()
-      append(.simple(.request), to: &line)
+      append(.request, to: &line)
       text.append(", request: \"")
       LogEscape.default(line.readable, &text)
       text.append("\"")

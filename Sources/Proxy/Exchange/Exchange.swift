@@ -186,28 +186,19 @@ final class Exchange: AttemptObserver {
     route()
   }
 
-  /// Who may ask at all: the client's certificate, as the handshake's server block judges it, and whether that block
-  /// may stand for the one that Host names.
+  /// Who may ask at all, and whether the server block of the handshake may stand for the one that Host names.
   private func admission(_ connection: ClientConnection) -> Failure? {
-    guard let tls = connection.facts.tls, let context = tls.serverContext else { return nil }
-    switch (context.settings.verification, tls.clientVerdict) {
-    case (.on, .absent):
-      log(.info, "client sent no required SSL certificate")
-      return .noCertificate
-    case (.off, _), (_, .absent), (_, .verified): break
-    case (.optionalNoCA, .unverified): break
-    case (_, .unverified(_, let reason)):
-      log(.info, "client SSL certificate verify error: (\(reason))")
-      return .certificateError
-    case (_, .refused(_, let code, let reason)):
-      log(.info, "client SSL certificate verify error: (\(code):\(reason))")
-      return .certificateError
+    switch connection.admission {
+    case .granted: break
+    case .refused(let failure, let reason):
+      log(.info, reason)
+      return failure
+    case .undecided: return .certificateError
     }
-    guard server.admits(clientOf: context) else {
-      log(.info, "client attempted to request the server name different from the one that was negotiated")
-      return .misdirected
-    }
-    return nil
+    guard let tls = connection.facts.tls else { return nil }
+    if let context = tls.serverContext, server.admits(clientOf: context) { return nil }
+    log(.info, "client attempted to request the server name different from the one that was negotiated")
+    return .misdirected
   }
 
   /// Finds the location and goes on there.

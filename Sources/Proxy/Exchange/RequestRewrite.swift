@@ -11,7 +11,7 @@ enum RequestRewrite {
   static func write(_ exchange: Exchange, _ pass: LiveProxyPass, to output: inout ByteBuffer) -> Bool {
     let head = exchange.head
     guard writeRequestLine(exchange, pass, to: &output) else { return false }
-    writeSetFields(exchange, pass, to: &output)
+    pass.setFields.append(exchange, to: &output)
     writeFraming(exchange, to: &output)
     if pass.settings.passesRequestFields {
       let bytes = head.bytes.readable
@@ -112,41 +112,6 @@ enum RequestRewrite {
     } else if let query = exchange.head.target.query {
       target.append(0x3F)
       target.append(exchange.head.bytes.readable[query])
-    }
-  }
-
-  private static func writeSetFields(_ exchange: Exchange, _ pass: LiveProxyPass, to output: inout ByteBuffer) {
-    for field in pass.setFields {
-      if let constant = field.value.constant {
-        if constant.isEmpty { continue }
-        output.append(field.prefix)
-        output.append(constant)
-        output.append("\r\n")
-      } else {
-        let start = output.count
-        output.append(field.prefix)
-        let valueStart = output.count
-        field.value.append(exchange, to: &output)
-        if output.count == valueStart {
-          output.truncate(to: start)
-          continue
-        }
-        makeValueSafe(&output, from: valueStart)
-        output.append("\r\n")
-      }
-      if field.id == .upgrade { exchange.askedForUpgrade = true }
-    }
-  }
-
-  /// A value from a certificate or a request may hold what ends a line: such bytes become spaces, so that nobody
-  /// writes a field of his own with his name.
-  private static func makeValueSafe(_ output: inout ByteBuffer, from start: Int) {
-    if HeadWriter.isValue(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
-    let bytes = output.mutableReadable
-    var index = start
-    while index < bytes.count {
-      if bytes[index] < 0x20 && bytes[index] != 0x09 || bytes[index] == 0x7F { bytes[index] = 0x20 }
-      index += 1
     }
   }
 

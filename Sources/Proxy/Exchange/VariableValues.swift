@@ -22,7 +22,7 @@ extension Exchange {
     }
   }
 
-  private func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+  func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
     let bytes = head.bytes.readable
     switch variable {
     case .args, .query_string: appendArguments(to: &output)

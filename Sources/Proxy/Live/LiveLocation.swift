@@ -22,7 +22,7 @@ final class LiveLocation {
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
-    self.addedFields = settings.addedFields.map { LiveField(name: $0.name, value: $0.value, always: $0.always) }
+    self.addedFields = settings.addedFields.map { LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
     switch settings.action {
@@ -60,21 +60,11 @@ enum LiveReturn {
   case text(LiveTemplate)
 }
 
-/// A field that a location writes: `NAME: ` is joined at load.
+/// A field of `add_header`.
 struct LiveField {
   let name: [UInt8]
-  let prefix: [UInt8]
   let value: LiveTemplate
   let always: Bool
-  let id: FieldName
-
-  init(name: [UInt8], value: Template, always: Bool = true) {
-    self.name = name
-    self.prefix = name + [0x3A, 0x20]
-    self.value = LiveTemplate(value)
-    self.always = always
-    self.id = name.withUnsafeBytes { FieldName.known($0) }
-  }
 }
 
 struct LiveAccessLog {
@@ -95,7 +85,7 @@ final class LiveProxyPass {
   /// nil when the name has variables.
   let trust: UpstreamTrust?
   let attempt: AttemptSettings
-  let setFields: [LiveField]
+  let setFields: LiveFieldBlock
   let method: LiveTemplate?
   /// Client fields that are not passed on, because they are set here.
   let replaced: NameSet
@@ -130,8 +120,12 @@ final class LiveProxyPass {
         lineBytes: settings.headBufferSize, headBytes: settings.headBufferSize, fields: 1000,
         ignoreInvalidNames: false, underscores: true))
     // The framing is ours: a second one is what smuggling is made of.
-    self.setFields = settings.setFields.map { LiveField(name: $0.name, value: $0.value) }
-      .filter { $0.id != .contentLength && $0.id != .transferEncoding }
+    var setFields = LiveFieldBlock()
+    for field in settings.setFields {
+      let id = Array(field.name).withUnsafeBytes { FieldName.known($0) }
+      if id != .contentLength && id != .transferEncoding { setFields.add(name: field.name, value: field.value) }
+    }
+    self.setFields = setFields
     self.method = settings.method.map { LiveTemplate($0) }
     self.setsConnection = settings.setFields.contains {
       Array($0.name).withUnsafeBytes { $0.equalsIgnoringCase("connection") }

@@ -1,39 +1,59 @@
 import Bytes
 
-/// A template as a worker evaluates it: variables that stay the same for a connection know their place in its cache.
+/// A template as a worker evaluates it: a program over one run of text. Its steps hold no reference, so that going
+/// through them touches no count; variables that stay the same for a connection know their place in its cache.
 struct LiveTemplate {
-  enum Part {
-    case literal([UInt8])
+  enum Step {
+    case literal(ByteRange)
     /// Computed once a connection (`ConnectionFacts`).
     case connection(SimpleVariable, place: Int)
-    case variable(Variable)
+    case simple(SimpleVariable)
+    /// A variable with a parameter: an index into `others`.
+    case other(Int)
   }
 
   /// The whole value, when no variable is in it.
   let constant: [UInt8]?
-  let parts: [Part]
+  let steps: [Step]
+  private let text: [UInt8]
+  private let others: [Variable]
 
   init(_ template: Template) {
+    var text: [UInt8] = []
+    var others: [Variable] = []
+    steps = template.parts.map { Self.step($0, text: &text, others: &others) }
     constant = template.constant
-    parts = template.parts.map { part in
-      switch part {
-      case .literal(let bytes): .literal(bytes)
-      case .variable(.simple(let variable)):
-        ConnectionFacts.place(of: variable).map { .connection(variable, place: $0) } ?? .variable(.simple(variable))
-      case .variable(let variable): .variable(variable)
-      }
+    self.text = text
+    self.others = others
+  }
+
+  static func step(_ part: Template.Part, text: inout [UInt8], others: inout [Variable]) -> Step {
+    switch part {
+    case .literal(let bytes):
+      defer { text += bytes }
+      return .literal(ByteRange(start: text.count, count: bytes.count))
+    case .variable(.simple(let variable)):
+      return ConnectionFacts.place(of: variable).map { .connection(variable, place: $0) } ?? .simple(variable)
+    case .variable(let variable):
+      others.append(variable)
+      return .other(others.count - 1)
     }
   }
 
   /// Appends the value for an exchange.
   func append(_ exchange: Exchange, to output: inout ByteBuffer) {
     if let constant { return output.append(constant) }
-    for part in parts {
-      switch part {
-      case .literal(let bytes): output.append(bytes)
-      case .connection(let variable, let place): exchange.facts.append(variable, place: place, to: &output)
-      case .variable(let variable): exchange.append(variable, to: &output)
-      }
+    for step in steps { append(step, exchange, to: &output) }
+  }
+
+  /// Appends what one step is worth.
+  @inline(__always)
+  func append(_ step: Step, _ exchange: Exchange, to output: inout ByteBuffer) {
+    switch step {
+    case .literal(let range): output.append(text, range)
+    case .connection(let variable, let place): exchange.facts.append(variable, place: place, to: &output)
+    case .simple(let variable): exchange.append(variable, to: &output)
+    case .other(let index): exchange.append(others[index], to: &output)
     }
   }
 
@@ -43,5 +63,12 @@ struct LiveTemplate {
     var output = ByteBuffer()
     append(exchange, to: &output)
     return Array(output.readable)
+  }
+}
+
+extension ByteBuffer {
+  @inline(__always)
+  mutating func append(_ text: [UInt8], _ range: ByteRange) {
+    text.withUnsafeBytes { append($0[range]) }
   }
 }

@@ -1,0 +1,30 @@
+import TLS
+
+/// Whether a connection's client may ask at all: settled once, when its handshake is over, and by the server block
+/// that the handshake chose. Whether that block may stand for the one that Host names is asked for each request.
+enum Admission {
+  /// Nothing is known yet: nobody gets in.
+  case undecided
+  case granted
+  case refused(Failure, reason: String)
+
+  /// `tls`: nil on a listener without TLS, where there is nobody to judge.
+  init(_ tls: TLSStream?) {
+    guard let tls else {
+      self = .granted
+      return
+    }
+    guard let context = tls.serverContext else {
+      self = .undecided
+      return
+    }
+    switch (context.settings.verification, tls.clientVerdict) {
+    case (.on, .absent): self = .refused(.noCertificate, reason: "client sent no required SSL certificate")
+    case (.off, _), (_, .absent), (_, .verified), (.optionalNoCA, .unverified): self = .granted
+    case (_, .unverified(_, let reason)):
+      self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(reason))")
+    case (_, .refused(_, let code, let reason)):
+      self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(code):\(reason))")
+    }
+  }
+}

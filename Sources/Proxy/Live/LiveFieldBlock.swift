@@ -1,0 +1,84 @@
+import Bytes
+import HTTP
+
+/// All fields that `proxy_set_header` sets, as one program: constant ones that follow each other are one run of text.
+struct LiveFieldBlock {
+  private enum Step {
+    /// Whole lines, or a part of a value.
+    case text(ByteRange)
+    case begin(name: ByteRange)
+    case value(LiveTemplate.Step)
+    /// The field is left out when its value is empty (nginx).
+    case end
+    case asksForUpgrade
+    case asksForUpgradeUnlessEmpty
+  }
+
+  private var steps: [Step] = []
+  private var text: [UInt8] = []
+  private var others: [Variable] = []
+
+  mutating func add(name: [UInt8], value: Template) {
+    let isUpgrade = name.withUnsafeBytes { FieldName.known($0) } == .upgrade
+    if let constant = value.constant {
+      if constant.isEmpty { return }
+      addLine(name + [0x3A, 0x20] + constant + [0x0D, 0x0A])
+      if isUpgrade { steps.append(.asksForUpgrade) }
+      return
+    }
+    let prefix = name + [0x3A, 0x20]
+    steps.append(.begin(name: ByteRange(start: text.count, count: prefix.count)))
+    text += prefix
+    for part in value.parts { steps.append(.value(LiveTemplate.step(part, text: &text, others: &others))) }
+    if isUpgrade { steps.append(.asksForUpgradeUnlessEmpty) }
+    steps.append(.end)
+  }
+
+  private mutating func addLine(_ line: [UInt8]) {
+    if case .text(let before) = steps.last {
+      steps[steps.count - 1] = .text(ByteRange(start: Int(before.start), count: Int(before.count) + line.count))
+    } else {
+      steps.append(.text(ByteRange(start: text.count, count: line.count)))
+    }
+    text += line
+  }
+
+  /// Appends the lines for an exchange.
+  func append(_ exchange: Exchange, to output: inout ByteBuffer) {
+    var start = 0
+    var valueStart = 0
+    for step in steps {
+      switch step {
+      case .text(let range), .value(.literal(let range)): output.append(text, range)
+      case .begin(let name):
+        start = output.count
+        output.append(text, name)
+        valueStart = output.count
+      case .value(.connection(let variable, let place)): exchange.facts.append(variable, place: place, to: &output)
+      case .value(.simple(let variable)): exchange.append(variable, to: &output)
+      case .value(.other(let index)): exchange.append(others[index], to: &output)
+      case .asksForUpgrade: exchange.askedForUpgrade = true
+      case .asksForUpgradeUnlessEmpty: if output.count > valueStart { exchange.askedForUpgrade = true }
+      case .end:
+        if output.count == valueStart {
+          output.truncate(to: start)
+        } else {
+          Self.makeValueSafe(&output, from: valueStart)
+          output.append("\r\n")
+        }
+      }
+    }
+  }
+
+  /// A value from a certificate or a request may hold what ends a line: such bytes become spaces, so that nobody
+  /// writes a field of his own with his name.
+  private static func makeValueSafe(_ output: inout ByteBuffer, from start: Int) {
+    if HeadWriter.isValue(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
+    let bytes = output.mutableReadable
+    var index = start
+    while index < bytes.count {
+      if bytes[index] < 0x20 && bytes[index] != 0x09 || bytes[index] == 0x7F { bytes[index] = 0x20 }
+      index += 1
+    }
+  }
+}
