@@ -140,18 +140,19 @@ public struct ByteBuffer: ~Copyable {
     reserve(20)
     guard let base else { return }
     var digits = 1
-    var rest = value
-    while rest >= 10 {
-      rest /= 10
+    var bound: UInt64 = 10
+    while digits < 20, value >= bound {
       digits += 1
+      bound = digits < 20 ? bound &* 10 : .max
     }
-    rest = value
-    var at = tail + digits
-    repeat {
+    var rest = value
+    var at = base + (tail + digits)
+    for _ in 0..<digits {
       at -= 1
-      (base + at).storeBytes(of: UInt8(truncatingIfNeeded: 48 + rest % 10), as: UInt8.self)
-      rest /= 10
-    } while rest > 0
+      let shorter = rest / 10
+      at.storeBytes(of: UInt8(truncatingIfNeeded: 48 &+ rest &- shorter &* 10), as: UInt8.self)
+      rest = shorter
+    }
     tail += digits
   }
 

@@ -20,8 +20,10 @@ public struct ByteRange: Sendable, Equatable {
 extension UnsafeRawBufferPointer {
   /// The bytes of a range, or none when it does not lie inside.
   @inlinable public subscript(range: ByteRange) -> UnsafeRawBufferPointer {
-    guard range.end <= count, let base = baseAddress else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-    return UnsafeRawBufferPointer(start: base + Int(range.start), count: Int(range.count))
+    @inline(__always) get {
+      guard range.end <= count, let base = baseAddress else { return UnsafeRawBufferPointer(start: nil, count: 0) }
+      return UnsafeRawBufferPointer(start: base + Int(range.start), count: Int(range.count))
+    }
   }
 
   /// Equal byte for byte to ASCII text.

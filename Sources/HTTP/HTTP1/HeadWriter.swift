@@ -46,7 +46,20 @@ public enum HeadWriter {
 
   /// A field of a parsed head or trailer section, whose `bytes` they are.
   public static func forward(_ field: Field, of bytes: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
-    line(bytes[field.name], bytes[field.value], to: &output)
+    // Most lines are already as they would be written: then name, `: ` and value are one copy.
+    let (name, value) = (field.name, field.value)
+    let start = Int(name.start)
+    let count = value.end &- start
+    if Int(value.start) == name.end &+ 2, value.end <= bytes.count, let base = bytes.baseAddress,
+      (base + name.end).loadUnaligned(as: UInt16.self) == UInt16(littleEndian: 0x203A)
+    {
+      output.reserve(count &+ 2)
+      guard let target = output.writable.baseAddress else { return }
+      memcpy(target, base + start, count)
+      (target + count).storeBytes(of: UInt16(littleEndian: 0x0A0D), as: UInt16.self)
+      return output.didWrite(count &+ 2)
+    }
+    line(bytes[name], bytes[value], to: &output)
   }
 
   /// False, and nothing written, when name or value would break the line: a configured template may carry what a

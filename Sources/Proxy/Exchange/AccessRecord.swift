@@ -51,9 +51,9 @@ extension Exchange {
       LogEscape.default(line.readable, &text)
       text.append("\"")
     }
-    if let pass, let record = attempts.last {
+    if let pass, let group, let record = attempts.last {
       text.append(string: ", upstream: \"\(pass.settings.scheme.rawValue)://")
-      text.append(record.group.addressTexts[record.server])
+      text.append(group.addressTexts[record.server])
       text.append("\"")
     }
     if !head.host.isEmpty {

@@ -89,6 +89,7 @@ extension Exchange {
     requestBegun = false
     tried = TriedServers()
     attempts.removeAll(keepingCapacity: true)
+    refusals.removeAll()
     connection?.discardBody()
     body = .none
     switch page.replacement {

@@ -67,6 +67,8 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var upstream: UpstreamConnection?
   @exclusivity(unchecked) var tried = TriedServers()
   @exclusivity(unchecked) var attempts: [AttemptRecord] = []
+  /// Why upstreams were refused; AttemptRecord has indices.
+  var refusals: [String] = []
   @exclusivity(unchecked) var requestBegun = false
   @exclusivity(unchecked) var deadConnections = 0
   var fileOffset: UInt64 = 0
@@ -121,6 +123,7 @@ final class Exchange: AttemptObserver {
     upstream = nil
     tried = TriedServers()
     attempts.removeAll(keepingCapacity: true)
+    if !refusals.isEmpty { refusals.removeAll() }
     requestBegun = false
     deadConnections = 0
     fileOffset = 0
@@ -155,11 +158,16 @@ final class Exchange: AttemptObserver {
     wireBytesAtStart = connection.stream.wireBytesOut
   }
 
+  /// The server block that answers. Mostly it is the one of this object's last exchange: then no count is touched.
+  private func assume(_ server: LiveServer) {
+    if self.server !== server { self.server = server }
+    if location !== server.root { location = server.root }
+  }
+
   /// A head that was refused: answered, logged, and the connection ends.
   func beginRefused(_ connection: ClientConnection, server: LiveServer, _ failure: Failure) {
     start(connection)
-    self.server = server
-    location = server.root
+    assume(server)
     log(.info, "client sent invalid request: \(failure.status)")
     fail(failure)
   }
@@ -167,11 +175,11 @@ final class Exchange: AttemptObserver {
   /// The head is parsed: decides everything up to the point where somebody must be waited for.
   func begin(_ connection: ClientConnection) {
     start(connection)
-    server = connection.firstServer
-    location = server.root
-    guard let server = connection.server(for: self) else { return fail(Failure(400)) }
-    self.server = server
-    location = server.root
+    guard let server = connection.server(for: self) else {
+      assume(connection.firstServer)
+      return fail(Failure(400))
+    }
+    assume(server)
     let limits = location.limits
     persists =
       head.persists && connection.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0

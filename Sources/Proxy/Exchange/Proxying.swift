@@ -5,9 +5,17 @@ import TLS
 import Transport
 import Upstream
 
-/// One try at one server, for variables and the access record. Milliseconds.
+/// One try at one server of the exchange's group, for variables and the access record. Milliseconds. It holds no
+/// reference: a request makes one and forgets it.
 struct AttemptRecord {
-  var group: UpstreamGroup
+  enum TLSResult {
+    /// Plain HTTP, or no handshake's end.
+    case none
+    case trusted
+    /// An index into the exchange's `refusals`.
+    case refused(Int)
+  }
+
   var server: Int
   var beganAt: UInt64
   var openedAt: UInt64?
@@ -17,8 +25,7 @@ struct AttemptRecord {
   var bytesReceived: UInt64 = 0
   var bytesSent: UInt64 = 0
   var bodyBytes: UInt64 = 0
-  /// `trusted`, or the reason of a refusal; empty for plain HTTP.
-  var tlsResult: String = ""
+  var tlsResult = TLSResult.none
 }
 
 /// The upstream half of an exchange: `proxy_pass`.
@@ -92,9 +99,8 @@ extension Exchange {
   }
 
   func upstreamWillBeTried(_ server: Int) {
-    guard let group else { return }
     tried.insert(server)
-    attempts.append(AttemptRecord(group: group, server: server, beganAt: worker.loop.now))
+    attempts.append(AttemptRecord(server: server, beganAt: worker.loop.now))
   }
 
   func upstreamDidBegin(_ connection: UpstreamConnection) {
@@ -106,7 +112,7 @@ extension Exchange {
     guard let pass, let connection else { return }
     if !attempts.isEmpty {
       attempts[attempts.count - 1].openedAt = worker.loop.now
-      if pass.context != nil { attempts[attempts.count - 1].tlsResult = "trusted" }
+      if pass.context != nil { attempts[attempts.count - 1].tlsResult = .trusted }
     }
     upstream.expect(method: RequestRewrite.method(self, pass))
     worker.scratch.removeAll()
@@ -279,7 +285,8 @@ extension Exchange {
     guard connection != nil else { return }
     if case .tunnel = answer { return tunnelUpstreamDidEnd() }
     if case .tls(let reason) = failure, !attempts.isEmpty {
-      attempts[attempts.count - 1].tlsResult = reason.prefix { $0 != ":" && $0 != " " }.description
+      attempts[attempts.count - 1].tlsResult = .refused(refusals.count)
+      refusals.append(reason.prefix { $0 != ":" && $0 != " " }.description)
     }
     log(.error, failure.description)
     if case .streaming = answer { return cutAnswer() }

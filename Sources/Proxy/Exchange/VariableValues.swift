@@ -195,7 +195,7 @@ extension Exchange {
         }
       }
       switch variable {
-      case .upstream_addr: output.append(record.group.addressTexts[record.server])
+      case .upstream_addr: output.append(group?.addressTexts[record.server] ?? [])
       case .upstream_status: output.append(decimal: UInt64(record.status ?? 502))
       case .upstream_connect_time: time(record.openedAt)
       case .upstream_header_time: time(record.headAt)
@@ -203,7 +203,12 @@ extension Exchange {
       case .upstream_response_length: output.append(decimal: bodyBytesSent)
       case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
       case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
-      case .upstream_ssl_result: output.append(string: record.tlsResult)
+      case .upstream_ssl_result:
+        switch record.tlsResult {
+        case .none: break
+        case .trusted: output.append("trusted")
+        case .refused(let index): output.append(string: refusals[index])
+        }
       default: break
       }
     }
