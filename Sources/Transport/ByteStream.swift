@@ -70,7 +70,10 @@ open class ByteStream: EventTarget {
     }
   }
 
-  deinit { if phase != .closed { Glibc.close(descriptor) } }
+  deinit {
+    loop.cork.leave(Unmanaged.passUnretained(self).toOpaque())
+    if phase != .closed { Glibc.close(descriptor) }
+  }
 
   /// Bytes that wait for the kernel.
   public final var pendingCount: Int { waiting.count }
@@ -283,7 +286,7 @@ open class ByteStream: EventTarget {
   public final func close(_ closing: Closing = .orderly) {
     guard phase != .closed else { return }
     if case .orderly = closing, failure == nil, phase == .open { writeEnd() }
-    if loop.cork.stream === self { loop.cork.flush() }
+    loop.cork.flush(of: self)
     phase = .closed
     isOver = true
     if case .reset = closing { Sockets.setLingerZero(descriptor) }

@@ -16,7 +16,8 @@ public final class OutputCork {
   public final var wire: ByteBuffer
   /// Plain text that a TLS stream has not sealed yet.
   public final var plain: ByteBuffer
-  final var stream: ByteStream?
+  /// Not retained, since every write comes by here: a stream leaves before it dies (`leave`).
+  private final var owner: Unmanaged<ByteStream>?
 
   init() {
     wire = ByteBuffer(capacity: Self.limit + 32 * 1024)
@@ -26,17 +27,38 @@ public final class OutputCork {
   /// Makes a stream the owner.
   @inline(__always)
   public final func claim(_ stream: ByteStream) {
-    if self.stream === stream { return }
+    let new = Unmanaged.passUnretained(stream)
+    if owner?.toOpaque() == new.toOpaque() { return }
     flush()
-    self.stream = stream
+    owner = new
   }
 
   /// Sends what is there.
+  @inline(__always)
   public final func flush() {
-    guard let stream else { return }
-    stream.sealCorked()
-    self.stream = nil
-    stream.transmit(&wire)
+    if let owner { send(of: owner) }
+  }
+
+  @inline(never)
+  private final func send(of owner: Unmanaged<ByteStream>) {
+    owner._withUnsafeGuaranteedRef { stream in
+      stream.sealCorked()
+      self.owner = nil
+      stream.transmit(&wire)
+    }
+    wire.removeAll()
+    plain.removeAll()
+  }
+
+  /// Sends what is there of a stream that closes.
+  final func flush(of stream: ByteStream) {
+    if owner?.toOpaque() == Unmanaged.passUnretained(stream).toOpaque() { flush() }
+  }
+
+  /// Forgets a stream that dies.
+  final func leave(_ stream: UnsafeMutableRawPointer) {
+    guard owner?.toOpaque() == stream else { return }
+    owner = nil
     wire.removeAll()
     plain.removeAll()
   }

@@ -204,11 +204,10 @@ final class ClientConnection: StreamOwner {
   /// True when a head was complete and its exchange begun (and perhaps ended).
   private func takeHead() -> Bool {
     let exchange = reading ?? worker.takeExchange()
-    let server = firstServer
-    switch parser.request(input.readable, limits: server.headLimits, into: exchange.head) {
+    switch parser.request(input.readable, limits: firstServer.headLimits, into: exchange.head) {
     case .incomplete:
       // From its first byte on a head has its time, once: dripping bytes don't prolong it.
-      if reading == nil && requests > 0 { stream.setDeadline(in: server.settings.head.timeout) }
+      if reading == nil && requests > 0 { stream.setDeadline(in: firstServer.settings.head.timeout) }
       reading = exchange
       return false
     case .failed(let error):
@@ -217,11 +216,11 @@ final class ClientConnection: StreamOwner {
       reading = nil
       self.exchange = exchange
       phase = .exchanging
-      exchange.beginRefused(self, server: server, Failure(error))
+      exchange.beginRefused(self, server: firstServer, Failure(error))
       return false
     case .complete(let consumed):
       parser = HeadParser()
-      reading = nil
+      if reading != nil { reading = nil }
       input.consume(consumed)
       if input.isEmpty { input.release() }
       requests += 1

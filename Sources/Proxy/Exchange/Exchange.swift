@@ -158,10 +158,10 @@ final class Exchange: AttemptObserver {
     wireBytesAtStart = connection.stream.wireBytesOut
   }
 
-  /// The server block that answers. Mostly it is the one of this object's last exchange: then no count is touched.
+  /// The server block that answers, and its own settings until a location is found.
   private func assume(_ server: LiveServer) {
-    if self.server !== server { self.server = server }
-    if location !== server.root { location = server.root }
+    self.server = server
+    location = server.root
   }
 
   /// A head that was refused: answered, logged, and the connection ends.
@@ -179,41 +179,56 @@ final class Exchange: AttemptObserver {
       assume(connection.firstServer)
       return fail(Failure(400))
     }
-    assume(server)
-    let limits = location.limits
+    // Mostly it is the one of this object's last exchange: then no count is touched. The location is that of the last
+    // one, too, until `route`, or until somebody needs it before.
+    if self.server !== server { assume(server) }
+    let limits = server.root.limits
     persists =
       head.persists && connection.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0
       && worker.loop.now &- connection.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
-    if let failure = admission(connection) { return fail(failure) }
+    if !isAdmitted(connection) {
+      assume(server)
+      return fail(refusal(connection))
+    }
     let path = head.bytes.readable[head.target.path]
     guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &uri) else {
+      assume(server)
       log(.info, "client sent invalid request target")
       return fail(Failure(400))
     }
-    if runRewrite(of: location) { return }
+    if !server.root.rewrite.isEmpty {
+      assume(server)
+      if runRewrite(of: location) { return }
+    }
     route()
   }
 
   /// Who may ask at all, and whether the server block of the handshake may stand for the one that Host names.
-  private func admission(_ connection: ClientConnection) -> Failure? {
+  private func isAdmitted(_ connection: ClientConnection) -> Bool {
+    guard case .granted = connection.admission else { return false }
+    guard let tls = connection.facts.tls else { return true }
+    guard let context = tls.serverContext else { return false }
+    return server.admits(clientOf: context)
+  }
+
+  /// Why a client was not admitted.
+  private func refusal(_ connection: ClientConnection) -> Failure {
     switch connection.admission {
-    case .granted: break
     case .refused(let failure, let reason):
       log(.info, reason)
       return failure
     case .undecided: return .certificateError
+    case .granted:
+      log(.info, "client attempted to request the server name different from the one that was negotiated")
+      return .misdirected
     }
-    guard let tls = connection.facts.tls else { return nil }
-    if let context = tls.serverContext, server.admits(clientOf: context) { return nil }
-    log(.info, "client attempted to request the server name different from the one that was negotiated")
-    return .misdirected
   }
 
   /// Finds the location and goes on there.
   func route() {
     var captures = Captures()
     switch server.locations.find(uri.readable, captures: &captures, scratch: worker.patternScratch) {
-    case .location(let found): location = found
+    case .location(let found): if location !== found { location = found }
     case .pattern(let found, _, let slots):
       location = found
       take(captures, of: Array(uri.readable), slots: slots)
@@ -222,6 +237,7 @@ final class Exchange: AttemptObserver {
       if !found.settings.isInternal { return redirectToSlash() }
     case .none: location = server.root
     case .undecided(let pattern):
+      location = server.root
       log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this path")
       return fail(Failure(500))
     }

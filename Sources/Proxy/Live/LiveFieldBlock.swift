@@ -82,3 +82,28 @@ struct LiveFieldBlock {
     }
   }
 }
+
+extension ProxyPassSettings {
+  /// A template with what is known of the target put in: most requests carry nothing else than `Host: $proxy_host`.
+  func resolved(_ template: Template) -> Template {
+    guard case .group = target else { return template }
+    var parts: [Template.Part] = []
+    for part in template.parts {
+      var text: [UInt8]
+      switch part {
+      case .literal(let bytes): text = bytes
+      case .variable(.simple(.proxy_host)): text = Array(host.utf8)
+      case .variable(.simple(.proxy_port)): text = Array(port.utf8)
+      case .variable:
+        parts.append(part)
+        continue
+      }
+      if case .literal(let before) = parts.last {
+        parts.removeLast()
+        text = before + text
+      }
+      if !text.isEmpty { parts.append(.literal(text)) }
+    }
+    return Template(parts)
+  }
+}

@@ -123,7 +123,9 @@ final class LiveProxyPass {
     var setFields = LiveFieldBlock()
     for field in settings.setFields {
       let id = Array(field.name).withUnsafeBytes { FieldName.known($0) }
-      if id != .contentLength && id != .transferEncoding { setFields.add(name: field.name, value: field.value) }
+      if id != .contentLength && id != .transferEncoding {
+        setFields.add(name: field.name, value: settings.resolved(field.value))
+      }
     }
     self.setFields = setFields
     self.method = settings.method.map { LiveTemplate($0) }
