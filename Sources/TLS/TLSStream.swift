@@ -158,7 +158,12 @@ public final class TLSStream: ByteStream {
   /// Gathers plain text up to a record; whole records go straight to be sealed.
   public override func write(_ bytes: UnsafeRawBufferPointer) {
     guard isOpen, ssl != nil, !bytes.isEmpty else { return }
-    let cork = loop.cork
+    // As long-lived as the loop, which this keeps.
+    Unmanaged.passUnretained(loop.cork)._withUnsafeGuaranteedRef { gather(bytes, in: $0) }
+  }
+
+  @inline(__always)
+  private func gather(_ bytes: UnsafeRawBufferPointer, in cork: OutputCork) {
     cork.claim(self)
     var rest = bytes
     if !cork.plain.isEmpty {

@@ -250,6 +250,11 @@ public final class UpstreamConnection: StreamOwner {
         stream.loop.again(stream)
         break
       }
+      guard stream.mayHaveInput else {
+        if input.isEmpty { input.release() }
+        if taken > 0 { renewDeadline() }
+        break
+      }
       input.reserve(Self.readSize)
       switch stream.read(into: input.writable) {
       case .bytes(let count):

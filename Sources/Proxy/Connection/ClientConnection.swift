@@ -159,6 +159,11 @@ final class ClientConnection: StreamOwner {
         stream.loop.again(stream)
         break
       }
+      // Nothing is there, as the last read has shown: the next edge tells.
+      guard stream.mayHaveInput else {
+        if input.isEmpty { input.release() }
+        break
+      }
       input.reserve(Self.readSize)
       switch stream.read(into: input.writable) {
       case .bytes(let count):

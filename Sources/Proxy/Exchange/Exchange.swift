@@ -61,9 +61,10 @@ final class Exchange: AttemptObserver {
 
   // The upstream side
   @exclusivity(unchecked) var pass: LiveProxyPass?
-  @exclusivity(unchecked) var group: UpstreamGroup?
   /// $proxy_host and $proxy_port of a target with variables; otherwise `pass` knows them.
   var passed: (host: [UInt8], port: [UInt8])?
+  /// Of a `proxy_pass` with variables.
+  var dynamicGroup: UpstreamGroup?
   @exclusivity(unchecked) var upstream: UpstreamConnection?
   @exclusivity(unchecked) var tried = TriedServers()
   @exclusivity(unchecked) var attempts: [AttemptRecord] = []
@@ -118,9 +119,9 @@ final class Exchange: AttemptObserver {
     isErrorPage = false
     redirections = 0
     pass = nil
-    group = nil
-    passed = nil
-    upstream = nil
+    if passed != nil { passed = nil }
+    if dynamicGroup != nil { dynamicGroup = nil }
+    if upstream != nil { upstream = nil }
     tried = TriedServers()
     attempts.removeAll(keepingCapacity: true)
     if !refusals.isEmpty { refusals.removeAll() }

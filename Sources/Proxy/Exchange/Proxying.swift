@@ -40,11 +40,9 @@ extension Exchange {
 
   func proxy(_ pass: LiveProxyPass) {
     self.pass = pass
-    passed = nil
-    if let group = pass.group {
-      self.group = group
-      return takeBody(pass)
-    }
+    if passed != nil { passed = nil }
+    if dynamicGroup != nil { dynamicGroup = nil }
+    if pass.group != nil { return takeBody(pass) }
     guard let template = pass.targetTemplate, let connection else { return fail(Failure(500)) }
     let target = String(decoding: template.bytes(self), as: UTF8.self)
     let authority = String(target.prefix { $0 != "/" && $0 != "?" })
@@ -56,10 +54,13 @@ extension Exchange {
         log(.error, "\(authority) could not be resolved")
         return fail(Failure(502))
       }
-      self.group = group
+      dynamicGroup = group
       takeBody(pass)
     }
   }
+
+  /// Whose server is asked.
+  var group: UpstreamGroup? { pass?.group ?? dynamicGroup }
 
   private func takeBody(_ pass: LiveProxyPass) {
     guard let connection else { return }
@@ -109,10 +110,10 @@ extension Exchange {
   }
 
   func upstreamDidOpen(_ upstream: UpstreamConnection) {
-    guard let pass, let connection else { return }
+    guard let pass else { return }
     if !attempts.isEmpty {
       attempts[attempts.count - 1].openedAt = worker.loop.now
-      if pass.context != nil { attempts[attempts.count - 1].tlsResult = .trusted }
+      if pass.isTLS { attempts[attempts.count - 1].tlsResult = .trusted }
     }
     upstream.expect(method: RequestRewrite.method(self, pass))
     worker.scratch.removeAll()
@@ -136,7 +137,7 @@ extension Exchange {
     case .held:
       body = .streaming
       continueClient()
-      connection.startBody()
+      connection?.startBody()
     case .collecting, .streaming: break
     }
   }

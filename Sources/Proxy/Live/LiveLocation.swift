@@ -80,6 +80,7 @@ final class LiveProxyPass {
   /// nil when the target has variables.
   let group: UpstreamGroup?
   let context: UpstreamTLSContext?
+  let isTLS: Bool
   let targetTemplate: LiveTemplate?
   let tlsName: LiveTemplate
   /// nil when the name has variables.
@@ -98,6 +99,7 @@ final class LiveProxyPass {
   init(_ settings: ProxyPassSettings, makers: LiveMakers) {
     self.settings = settings
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
+    self.isTLS = context != nil
     switch settings.target {
     // Without the context by which it is judged no upstream is spoken to, least of all in plain text.
     case _ where settings.scheme == .https && context == nil:
