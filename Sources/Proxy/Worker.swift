@@ -15,6 +15,8 @@ public final class Worker {
   let clock = ClockText()
   /// For what is built and written within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
+  /// Request bodies that are kept in memory, 32 MiB in all.
+  let bodies = BodyGauge(limit: 32 << 20)
   let patternScratch = RegularExpression.Scratch()
   private var acceptors: [(socket: ListenerSocket, acceptor: SocketAcceptor)] = []
   private(set) var connections: [ObjectIdentifier: ClientConnection] = [:]

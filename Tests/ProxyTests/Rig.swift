@@ -1,5 +1,6 @@
 import Bytes
 import Configuration
+import Daemon
 import Glibc
 import HTTP
 import Observability
@@ -17,8 +18,8 @@ final class Rig {
   let live: LiveGeneration
 
   /// `http`: the contents of the http block, without files. Listens nowhere, whatever it says.
-  init(_ http: String) throws {
-    let text = "events {} http { access_log off; \(http) }"
+  init(_ http: String, accessLog: String = "off") throws {
+    let text = "events {} http { access_log \(accessLog); \(http) }"
     let (settings, diagnostics) = Configuration.load(text: text, fileName: "/etc/test.conf")
     let errors = diagnostics.filter { $0.severity == .error }.map(\.description)
     let loaded = try #require(settings, "\(errors)").http
@@ -32,7 +33,7 @@ final class Rig {
     }
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
-      errorLog: ErrorLog([]), errorLogs: [:], accessLogs: [:])
+      errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: LogFiles()).accessLogs)
     loop = try EventLoop(index: 0)
     worker = Worker(loop: loop, connections: 16)
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
@@ -106,13 +107,5 @@ final class Rig {
     #expect(RequestRewrite.write(exchange, pass, to: &output))
     return String(decoding: output.readable, as: UTF8.self).replacing("\r\n\r\n", with: "")
       .split(separator: "\r\n").map(String.init)
-  }
-
-  /// What this text with variables is worth for a request: it becomes the template of a field.
-  static func value(_ text: String, http: String = "", _ lines: String...) throws -> String {
-    let rig = try Rig("\(http) server { listen 1080; location / { return 200 \"\(text)\"; } }")
-    let answer = try rig.answer(lines.map { $0 + "\r\n" }.joined() + "\r\n")
-    return answer.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false).last.map(String.init)
-      ?? ""
   }
 }

@@ -76,22 +76,25 @@ extension Exchange {
     guard case .waiting = answer else { return cutAnswer() }
     if failure.endsConnection { persists = false }
     dropUpstream()
-    if !isErrorPage, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
+    if redirection == .none, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
       return show(page, for: failure)
     }
     answerPage(Failure(statusOverride ?? failure.code))
   }
 
   private func show(_ page: ErrorPage, for failure: Failure) {
-    isErrorPage = true
-    guard redirections < 10, connection != nil else { return answerPage(failure) }
-    redirections += 1
+    redirection = redirection(to: page.target, for: failure)
     requestBegun = false
     tried = TriedServers()
     attempts.removeAll(keepingCapacity: true)
     refusals.removeAll()
-    connection?.discardBody()
-    body = .none
+    if !redirection.keepsBody {
+      connection?.discardBody()
+      body = .none
+    } else if case .held = body {
+      // Not a byte of it was read: whoever answers now may take it.
+      body = .none
+    }
     switch page.replacement {
     case nil: statusOverride = Int(failure.status)
     case 0: statusOverride = nil
@@ -115,6 +118,16 @@ extension Exchange {
     case .redirect(let template):
       let code = page.replacement.flatMap { [301, 302, 303, 307, 308].contains($0) ? $0 : nil } ?? 302
       redirect(status: code, to: LiveTemplate(template).bytes(self))
+    }
+  }
+
+  /// A named location gets the request as it is, so that a POST is not done as a GET; unless it is the request that is
+  /// at fault, or its body is gone.
+  private func redirection(to target: ErrorPage.Target, for failure: Failure) -> Redirection {
+    guard case .named = target else { return .path }
+    switch body {
+    case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
+    case .collecting, .streaming, .streamed: return .bodiless
     }
   }
 

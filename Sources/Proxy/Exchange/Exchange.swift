@@ -26,6 +26,20 @@ final class Exchange: AttemptObserver {
     case ended
   }
 
+  /// What `error_page` has made of the request. There is one such redirect in an exchange at most.
+  enum Redirection {
+    /// It is as the client sent it.
+    case none
+    /// In a named location, with method, target and body as the client sent them.
+    case whole
+    /// In a named location, as a GET without body: its own body is at fault, or has gone to an upstream already.
+    case bodiless
+    /// A GET of another path, without body.
+    case path
+
+    var keepsBody: Bool { self == .none || self == .whole }
+  }
+
   /// Where the request's body goes.
   enum Body {
     case none
@@ -55,9 +69,7 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var askedForUpgrade = false
   @exclusivity(unchecked) var bodyReceived: UInt64 = 0
   var isClientGone = false
-  /// On the way to an error page: no second one.
-  var isErrorPage = false
-  var redirections = 0
+  @exclusivity(unchecked) var redirection = Redirection.none
 
   // The upstream side
   @exclusivity(unchecked) var pass: LiveProxyPass?
@@ -116,8 +128,7 @@ final class Exchange: AttemptObserver {
     askedForUpgrade = false
     bodyReceived = 0
     isClientGone = false
-    isErrorPage = false
-    redirections = 0
+    redirection = .none
     pass = nil
     if passed != nil { passed = nil }
     if dynamicGroup != nil { dynamicGroup = nil }
@@ -242,14 +253,16 @@ final class Exchange: AttemptObserver {
       log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this path")
       return fail(Failure(500))
     }
-    if location.settings.isInternal && redirections == 0 { return fail(Failure(404)) }
+    if location.settings.isInternal && redirection == .none { return fail(Failure(404)) }
     enter()
   }
 
   /// What a location does with the request.
   func enter() {
     let limits = location.limits
-    if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize, redirections == 0 {
+    if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize,
+      redirection == .none
+    {
       log(.error, "client intended to send too large body: \(length) bytes")
       return fail(Failure(413))
     }

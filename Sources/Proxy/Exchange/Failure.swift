@@ -42,9 +42,12 @@ struct Failure: Equatable {
   }
 
   /// nginx closes after these: the connection is not in a state to be trusted with another request.
-  var endsConnection: Bool {
+  var endsConnection: Bool { blamesRequest || code == 500 || code == 501 }
+
+  /// The request itself can't be taken as it is: nobody else gets its body.
+  var blamesRequest: Bool {
     switch code {
-    case 400, 408, 413, 414, 421, 494...497, 500, 501, 505: true
+    case 400, 408, 413, 414, 421, 494...497, 505: true
     default: false
     }
   }

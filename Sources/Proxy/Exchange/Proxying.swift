@@ -64,7 +64,9 @@ extension Exchange {
 
   private func takeBody(_ pass: LiveProxyPass) {
     guard let connection else { return }
-    let hasBody = head.framing != .none && redirections == 0 && !connection.isBodyRead
+    // Kept from before: an error page of a named location sends it on.
+    if case .collected = body, pass.settings.passesRequestBody { return attempt() }
+    let hasBody = head.framing != .none && redirection.keepsBody && !connection.isBodyRead
     guard hasBody, pass.settings.passesRequestBody else {
       if hasBody { connection.discardBody() }
       body = .none
@@ -72,7 +74,10 @@ extension Exchange {
     }
     // A chunked body has no length to announce to HTTP/1.0: it must be whole first.
     if pass.settings.requestBuffering || (head.framing == .chunked && !pass.settings.speaksHTTP11) {
-      body = .collecting(RequestBody(allowance: location.limits.bodyBufferSize ?? Self.adaptiveAllowance))
+      let allowance = location.limits.bodyBufferSize
+      body = .collecting(
+        allowance.map { RequestBody(allowance: $0) }
+          ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies))
       continueClient()
       connection.startBody()
     } else {
@@ -207,7 +212,7 @@ extension Exchange {
     noteHead(Int(response.status))
     if response.status == 101 { return switchProtocols(response) }
     if triesNext(for: response, upstream, pass) { return false }
-    if pass.settings.interceptsErrors, response.status >= 300, !isErrorPage,
+    if pass.settings.interceptsErrors, response.status >= 300, redirection == .none,
       location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
     {
       dropUpstream()

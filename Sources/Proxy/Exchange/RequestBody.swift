@@ -1,19 +1,44 @@
 import Bytes
 import Glibc
 
+/// Bytes of memory that the kept bodies of one worker take together.
+///
+/// Why: what each may take by itself is made for one client; a thousand slow ones must not take a gigabyte.
+final class BodyGauge {
+  private(set) var used = 0
+  private let limit: Int
+  /// `client_body_buffer_size` of nginx on 64-bit machines.
+  static let smallAllowance = 16 * 1024
+
+  init(limit: Int) { self.limit = limit }
+
+  /// What one body may take now that would be allowed so much.
+  func bound(_ allowance: Int) -> Int { used < limit ? allowance : min(allowance, Self.smallAllowance) }
+  func take(_ count: Int) { used += count }
+  func giveBack(_ count: Int) { used = max(0, used - count) }
+}
+
 /// A request's body while it is kept: for `proxy_request_buffering on`, and so that it can be sent again.
 ///
-/// In memory up to its allowance, then in a file without a name (O_TMPFILE) that goes with its descriptor.
+/// In memory up to its allowance, then in a file without a name (O_TMPFILE) that goes with its descriptor. While a gauge
+/// says that the worker's bodies take enough, the allowance is nginx's.
 final class RequestBody {
   private(set) var count: UInt64 = 0
   private(set) var memory = ByteBuffer()
   private var file: Int32 = -1
   private let allowance: Int
+  private let gauge: BodyGauge?
 
-  /// `allowance`: bytes that may stay in memory.
-  init(allowance: Int) { self.allowance = allowance }
+  /// `allowance`: bytes that may stay in memory. Without a gauge it stands whatever others take.
+  init(allowance: Int, gauge: BodyGauge? = nil) {
+    self.allowance = allowance
+    self.gauge = gauge
+  }
 
-  deinit { if file >= 0 { close(file) } }
+  deinit {
+    gauge?.giveBack(memory.count)
+    if file >= 0 { close(file) }
+  }
 
   var isInFile: Bool { file >= 0 }
 
@@ -32,9 +57,11 @@ final class RequestBody {
   }
 
   func append(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
-    if file < 0 && memory.count + bytes.count > allowance { try moveToFile() }
+    if file < 0 && memory.count + bytes.count > gauge?.bound(allowance) ?? allowance { try moveToFile() }
     count &+= UInt64(bytes.count)
-    if file >= 0 { try write(bytes) } else { memory.append(bytes) }
+    guard file < 0 else { return try write(bytes) }
+    memory.append(bytes)
+    gauge?.take(bytes.count)
   }
 
   private func moveToFile() throws(StorageError) {
@@ -42,6 +69,7 @@ final class RequestBody {
     if file < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT) { file = Self.openNamed() }
     guard file >= 0 else { throw .open(errno) }
     try write(memory.readable)
+    gauge?.giveBack(memory.count)
     memory.release()
   }
 

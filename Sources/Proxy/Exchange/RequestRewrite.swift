@@ -28,7 +28,7 @@ enum RequestRewrite {
   static func method(_ exchange: Exchange, _ pass: LiveProxyPass) -> HTTP.Method {
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
     // An error page is fetched, whatever the request was.
-    return exchange.redirections > 0 && exchange.head.method != .head ? .get : exchange.head.method
+    return exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
   }
 
   /// The end of a chunked body. A field that is set here does not come in by the back door: there are servers that
@@ -53,7 +53,7 @@ enum RequestRewrite {
   ) -> Bool {
     let head = exchange.head
     let version = pass.settings.speaksHTTP11 ? HTTPVersion.http11 : .http10
-    if pass.method == nil, pass.settings.uri == nil, pass.targetTemplate == nil, exchange.redirections == 0,
+    if pass.method == nil, pass.settings.uri == nil, pass.targetTemplate == nil, exchange.redirection.keepsBody,
       head.target.form == .origin
     {
       return HeadWriter.requestLine(
@@ -68,7 +68,7 @@ enum RequestRewrite {
         HeadWriter.requestLine(method: $0, target: target.readable, version: version, to: &output)
       }
     }
-    if exchange.redirections > 0 && head.method != .get && head.method != .head {
+    if !exchange.redirection.keepsBody && head.method != .get && head.method != .head {
       let get: StaticString = "GET"
       return HeadWriter.requestLine(
         method: UnsafeRawBufferPointer(start: get.utf8Start, count: 3), target: target.readable, version: version,
@@ -93,7 +93,7 @@ enum RequestRewrite {
       TargetPath.escape(UnsafeRawBufferPointer(rebasing: path[rest...]), into: &target)
       return appendArguments(exchange, to: &target)
     }
-    if exchange.redirections > 0 {
+    if exchange.redirection == .path {
       TargetPath.escape(exchange.uri.readable, into: &target)
       return appendArguments(exchange, to: &target)
     }
@@ -121,7 +121,7 @@ enum RequestRewrite {
     case .held, .streaming, .streamed: HeadWriter.framing(exchange.head.framing, to: &output)
     case .none, .collecting:
       // A method that is expected to have a body says that there is none (RFC 9110 §8.6).
-      if exchange.redirections == 0, exchange.head.framing != .none || exchange.head.method.announcesEmptyBody {
+      if exchange.redirection.keepsBody, exchange.head.framing != .none || exchange.head.method.announcesEmptyBody {
         HeadWriter.framing(.length(0), to: &output)
       }
     }

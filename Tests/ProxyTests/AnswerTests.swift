@@ -1,0 +1,103 @@
+import Bytes
+import HTTP
+@testable import Proxy
+import TestSupport
+import Testing
+import Transport
+
+@Suite struct `Answers of our own` {
+  private func answer(_ server: String, _ target: String = "/", _ fields: String = "") throws -> String {
+    try Rig("server { listen 8080; server_name s.test; \(server) }")
+      .answer("GET \(target) HTTP/1.1\r\nHost: h.test\r\n\(fields)\r\n")
+  }
+
+  private func status(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
+  private func body(_ answer: String) -> String { answer.split(separator: "\r\n\r\n").last.map(String.init) ?? "" }
+
+  @Test func `error_page goes by the status, once, and says the status that it was told to`() throws {
+    let pages = """
+      error_page 404 /none; error_page 418 = /own; error_page 403 =200 /ok; error_page 400 401 @named;
+      error_page 402 http://else.test/; error_page 405 =301 http://else.test/; error_page 406 /loop;
+      location / { return 404; } location /t { return 418; } location /f { return 403; } location /u { return 401; }
+      location /p { return 402; } location /m { return 405; } location /a { return 406; } location /loop { return 404; }
+      location /none { return 200 none; } location /own { return 202 own; } location /ok { return 202 ok; }
+      location @named { return 203 "named $uri"; }
+      """
+    #expect(try status(answer(pages, "/")) == "404")
+    #expect(try body(answer(pages, "/")) == "none")
+    #expect(try status(answer(pages, "/t")) == "202")
+    #expect(try status(answer(pages, "/f")) == "200")
+    #expect(try body(answer(pages, "/u")) == "named /u")
+    #expect(try answer(pages, "/p").contains("\r\nLocation: http://else.test/\r\n"))
+    #expect(try status(answer(pages, "/p")) == "302")
+    #expect(try status(answer(pages, "/m")) == "301")
+    // The page's own failure shows no second page.
+    #expect(try body(answer(pages, "/a")).contains("<h1>406 Not Acceptable</h1>"))
+  }
+
+  @Test func `nginx's private codes are 400 on the wire`() {
+    for code in 494...497 { #expect(Failure(code).status == 400) }
+    #expect(Failure(421).status == 421)
+    #expect(Failure(413).blamesRequest && !Failure(500).blamesRequest && Failure(500).endsConnection)
+    #expect(!Failure(502).endsConnection && !Failure(404).endsConnection)
+  }
+
+  @Test(arguments: [
+    ("", "http://h.test/x"), ("server_name_in_redirect on;", "http://s.test/x"), ("absolute_redirect off;", "/x"),
+  ])
+  func `a redirect is absolute as it is asked to be`(directives: String, place: String) throws {
+    #expect(try answer("\(directives) location / { return 302 /x; }").contains("\r\nLocation: \(place)\r\n"))
+  }
+
+  @Test func `add_header goes with success and redirects, or with always`() throws {
+    let server =
+      "add_header X-A 1; add_header X-B $arg_b always; location /bad { return 500; } location / { return 204; }"
+    let good = try answer(server, "/?b=2")
+    #expect(good.contains("\r\nX-A: 1\r\n") && good.contains("\r\nX-B: 2\r\n"))
+    let bad = try answer(server, "/bad?b=2")
+    #expect(!bad.contains("X-A") && bad.contains("\r\nX-B: 2\r\n"))
+    #expect(try !answer(server, "/").contains("X-B"))
+  }
+
+  @Test func `variables have nginx's values`() throws {
+    let text = """
+      $request_method|$uri|$request_uri|$args|$is_args|$arg_b|$host|$http_x_y|$cookie_c|$scheme|$server_name|\
+      $remote_addr|$remote_port|$server_protocol|$https|$content_type|$request
+      """
+    let answer = try answer(
+      "location / { return 200 \"\(text)\"; }", "/a%20b/../c?a=1&B=2",
+      "X-Y: one\r\nCookie: x=y; c=d\r\nContent-Type: t/p\r\n")
+    #expect(
+      body(answer)
+        == "GET|/c|/a%20b/../c?a=1&B=2|a=1&B=2|?|2|h.test|one|d|http|s.test|192.0.2.1|4711|HTTP/1.1||t/p|"
+        + "GET /a%20b/../c?a=1&B=2 HTTP/1.1")
+  }
+
+  @Test func `a line of the access log is what its format says, escaped`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let rig = try Rig(
+      """
+      log_format mine '$remote_addr [$status] "$http_user_agent" $upstream_addr $body_bytes_sent';
+      log_format js escape=json '{"agent":"$http_user_agent"}';
+      server { listen 1080; access_log \(scene.path("a.log")) mine; access_log \(scene.path("b.log")) js if=$arg_log;
+        location / { return 200 four; } }
+      """)
+    _ = try rig.answer("GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\"b\\\r\n\r\n")
+    _ = try rig.answer("GET /?log=1 HTTP/1.1\r\nHost: a\r\nUser-Agent: a\"b\\\r\n\r\n")
+    _ = try rig.answer("GET /?log=0 HTTP/1.1\r\nHost: a\r\n\r\n")
+    rig.worker.flushLogs()
+    let lines = scene.text("a.log").split(separator: "\n")
+    #expect(lines.first == #"192.0.2.1 [200] "a\x22b\x5C" - 4"#)
+    #expect(lines.last == #"192.0.2.1 [200] "-" - 4"#)
+    #expect(scene.text("b.log") == #"{"agent":"a\"b\\"}"# + "\n")
+  }
+
+  @Test func `requests on one connection are answered in order`() throws {
+    let rig = try Rig("server { listen 1080; location / { return 200 \"<$uri>\"; } }")
+    let answer = try rig.answer((1...3).map { "GET /\($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined())
+    #expect(
+      answer.split(separator: "\r\n\r\n").compactMap { $0.split(separator: "HTTP").first }.filter { $0.hasPrefix("<") }
+        == ["</1>", "</2>", "</3>"])
+  }
+}

@@ -1,0 +1,111 @@
+import Bytes
+import HTTP
+import Observability
+@testable import Proxy
+import Testing
+import Transport
+
+@Suite struct `Bodies that are kept` {
+  private func append(_ count: Int, to body: RequestBody) throws {
+    try [UInt8](repeating: 7, count: count).withUnsafeBytes { try body.append($0) }
+  }
+
+  @Test func `a body goes to a file beyond its allowance, whole`() throws {
+    let body = RequestBody(allowance: 100)
+    try append(100, to: body)
+    #expect(!body.isInFile && body.memory.count == 100)
+    try append(1, to: body)
+    #expect(body.isInFile && body.memory.isEmpty && body.count == 101)
+    var bytes = [UInt8](repeating: 0, count: 200)
+    #expect(bytes.withUnsafeMutableBytes { body.read(at: 0, into: $0) } == 101)
+    #expect(bytes.prefix(101).allSatisfy { $0 == 7 })
+  }
+
+  @Test func `when a worker's bodies take enough, each further one gets 16 KiB`() throws {
+    let gauge = BodyGauge(limit: 100_000)
+    var first: RequestBody? = RequestBody(allowance: 1 << 20, gauge: gauge)
+    try append(100_000, to: #require(first))
+    #expect(gauge.used == 100_000)
+    let second = RequestBody(allowance: 1 << 20, gauge: gauge)
+    try append(16_384, to: second)
+    #expect(!second.isInFile && gauge.used == 116_384)
+    try append(1, to: second)
+    #expect(second.isInFile && gauge.used == 100_000)
+    // What goes gives back, and the next one may take it.
+    first = nil
+    #expect(gauge.used == 0)
+    let third = RequestBody(allowance: 1 << 20, gauge: gauge)
+    try append(50_000, to: third)
+    #expect(!third.isInFile && gauge.used == 50_000)
+  }
+
+  @Test func `a smaller allowance stays, and one without a gauge is counted nowhere`() throws {
+    let gauge = BodyGauge(limit: 0)
+    #expect(gauge.bound(100) == 100)
+    let body = RequestBody(allowance: 1 << 20)
+    try append(1 << 20, to: body)
+    #expect(!body.isInFile && gauge.used == 0)
+  }
+}
+
+@Suite struct `Fields and addresses` {
+  private func contains(_ set: NameSet, _ line: String) throws -> Bool {
+    let head = RequestHead()
+    var parser = HeadParser()
+    var limits = HeadLimits()
+    limits.underscores = true
+    let text = "GET / HTTP/1.1\r\nHost: a\r\n\(line)\r\n\r\n"
+    _ = text.utf8.withContiguousStorageIfAvailable {
+      parser.request(UnsafeRawBufferPointer($0), limits: limits, into: head)
+    }
+    let field = try #require(head.fields.last)
+    return set.contains(field, in: head.bytes.readable)
+  }
+
+  @Test(arguments: ["X-Client-DN: a", "x-client-dn: a", "X_Client_DN: a", "X-Client_dn: a"])
+  func `a field that says who the client is counts under every spelling`(line: String) throws {
+    var set = NameSet()
+    set.insert(Array("X-Client-DN".utf8), withAliases: true)
+    #expect(try contains(set, line))
+    #expect(try !contains(set, "X-Client-D: a"))
+    #expect(try !contains(set, "X-Client-DNS: a"))
+  }
+
+  @Test func `another field counts under its name alone, in any case`() throws {
+    var set = NameSet()
+    set.insert(Array("X-Mine".utf8), withAliases: false)
+    set.insert(Array("Accept".utf8), withAliases: false)
+    #expect(try contains(set, "x-mine: a") && contains(set, "ACCEPT: a"))
+    #expect(try !contains(set, "X_Mine: a"))
+  }
+
+  private func rule(_ allows: Bool, _ source: AccessRule.Source) -> AccessRule {
+    AccessRule(allows: allows, source: source, location: .init(file: "", line: 0, column: 0))
+  }
+
+  @Test func `the first rule that matches an address decides`() {
+    let rules = [
+      rule(false, .ipv4(network: 0x0A00_0001, mask: .max)), rule(true, .ipv4(network: 0x0A00_0000, mask: 0xFF00_0000)),
+      rule(true, .ipv6(high: 0x2001_0db8_0000_0000, low: 0, prefixLength: 32)), rule(true, .unix), rule(false, .all),
+    ]
+    func allowed(_ peer: SocketAddress) -> Bool { AccessCheck.allows(peer, rules) }
+    #expect(!allowed(.ipv4(address: 0x0A00_0001, port: 1)))
+    #expect(allowed(.ipv4(address: 0x0A00_0002, port: 1)))
+    #expect(!allowed(.ipv4(address: 0x0B00_0002, port: 1)))
+    #expect(allowed(.ipv6(high: 0x2001_0db8_ffff_0000, low: 9, port: 1)))
+    #expect(!allowed(.ipv6(high: 0x2001_0db9_0000_0000, low: 0, port: 1)))
+    // An IPv4 client of a dual-stack socket.
+    #expect(allowed(.ipv6(high: 0, low: 0xFFFF_0A00_0002, port: 1)))
+    #expect(!allowed(.ipv6(high: 0, low: 0xFFFF_0A00_0001, port: 1)))
+    #expect(allowed(.unix(path: "/s")))
+    #expect(AccessCheck.allows(.unix(path: ""), []))
+  }
+
+  @Test(arguments: [
+    ("up.test", "up.test"), ("up.test:443", "up.test"), ("[::1]:443", "::1"), ("[::1]", "::1"), ("::1", "::1"),
+    ("127.0.0.1:8443", "127.0.0.1"), ("", ""),
+  ])
+  func `a name for TLS has no port`(text: String, name: String) {
+    #expect(LiveProxyPass.nameForTLS(Array(text.utf8)) == name)
+  }
+}
