@@ -22,7 +22,9 @@ final class LiveLocation {
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
-    self.addedFields = settings.addedFields.map { LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always) }
+    self.addedFields = settings.addedFields.map {
+      LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
+    }
     self.errorLog = makers.errorLog(settings.errorLogs)
     self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
     switch settings.action {
