@@ -58,6 +58,7 @@ public final class EventLoop: @unchecked Sendable {
   private let mailbox: Mailbox
   private let timer: Int32
   private var armed = UInt64.max
+  private let nice = linux_nice()
   private var source: (any DispatchSourceRead)?
   private let events: UnsafeMutablePointer<epoll_event>
   private var deadlines = Deadlines<EventTarget>()
@@ -175,6 +176,7 @@ public final class EventLoop: @unchecked Sendable {
   // MARK: Turning
 
   private func turn() {
+    linux_keep_nice(nice)
     while !isStopped {
       var count = batch(timeout: 0)
       if count == 0 && !isStopped { count = batch(timeout: lingerTime()) }

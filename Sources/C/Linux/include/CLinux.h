@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -56,6 +57,16 @@ static inline int linux_socket_stream(int family) {
 }
 static inline ssize_t linux_send(int fd, const void *bytes, size_t count) {
   return send(fd, bytes, count, MSG_NOSIGNAL);
+}
+// The calling thread's nice value: of the main thread it is the one that nice(1) or systemd's Nice= gave the process.
+static inline int linux_nice(void) { return getpriority(PRIO_PROCESS, 0); }
+// Dispatch gives its threads nice values of its own; this takes the given one back, once a thread. Going below what
+// the thread has needs a right that may be gone: then it stays.
+static inline void linux_keep_nice(int nice) {
+  static __thread int is_kept;
+  if (is_kept) return;
+  is_kept = 1;
+  (void)setpriority(PRIO_PROCESS, 0, nice);
 }
 static inline int linux_thread_id(void) {
   extern int gettid(void);
