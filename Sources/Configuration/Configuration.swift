@@ -6,6 +6,13 @@ public import Observability
 public enum Configuration {
   /// Reads a file and what it includes. `settings` is nil exactly when a diagnostic is an error.
   public static func load(path: String) -> (settings: Settings?, diagnostics: [Diagnostic]) {
+    let read = read(path: path)
+    return (read.settings, read.diagnostics)
+  }
+
+  /// The same with what a configuration at fault comes to, defaults in the place of what was wrong: for looking into the
+  /// files that it names, so that their faults are told with its own. Never to be served.
+  package static func read(path: String) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: path, files: .disk)
     let tree = parser.parse(path: path)
     return build(tree, parser: parser, mainFile: path)
@@ -22,24 +29,26 @@ public enum Configuration {
   ) -> (settings: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: fileName, files: files)
     let tree = parser.parse(bytes: bytes, path: fileName)
-    return build(tree, parser: parser, mainFile: fileName)
+    let read = build(tree, parser: parser, mainFile: fileName)
+    return (read.settings, read.diagnostics)
   }
 
   private static func build(
     _ tree: [Directive], parser: Parser, mainFile: String
-  ) -> (settings: Settings?, diagnostics: [Diagnostic]) {
+  ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var checker = DirectiveChecker()
     let sound = checker.check(tree)
     var found = parser.diagnostics + checker.diagnostics
-    var settings: Settings?
+    var draft: Settings?
     // A file that could not be read to its end would be blamed for what is missing.
     if parser.diagnostics.isEmpty {
       var builder = SettingsBuilder(folder: folder(of: mainFile))
-      settings = builder.build(sound)
+      draft = builder.build(sound)
       found += builder.diagnostics
     }
     let diagnostics = sorted(found, mainFile: mainFile)
-    return (diagnostics.contains { $0.severity == .error } ? nil : settings, diagnostics)
+    let isRefused = diagnostics.contains { $0.severity == .error }
+    return (isRefused ? nil : draft, draft, diagnostics)
   }
 
   /// By place, the main file first; what was found several times, since several levels inherit it, once.

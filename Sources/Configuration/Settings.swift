@@ -21,8 +21,6 @@ public struct MainSettings: Sendable {
   public var shutdownTimeout = 0
   /// Connections of one worker, of clients and to upstreams together (`worker_connections`).
   public var workerConnections = 512
-  /// CPU masks, one a worker (`worker_cpu_affinity`); empty: not bound.
-  public var cpuMasks: [UInt64] = []
   public init() {}
 }
 

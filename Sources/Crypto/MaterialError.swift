@@ -37,7 +37,9 @@ extension MaterialError {
     case .passwordRequired:
       self.init(
         reference, "\(kind.noun) is encrypted, and no pass phrase was given",
-        hint: "name a file with the pass phrase: ssl_password_file, or proxy_ssl_password_file towards an upstream")
+        hint: reference.location == nil
+          ? "name a file with the pass phrase: --password-file FILE"
+          : "name a file with the pass phrase: ssl_password_file, or proxy_ssl_password_file towards an upstream")
     case .wrongPassword:
       self.init(
         reference, "\(kind.noun) is encrypted, and none of the given pass phrases opens it",

@@ -2,7 +2,7 @@ public import Observability
 
 /// Where a certificate, key, CA, password or pin file is: parsed, so that it can be read, but not yet read.
 ///
-/// trust-and-identity.md §1. `store:` and `engine:` are refused here, by name, until they are built.
+/// Equal references are to the same file, wherever they stand. trust-and-identity.md §1. `store:` and `engine:` are refused here, by name, until they are built.
 public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
   public enum Spelling: Sendable, Hashable {
     /// An absolute path, or one relative to the working directory when no folder was given.
@@ -13,9 +13,9 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
 
   public let spelling: Spelling
   /// Where a configuration names it; nil on a command line.
-  public let location: SourceLocation?
+  @NotCompared public private(set) var location: SourceLocation?
   /// As the user spelt it.
-  public let description: String
+  @NotCompared public private(set) var description: String
 
   /// `folder`: what a relative path resolves against, the configuration file's own; empty for the working directory.
   public init(

@@ -10,9 +10,9 @@ package struct Check {
   package let policy: [String]
 
   package init(_ path: String) {
-    let (settings, found) = Configuration.load(path: path)
+    let (settings, draft, found) = Configuration.read(path: path)
     guard let settings else {
-      diagnostics = found
+      diagnostics = found + KeyMaterial.faults(in: draft?.http, besides: found)
       policy = []
       return
     }

@@ -37,6 +37,21 @@ package struct KeyMaterial {
     diagnostics = loader.diagnostics
   }
 
+  /// What is wrong with the files that a refused configuration names, at places that are not at fault already. Contexts
+  /// are not made: they would be blamed for what the configuration lacks.
+  package static func faults(in draft: HTTPSettings?, besides told: [Diagnostic]) -> [Diagnostic] {
+    guard let http = draft else { return [] }
+    var loader = MaterialLoader()
+    for (index, server) in http.servers.enumerated() {
+      if let tls = server.tls { _ = material(tls, &loader) }
+      for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+        if let tls = location.upstreamTLS { _ = material(tls, &loader) }
+      }
+    }
+    let places = Set(told.filter { $0.severity == .error }.map(\.location))
+    return loader.diagnostics.filter { !places.contains($0.location) }
+  }
+
   // MARK: Towards clients
 
   /// One store serves all servers: a session of another policy is told apart by its context.
@@ -44,9 +59,7 @@ package struct KeyMaterial {
     http.servers.compactMap { $0.tls?.sessionCache.sessions }.max() ?? SessionStore.standardLimit
   }
 
-  private static func load(
-    _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
-  ) -> Server? {
+  private static func material(_ tls: ServerTLSSettings, _ loader: inout MaterialLoader) -> ServerTLSMaterial? {
     var parts = Parts()
     let certificates = tls.certificates.compactMap {
       parts.expect(loader.pair($0, passwordFile: tls.passwordFile))
@@ -58,8 +71,13 @@ package struct KeyMaterial {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
     guard parts.areWhole else { return nil }
-    let material = ServerTLSMaterial(
-      certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [])
+    return ServerTLSMaterial(certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [])
+  }
+
+  private static func load(
+    _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
+  ) -> Server? {
+    guard let material = material(tls, &loader) else { return nil }
     return attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
       Server(
         material: material,
@@ -70,13 +88,16 @@ package struct KeyMaterial {
 
   // MARK: Towards upstreams
 
-  private static func load(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> Upstream? {
+  private static func material(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> UpstreamTLSMaterial? {
     var parts = Parts()
     let anchors = tls.verifiesChain ? parts.expect(anchors(tls, &loader)) : nil
     let pins = tls.pins.isEmpty ? nil : parts.expect(loader.pins(tls.pins, passwordFile: tls.passwordFile))
     let identity = tls.certificate.flatMap { parts.expect(loader.pair($0, passwordFile: tls.passwordFile)) }
-    guard parts.areWhole else { return nil }
-    let material = UpstreamTLSMaterial(anchors: anchors, pins: pins, identity: identity)
+    return parts.areWhole ? UpstreamTLSMaterial(anchors: anchors, pins: pins, identity: identity) : nil
+  }
+
+  private static func load(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> Upstream? {
+    guard let material = material(tls, &loader) else { return nil }
     return attempt(at: tls.location, &loader) { () throws(TLSSettingsError) in
       Upstream(material: material, context: try UpstreamTLSContext(settings: tls, material: material))
     }

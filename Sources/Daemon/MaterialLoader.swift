@@ -6,21 +6,23 @@ import TLS
 
 /// Loads each reference once, and keeps what was wrong with any.
 ///
-/// A reference carries its place, so a file that two directives name wrongly is told at both. nil says that the reason
+/// Each for its place: a file that two directives name wrongly is told at both. nil says that the reason
 /// is already among the diagnostics.
 struct MaterialLoader {
   private struct PairKey: Hashable {
     var source: CertificateSource
     var passwords: MaterialReference?
+    var place: SourceLocation?
   }
-  private struct AuthoritiesKey: Hashable {
+  private struct FileKey: Hashable {
     var file: MaterialReference
     var passwords: MaterialReference?
+    var place: SourceLocation?
   }
 
-  private var passwords: [MaterialReference: [SecretBytes]] = [:]
+  private var passwords: [FileKey: [SecretBytes]] = [:]
   private var pairs: [PairKey: CertifiedKey?] = [:]
-  private var authorities: [AuthoritiesKey: [Certificate]?] = [:]
+  private var authorities: [FileKey: [Certificate]?] = [:]
   private(set) var diagnostics: [Diagnostic] = []
 
   /// Told once, however many servers inherit what is at fault.
@@ -29,7 +31,7 @@ struct MaterialLoader {
   }
 
   mutating func pair(_ source: CertificateSource, passwordFile: MaterialReference?) -> CertifiedKey? {
-    let key = PairKey(source: source, passwords: passwordFile)
+    let key = PairKey(source: source, passwords: passwordFile, place: source.certificate.location)
     if let known = pairs[key] { return known }
     let passwords = passwords(in: passwordFile)
     let pair = attempt { () throws(MaterialError) in
@@ -41,7 +43,7 @@ struct MaterialLoader {
   }
 
   mutating func authorities(_ file: MaterialReference, passwordFile: MaterialReference?) -> [Certificate]? {
-    let key = AuthoritiesKey(file: file, passwords: passwordFile)
+    let key = FileKey(file: file, passwords: passwordFile, place: file.location)
     if let known = authorities[key] { return known }
     let passwords = passwords(in: passwordFile)
     let loaded = attempt { () throws(MaterialError) in try Certificate.loadAll(file, passwords: passwords) }
@@ -67,9 +69,10 @@ struct MaterialLoader {
   /// None when the file is at fault: what it should have opened is told too.
   private mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
     guard let file else { return [] }
-    if let known = passwords[file] { return known }
+    let key = FileKey(file: file, passwords: nil, place: file.location)
+    if let known = passwords[key] { return known }
     let loaded = attempt { () throws(MaterialError) in try PasswordFile.load(file) } ?? []
-    passwords[file] = loaded
+    passwords[key] = loaded
     return loaded
   }
 

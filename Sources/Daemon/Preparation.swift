@@ -19,10 +19,12 @@ package struct Preparation: Sendable {
   /// Warnings and notices; no errors.
   package let diagnostics: [Diagnostic]
 
-  /// Parses, or tells all that is wrong.
+  /// Parses, or tells all that is wrong, with the files that are named too.
   package static func read(_ path: String) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
-    let (settings, diagnostics) = Configuration.load(path: path)
-    guard let settings, !diagnostics.contains(where: { $0.severity == .error }) else { throw Refusal(diagnostics) }
+    let (settings, draft, diagnostics) = Configuration.read(path: path)
+    guard let settings else {
+      throw Refusal(diagnostics + KeyMaterial.faults(in: draft?.http, besides: diagnostics))
+    }
     return (settings, diagnostics)
   }
 

@@ -26,7 +26,7 @@ public enum ClientVerification: String, Sendable, Hashable {
 public struct ConfCommand: Sendable, Hashable {
   public var name: String
   public var value: String
-  public var location: SourceLocation
+  @NotCompared public var location: SourceLocation
   public init(name: String, value: String, location: SourceLocation) {
     self.name = name
     self.value = value
@@ -93,7 +93,7 @@ public enum PinningMode: String, Sendable, Hashable {
 
 /// What a location says of TLS towards an upstream. Parsed, not yet loaded.
 ///
-/// Equal settings share sessions and kept connections; unequal ones never do.
+/// Equal settings share a context, and so sessions and kept connections, wherever they stand; unequal ones never do.
 public struct UpstreamTLSSettings: Sendable, Hashable {
   /// The chain must verify against the anchors (`proxy_ssl_verify`).
   public var verifiesChain = false
@@ -115,7 +115,7 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public var ciphers: String?
   public var confCommands: [ConfCommand] = []
   /// Where the location says so: for messages.
-  public var location: SourceLocation?
+  @NotCompared public var location: SourceLocation?
 
   public init() {}
 }
@@ -124,7 +124,7 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
 public struct PinSource: Sendable, Hashable {
   public var spelling: String
   public var folder: String
-  public var location: SourceLocation
+  @NotCompared public var location: SourceLocation
   public init(spelling: String, folder: String, location: SourceLocation) {
     self.spelling = spelling
     self.folder = folder

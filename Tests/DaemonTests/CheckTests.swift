@@ -51,6 +51,33 @@ import Testing
     }
   }
 
+  @Test func `faults of the language and of the files it names are told together, by check and by a start`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          events {}
+          http { keepalive_timeout never;
+          server { listen 1 ssl; ssl_certificate missing.pem; ssl_certificate_key missing.key;
+          ssl_client_certificate ca.pem; ssl_verify_client on; ssl_verify_depth many;
+          location / { proxy_pass https://127.0.0.1:2; proxy_ssl_pin sha256//short;
+          proxy_ssl_trusted_certificate none.pem; } } }
+          """)
+      let told = Check(path).diagnostics.filter { $0.severity == .error }.map { $0.short(in: scene) }
+      for fault in [
+        "2: error: ", "4: error: ", "5: error: ", "3: error: \"missing.pem\"", "6: error: \"none.pem\"",
+      ] { #expect(told.count { $0.hasPrefix(fault) } == 1, "\(fault) in \(told)") }
+      #expect(told.count == 5, "\(told)")
+      do throws(Refusal) {
+        _ = try Preparation.read(path)
+        Issue.record("it was read")
+      } catch {
+        #expect(error.errors.count == 5)
+      }
+    }
+  }
+
   @Test func `a configuration that can't be read has no policy`() throws {
     try withScene { scene in
       let check = Check(try scene.write("test.conf", text: "bogus;"))

@@ -123,4 +123,39 @@ import Testing
       #expect(material.upstreams.count == 2)
     }
   }
+
+  @Test func `locations that say the same of TLS, each for itself, share one context`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      _ = try scene.identity("client", authority.client())
+      let says = """
+        proxy_ssl_trusted_certificate ca.pem; proxy_ssl_pin server.pem; proxy_ssl_conf_command Options Bugs;
+        proxy_ssl_certificate client.pem; proxy_ssl_certificate_key client.key;
+        """
+      let material = try load(
+        scene,
+        """
+        server { listen 1;
+        location /a { proxy_pass https://127.0.0.1:2; \(says) }
+        location /b { proxy_pass https://127.0.0.1:3; \(says) }
+        location /c { proxy_pass https://127.0.0.1:3; \(says) proxy_ssl_pin ca.pem; } }
+        """)
+      #expect(material.diagnostics.isEmpty, "\(material.diagnostics)")
+      #expect(material.upstreams.count == 2)
+    }
+  }
+
+  @Test func `a file that two locations name wrongly is told at both`() throws {
+    try withScene { scene in
+      try scene.serverFiles()
+      let material = try load(
+        scene,
+        """
+        server { listen 1;
+        location /a { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate none.pem; }
+        location /b { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate none.pem; } }
+        """)
+      #expect(material.diagnostics.map { $0.short(in: scene).prefix(8) } == ["4: error", "5: error"])
+    }
+  }
 }

@@ -35,6 +35,11 @@ extension SettingsBuilder {
       warning(
         line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; says the least")
     }
+    guard line.name != "access_log" || line.text(0) != "journal" else {
+      error(
+        line.place(0), "an access log can't go to the journal", hint: "a file, stderr or syslog:server=unix:/dev/log")
+      return nil
+    }
     guard !line.text(0).contains("$") else {
       error(line.place(0), "variables in the name of a log are not supported yet", hint: "name one file")
       return nil
@@ -84,8 +89,9 @@ extension SettingsBuilder {
         condition = template(Word(String(word.text.dropFirst(3)), at: word.location))
       } else if word.text.hasPrefix("buffer=") || word.text.hasPrefix("flush=") {
         diagnostics.append(
-          Diagnostic(.notice, at: word.location, "\"\(word.text)\" is taken and has no effect: lines are not held back")
-        )
+          Diagnostic(
+            .notice, at: word.location,
+            "\"\(word.text)\" is taken and has no effect: lines wait for 64k of them or a second, whatever is said"))
       } else if word.text == "gzip" || word.text.hasPrefix("gzip=") {
         error(word.location, "`access_log … gzip` is nginx's, but not supported here: compress when you rotate")
       } else if let named = formats[word.text] {

@@ -26,6 +26,8 @@ extension SettingsBuilder {
     diagnostics += KeptConnectionRule.check(
       groups, url.target, speaksHTTP11: speaksHTTP11, fields: fields, at: directive.location)
     let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
+    let headBufferSize = headBufferSize(scope)
+    let isBuffered = scope.flag("proxy_buffering") ?? true
     let defaultPort = url.scheme.defaultPort
     return ProxyPassSettings(
       scheme: url.scheme, target: url.target, uri: url.uri,
@@ -38,8 +40,8 @@ extension SettingsBuilder {
       passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,
       passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
       redirects: redirectRewrites(scope, url, level), interceptsErrors: scope.flag("proxy_intercept_errors") ?? false,
-      buffering: scope.flag("proxy_buffering") ?? true, headBufferSize: headBufferSize(scope),
-      bufferTotal: count * size, requestBuffering: scope.flag("proxy_request_buffering") ?? true,
+      headBufferSize: headBufferSize, bufferTotal: isBuffered ? count * size : headBufferSize,
+      requestBuffering: scope.flag("proxy_request_buffering") ?? true,
       timeouts: timeouts(scope), retry: retry(scope),
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
       location: directive.location)

@@ -29,7 +29,7 @@ let httpDirectives: [DirectiveEntry] = [
   .list("allow", levels, .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Lets these clients in."),
   .list("deny", levels, .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Keeps these clients out."),
   .list(
-    "access_log", levels, .words(1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [if=CONDITION] | off"),
+    "access_log", levels, .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [if=CONDITION] | off"),
     "off (nginx: logs/access.log combined)", "Where requests are logged."),
   .local(
     "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined",
@@ -40,7 +40,9 @@ let httpDirectives: [DirectiveEntry] = [
   .value("client_header_timeout", heads, .milliseconds, "60s", "For a whole request head."),
   .value("client_body_timeout", levels, .milliseconds, "60s", "Between two reads of a body."),
   .value("client_max_body_size", levels, .size, "1m", "The largest body; 0 is without bound."),
-  .value("client_body_buffer_size", levels, .size, "16k", "How much of a body is kept in memory."),
+  .value(
+    "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",
+    "How much of a kept body stays in memory; more goes to an unnamed file."),
   .value("client_header_buffer_size", heads, .size, "1k", "Taken; heads use `large_client_header_buffers`."),
   .value("large_client_header_buffers", heads, .buffers, "4 8k", "A line fits one, a head fits all."),
   .value("ignore_invalid_headers", heads, .flag, "on", "Fields with odd names are left out, not refused."),

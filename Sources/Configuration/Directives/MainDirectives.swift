@@ -9,8 +9,6 @@ let mainDirectives: [DirectiveEntry] = [
   .local("worker_rlimit_nofile", .main, .number(1...1_048_576), "Open files a process may have."),
   .local(
     "worker_shutdown_timeout", .main, .milliseconds, "How long a drain may take before connections are closed."),
-  .local(
-    "worker_cpu_affinity", .main, .words(1...65, "MASK … | auto [MASK]"), "Binds workers to cores, one mask a worker."),
   .local("pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs."),
   .local("env", .main, .words(1...1, "NAME"), "Keeps an environment variable: all are kept.", repeatable: true),
   .list(
@@ -24,6 +22,9 @@ let mainDirectives: [DirectiveEntry] = [
   .inert("lock_file", .main, because: "workers need no lock to accept"),
   .inert("timer_resolution", .main, because: "time is read once for each batch of events"),
   .inert("pcre_jit", .main, because: "regular expressions are compiled to machine code where PCRE2 can"),
+  .inert(
+    "worker_cpu_affinity", .main,
+    because: "a worker has no thread of its own; bind the process: CPUAffinity= of systemd, or taskset"),
   .inert("thread_pool", .main, because: "no request waits for a disk"),
   .inert("debug_points", .main, because: "there are none"),
   .inert("use", .events, because: "the event loop is epoll's"),

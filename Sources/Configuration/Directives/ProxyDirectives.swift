@@ -16,7 +16,10 @@ let proxyDirectives: [DirectiveEntry] = [
     "proxy_redirect", levels, .words(1...2, "default | off | FROM TO"), "default",
     "Rewrites Location and Refresh of the response."),
   .value("proxy_intercept_errors", levels, .flag, "off", "`error_page` is for the upstream's errors too."),
-  .value("proxy_buffering", levels, .flag, "on", "A slow client does not hold the upstream, within the buffers."),
+  .value(
+    "proxy_buffering", levels, .flag, "on",
+    "A response goes on as it comes, either way; `on` lets `proxy_buffers` of it wait for a slow client, `off` one "
+      + "`proxy_buffer_size`. X-Accel-Buffering changes nothing."),
   .value("proxy_buffer_size", levels, .size, "16k (nginx: 4k)", "The largest head of a response."),
   .value("proxy_buffers", levels, .buffers, "8 8k", "How much of a response may wait for a client."),
   .value("proxy_request_buffering", levels, .flag, "on", "The body is read before the upstream is asked."),

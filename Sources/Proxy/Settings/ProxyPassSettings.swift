@@ -61,10 +61,10 @@ public final class ProxyPassSettings: Sendable {
   public let hiddenFields: [[UInt8]]
   public let redirects: [RedirectRewrite]
   public let interceptsErrors: Bool
-  public let buffering: Bool
   /// The largest response head, in bytes (`proxy_buffer_size`, 4k on nginx; 16k with us where nothing is said).
   public let headBufferSize: Int
-  /// Bytes of a response that may wait for a slow client (`proxy_buffers` N × size).
+  /// Bytes of a response that may wait for a slow client: `proxy_buffers` N × size, or with `proxy_buffering off` one
+  /// `proxy_buffer_size`.
   public let bufferTotal: Int
   public let requestBuffering: Bool
   public let timeouts: UpstreamTimeouts
@@ -76,7 +76,7 @@ public final class ProxyPassSettings: Sendable {
     scheme: UpstreamScheme, target: UpstreamTarget, uri: [UInt8]?, host: String, port: String, replacedPrefix: Int,
     tls: UpstreamTLSSettings?, tlsName: Template, speaksHTTP11: Bool, setFields: [SetField], method: Template?,
     passesRequestFields: Bool, passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
-    interceptsErrors: Bool, buffering: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
+    interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, location: SourceLocation
   ) {
     self.scheme = scheme
@@ -95,7 +95,6 @@ public final class ProxyPassSettings: Sendable {
     self.hiddenFields = hiddenFields
     self.redirects = redirects
     self.interceptsErrors = interceptsErrors
-    self.buffering = buffering
     self.headBufferSize = headBufferSize
     self.bufferTotal = bufferTotal
     self.requestBuffering = requestBuffering
