@@ -56,7 +56,7 @@ extension TLSStream {
 
   /// Towards an upstream: the SHA-256 of its key, as a pin is spelt.
   public var upstreamKeyHash: String {
-    guard let ssl, let peer = copenssl_get0_peer_certificate(ssl) else { return "" }
+    guard let peer = ssl.flatMap({ copenssl_get0_peer_certificate($0) }) ?? lastPeer else { return "" }
     return Base64.encode(Certificate(retaining: peer).spkiSHA256)
   }
 }

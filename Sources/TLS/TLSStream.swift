@@ -33,7 +33,10 @@ public final class TLSStream: ByteStream {
   var chainFaults = ChainFaults()
   /// Epoch seconds: until when the chain of the session that was resumed is valid.
   var resumedCertificatesEnd = Int64.max
-  var refusal: UpstreamRefusal?
+  /// Towards an upstream: why it was refused by our own judgement, when it was.
+  public internal(set) var refusal: UpstreamRefusal?
+  /// Towards an upstream: its certificate once the session is gone, for what is logged at the end. Owns a reference.
+  private(set) var lastPeer: OpaquePointer?
   /// The upstream's certificate was judged, and well, in this handshake.
   var wasJudged = false
   /// How the client was judged; settled when the stream opens.
@@ -84,7 +87,10 @@ public final class TLSStream: ByteStream {
     return Unmanaged<TLSStream>.fromOpaque(data).takeUnretainedValue()
   }
 
-  deinit { SSL_free(ssl) }
+  deinit {
+    SSL_free(ssl)
+    X509_free(lastPeer)
+  }
 
   // MARK: Opening
 
@@ -214,6 +220,10 @@ public final class TLSStream: ByteStream {
   public override func released() {
     // Without this OpenSSL would take the session for broken and drop it from the cache.
     if let ssl { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
+    if case .client = side, lastPeer == nil, let ssl, let peer = copenssl_get0_peer_certificate(ssl) {
+      X509_up_ref(peer)
+      lastPeer = peer
+    }
     SSL_free(ssl)
     ssl = nil
   }

@@ -6,6 +6,8 @@ public enum AttemptFailure: Error, Sendable {
   /// No server of the group may be used now.
   case noServer
   case connect(SocketError)
+  /// `worker_connections` are used up, and no connection could be ended for this one.
+  case noRoom
   case connectTimeout
   /// The upstream was refused, or shook no hands: not a byte of the request went out.
   case tls(String)
@@ -35,7 +37,7 @@ public enum AttemptFailure: Error, Sendable {
     case .noServer, .invalidBody: []
     case .connectTimeout, .sendTimeout, .readTimeout: .timeout
     case .invalidHead, .unsolicitedBytes: .invalidHeader
-    case .connect, .tls, .closedBeforeHead, .broken: .error
+    case .noRoom, .connect, .tls, .closedBeforeHead, .broken: .error
     }
   }
 
@@ -43,6 +45,7 @@ public enum AttemptFailure: Error, Sendable {
   public var description: String {
     switch self {
     case .noServer: "no live upstreams while connecting to upstream"
+    case .noRoom: "worker_connections are not enough while connecting to upstream"
     case .connect(let error): "\(error) while connecting to upstream"
     case .connectTimeout: "upstream timed out (110: Connection timed out) while connecting to upstream"
     case .tls(let reason): "\(reason) while SSL handshaking to upstream"

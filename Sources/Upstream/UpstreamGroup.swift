@@ -1,4 +1,3 @@
-import Glibc
 public import HTTP
 public import TLS
 public import Transport
@@ -95,6 +94,10 @@ public final class UpstreamGroup {
       kept.begin(observer, settings)
       return nil
     }
+    guard budget.take() else {
+      balancer.end(server, .unjudged, now: loop.now)
+      return .noRoom
+    }
     do {
       let connection = try connect(to: server, trust: trust)
       connection.begin(observer, settings)
@@ -121,8 +124,8 @@ public final class UpstreamGroup {
     return nil
   }
 
+  /// Takes over the room that was taken for it.
   private func connect(to server: Int, trust: UpstreamTrust) throws(SocketError) -> UpstreamConnection {
-    guard budget.take() else { throw SocketError("worker_connections", EMFILE) }
     do {
       let address = servers[server].address
       let descriptor = try Sockets.connect(to: address)

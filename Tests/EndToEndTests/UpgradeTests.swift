@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -103,6 +104,27 @@ import Testing
       (try wire.openWebSocket("/chat").status, try wire.isClosedByPeer())
     }
     #expect(status == 101 && isClosed)
+  }
+
+  @Test func `what a client says before its end reaches a slow upstream whole`() async throws {
+    let scene = try Scene.ofTest()
+    let bytes = Pattern.bytes(6_000_000)
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.requestHead()
+      try wire.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
+      // Slower than the client writes: at its end some of it waits in the proxy.
+      while try !wire.readSome(20_000).isEmpty { usleep(1000) }
+    }
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: Self.upgrading)
+    try await proxy.talk { wire in
+      try wire.write("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n")
+      _ = try wire.response()
+      try wire.write(bytes)
+      wire.finishWriting()
+      #expect(try wire.isClosedByPeer())
+    }
+    try await until("the upstream to have all") { (upstream.received.first?.count ?? 0) >= bytes.count }
+    #expect(upstream.received.first?.suffix(bytes.count).elementsEqual(bytes) == true)
   }
 
   @Test func `the end of one side ends the other`() async throws {

@@ -164,4 +164,23 @@ import Testing
     #expect(head.method == .get)
     #expect(head.fields.isEmpty)
   }
+
+  @Test(arguments: [
+    ("", ""), ("GET /a HT", ""), ("GET /a HTTP/1.1\r\n", "/a"), ("GET /a HTTP/1.1\r\nHost: h\r\nX", "/a"),
+  ])
+  func `a request that is given up leaves its request line for the log, if that was whole`(text: String, target: String)
+  {
+    let head = RequestHead()
+    var parser = HeadParser()
+    Array(text.utf8).withUnsafeBytes { bytes in
+      #expect(parser.request(bytes, limits: HeadLimits(), into: head) == .incomplete)
+      parser.abandon(bytes, head)
+    }
+    #expect(head.bytes.readable[head.target.raw].text == target)
+    #expect(head.methodRange.isEmpty == target.isEmpty)
+    #expect(head.fields.isEmpty)
+    let next = Array("GET /next HTTP/1.1\r\nHost: h\r\n\r\n".utf8)
+    #expect(
+      next.withUnsafeBytes { parser.request($0, limits: HeadLimits(), into: head) } == .complete(consumed: next.count))
+  }
 }

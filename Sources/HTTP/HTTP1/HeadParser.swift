@@ -176,6 +176,12 @@ public struct HeadParser: Sendable {
     return .incomplete
   }
 
+  /// Gives up on a request whose head never came to its end. `bytes`: what there is of it.
+  public mutating func abandon(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {
+    keepRequestLine(bytes, head)
+    self = HeadParser()
+  }
+
   /// Leaves of a refused request what the access log tells: its first line, when that was read, and the bytes
   /// of the lines read.
   private func keepRequestLine(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {

@@ -27,8 +27,8 @@ final class ClientConnection: StreamOwner {
   private(set) var requests = 0
   private(set) var exchange: Exchange?
   /// Whose head is being read.
-  private var reading: Exchange?
-  private var input = ByteBuffer()
+  private(set) var reading: Exchange?
+  private(set) var input = ByteBuffer()
   private var parser = HeadParser()
   private var decoder = BodyDecoder(.none)
   private var isPumping = false
@@ -38,8 +38,7 @@ final class ClientConnection: StreamOwner {
   private var limits = LocationLimits()
   /// What had gone out when the deadline was set.
   private var sentAtDeadline: UInt64 = 0
-  private var lastHost: [UInt8] = []
-  private var lastServer: LiveServer?
+  var hostChoice = HostChoice()
 
   private static let readSize = 16 * 1024
   /// Bytes that may wait for a client before its next request is looked at.
@@ -109,7 +108,7 @@ final class ClientConnection: StreamOwner {
     let log = firstServer.root.errorLog
     if phase == .opening {
       if case .tls(let reason) = failure {
-        if reason.contains("http request") { answerPlainRequest() }
+        if reason.contains("http request") { FailureResponse.answerPlainRequest(on: stream, firstServer, worker) }
         log.info("*\(facts.number) \(reason) while SSL handshaking, client: \(facts.peer.host)")
       }
     }
@@ -128,21 +127,13 @@ final class ClientConnection: StreamOwner {
     switch phase {
     case .exchanging, .tunnelling: exchange?.clientDeadlinePassed()
     case .opening, .idle:
-      if phase == .idle && !input.isEmpty { return refuseHead(.timedOut) }
+      if phase == .idle && !input.isEmpty { return refuseUnfinishedHead() }
       close()
     case .ending, .lingering:
       stream.close(firstServer.root.limits.resetsTimedOut ? .reset : .abrupt)
       didClose()
     case .closed: break
     }
-  }
-
-  /// A plain HTTP request on a TLS port (nginx's 497): answered in plain text, since there is no session.
-  private func answerPlainRequest() {
-    worker.scratch.removeAll()
-    FailureResponse.write(
-      .plainRequestOnTLSPort, persists: false, head: nil, server: firstServer, worker: worker, to: &worker.scratch)
-    stream.transmitLater(worker.scratch.readable)
   }
 
   // MARK: Reading
@@ -221,7 +212,7 @@ final class ClientConnection: StreamOwner {
       reading = nil
       self.exchange = exchange
       phase = .exchanging
-      exchange.beginRefused(self, server: firstServer, Failure(error))
+      exchange.beginRefused(self, server: firstServer, error)
       return false
     case .complete(let consumed):
       parser = HeadParser()
@@ -266,18 +257,20 @@ final class ClientConnection: StreamOwner {
 
   private func inputDidEnd() {
     switch phase {
-    case .exchanging, .tunnelling: exchange?.clientDidLeave()
+    case .exchanging: exchange?.clientDidLeave()
+    case .tunnelling: exchange?.tunnelClientDidEnd()
     case .idle, .opening, .lingering: close()
     case .ending, .closed: break
     }
   }
 
-  private func refuseHead(_ failure: Failure) {
+  private func refuseUnfinishedHead() {
     let exchange = reading ?? worker.takeExchange()
     reading = nil
+    parser.abandon(input.readable, exchange.head)
     self.exchange = exchange
     phase = .exchanging
-    exchange.beginRefused(self, server: firstServer, failure)
+    exchange.beginRefused(self, server: firstServer, nil)
   }
 
   // MARK: What an exchange asks for
@@ -323,28 +316,6 @@ final class ClientConnection: StreamOwner {
     stream.setDeadline(in: nil)
   }
 
-  /// The server block for a Host; nil when a regular expression could not decide. Fills the exchange's captures.
-  func server(for exchange: Exchange) -> LiveServer? {
-    if servers.hasOnlyOne { return servers.fallback }
-    let host = exchange.head.bytes.readable[exchange.head.host]
-    if let lastServer, host.equals(lastHost) { return lastServer }
-    let name = host.map { ASCII.lower($0) }
-    switch servers.find(name) {
-    case .undecided: return nil
-    case .default:
-      // Without Host (HTTP/1.0) the server of the SNI is meant, as in nginx.
-      return host.isEmpty ? firstServer : servers.fallback
-    case .found(let found):
-      if found.captures.count > 0 {
-        exchange.take(found.captures, of: name, slots: found.slots)
-      } else {
-        lastHost = Array(host)
-        lastServer = found.server
-      }
-      return found.server
-    }
-  }
-
   /// The last byte of the answer was written. `persists`: the connection takes another request.
   func exchangeDidEnd(persists: Bool) {
     guard let exchange else { return }
@@ -386,21 +357,6 @@ final class ClientConnection: StreamOwner {
   }
 
   // MARK: Ends
-
-  /// For an idle connection when its generation or worker goes.
-  func closeIfIdle() {
-    if phase == .idle && input.isEmpty { close() }
-  }
-
-  /// Nothing is under way on it: it waits for a request, or has not sent a byte yet. Such a one may be ended for want of
-  /// room (nginx's reusable connections).
-  var isReusable: Bool {
-    switch phase {
-    case .idle: input.isEmpty && reading == nil && stream.pendingCount == 0
-    case .opening: stream.wireBytesIn == 0
-    case .exchanging, .tunnelling, .ending, .lingering, .closed: false
-    }
-  }
 
   /// The answer broke off: the client must not take what it has for all.
   func abort(_ closing: ByteStream.Closing) {

@@ -28,6 +28,7 @@ extension Exchange {
 
   func endBody(_ trailers: Trailers?) {
     guard let connection, !isClientGone, case .streaming(.chunked) = answer else { return }
+    if let trailers, head.acceptsTrailers { sentTrailers = trailers }
     worker.scratch.removeAll()
     ChunkedWriter.lastChunk(head.acceptsTrailers ? trailers : nil, to: &worker.scratch)
     connection.stream.write(worker.scratch.readable)
@@ -87,7 +88,6 @@ extension Exchange {
     requestBegun = false
     tried = TriedServers()
     attempts.removeAll(keepingCapacity: true)
-    refusals.removeAll()
     if !redirection.keepsBody {
       connection?.discardBody()
       body = .none

@@ -53,6 +53,7 @@ final class Exchange: AttemptObserver {
     case streamed
   }
 
+  // Uncounted: the worker holds its connections and its spare exchanges, and goes after them.
   unowned(unsafe) let worker: Worker
   @exclusivity(unchecked) let head = RequestHead()
   /// nginx's $uri: normalised; another one after an internal redirect.
@@ -80,8 +81,6 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var upstream: UpstreamConnection?
   @exclusivity(unchecked) var tried = TriedServers()
   @exclusivity(unchecked) var attempts: [AttemptRecord] = []
-  /// Why upstreams were refused; AttemptRecord has indices.
-  var refusals: [String] = []
   @exclusivity(unchecked) var requestBegun = false
   @exclusivity(unchecked) var deadConnections = 0
   var fileOffset: UInt64 = 0
@@ -100,6 +99,8 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var requestID: [UInt8] = []
   /// The head that went to the client, while somebody may ask for $sent_http_….
   var sentHead: [UInt8] = []
+  /// The trailers that went to the client.
+  var sentTrailers: Trailers?
 
   init(worker: Worker) {
     self.worker = worker
@@ -135,7 +136,6 @@ final class Exchange: AttemptObserver {
     if upstream != nil { upstream = nil }
     tried = TriedServers()
     attempts.removeAll(keepingCapacity: true)
-    if !refusals.isEmpty { refusals.removeAll() }
     requestBegun = false
     deadConnections = 0
     fileOffset = 0
@@ -146,6 +146,7 @@ final class Exchange: AttemptObserver {
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
     if !sentHead.isEmpty { sentHead.removeAll() }
+    if sentTrailers != nil { sentTrailers = nil }
   }
 
   // MARK: What an attempt tells; the work is in Proxying.swift
@@ -176,12 +177,16 @@ final class Exchange: AttemptObserver {
     location = server.root
   }
 
-  /// A head that was refused: answered, logged, and the connection ends.
-  func beginRefused(_ connection: ClientConnection, server: LiveServer, _ failure: Failure) {
+  /// A head that was refused, or with no error one that did not come to its end in time: answered, logged, and the
+  /// connection ends.
+  func beginRefused(_ connection: ClientConnection, server: LiveServer, _ error: HeadError?) {
     start(connection)
     assume(server)
-    log(.info, "client sent invalid request: \(failure.status)")
-    fail(failure)
+    log(
+      .info,
+      (error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)")
+        + " while reading client request headers")
+    fail(error.map { Failure($0) } ?? .timedOut)
   }
 
   /// The head is parsed: decides everything up to the point where somebody must be waited for.
@@ -358,77 +363,5 @@ final class Exchange: AttemptObserver {
       endForwardedBody(trailers)
     case .none, .held, .collected, .streamed: break
     }
-  }
-
-  // MARK: The client's side
-
-  func clientDidDrain() {
-    guard let connection else { return }
-    connection.stream.setDeadline(in: wantsBody ? bodyTimeout : nil)
-    upstream?.resume()
-  }
-
-  func clientDidLeave() {
-    guard connection != nil else { return }
-    if let pass, pass.settings.ignoresClientAbort, upstream != nil, connection?.isBodyRead == true {
-      isClientGone = true
-      return
-    }
-    if case .waiting = answer {
-      status = 499
-      log(.info, "client prematurely closed connection")
-    }
-    dropUpstream()
-    writeAccessRecord()
-    connection?.abort(.orderly)
-  }
-
-  /// Nothing of the body came, or nothing of the answer was taken, for too long.
-  func clientDeadlinePassed() {
-    if case .waiting = answer {
-      log(.info, "client timed out (110: Connection timed out) while sending request body")
-      return failDuringBody(.timedOut)
-    }
-    log(.info, "client timed out (110: Connection timed out) while sending to client")
-    cutAnswer()
-  }
-
-  /// The worker ends.
-  func connectionWasCut() {
-    dropUpstream()
-    if connection != nil { writeAccessRecord() }
-    worker.giveBack(self)
-  }
-
-  func dropUpstream() {
-    let attempt = upstream
-    upstream = nil
-    attempt?.abandon()
-  }
-
-  // MARK: Ends
-
-  /// The answer can't be completed: what the client has must not look whole.
-  func cutAnswer() {
-    dropUpstream()
-    let closing: ByteStream.Closing
-    if case .streaming(.untilClose) = answer { closing = .reset } else { closing = .abrupt }
-    writeAccessRecord()
-    connection?.abort(closing)
-  }
-
-  /// The answer is whole.
-  func finish() {
-    answer = .ended
-    dropUpstream()
-    writeAccessRecord()
-    let persists = persists && !isClientGone
-    connection?.exchangeDidEnd(persists: persists)
-  }
-
-  /// A line for the error log, with nginx's particulars.
-  func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
-    guard location.errorLog.takes(level) else { return }
-    location.errorLog.log(level, "*\(connection?.facts.number ?? 0) \(message())\(particulars)")
   }
 }

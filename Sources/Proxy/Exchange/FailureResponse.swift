@@ -1,9 +1,17 @@
 import Bytes
 import HTTP
+import Transport
 import Observability
 
 /// The proxy's own pages, in nginx's form, and the head of every answer of our own.
 enum FailureResponse {
+  /// A plain HTTP request on a TLS port (nginx's 497): answered in plain text, since there is no session.
+  static func answerPlainRequest(on stream: ByteStream, _ server: LiveServer, _ worker: Worker) {
+    worker.scratch.removeAll()
+    write(.plainRequestOnTLSPort, persists: false, head: nil, server: server, worker: worker, to: &worker.scratch)
+    stream.transmitLater(worker.scratch.readable)
+  }
+
   /// Head and page. `head`: of the request, when there is one; HEAD gets no page.
   static func write(
     _ failure: Failure, persists: Bool, head: RequestHead?, server: LiveServer, worker: Worker,

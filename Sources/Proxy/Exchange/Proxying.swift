@@ -8,12 +8,19 @@ import Upstream
 /// One try at one server of the exchange's group, for variables and the access record. Milliseconds. It holds no
 /// reference: a request makes one and forgets it.
 struct AttemptRecord {
-  enum TLSResult {
+  /// The raw value is that of $upstream_ssl_result.
+  enum TLSResult: String {
     /// Plain HTTP, or no handshake's end.
-    case none
+    case none = ""
     case trusted
-    /// An index into the exchange's `refusals`.
-    case refused(Int)
+    /// A pinned key, on a chain that nobody verified.
+    case trustedByPin = "trusted-by-pin"
+    /// `proxy_ssl_verify off` and no pin: anybody.
+    case unverified
+    // Refused
+    case chain, expired, name, pin
+    /// The handshake itself failed: no common protocol, cipher or SNI.
+    case incompatible
   }
 
   var server: Int
@@ -118,7 +125,7 @@ extension Exchange {
     guard let pass else { return }
     if !attempts.isEmpty {
       attempts[attempts.count - 1].openedAt = worker.loop.now
-      if pass.isTLS { attempts[attempts.count - 1].tlsResult = .trusted }
+      attempts[attempts.count - 1].tlsResult = pass.trustResult
     }
     upstream.expect(method: RequestRewrite.method(self, pass))
     worker.scratch.removeAll()
@@ -200,7 +207,8 @@ extension Exchange {
     case .streaming: connection?.resumeBody()
     default: break
     }
-    if case .tunnel = answer { connection?.pump() }
+    guard case .tunnel = answer else { return }
+    if isClientGone { tunnelClientDidEnd() } else { connection?.pump() }
   }
 
   // MARK: The answer
@@ -277,9 +285,9 @@ extension Exchange {
     connection?.watchSending(location.limits.sendTimeout)
   }
 
+  /// The connection serves another exchange only after this one has said all that it has to say of it.
   func upstreamDidEnd(_ trailers: Trailers?) {
     endRecord()
-    upstream = nil
     endBody(trailers)
     finish()
   }
@@ -287,21 +295,27 @@ extension Exchange {
   func upstreamDidFail(_ failure: AttemptFailure) {
     let failed = upstream
     endRecord()
-    upstream = nil
-    guard connection != nil else { return }
+    guard connection != nil else { return upstream = nil }
     if case .tunnel = answer { return tunnelUpstreamDidEnd() }
-    if case .tls(let reason) = failure, !attempts.isEmpty {
-      attempts[attempts.count - 1].tlsResult = .refused(refusals.count)
-      refusals.append(reason.prefix { $0 != ":" && $0 != " " }.description)
-    }
+    noteFailure(failure, of: failed)
     log(.error, failure.description)
     if case .streaming = answer { return cutAnswer() }
+    upstream = nil
     let wasKept = (failed?.isKept ?? false) && failed?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
     switch decide(failure.condition, onKept: wasKept) {
     case .sameServer: attempt(again: attempts.last?.server)
     case .nextServer: attempt()
     case .giveUp: fail(Failure(failure.status))
+    }
+  }
+
+  private func noteFailure(_ failure: AttemptFailure, of failed: UpstreamConnection?) {
+    guard let last = attempts.indices.last else { return }
+    if attempts[last].status == nil { attempts[last].status = failure.status }
+    if case .tls = failure {
+      let refusal = (failed?.stream as? TLSStream)?.refusal
+      attempts[last].tlsResult = refusal.flatMap { AttemptRecord.TLSResult(rawValue: $0.reason) } ?? .incompatible
     }
   }
 
@@ -339,6 +353,15 @@ extension Exchange {
   func tunnelFromClient(_ bytes: UnsafeRawBufferPointer) { upstream?.send(bytes) }
 
   var isTunnelFull: Bool { (upstream?.pendingCount ?? 0) > Self.requestBacklog }
+
+  /// What the client said before its end still goes out; then, as with nginx, the tunnel is over.
+  func tunnelClientDidEnd() {
+    isClientGone = true
+    worker.loop.cork.flush()
+    guard upstream?.pendingCount ?? 0 == 0 else { return }
+    persists = false
+    finish()
+  }
 
   func tunnelUpstreamDidEnd() {
     persists = false

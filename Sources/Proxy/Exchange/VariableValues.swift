@@ -16,7 +16,8 @@ extension Exchange {
     case .cookie(let name): appendCookie(name, to: &output)
     case .sentField(let name): appendSentField(name, to: &output)
     case .upstreamField(let name): appendUpstreamField(name, to: &output)
-    case .upstreamCookie, .sentTrailer: break
+    case .upstreamCookie(let name): appendUpstreamCookie(name, to: &output)
+    case .sentTrailer(let name): appendSentTrailer(name, to: &output)
     case .capture(let group): if captures.indices.contains(group) { output.append(captures[group]) }
     case .slot(let slot): if slots.indices.contains(slot) { output.append(slots[slot]) }
     }
@@ -111,6 +112,32 @@ extension Exchange {
     }
   }
 
+  /// $upstream_cookie_name: of the first Set-Cookie of that name, letters folded, without its attributes.
+  private func appendUpstreamCookie(_ name: [UInt8], to output: inout ByteBuffer) {
+    guard let response = upstream?.head else { return }
+    for field in response.fields where field.id == .setCookie {
+      let pair = response.bytes.readable[field.value].prefix { $0 != 0x3B }
+      guard let equals = pair.firstIndex(of: 0x3D), pair[..<equals].count == name.count,
+        zip(pair[..<equals], name).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) })
+      else { continue }
+      return output.append(Array(pair[pair.index(after: equals)...]))
+    }
+  }
+
+  /// $sent_trailer_name: `_` stands for `-`.
+  private func appendSentTrailer(_ name: [UInt8], to output: inout ByteBuffer) {
+    guard let sentTrailers else { return }
+    sentTrailers.bytes.withUnsafeBytes { bytes in
+      for field in sentTrailers.fields {
+        let sent = bytes[field.name]
+        guard sent.count == name.count,
+          zip(sent, name).allSatisfy({ ($0 == 0x2D ? 0x5F : ASCII.lower($0)) == ASCII.lower($1) })
+        else { continue }
+        return output.append(bytes[field.value])
+      }
+    }
+  }
+
   /// $arg_name: the first of that name, letters folded, as sent.
   private func appendArgument(_ name: [UInt8], to output: inout ByteBuffer) {
     var arguments = ByteBuffer()
@@ -196,19 +223,15 @@ extension Exchange {
       }
       switch variable {
       case .upstream_addr: output.append(group?.addressTexts[record.server] ?? [])
-      case .upstream_status: output.append(decimal: UInt64(record.status ?? 502))
+      case .upstream_status:
+        if let status = record.status { output.append(decimal: UInt64(status)) } else { output.append(0x2D) }
       case .upstream_connect_time: time(record.openedAt)
       case .upstream_header_time: time(record.headAt)
       case .upstream_response_time: time(record.endedAt ?? worker.loop.now)
       case .upstream_response_length: output.append(decimal: bodyBytesSent)
       case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
       case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
-      case .upstream_ssl_result:
-        switch record.tlsResult {
-        case .none: break
-        case .trusted: output.append("trusted")
-        case .refused(let index): output.append(string: refusals[index])
-        }
+      case .upstream_ssl_result: output.append(string: record.tlsResult.rawValue)
       default: break
       }
     }

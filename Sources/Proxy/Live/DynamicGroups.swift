@@ -1,5 +1,4 @@
 import Bytes
-import Dispatch
 import Observability
 import Transport
 import Upstream
@@ -23,14 +22,16 @@ final class DynamicGroups {
   private let budget: ConnectionBudget
 
   init(groups: [UpstreamGroup], loop: EventLoop, budget: ConnectionBudget) {
-    self.named = Dictionary(groups.map { ($0.settings.name, $0) }, uniquingKeysWith: { first, _ in first })
+    self.named = Dictionary(
+      groups.map { ($0.settings.name.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
     self.loop = loop
     self.budget = budget
   }
 
   /// Calls back with the group for `authority` (`host`, `host:port`, `[::1]:port`), perhaps at once; nil when there is
-  /// no such host.
+  /// no such host. Letters of either case name the same, as in a `proxy_pass` without variables.
   func find(_ authority: String, defaultPort: UInt16, _ found: @escaping (UpstreamGroup?) -> Void) {
+    let authority = authority.lowercased()
     if let group = named[authority] { return found(group) }
     guard let (host, port) = Self.split(authority, defaultPort: defaultPort) else { return found(nil) }
     let key = "\(host):\(port)"

@@ -82,7 +82,8 @@ final class LiveProxyPass {
   /// nil when the target has variables.
   let group: UpstreamGroup?
   let context: UpstreamTLSContext?
-  let isTLS: Bool
+  /// What an upstream that was let in is called in $upstream_ssl_result.
+  let trustResult: AttemptRecord.TLSResult
   let targetTemplate: LiveTemplate?
   let tlsName: LiveTemplate
   /// nil when the name has variables.
@@ -95,13 +96,17 @@ final class LiveProxyPass {
   /// Upstream fields that the client does not get.
   let hidden: NameSet
   let redirects: [(from: LiveTemplate, to: LiveTemplate)]
-  /// Connection is set to something of the user's own (an upgrade, as a rule).
-  let setsConnection: Bool
 
   init(_ settings: ProxyPassSettings, makers: LiveMakers) {
     self.settings = settings
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
-    self.isTLS = context != nil
+    self.trustResult =
+      switch settings.tls {
+      case nil: .none
+      case let tls? where tls.verifiesChain: .trusted
+      case let tls? where tls.pinning != .none: .trustedByPin
+      case _?: .unverified
+      }
     switch settings.target {
     // Without the context by which it is judged no upstream is spoken to, least of all in plain text.
     case _ where settings.scheme == .https && context == nil:
@@ -133,9 +138,6 @@ final class LiveProxyPass {
     }
     self.setFields = setFields
     self.method = settings.method.map { LiveTemplate($0) }
-    self.setsConnection = settings.setFields.contains {
-      Array($0.name).withUnsafeBytes { $0.equalsIgnoringCase("connection") }
-    }
     var replaced = NameSet()
     for field in settings.setFields {
       // A field that says who the client is must not come from the client, under no spelling of its name.

@@ -1,0 +1,71 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The rules of how this is written that a test can hold.
+@Suite struct `Rules of the house` {
+  @Test func `the files are found`() {
+    #expect(SourceFile.sources.count > 100 && SourceFile.tests.count > 50)
+  }
+
+  @Test func `no file is longer than 400 lines`() {
+    for file in SourceFile.sources + SourceFile.tests {
+      #expect(file.lines.count <= 400, "\(file.path) has \(file.lines.count) lines")
+    }
+  }
+
+  /// What stops the process, and why it may at these places. Nothing of a peer or a file leads there.
+  private static let allowedToStop = [
+    "Sources/Bytes/ByteBuffer.swift": "bounds of raw memory: a wrong count would read or write beyond it",
+    "Sources/HTTP/FieldList.swift": "bounds of raw memory",
+    "Sources/HTTP/HTTP1/ChunkedWriter.swift": "a chunk of no bytes would end the body",
+    "Sources/Proxy/Exchange/Exchange.swift": "an exchange without its connection has nothing to go on with",
+  ]
+
+  @Test(arguments: ["try!", "as!", "fatalError(", "precondition(", "preconditionFailure("])
+  func `nothing stops the process but what has a reason to`(word: String) {
+    for file in SourceFile.sources where Self.allowedToStop[file.path] == nil {
+      for line in file.code {
+        #expect(!line.text.contains(word), "\(word) in \(file.path):\(line.number)")
+      }
+    }
+  }
+
+  @Test func `every exception is still needed`() {
+    for path in Self.allowedToStop.keys {
+      let file = SourceFile.sources.first { $0.path == path }
+      #expect(file?.code.contains { $0.text.contains("precondition") } == true, "\(path)")
+    }
+  }
+
+  @Test(arguments: [
+    ("Dispatch", ["Transport", "Daemon"]), ("COpenSSL", ["Crypto", "TLS"]), ("CPCRE2", ["Patterns"]),
+    ("CSystemd", ["Systemd"]), ("Foundation", []), ("FoundationEssentials", []),
+  ])
+  func `a library is imported only where it belongs`(library: String, modules: [String]) {
+    for file in SourceFile.sources where !modules.contains(file.module) {
+      for line in file.code {
+        let words = line.text.split(whereSeparator: \.isWhitespace)
+        #expect(!(words.contains("import") && words.last == library[...]), "\(file.path):\(line.number)")
+      }
+    }
+  }
+
+  @Test(arguments: ["@unchecked Sendable", "nonisolated(unsafe)", "unowned(unsafe)"])
+  func `what the compiler is not to check has its reason beside it`(word: String) {
+    for file in SourceFile.sources {
+      for line in file.code where line.text.contains(word) {
+        #expect(file.isExplained(line: line.number), "\(word) in \(file.path):\(line.number)")
+      }
+    }
+  }
+
+  @Test func `every example configuration is in a test`() throws {
+    let tested = SourceFile.tests.first { $0.path.hasSuffix("ExampleTests.swift") }?.lines.joined(separator: "\n") ?? ""
+    let examples = try FileManager.default.contentsOfDirectory(atPath: "\(checkout)/config")
+    for example in examples where example.hasSuffix(".conf") {
+      let name = example.dropLast(".conf".count)
+      #expect(tested.contains("\"\(name)\"") || tested.contains("\(name).conf"), "config/\(example)")
+    }
+  }
+}
