@@ -6,14 +6,15 @@ package import Glibc
 /// Why: every response has a Date and every access line a time; formatting them anew costs more than the rest of the
 /// line. One per worker, never shared: the bytes change in place when the second does.
 public final class ClockText {
-  @usableFromInline static let httpDatePlace = 0, timeLocalPlace = 29, timeISO8601Place = 55
+  @usableFromInline static let httpDatePlace = 6, timeLocalPlace = 37, timeISO8601Place = 63
+  private static let size = 88
   @usableFromInline let bytes: UnsafeMutableRawPointer
   /// Seconds since 1970 of the texts, and the milliseconds last given.
   public private(set) var seconds: Int64 = .min
   public private(set) var milliseconds = 0
 
   public init() {
-    bytes = .allocate(byteCount: 80, alignment: 8)
+    bytes = .allocate(byteCount: Self.size, alignment: 8)
     update(seconds: 0, milliseconds: 0)
   }
 
@@ -27,6 +28,8 @@ public final class ClockText {
 
   /// `Sat, 21 Nov 2026 11:30:01 GMT`: IMF-fixdate, RFC 9110 §5.6.7. Valid until the next `update`.
   @inlinable public var httpDate: UnsafeRawBufferPointer { text(Self.httpDatePlace, 29) }
+  /// The whole field, with its line end: every answer has it.
+  @inlinable public var dateLine: UnsafeRawBufferPointer { text(0, 37) }
   /// `21/Nov/2026:11:30:01 +0000`: $time_local. Valid until the next `update`.
   @inlinable public var timeLocal: UnsafeRawBufferPointer { text(Self.timeLocalPlace, 26) }
   /// `2026-11-21T11:30:01+00:00`: $time_iso8601. Valid until the next `update`.
@@ -47,7 +50,8 @@ public final class ClockText {
 
   private func format(_ seconds: Int64) {
     self.seconds = seconds
-    var line = ByteBuffer(capacity: 80)
+    var line = ByteBuffer(capacity: Self.size)
+    line.append("Date: ")
     let utc = Moment(seconds, utc: true)
     line.append(string: Self.days[utc.weekday])
     line.append(", ")
@@ -58,7 +62,7 @@ public final class ClockText {
     line.append(year: utc.year)
     line.append(" ")
     line.append(time: utc)
-    line.append(" GMT")
+    line.append(" GMT\r\n")
 
     let local = Moment(seconds, utc: false)
     line.append(padded: local.day)
@@ -75,7 +79,7 @@ public final class ClockText {
     line.append("T")
     line.append(time: local)
     line.append(offset: local, separator: ":")
-    UnsafeMutableRawBufferPointer(start: bytes, count: 80).copyMemory(from: line.readable)
+    UnsafeMutableRawBufferPointer(start: bytes, count: Self.size).copyMemory(from: line.readable)
   }
 
   /// `2026/11/21 11:30:01` in local time: the error log's, which is written too seldom to be cached.

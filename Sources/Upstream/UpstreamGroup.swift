@@ -114,7 +114,8 @@ public final class UpstreamGroup {
     while index >= 0 {
       let candidate = idle[index]
       if candidate.server == server && candidate.trust.isSame(as: trust) {
-        idle.remove(at: index)
+        // Mostly the last one.
+        if index == idle.count - 1 { idle.removeLast() } else { idle.remove(at: index) }
         if !candidate.stream.mayHaveInput { return candidate }
         // Something came that nobody asked for; its event is still to be worked off.
         candidate.close()

@@ -37,10 +37,12 @@ public enum HeadWriter {
 
   /// `HTTP/1.1 status reason`, of a response that was parsed.
   public static func statusLine(of head: ResponseHead, to output: inout ByteBuffer) {
+    let reason = head.bytes.readable[head.reason]
+    if head.status == 200, reason.equals("OK") { return output.append("HTTP/1.1 200 OK\r\n") }
     output.append("HTTP/1.1 ")
     output.append(decimal: UInt64(head.status))
     output.append(0x20)
-    output.append(head.bytes.readable[head.reason])
+    output.append(reason)
     output.append("\r\n")
   }
 

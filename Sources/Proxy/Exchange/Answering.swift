@@ -58,7 +58,7 @@ extension Exchange {
 
   func writeConnectionField(to output: inout ByteBuffer) {
     guard persists else { return HeadWriter.field("Connection", "close", to: &output) }
-    HeadWriter.field("Connection", "keep-alive", to: &output)
+    output.append("Connection: keep-alive\r\n")
     if let announced = location.limits.keepaliveAnnounced {
       output.append("Keep-Alive: timeout=")
       output.append(decimal: UInt64(max(0, announced)))

@@ -40,7 +40,7 @@ enum FailureResponse {
 
   static func writeDate(_ worker: Worker, to output: inout ByteBuffer) {
     worker.updateClock()
-    _ = HeadWriter.field("Date", worker.clock.httpDate, to: &output)
+    output.append(worker.clock.dateLine)
   }
 
   static func writePage(_ failure: Failure, tokens: Bool, to page: inout ByteBuffer) {
