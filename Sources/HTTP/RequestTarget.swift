@@ -88,7 +88,8 @@ struct Authority {
       at += 1
       hostEnd = at
     } else {
-      var previous: UInt8 = 0
+      // A label is never empty, the first one either: `.test` would match as a wildcard in X509_check_host.
+      var previous: UInt8 = 0x2E
       while at < end {
         let byte = ByteScan.byte(base, at)
         if (byte | 0x20) &- 0x61 >= 26 {

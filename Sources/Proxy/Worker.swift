@@ -50,7 +50,7 @@ public final class Worker {
     leaving.append(old)
     // Each remembers the location it served last, and with it a whole generation.
     exchanges.removeAll()
-    for connection in connections.values where connection.live === old { connection.closeIfIdle() }
+    for connection in connections.values where connection.live === old { connection.endUnlessServing() }
     endLeaving()
   }
 
@@ -129,7 +129,7 @@ public final class Worker {
     isDraining = true
     self.drained = drained
     for entry in acceptors { entry.acceptor.stop() }
-    for connection in Array(connections.values) { connection.closeIfIdle() }
+    for connection in Array(connections.values) { connection.endIfIdle() }
     if connections.isEmpty { finishDraining() }
   }
 

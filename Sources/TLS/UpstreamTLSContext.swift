@@ -137,7 +137,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   /// SAN only when there is one, else CN (X509_check_host(3)); an address matches only an IP SAN.
   private static func matches(_ leaf: OpaquePointer, name: String) -> Bool {
-    guard !name.isEmpty else { return false }
+    // X509_check_host takes `.test` for every name below test, and a name may be a client's ($host).
+    guard let first = name.utf8.first, first != 0x2E else { return false }
     if X509_check_ip_asc(leaf, name, 0) == 1 { return true }
     var four = in_addr()
     var six = in6_addr()

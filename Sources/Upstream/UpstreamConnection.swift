@@ -43,6 +43,10 @@ public final class UpstreamConnection: StreamOwner {
   /// Bytes of this attempt's answer, head included: none means that the server may not have seen the request.
   public private(set) var bytesReceived: UInt64 = 0
 
+  /// Each renews the time to wait for the answer: without a bound a server could do so for ever.
+  private static let interimLimit = 100
+  private var interimHeads = 0
+
   private static let readSize = 16 * 1024
   private static let pumpLimit = 1 << 20
 
@@ -68,6 +72,7 @@ public final class UpstreamConnection: StreamOwner {
     self.limits = settings.headLimits
     requestsServed += 1
     bytesReceived = 0
+    interimHeads = 0
     requestEnded = false
     isPaused = false
     observer.attemptDidBegin(self)
@@ -275,7 +280,14 @@ public final class UpstreamConnection: StreamOwner {
       input.consume(consumed)
       parser = HeadParser()
       guard let observer else { return false }
-      if head.isInterim { return observer.attemptHead(head) }
+      if head.isInterim {
+        interimHeads += 1
+        guard interimHeads <= Self.interimLimit else {
+          fail(.invalidBody("upstream sent more than \(Self.interimLimit) interim responses"))
+          return false
+        }
+        return observer.attemptHead(head)
+      }
       phase = .readingBody
       decoder = BodyDecoder(head.framing)
       guard observer.attemptHead(head), phase == .readingBody else { return phase == .tunnel }

@@ -42,6 +42,14 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
       "2:13 warning: the certificate is never shown: the server has no listen with ssl | listen 443 ssl;"
     ),
     (
+      pair + "listen 80; ssl_verify_client on; ssl_client_certificate ca.cer;",
+      "3:12 warning: nobody is asked for a certificate on this server's listen without ssl | a server of its own for it, with: return 301 https://$host$request_uri;"
+    ),
+    (
+      pair + "add_header Content-Length 3;",
+      "3:12 \"Content-Length\" is not for add_header to set | how a body is framed follows from the body: take this line out"
+    ),
+    (
       pair + "ssl_early_data on;",
       "3:16 `ssl_early_data on` is not supported yet | leave it out: early data can be replayed"
     ),

@@ -16,7 +16,7 @@ import Testing
   @Test(arguments: [
     "", "a b", "a,b", "a/b", "u@a", "a:b", "a:65536", "a:-1", "a:1:2", "[::1", "[::1]x", "[]", "[g]", "a\"", "a..b",
     ".",
-    "a%20", ":80", "a?", "a#", "a\\b", "é", "[::1]:x", "a:123456",
+    "a%20", ":80", ".test", ".", "a?", "a#", "a\\b", "é", "[::1]:x", "a:123456",
   ])
   func `an invalid Host is refused`(host: String) {
     #expect(refusal(request("GET / HTTP/1.1\r\nHost: \(host)\r\n\r\n")) == .badHost)

@@ -35,6 +35,12 @@ import Testing
     }
   }
 
+  @Test(arguments: [".test", "."])
+  func `a name that begins with a dot is no wildcard`(name: String) async throws {
+    let failure = try await meet(upstream(), cast.policy(), name: name).clientFailure
+    #expect(failure?.contains("\"name: ") == true, "\(failure ?? "opened")")
+  }
+
   @Test func `the pin of a certificate that is merely sent along counts for nothing`() async throws {
     let other = try cast.upstreams.server(names: ["up.test"])
     let presented = try #require(

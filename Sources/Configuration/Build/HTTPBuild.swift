@@ -20,8 +20,12 @@ extension SettingsBuilder {
       }
     }
     let speakingTLS = Set(listeners.listeners.filter(\.isTLS).flatMap(\.servers))
+    let speakingPlain = Set(listeners.listeners.filter { !$0.isTLS }.flatMap(\.servers))
     for (index, (directive, scope)) in blocks.enumerated() {
-      servers.append(server(scope, at: directive.location, isTLS: speakingTLS.contains(index)))
+      servers.append(
+        server(
+          scope, at: directive.location, isTLS: speakingTLS.contains(index),
+          alsoPlain: speakingPlain.contains(index)))
     }
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
     return HTTPSettings(
@@ -35,9 +39,11 @@ extension SettingsBuilder {
     return Flag(line.text(0)) ?? false
   }
 
-  private mutating func server(_ scope: Scope, at place: SourceLocation, isTLS: Bool) -> ServerSettings {
+  private mutating func server(_ scope: Scope, at place: SourceLocation, isTLS: Bool, alsoPlain: Bool)
+    -> ServerSettings
+  {
     let tls = isTLS ? serverTLS(scope) : nil
-    let facts = ServerTLSFacts(scope: scope, tls: tls, place: place)
+    let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)

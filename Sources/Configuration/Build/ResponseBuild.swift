@@ -52,6 +52,12 @@ extension SettingsBuilder {
         return nil
       }
       guard let name = fieldName(line) else { return nil }
+      if ["content-length", "transfer-encoding"].contains(line.text(0).lowercased()) {
+        error(
+          line.place(0), "\"\(line.text(0))\" is not for add_header to set",
+          hint: "how a body is framed follows from the body: take this line out")
+        return nil
+      }
       return AddedField(name: name, value: fieldValue(line), always: line.arguments.count > 2)
     }
   }

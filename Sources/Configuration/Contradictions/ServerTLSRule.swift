@@ -6,6 +6,8 @@ struct ServerTLSFacts {
   var scope: Scope
   /// nil: no listen of it speaks TLS.
   var tls: ServerTLSSettings?
+  /// A listen of it speaks plain HTTP.
+  var alsoPlain = false
   var place: SourceLocation
 
   /// A line of the server itself.
@@ -18,6 +20,7 @@ enum ServerTLSRule: CaseIterable {
   case verificationWithoutAnchors
   case anchorsWithoutVerification
   case verificationOfPlainText
+  case verificationBesidePlainText
   case certificateForPlainText
 
   func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
@@ -49,6 +52,12 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .error, at: line.location, "no client is ever asked for a certificate: the server has no listen with ssl",
         hint: "listen 443 ssl;")
+    case .verificationBesidePlainText:
+      guard facts.alsoPlain, let tls = facts.tls, tls.verification != .off else { return nil }
+      return Diagnostic(
+        .warning, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
+        "nobody is asked for a certificate on this server's listen without ssl",
+        hint: "a server of its own for it, with: return 301 https://$host$request_uri;")
     case .certificateForPlainText:
       guard facts.tls == nil, let line = facts.own("ssl_certificate") else { return nil }
       return Diagnostic(

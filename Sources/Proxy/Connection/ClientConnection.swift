@@ -325,8 +325,7 @@ final class ClientConnection: StreamOwner {
     worker.giveBack(exchange)
     // The client had left, and its exchange went on without it.
     guard phase != .closed else { return }
-    guard persists, isWhole, !stream.hasPeerEnd || !input.isEmpty, !worker.isDraining, live === worker.live,
-      limits.keepaliveTimeout > 0
+    guard persists, isWhole, !stream.hasPeerEnd || !input.isEmpty, !isLeaving, limits.keepaliveTimeout > 0
     else { return end(lingers: !isWhole && limits.lingeringClose) }
     phase = .idle
     idleSince = stream.loop.now
@@ -335,7 +334,7 @@ final class ClientConnection: StreamOwner {
   }
 
   /// Sends what waits, then closes; with bytes still on their way from the client not before it had time to read.
-  private func end(lingers: Bool) {
+  func end(lingers: Bool) {
     phase = .ending
     isLingering = lingers
     stream.loop.cork.flush()

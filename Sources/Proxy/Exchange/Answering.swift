@@ -209,7 +209,7 @@ extension Exchange {
     self.status = status
     guard let connection else { return }
     if !connection.isBodyRead { connection.discardBody() }
-    if !connection.isBodyRead || worker.isDraining { persists = false }
+    if !connection.isBodyRead || connection.isLeaving { persists = false }
   }
 
   private func answer(status: Int, type: StaticString, location target: [UInt8]?, body page: UnsafeRawBufferPointer) {

@@ -12,7 +12,7 @@ enum ResponseRewrite {
     let status = exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
     exchange.status = Int(status)
     let framing = framing(for: exchange, status, response)
-    if framing == .untilClose || !connection.isBodyRead || worker.isDraining { exchange.persists = false }
+    if framing == .untilClose || !connection.isBodyRead || connection.isLeaving { exchange.persists = false }
 
     worker.scratch.removeAll()
     if status == response.status {

@@ -140,11 +140,9 @@ final class LiveProxyPass {
     self.method = settings.method.map { LiveTemplate($0) }
     var replaced = NameSet()
     for field in settings.setFields {
-      // A field that says who the client is must not come from the client, under no spelling of its name.
-      let isIdentity = field.value.uses {
-        if case .simple(let variable) = $0 { variable.isIdentity } else { false }
-      }
-      replaced.insert(field.name, withAliases: isIdentity)
+      // What is set must not come from the client, under no spelling of its name: it may say who the client is, by
+      // a variable of `set` too.
+      replaced.insert(field.name, withAliases: true)
     }
     self.replaced = replaced
     var hidden = NameSet()
@@ -178,7 +176,7 @@ struct NameSet {
   /// `withAliases`: also `X_Client_DN` and `x.client.dn` for `X-Client-DN` (CVE-2026-39858, GHSA-f59h-q822-g45g).
   mutating func insert(_ name: [UInt8], withAliases: Bool) {
     let canonical = name.map { Self.fold($0) }
-    if withAliases { aliased.append(canonical) }
+    if withAliases, canonical.contains(0x2D) { aliased.append(canonical) }
     let id = name.withUnsafeBytes { FieldName.known($0) }
     if id == .other { others.append(name.map { ASCII.lower($0) }) } else { known.insert(id) }
   }
@@ -188,7 +186,7 @@ struct NameSet {
 
   @inline(__always)
   func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
-    if field.id != .other && known.contains(field.id) { return true }
+    if field.id != .other { return known.contains(field.id) }
     if others.isEmpty && aliased.isEmpty { return false }
     return containsOther(bytes[field.name])
   }

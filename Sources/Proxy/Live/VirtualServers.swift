@@ -51,6 +51,8 @@ final class VirtualServers: ServerChooser {
 
   /// The context of whoever has the name; the default server's without one.
   override func choose(_ name: [UInt8]) -> ServerTLSContext? {
+    // `server_name ""` is for requests without Host, not for handshakes without SNI (nginx).
+    if name.isEmpty { return fallback.context }
     switch find(name) {
     case .found(let found): found.server.context
     case .default: fallback.context

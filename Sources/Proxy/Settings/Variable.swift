@@ -52,9 +52,6 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
   case ssl_client_spki
-
-  /// Whether its value comes from the client's certificate: fields set from it are removed from what the client sent.
-  public var isIdentity: Bool { rawValue.hasPrefix("ssl_client_") }
 }
 
 /// Text with variables, compiled at load: `"https://$host$request_uri"`.
