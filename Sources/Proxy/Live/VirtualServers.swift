@@ -53,7 +53,7 @@ final class VirtualServers: ServerChooser {
   override func choose(_ name: [UInt8]) -> ServerTLSContext? {
     // `server_name ""` is for requests without Host, not for handshakes without SNI (nginx).
     if name.isEmpty { return fallback.context }
-    switch find(name) {
+    return switch find(name) {
     case .found(let found): found.server.context
     case .default: fallback.context
     case .undecided: nil
