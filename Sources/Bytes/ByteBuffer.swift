@@ -3,7 +3,8 @@ public import Glibc
 /// A window of bytes that one side fills and the other side empties.
 ///
 /// Why: sockets, TLS and HTTP hand bytes on in pieces; this is the only place that owns and moves them.
-/// It never shares its storage (noncopyable), holds none while empty and unreserved, and every index is checked.
+/// It never shares its storage (noncopyable), holds none while empty and unreserved, and every index is checked: that
+/// `0 <= head <= tail <= capacity` holds after each call, so differences of these don't overflow.
 /// Public, not package: it is touched per byte and per field across modules (docs/decisions/0003).
 public struct ByteBuffer: ~Copyable {
   @usableFromInline var base: UnsafeMutableRawPointer?
@@ -22,34 +23,34 @@ public struct ByteBuffer: ~Copyable {
   deinit { base?.deallocate() }
 
   /// Bytes that can be read.
-  @inlinable public var count: Int { tail - head }
+  @inlinable public var count: Int { tail &- head }
   @inlinable public var isEmpty: Bool { tail == head }
   /// Bytes that can be written before `reserve` must grow or compact.
-  @inlinable public var free: Int { capacity - tail }
+  @inlinable public var free: Int { capacity &- tail }
   /// Bytes of storage held, 0 when released.
   @inlinable public var storageSize: Int { capacity }
 
   /// The readable bytes. Valid until the next mutating call.
   @inlinable public var readable: UnsafeRawBufferPointer {
     guard let base else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-    return UnsafeRawBufferPointer(start: base + head, count: tail - head)
+    return UnsafeRawBufferPointer(start: base + head, count: tail &- head)
   }
 
   /// The readable bytes, to be changed in place (secrets wiped, case folded).
   @inlinable public var mutableReadable: UnsafeMutableRawBufferPointer {
     guard let base else { return UnsafeMutableRawBufferPointer(start: nil, count: 0) }
-    return UnsafeMutableRawBufferPointer(start: base + head, count: tail - head)
+    return UnsafeMutableRawBufferPointer(start: base + head, count: tail &- head)
   }
 
   /// The free space after the readable bytes. Valid until the next mutating call.
   @inlinable public var writable: UnsafeMutableRawBufferPointer {
     guard let base else { return UnsafeMutableRawBufferPointer(start: nil, count: 0) }
-    return UnsafeMutableRawBufferPointer(start: base + tail, count: capacity - tail)
+    return UnsafeMutableRawBufferPointer(start: base + tail, count: capacity &- tail)
   }
 
   /// Makes room for at least `n` more bytes, by compaction first, then by growth.
   @inlinable public mutating func reserve(_ n: Int) {
-    if capacity - tail < n { makeRoom(n) }
+    if capacity &- tail < n { makeRoom(n) }
   }
 
   @usableFromInline mutating func makeRoom(_ n: Int) {
@@ -72,14 +73,14 @@ public struct ByteBuffer: ~Copyable {
 
   /// Says that `n` bytes of `writable` have been filled.
   @inlinable public mutating func didWrite(_ n: Int) {
-    precondition(n >= 0 && n <= capacity - tail)
-    tail += n
+    precondition(n >= 0 && n <= capacity &- tail)
+    tail &+= n
   }
 
   /// Takes `n` bytes off the front.
   @inlinable public mutating func consume(_ n: Int) {
-    precondition(n >= 0 && n <= tail - head)
-    head += n
+    precondition(n >= 0 && n <= tail &- head)
+    head &+= n
     if head == tail {
       head = 0
       tail = 0
@@ -88,8 +89,8 @@ public struct ByteBuffer: ~Copyable {
 
   /// Drops the last bytes until `n` are left: undoes appends.
   @inlinable public mutating func truncate(to n: Int) {
-    precondition(n >= 0 && n <= tail - head)
-    tail = head + n
+    precondition(n >= 0 && n <= tail &- head)
+    tail = head &+ n
   }
 
   /// Forgets all bytes, keeps the storage.
@@ -112,13 +113,13 @@ public struct ByteBuffer: ~Copyable {
     reserve(bytes.count)
     guard let base else { return }
     memcpy(base + tail, source, bytes.count)
-    tail += bytes.count
+    tail &+= bytes.count
   }
 
   @inlinable public mutating func append(_ byte: UInt8) {
     reserve(1)
     base?.storeBytes(of: byte, toByteOffset: tail, as: UInt8.self)
-    tail += 1
+    tail &+= 1
   }
 
   @inlinable public mutating func append(_ text: StaticString) {

@@ -20,6 +20,13 @@ public final class ClockText {
 
   deinit { bytes.deallocate() }
 
+  /// Reads the time. Cheap while the second stays the same.
+  public func update() {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    update(seconds: Int64(now.tv_sec), milliseconds: Int(now.tv_nsec / 1_000_000))
+  }
+
   /// Says what time it is (CLOCK_REALTIME). Cheap while the second stays the same.
   public func update(seconds: Int64, milliseconds: Int) {
     self.milliseconds = min(max(0, milliseconds), 999)

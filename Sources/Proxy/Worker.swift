@@ -162,13 +162,6 @@ public final class Worker {
     exchange.reset()
     if exchanges.count < Self.exchangesKept { exchanges.append(exchange) }
   }
-
-  /// Date and log times, made anew once a second.
-  func updateClock() {
-    var now = timespec()
-    clock_gettime(CLOCK_REALTIME, &now)
-    clock.update(seconds: Int64(now.tv_sec), milliseconds: Int(now.tv_nsec / 1_000_000))
-  }
 }
 
 /// Flushes a worker's access logs once a second while they hold something back.

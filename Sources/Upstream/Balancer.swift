@@ -102,7 +102,8 @@ struct Balancer {
 /// Which servers an exchange has tried: a bit each for the first 64, none is tried twice.
 public struct TriedServers: Sendable, Equatable {
   private var bits: UInt64 = 0
-  private var more: Set<Int> = []
+  /// nil while nobody beyond the 64th was tried: then a copy counts no reference.
+  private var more: Set<Int>?
   public private(set) var count = 0
 
   public init() {}
@@ -113,12 +114,12 @@ public struct TriedServers: Sendable, Equatable {
   }
 
   public func contains(_ index: Int) -> Bool {
-    index < 64 ? bits & (1 << UInt64(index)) != 0 : more.contains(index)
+    index < 64 ? bits & (1 &<< UInt64(index)) != 0 : more?.contains(index) ?? false
   }
 
   public mutating func insert(_ index: Int) {
     guard !contains(index) else { return }
     count += 1
-    if index < 64 { bits |= 1 << UInt64(index) } else { more.insert(index) }
+    if index < 64 { bits |= 1 &<< UInt64(index) } else { more = (more ?? []).union([index]) }
   }
 }

@@ -112,11 +112,10 @@ public final class UpstreamGroup {
   private func takeKept(server: Int, trust: UpstreamTrust) -> UpstreamConnection? {
     var index = idle.count - 1
     while index >= 0 {
-      let candidate = idle[index]
-      if candidate.server == server && candidate.trust.isSame(as: trust) {
+      if idle[index].serves(server, trust) {
         // Mostly the last one.
-        if index == idle.count - 1 { idle.removeLast() } else { idle.remove(at: index) }
-        if !candidate.stream.mayHaveInput { return candidate }
+        let candidate = index == idle.count - 1 ? idle.removeLast() : idle.remove(at: index)
+        if !candidate.mayHaveInput { return candidate }
         // Something came that nobody asked for; its event is still to be worked off.
         candidate.close()
       }
@@ -185,4 +184,15 @@ public final class UpstreamGroup {
     idle.removeAll()
     for connection in connections { connection.close() }
   }
+}
+
+// Calls and not inlined loads: what an object itself asks of its parts is not counted.
+extension UpstreamConnection {
+  @inline(never)
+  fileprivate func serves(_ server: Int, _ trust: UpstreamTrust) -> Bool {
+    self.server == server && self.trust.isSame(as: trust)
+  }
+
+  @inline(never)
+  fileprivate var mayHaveInput: Bool { stream.mayHaveInput }
 }

@@ -16,13 +16,19 @@ public enum HeadWriter {
       at = ByteScan.targetEnd(targetBase, at + 1, target.count)
     }
     guard at == target.count else { return false }
-    output.append(method)
-    output.append(0x20)
-    output.append(target)
-    switch version {
-    case .http10: output.append(" HTTP/1.0\r\n")
-    case .http11: output.append(" HTTP/1.1\r\n")
-    }
+    let end: StaticString =
+      switch version {
+      case .http10: " HTTP/1.0\r\n"
+      case .http11: " HTTP/1.1\r\n"
+      }
+    let count = method.count &+ 1 &+ target.count &+ end.utf8CodeUnitCount
+    output.reserve(count)
+    guard let start = output.writable.baseAddress else { return false }
+    memcpy(start, methodBase, method.count)
+    (start + method.count).storeBytes(of: 0x20, as: UInt8.self)
+    memcpy(start + method.count + 1, targetBase, target.count)
+    memcpy(start + method.count + 1 + target.count, end.utf8Start, end.utf8CodeUnitCount)
+    output.didWrite(count)
     return true
   }
 
@@ -104,7 +110,10 @@ public enum HeadWriter {
   public static func framing(_ framing: BodyFraming, to output: inout ByteBuffer) {
     switch framing {
     case .none, .untilClose: break
-    case .length(let length): field("Content-Length", decimal: length, to: &output)
+    case .length(let length):
+      output.append("Content-Length: ")
+      output.append(decimal: length)
+      output.append("\r\n")
     case .chunked: output.append("Transfer-Encoding: chunked\r\n")
     }
   }

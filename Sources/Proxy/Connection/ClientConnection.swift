@@ -198,8 +198,11 @@ final class ClientConnection: StreamOwner {
   }
 
   /// True when a head was complete and its exchange begun (and perhaps ended).
-  private func takeHead() -> Bool {
-    let exchange = reading ?? worker.takeExchange()
+  private func takeHead() -> Bool { takeHead(into: reading ?? worker.takeExchange()) }
+
+  // The exchange is the caller's: nothing of it is counted here.
+  @inline(never)
+  private func takeHead(into exchange: Exchange) -> Bool {
     switch parser.request(input.readable, limits: firstServer.headLimits, into: exchange.head) {
     case .incomplete:
       // From its first byte on a head has its time, once: dripping bytes don't prolong it.
@@ -310,6 +313,9 @@ final class ClientConnection: StreamOwner {
       }
     }
   }
+
+  @inline(never)
+  func send(_ bytes: UnsafeRawBufferPointer) { stream.write(bytes) }
 
   func becomeTunnel() {
     phase = .tunnelling

@@ -14,9 +14,9 @@ extension Exchange {
         let value = condition.bytes(self)
         if value.isEmpty || value == [0x30] { continue }
       }
-      worker.scratch.removeAll()
+      scratch.removeAll()
       appendLine(log)
-      log.writer.append(worker.scratch.readable)
+      log.writer.append(scratch.readable)
     }
   }
 
@@ -25,16 +25,16 @@ extension Exchange {
     var value = ByteBuffer()
     for step in log.format.steps {
       if case .literal = step {
-        log.format.append(step, self, to: &worker.scratch)
+        log.format.append(step, self, to: &scratch)
         continue
       }
       value.removeAll()
       log.format.append(step, self, to: &value)
       switch log.escape {
       case .default:
-        if value.isEmpty { worker.scratch.append(0x2D) } else { LogEscape.default(value.readable, &worker.scratch) }
-      case .json: LogEscape.json(value.readable, &worker.scratch)
-      case .none: LogEscape.none(value.readable, &worker.scratch)
+        if value.isEmpty { scratch.append(0x2D) } else { LogEscape.default(value.readable, &scratch) }
+      case .json: LogEscape.json(value.readable, &scratch)
+      case .none: LogEscape.none(value.readable, &scratch)
       }
     }
   }

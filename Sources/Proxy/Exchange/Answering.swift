@@ -9,29 +9,29 @@ import Upstream
 extension Exchange {
   // MARK: Bodies
 
-  func writeBody(_ bytes: UnsafeRawBufferPointer) {
-    guard let connection, !isClientGone, case .streaming(let framing) = answer, framing != .none else { return }
+  func writeBody(_ bytes: UnsafeRawBufferPointer, to connection: ClientConnection) {
+    guard !isClientGone, case .streaming(let framing) = answer, framing != .none else { return }
     bodyBytesSent &+= UInt64(bytes.count)
     if framing == .chunked {
       // The size line and the data gather in the worker's record, so three writes are no three records.
-      worker.scratch.removeAll()
-      ChunkedWriter.append(size: bytes.count, to: &worker.scratch)
-      connection.stream.write(worker.scratch.readable)
-      connection.stream.write(bytes)
-      worker.scratch.removeAll()
-      ChunkedWriter.endChunk(to: &worker.scratch)
-      connection.stream.write(worker.scratch.readable)
+      scratch.removeAll()
+      ChunkedWriter.append(size: bytes.count, to: &scratch)
+      connection.send(scratch.readable)
+      connection.send(bytes)
+      scratch.removeAll()
+      ChunkedWriter.endChunk(to: &scratch)
+      connection.send(scratch.readable)
     } else {
-      connection.stream.write(bytes)
+      connection.send(bytes)
     }
   }
 
   func endBody(_ trailers: Trailers?) {
-    guard let connection, !isClientGone, case .streaming(.chunked) = answer else { return }
+    guard case .streaming(.chunked) = answer, let connection, !isClientGone else { return }
     if let trailers, head.acceptsTrailers { sentTrailers = trailers }
-    worker.scratch.removeAll()
-    ChunkedWriter.lastChunk(head.acceptsTrailers ? trailers : nil, to: &worker.scratch)
-    connection.stream.write(worker.scratch.readable)
+    scratch.removeAll()
+    ChunkedWriter.lastChunk(head.acceptsTrailers ? trailers : nil, to: &scratch)
+    connection.send(scratch.readable)
   }
 
   // MARK: Fields that every answer may have
@@ -107,14 +107,14 @@ extension Exchange {
       uri.removeAll()
       uri.append(Array(parts.first ?? []))
       redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
-      route()
+      route(at: server)
     case .named(let name):
       guard let found = server.locations.named(name) else {
         log(.error, "could not find named location \"\(name)\"")
         return answerPage(Failure(500))
       }
       location = found
-      enter()
+      enter(found)
     case .redirect(let template):
       let code = page.replacement.flatMap { [301, 302, 303, 307, 308].contains($0) ? $0 : nil } ?? 302
       redirect(status: code, to: LiveTemplate(template).bytes(self))
@@ -214,26 +214,26 @@ extension Exchange {
 
   private func answer(status: Int, type: StaticString, location target: [UInt8]?, body page: UnsafeRawBufferPointer) {
     guard let connection else { return }
-    worker.scratch.removeAll()
-    HeadWriter.statusLine(UInt16(truncatingIfNeeded: status), to: &worker.scratch)
-    FailureResponse.writeCommon(tokens: location.settings.redirects.serverTokens, worker: worker, to: &worker.scratch)
+    scratch.removeAll()
+    HeadWriter.statusLine(UInt16(truncatingIfNeeded: status), to: &scratch)
+    FailureResponse.writeCommon(tokens: location.settings.redirects.serverTokens, clock, to: &scratch)
     let hasBody = status >= 200 && status != 204 && status != 304
     if hasBody {
-      HeadWriter.field("Content-Type", type, to: &worker.scratch)
-      HeadWriter.field("Content-Length", decimal: UInt64(page.count), to: &worker.scratch)
+      HeadWriter.field("Content-Type", type, to: &scratch)
+      HeadWriter.field("Content-Length", decimal: UInt64(page.count), to: &scratch)
     }
-    if let target, !target.withUnsafeBytes({ HeadWriter.field("Location", $0, to: &worker.scratch) }) {
+    if let target, !target.withUnsafeBytes({ HeadWriter.field("Location", $0, to: &scratch) }) {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
-    writeAddedFields(status: status, to: &worker.scratch)
-    writeConnectionField(to: &worker.scratch)
-    HeadWriter.end(to: &worker.scratch)
-    keepSentHead(worker.scratch.readable)
+    writeAddedFields(status: status, to: &scratch)
+    writeConnectionField(to: &scratch)
+    HeadWriter.end(to: &scratch)
+    keepSentHead(scratch.readable)
     if hasBody && head.method != .head {
-      worker.scratch.append(page)
+      scratch.append(page)
       bodyBytesSent = UInt64(page.count)
     }
-    connection.stream.write(worker.scratch.readable)
+    connection.send(scratch.readable)
     finish()
   }
 }

@@ -56,6 +56,10 @@ final class Exchange: AttemptObserver {
   // Uncounted: the worker holds its connections and its spare exchanges, and goes after them.
   unowned(unsafe) let worker: Worker
   @exclusivity(unchecked) let head = RequestHead()
+  /// For what is built and written within one call.
+  @exclusivity(unchecked) var scratch = ByteBuffer()
+  let patternScratch: RegularExpression.Scratch
+  let clock: ClockText
   /// nginx's $uri: normalised; another one after an internal redirect.
   @exclusivity(unchecked) var uri = ByteBuffer()
   /// Query of an internal redirect; nil: the client's.
@@ -102,8 +106,12 @@ final class Exchange: AttemptObserver {
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
 
+  private static let scratchKept = 16 * 1024
+
   init(worker: Worker) {
     self.worker = worker
+    self.patternScratch = worker.patternScratch
+    self.clock = worker.clock
     // Overwritten by `begin` before anybody looks.
     guard let live = worker.live, let first = live.servers.first else {
       preconditionFailure("an exchange is made by a worker that serves")
@@ -121,7 +129,8 @@ final class Exchange: AttemptObserver {
     serial &+= 1
     head.reset()
     uri.removeAll()
-    redirectedArguments = nil
+    if scratch.storageSize > Self.scratchKept { scratch.release() }
+    if redirectedArguments != nil { redirectedArguments = nil }
     connection = nil
     answer = .waiting
     body = .none
@@ -135,7 +144,7 @@ final class Exchange: AttemptObserver {
     if dynamicGroup != nil { dynamicGroup = nil }
     if upstream != nil { upstream = nil }
     tried = TriedServers()
-    attempts.removeAll(keepingCapacity: true)
+    while !attempts.isEmpty { attempts.removeLast() }
     requestBegun = false
     deadConnections = 0
     fileOffset = 0
@@ -192,10 +201,15 @@ final class Exchange: AttemptObserver {
   /// The head is parsed: decides everything up to the point where somebody must be waited for.
   func begin(_ connection: ClientConnection) {
     start(connection)
+    if connection.servers.hasOnlyOne { return begin(connection, at: connection.servers.fallback) }
     guard let server = connection.server(for: self) else {
       assume(connection.firstServer)
       return fail(Failure(400))
     }
+    begin(connection, at: server)
+  }
+
+  private func begin(_ connection: ClientConnection, at server: LiveServer) {
     // Mostly it is the one of this object's last exchange: then no count is touched. The location is that of the last
     // one, too, until `route`, or until somebody needs it before.
     if self.server !== server { assume(server) }
@@ -203,7 +217,7 @@ final class Exchange: AttemptObserver {
     persists =
       head.persists && connection.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0
       && worker.loop.now &- connection.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
-    if !isAdmitted(connection) {
+    if !isAdmitted(connection, at: server) {
       assume(server)
       return fail(refusal(connection))
     }
@@ -217,11 +231,11 @@ final class Exchange: AttemptObserver {
       assume(server)
       if runRewrite(of: location) { return }
     }
-    route()
+    route(at: server)
   }
 
   /// Who may ask at all, and whether the server block of the handshake may stand for the one that Host names.
-  private func isAdmitted(_ connection: ClientConnection) -> Bool {
+  private func isAdmitted(_ connection: ClientConnection, at server: LiveServer) -> Bool {
     guard case .granted = connection.admission else { return false }
     guard let tls = connection.facts.tls else { return true }
     guard let context = tls.serverContext else { return false }
@@ -242,10 +256,12 @@ final class Exchange: AttemptObserver {
   }
 
   /// Finds the location and goes on there.
-  func route() {
+  func route(at server: LiveServer) {
     var captures = Captures()
-    switch server.locations.find(uri.readable, captures: &captures, scratch: worker.patternScratch) {
-    case .location(let found): if location !== found { location = found }
+    switch server.locations.find(uri.readable, captures: &captures, scratch: patternScratch) {
+    case .location(let found):
+      if location !== found { location = found }
+      return enter(found)
     case .pattern(let found, _, let slots):
       location = found
       take(captures, of: Array(uri.readable), slots: slots)
@@ -258,12 +274,12 @@ final class Exchange: AttemptObserver {
       log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this path")
       return fail(Failure(500))
     }
-    if location.settings.isInternal && redirection == .none { return fail(Failure(404)) }
-    enter()
+    enter(location)
   }
 
-  /// What a location does with the request.
-  func enter() {
+  /// What a location does with the request. `location`: the exchange's.
+  func enter(_ location: LiveLocation) {
+    if location.settings.isInternal && redirection == .none { return fail(Failure(404)) }
     let limits = location.limits
     if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize,
       redirection == .none
@@ -272,7 +288,7 @@ final class Exchange: AttemptObserver {
       return fail(Failure(413))
     }
     if location !== server.root, runRewrite(of: location) { return }
-    guard AccessCheck.allows(facts.peer, location.settings.accessRules) else {
+    guard location.settings.accessRules.isEmpty || AccessCheck.allows(facts.peer, location.settings.accessRules) else {
       log(.error, "access forbidden by rule")
       return fail(Failure(403))
     }
@@ -357,7 +373,7 @@ final class Exchange: AttemptObserver {
     switch body {
     case .collecting(let kept):
       body = .collected(kept)
-      attempt()
+      retry()
     case .streaming:
       body = .streamed
       endForwardedBody(trailers)

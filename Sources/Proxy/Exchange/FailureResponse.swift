@@ -20,7 +20,7 @@ enum FailureResponse {
     var page = ByteBuffer()
     writePage(failure, tokens: server.root.settings.redirects.serverTokens, to: &page)
     HeadWriter.statusLine(failure.status, to: &output)
-    writeCommon(tokens: server.root.settings.redirects.serverTokens, worker: worker, to: &output)
+    writeCommon(tokens: server.root.settings.redirects.serverTokens, worker.clock, to: &output)
     HeadWriter.field("Content-Type", "text/html", to: &output)
     HeadWriter.field("Content-Length", decimal: UInt64(page.count), to: &output)
     HeadWriter.field("Connection", persists ? "keep-alive" : "close", to: &output)
@@ -29,18 +29,18 @@ enum FailureResponse {
   }
 
   /// Server and Date.
-  static func writeCommon(tokens: Bool, worker: Worker, to output: inout ByteBuffer) {
+  static func writeCommon(tokens: Bool, _ clock: ClockText, to output: inout ByteBuffer) {
     writeServer(tokens: tokens, to: &output)
-    writeDate(worker, to: &output)
+    writeDate(clock, to: &output)
   }
 
   static func writeServer(tokens: Bool, to output: inout ByteBuffer) {
     HeadWriter.field("Server", tokens ? Product.nameAndVersion : Product.name, to: &output)
   }
 
-  static func writeDate(_ worker: Worker, to output: inout ByteBuffer) {
-    worker.updateClock()
-    output.append(worker.clock.dateLine)
+  static func writeDate(_ clock: ClockText, to output: inout ByteBuffer) {
+    clock.update()
+    output.append(clock.dateLine)
   }
 
   static func writePage(_ failure: Failure, tokens: Bool, to page: inout ByteBuffer) {

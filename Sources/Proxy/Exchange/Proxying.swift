@@ -49,7 +49,7 @@ extension Exchange {
     self.pass = pass
     if passed != nil { passed = nil }
     if dynamicGroup != nil { dynamicGroup = nil }
-    if pass.group != nil { return takeBody(pass) }
+    if let group = pass.group { return takeBody(pass, group) }
     guard let template = pass.targetTemplate, let connection else { return fail(Failure(500)) }
     let target = String(decoding: template.bytes(self), as: UTF8.self)
     let authority = String(target.prefix { $0 != "/" && $0 != "?" })
@@ -62,22 +62,23 @@ extension Exchange {
         return fail(Failure(502))
       }
       dynamicGroup = group
-      takeBody(pass)
+      takeBody(pass, group)
     }
   }
 
   /// Whose server is asked.
   var group: UpstreamGroup? { pass?.group ?? dynamicGroup }
 
-  private func takeBody(_ pass: LiveProxyPass) {
+  private func takeBody(_ pass: LiveProxyPass, _ group: UpstreamGroup) {
+    if case .none = body, head.framing == .none { return attempt(pass, group) }
     guard let connection else { return }
     // Kept from before: an error page of a named location sends it on.
-    if case .collected = body, pass.settings.passesRequestBody { return attempt() }
+    if case .collected = body, pass.settings.passesRequestBody { return attempt(pass, group) }
     let hasBody = head.framing != .none && redirection.keepsBody && !connection.isBodyRead
     guard hasBody, pass.settings.passesRequestBody else {
       if hasBody { connection.discardBody() }
       body = .none
-      return attempt()
+      return attempt(pass, group)
     }
     // A chunked body has no length to announce to HTTP/1.0: it must be whole first.
     if pass.settings.requestBuffering || (head.framing == .chunked && !pass.settings.speaksHTTP11) {
@@ -89,7 +90,7 @@ extension Exchange {
       connection.startBody()
     } else {
       body = .held
-      attempt()
+      attempt(pass, group)
     }
   }
 
@@ -103,9 +104,17 @@ extension Exchange {
   // MARK: Attempts
 
   /// Tries the next server, or with `again` the same one over a new connection.
-  func attempt(again: Int? = nil) {
-    guard let group, let pass else { return }
-    let trust = pass.trust ?? UpstreamTrust(context: pass.context, name: pass.nameForTLS(self))
+  func retry(again: Int? = nil) {
+    guard let pass, let group else { return }
+    attempt(pass, group, again: again)
+  }
+
+  private func attempt(_ pass: LiveProxyPass, _ group: UpstreamGroup, again: Int? = nil) {
+    if let trust = pass.trust { return attempt(pass, group, trust, again) }
+    attempt(pass, group, UpstreamTrust(context: pass.context, name: pass.nameForTLS(self)), again)
+  }
+
+  private func attempt(_ pass: LiveProxyPass, _ group: UpstreamGroup, _ trust: UpstreamTrust, _ again: Int?) {
     if let failure = group.attempt(self, trust: trust, settings: pass.attempt, tried: tried, again: again) {
       upstreamDidFail(failure)
     }
@@ -128,14 +137,14 @@ extension Exchange {
       attempts[attempts.count - 1].tlsResult = pass.trustResult
     }
     upstream.expect(method: RequestRewrite.method(self, pass))
-    worker.scratch.removeAll()
-    guard RequestRewrite.write(self, pass, to: &worker.scratch) else {
+    scratch.removeAll()
+    guard RequestRewrite.write(self, pass, to: &scratch) else {
       log(.error, "the request for the upstream would not be a valid one")
       dropUpstream()
       return fail(Failure(400))
     }
     requestBegun = true
-    upstream.send(worker.scratch.readable)
+    upstream.send(scratch.readable)
     switch body {
     case .none, .streamed: upstream.requestDidEnd()
     case .collected(let kept):
@@ -214,12 +223,12 @@ extension Exchange {
   // MARK: The answer
 
   func upstreamHead(_ response: ResponseHead) -> Bool {
-    guard let pass, let upstream else { return false }
+    guard let pass else { return false }
     // 100 and 103 are between the upstream and us.
     if response.isInterim { return true }
     noteHead(Int(response.status))
     if response.status == 101 { return switchProtocols(response) }
-    if triesNext(for: response, upstream, pass) { return false }
+    if triesNext(for: response, pass) { return false }
     if pass.settings.interceptsErrors, response.status >= 300, redirection == .none,
       location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
     {
@@ -238,14 +247,14 @@ extension Exchange {
   }
 
   /// `proxy_next_upstream http_502 …`: the answer counts as a failure and another server is tried.
-  private func triesNext(for response: ResponseHead, _ upstream: UpstreamConnection, _ pass: LiveProxyPass) -> Bool {
+  private func triesNext(for response: ResponseHead, _ pass: LiveProxyPass) -> Bool {
     let condition = RetryConditions(status: response.status)
     guard !condition.isEmpty, pass.settings.retry.conditions.contains(condition) else { return false }
-    guard decide(condition, onKept: false) == .nextServer else { return false }
+    guard decide(condition, onKept: false) == .nextServer, let upstream else { return false }
     endRecord()
     self.upstream = nil
     upstream.abandon(isFailure: response.status >= 500)
-    attempt()
+    retry()
     return true
   }
 
@@ -269,7 +278,7 @@ extension Exchange {
 
   func upstreamBody(_ bytes: UnsafeRawBufferPointer) {
     guard let connection else { return }
-    writeBody(bytes)
+    writeBody(bytes, to: connection)
     if connection.stream.pendingCount > backlog { pauseUpstream() }
   }
 
@@ -304,8 +313,8 @@ extension Exchange {
     let wasKept = (failed?.isKept ?? false) && failed?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
     switch decide(failure.condition, onKept: wasKept) {
-    case .sameServer: attempt(again: attempts.last?.server)
-    case .nextServer: attempt()
+    case .sameServer: retry(again: attempts.last?.server)
+    case .nextServer: retry()
     case .giveUp: fail(Failure(failure.status))
     }
   }
@@ -346,7 +355,7 @@ extension Exchange {
   func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {
     guard let connection else { return }
     bodyBytesSent &+= UInt64(bytes.count)
-    connection.stream.write(bytes)
+    connection.send(bytes)
     if connection.stream.pendingCount > backlog { pauseUpstream() }
   }
 

@@ -8,36 +8,35 @@ enum ResponseRewrite {
   /// Writes the head and settles how the body is framed.
   static func write(_ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass) {
     guard let connection = exchange.connection else { return }
-    let worker = exchange.worker
     let status = exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
     exchange.status = Int(status)
     let framing = framing(for: exchange, status, response)
     if framing == .untilClose || !connection.isBodyRead || connection.isLeaving { exchange.persists = false }
 
-    worker.scratch.removeAll()
+    exchange.scratch.removeAll()
     if status == response.status {
-      HeadWriter.statusLine(of: response, to: &worker.scratch)
+      HeadWriter.statusLine(of: response, to: &exchange.scratch)
     } else {
-      HeadWriter.statusLine(status, to: &worker.scratch)
+      HeadWriter.statusLine(status, to: &exchange.scratch)
     }
     if !passes(.server, response, pass) {
-      FailureResponse.writeServer(tokens: exchange.location.settings.redirects.serverTokens, to: &worker.scratch)
+      FailureResponse.writeServer(tokens: exchange.location.settings.redirects.serverTokens, to: &exchange.scratch)
     }
-    if !passes(.date, response, pass) { FailureResponse.writeDate(worker, to: &worker.scratch) }
-    writeFields(exchange, response, pass, to: &worker.scratch)
-    exchange.writeAddedFields(status: Int(status), to: &worker.scratch)
+    if !passes(.date, response, pass) { FailureResponse.writeDate(exchange.clock, to: &exchange.scratch) }
+    writeFields(exchange, response, pass, to: &exchange.scratch)
+    exchange.writeAddedFields(status: Int(status), to: &exchange.scratch)
     if response.status == 101 {
-      HeadWriter.field("Connection", "upgrade", to: &worker.scratch)
+      HeadWriter.field("Connection", "upgrade", to: &exchange.scratch)
       if let upgrade = response.upgrade {
-        _ = HeadWriter.field("Upgrade", response.bytes.readable[upgrade], to: &worker.scratch)
+        _ = HeadWriter.field("Upgrade", response.bytes.readable[upgrade], to: &exchange.scratch)
       }
     } else {
-      writeFraming(framing, exchange, response, to: &worker.scratch)
-      exchange.writeConnectionField(to: &worker.scratch)
+      writeFraming(framing, exchange, response, to: &exchange.scratch)
+      exchange.writeConnectionField(to: &exchange.scratch)
     }
-    HeadWriter.end(to: &worker.scratch)
-    exchange.keepSentHead(worker.scratch.readable)
-    connection.stream.write(worker.scratch.readable)
+    HeadWriter.end(to: &exchange.scratch)
+    exchange.keepSentHead(exchange.scratch.readable)
+    connection.send(exchange.scratch.readable)
     exchange.answer = .streaming(framing)
   }
 

@@ -192,11 +192,11 @@ extension Exchange {
   }
 
   private func appendTime(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    worker.updateClock()
+    clock.update()
     switch variable {
-    case .msec: worker.clock.appendSeconds(to: &output)
-    case .time_local: output.append(worker.clock.timeLocal)
-    default: output.append(worker.clock.timeISO8601)
+    case .msec: clock.appendSeconds(to: &output)
+    case .time_local: output.append(clock.timeLocal)
+    default: output.append(clock.timeISO8601)
     }
   }
 
