@@ -26,6 +26,11 @@ let floors: [Room] = [
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
   ("HTTP", ["Bytes"], [], "HTTP/1.1 as RFC 9110 and 9112 have it"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
+  // 3 Decisions: values in, values out
+  (
+    "Identity", ["Bytes", "Observability", "Patterns", "Crypto", "TLS"], [],
+    "who a client is: what rules decide on it, and what upstreams are told"
+  ),
   // 4 Traffic
   (
     "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP"], [deque],
@@ -33,20 +38,20 @@ let floors: [Room] = [
   ),
   (
     "Proxy",
-    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Upstream"], [deque],
+    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Upstream"], [deque],
     "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
   (
     "Configuration",
-    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Upstream", "Proxy"], [],
+    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Upstream", "Proxy"], [],
     "nginx's language, parsed into immutable settings"
   ),
   (
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd",
-      "Upstream", "Proxy", "Configuration",
+      "Identity", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]

@@ -8,6 +8,11 @@ public struct SubjectAlternativeName: Sendable, Hashable, CustomStringConvertibl
   /// ASCII of a DNS name, URI or address of email as it stands; the 4 or 16 octets of an IP address.
   public let bytes: [UInt8]
 
+  package init(kind: Kind, bytes: [UInt8]) {
+    self.kind = kind
+    self.bytes = bytes
+  }
+
   /// False for a control character (NUL too) in a text, and for an IP address that is neither 4 nor 16 octets.
   /// Such a value must match no rule.
   public var isWellFormed: Bool {

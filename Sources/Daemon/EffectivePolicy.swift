@@ -1,4 +1,5 @@
 import Crypto
+import Identity
 import Proxy
 import TLS
 import Upstream
@@ -33,7 +34,8 @@ struct EffectivePolicy {
       add(1, "listen", "\(listener.address)\(listener.isTLS ? " ssl" : "")\(isDefault ? " default_server" : "")")
     }
     if let tls = server.tls { describe(tls, index) }
-    for location in server.root.withNested { describe(location) }
+    describe(server.root.clientRules, 1)
+    for location in server.root.locations.flatMap(\.withNested) { describe(location, in: server.root) }
     lines.append("")
   }
 
@@ -46,15 +48,30 @@ struct EffectivePolicy {
     if tls.verification != .optionalNoCA {
       add(1, "depth", "\(tls.verifyDepth)")
     }
+    if tls.rejection == .handshake { add(1, "refused by", "a TLS alert (ssl_verify_reject handshake)") }
     for authority in loaded?.clientCAs ?? [] { add(1, "CA", authority.summary) }
     for authority in loaded?.trustedCAs ?? [] { add(1, "CA, not named", authority.summary) }
   }
 
+  /// Deny rules are judged first, and one allow rule is enough.
+  private mutating func describe(_ rules: ClientRules?, _ level: Int) {
+    guard let rules else { return }
+    for rule in rules.deny { add(level, "deny", "\(rule.spelling)  \(rule.location)") }
+    for rule in rules.allow { add(level, "allow", "\(rule.spelling)  \(rule.location)") }
+    if rules.allow.isEmpty { add(level, "allow", "all others") } else { add(level, "deny", "all others") }
+  }
+
   // MARK: Towards upstreams
 
-  private mutating func describe(_ location: LocationSettings) {
-    guard case .proxy(let pass) = location.action else { return }
+  private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
+    let hasRules = location.clientRules !== root.clientRules
+    if case .none = location.action, !hasRules { return }
     lines.append("  location \(location.match.spelling)")
+    if hasRules { describe(location.clientRules, 2) }
+    if case .proxy(let pass) = location.action { describe(pass) }
+  }
+
+  private mutating func describe(_ pass: ProxyPassSettings) {
     switch pass.target {
     case .group(let index):
       let group = http.groups[index]
@@ -63,6 +80,11 @@ struct EffectivePolicy {
       add(2, "upstream", "\(pass.scheme.rawValue)://\(name)\(servers.joined(separator: ", "))")
     case .template(let template):
       add(2, "upstream", "\(pass.scheme.rawValue)://\(template.spelling)")
+    }
+    switch pass.clientIdentity {
+    case .off: break
+    case .rfc9440: add(2, "client told as", "Client-Cert, Client-Cert-Chain (RFC 9440)")
+    case .xfcc: add(2, "client told as", "X-Forwarded-Client-Cert (Envoy)")
     }
     guard let tls = pass.tls else {
       add(2, "TLS", "none: what is sent upstream can be read and changed on the way")

@@ -35,11 +35,13 @@ public final class RegularExpression: @unchecked Sendable {
   public let isCompiledToMachineCode: Bool
   private let budget: MatchBudget
 
-  public init(_ pattern: String, caseless: Bool = false) throws(PatternError) {
+  /// `isWhole`: it must be the whole subject. Not by words around the pattern, which could close what they open.
+  public init(_ pattern: String, caseless: Bool = false, isWhole: Bool = false) throws(PatternError) {
     var error: Int32 = 0
     var offset = 0
     var text = pattern
-    let options = PCRE2_NEVER_BACKSLASH_C | (caseless ? PCRE2_CASELESS : 0)
+    var options = PCRE2_NEVER_BACKSLASH_C | (caseless ? PCRE2_CASELESS : 0)
+    if isWhole { options |= PCRE2_ANCHORED | PCRE2_ENDANCHORED }
     let compiled = text.withUTF8 { pcre2_compile_8($0.baseAddress, $0.count, options, &error, &offset, nil) }
     guard let compiled else { throw PatternError(message: Self.message(error), offset: offset) }
     code = compiled

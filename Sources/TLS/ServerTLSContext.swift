@@ -21,7 +21,9 @@ public struct ServerTLSMaterial: Sendable {
 public final class ServerTLSContext: @unchecked Sendable {
   let handle: OpaquePointer
   public let settings: ServerTLSSettings
-  /// Says which clients get in and how they are judged: verify mode, every CA, depth. A Host never crosses it (421).
+  /// Those that are shown to clients.
+  public let certificates: [Certificate]
+  /// Says which clients get in and how they are judged: verify mode, every CA, depth, rules. A Host never crosses it (421).
   public let clientPolicyDigest: [UInt8]
   /// The same with the certificates that are shown: the session-id context, which no session crosses.
   let sessionContext: [UInt8]
@@ -37,6 +39,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     let handle = try ContextBasics.make(server: true)
     self.handle = handle
     self.settings = settings
+    self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
     let authorities = material.clientCAs + material.trustedCAs
     let standard = SSL_CTX_get_security_level(handle)
@@ -73,6 +76,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     var bytes = Array(settings.verification.rawValue.utf8) + [0]
     bytes += Array("\(settings.verifyDepth) \(chainLevel)".utf8) + [0]
     bytes += anchors?.digest ?? []
+    if let rules = settings.rules { bytes += [1] + rules.fingerprint }
     return Digest.of(bytes)
   }
 
@@ -126,11 +130,17 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
+  /// Whether a client with this verdict, which is not OK, gets in all the same: unverified.
+  func excuses(_ verdict: Int32) -> Bool {
+    settings.verification == .optionalNoCA && ChainFaults.excuses(verdict)
+  }
+
   private var verifyMode: Int32 {
     switch settings.verification {
     case .off: SSL_VERIFY_NONE
-    // nginx answers 400 in HTTP to who has no certificate, so none is demanded in the handshake.
-    case .on, .optional, .optionalNoCA: SSL_VERIFY_PEER
+    // nginx answers 400 in HTTP to who has no certificate, so none is demanded in the handshake unless asked for.
+    case .on, .optional, .optionalNoCA:
+      SSL_VERIFY_PEER | (settings.alertsWithoutCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0)
     }
   }
 
@@ -150,6 +160,18 @@ public final class ServerTLSContext: @unchecked Sendable {
     _ = SSL_set_num_tickets(ssl, store == nil ? 0 : 1)
     return sessionContext.withUnsafeBufferPointer {
       SSL_set_session_id_context(ssl, $0.baseAddress, UInt32($0.count)) == 1
+    }
+  }
+}
+
+extension ServerTLSSettings {
+  /// A handshake without a certificate of the client's fails (`ssl_verify_reject handshake`).
+  var alertsWithoutCertificate: Bool {
+    guard rejection == .handshake else { return false }
+    return switch verification {
+    case .off: false
+    case .on: true
+    case .optional, .optionalNoCA: rules?.needsCertificate ?? false
     }
   }
 }

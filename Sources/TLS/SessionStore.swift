@@ -28,12 +28,19 @@ public final class SessionStore: Sendable {
     func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
   }
 
-  private struct Entry {
-    var session: KeptSession
-    /// SNI of the handshake that made it, lower-case.
-    var serverName: [UInt8]
+  /// What a resumed session goes on by, beside what OpenSSL keeps in it.
+  struct Origin: Sendable {
+    /// By which the client verified; OpenSSL keeps what was sent, which is something else.
+    var chain: VerifiedChain?
     /// Epoch seconds: when the first certificate of the chain ends.
     var certificatesEnd: Int64
+  }
+
+  private struct Entry {
+    var session: KeptSession
+    var origin: Origin
+    /// SNI of the handshake that made it, lower-case.
+    var serverName: [UInt8]
     /// Epoch seconds: the end of the session, or of the first certificate.
     var validUntil: Int64
     var isSingleUse: Bool
@@ -55,15 +62,14 @@ public final class SessionStore: Sendable {
 
   public var count: Int { state.withLock { $0.entries.count } }
 
-  /// Takes the session over. Both ends are epoch seconds: of the certificates that it stands on, and its own.
-  func insert(_ session: OpaquePointer, serverName: [UInt8], certificatesEnd: Int64, timeout: Int64) {
+  /// Takes the session over. `timeout`: its own end, in epoch seconds.
+  func insert(_ session: OpaquePointer, serverName: [UInt8], origin: Origin, timeout: Int64) {
     let kept = KeptSession(owning: session)
     var length: UInt32 = 0
     let id = SSL_SESSION_get_id(session, &length)
     guard let key = Key(id, count: Int(length)) else { return }
     let entry = Entry(
-      session: kept, serverName: serverName, certificatesEnd: certificatesEnd,
-      validUntil: min(certificatesEnd, timeout),
+      session: kept, origin: origin, serverName: serverName, validUntil: min(origin.certificatesEnd, timeout),
       isSingleUse: SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
     state.withLock { sessions in
       if sessions.entries.updateValue(entry, forKey: key) == nil { sessions.order.append(key) }
@@ -80,7 +86,7 @@ public final class SessionStore: Sendable {
   /// The session for an id, with a reference for the caller; nil when there is none that may be used now.
   func take(
     _ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8]
-  ) -> (session: OpaquePointer, certificatesEnd: Int64)? {
+  ) -> (session: OpaquePointer, origin: Origin)? {
     guard let key = Key(id, count: count) else { return nil }
     let entry = state.withLock { sessions -> Entry? in
       guard let entry = sessions.entries[key] else { return nil }
@@ -93,6 +99,6 @@ public final class SessionStore: Sendable {
       if entry.isSingleUse { sessions.entries.removeValue(forKey: key) }
       return entry
     }
-    return entry.map { ($0.session.retained(), $0.certificatesEnd) }
+    return entry.map { ($0.session.retained(), $0.origin) }
   }
 }

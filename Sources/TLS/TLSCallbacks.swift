@@ -36,10 +36,10 @@ extension TLSStream {
   }
 
   /// SSL_CTX_set_cert_verify_callback towards clients. Says yes to OpenSSL: the verdict is kept in the session and
-  /// answered in HTTP, as nginx does.
+  /// answered in HTTP, as nginx does; unless it is to be told by an alert.
   static let judgeClient: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
-    stream.verifiedChain = nil
+    stream.judgedChain = nil
     // The server block that was chosen asked for the certificate: there is one.
     guard let context = stream.serverContext else { return 0 }
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
@@ -47,20 +47,37 @@ extension TLSStream {
     guard context.settings.verification == .optionalNoCA else {
       let result = X509_verify_cert(store)
       if result == 1 {
-        stream.verifiedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+        stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
       } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
         // A failure without a reason must not look like success (CVE-2026-28755).
         X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
       }
-      return 1
+      return stream.answer(store, context)
     }
     stream.chainFaults = ChainFaults()
     X509_STORE_CTX_set_verify_cb(store, TLSStream.walkOn)
     let result = X509_verify_cert(store)
     let verdict = stream.chainFaults.verdict(result: result, last: X509_STORE_CTX_get_error(store))
     X509_STORE_CTX_set_error(store, verdict)
-    if verdict == X509_V_OK { stream.verifiedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) }
-    return 1
+    if verdict == X509_V_OK { stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) }
+    return stream.answer(store, context)
+  }
+
+  /// What OpenSSL is told of a client that was judged: 0 makes an alert of the error in the store.
+  private func answer(_ store: OpaquePointer, _ context: ServerTLSContext) -> Int32 {
+    guard context.settings.rejection == .handshake else { return 1 }
+    let verdict = X509_STORE_CTX_get_error(store)
+    guard verdict == X509_V_OK || context.excuses(verdict) else { return 0 }
+    denial = rulesDenial(of: judgedChain, by: context)
+    if denial == nil { return 1 }
+    // bad_certificate: OpenSSL makes no access_denied of any verdict.
+    X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
+    return 0
+  }
+
+  private func rulesDenial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
+    guard context.settings.rules != nil, case .server(let chooser) = side else { return nil }
+    return chooser.denial(of: chain, by: context)
   }
 
   /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: past each fault to the next, as nginx does.
@@ -98,12 +115,15 @@ extension TLSStream {
     else { return 0 }
     // A refused client has nothing to come back to.
     let verdict = Int32(truncatingIfNeeded: SSL_get_verify_result(ssl))
-    let isExcused = context.settings.verification == .optionalNoCA && ChainFaults.excuses(verdict)
-    guard verdict == X509_V_OK || isExcused else { return 0 }
+    let chain = stream.verifiedChain
+    guard verdict == X509_V_OK || context.excuses(verdict), stream.rulesDenial(of: chain, by: context) == nil else {
+      return 0
+    }
     // OpenSSL goes by the timeout of the context that the connection began with.
     let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
     store.insert(
-      session, serverName: stream.serverName, certificatesEnd: stream.certificatesEnd(ssl),
+      session, serverName: stream.serverName,
+      origin: SessionStore.Origin(chain: chain, certificatesEnd: stream.certificatesEnd(ssl)),
       timeout: timeout.overflow ? .max : timeout.partialValue)
     return 1
   }
@@ -113,9 +133,15 @@ extension TLSStream {
     @convention(c) (OpaquePointer?, UnsafePointer<UInt8>?, Int32, UnsafeMutablePointer<Int32>?) -> OpaquePointer? = {
       ssl, id, count, copy in
       copy?.pointee = 0
-      guard let stream = TLSStream.of(ssl), let store = stream.serverContext?.store else { return nil }
-      guard let found = store.take(id, count: Int(count), serverName: stream.serverName) else { return nil }
-      stream.resumedCertificatesEnd = found.certificatesEnd
+      guard let stream = TLSStream.of(ssl), let context = stream.serverContext, let store = context.store,
+        let found = store.take(id, count: Int(count), serverName: stream.serverName)
+      else { return nil }
+      // The session may be of another server block, whose clients these rules have never judged.
+      guard stream.rulesDenial(of: found.origin.chain, by: context) == nil else {
+        SSL_SESSION_free(found.session)
+        return nil
+      }
+      stream.foundOrigin = found.origin
       return found.session
     }
 
@@ -127,14 +153,15 @@ extension TLSStream {
     return 1
   }
 
-  /// Epoch seconds until which every certificate by which the client was judged is valid. A resumed session has only
-  /// those that were sent, and the end that was known when they were judged.
+  /// Epoch seconds until which every certificate by which the client was judged is valid. Without a verified one those
+  /// that were sent count; of a resumed session the end that was known when they were judged.
   private func certificatesEnd(_ ssl: OpaquePointer) -> Int64 {
-    if let verifiedChain {
-      return verifiedChain.others.reduce(verifiedChain.leaf.notAfter) { min($0, $1.notAfter) }
+    if isResumed { return foundOrigin?.certificatesEnd ?? 0 }
+    if let judgedChain {
+      return judgedChain.others.reduce(judgedChain.leaf.notAfter) { min($0, $1.notAfter) }
     }
     let chain = SSL_get_peer_cert_chain(ssl)
-    var earliest = resumedCertificatesEnd
+    var earliest = Int64.max
     if let leaf = copenssl_get0_peer_certificate(ssl) {
       earliest = min(earliest, Certificate(retaining: leaf).notAfter)
     }

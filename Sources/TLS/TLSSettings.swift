@@ -22,6 +22,27 @@ public enum ClientVerification: String, Sendable, Hashable {
   case optionalNoCA = "optional_no_ca"
 }
 
+/// `ssl_verify_reject`: how a client that may not in is told.
+public enum ClientRejection: String, Sendable, Hashable, CaseIterable {
+  /// By a page, 400 or 403, as nginx does.
+  case http
+  /// By an alert, before any HTTP.
+  case handshake
+}
+
+/// What the rules on clients of a server block (`ssl_client_allow`, `ssl_client_deny`) mean for its handshakes. The
+/// rules themselves are judged by who chooses the server block.
+public struct HandshakeRules: Sendable, Hashable {
+  /// The same for the same rules, whatever their order; part of the client policy.
+  public var fingerprint: [UInt8]
+  /// Who has no certificate is denied.
+  public var needsCertificate: Bool
+  public init(fingerprint: [UInt8], needsCertificate: Bool) {
+    self.fingerprint = fingerprint
+    self.needsCertificate = needsCertificate
+  }
+}
+
 /// One `name value` pair of `ssl_conf_command` or `proxy_ssl_conf_command`.
 public struct ConfCommand: Sendable, Hashable {
   public var name: String
@@ -65,6 +86,9 @@ public struct ServerTLSSettings: Sendable, Hashable {
   /// CAs that count too but are not named (`ssl_trusted_certificate`).
   public var trustedCertificate: MaterialReference?
   public var verification: ClientVerification = .off
+  public var rejection = ClientRejection.http
+  /// nil: the server block has no rules of its own on clients; its locations may.
+  public var rules: HandshakeRules?
   /// nginx's `ssl_verify_depth`: intermediates allowed are one less than OpenSSL's depth counts.
   public var verifyDepth = 1
   public var versions: TLSVersions = .standard

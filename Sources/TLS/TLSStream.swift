@@ -11,6 +11,9 @@ open class ServerChooser {
   open var initial: ServerTLSContext? { nil }
   /// `name`: lower-case, without a trailing dot; empty without SNI. nil: nobody is served under it.
   open func choose(_ name: [UInt8]) -> ServerTLSContext? { nil }
+  /// Why the rules of a server block that has any deny a client; nil when they let it in. `chain`: nil for a client
+  /// that no verified chain speaks for. Asked in full handshakes, and before a session is kept or resumed.
+  open func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? { nil }
 }
 
 /// A stream with TLS on it, of either side. Before `streamDidOpen` the peer has been judged; of a refused upstream's
@@ -28,11 +31,14 @@ public final class TLSStream: ByteStream {
   public internal(set) var serverName: [UInt8] = []
   /// The ClientHello callback has run: a second ClientHello may not choose anew.
   var hasChosen = false
-  var verifiedChain: VerifiedChain?
+  /// Of a full handshake; see `verifiedChain`.
+  var judgedChain: VerifiedChain?
   /// Server side: what `judgeClient` meets on its walk.
   var chainFaults = ChainFaults()
-  /// Epoch seconds: until when the chain of the session that was resumed is valid.
-  var resumedCertificatesEnd = Int64.max
+  /// Of the session that was found; whether it is resumed OpenSSL decides.
+  var foundOrigin: SessionStore.Origin?
+  /// Towards a client: the rule by which it was denied in the handshake.
+  public internal(set) var denial: String?
   /// Towards an upstream: why it was refused by our own judgement, when it was.
   public internal(set) var refusal: UpstreamRefusal?
   /// Towards an upstream: its certificate once the session is gone, for what is logged at the end. Owns a reference.
@@ -109,11 +115,15 @@ public final class TLSStream: ByteStream {
 
   private func handshakeFailure(_ error: Int32) -> StreamFailure {
     if let refusal { return .tls(refusal.description) }
+    if let denial { return .tls(denial) }
     if let failure { return failure }
     let reasons = OpenSSLReasons.take()
     if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
     return .tls("SSL_do_handshake() failed (SSL: \(reasons))")
   }
+
+  /// By which the client verified: in this handshake, or in the one that made the session.
+  var verifiedChain: VerifiedChain? { isResumed ? foundOrigin?.chain : judgedChain }
 
   private func finishOpening(_ ssl: OpaquePointer) {
     switch side {

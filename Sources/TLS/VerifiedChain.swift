@@ -15,12 +15,6 @@ public struct VerifiedChain: Sendable {
     self.leaf = leaf
     self.others = Array(certificates.dropFirst())
   }
-
-  /// A session that is resumed keeps the leaf; that its chain verified is part of the session.
-  init(resumed leaf: Certificate) {
-    self.leaf = leaf
-    self.others = []
-  }
 }
 
 /// How a client's certificate was judged. What follows from it (400, 403, let in) is not decided here.
@@ -40,16 +34,19 @@ public enum ClientVerdict: Sendable {
     }
   }
 
+  /// `chain`: by which the client verified, in this handshake or in the one that made the session.
   init(ssl: OpaquePointer, mode: ClientVerification, chain: VerifiedChain?) {
     guard mode != .off, let peer = copenssl_get0_peer_certificate(ssl) else {
       self = .absent
       return
     }
     let leaf = Certificate(retaining: peer)
-    let code = SSL_get_verify_result(ssl)
+    var code = SSL_get_verify_result(ssl)
+    // Said to be good, and nobody knows by which chain: it must not look like success.
+    if code == Int(X509_V_OK) && chain == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
     let reason = String(cString: X509_verify_cert_error_string(code))
-    if code == Int(X509_V_OK) {
-      self = .verified(chain ?? VerifiedChain(resumed: leaf))
+    if code == Int(X509_V_OK), let chain {
+      self = .verified(chain)
     } else if mode == .optionalNoCA && ChainFaults.excuses(Int32(truncatingIfNeeded: code)) {
       self = .unverified(leaf, reason: reason)
     } else {

@@ -45,6 +45,7 @@ extension SettingsBuilder {
     let tls = isTLS ? serverTLS(scope) : nil
     let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += ClientIdentityRule.diagnostics(facts)
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
     if root.locations.isEmpty, !root.rewrite.contains(where: \.isReturn) {

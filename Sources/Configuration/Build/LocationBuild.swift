@@ -31,7 +31,8 @@ extension SettingsBuilder {
     }
     return LocationSettings(
       match: level.match, action: action, rewrite: rewriteSteps(scope), locations: innerLocations(level),
-      accessRules: accessRules(scope), addedFields: addedFields(scope), errorPages: errorPages(scope),
+      accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
+      errorPages: errorPages(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place)
   }

@@ -1,4 +1,5 @@
 import Crypto
+import Identity
 import Observability
 import Proxy
 import TLS
@@ -12,6 +13,10 @@ extension SettingsBuilder {
     tls.clientCertificate = material(scope.value("ssl_client_certificate"))
     tls.trustedCertificate = material(scope.value("ssl_trusted_certificate"))
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
+    tls.rejection = scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? .http
+    tls.rules = clientRules(scope).map {
+      HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
+    }
     tls.verifyDepth = scope.number("ssl_verify_depth") ?? 1
     tls.versions = versions(scope.value("ssl_protocols"))
     tls.ciphers = scope.text("ssl_ciphers")

@@ -1,4 +1,5 @@
 import Crypto
+import Identity
 import Observability
 import Proxy
 import Upstream
@@ -16,6 +17,8 @@ struct SettingsBuilder {
   var addressGroups: [String: Int] = [:]
   var servers: [ServerSettings] = []
   var listeners = ListenerTable()
+  /// By the places of their lines: whoever inherits the same lines has the same object.
+  var clientRules: [[SourceLocation]: ClientRules?] = [:]
 
   init(folder: String) { self.folder = folder }
 

@@ -9,9 +9,6 @@ let plannedDirectives: [DirectiveEntry] =
   + DirectiveEntry.planned(
     "ssl_session_ticket_key", meanwhile: "leave it out: each process makes its own keys")
   + DirectiveEntry.planned("ssl_dhparam", meanwhile: "leave it out: ECDHE is used")
-  + DirectiveEntry.planned(
-    "ssl_client_allow ssl_client_deny client_identity ssl_verify_reject",
-    meanwhile: "pass `$ssl_client_s_dn` with proxy_set_header and decide upstream")
   + DirectiveEntry.planned("ssl_reload", meanwhile: "send SIGHUP after a certificate was renewed")
   + DirectiveEntry.planned(
     "proxy_ssl_pin_report_only proxy_ssl_allow_invalid",

@@ -16,6 +16,24 @@ let serverTLSDirectives: [DirectiveEntry] = [
   .value(
     "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
     "Whether a client needs a certificate."),
+  .list(
+    "ssl_client_allow", .everyHTTP, .words(1...Int.max, "KEY=PATTERN …"), "",
+    """
+    Lets in only clients of which all of a line holds; one line is enough. Keys: cn, o, ou, dns, email, uri, ip, serial, \
+    issuer, fingerprint, spki. `*` is one label or path segment, `**` many, `~` begins a regular expression.
+    """),
+  .list(
+    "ssl_client_deny", .everyHTTP, .words(1...Int.max, "KEY=PATTERN …"), "",
+    "Denies clients of which all of a line holds, before ssl_client_allow is asked."),
+  .value(
+    "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
+    """
+    Tells upstreams who the client is, by Client-Cert and Client-Cert-Chain (RFC 9440) or Envoy's \
+    X-Forwarded-Client-Cert. None of these fields is taken from a client of the server then.
+    """),
+  .value(
+    "ssl_verify_reject", levels, .oneOf(["http", "handshake"]), "http",
+    "Refuses a client with a page (400, 403), or with a TLS alert before any HTTP."),
   .value("ssl_verify_depth", levels, .number(0...100), "1", "How long a client's chain may be."),
   .value(
     "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",

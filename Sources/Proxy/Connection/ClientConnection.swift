@@ -109,7 +109,8 @@ final class ClientConnection: StreamOwner {
     if phase == .opening {
       if case .tls(let reason) = failure {
         if reason.contains("http request") { FailureResponse.answerPlainRequest(on: stream, firstServer, worker) }
-        log.info("*\(facts.number) \(reason) while SSL handshaking, client: \(facts.peer.host)")
+        let level = facts.tls?.denial == nil ? LogLevel.info : .error
+        log.log(level, "*\(facts.number) \(reason) while SSL handshaking, client: \(facts.peer.host)")
       }
     }
     if let exchange {

@@ -13,6 +13,7 @@ final class ConnectionFacts {
   let peer: SocketAddress
   let openedAt: UInt64
   let tls: TLSStream?
+  var standing = ClientStanding()
   private let stream: ByteStream
   private var values: [[UInt8]?]
 

@@ -1,3 +1,5 @@
+import Identity
+import Observability
 import Transport
 
 /// `allow` and `deny`: the first rule that matches decides; without one everybody may.
@@ -22,5 +24,27 @@ enum AccessCheck {
       return peerHigh & highMask == high & highMask && peerLow & lowMask == low & lowMask
     default: return false
     }
+  }
+}
+
+extension Exchange {
+  /// Whether the location's rules on clients deny this one, which has then been answered. They are judged before anything
+  /// of the location is done, `return` included, and count wherever the request came from: an error page, too.
+  @inline(__always)
+  func denies(_ location: LiveLocation) -> Bool {
+    guard let rules = location.rules else { return false }
+    return facts.standing.admittedBy != rules && judgeAndAnswer(location)
+  }
+
+  @inline(never)
+  private func judgeAndAnswer(_ location: LiveLocation) -> Bool {
+    guard let rules = location.settings.clientRules,
+      case .denied(let place, let reason) = facts.standing.judge(by: rules, facts.tls, scratch: patternScratch)
+    else { return false }
+    log(.error, ClientRules.message(place, reason))
+    // `error_page 403 =200 …` leads here too: what it would say is not so.
+    statusOverride = nil
+    fail(Failure(403))
+    return true
   }
 }

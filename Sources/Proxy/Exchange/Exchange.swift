@@ -267,7 +267,7 @@ final class Exchange: AttemptObserver {
       take(captures, of: Array(uri.readable), slots: slots)
     case .redirect(let found):
       location = found
-      if !found.settings.isInternal { return redirectToSlash() }
+      if !found.settings.isInternal { return denies(found) ? () : redirectToSlash() }
     case .none: location = server.root
     case .undecided(let pattern):
       location = server.root
@@ -280,6 +280,7 @@ final class Exchange: AttemptObserver {
   /// What a location does with the request. `location`: the exchange's.
   func enter(_ location: LiveLocation) {
     if location.settings.isInternal && redirection == .none { return fail(Failure(404)) }
+    if denies(location) { return }
     let limits = location.limits
     if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize,
       redirection == .none
@@ -304,6 +305,7 @@ final class Exchange: AttemptObserver {
       switch step {
       case .set(let slot, let template): setSlot(slot, template.bytes(self))
       case .return(let status, let content):
+        if denies(location) { return true }
         answerReturn(status: status, content)
         return true
       }

@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Identity
 import Upstream
 
 /// The request as the upstream gets it: built from the parsed head, never passed through.
@@ -12,6 +13,8 @@ enum RequestRewrite {
     let head = exchange.head
     guard writeRequestLine(exchange, pass, to: &output) else { return false }
     pass.setFields.append(exchange, to: &output)
+    let form = pass.settings.clientIdentity
+    if form != .off { exchange.facts.standing.append(form, exchange.facts.tls, to: &output) }
     writeFraming(exchange, to: &output)
     if pass.settings.passesRequestFields {
       let bytes = head.bytes.readable

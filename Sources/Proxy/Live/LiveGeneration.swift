@@ -7,6 +7,8 @@ struct LiveMakers {
   let generation: Generation
   let groups: [UpstreamGroup]
   let accessLogWriters: [LogDestination: AccessLogWriter]
+  /// Fields that the server at hand says of clients: no client of it says them, in no location.
+  var identityNames: [[UInt8]] = []
 
   func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
     generation.errorLogs[settings] ?? generation.errorLog
@@ -39,7 +41,9 @@ final class LiveGeneration {
     self.accessLogWriters = Array(writers.values)
     let makers = LiveMakers(generation: generation, groups: groups, accessLogWriters: writers)
     let servers = generation.http.servers.enumerated().map { index, settings in
-      LiveServer(
+      var makers = makers
+      makers.identityNames = IdentityNames.of(settings.root)
+      return LiveServer(
         settings: settings, context: generation.serverContexts[index],
         root: LiveLocation(settings: settings.root, makers: makers))
     }

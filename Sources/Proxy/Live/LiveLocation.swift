@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Identity
 import Observability
 import TLS
 import Upstream
@@ -11,6 +12,8 @@ final class LiveLocation {
   let rewrite: [LiveRewriteStep]
   let inner: LocationTree
   let hasInner: Bool
+  /// Which rules on clients count here, without a reference: a connection remembers which it was let in by.
+  let rules: ObjectIdentifier?
   let addedFields: [LiveField]
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
@@ -22,6 +25,7 @@ final class LiveLocation {
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
+    self.rules = settings.clientRules.map { ObjectIdentifier($0) }
     self.addedFields = settings.addedFields.map {
       LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
     }
@@ -144,6 +148,7 @@ final class LiveProxyPass {
       // a variable of `set` too.
       replaced.insert(field.name, withAliases: true)
     }
+    for name in makers.identityNames { replaced.insert(name, withAliases: true) }
     self.replaced = replaced
     var hidden = NameSet()
     for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
@@ -176,9 +181,10 @@ struct NameSet {
   /// `withAliases`: also `X_Client_DN` and `x.client.dn` for `X-Client-DN` (CVE-2026-39858, GHSA-f59h-q822-g45g).
   mutating func insert(_ name: [UInt8], withAliases: Bool) {
     let canonical = name.map { Self.fold($0) }
-    if withAliases, canonical.contains(0x2D) { aliased.append(canonical) }
+    if withAliases, canonical.contains(0x2D), !aliased.contains(canonical) { aliased.append(canonical) }
     let id = name.withUnsafeBytes { FieldName.known($0) }
-    if id == .other { others.append(name.map { ASCII.lower($0) }) } else { known.insert(id) }
+    let lowercase = name.map { ASCII.lower($0) }
+    if id != .other { known.insert(id) } else if !others.contains(lowercase) { others.append(lowercase) }
   }
 
   @inline(__always)

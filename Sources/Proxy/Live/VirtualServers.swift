@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Identity
 import Patterns
 import TLS
 
@@ -58,6 +59,15 @@ final class VirtualServers: ServerChooser {
     case .default: fallback.context
     case .undecided: nil
     }
+  }
+
+  /// By the rules of the server block, locations aside: in the handshake none is known.
+  override func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
+    guard let server = servers.first(where: { $0.context === context }) else { return "no server block" }
+    guard let rules = server.root.settings.clientRules else { return nil }
+    let client = chain.map { ClientRules.Client.known(PeerIdentity($0)) } ?? .anonymous
+    guard case .denied(let place, let reason) = rules.judge(client, scratch: scratch) else { return nil }
+    return ClientRules.message(place, reason)
   }
 
   struct Found {

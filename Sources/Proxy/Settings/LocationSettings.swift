@@ -1,3 +1,4 @@
+public import Identity
 public import Observability
 public import Patterns
 
@@ -143,6 +144,8 @@ public final class LocationSettings: Sendable {
   /// Nested locations.
   public let locations: [LocationSettings]
   public let accessRules: [AccessRule]
+  /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
+  public let clientRules: ClientRules?
   public let addedFields: [AddedField]
   public let errorPages: [ErrorPage]
   public let accessLogs: [AccessLogSettings]
@@ -157,15 +160,16 @@ public final class LocationSettings: Sendable {
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
-    accessRules: [AccessRule], addedFields: [AddedField], errorPages: [ErrorPage], accessLogs: [AccessLogSettings],
-    errorLogs: [ErrorLogSettings], limits: LocationLimits, redirects: RedirectSettings, isInternal: Bool,
-    location: SourceLocation
+    accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
+    accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
+    redirects: RedirectSettings, isInternal: Bool, location: SourceLocation
   ) {
     self.match = match
     self.action = action
     self.rewrite = rewrite
     self.locations = locations
     self.accessRules = accessRules
+    self.clientRules = clientRules
     self.addedFields = addedFields
     self.errorPages = errorPages
     self.accessLogs = accessLogs

@@ -1,3 +1,4 @@
+public import Identity
 public import Observability
 public import TLS
 public import Upstream
@@ -54,6 +55,8 @@ public final class ProxyPassSettings: Sendable {
   public let speaksHTTP11: Bool
   /// `proxy_set_header` in order, nginx's defaults (Host $proxy_host, Connection close) where not redefined.
   public let setFields: [SetField]
+  /// How the upstream is told who the client is (`client_identity`).
+  public let clientIdentity: IdentityFieldForm
   public let method: Template?
   public let passesRequestFields: Bool
   public let passesRequestBody: Bool
@@ -74,8 +77,9 @@ public final class ProxyPassSettings: Sendable {
 
   public init(
     scheme: UpstreamScheme, target: UpstreamTarget, uri: [UInt8]?, host: String, port: String, replacedPrefix: Int,
-    tls: UpstreamTLSSettings?, tlsName: Template, speaksHTTP11: Bool, setFields: [SetField], method: Template?,
-    passesRequestFields: Bool, passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
+    tls: UpstreamTLSSettings?, tlsName: Template, speaksHTTP11: Bool, setFields: [SetField],
+    clientIdentity: IdentityFieldForm, method: Template?, passesRequestFields: Bool, passesRequestBody: Bool,
+    hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, location: SourceLocation
   ) {
@@ -89,6 +93,7 @@ public final class ProxyPassSettings: Sendable {
     self.tlsName = tlsName
     self.speaksHTTP11 = speaksHTTP11
     self.setFields = setFields
+    self.clientIdentity = clientIdentity
     self.method = method
     self.passesRequestFields = passesRequestFields
     self.passesRequestBody = passesRequestBody

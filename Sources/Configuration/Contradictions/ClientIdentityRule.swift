@@ -1,0 +1,70 @@
+import Identity
+import Observability
+import TLS
+
+/// What a server may not say of who its clients are. Each case is one rule; a level is the server, or a location in it.
+enum ClientIdentityRule: CaseIterable {
+  case rulesWithoutVerification
+  case identityWithoutVerification
+  case rejectionWithoutVerification
+  case identityFieldSetByHand
+  case locationRulesBehindHandshake
+
+  static func diagnostics(_ facts: ServerTLSFacts) -> [Diagnostic] {
+    levels(facts.scope).flatMap { level in
+      allCases.compactMap { $0.diagnostic(level, isServer: level === facts.scope, facts) }
+    }
+  }
+
+  private static func levels(_ scope: Scope) -> [Scope] {
+    [scope] + scope.own("location").flatMap { levels(Scope($0.block ?? [], outer: scope)) }
+  }
+
+  private func diagnostic(_ level: Scope, isServer: Bool, _ facts: ServerTLSFacts) -> Diagnostic? {
+    switch self {
+    case .rulesWithoutVerification:
+      // Inherited deny rules do no harm where nobody shows a certificate; allow rules would let nobody in.
+      guard let line = (level.list("ssl_client_allow") + level.own("ssl_client_deny")).first else { return nil }
+      return facts.unasked(line, hint: "ssl_verify_client on, or optional; rules for some servers stand in those")
+    case .identityWithoutVerification:
+      guard let line = level.own("client_identity").last, level.identityForm != .off else { return nil }
+      return facts.unasked(line, hint: "ssl_verify_client on, or optional; or client_identity off")
+    case .rejectionWithoutVerification:
+      guard let line = level.own("ssl_verify_reject").last, line.text(0).lowercased() == "handshake" else { return nil }
+      return facts.unasked(line, hint: "ssl_verify_client on, or optional")
+    case .identityFieldSetByHand:
+      guard !level.own("proxy_pass").isEmpty, level.identityForm != .off, let other = level.value("client_identity")
+      else { return nil }
+      let names = IdentityFieldForm.names.map { $0.lowercased() }
+      let line = level.list("proxy_set_header").first { names.contains($0.text(0).lowercased()) }
+      return line.map {
+        Diagnostic(
+          .error, at: $0.location, "\"\($0.text(0))\" is set here and by client_identity",
+          hint: "remove one of the two; the other is at \(other.location)")
+      }
+    case .locationRulesBehindHandshake:
+      guard !isServer, facts.tls?.rejection == .handshake, !facts.scope.list("ssl_client_allow").isEmpty,
+        let line = level.own("ssl_client_allow").first
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "who the server's ssl_client_allow denies never comes to this location's",
+        hint: "ssl_verify_reject handshake judges before any location is known")
+    }
+  }
+}
+
+extension ServerTLSFacts {
+  /// An error where no client of the server is ever asked for a certificate.
+  fileprivate func unasked(_ line: Directive, hint: String) -> Diagnostic? {
+    let reason: String
+    switch tls?.verification {
+    case nil: reason = "has no listen with ssl"
+    case .off: reason = "says ssl_verify_client off"
+    case .on, .optional, .optionalNoCA: return nil
+    }
+    return Diagnostic(
+      .error, at: line.location,
+      "\"\(line.name)\", but no client is asked for a certificate: the server at \(place) \(reason)",
+      hint: hint)
+  }
+}

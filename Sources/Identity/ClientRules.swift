@@ -1,0 +1,144 @@
+public import Observability
+public import Patterns
+public import TLS
+
+/// One line of `ssl_client_allow` or `ssl_client_deny`: conditions that must all hold.
+public struct ClientRule: Sendable {
+  public enum Effect: String, Sendable, Hashable {
+    case allow = "ssl_client_allow"
+    case deny = "ssl_client_deny"
+  }
+
+  public let effect: Effect
+  /// The words of the line.
+  package let spelling: String
+  public let location: SourceLocation
+  let conditions: [IdentityCondition]
+
+  /// Parses the words of a line; what is wrong with any of them is told, and then there is no rule.
+  package static func parse(
+    _ effect: Effect, _ words: [(text: String, location: SourceLocation)], at location: SourceLocation
+  ) -> (rule: ClientRule?, faults: [Diagnostic]) {
+    var conditions: [IdentityCondition] = []
+    var faults: [Diagnostic] = []
+    for word in words {
+      do throws(RuleFault) {
+        conditions.append(try IdentityCondition(parsing: word.text))
+      } catch {
+        faults.append(
+          Diagnostic(.error, at: word.location, "\(error.message) in \"\(effect.rawValue)\"", hint: error.hint))
+      }
+    }
+    guard faults.isEmpty, !conditions.isEmpty else { return (nil, faults) }
+    let spelling = words.map(\.text).joined(separator: " ")
+    return (ClientRule(effect: effect, spelling: spelling, location: location, conditions: conditions), [])
+  }
+
+  /// Three-valued: one condition that does not hold decides, one that could not be judged leaves it open.
+  package func match(_ identity: PeerIdentity, scratch: RegularExpression.Scratch) -> MatchOutcome {
+    var outcome = MatchOutcome.match
+    for condition in conditions {
+      switch condition.match(identity, scratch: scratch) {
+      case .noMatch: return .noMatch
+      case .limit: outcome = .limit
+      case .match: break
+      }
+    }
+    return outcome
+  }
+}
+
+/// What `ssl_client_allow` and `ssl_client_deny` in effect at one place say together. Immutable, shared by all workers;
+/// a class, so that a connection remembers by identity what it was judged by.
+public final class ClientRules: Sendable {
+  /// Of whom rules are asked.
+  public enum Client: Sendable {
+    /// Showed no certificate, or one that nobody verified.
+    case anonymous
+    /// Showed one that did not verify, and comes by an error page.
+    case refused
+    case known(PeerIdentity)
+
+    public init(_ verdict: ClientVerdict) {
+      switch verdict {
+      case .absent, .unverified: self = .anonymous
+      case .refused: self = .refused
+      case .verified(let chain): self = .known(PeerIdentity(chain))
+      }
+    }
+  }
+
+  public enum Verdict: Sendable, Hashable {
+    case admitted
+    /// By the rule that stands there.
+    case denied(at: SourceLocation, reason: String)
+  }
+
+  /// A line of any lets in only who matches one.
+  public let allow: [ClientRule]
+  /// Judged first.
+  public let deny: [ClientRule]
+
+  /// nil without any rule: then there is nothing to judge.
+  public init?(allow: [ClientRule], deny: [ClientRule]) {
+    if allow.isEmpty && deny.isEmpty { return nil }
+    self.allow = allow
+    self.deny = deny
+  }
+
+  /// What the rules say, wherever they stand and in whatever order: part of a session-id context.
+  package var fingerprint: [UInt8] {
+    (allow + deny).map { "\($0.effect.rawValue) \($0.spelling)" }.sorted().flatMap { Array($0.utf8) + [0] }
+  }
+
+  /// How a denial is logged.
+  public static func message(_ place: SourceLocation, _ reason: String) -> String {
+    "access forbidden by rule at \(place): \(reason)"
+  }
+
+  public func judge(_ client: Client, scratch: RegularExpression.Scratch) -> Verdict {
+    switch client {
+    case .anonymous:
+      return allow.first.map { .denied(at: $0.location, reason: "no verified certificate") } ?? .admitted
+    case .refused:
+      // Who shows what does not verify is not who shows nothing: deny rules alone don't let him in.
+      return (allow + deny).first.map { .denied(at: $0.location, reason: "the certificate did not verify") }
+        ?? .admitted
+    case .known(let identity): return judge(identity, scratch)
+    }
+  }
+
+  private func judge(_ identity: PeerIdentity, _ scratch: RegularExpression.Scratch) -> Verdict {
+    if let unsound = unsound(identity) { return unsound }
+    for rule in deny {
+      switch rule.match(identity, scratch: scratch) {
+      case .match: return .denied(at: rule.location, reason: "\(rule.effect.rawValue) \(rule.spelling)")
+      case .limit: return .denied(at: rule.location, reason: "a regular expression gave up")
+      case .noMatch: break
+      }
+    }
+    guard let first = allow.first else { return .admitted }
+    var givenUp: ClientRule?
+    for rule in allow {
+      switch rule.match(identity, scratch: scratch) {
+      case .match: return .admitted
+      case .limit: givenUp = givenUp ?? rule
+      case .noMatch: break
+      }
+    }
+    if let givenUp { return .denied(at: givenUp.location, reason: "a regular expression gave up") }
+    return .denied(at: first.location, reason: "no ssl_client_allow is for \"\(identity.subject)\"")
+  }
+
+  /// A value with a control character, which a rule reads, decides before any rule does.
+  private func unsound(_ identity: PeerIdentity) -> Verdict? {
+    for rule in deny + allow {
+      for condition in rule.conditions where !identity[condition.key].isSound {
+        return .denied(
+          at: rule.location,
+          reason: "the certificate's \(condition.key.rawValue) has a control character, or is malformed")
+      }
+    }
+    return nil
+  }
+}

@@ -1,0 +1,59 @@
+import Bytes
+import Crypto
+import TLS
+
+/// One element of X-Forwarded-Client-Cert, as Envoy documents it ("HTTP header manipulation"): `By`, `Hash`, `Cert`,
+/// `Chain`, `Subject`, `URI`, `DNS`.
+///
+/// No value can end its quotes, whichever way a reader takes a backslash: none holds `"` or `\"`.
+enum ForwardedClientCert {
+  static func element(_ chain: VerifiedChain, server: [Certificate]) -> String {
+    let names = chain.leaf.subjectAltNames
+    var pairs = alternatives("By", server.flatMap(\.subjectAltNames.uris))
+    pairs.append("Hash=\(Hex.encode(chain.leaf.sha256))")
+    pairs.append("Cert=\"\(percentEncoded(chain.leaf.pem))\"")
+    pairs.append("Chain=\"\(percentEncoded(chain.withoutAnchor.map(\.pem).joined()))\"")
+    pairs.append("Subject=\"\(hexadecimalEscapes(chain.leaf.subject.rfc2253))\"")
+    if !names.isMalformed { pairs += alternatives("URI", names.uris) + alternatives("DNS", names.dns) }
+    return pairs.joined(separator: ";")
+  }
+
+  /// A pair for each name; none at all where one of them could read as something else than it is.
+  private static func alternatives(_ key: String, _ names: [SubjectAlternativeName]) -> [String] {
+    let isSound = names.allSatisfy { $0.isWellFormed && !$0.bytes.contains { $0 == 0x22 || $0 == 0x5C || $0 > 0x7F } }
+    guard isSound else { return [] }
+    var seen: Set<SubjectAlternativeName> = []
+    return names.filter { seen.insert($0).inserted }.map { name in
+      let text = String(decoding: name.bytes, as: UTF8.self)
+      return name.bytes.contains { [0x2C, 0x3B, 0x3D, 0x20].contains($0) } ? "\(key)=\"\(text)\"" : "\(key)=\(text)"
+    }
+  }
+
+  /// RFC 4514 §2.4 lets any byte be written as `\HH`: the same name, without a quote or a doubled backslash.
+  static func hexadecimalEscapes(_ name: String) -> String {
+    var text: [UInt8] = []
+    var isEscaped = false
+    for byte in name.utf8 {
+      switch (isEscaped, byte) {
+      case (true, 0x22): text += Array("22".utf8)
+      case (true, 0x5C): text += Array("5C".utf8)
+      case (false, 0x22): text += Array("\\22".utf8)
+      default: text.append(byte)
+      }
+      isEscaped = !isEscaped && byte == 0x5C
+    }
+    return String(decoding: text, as: UTF8.self)
+  }
+
+  /// All but RFC 3986's unreserved characters, as $ssl_client_escaped_cert.
+  static func percentEncoded(_ text: String) -> String {
+    var encoded = ""
+    for byte in text.utf8 {
+      switch byte {
+      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: encoded.unicodeScalars.append(.init(byte))
+      default: encoded += "%" + Hex.encode([byte], .upper)
+      }
+    }
+    return encoded
+  }
+}

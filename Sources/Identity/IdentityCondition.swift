@@ -1,0 +1,73 @@
+import Patterns
+
+/// One `KEY=PATTERN` of a rule.
+struct IdentityCondition: Sendable {
+  private enum Test: Sendable {
+    case pattern(ValuePattern)
+    /// Matches the whole value.
+    case expression(RegularExpression)
+    case octets([UInt8])
+  }
+
+  let key: IdentityKey
+  private let test: Test
+
+  /// Parses one word. What could never match is a fault: in a deny rule it would let everybody in.
+  init(parsing word: String) throws(RuleFault) {
+    guard let equals = word.firstIndex(of: "=") else {
+      throw RuleFault("\"\(word)\" is no rule", hint: "KEY=PATTERN, as cn=alice or uri=spiffe://prod/**")
+    }
+    let name = String(word[..<equals]), value = String(word[word.index(after: equals)...])
+    guard let key = IdentityKey(rawValue: name) else {
+      let keys = IdentityKey.allCases.map(\.rawValue)
+      let meant = keys.contains(name.lowercased()) ? "write \"\(name.lowercased())\"" : nil
+      throw RuleFault("unknown key \"\(name)\"", hint: meant ?? "one of \(keys.joined(separator: ", "))")
+    }
+    guard !value.isEmpty else { throw RuleFault("\"\(name)=\" asks for nothing", hint: "\(name)=** is any value") }
+    guard !value.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
+      throw RuleFault("a control character in \"\(name)\"", hint: "a value with one matches no rule")
+    }
+    self.key = key
+    switch key {
+    case .fingerprint, .spki:
+      test = .octets(try RuleDigest.parse(value, key))
+    case _ where value.hasPrefix("~"):
+      test = .expression(try RuleValue.expression(String(value.dropFirst()), key))
+    default:
+      guard let pattern = ValuePattern(try RuleValue.canonical(value, key)) else {
+        throw RuleFault("\"***\" in \"\(word)\"", hint: "\"*\" is one label, \"**\" is many")
+      }
+      test = .pattern(pattern)
+    }
+  }
+
+  /// Whether any value of the identity does; `limit` where a regular expression gave up on one and none matched.
+  func match(_ identity: PeerIdentity, scratch: RegularExpression.Scratch) -> MatchOutcome {
+    var outcome = MatchOutcome.noMatch
+    for value in identity[key].all {
+      switch test {
+      case .pattern(let pattern): if pattern.matches(value) { return .match }
+      case .octets(let octets): if octets == value { return .match }
+      case .expression(let expression):
+        var captures = Captures()
+        switch value.withUnsafeBytes({ expression.match($0, scratch: scratch, into: &captures) }) {
+        case .match: return .match
+        case .limit: outcome = .limit
+        case .noMatch: break
+        }
+      }
+    }
+    return outcome
+  }
+}
+
+/// Why a rule can't be taken, and what to write.
+struct RuleFault: Error, Sendable {
+  let message: String
+  let hint: String
+
+  init(_ message: String, hint: String) {
+    self.message = message
+    self.hint = hint
+  }
+}

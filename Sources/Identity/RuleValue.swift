@@ -1,0 +1,98 @@
+import Bytes
+import Crypto
+import Glibc
+import Patterns
+
+/// The right-hand side of a condition, in the form that values of its key are compared in.
+enum RuleValue {
+  static func canonical(_ text: String, _ key: IdentityKey) throws(RuleFault) -> [UInt8] {
+    try refuseVariable(text, key)
+    let bytes = Array(text.utf8)
+    switch key {
+    case .dns: return Fold.all(bytes)
+    case .email: return Fold.domain(bytes)
+    case .ip: return try address(text)
+    case .serial:
+      guard bytes.allSatisfy({ ASCII.isDigit($0) || $0 &- 65 < 6 || $0 == 0x2D || $0 == 0x2A }) else {
+        throw RuleFault(
+          "\"\(text)\" is no serial number", hint: "upper-case hexadecimal without colons, as $ssl_client_serial")
+      }
+      return bytes
+    case .cn, .o, .ou, .uri, .issuer, .fingerprint, .spki: return bytes
+    }
+  }
+
+  static func expression(_ pattern: String, _ key: IdentityKey) throws(RuleFault) -> RegularExpression {
+    guard !pattern.isEmpty else {
+      throw RuleFault("an empty regular expression for \"\(key.rawValue)\"", hint: "write a pattern after \"~\"")
+    }
+    // The domain of a value is folded, and its local part is not: a capital there would never match.
+    if key == .email, let at = pattern.lastIndex(of: "@"), hasCapital(pattern[at...]) {
+      throw RuleFault("a capital letter after \"@\" in \"\(pattern)\"", hint: "domains are compared in small letters")
+    }
+    do throws(PatternError) {
+      return try RegularExpression(pattern, caseless: key == .dns, isWhole: true)
+    } catch {
+      throw RuleFault(
+        "invalid regular expression \"\(pattern)\": \(error)",
+        hint: "an expression with \"{\", \"}\" or \";\" needs quotes around the word")
+    }
+  }
+
+  /// A literal that escapes (`\S`, `\D`) is no capital.
+  private static func hasCapital(_ text: Substring) -> Bool {
+    var isEscaped = false
+    for byte in text.utf8 {
+      if !isEscaped && byte &- 65 < 26 { return true }
+      isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
+    }
+    return false
+  }
+
+  /// A literal in the notation of values, or a pattern over that notation.
+  private static func address(_ text: String) throws(RuleFault) -> [UInt8] {
+    var octets = [UInt8](repeating: 0, count: 16)
+    for (family, count) in [(AF_INET, 4), (AF_INET6, 16)] where inet_pton(family, text, &octets) == 1 {
+      return Array(SubjectAlternativeName(kind: .ip, bytes: Array(octets.prefix(count))).description.utf8)
+    }
+    let bytes = Fold.all(text.utf8)
+    let isNotation = bytes.allSatisfy { ASCII.hexValue($0) != nil || [0x2E, 0x3A, 0x2A].contains($0) }
+    guard isNotation, bytes.contains(0x2A) else {
+      throw RuleFault("\"\(text)\" is no IP address", hint: "an address, or one with *: 10.0.0.*; no network")
+    }
+    return bytes
+  }
+
+  private static func refuseVariable(_ text: String, _ key: IdentityKey) throws(RuleFault) {
+    let bytes = Array(text.utf8)
+    for (index, byte) in bytes.enumerated() where byte == UInt8(ascii: "$") && index + 1 < bytes.count {
+      let next = ASCII.lower(bytes[index + 1])
+      guard next &- 97 < 26 || next == UInt8(ascii: "_") || next == UInt8(ascii: "{") else { continue }
+      throw RuleFault(
+        "a variable in \"\(key.rawValue)=\(text)\"",
+        hint: "rules are constant; a \"$\" itself is \(key.rawValue)=~…\\$…")
+    }
+  }
+}
+
+/// A SHA-256 as a rule spells it.
+enum RuleDigest {
+  static func parse(_ text: String, _ key: IdentityKey) throws(RuleFault) -> [UInt8] {
+    let expected =
+      key == .spki
+      ? "64 hexadecimal digits, or 44 characters of base64 as $ssl_client_spki shows them"
+      : "64 hexadecimal digits: openssl x509 -fingerprint -sha256"
+    if text.hasPrefix("~") || text.contains("*") {
+      throw RuleFault("a pattern for \"\(key.rawValue)\"", hint: expected)
+    }
+    if let octets = try? Hex.decode(text) {
+      if octets.count == 20 {
+        throw RuleFault("\"\(text)\" has 40 digits: a SHA-1, which is too weak", hint: expected)
+      }
+      if octets.count == 32 { return octets }
+      // What is hexadecimal may be base64 too, of another length.
+    }
+    if key == .spki, let octets = try? Base64.decode(text), octets.count == 32 { return octets }
+    throw RuleFault("\"\(text)\" is no SHA-256", hint: expected)
+  }
+}

@@ -1,0 +1,69 @@
+/// A value with `*` for one label or path segment and `**` for any number of them.
+///
+/// `*` crosses none of `. / @ :`. A wildcard that stands for whole labels needs at least one byte; beside other text
+/// (`web*`) it may stand for nothing. Matching takes time in proportion to pattern × value, whatever they are.
+struct ValuePattern: Sendable, Hashable {
+  private enum Token: Sendable, Hashable {
+    case literal([UInt8])
+    case wildcard(crossesLabels: Bool, mayBeEmpty: Bool)
+  }
+
+  private let tokens: [Token]
+
+  /// nil for three or more asterisks in a row, which mean nothing.
+  init?(_ text: [UInt8]) {
+    let asterisk = UInt8(ascii: "*")
+    var tokens: [Token] = []
+    var index = 0
+    while index < text.count {
+      let rest = text[index...]
+      if text[index] == asterisk {
+        let count = rest.prefix { $0 == asterisk }.count
+        guard count < 3 else { return nil }
+        let startsLabel = index == 0 || Self.isSeparator(text[index - 1])
+        let endsLabel = index + count == text.count || Self.isSeparator(text[index + count])
+        tokens.append(.wildcard(crossesLabels: count == 2, mayBeEmpty: !(startsLabel && endsLabel)))
+        index += count
+      } else {
+        let literal = rest.prefix { $0 != asterisk }
+        tokens.append(.literal(Array(literal)))
+        index += literal.count
+      }
+    }
+    self.tokens = tokens
+  }
+
+  /// Whether the pattern is the whole value.
+  func matches(_ value: [UInt8]) -> Bool {
+    // Places of the value to which the tokens so far can lead.
+    var reached = [Bool](repeating: false, count: value.count + 1)
+    reached[0] = true
+    for token in tokens {
+      var next = [Bool](repeating: false, count: value.count + 1)
+      switch token {
+      case .literal(let text):
+        guard text.count <= value.count else { return false }
+        for start in 0...(value.count - text.count) where reached[start] {
+          next[start + text.count] = value[start..<start + text.count].elementsEqual(text)
+        }
+      case .wildcard(let crosses, let mayBeEmpty):
+        var isRunning = false
+        for place in 0...value.count {
+          if place > 0 {
+            isRunning = (isRunning || reached[place - 1]) && (crosses || !Self.isSeparator(value[place - 1]))
+          }
+          next[place] = isRunning || (mayBeEmpty && reached[place])
+        }
+      }
+      reached = next
+    }
+    return reached[value.count]
+  }
+
+  private static func isSeparator(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "."), UInt8(ascii: "/"), UInt8(ascii: "@"), UInt8(ascii: ":"): true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,44 @@
+import Bytes
+import Identity
+import Patterns
+import TLS
+
+/// What rules and identity fields make of one connection's client: worked out when first asked for and kept, so that a
+/// request compares a pointer, or copies bytes.
+struct ClientStanding {
+  /// The rules that let the client in last.
+  private(set) var admittedBy: ObjectIdentifier?
+  private var client: ClientRules.Client?
+  private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Verdict)] = []
+  private var fields: [IdentityFieldForm: [UInt8]] = [:]
+
+  /// `tls`: nil on a plain listener, whose clients nobody knows.
+  mutating func judge(
+    by rules: ClientRules, _ tls: TLSStream?, scratch: RegularExpression.Scratch
+  ) -> ClientRules.Verdict {
+    let id = ObjectIdentifier(rules)
+    let verdict = verdicts.first { $0.rules == id }?.verdict ?? judgeAnew(by: rules, tls, scratch)
+    if case .admitted = verdict { admittedBy = id }
+    return verdict
+  }
+
+  private mutating func judgeAnew(
+    by rules: ClientRules, _ tls: TLSStream?, _ scratch: RegularExpression.Scratch
+  ) -> ClientRules.Verdict {
+    let client = client ?? tls.map { ClientRules.Client($0.clientVerdict) } ?? .anonymous
+    self.client = client
+    let verdict = rules.judge(client, scratch: scratch)
+    verdicts.append((ObjectIdentifier(rules), verdict))
+    return verdict
+  }
+
+  /// Appends the field lines of `client_identity`.
+  mutating func append(_ form: IdentityFieldForm, _ tls: TLSStream?, to output: inout ByteBuffer) {
+    if let known = fields[form] { return output.append(known) }
+    var chain: VerifiedChain?
+    if case .verified(let verified)? = tls?.clientVerdict { chain = verified }
+    let lines = IdentityFields.lines(form, chain, server: tls?.serverContext?.certificates ?? [])
+    fields[form] = lines
+    output.append(lines)
+  }
+}
