@@ -5,15 +5,16 @@ public import Crypto
 public struct VerifiedChain: Sendable {
   public let leaf: Certificate
   public let others: [Certificate]
+}
 
+extension VerifiedChain {
   /// nil for an empty chain.
   init?(_ stack: OpaquePointer?) {
     let certificates = (0..<copenssl_sk_X509_num(stack)).compactMap { index in
       copenssl_sk_X509_value(stack, index).map { Certificate(retaining: $0) }
     }
     guard let leaf = certificates.first else { return nil }
-    self.leaf = leaf
-    self.others = Array(certificates.dropFirst())
+    self.init(leaf: leaf, others: Array(certificates.dropFirst()))
   }
 }
 

@@ -29,10 +29,8 @@ import Testing
 
   @Test func `a directive of the plan says that it is not there yet`() {
     #expect(
-      problems("http { server { ssl_client_allow cn=x; } }")
-        == [
-          "1:17 `ssl_client_allow` is not supported yet | pass `$ssl_client_s_dn` with proxy_set_header and decide upstream"
-        ])
+      problems("http { server { ssl_dhparam x; } }")
+        == ["1:17 `ssl_dhparam` is not supported yet | leave it out: ECDHE is used"])
   }
 
   @Test func `a directive without effect is taken and listed`() {

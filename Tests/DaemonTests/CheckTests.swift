@@ -18,6 +18,8 @@ import Testing
           ssl_client_certificate ca.pem; ssl_verify_client on; ssl_verify_depth 2;
           location /api/ { proxy_pass https://127.0.0.1:9443; proxy_ssl_trusted_certificate ca.pem;
           proxy_ssl_name up.example; proxy_ssl_pin \(pin); }
+          ssl_verify_reject handshake; client_identity rfc9440; ssl_client_allow cn=alice ou=dev; ssl_client_deny cn=eve;
+          location /told/ { proxy_pass http://127.0.0.1:9443; client_identity xfcc; ssl_client_deny cn=bob; }
           location /open/ { proxy_pass https://127.0.0.1:9443; proxy_ssl_verify off; } } }
           """)
       let check = Check(path)
@@ -27,8 +29,13 @@ import Testing
       for expected in [
         "listen 127.0.0.1:8443 ssl", "clients only with a certificate of these CAs (ssl_verify_client on)", "depth 2",
         "location /api/", "upstream https://127.0.0.1:9443", "chain must verify, depth 1", "name must be up.example",
-        "pin \(pin)", "location /open/", "chain NOT verified", "name NOT checked", "pin none",
+        "pin \(pin)", "refused by a TLS alert (ssl_verify_reject handshake)", "deny all others", "location /told/",
+        "client told as Client-Cert, Client-Cert-Chain (RFC 9440)", "client told as X-Forwarded-Client-Cert (Envoy)",
+        "location /open/", "chain NOT verified", "name NOT checked", "pin none",
       ] { #expect(lines.contains(expected), "\(expected) in \(lines)") }
+      for rule in ["allow cn=alice ou=dev ", "deny cn=eve ", "deny cn=bob "] {
+        #expect(lines.contains { $0.hasPrefix(rule + scene.path("test.conf") + ":") }, "\(rule) in \(lines)")
+      }
       #expect(lines.contains { $0.hasPrefix("certificate CN=localhost (localhost, 127.0.0.1), until ") })
       #expect(lines.contains { $0.hasPrefix("CA CN=Test Root, until ") })
       #expect(lines.contains { $0.hasPrefix("anchor CN=Test Root, until ") })

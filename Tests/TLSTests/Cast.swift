@@ -22,13 +22,16 @@ struct Cast: Sendable {
   /// A server block. Sessions are kept where a store is given.
   func block(
     _ verification: ClientVerification, certificate: CertifiedKey? = nil, authorities: [Certificate]? = nil,
-    depth: Int = 1, versions: TLSVersions = .standard, ciphers: String? = nil, store: SessionStore? = nil
+    depth: Int = 1, versions: TLSVersions = .standard, ciphers: String? = nil, store: SessionStore? = nil,
+    rules: HandshakeRules? = nil, rejection: ClientRejection = .http
   ) throws -> ServerTLSContext {
     var settings = ServerTLSSettings()
     settings.verification = verification
     settings.verifyDepth = depth
     settings.versions = versions
     settings.ciphers = ciphers
+    settings.rules = rules
+    settings.rejection = rejection
     return try ServerTLSContext(
       settings: settings,
       material: ServerTLSMaterial(

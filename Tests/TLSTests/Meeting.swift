@@ -1,6 +1,7 @@
 import Crypto
 import Glibc
 import Observability
+import Synchronization
 import TLS
 import TestSupport
 import Transport
@@ -23,6 +24,10 @@ final class Blocks: ServerChooser, @unchecked Sendable {
     self.named = named
     super.init()
   }
+
+  /// What the rules of every block come to; changed between meetings only.
+  let rules = Mutex<String?>(nil)
+  override func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? { rules.withLock { $0 } }
 
   override var initial: ServerTLSContext? { first }
   override func choose(_ name: [UInt8]) -> ServerTLSContext? { named[String(decoding: name, as: UTF8.self)] ?? first }

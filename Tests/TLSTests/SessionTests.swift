@@ -83,6 +83,45 @@ import Testing
     for context in try [
       cast.block(.optional), cast.block(.on, authorities: [cast.strangers.root.certificate]),
       cast.block(.on, depth: 2),
+      cast.block(.on, rules: HandshakeRules(fingerprint: [], needsCertificate: false)),
+      cast.block(.on, rules: HandshakeRules(fingerprint: [1], needsCertificate: false)),
     ] { #expect(context.clientPolicyDigest != base.clientPolicyDigest) }
+  }
+
+  @Test(arguments: [TLSVersions.tls12, .tls13], [ClientRejection.http, .handshake])
+  func `rules are judged before a session is kept, and again before it is resumed`(
+    version: TLSVersions, rejection: ClientRejection
+  ) async throws {
+    let store = SessionStore(limit: 10)
+    let rules = HandshakeRules(fingerprint: [1], needsCertificate: true)
+    let blocks = try Blocks(cast.block(.on, store: store, rules: rules, rejection: rejection))
+    let client = try cast.client(cast.clients.client(), versions: version)
+    _ = try await meet(blocks, client)
+    #expect(try await meet(blocks, client).isResumed)
+    blocks.rules.withLock { $0 = "no longer" }
+    let kept = store.count
+    let denied = try await meet(blocks, client)
+    #expect(!denied.isResumed)
+    #expect(store.count <= kept, "who is denied leaves no session behind")
+    switch rejection {
+    case .http: #expect(denied.verdict.short == "verified" && denied.serverFailure == nil)
+    case .handshake: #expect(denied.serverFailure?.contains("no longer") == true && denied.clientFailure != nil)
+    }
+  }
+
+  @Test(arguments: [TLSVersions.tls12, .tls13]) func `a resumed session has the chain by which it was verified`(
+    version: TLSVersions
+  ) async throws {
+    let blocks = try Blocks(cast.block(.on, store: SessionStore(limit: 10)))
+    let client = try cast.client(cast.clients.client(.viaIntermediate), versions: version)
+    for resumes in [false, true, true] {
+      let meeting = try await meet(blocks, client)
+      #expect(meeting.isResumed == resumes)
+      guard case .verified(let chain) = meeting.verdict else {
+        Issue.record("\(meeting.verdict)")
+        continue
+      }
+      #expect(chain.others == [cast.clients.intermediate.certificate, cast.clients.root.certificate])
+    }
   }
 }

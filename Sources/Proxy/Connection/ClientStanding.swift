@@ -10,7 +10,8 @@ struct ClientStanding {
   private(set) var admittedBy: ObjectIdentifier?
   private var client: ClientRules.Client?
   private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Verdict)] = []
-  private var fields: [IdentityFieldForm: [UInt8]] = [:]
+  private var rfc9440Lines: [UInt8]?
+  private var xfccLines: [UInt8]?
 
   /// `tls`: nil on a plain listener, whose clients nobody knows.
   mutating func judge(
@@ -34,11 +35,21 @@ struct ClientStanding {
 
   /// Appends the field lines of `client_identity`.
   mutating func append(_ form: IdentityFieldForm, _ tls: TLSStream?, to output: inout ByteBuffer) {
-    if let known = fields[form] { return output.append(known) }
+    switch form {
+    case .off: break
+    case .rfc9440: Self.append(form, tls, &rfc9440Lines, to: &output)
+    case .xfcc: Self.append(form, tls, &xfccLines, to: &output)
+    }
+  }
+
+  private static func append(
+    _ form: IdentityFieldForm, _ tls: TLSStream?, _ kept: inout [UInt8]?, to output: inout ByteBuffer
+  ) {
+    if let kept { return output.append(kept) }
     var chain: VerifiedChain?
     if case .verified(let verified)? = tls?.clientVerdict { chain = verified }
     let lines = IdentityFields.lines(form, chain, server: tls?.serverContext?.certificates ?? [])
-    fields[form] = lines
+    kept = lines
     output.append(lines)
   }
 }

@@ -13,8 +13,10 @@ enum RequestRewrite {
     let head = exchange.head
     guard writeRequestLine(exchange, pass, to: &output) else { return false }
     pass.setFields.append(exchange, to: &output)
-    let form = pass.settings.clientIdentity
-    if form != .off { exchange.facts.standing.append(form, exchange.facts.tls, to: &output) }
+    switch pass.settings.clientIdentity {
+    case .off: break
+    case let form: exchange.facts.standing.append(form, exchange.facts.tls, to: &output)
+    }
     writeFraming(exchange, to: &output)
     if pass.settings.passesRequestFields {
       let bytes = head.bytes.readable

@@ -1,0 +1,109 @@
+import Crypto
+import Patterns
+import TLS
+import Testing
+
+@testable import Identity
+
+@Suite struct `Rules on clients` {
+  let cast: Certificates
+  init() throws { cast = try Certificates.shared.get() }
+
+  @Test func `all of a line must hold, and one line is enough`() throws {
+    let both = try rules(allow: [rule(.allow, "cn=alice", "ou=ops"), rule(.allow, "cn=bob", at: 4)])
+    #expect(both.verdict(on: cast.alice) == "admitted")
+    #expect(try both.verdict(on: cast.leaf("bob")) == "admitted")
+    #expect(try both.verdict(on: cast.leaf("alice")) == "denied by line 3")
+    #expect(try both.verdict(on: cast.leaf("eve")) == "denied by line 3")
+    // The same key twice: two values of it.
+    #expect(try rules(allow: [rule(.allow, "ou=dev", "ou=ops")]).verdict(on: cast.alice) == "admitted")
+    #expect(try rules(allow: [rule(.allow, "ou=dev", "ou=it")]).verdict(on: cast.alice) == "denied by line 3")
+  }
+
+  @Test func `deny is judged first, by the line that fits`() throws {
+    let rules = try rules(
+      allow: [rule(.allow, "cn=**", at: 1)],
+      deny: [rule(.deny, "cn=bob", "dns=b.test", at: 2), rule(.deny, "ou=ops", at: 3)])
+    #expect(rules.verdict(on: cast.alice) == "denied by line 3")
+    #expect(try rules.verdict(on: cast.leaf("bob")) == "admitted")
+    #expect(try rules.verdict(on: cast.leaf("bob", [.dns("b.test")])) == "denied by line 2")
+  }
+
+  @Test func `deny alone lets all others in, with or without a certificate`() throws {
+    let rules = try rules(deny: [rule(.deny, "cn=bob")])
+    #expect(rules.verdict(on: cast.alice) == "admitted")
+    #expect(rules.verdict(on: .anonymous) == "admitted")
+    #expect(try rules.verdict(on: cast.leaf("bob")) == "denied by line 3")
+  }
+
+  @Test func `an allow rule demands a certificate`() throws {
+    let rules = try rules(allow: [rule(.allow, "cn=**")], deny: [rule(.deny, "cn=bob", at: 9)])
+    #expect(rules.verdict(on: .anonymous) == "denied by line 3")
+    #expect(rules.judge(.anonymous, scratch: .init()) == .denied(at: place, reason: "no verified certificate"))
+  }
+
+  @Test func `a certificate that did not verify is denied, by deny rules alone too`() throws {
+    #expect(try rules(deny: [rule(.deny, "cn=bob")]).verdict(on: .refused) == "denied by line 3")
+    #expect(try rules(allow: [rule(.allow, "cn=**")]).verdict(on: .refused) == "denied by line 3")
+  }
+
+  @Test func `only a verified chain has an identity`() {
+    guard case .anonymous = ClientRules.Client(.unverified(cast.alice, reason: "")) else {
+      Issue.record("a leaf that nobody verified")
+      return
+    }
+    guard case .refused = ClientRules.Client(.refused(cast.alice, code: 10, reason: "")) else {
+      Issue.record("a leaf that was refused")
+      return
+    }
+  }
+
+  static let evil = Array("evil.test\0.good.test".utf8)
+
+  @Test(arguments: [
+    (SubjectAlternativeName.Kind.dns, "dns"), (.uri, "uri"), (.email, "email"),
+  ])
+  func `CVE-2025-66220: a name with a NUL matches no rule, and whoever reads it denies`(
+    kind: SubjectAlternativeName.Kind, key: String
+  ) throws {
+    let good = CertificateBuilder.AlternativeName.raw(kind, Array("good.test".utf8))
+    let certificate = try cast.leaf("mallory", [good, .raw(kind, Self.evil)])
+    for pattern in ["**", "evil.test", "*.test", "good.test", "~.*", "~(?s).*good\\.test"] {
+      #expect(try rules(allow: [rule(.allow, "\(key)=\(pattern)")]).verdict(on: certificate) == "denied by line 3")
+      #expect(try rules(deny: [rule(.deny, "\(key)=nobody.test")]).verdict(on: certificate) == "denied by line 3")
+    }
+    // Also beside a line that would let him in; but who does not read the name is not concerned.
+    let beside = try rules(allow: [rule(.allow, "cn=mallory", at: 1), rule(.allow, "\(key)=x", at: 2)])
+    #expect(beside.verdict(on: certificate) == "denied by line 2")
+    #expect(try rules(allow: [rule(.allow, "cn=mallory")]).verdict(on: certificate) == "admitted")
+  }
+
+  @Test func `control characters in a CN, and addresses of odd length, are no values`() throws {
+    let certificate = try cast.leaf("ali\nce", [.raw(.ip, [1, 2, 3])])
+    #expect(try rules(allow: [rule(.allow, "cn=**")]).verdict(on: certificate) == "denied by line 3")
+    #expect(try rules(allow: [rule(.allow, "ip=**")]).verdict(on: certificate) == "denied by line 3")
+    #expect(try rules(allow: [rule(.allow, "dns=**")], deny: []).verdict(on: certificate) == "denied by line 3")
+    #expect(try rules(allow: [rule(.allow, "issuer=CN=Root")]).verdict(on: certificate) == "admitted")
+  }
+
+  @Test func `a regular expression that gives up denies`() throws {
+    let value = String(repeating: "a", count: 64)
+    let certificate = try cast.leaf(value)
+    let slow = "cn=~(a+)+(a+)+(a+)+(a+)+b"
+    #expect(try rules(deny: [rule(.deny, slow)]).verdict(on: certificate) == "denied by line 3")
+    #expect(try rules(allow: [rule(.allow, slow)]).verdict(on: certificate) == "denied by line 3")
+    // Another line that holds lets him in: whatever the first would have said.
+    let other = try rules(allow: [rule(.allow, slow), rule(.allow, "cn=a*", at: 4)])
+    #expect(other.verdict(on: certificate) == "admitted")
+    // A condition beside it that does not hold decides too.
+    #expect(try rules(deny: [rule(.deny, slow, "ou=x")]).verdict(on: certificate) == "admitted")
+  }
+
+  @Test func `the same rules have the same fingerprint in any order, others another`() throws {
+    let (a, b) = try (rule(.allow, "cn=a"), rule(.allow, "cn=b", at: 9))
+    #expect(try rules(allow: [a, b]).fingerprint == rules(allow: [b, a]).fingerprint)
+    #expect(try rules(allow: [a]).fingerprint != rules(allow: [b]).fingerprint)
+    #expect(try rules(allow: [a]).fingerprint != rules(deny: [rule(.deny, "cn=a")]).fingerprint)
+    #expect(ClientRules(allow: [], deny: []) == nil)
+  }
+}
