@@ -50,7 +50,7 @@ import Testing
       #expect(result.text.contains(session.contains("-sess_in") ? "Reused" : "New,"))
       #expect(result.text.contains(expected.leaf) && result.text.contains(expected.chain))
     }
-    #expect(front.upstream.receivedText.split(separator: "\n").count { $0.hasPrefix("Client-Cert") } == 6)
+    #expect(front.upstream.receivedText.split(whereSeparator: \.isNewline).count { $0.hasPrefix("Client-Cert") } == 6)
   }
 
   @Test func `Envoy's field has what openssl says`() async throws {

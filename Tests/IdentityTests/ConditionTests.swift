@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Observability
 import Testing
 
 @testable import Identity

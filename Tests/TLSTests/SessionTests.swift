@@ -1,6 +1,7 @@
 import Crypto
 @testable import TLS
 import TestSupport
+import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct `Sessions of clients` {
