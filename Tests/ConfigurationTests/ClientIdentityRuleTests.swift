@@ -67,6 +67,8 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
       LoadedText("http { ssl_client_deny cn=a; client_identity xfcc; ssl_verify_reject handshake; \(plain) }").problems
         == [])
     #expect(LoadedText("http { ssl_client_allow cn=a; \(plain) }").errors.count == 1)
+    let closed = "server { listen 443 ssl; ssl_reject_handshake on; return 444; }"
+    #expect(LoadedText("http { ssl_client_allow cn=a; \(closed) }").errors == [])
   }
 
   @Test func `allow and deny are inherited each by itself, and shared by who inherits them`() throws {

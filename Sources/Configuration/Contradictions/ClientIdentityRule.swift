@@ -56,6 +56,8 @@ enum ClientIdentityRule: CaseIterable {
 extension ServerTLSFacts {
   /// An error where no client of the server is ever asked for a certificate.
   fileprivate func unasked(_ line: Directive, hint: String) -> Diagnostic? {
+    // A server that refuses every handshake has no clients.
+    if let tls, tls.rejectsHandshake, !alsoPlain { return nil }
     let reason: String
     switch tls?.verification {
     case nil: reason = "has no listen with ssl"
