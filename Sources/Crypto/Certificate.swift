@@ -68,6 +68,9 @@ extension Certificate {
     X509_NAME_cmp(X509_get_issuer_name(handle), X509_get_subject_name(handle)) == 0
   }
 
+  /// Names and key identifiers say that this one issued the other. Its signature is for verification to check.
+  package func issued(_ other: Certificate) -> Bool { X509_check_issued(handle, other.handle) == X509_V_OK }
+
   /// nginx's $ssl_client_serial: upper-case hexadecimal octets, `-` before a negative one.
   package var serial: String {
     guard let number = X509_get0_serialNumber(handle)?.pointee else { return "" }

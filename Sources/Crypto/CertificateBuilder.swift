@@ -13,6 +13,8 @@ package struct CertificateBuilder: Sendable {
 
   package enum ExtendedKeyUsage: String, Sendable, Hashable {
     case serverAuth, clientAuth
+    /// May answer OCSP questions for its issuer.
+    case ocspSigning = "OCSPSigning"
   }
 
   package enum AttributeType: Sendable, Hashable {

@@ -11,7 +11,7 @@ extension Certificate {
   /// nginx's $ssl_client_v_end.
   package var notAfterText: String { MemoryBIO.text { ASN1_TIME_print($0, X509_get0_notAfter(handle)) - 1 } }
 
-  private static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
+  static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
     var parts = tm()
     // A null time would be read as now.
     guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else {

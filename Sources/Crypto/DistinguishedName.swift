@@ -21,8 +21,12 @@ public struct DistinguishedName: Sendable, CustomStringConvertible {
   }
 
   /// nginx's $ssl_client_s_dn: RFC 2253, the last component first. Control characters are escaped.
-  package var rfc2253: String {
-    MemoryBIO.text { X509_NAME_print_ex($0, handle, 0, copenssl_xn_flag_rfc2253()) }
+  package var rfc2253: String { Self.rfc2253(handle) }
+
+  /// The same of an X509_NAME that stands in no certificate; empty for nil.
+  package static func rfc2253(_ name: OpaquePointer?) -> String {
+    guard let name else { return "" }
+    return MemoryBIO.text { X509_NAME_print_ex($0, name, 0, copenssl_xn_flag_rfc2253()) }
   }
 
   /// nginx's $ssl_client_s_dn_legacy: `/C=SE/CN=name`.

@@ -56,7 +56,7 @@ extension MaterialError {
 
 /// What a material is read for: an error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
-  case certificate, privateKey, anchors, passwords, pin
+  case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response
 
   var noun: String {
     switch self {
@@ -65,6 +65,9 @@ public enum MaterialKind: Sendable, Hashable {
     case .anchors: "the CA file"
     case .passwords: "the password file"
     case .pin: "the pin file"
+    case .revocation: "the revocation list"
+    case .ticketKey: "the ticket key"
+    case .response: "the OCSP response"
     }
   }
 
@@ -75,6 +78,9 @@ public enum MaterialKind: Sendable, Hashable {
     case .anchors: "CA certificates as PEM, DER or PKCS#12"
     case .passwords: "pass phrases, one a line"
     case .pin: "a certificate or public key as PEM or DER, or a PKCS#12"
+    case .revocation: "whole revocation lists (CRLs) as PEM, or one as DER"
+    case .ticketKey: "48 or 80 random bytes (openssl rand 80)"
+    case .response: "an OCSP response as DER"
     }
   }
 }

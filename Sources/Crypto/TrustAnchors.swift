@@ -15,7 +15,9 @@ public final class TrustAnchors: @unchecked Sendable {
   package let handle: OpaquePointer
   /// Those given as certificates, in order, each once; the system's are not listed.
   package let certificates: [Certificate]
-  /// 32 octets that are the same for the same anchors in any order: part of a session-id context.
+  /// What revokes certificates of theirs. With one, every CA of a chain must have one, as in nginx.
+  package let revocations: [RevocationList]
+  /// 32 octets that are the same for the same anchors and revocation lists in any order: part of a session-id context.
   package let digest: [UInt8]
 
   /// The system's alone, read once in the life of the process.
@@ -23,7 +25,7 @@ public final class TrustAnchors: @unchecked Sendable {
     try TrustAnchors(.system)
   }
 
-  package init(_ source: Source) throws(OpenSSLError) {
+  package init(_ source: Source, revocations: [RevocationList] = []) throws(OpenSSLError) {
     let given: [Certificate]
     let includesSystem: Bool
     switch source {
@@ -35,9 +37,16 @@ public final class TrustAnchors: @unchecked Sendable {
     handle = store
     var seen: Set<Certificate> = []
     certificates = given.filter { seen.insert($0).inserted }
-    digest = Self.digest(of: certificates, includesSystem: includesSystem)
+    self.revocations = revocations
+    digest = Self.digest(of: certificates, includesSystem: includesSystem, revocations)
     for certificate in certificates {
       guard X509_STORE_add_cert(store, certificate.handle) == 1 else { throw OpenSSLError.drain() }
+    }
+    for list in revocations {
+      guard X509_STORE_add_crl(store, list.handle) == 1 else { throw OpenSSLError.drain() }
+    }
+    if !revocations.isEmpty {
+      X509_STORE_set_flags(store, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL))
     }
     if includesSystem {
       guard X509_STORE_set_default_paths(store) == 1 else { throw OpenSSLError.drain() }
@@ -51,8 +60,16 @@ public final class TrustAnchors: @unchecked Sendable {
   /// The names to send to clients as acceptable CAs.
   package var subjects: [DistinguishedName] { certificates.map(\.subject) }
 
-  private static func digest(of certificates: [Certificate], includesSystem: Bool) -> [UInt8] {
-    let each = certificates.map(\.sha256).sorted { $0.lexicographicallyPrecedes($1) }
-    return Digest.of(each.flatMap { $0 } + (includesSystem ? [1] : [0]))
+  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA.
+  package var revocationsEnd: Int64 { revocations.map(\.nextUpdate).min() ?? .max }
+
+  private static func digest(
+    of certificates: [Certificate], includesSystem: Bool, _ revocations: [RevocationList]
+  ) -> [UInt8] {
+    func sorted(_ digests: [[UInt8]]) -> [UInt8] {
+      digests.sorted { $0.lexicographicallyPrecedes($1) }.flatMap { $0 }
+    }
+    return Digest.of(
+      sorted(certificates.map(\.sha256)) + (includesSystem ? [1] : [0]) + sorted(revocations.map(\.sha256)))
   }
 }

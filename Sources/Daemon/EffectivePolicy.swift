@@ -51,6 +51,7 @@ struct EffectivePolicy {
     if tls.rejection == .handshake { add(1, "refused by", "a TLS alert (ssl_verify_reject handshake)") }
     for authority in loaded?.clientCAs ?? [] { add(1, "CA", authority.summary) }
     for authority in loaded?.trustedCAs ?? [] { add(1, "CA, not named", authority.summary) }
+    for list in loaded?.revocations ?? [] { add(1, "CRL", list.summary) }
   }
 
   /// Deny rules are judged first, and one allow rule is enough.
@@ -99,6 +100,7 @@ struct EffectivePolicy {
       add(2, "chain", "must verify, depth \(tls.verifyDepth)")
       for anchor in loaded?.anchors?.certificates ?? [] { add(2, "anchor", anchor.summary) }
       if tls.trustsSystem { add(2, "anchor", "those of the system") }
+      for list in loaded?.anchors?.revocations ?? [] { add(2, "CRL", list.summary) }
     } else {
       add(2, "chain", "NOT verified")
     }
@@ -113,6 +115,10 @@ struct EffectivePolicy {
       add(2, "WARNING", "the upstream is not authenticated: anybody on the way may be it")
     }
   }
+}
+
+extension RevocationList {
+  fileprivate var summary: String { "\(issuer), \(count) revoked, until \(nextUpdateText)" }
 }
 
 extension ClientVerification {

@@ -1,4 +1,4 @@
-import Crypto
+package import Crypto
 package import Observability
 package import Proxy
 package import TLS
@@ -23,9 +23,15 @@ package struct KeyMaterial {
   package private(set) var upstreams: [UpstreamTLSSettings: Upstream] = [:]
   /// In the order of the configuration's servers. With an error among them nothing may be started.
   package private(set) var diagnostics: [Diagnostic] = []
+  /// By certificate.
+  package private(set) var staples: [Certificate: Staple] = [:]
+  /// By the file that holds them.
+  package private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
 
-  package init(loading http: HTTPSettings) {
-    var loader = MaterialLoader()
+  /// `former`: what is in use until now: an expired revocation list does not replace a valid one of it, and a staple
+  /// serves until the next is there.
+  package init(loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial()) {
+    var loader = MaterialLoader(keeping: former)
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for (index, server) in http.servers.enumerated() {
       servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
@@ -35,6 +41,8 @@ package struct KeyMaterial {
       }
     }
     diagnostics = loader.diagnostics
+    revocations = loader.revocations
+    staples = loader.staples
   }
 
   /// What is wrong with the files that a refused configuration names, at places that are not at fault already. Contexts
@@ -70,8 +78,16 @@ package struct KeyMaterial {
     let trustedCAs = tls.trustedCertificate.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
+    let revocations = parts.expect(loader.revocations(tls.revocationLists))
+    let ticketKeys = parts.expect(loader.ticketKeys(tls.ticketKeys))
+    let staples = parts.expect(
+      loader.staples(tls.stapling, certificates, issuers: (trustedCAs ?? []) + (clientCAs ?? [])))
     guard parts.areWhole else { return nil }
-    return ServerTLSMaterial(certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [])
+    var material = ServerTLSMaterial(
+      certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [],
+      revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
+    material.staples = staples ?? []
+    return material
   }
 
   private static func load(
@@ -103,15 +119,25 @@ package struct KeyMaterial {
     }
   }
 
+  /// One policy by itself, or what is wrong with it.
+  static func loadOne(_ tls: UpstreamTLSSettings) -> (loaded: Upstream?, diagnostics: [Diagnostic]) {
+    var loader = MaterialLoader()
+    let loaded = load(tls, &loader)
+    return (loaded, loader.diagnostics)
+  }
+
   /// The named file's, the system's, or both; never the system's in the place of a file that can't be read.
   private static func anchors(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> TrustAnchors? {
+    guard let revocations = loader.revocations(tls.revocationLists) else { return nil }
     var source = TrustAnchors.Source.system
     if let file = tls.trustedCertificate {
       guard let certificates = loader.authorities(file, passwordFile: tls.passwordFile) else { return nil }
       source = tls.trustsSystem ? .certificatesAndSystem(certificates) : .certificates(certificates)
     }
     do throws(OpenSSLError) {
-      return source == .system ? try TrustAnchors.system.get() : try TrustAnchors(source)
+      // The system's are read once, where nothing is added to them.
+      return source == .system && revocations.isEmpty
+        ? try TrustAnchors.system.get() : try TrustAnchors(source, revocations: revocations)
     } catch {
       loader.report(Diagnostic(.error, at: tls.location, "the trust anchors can't be taken: \(error)"))
       return nil
@@ -129,6 +155,19 @@ package struct KeyMaterial {
       loader.report(diagnostic)
       return nil
     }
+  }
+}
+
+/// What a new generation takes over from the one before.
+package struct FormerMaterial: Sendable {
+  package var revocations: [MaterialReference: [RevocationList]] = [:]
+  package var staples: [Certificate: Staple] = [:]
+
+  package init() {}
+
+  package init(_ material: KeyMaterial) {
+    revocations = material.revocations
+    staples = material.staples
   }
 }
 

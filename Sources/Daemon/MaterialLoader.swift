@@ -23,7 +23,12 @@ struct MaterialLoader {
   private var passwords: [FileKey: [SecretBytes]] = [:]
   private var pairs: [PairKey: CertifiedKey?] = [:]
   private var authorities: [FileKey: [Certificate]?] = [:]
+  let former: FormerMaterial
+  private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
+  var staples: [Certificate: Staple] = [:]
   private(set) var diagnostics: [Diagnostic] = []
+
+  init(keeping former: FormerMaterial = FormerMaterial()) { self.former = former }
 
   /// Told once, however many servers inherit what is at fault.
   mutating func report(_ diagnostic: Diagnostic) {
@@ -52,6 +57,44 @@ struct MaterialLoader {
     return loaded
   }
 
+  /// All lists of all files. An expired list does not take the place of the valid one that was in use.
+  mutating func revocations(_ files: [MaterialReference]) -> [RevocationList]? {
+    var lists: [RevocationList] = []
+    var isWhole = true
+    for file in files {
+      if let known = revocations[file] {
+        lists += known
+        continue
+      }
+      guard let fresh = attempt({ () throws(MaterialError) in try RevocationList.loadAll(file) }) else {
+        isWhole = false
+        continue
+      }
+      let now = Int64(time(nil))
+      let taken = RevocationList.taking(fresh, after: former.revocations[file] ?? [], now: now)
+      diagnostics += RevocationNotice.all(taken, in: file, now: now)
+      revocations[file] = taken
+      lists += taken
+    }
+    return isWhole ? lists : nil
+  }
+
+  mutating func ticketKeys(_ files: [MaterialReference]) -> [TicketKey]? {
+    let keys = files.compactMap { file in
+      attempt { () throws(MaterialError) in
+        let bytes = try file.read(expecting: .ticketKey)
+        guard let key = TicketKey(bytes) else {
+          throw MaterialError(
+            culprit: file.description, location: file.location,
+            message: "\"\(file)\" has \(bytes.count) bytes; expected 48 or 80",
+            hint: "make one: openssl rand 80 > ticket.key; chmod 600 ticket.key")
+        }
+        return key
+      }
+    }
+    return keys.count == files.count ? keys : nil
+  }
+
   /// A pin may be a file, and that a PKCS#12. All of a list are tried, so that all faults are told.
   mutating func pins(_ sources: [PinSource], passwordFile: MaterialReference?) -> PinSet? {
     let passwords = passwords(in: passwordFile)
@@ -76,7 +119,7 @@ struct MaterialLoader {
     return loaded
   }
 
-  private mutating func attempt<Object>(_ load: () throws(MaterialError) -> Object) -> Object? {
+  mutating func attempt<Object>(_ load: () throws(MaterialError) -> Object) -> Object? {
     do throws(MaterialError) {
       return try load()
     } catch {

@@ -1,4 +1,5 @@
 package import Configuration
+import Crypto
 package import Observability
 package import Proxy
 
@@ -16,6 +17,10 @@ package struct Refusal: Error, Sendable, CustomStringConvertible {
 package struct Preparation: Sendable {
   package let settings: Settings
   package let generation: Generation
+  /// The files of keys, certificates and trust, as they looked before they were read.
+  package let files: FileStates
+  /// What the next generation may take over.
+  package let material: FormerMaterial
   /// Warnings and notices; no errors.
   package let diagnostics: [Diagnostic]
 
@@ -29,16 +34,21 @@ package struct Preparation: Sendable {
   }
 
   /// Opens logs, loads material and resolves names; all of it is tried, so that all faults are told at once.
+  ///
+  /// `former`: what serves until now.
   package init(
-    _ settings: Settings, after diagnostics: [Diagnostic], number: Int, logs files: LogFiles
+    _ settings: Settings, after diagnostics: [Diagnostic], number: Int, logs files: LogFiles,
+    former: Preparation? = nil
   ) throws(Refusal) {
     let logs = OpenLogs(settings.main.errorLogs, settings.http, in: files)
-    let material = KeyMaterial(loading: settings.http)
+    self.files = FileStates(of: settings.http.watchedFiles)
+    let material = KeyMaterial(loading: settings.http, keeping: former?.material ?? FormerMaterial())
     let resolution = Resolution.resolve(settings.http.groups)
     let all = diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
     guard !all.contains(where: { $0.severity == .error }) else { throw Refusal(all) }
     self.settings = settings
     self.diagnostics = all
+    self.material = FormerMaterial(material)
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,

@@ -31,6 +31,9 @@ final class Supervisor {
   private var state = SupervisorState<Successor>()
   private var signals: [any DispatchSourceSignal] = []
   private var watchdog: WatchdogTimer?
+  private var hotFiles: HotFiles?
+  private let stapling = StapleRefresh()
+  private var revocationAges: [RevocationNotice.Age] = []
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     path = start.path
@@ -47,7 +50,7 @@ final class Supervisor {
 
   func start() {
     Signals.block([SIGQUIT, SIGTERM, SIGINT])
-    heed(SIGHUP) { $0.handle { $0.reloadAsked() } }
+    heed(SIGHUP) { $0.handle { $0.reloadAsked(.configuration) } }
     heed(SIGQUIT) { $0.handle { $0.drainAsked() } }
     heed(SIGTERM) { $0.handle { $0.stopAsked() } }
     heed(SIGINT) { $0.handle { $0.stopAsked() } }
@@ -62,7 +65,7 @@ final class Supervisor {
     switch event(&state) {
     case .none: break
     case .announce: announce()
-    case .reload: reload()
+    case .reload(let reload): self.reload(reload)
     case .swap(let successor): swap(successor)
     case .drain: drain()
     case .stop: stop()
@@ -111,9 +114,17 @@ final class Supervisor {
     } catch {
       errorLog.alert("\(error)")
     }
+    // They were told on standard error, which not every system keeps.
+    if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
     watchdog = WatchdogTimer(fleet, log: errorLog)
+    hotFiles = HotFiles { [unowned self] in
+      filesChanged($0)
+    } tick: { [unowned self] in
+      watchRevocations()
+    }
+    watchFiles()
     announced()
   }
 
@@ -136,14 +147,20 @@ final class Supervisor {
   // MARK: Reload
 
   /// Both phases that can fail are done beside the traffic: parse and load, then bind.
-  private func reload() {
-    errorLog.notice("reconfiguring")
-    Notification.send(.reloadingNow, .status("Reloading: \(path)"))
+  private func reload(_ reload: SupervisorState<Successor>.Reload) {
+    if reload == .configuration {
+      errorLog.notice("reconfiguring")
+      Notification.send(.reloadingNow, .status("Reloading: \(path)"))
+    }
     let number = current.generation.number + 1
-    DispatchQueue.global().async { [self, path, logs, inherited, sockets, workers = fleet.count] in
+    DispatchQueue.global().async { [self, path, logs, inherited, sockets, current, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
-        let (settings, found) = try Preparation.read(path)
-        let next = try Preparation(settings, after: found, number: number, logs: logs)
+        let (settings, found) =
+          switch reload {
+          case .configuration: try Preparation.read(path)
+          case .files: (settings: current.settings, diagnostics: [Diagnostic]())
+          }
+        let next = try Preparation(settings, after: found, number: number, logs: logs, former: current)
         let bound = try ListeningSockets(
           for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
         return Successor(preparation: next, sockets: bound)
@@ -164,6 +181,7 @@ final class Supervisor {
     log(next.diagnostics + RestartOnly.differences(from: current.settings.main, to: next.settings.main))
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
+      supervisor.watchFiles()
       supervisor.endReload("Serving: \(supervisor.summary)")
     }
   }
@@ -172,13 +190,49 @@ final class Supervisor {
     log(refusal.diagnostics)
     let count = refusal.errors.count
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
-    errorLog.emerg("the new configuration is refused, \(words)")
+    if case .reloading(.files, _) = state.phase {
+      errorLog.error("the changed files are not taken up, \(words) with the old ones")
+    } else {
+      errorLog.emerg("the new configuration is refused, \(words)")
+    }
     endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
+  }
+
+  // MARK: Files that change
+
+  private func watchFiles() {
+    hotFiles?.watch(current.files)
+    stapling.refresh(Array(current.material.staples.values), log: errorLog)
+    revocationAges = revocationAgesNow
+  }
+
+  private func filesChanged(_ paths: [String]) {
+    errorLog.notice("changed: \(paths.joined(separator: ", "))")
+    handle { $0.reloadAsked(.files) }
+  }
+
+  private var revocationAgesNow: [RevocationNotice.Age] {
+    let now = Int64(time(nil))
+    return current.material.revocations.sorted { "\($0.key)" < "\($1.key)" }.flatMap { _, lists in
+      lists.map { RevocationNotice.age(of: $0, now: now) }
+    }
+  }
+
+  /// A list that comes to its end is told; one that has ended refuses, from then on, those who are connected too.
+  private func watchRevocations() {
+    let ages = revocationAgesNow
+    guard ages != revocationAges else { return }
+    revocationAges = ages
+    handle { $0.reloadAsked(.files) }
   }
 
   /// systemd waits for READY=1 even when nothing changed.
   private func endReload(_ status: String) {
-    if case .reloading = state.phase { Notification.send(.ready, .status(status)) }
+    switch state.phase {
+    case .reloading(.configuration, _): Notification.send(.ready, .status(status))
+    case .reloading(.files, _): Notification.send(.status(status))
+    case .starting, .serving, .draining, .stopping: break
+    }
     handle { $0.reloadEnded() }
   }
 

@@ -5,18 +5,31 @@ struct SupervisorState<Successor> {
   enum Phase: Sendable, Hashable {
     case starting
     case serving
-    /// `again`: another HUP came meanwhile. Several are one.
-    case reloading(again: Bool)
+    /// `again`: more was asked for meanwhile. Several are one.
+    case reloading(Reload, again: Reload?)
     /// No new connections; the exchanges under way end.
     case draining
     case stopping
+  }
+
+  /// What is made anew.
+  enum Reload: Sendable, Hashable {
+    /// All of it: HUP.
+    case configuration
+    /// The same configuration with its files as they are now: one has changed.
+    case files
+
+    /// Both were asked for.
+    func joined(_ other: Reload?) -> Reload {
+      self == .configuration || other == .configuration ? .configuration : .files
+    }
   }
 
   enum Action {
     case none
     /// Tell the world that we serve.
     case announce
-    case reload
+    case reload(Reload)
     /// Put it in the place of what serves.
     case swap(Successor)
     case drain
@@ -33,14 +46,14 @@ struct SupervisorState<Successor> {
     return .announce
   }
 
-  /// HUP.
-  mutating func reloadAsked() -> Action {
+  /// HUP, or a file that has changed.
+  mutating func reloadAsked(_ reload: Reload) -> Action {
     switch phase {
     case .serving:
-      phase = .reloading(again: false)
-      return .reload
-    case .reloading:
-      phase = .reloading(again: true)
+      phase = .reloading(reload, again: nil)
+      return .reload(reload)
+    case .reloading(let current, let again):
+      phase = .reloading(current, again: reload.joined(again))
       return .none
     case .starting, .draining, .stopping: return .none
     }
@@ -53,9 +66,9 @@ struct SupervisorState<Successor> {
 
   /// Swapped, or refused.
   mutating func reloadEnded() -> Action {
-    guard case .reloading(let again) = phase else { return .none }
-    phase = again ? .reloading(again: false) : .serving
-    return again ? .reload : .none
+    guard case .reloading(_, let again) = phase else { return .none }
+    phase = again.map { .reloading($0, again: nil) } ?? .serving
+    return again.map { .reload($0) } ?? .none
   }
 
   /// QUIT.

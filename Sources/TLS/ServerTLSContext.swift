@@ -8,11 +8,22 @@ public struct ServerTLSMaterial: Sendable {
   public var clientCAs: [Certificate]
   /// `ssl_trusted_certificate`: anchors that are not named.
   public var trustedCAs: [Certificate]
+  /// `ssl_crl`.
+  public var revocations: [RevocationList]
+  /// `ssl_session_ticket_key`.
+  public var ticketKeys: [TicketKey]
+  /// `ssl_stapling`: one for each certificate whose issuer is known.
+  package var staples: [Staple] = []
 
-  public init(certificates: [CertifiedKey], clientCAs: [Certificate], trustedCAs: [Certificate]) {
+  public init(
+    certificates: [CertifiedKey], clientCAs: [Certificate], trustedCAs: [Certificate],
+    revocations: [RevocationList] = [], ticketKeys: [TicketKey] = []
+  ) {
     self.certificates = certificates
     self.clientCAs = clientCAs
     self.trustedCAs = trustedCAs
+    self.revocations = revocations
+    self.ticketKeys = ticketKeys
   }
 }
 
@@ -28,6 +39,11 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The same with the certificates that are shown: the session-id context, which no session crosses.
   let sessionContext: [UInt8]
   let store: SessionStore?
+  /// Empty: a ticket only names a session of the store.
+  let ticketKeys: [TicketKey]
+  /// nil: no responder is asked about clients.
+  let statusCheck: ClientStatusCheck?
+  package let staples: [Staple]
   /// What a client chain's keys and signatures must be worth; see ContextBasics.chainLevel.
   let chainLevel: Int32
   private let anchors: TrustAnchors?
@@ -41,10 +57,13 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.settings = settings
     self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
+    self.statusCheck = ClientStatusCheck(settings.clientStatus)
+    self.staples = material.staples
+    self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
     let authorities = material.clientCAs + material.trustedCAs
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
-      self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities)
+      self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities, material.revocations)
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
       self.clientPolicyDigest = Self.policyDigest(settings, anchors, chainLevel)
@@ -55,6 +74,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
     configureVerification(material)
     configureSessions()
+    if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
     // Stores the name in the session; the choice was made before.
     copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
@@ -62,13 +82,18 @@ public final class ServerTLSContext: @unchecked Sendable {
 
   deinit { SSL_CTX_free(handle) }
 
-  private static func anchors(_ certificates: [Certificate]) throws(TLSSettingsError) -> TrustAnchors {
+  private static func anchors(
+    _ certificates: [Certificate], _ revocations: [RevocationList]
+  ) throws(TLSSettingsError) -> TrustAnchors {
     do {
-      return try TrustAnchors(.certificates(certificates))
+      return try TrustAnchors(.certificates(certificates), revocations: revocations)
     } catch {
       throw TLSSettingsError("the client CAs can't be taken: \(error)")
     }
   }
+
+  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it.
+  var revocationsEnd: Int64 { anchors?.revocationsEnd ?? .max }
 
   private static func policyDigest(
     _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ chainLevel: Int32
@@ -112,7 +137,10 @@ public final class ServerTLSContext: @unchecked Sendable {
   }
 
   private func configureSessions() {
-    SSL_CTX_set_options(handle, COPENSSL_OP_NO_TICKET)
+    // On every context: OpenSSL asks that with which a connection began, whichever is chosen.
+    _ = copenssl_ctx_set_ticket_key_cb(handle, TLSStream.ticketKey)
+    SSL_CTX_set_session_ticket_cb(handle, TLSStream.sealTicket, TLSStream.openTicket, nil)
+    if ticketKeys.isEmpty { SSL_CTX_set_options(handle, COPENSSL_OP_NO_TICKET) }
     guard store != nil else {
       _ = copenssl_ctx_set_session_cache_mode(handle, Int(SSL_SESS_CACHE_OFF))
       _ = copenssl_ctx_set_num_tickets(handle, 0)

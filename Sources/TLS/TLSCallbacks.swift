@@ -75,7 +75,7 @@ extension TLSStream {
     return 0
   }
 
-  private func rulesDenial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
+  func rulesDenial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
     guard context.settings.rules != nil, case .server(let chooser) = side else { return nil }
     return chooser.denial(of: chain, by: context)
   }
@@ -123,7 +123,8 @@ extension TLSStream {
     let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
     store.insert(
       session, serverName: stream.serverName,
-      origin: SessionStore.Origin(chain: chain, certificatesEnd: stream.certificatesEnd(ssl)),
+      origin: SessionStore.Origin(
+        chain: chain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd)),
       timeout: timeout.overflow ? .max : timeout.partialValue)
     return 1
   }
@@ -145,6 +146,19 @@ extension TLSStream {
       return found.session
     }
 
+  /// SSL_CTX_set_tlsext_status_cb: the response for the certificate that is shown.
+  static let staple: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
+    guard let ssl, let stream = TLSStream.of(ssl), let shown = SSL_get_certificate(ssl),
+      let staple = stream.serverContext?.staples.first(where: { $0.question.certificate.handle == shown }),
+      let der = staple.current(at: Int64(time(nil))), let copy = copenssl_malloc(der.count)
+    else { return SSL_TLSEXT_ERR_NOACK }
+    der.withUnsafeBytes {
+      UnsafeMutableRawPointer(copy).copyMemory(from: $0.baseAddress ?? .init(copy), byteCount: der.count)
+    }
+    guard copenssl_set_status_response(ssl, copy, Int32(der.count)) == 1 else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    return SSL_TLSEXT_ERR_OK
+  }
+
   static let keepUpstreamSession: @convention(c) (OpaquePointer?, OpaquePointer?) -> Int32 = { ssl, session in
     guard let session, let stream = TLSStream.of(ssl), case .client(let context, _, let key) = stream.side else {
       return 0
@@ -155,7 +169,7 @@ extension TLSStream {
 
   /// Epoch seconds until which every certificate by which the client was judged is valid. Without a verified one those
   /// that were sent count; of a resumed session the end that was known when they were judged.
-  private func certificatesEnd(_ ssl: OpaquePointer) -> Int64 {
+  func certificatesEnd(_ ssl: OpaquePointer) -> Int64 {
     if isResumed { return foundOrigin?.certificatesEnd ?? 0 }
     if let judgedChain {
       return judgedChain.others.reduce(judgedChain.leaf.notAfter) { min($0, $1.notAfter) }

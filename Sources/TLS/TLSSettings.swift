@@ -77,6 +77,15 @@ public enum SessionCacheSettings: Sendable, Hashable {
   case shared(name: String, bytes: Int)
 }
 
+/// `ssl_stapling` and what goes with it.
+public enum StaplingSettings: Sendable, Hashable {
+  case off
+  /// `ssl_stapling_file`: a response as DER.
+  case file(MaterialReference)
+  /// Asked of this responder, or where there is none of the one that the certificate names.
+  case responder(StatusResponder?)
+}
+
 /// What one server block says of TLS towards clients. Parsed, not yet loaded: files are named, not read.
 public struct ServerTLSSettings: Sendable, Hashable {
   public var certificates: [CertificateSource] = []
@@ -85,6 +94,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var clientCertificate: MaterialReference?
   /// CAs that count too but are not named (`ssl_trusted_certificate`).
   public var trustedCertificate: MaterialReference?
+  /// Revocation lists that count for clients (`ssl_crl`).
+  public var revocationLists: [MaterialReference] = []
   public var verification: ClientVerification = .off
   public var rejection = ClientRejection.http
   /// nil: the server block has no rules of its own on clients; its locations may.
@@ -99,8 +110,15 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var curves: String?
   public var confCommands: [ConfCommand] = []
   public var rejectsHandshake = false
+  public var clientStatus = ClientStatusSettings()
+  public var stapling = StaplingSettings.off
   public var sessionCache: SessionCacheSettings = .none
   public var sessionTickets = true
+  /// `ssl_session_ticket_key`: the first one makes tickets, all of them open them. Empty: tickets only name a session
+  /// that this process keeps.
+  public var ticketKeys: [MaterialReference] = []
+  /// A file that changes is taken up without a signal (`ssl_reload`).
+  public var reloads = true
   /// Seconds.
   public var sessionTimeout = 300
   /// Bytes of plain text a record may carry, 512 to 16384 (`ssl_buffer_size`).
@@ -125,6 +143,10 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public var verifiesName = false
   public var verifyDepth = 1
   public var trustedCertificate: MaterialReference?
+  /// Revocation lists that count for upstreams (`proxy_ssl_crl`).
+  public var revocationLists: [MaterialReference] = []
+  /// A file that changes is taken up without a signal (`ssl_reload`).
+  public var reloads = true
   /// The system's anchors count (`proxy_ssl_trust_system`).
   public var trustsSystem = false
   public var pinning: PinningMode = .none

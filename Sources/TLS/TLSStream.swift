@@ -43,6 +43,8 @@ public final class TLSStream: ByteStream {
   public internal(set) var refusal: UpstreamRefusal?
   /// Towards an upstream: its certificate once the session is gone, for what is logged at the end. Owns a reference.
   private(set) var lastPeer: OpaquePointer?
+  /// Towards a client: its handshake is over, and responders are asked about it.
+  private var isAwaitingStatus = false
   /// The upstream's certificate was judged, and well, in this handshake.
   var wasJudged = false
   /// How the client was judged; settled when the stream opens.
@@ -103,6 +105,8 @@ public final class TLSStream: ByteStream {
   public override func opened() { advanceOpening() }
 
   public override func advanceOpening() {
+    // The handshake is over; what comes meanwhile waits in the socket.
+    if isAwaitingStatus { return }
     guard let ssl else { return fail(.tls("no session: \(OpenSSLReasons.take())")) }
     ERR_clear_error()
     let result = SSL_do_handshake(ssl)
@@ -130,6 +134,9 @@ public final class TLSStream: ByteStream {
     case .server:
       let mode = serverContext?.settings.verification ?? .off
       clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)
+      if let check = serverContext?.statusCheck, case .verified(let chain) = clientVerdict {
+        return askResponders(check, chain)
+      }
     case .client(let context, let name, let key):
       // Neither a resumed session nor a suite without certificates comes by OpenSSL's own call for a judgement.
       if !wasJudged, let refusal = context.judgeAgain(ssl, name: name) {
@@ -139,6 +146,26 @@ public final class TLSStream: ByteStream {
       }
     }
     becomeOpen()
+  }
+
+  /// Opens once the responders have spoken of the client.
+  private func askResponders(_ check: ClientStatusCheck, _ chain: VerifiedChain) {
+    isAwaitingStatus = true
+    let box = LoopBox(self)
+    let known = check.judge(chain) { [loop] verdict in
+      loop.post { box.value.statusDidCome(verdict) }
+    }
+    if let known { statusDidCome(known) }
+  }
+
+  private func statusDidCome(_ verdict: StatusVerdict) {
+    guard isAwaitingStatus, !isClosed else { return }
+    isAwaitingStatus = false
+    if case .refused(let code, let reason) = verdict, let leaf = clientVerdict.certificate {
+      clientVerdict = .refused(leaf, code: Int(code), reason: reason)
+    }
+    becomeOpen()
+    resumeReading()
   }
 
   // MARK: Traffic

@@ -112,6 +112,11 @@ open class ByteStream: EventTarget {
     opened()
   }
 
+  /// What came while a stream that opened later than its last byte was waiting.
+  public final func resumeReading() {
+    if phase == .open { owner?.streamIsReadable() }
+  }
+
   public final func becomeOpen() {
     guard phase == .opening else { return }
     phase = .open

@@ -71,7 +71,23 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       pair + "ssl_crl a.crl;",
-      "3:1 `ssl_crl` is not supported yet | no revocation is checked; issue short-lived certificates, or keep nginx in front"
+      "3:1 warning: \"ssl_crl\" has no effect: no client is asked for a certificate | ssl_verify_client on;"
+    ),
+    (
+      pair + "ssl_ocsp on;",
+      "3:1 \"ssl_ocsp\" is incompatible with \"ssl_verify_client off\" | responders are asked about verified chains: ssl_verify_client on;"
+    ),
+    (
+      pair + "ssl_stapling on; ssl_stapling_responder https://x/;",
+      "3:41 invalid URL \"https://x/\" in \"ssl_stapling_responder\" | http://HOST[:PORT]/PATH: answers are signed, so https is not used"
+    ),
+    (
+      pair + "ssl_ocsp_cache shared:a;",
+      "3:16 invalid OCSP cache \"shared:a\" | off, or shared:NAME:SIZE, SIZE at least 32k"
+    ),
+    (
+      pair + "ssl_session_ticket_key t.key; ssl_session_tickets off;",
+      "3:1 warning: \"ssl_session_ticket_key\" has no effect: no ticket is given | remove it, or ssl_session_tickets off and ssl_session_cache off"
     ),
   ])
   func `a contradiction in a server's TLS has its place`(lines: String, problem: String) {

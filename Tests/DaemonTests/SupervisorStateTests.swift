@@ -13,26 +13,26 @@ import Testing
 
   @Test func `a reload that is asked for while one is under way follows it, once`() {
     var state = serving()
-    #expect(state.reloadAsked() == .reload)
-    #expect(state.reloadAsked() == .none)
-    #expect(state.reloadAsked() == .none)
+    #expect(state.reloadAsked(.configuration) == .reload(.configuration))
+    #expect(state.reloadAsked(.configuration) == .none)
+    #expect(state.reloadAsked(.configuration) == .none)
     #expect(state.prepared(2) == .swap(2))
-    #expect(state.reloadEnded() == .reload)
+    #expect(state.reloadEnded() == .reload(.configuration))
     #expect(state.reloadEnded() == .none)
     #expect(state.phase == .serving)
   }
 
   @Test func `a refused reload leaves the daemon serving`() {
     var state = serving()
-    #expect(state.reloadAsked() == .reload)
+    #expect(state.reloadAsked(.configuration) == .reload(.configuration))
     #expect(state.reloadEnded() == .none)
     #expect(state.phase == .serving)
-    #expect(state.reloadAsked() == .reload)
+    #expect(state.reloadAsked(.configuration) == .reload(.configuration))
   }
 
   @Test func `a generation that comes while draining is not taken`() {
     var state = serving()
-    #expect(state.reloadAsked() == .reload)
+    #expect(state.reloadAsked(.configuration) == .reload(.configuration))
     #expect(state.drainAsked() == .drain)
     #expect(state.prepared(2) == .none)
     #expect(state.reloadEnded() == .none)
@@ -43,7 +43,7 @@ import Testing
     var state = serving()
     #expect(state.drainAsked() == .drain)
     #expect(state.drainAsked() == .none)
-    #expect(state.reloadAsked() == .none)
+    #expect(state.reloadAsked(.configuration) == .none)
     #expect(state.stopAsked() == .stop)
     #expect(state.stopAsked() == .none)
     #expect(state.drainAsked() == .none)
@@ -51,8 +51,20 @@ import Testing
 
   @Test func `before anything serves QUIT stops`() {
     var state = State()
-    #expect(state.reloadAsked() == .none)
+    #expect(state.reloadAsked(.configuration) == .none)
     #expect(state.drainAsked() == .stop)
     #expect(state.started() == .none)
+  }
+
+  @Test func `a file that changes while one reload is under way is taken up after it`() {
+    var state = serving()
+    #expect(state.reloadAsked(.files) == .reload(.files))
+    #expect(state.reloadAsked(.files) == .none)
+    #expect(state.reloadEnded() == .reload(.files))
+    #expect(state.reloadAsked(.files) == .none)
+    #expect(state.reloadAsked(.configuration) == .none)
+    #expect(state.reloadAsked(.files) == .none)
+    #expect(state.reloadEnded() == .reload(.configuration))
+    #expect(state.reloadEnded() == .none)
   }
 }

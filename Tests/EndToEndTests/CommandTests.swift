@@ -29,6 +29,10 @@ private func lines(_ text: String) -> [String] {
     }
     try scene.pkcs12("server", server)
     try scene.pkcs12("client", client)
+    for list in ["ca.crl", "old-ca.crl", "upstream-ca.crl"] {
+      try scene.write(list, text: RevocationListBuilder(revoking: []).pem(signedBy: authority.root))
+    }
+    for key in ["ticket.key", "ticket-before.key"] { try scene.write(key, [UInt8](repeating: 7, count: 80)) }
     try await scene.succeed(
       "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server-rsa.key.pem", "-out",
       "server-rsa.cer", "-subj", "/CN=rsa.example", "-days", "2")

@@ -121,3 +121,49 @@ static const uint64_t COPENSSL_OP_NO_TLSv1 = SSL_OP_NO_TLSv1;
 static const uint64_t COPENSSL_OP_NO_TLSv1_1 = SSL_OP_NO_TLSv1_1;
 static const uint64_t COPENSSL_OP_NO_TLSv1_2 = SSL_OP_NO_TLSv1_2;
 static const uint64_t COPENSSL_OP_NO_TLSv1_3 = SSL_OP_NO_TLSv1_3;
+
+// Revocation lists (RFC 5280 §5).
+static inline int copenssl_idp_is_partial(const ISSUING_DIST_POINT *idp) {
+  return idp->onlyuser > 0 || idp->onlyCA > 0 || idp->onlyattr > 0 || idp->onlysomereasons != NULL;
+}
+static inline int copenssl_idp_is_indirect(const ISSUING_DIST_POINT *idp) { return idp->indirectCRL > 0; }
+static inline int copenssl_sk_X509_REVOKED_num(X509_CRL *crl) {
+  STACK_OF(X509_REVOKED) *revoked = X509_CRL_get_REVOKED(crl);
+  return revoked ? sk_X509_REVOKED_num(revoked) : 0;
+}
+
+// Session tickets sealed with keys of our own (RFC 5077 §4's construction).
+typedef int (*copenssl_ticket_key_cb)(SSL *, unsigned char *, unsigned char *, EVP_CIPHER_CTX *, EVP_MAC_CTX *, int);
+static inline int copenssl_ctx_set_ticket_key_cb(SSL_CTX *ctx, copenssl_ticket_key_cb callback) {
+  return (int)SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, callback);
+}
+static inline int copenssl_mac_use_hmac_sha256(EVP_MAC_CTX *mac, const unsigned char *key, size_t count) {
+  OSSL_PARAM parameters[3] = {
+    OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)key, count),
+    OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, "SHA256", 0),
+    OSSL_PARAM_construct_end(),
+  };
+  return EVP_MAC_CTX_set_params(mac, parameters);
+}
+
+// OCSP (RFC 6960), over OpenSSL's own HTTP client.
+#include <openssl/http.h>
+static inline long copenssl_ctx_set_status_cb(SSL_CTX *ctx, int (*callback)(SSL *, void *)) {
+  return SSL_CTX_set_tlsext_status_cb(ctx, callback);
+}
+/// Takes `bytes`, of OPENSSL_malloc, over.
+static inline long copenssl_set_status_response(SSL *ssl, unsigned char *bytes, int count) {
+  return SSL_set_tlsext_status_ocsp_resp(ssl, bytes, count);
+}
+static inline unsigned char *copenssl_malloc(size_t count) { return (unsigned char *)OPENSSL_malloc(count); }
+static inline int copenssl_sk_STRING_num(const STACK_OF(OPENSSL_STRING) *sk) { return sk ? sk_OPENSSL_STRING_num(sk) : 0; }
+static inline const char *copenssl_sk_STRING_value(const STACK_OF(OPENSSL_STRING) *sk, int i) { return sk_OPENSSL_STRING_value(sk, i); }
+static inline long copenssl_bio_mem_data_of(BIO *bio, const unsigned char **data) { return BIO_get_mem_data(bio, (char **)data); }
+
+// What a probe looks at.
+static inline void copenssl_set_msg_callback_arg(SSL *ssl, void *arg) { SSL_set_msg_callback_arg(ssl, arg); }
+static inline long copenssl_set_status_type_ocsp(SSL *ssl) { return SSL_set_tlsext_status_type(ssl, TLSEXT_STATUSTYPE_ocsp); }
+static inline long copenssl_get_status_response(SSL *ssl, const unsigned char **bytes) { return SSL_get_tlsext_status_ocsp_resp(ssl, bytes); }
+static inline int copenssl_sk_X509_NAME_num(const STACK_OF(X509_NAME) *sk) { return sk ? sk_X509_NAME_num(sk) : 0; }
+static inline X509_NAME *copenssl_sk_X509_NAME_value(const STACK_OF(X509_NAME) *sk, int i) { return sk_X509_NAME_value(sk, i); }
+static inline int copenssl_get_peer_signature_type_nid(const SSL *ssl, int *nid) { return SSL_get_peer_signature_type_nid(ssl, nid); }

@@ -12,6 +12,8 @@ extension SettingsBuilder {
     tls.passwordFile = material(scope.value("ssl_password_file"))
     tls.clientCertificate = material(scope.value("ssl_client_certificate"))
     tls.trustedCertificate = material(scope.value("ssl_trusted_certificate"))
+    tls.revocationLists = scope.list("ssl_crl").flatMap { materials($0) }
+    tls.reloads = scope.flag("ssl_reload") ?? true
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
     tls.rejection = scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? .http
     tls.rules = clientRules(scope).map {
@@ -26,6 +28,9 @@ extension SettingsBuilder {
     tls.rejectsHandshake = scope.flag("ssl_reject_handshake") ?? false
     tls.sessionCache = sessionCache(scope.value("ssl_session_cache"))
     tls.sessionTickets = scope.flag("ssl_session_tickets") ?? true
+    tls.ticketKeys = scope.list("ssl_session_ticket_key").flatMap { materials($0) }
+    tls.clientStatus = clientStatus(scope)
+    tls.stapling = stapling(scope)
     tls.sessionTimeout = scope.seconds("ssl_session_timeout") ?? 300
     if scope.flag("ssl_early_data") == true, let line = scope.value("ssl_early_data") {
       error(line.place(0), "`ssl_early_data on` is not supported yet", hint: "leave it out: early data can be replayed")

@@ -58,7 +58,15 @@ struct SettingsBuilder {
 
   /// A file or credential that a directive names first.
   mutating func material(_ directive: Directive?) -> MaterialReference? {
-    guard let directive, let word = directive.arguments.first else { return nil }
+    directive.flatMap { directive in directive.arguments.first.flatMap { material(directive, $0) } }
+  }
+
+  /// All that a directive names.
+  mutating func materials(_ directive: Directive) -> [MaterialReference] {
+    directive.arguments.compactMap { material(directive, $0) }
+  }
+
+  private mutating func material(_ directive: Directive, _ word: Word) -> MaterialReference? {
     if word.text.contains("$") {
       error(word.location, "variables in \"\(directive.name)\" are not supported yet", hint: "name a file")
       return nil

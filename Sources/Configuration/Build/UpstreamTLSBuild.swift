@@ -15,6 +15,7 @@ extension SettingsBuilder {
     facts.pinning = Said(scope.value("proxy_ssl_pinning"), scope.text("proxy_ssl_pinning")?.lowercased())
     facts.pins = scope.list("proxy_ssl_pin")
     facts.certificate = scope.value("proxy_ssl_certificate")
+    facts.revocation = scope.list("proxy_ssl_crl").first
     facts.certificateKey = scope.value("proxy_ssl_certificate_key")
     facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix("proxy_ssl_") }
     if scope.value("proxy_ssl_name") == nil, case .group(let index) = url.target,
@@ -33,6 +34,8 @@ extension SettingsBuilder {
     tls.verifyDepth = scope.number("proxy_ssl_verify_depth") ?? 1
     tls.trustedCertificate = material(facts.trustedCertificate)
     tls.trustsSystem = facts.trustsSystem
+    tls.revocationLists = scope.list("proxy_ssl_crl").flatMap { materials($0) }
+    tls.reloads = scope.flag("ssl_reload") ?? true
     tls.pinning = facts.isPinned ? .publicKey : .none
     tls.pins = facts.pins.flatMap { pins($0) }
     if let certificate = material(facts.certificate) {

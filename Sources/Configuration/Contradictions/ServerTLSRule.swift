@@ -22,6 +22,9 @@ enum ServerTLSRule: CaseIterable {
   case verificationOfPlainText
   case verificationBesidePlainText
   case certificateForPlainText
+  case revocationWithoutVerification
+  case ticketKeysWithoutTickets
+  case statusWithoutVerification
 
   func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
     switch self {
@@ -63,6 +66,32 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .warning, at: line.location, "the certificate is never shown: the server has no listen with ssl",
         hint: "listen 443 ssl;")
+    case .revocationWithoutVerification:
+      guard let tls = facts.tls, tls.verification == .off, let line = facts.scope.own("ssl_crl").first else {
+        return nil
+      }
+      return Diagnostic(
+        .warning, at: line.location, "\"ssl_crl\" has no effect: no client is asked for a certificate",
+        hint: "ssl_verify_client on;")
+    case .ticketKeysWithoutTickets:
+      guard let tls = facts.tls, !tls.sessionTickets || tls.sessionCache == .off,
+        let line = facts.scope.own("ssl_session_ticket_key").first
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"ssl_session_ticket_key\" has no effect: no ticket is given",
+        hint: "remove it, or ssl_session_tickets off and ssl_session_cache off")
+    case .statusWithoutVerification:
+      guard let tls = facts.tls, tls.clientStatus.extent != .off, let line = facts.scope.value("ssl_ocsp") else {
+        return nil
+      }
+      switch tls.verification {
+      case .on, .optional: return nil
+      case .off, .optionalNoCA:
+        return Diagnostic(
+          .error, at: line.location,
+          "\"ssl_ocsp\" is incompatible with \"ssl_verify_client \(tls.verification.rawValue)\"",
+          hint: "responders are asked about verified chains: ssl_verify_client on;")
+      }
     }
   }
 

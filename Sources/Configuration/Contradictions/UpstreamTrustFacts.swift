@@ -25,6 +25,7 @@ struct UpstreamTrustFacts {
   var pinning: Said<String>?
   var pins: [Directive] = []
   var certificate: Directive?
+  var revocation: Directive?
   var certificateKey: Directive?
   /// The first `proxy_ssl_…` of the location itself.
   var ownTLSLine: Directive?

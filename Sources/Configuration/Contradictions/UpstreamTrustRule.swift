@@ -12,6 +12,7 @@ enum UpstreamTrustRule: CaseIterable {
   case verifyOffBesideTrust
   case noAnchors
   case nameCheckOfUnverified
+  case revocationOfUnverified
   case keyWithoutCertificate
   case groupNameAsServerName
   case plainPortForTLS
@@ -64,6 +65,11 @@ enum UpstreamTrustRule: CaseIterable {
       return Diagnostic(
         .warning, at: name.directive.location, "\"proxy_ssl_verify_name on\" has no effect beside proxy_ssl_verify off",
         hint: "anyone can write a name into a certificate that nobody verifies")
+    case .revocationOfUnverified:
+      guard let line = facts.revocation, !facts.verifiesChain else { return nil }
+      return Diagnostic(
+        .error, at: line.location, "\"proxy_ssl_crl\" beside a chain that is not verified",
+        hint: "a list counts for a verified chain only: proxy_ssl_verify on, or remove the list")
     case .keyWithoutCertificate:
       guard let key = facts.certificateKey, facts.certificate == nil else { return nil }
       return Diagnostic(

@@ -1,15 +1,6 @@
 /// Of the plan (nginx's language and what we add to it), not built yet: refused by name, never ignored.
 let plannedDirectives: [DirectiveEntry] =
-  DirectiveEntry.planned(
-    "ssl_crl proxy_ssl_crl",
-    meanwhile: "no revocation is checked; issue short-lived certificates, or keep nginx in front")
-  + DirectiveEntry.planned(
-    "ssl_ocsp ssl_ocsp_cache ssl_ocsp_responder ssl_stapling ssl_stapling_file ssl_stapling_responder ssl_stapling_verify",
-    meanwhile: "leave it out: no revocation is checked by OCSP")
-  + DirectiveEntry.planned(
-    "ssl_session_ticket_key", meanwhile: "leave it out: each process makes its own keys")
-  + DirectiveEntry.planned("ssl_dhparam", meanwhile: "leave it out: ECDHE is used")
-  + DirectiveEntry.planned("ssl_reload", meanwhile: "send SIGHUP after a certificate was renewed")
+  DirectiveEntry.planned("ssl_dhparam", meanwhile: "leave it out: ECDHE is used")
   + DirectiveEntry.planned(
     "proxy_ssl_pin_report_only proxy_ssl_allow_invalid",
     meanwhile: "pin the key, and give the upstream's CA with proxy_ssl_trusted_certificate")

@@ -13,6 +13,9 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "CAs that client certificates must come from; their names are sent to the client."),
   .value(
     "ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "", "CAs that count too, but are not named."),
+  .list(
+    "ssl_crl", levels, .words(1...Int.max, "MATERIAL …"), "",
+    "Revocation lists (CRLs) of the client CAs: whole ones, several in a file too. Every CA of a chain needs one."),
   .value(
     "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
     "Whether a client needs a certificate."),
@@ -48,6 +51,25 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "Where sessions are kept for resumption."),
   .value("ssl_session_tickets", levels, .flag, "on", "Whether tickets are given."),
   .value("ssl_session_timeout", levels, .seconds, "5m", "How long a session may be resumed."),
+  .list(
+    "ssl_session_ticket_key", levels, .words(1...1, "MATERIAL"), "",
+    "48 or 80 random bytes that seal tickets: the first makes them, all open them. Shared between machines."),
+  .value(
+    "ssl_ocsp", levels, .oneOf(["on", "off", "leaf"]), "off",
+    "Whether OCSP responders are asked about clients: about every certificate of the chain, or the client's alone."),
+  .value(
+    "ssl_ocsp_cache", levels, .words(1...1, "off | shared:NAME:SIZE"), "off", "Where their answers are kept."),
+  .value(
+    "ssl_ocsp_responder", levels, .words(1...1, "URL"), "", "Asked in place of the one that a certificate names."),
+  .value("ssl_stapling", levels, .flag, "off", "The OCSP response for our own certificate goes with it."),
+  .value(
+    "ssl_stapling_file", levels, .words(1...1, "MATERIAL"), "", "The response, as DER, in place of asking for it."),
+  .value(
+    "ssl_stapling_responder", levels, .words(1...1, "URL"), "", "Asked in place of the one that our certificate names."),
+  .value("ssl_stapling_verify", levels, .flag, "on", "No effect: a response is always verified."),
+  .value(
+    "ssl_reload", .everyHTTP, .flag, "on",
+    "Files of keys, certificates, CAs, CRLs, pins and pass phrases are taken up when they change, without a signal."),
   .value("ssl_early_data", levels, .flag, "off", "TLS 1.3 early data; only `off` is supported yet."),
   .value("ssl_buffer_size", levels, .size, "16k", "Plain bytes of one record."),
 ]

@@ -5,6 +5,9 @@ let upstreamTLSDirectives: [DirectiveEntry] = [
   .value("proxy_ssl_verify", levels, .flag, "on once anything is said of trust", "The chain must verify."),
   .value(
     "proxy_ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "", "CAs that upstream certificates come from."),
+  .list(
+    "proxy_ssl_crl", levels, .words(1...Int.max, "MATERIAL …"), "",
+    "Revocation lists (CRLs) of the upstream's CAs: whole ones. Every CA of a chain needs one."),
   .value(
     "proxy_ssl_trust_system", levels, .flag, "off when a file is given", "The system's CAs count too."),
   .value(

@@ -1,0 +1,81 @@
+import COpenSSL
+import Glibc
+
+/// Makes revocation lists: for the local authority, and for every test. SHA-256 signatures.
+package struct RevocationListBuilder: Sendable {
+  package var revoked: [Certificate]
+  /// RFC 5280 §5.2.3: grows from list to list.
+  package var number: Int
+  /// Seconds since 1970; may lie in the past.
+  package var thisUpdate: Int64
+  package var nextUpdate: Int64
+  /// For tests of what is refused.
+  package var isDelta = false
+
+  /// Valid from an hour ago for `days` days from now.
+  package init(revoking revoked: [Certificate], number: Int = 1, days: Int64 = 30) {
+    let now = Int64(time(nil))
+    self.revoked = revoked
+    self.number = number
+    thisUpdate = now - 3600
+    nextUpdate = now + days * 86_400
+  }
+
+  /// PEM of the list, signed by the authority that issued the certificates.
+  package func pem(signedBy authority: CertifiedKey) throws(OpenSSLError) -> String {
+    guard let draft = X509_CRL_new() else { throw OpenSSLError.drain() }
+    defer { X509_CRL_free(draft) }
+    let version2 = 1
+    try succeed(X509_CRL_set_version(draft, version2))
+    try succeed(X509_CRL_set_issuer_name(draft, X509_get_subject_name(authority.certificate.handle)))
+    try setTime(thisUpdate) { X509_CRL_set1_lastUpdate(draft, $0) }
+    try setTime(nextUpdate) { X509_CRL_set1_nextUpdate(draft, $0) }
+    for certificate in revoked { try add(certificate, to: draft) }
+    try add(NID_authority_key_identifier, "keyid:always", to: draft, authority.certificate.handle)
+    try addNumber(NID_crl_number, isCritical: false, to: draft)
+    if isDelta { try addNumber(NID_delta_crl, isCritical: true, to: draft) }
+    try succeed(X509_CRL_sort(draft))
+    guard X509_CRL_sign(draft, authority.key.handle, EVP_sha256()) > 0 else { throw OpenSSLError.drain() }
+    return MemoryBIO.text { PEM_write_bio_X509_CRL($0, draft) }
+  }
+
+  private func add(_ certificate: Certificate, to draft: OpaquePointer) throws(OpenSSLError) {
+    guard let entry = X509_REVOKED_new() else { throw OpenSSLError.drain() }
+    guard X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(certificate.handle)) == 1,
+      (try? setTime(thisUpdate) { X509_REVOKED_set_revocationDate(entry, UnsafeMutablePointer(mutating: $0)) }) != nil,
+      X509_CRL_add0_revoked(draft, entry) == 1
+    else {
+      X509_REVOKED_free(entry)
+      throw OpenSSLError.drain()
+    }
+  }
+
+  private func setTime(
+    _ seconds: Int64, _ set: (UnsafePointer<ASN1_TIME>) -> CInt
+  ) throws(OpenSSLError) {
+    guard let time = ASN1_TIME_set(nil, time_t(seconds)) else { throw OpenSSLError.drain() }
+    defer { ASN1_TIME_free(time) }
+    try succeed(set(time))
+  }
+
+  private func add(
+    _ kind: CInt, _ value: String, to draft: OpaquePointer, _ issuer: OpaquePointer
+  ) throws(OpenSSLError) {
+    var context = X509V3_CTX()
+    X509V3_set_ctx(&context, issuer, nil, nil, draft, 0)
+    guard let made = X509V3_EXT_conf_nid(nil, &context, kind, value) else { throw OpenSSLError.drain() }
+    defer { X509_EXTENSION_free(made) }
+    try succeed(X509_CRL_add_ext(draft, made, -1))
+  }
+
+  private func addNumber(_ kind: CInt, isCritical: Bool, to draft: OpaquePointer) throws(OpenSSLError) {
+    guard let integer = ASN1_INTEGER_new() else { throw OpenSSLError.drain() }
+    defer { ASN1_INTEGER_free(integer) }
+    try succeed(ASN1_INTEGER_set_int64(integer, Int64(number)))
+    try succeed(X509_CRL_add1_ext_i2d(draft, kind, UnsafeMutableRawPointer(integer), isCritical ? 1 : 0, 0))
+  }
+
+  private func succeed(_ result: CInt) throws(OpenSSLError) {
+    guard result == 1 else { throw OpenSSLError.drain() }
+  }
+}

@@ -1,0 +1,132 @@
+import COpenSSL
+import Glibc
+
+/// What a responder says of one certificate (RFC 6960 §2.2), once its answer was verified.
+package struct StatusAnswer: Sendable, Hashable {
+  package enum Status: Sendable, Hashable {
+    case good
+    case revoked
+    /// The responder does not know the certificate: no better than revoked.
+    case unknown
+  }
+
+  package let status: Status
+  /// Seconds since 1970 until when the answer may be used; at most an hour from now where the responder names no end.
+  package let validUntil: Int64
+
+  package init(status: Status, validUntil: Int64) {
+    self.status = status
+    self.validUntil = validUntil
+  }
+}
+
+/// Why an answer is none.
+package struct StatusFault: Error, Sendable, Hashable, CustomStringConvertible {
+  package let description: String
+  package init(_ description: String) { self.description = description }
+}
+
+/// The question to an OCSP responder whether a certificate is revoked, and the judgement of what comes back.
+///
+/// An answer counts when it is signed by the issuer itself or by whom the issuer certified for it (OCSPSigning), is for
+/// this very certificate, and is of now. SHA-1 is the identifier's hash, as RFC 6960 and every responder have it; it
+/// protects nothing.
+package struct StatusQuestion: Sendable, Hashable {
+  package let certificate: Certificate
+  package let issuer: Certificate
+
+  /// Seconds that the responder's clock may be ahead.
+  private static let tolerance = 300
+  private static let boundWithoutEnd: Int64 = 3600
+
+  package init(of certificate: Certificate, issuedBy issuer: Certificate) {
+    self.certificate = certificate
+    self.issuer = issuer
+  }
+
+  /// The responder that the certificate itself names (authority information access); nil when it names none.
+  package var responder: String? {
+    guard let stack = X509_get1_ocsp(certificate.handle) else { return nil }
+    defer { X509_email_free(stack) }
+    guard copenssl_sk_STRING_num(stack) > 0, let text = copenssl_sk_STRING_value(stack, 0) else { return nil }
+    return String(cString: text)
+  }
+
+  private func identifier() throws(StatusFault) -> OpaquePointer {
+    guard let id = OCSP_cert_to_id(EVP_sha1(), certificate.handle, issuer.handle) else {
+      throw StatusFault("no question can be made: \(OpenSSLError.drain())")
+    }
+    return id
+  }
+
+  /// The DER of the request.
+  package func request() throws(StatusFault) -> [UInt8] {
+    guard let request = OCSP_REQUEST_new() else { throw StatusFault("\(OpenSSLError.drain())") }
+    defer { OCSP_REQUEST_free(request) }
+    let id = try identifier()
+    guard OCSP_request_add0_id(request, id) != nil else {
+      OCSP_CERTID_free(id)
+      throw StatusFault("no question can be made: \(OpenSSLError.drain())")
+    }
+    return encoded { i2d_OCSP_REQUEST(request, $0) } ?? []
+  }
+
+  /// What the DER of a response says.
+  package func judge(_ response: [UInt8], now: Int64) throws(StatusFault) -> StatusAnswer {
+    let parsed = response.withUnsafeBytes { decoded($0, free: OCSP_RESPONSE_free, { d2i_OCSP_RESPONSE(nil, $0, $1) }) }
+    guard let parsed else { throw StatusFault("the response is malformed: \(OpenSSLError.drain())") }
+    defer { OCSP_RESPONSE_free(parsed) }
+    let outcome = OCSP_response_status(parsed)
+    guard outcome == OCSP_RESPONSE_STATUS_SUCCESSFUL else {
+      throw StatusFault("the responder answers: \(String(cString: OCSP_response_status_str(Int(outcome))))")
+    }
+    guard let basic = OCSP_response_get1_basic(parsed) else {
+      throw StatusFault("the response is malformed: \(OpenSSLError.drain())")
+    }
+    defer { OCSP_BASICRESP_free(basic) }
+    try verify(basic)
+    return try find(in: basic, now: now)
+  }
+
+  private func verify(_ basic: OpaquePointer) throws(StatusFault) {
+    guard let store = X509_STORE_new(), let known = copenssl_sk_X509_new() else {
+      throw StatusFault("\(OpenSSLError.drain())")
+    }
+    defer {
+      copenssl_sk_X509_free(known)
+      X509_STORE_free(store)
+    }
+    // Only the issuer is trusted here, whatever else is an anchor elsewhere.
+    X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    guard X509_STORE_add_cert(store, issuer.handle) == 1, copenssl_sk_X509_push(known, issuer.handle) > 0 else {
+      throw StatusFault("\(OpenSSLError.drain())")
+    }
+    guard OCSP_basic_verify(basic, known, store, 0) == 1 else {
+      throw StatusFault("the response is not signed by the issuer or by whom it certified: \(OpenSSLError.drain())")
+    }
+  }
+
+  private func find(in basic: OpaquePointer, now: Int64) throws(StatusFault) -> StatusAnswer {
+    let id = try identifier()
+    defer { OCSP_CERTID_free(id) }
+    var status: CInt = -1
+    var reason: CInt = 0
+    var revokedAt: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+    var thisUpdate: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+    var nextUpdate: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+    guard OCSP_resp_find_status(basic, id, &status, &reason, &revokedAt, &thisUpdate, &nextUpdate) == 1 else {
+      OpenSSLError.discard()
+      throw StatusFault("the response is for another certificate")
+    }
+    guard OCSP_check_validity(thisUpdate, nextUpdate, Self.tolerance, -1) == 1 else {
+      OpenSSLError.discard()
+      throw StatusFault("the response is not of now")
+    }
+    let end = nextUpdate.flatMap { Certificate.seconds($0) } ?? now + Self.boundWithoutEnd
+    switch status {
+    case V_OCSP_CERTSTATUS_GOOD: return StatusAnswer(status: .good, validUntil: end)
+    case V_OCSP_CERTSTATUS_REVOKED: return StatusAnswer(status: .revoked, validUntil: end)
+    default: return StatusAnswer(status: .unknown, validUntil: end)
+    }
+  }
+}

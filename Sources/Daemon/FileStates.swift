@@ -1,0 +1,100 @@
+import Crypto
+import Glibc
+import Proxy
+import TLS
+
+/// How files looked when they were read, so that a change of one shows.
+///
+/// Taken before the files are loaded: what changes while they are is seen as a change after.
+package struct FileStates: Sendable, Equatable {
+  private struct State: Sendable, Equatable {
+    var device: UInt64
+    var inode: UInt64
+    var size: Int64
+    var changed: timespec
+    var modified: timespec
+    /// Names and states of a directory's files, where it is one.
+    var entries: [String: State]?
+
+    static func == (left: State, right: State) -> Bool {
+      left.device == right.device && left.inode == right.inode && left.size == right.size
+        && same(left.changed, right.changed) && same(left.modified, right.modified) && left.entries == right.entries
+    }
+
+    private static func same(_ left: timespec, _ right: timespec) -> Bool {
+      left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec
+    }
+  }
+
+  /// nil: it can't be looked at.
+  private var states: [String: State?]
+
+  package init(of paths: Set<String>) {
+    states = Dictionary(uniqueKeysWithValues: paths.map { ($0, Self.state(of: $0, depth: 1)) })
+  }
+
+  package var paths: [String] { states.keys.sorted() }
+  package var isEmpty: Bool { states.isEmpty }
+
+  /// The same files, as they look now.
+  package func now() -> FileStates { FileStates(of: Set(states.keys)) }
+
+  /// Which files look otherwise.
+  package func differences(from other: FileStates) -> [String] {
+    states.filter { path, state in other.states[path] != .some(state) }.keys.sorted()
+  }
+
+  /// `depth`: directories below it are looked into.
+  private static func state(of path: String, depth: Int) -> State? {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    var entries: [String: State]?
+    if status.st_mode & S_IFMT == S_IFDIR, depth > 0, let stream = opendir(path) {
+      defer { closedir(stream) }
+      var found: [String: State] = [:]
+      while let entry = readdir(stream) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
+          field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
+            String(cString: $0)
+          }
+        }
+        if !name.hasPrefix(".") { found[name] = state(of: "\(path)/\(name)", depth: depth - 1) }
+      }
+      entries = found
+    }
+    return State(
+      device: UInt64(status.st_dev), inode: UInt64(status.st_ino), size: Int64(status.st_size),
+      changed: status.st_ctim, modified: status.st_mtim, entries: entries)
+  }
+}
+
+extension HTTPSettings {
+  /// The files that are watched: all that decide who is trusted and what is shown, where `ssl_reload` is on.
+  package var watchedFiles: Set<String> {
+    var references: [MaterialReference?] = []
+    var pins: [PinSource] = []
+    for tls in servers.compactMap(\.tls) where tls.reloads {
+      references += tls.certificates.flatMap { [$0.certificate, $0.key] }
+      references += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate]
+      references += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }
+      if case .file(let staple) = tls.stapling { references.append(staple) }
+    }
+    for tls in everyLocation.compactMap({ $0.settings.upstreamTLS }) where tls.reloads {
+      references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trustedCertificate]
+      references += tls.revocationLists.map { $0 }
+      pins += tls.pins
+    }
+    let paths = references.compactMap { try? $0?.resolvedPath(expecting: .certificate) }
+    return Set(paths + pins.compactMap(\.path))
+  }
+}
+
+extension PinSource {
+  /// Where its file is; nil for a pin that is a hash.
+  fileprivate var path: String? {
+    guard !Pin.isHash(spelling),
+      let reference = try? MaterialReference(parsing: spelling, relativeTo: folder, location: location)
+    else { return nil }
+    return try? reference.resolvedPath(expecting: .pin)
+  }
+}

@@ -1,0 +1,105 @@
+import Dispatch
+import Glibc
+import Observability
+
+/// Tells when a watched file looks otherwise than when it was loaded (`ssl_reload`).
+///
+/// inotify on the folders says when to look, since files are put in place by renames and through links (certbot,
+/// Kubernetes' ..data); what counts is how the files then look. A slow look on the clock stands in for what inotify does
+/// not tell: files of a network, links that change further away, and too few watches.
+@MainActor
+final class HotFiles {
+  private let changed: @MainActor ([String]) -> Void
+  private let tick: @MainActor () -> Void
+  private let descriptor: CInt
+  private var source: (any DispatchSourceRead)?
+  private var timer: (any DispatchSourceTimer)?
+  private var settling: DispatchWorkItem?
+  private var states = FileStates(of: [])
+  private var watches: [String: CInt] = [:]
+
+  /// A pair of files is replaced one after the other: so long nothing more must happen.
+  private static let settleTime = DispatchTimeInterval.milliseconds(400)
+  private static let lookInterval = DispatchTimeInterval.seconds(4)
+  private static let events = UInt32(
+    IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_ATTRIB | IN_MODIFY)
+
+  /// `changed` hears of the files; `tick` comes with every look on the clock.
+  init(changed: @escaping @MainActor ([String]) -> Void, tick: @escaping @MainActor () -> Void) {
+    self.changed = changed
+    self.tick = tick
+    descriptor = inotify_init1(Int32(IN_NONBLOCK | IN_CLOEXEC))
+    if descriptor >= 0 {
+      let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: .main)
+      source.setEventHandler { [unowned self] in MainActor.assumeIsolated { heard() } }
+      source.activate()
+      self.source = source
+    }
+    let timer = DispatchSource.makeTimerSource(queue: .main)
+    timer.schedule(deadline: .now() + Self.lookInterval, repeating: Self.lookInterval, leeway: .milliseconds(500))
+    timer.setEventHandler { [unowned self] in
+      MainActor.assumeIsolated {
+        look()
+        self.tick()
+      }
+    }
+    timer.activate()
+    self.timer = timer
+  }
+
+  /// Watches these from now on, as they looked when they were loaded.
+  func watch(_ states: FileStates) {
+    self.states = states
+    guard descriptor >= 0 else { return }
+    let folders = Set(states.paths.flatMap { Self.folders(of: $0) })
+    for (folder, watch) in watches where !folders.contains(folder) {
+      inotify_rm_watch(descriptor, watch)
+      watches[folder] = nil
+    }
+    for folder in folders where watches[folder] == nil {
+      let watch = inotify_add_watch(descriptor, folder, Self.events)
+      if watch >= 0 { watches[folder] = watch }
+    }
+  }
+
+  /// Its own, and that which its links lead to; a directory of pins is one itself.
+  private static func folders(of path: String) -> [String] {
+    func parent(_ path: String) -> String {
+      guard let slash = path.lastIndex(of: "/") else { return "." }
+      return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+    var folders = [parent(path)]
+    if let real = realpath(path, nil) {
+      defer { free(real) }
+      let target = String(cString: real)
+      var status = stat()
+      folders.append(stat(target, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR ? target : parent(target))
+    }
+    return folders
+  }
+
+  /// Something happened in a folder: looks once it is quiet.
+  private func heard() {
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    while Glibc.read(descriptor, &buffer, buffer.count) > 0 {}
+    guard settling == nil else { return }
+    let item = DispatchWorkItem { [weak self] in
+      MainActor.assumeIsolated {
+        self?.settling = nil
+        self?.look()
+      }
+    }
+    settling = item
+    DispatchQueue.main.asyncAfter(deadline: .now() + Self.settleTime, execute: item)
+  }
+
+  private func look() {
+    guard !states.isEmpty else { return }
+    let now = states.now()
+    let differences = now.differences(from: states)
+    guard !differences.isEmpty else { return }
+    // Told once for each look; what is refused is told again when it changes again.
+    watch(now)
+    changed(differences)
+  }
+}

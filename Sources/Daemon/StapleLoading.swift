@@ -1,0 +1,80 @@
+import Bytes
+import Crypto
+import Glibc
+import Observability
+import TLS
+
+extension MaterialLoader {
+  /// A staple for each certificate whose issuer is known; nil when a file is at fault.
+  mutating func staples(
+    _ settings: StaplingSettings, _ certificates: [CertifiedKey], issuers: [Certificate]
+  ) -> [Staple]? {
+    let place: SourceLocation?
+    let file: MaterialReference?
+    var responder: StatusResponder?
+    switch settings {
+    case .off: return []
+    case .file(let reference): (place, file) = (reference.location, reference)
+    case .responder(let named):
+      (place, file) = (nil, nil)
+      responder = named
+    }
+    var made: [Staple] = []
+    for pair in certificates {
+      guard let issuer = (pair.chain + issuers).first(where: { $0.issued(pair.certificate) }) else {
+        report(
+          Diagnostic(
+            .warning, at: place ?? nil,
+            "\"ssl_stapling\" ignored for \(pair.certificate.subject): the issuer's certificate is not at hand",
+            hint: "put it behind the certificate in its file, or name it with ssl_trusted_certificate"))
+        continue
+      }
+      let question = StatusQuestion(of: pair.certificate, issuedBy: issuer)
+      if file == nil, responder == nil, question.responder == nil {
+        report(
+          Diagnostic(
+            .warning, at: nil,
+            "\"ssl_stapling\" ignored for \(pair.certificate.subject): it names no OCSP responder",
+            hint: "ssl_stapling_responder http://…; or ssl_stapling_file FILE;"))
+        continue
+      }
+      made.append(staple(question, responder))
+    }
+    if let file, !made.isEmpty, !take(file, into: made) { return nil }
+    return made
+  }
+
+  /// The one in use until now, where there is one.
+  private mutating func staple(_ question: StatusQuestion, _ responder: StatusResponder?) -> Staple {
+    if let known = staples[question.certificate] { return known }
+    let staple = Staple(question, responder: responder)
+    if let old = former.staples[question.certificate] { staple.take(over: old) }
+    staples[question.certificate] = staple
+    return staple
+  }
+
+  /// False when the file is at fault. One that is past its time is told, and not sent.
+  private mutating func take(_ file: MaterialReference, into staples: [Staple]) -> Bool {
+    let read = attempt { () throws(MaterialError) in try file.read(expecting: .response) }
+    guard let bytes = read?.withUnsafeBytes({ Array($0) }) else { return false }
+    var faults: [StatusFault] = []
+    for staple in staples {
+      do throws(StatusFault) {
+        let answer = try staple.question.judge(bytes, now: Int64(time(nil)))
+        guard answer.status == .good else {
+          faults.append(StatusFault("it says that the certificate is \(answer.status)"))
+          continue
+        }
+        staple.put(bytes, validUntil: answer.validUntil, isFromFile: true)
+        return true
+      } catch {
+        faults.append(error)
+      }
+    }
+    report(
+      Diagnostic(
+        .warning, at: file.location, "\"\(file)\" is not stapled: \(faults.first?.description ?? "")",
+        hint: "a response for this server's certificate, of now: openssl ocsp -respout"))
+    return true
+  }
+}

@@ -1,0 +1,57 @@
+import Crypto
+import Dispatch
+import Glibc
+import Observability
+import TLS
+
+/// Asks for OCSP responses about our own certificates, off every loop, and again before they end (nginx's times: an
+/// hour, or half of what is left, no less than five minutes).
+///
+/// An old response stays until it ends: a responder that can't be reached takes nothing away before.
+@MainActor
+final class StapleRefresh {
+  private var round = 0
+  private nonisolated static let soonest: Int64 = 300
+  private nonisolated static let latest: Int64 = 3600
+
+  /// These from now on, and no others.
+  func refresh(_ staples: [Staple], log: ErrorLog) {
+    round += 1
+    for staple in staples where !staple.isFromFile { ask(staple, round, log) }
+  }
+
+  private func ask(_ staple: Staple, _ round: Int, _ log: ErrorLog) {
+    guard round == self.round else { return }
+    DispatchQueue.global(qos: .utility).async { [self] in
+      let delay = Self.answer(staple, log)
+      DispatchQueue.main.asyncAfter(deadline: .now() + .seconds(Int(delay))) {
+        MainActor.assumeIsolated { self.ask(staple, round, log) }
+      }
+    }
+  }
+
+  /// Seconds until it is asked again.
+  private nonisolated static func answer(_ staple: Staple, _ log: ErrorLog) -> Int64 {
+    let now = Int64(time(nil))
+    // One that came with a reload, fresh enough.
+    if let end = staple.validUntil, end - now > latest + soonest { return latest }
+    let subject = "\(staple.question.certificate.subject)"
+    guard let responder = staple.responder ?? staple.question.responder.flatMap({ StatusResponder($0) }) else {
+      log.error("OCSP for \(subject): no http responder is named")
+      return latest
+    }
+    do throws(StatusFault) {
+      let (answer, der) = try responder.ask(staple.question, now: now)
+      guard answer.status == .good else {
+        log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")
+        return soonest
+      }
+      staple.put(der, validUntil: answer.validUntil, isFromFile: false)
+      log.info("OCSP for \(subject): stapled")
+      return max(soonest, min(latest, (answer.validUntil - now) / 2))
+    } catch {
+      log.error("OCSP for \(subject): \(error)")
+      return soonest
+    }
+  }
+}

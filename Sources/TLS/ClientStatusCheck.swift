@@ -1,0 +1,146 @@
+import COpenSSL
+public import Crypto
+import Glibc
+import Synchronization
+import Transport
+
+/// `ssl_ocsp` and what goes with it.
+public struct ClientStatusSettings: Sendable, Hashable {
+  public enum Extent: String, Sendable, Hashable {
+    case off
+    /// Every certificate of the chain but the anchor.
+    case on
+    case leaf
+  }
+
+  public var extent = Extent.off
+  /// `ssl_ocsp_responder`: asked in place of the one that a certificate names.
+  public var responder: StatusResponder?
+  /// `ssl_ocsp_cache`: answers that are kept; 0 asks each time.
+  public var cacheEntries = 0
+
+  public init() {}
+}
+
+/// How the responders have judged a client's chain.
+enum StatusVerdict: Sendable, Equatable {
+  case good
+  /// X509_V_ERR_…; the reason for the log.
+  case refused(Int32, String)
+}
+
+/// Asks OCSP responders about clients, beside the loops, and keeps what they said.
+///
+/// Why it may never say good for want of an answer: a responder that can be cut off would let in whom it has revoked.
+final class ClientStatusCheck: Sendable {
+  private typealias Waiter = @Sendable (Result<StatusAnswer, StatusFault>) -> Void
+
+  private struct State {
+    var answers: [StatusQuestion: StatusAnswer] = [:]
+    /// Who waits for an answer that is under way.
+    var asked: [StatusQuestion: [Waiter]] = [:]
+  }
+
+  private static let work = BlockingWork("status", lanes: 8, limit: 1024)
+
+  private let settings: ClientStatusSettings
+  private let state = Mutex(State())
+
+  /// nil when nobody is asked.
+  init?(_ settings: ClientStatusSettings) {
+    if settings.extent == .off { return nil }
+    self.settings = settings
+  }
+
+  private func questions(_ chain: VerifiedChain) -> [StatusQuestion] {
+    let certificates = [chain.leaf] + chain.others
+    let pairs = zip(certificates, certificates.dropFirst()).map { StatusQuestion(of: $0, issuedBy: $1) }
+    return settings.extent == .leaf ? Array(pairs.prefix(1)) : pairs
+  }
+
+  /// The verdict, when all that is asked is known; else nil, and `completion` hears it later, from another thread.
+  func judge(
+    _ chain: VerifiedChain, _ completion: @escaping @Sendable (StatusVerdict) -> Void
+  ) -> StatusVerdict? {
+    let questions = questions(chain)
+    // A leaf that is an anchor itself: there is nobody who could speak of it.
+    guard !questions.isEmpty else { return .good }
+    return judge(questions[...], completion)
+  }
+
+  private func judge(
+    _ questions: ArraySlice<StatusQuestion>, _ completion: @escaping @Sendable (StatusVerdict) -> Void
+  ) -> StatusVerdict? {
+    var rest = questions
+    while let question = rest.popFirst() {
+      guard let answer = known(question) else {
+        let later = rest
+        ask(question) { [self] outcome in
+          switch outcome {
+          case .failure(let fault): completion(Self.verdict(fault))
+          case .success(let answer):
+            if let refusal = Self.refusal(answer, question) { return completion(refusal) }
+            if let verdict = judge(later, completion) { completion(verdict) }
+          }
+        }
+        return nil
+      }
+      if let refusal = Self.refusal(answer, question) { return refusal }
+    }
+    return .good
+  }
+
+  private static func refusal(_ answer: StatusAnswer, _ question: StatusQuestion) -> StatusVerdict? {
+    switch answer.status {
+    case .good: nil
+    case .revoked: .refused(X509_V_ERR_CERT_REVOKED, "certificate revoked")
+    case .unknown:
+      .refused(
+        X509_V_ERR_OCSP_CERT_UNKNOWN, "the OCSP responder does not know certificate \(question.certificate.serial)")
+    }
+  }
+
+  private static func verdict(_ fault: StatusFault) -> StatusVerdict {
+    .refused(X509_V_ERR_OCSP_VERIFY_FAILED, "certificate status request failed: \(fault)")
+  }
+
+  private func known(_ question: StatusQuestion) -> StatusAnswer? {
+    guard settings.cacheEntries > 0 else { return nil }
+    return state.withLock { state in
+      guard let answer = state.answers[question] else { return nil }
+      if answer.validUntil > Int64(time(nil)) { return answer }
+      state.answers.removeValue(forKey: question)
+      return nil
+    }
+  }
+
+  /// Asks once for all who want to know the same at the same time.
+  private func ask(_ question: StatusQuestion, _ waiter: @escaping Waiter) {
+    guard let responder = settings.responder ?? question.responder.flatMap({ StatusResponder($0) }) else {
+      return waiter(.failure(StatusFault("no http OCSP responder in the certificate")))
+    }
+    let isFirst = state.withLock { state in
+      defer { state.asked[question, default: []].append(waiter) }
+      return state.asked[question] == nil
+    }
+    guard isFirst else { return }
+    let isTaken = Self.work.run { [self] in
+      let now = Int64(time(nil))
+      answer(question, Result { () throws(StatusFault) in try responder.ask(question, now: now).answer })
+    }
+    if !isTaken { answer(question, .failure(StatusFault("too many questions are under way"))) }
+  }
+
+  private func answer(_ question: StatusQuestion, _ outcome: Result<StatusAnswer, StatusFault>) {
+    let waiters = state.withLock { state in
+      if case .success(let answer) = outcome, settings.cacheEntries > 0 {
+        if state.answers.count >= settings.cacheEntries, let other = state.answers.keys.first {
+          state.answers.removeValue(forKey: other)
+        }
+        state.answers[question] = answer
+      }
+      return state.asked.removeValue(forKey: question) ?? []
+    }
+    for waiter in waiters { waiter(outcome) }
+  }
+}

@@ -1,0 +1,128 @@
+import Bytes
+import COpenSSL
+import Crypto
+import Glibc
+
+/// OpenSSL's questions about tickets. It asks the context that the connection began with: the keys are those of the
+/// server block that was chosen.
+extension TLSStream {
+  static let ticketKey:
+    @convention(c) (
+      OpaquePointer?, UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<UInt8>?, OpaquePointer?, OpaquePointer?, Int32
+    ) -> Int32 = { ssl, name, iv, cipher, mac, seals in
+      let failed: Int32 = -1, unknown: Int32 = 0, known: Int32 = 1, renew: Int32 = 2
+      guard let ssl, let name, let iv, let cipher, let mac, let stream = TLSStream.of(ssl),
+        let keys = stream.serverContext?.ticketKeys
+      else { return failed }
+      if seals == 1 {
+        guard let key = keys.first, RAND_bytes(iv, EVP_MAX_IV_LENGTH) == 1 else { return failed }
+        key.name.withUnsafeBytes {
+          UnsafeMutableRawPointer(name).copyMemory(from: $0.baseAddress ?? .init(name), byteCount: 16)
+        }
+        return key.use(cipher, mac, iv: iv, seals: true) ? known : failed
+      }
+      guard let index = keys.firstIndex(where: { $0.hasName(name) }) else { return unknown }
+      guard keys[index].use(cipher, mac, iv: iv, seals: false) else { return failed }
+      return index == 0 ? known : renew
+    }
+
+  /// SSL_CTX_set_session_ticket_cb: what a ticket must say besides the session, since nobody keeps anything of it here.
+  static let sealTicket: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
+    guard let ssl, let stream = TLSStream.of(ssl), let context = stream.serverContext, !context.ticketKeys.isEmpty,
+      // Without a note nobody resumes by it.
+      let note = TicketNote(
+        SessionStore.Origin(
+          chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd)),
+        serverName: stream.serverName)
+    else { return 1 }
+    return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), note.bytes, note.bytes.count)
+  }
+
+  static let openTicket:
+    @convention(c) (
+      OpaquePointer?, OpaquePointer?, UnsafePointer<UInt8>?, Int, SSL_TICKET_STATUS, UnsafeMutableRawPointer?
+    ) -> SSL_TICKET_RETURN = { ssl, session, _, _, status, _ in
+      let ignored = SSL_TICKET_RETURN(SSL_TICKET_RETURN_IGNORE_RENEW)
+      guard status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW, let ssl, let session,
+        let stream = TLSStream.of(ssl), let context = stream.serverContext,
+        let (origin, serverName) = TicketNote.read(session)
+      else { return ignored }
+      let now = Int64(time(nil))
+      // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
+      let isOfName = SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION || serverName == stream.serverName
+      guard isOfName, min(origin.certificatesEnd, context.revocationsEnd) > now,
+        stream.rulesDenial(of: origin.chain, by: context) == nil
+      else { return ignored }
+      stream.foundOrigin = origin
+      return SSL_TICKET_RETURN(
+        status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW)
+    }
+}
+
+/// What SessionStore remembers of a session, inside a ticket: the origin, and the name it was made under.
+///
+/// Eight octets of the certificates' end, a counted name, then the chain behind the leaf, each certificate counted; the
+/// leaf is in the session.
+struct TicketNote {
+  let bytes: [UInt8]
+
+  /// The most octets of a chain: a ticket travels in a ClientHello.
+  private static let chainLimit = 16 * 1024
+  private static let noChain: UInt8 = 255
+
+  /// nil for what a ticket has no room for.
+  init?(_ origin: SessionStore.Origin, serverName: [UInt8]) {
+    guard serverName.count < 256 else { return nil }
+    var bytes = (0..<8).map { UInt8(truncatingIfNeeded: origin.certificatesEnd >> (56 - 8 * $0)) }
+    bytes.append(UInt8(serverName.count))
+    bytes += serverName
+    let others = origin.chain?.others.map(\.der)
+    if let others {
+      guard others.count < Int(Self.noChain), others.reduce(0, { $0 + $1.count }) <= Self.chainLimit else { return nil }
+      bytes.append(UInt8(others.count))
+      for der in others {
+        bytes += [UInt8(der.count >> 16), UInt8(der.count >> 8 & 255), UInt8(der.count & 255)] + der
+      }
+    } else {
+      bytes.append(Self.noChain)
+    }
+    self.bytes = bytes
+  }
+
+  static func read(_ session: OpaquePointer) -> (origin: SessionStore.Origin, serverName: [UInt8])? {
+    var data: UnsafeMutableRawPointer?
+    var count = 0
+    guard SSL_SESSION_get0_ticket_appdata(session, &data, &count) == 1, let data else { return nil }
+    let leaf = SSL_SESSION_get0_peer(session).map { Certificate(retaining: $0) }
+    return read(UnsafeRawBufferPointer(start: data, count: count), leaf: leaf)
+  }
+
+  /// nil unless every octet is accounted for.
+  static func read(
+    _ bytes: UnsafeRawBufferPointer, leaf: Certificate?
+  ) -> (origin: SessionStore.Origin, serverName: [UInt8])? {
+    var rest = bytes[...]
+    func take(_ count: Int) -> Slice<UnsafeRawBufferPointer>? {
+      guard rest.count >= count else { return nil }
+      defer { rest = rest.dropFirst(count) }
+      return rest.prefix(count)
+    }
+    guard let end = take(8)?.reduce(Int64(0), { $0 << 8 | Int64($1) }), let length = take(1)?.first,
+      let name = take(Int(length)), let number = take(1)?.first
+    else { return nil }
+    var chain: VerifiedChain?
+    if number != noChain {
+      guard let leaf else { return nil }
+      var others: [Certificate] = []
+      for _ in 0..<number {
+        guard let size = take(3)?.reduce(0, { $0 << 8 | Int($1) }), let der = take(size),
+          let certificate = try? Certificate(der: Array(der))
+        else { return nil }
+        others.append(certificate)
+      }
+      chain = VerifiedChain(leaf: leaf, others: others)
+    }
+    guard rest.isEmpty else { return nil }
+    return (SessionStore.Origin(chain: chain, certificatesEnd: end), Array(name))
+  }
+}

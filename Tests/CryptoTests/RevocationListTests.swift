@@ -1,0 +1,90 @@
+import Bytes
+import Glibc
+import TestSupport
+import Testing
+
+@testable import Crypto
+
+@Suite struct `Revocation lists` {
+  private func lists(_ pem: String) throws -> [RevocationList] {
+    let scene = try Scene()
+    defer { scene.end() }
+    return try RevocationList.loadAll(MaterialReference(path: scene.write("crl.pem", text: pem)))
+  }
+
+  private func refusal(_ bytes: [UInt8]) throws -> String {
+    let scene = try Scene()
+    defer { scene.end() }
+    do {
+      _ = try RevocationList.loadAll(MaterialReference(path: scene.write("crl.pem", bytes)))
+      return ""
+    } catch { return "\(error)" }
+  }
+
+  @Test func `several lists of one file are all taken`() throws {
+    let a = try TestAuthority("A"), b = try TestAuthority("B")
+    let builder = RevocationListBuilder(revoking: [try a.client().certificate])
+    let both = try lists(builder.pem(signedBy: a.root) + RevocationListBuilder(revoking: []).pem(signedBy: b.root))
+    #expect(both.map(\.issuer) == ["CN=A Root", "CN=B Root"])
+    #expect(both.map(\.count) == [1, 0])
+    #expect(!both[0].isExpired(at: Int64(time(nil))))
+    #expect(both[0].nextUpdateText.hasSuffix("GMT"))
+  }
+
+  @Test func `a list as DER is taken`() throws {
+    let pem = try RevocationListBuilder(revoking: []).pem(signedBy: TestAuthority().root)
+    let block = try Array(pem.utf8).withBytes { (raw) throws(CryptoError) in try PEMBlock.all(in: raw)[0] }
+    let scene = try Scene()
+    defer { scene.end() }
+    let path = try scene.write("crl.der", block.contents.withUnsafeBytes { Array($0) })
+    #expect(try RevocationList.loadAll(MaterialReference(path: path)).count == 1)
+  }
+
+  @Test func `a delta list is refused by name`() throws {
+    var builder = RevocationListBuilder(revoking: [])
+    builder.isDelta = true
+    let fault = try refusal(Array(builder.pem(signedBy: TestAuthority().root).utf8))
+    #expect(fault.contains("a delta revocation list"))
+  }
+
+  @Test func `what is no list is told`() throws {
+    let root = try TestAuthority().root
+    #expect(try refusal(Array(root.certificate.pem.utf8)).contains("holds no revocation list"))
+    #expect(try refusal(Array("nothing".utf8)).contains("neither PEM nor DER"))
+    #expect(try refusal([0x30, 3, 2, 1, 1]).contains("not a DER revocation list"))
+    let pem = try RevocationListBuilder(revoking: []).pem(signedBy: root)
+    #expect(try refusal(Array(pem.utf8.dropLast(60))).contains("damaged PEM"))
+  }
+
+  @Test func `an expired list does not take the place of a valid one of its issuer`() throws {
+    let a = try TestAuthority("A"), b = try TestAuthority("B")
+    let now = Int64(time(nil))
+    func list(_ authority: TestAuthority, _ number: Int, ends: Int64) throws -> RevocationList {
+      var builder = RevocationListBuilder(revoking: [], number: number)
+      builder.thisUpdate = now - 7200
+      builder.nextUpdate = now + ends
+      return try lists(builder.pem(signedBy: authority.root))[0]
+    }
+    let old = try list(a, 1, ends: 3600), ended = try list(a, 2, ends: -60), fresh = try list(a, 3, ends: 7200)
+    let other = try list(b, 1, ends: -60)
+    func taken(_ new: [RevocationList], _ before: [RevocationList]) -> [[UInt8]] {
+      RevocationList.taking(new, after: before, now: now).map(\.sha256)
+    }
+    #expect(taken([ended], [old]) == [ended.sha256, old.sha256])
+    #expect(taken([fresh], [old]) == [fresh.sha256])
+    #expect(taken([ended, fresh], [old]) == [ended.sha256, fresh.sha256])
+    #expect(taken([other], [old]) == [other.sha256])
+    #expect(taken([ended], [ended]) == [ended.sha256])
+    #expect(taken([], [old]) == [])
+  }
+
+  @Test func `the end is told a day before, or in the last quarter of a short life`() throws {
+    var builder = RevocationListBuilder(revoking: [])
+    let root = try TestAuthority().root
+    let month = try lists(builder.pem(signedBy: root))[0]
+    #expect(month.nextUpdate - month.warnsFrom == 86_400)
+    builder.nextUpdate = builder.thisUpdate + 4000
+    let short = try lists(builder.pem(signedBy: root))[0]
+    #expect(short.nextUpdate - short.warnsFrom == 1000)
+  }
+}

@@ -1,0 +1,144 @@
+import Crypto
+import Glibc
+import TestSupport
+import Testing
+
+@Suite(.staged) struct Revocation {
+  private static let answer =
+    #"location / { return 200 "reused=$ssl_session_reused verify=$ssl_client_verify dn=$ssl_client_s_dn\n"; }"#
+
+  private func list(
+    _ scene: Scene, _ cast: Cast, revoking: [IdentityFiles], number: Int = 1, ends: Int64 = 86_400 * 30,
+    file: String = "crl.pem"
+  ) throws {
+    var builder = RevocationListBuilder(revoking: revoking.map(\.certified.certificate), number: number)
+    builder.nextUpdate = Int64(time(nil)) + ends
+    // As careful people do it: never half a file under its name.
+    let path = try scene.write("\(file).new", text: builder.pem(signedBy: cast.authority.root))
+    rename(path, scene.path(file))
+  }
+
+  private func server(_ port: UInt16, _ more: String = "") -> String {
+    configuration(
+      "server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem; \(more) \(Self.answer) }"
+    )
+  }
+
+  private func ask(_ scene: Scene, _ cast: Cast, _ port: UInt16, _ who: IdentityFiles) async throws -> CurlResult {
+    try await scene.curl(cast.to(port) + who.curl + ["https://localhost/"])
+  }
+
+  /// One request over openssl s_client; the session goes to and comes from a file.
+  private func resume(
+    _ scene: Scene, _ port: UInt16, _ version: String, _ who: IdentityFiles, _ session: [String]
+  ) async throws -> ToolResult {
+    try await scene.run(
+      "openssl",
+      ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost", "-ign_eof", version] + who.openssl
+        + session, input: Array("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
+  }
+
+  @Test func `a revoked client gets nginx's 400, others get in`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    try list(scene, cast, revoking: [bob])
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, server(port))
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    let refused = try await ask(scene, cast, port, bob)
+    #expect(refused.status == 400 && refused.text.contains("The SSL certificate error"))
+    try await daemon.logged("certificate revoked")
+  }
+
+  @Test(
+    arguments: ["-tls1_2", "-tls1_3"],
+    ["", "ssl_session_cache shared:s:1m; ssl_session_tickets off;", "ssl_session_ticket_key ticket.key;"])
+  func `a client revoked by a CRL that is put in place neither resumes nor gets in, without a signal`(
+    version: String, store: String
+  ) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    try list(scene, cast, revoking: [])
+    try scene.write("ticket.key", (0..<80).map { _ in UInt8.random(in: 0...255) })
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, server(port, store))
+    let file = scene.path("session.pem")
+    let first = try await resume(scene, port, version, cast.alice, ["-sess_out", file])
+    #expect(first.text.contains("reused=. verify=SUCCESS"))
+    let again = try await resume(scene, port, version, cast.alice, ["-sess_in", file, "-sess_out", file])
+    #expect(again.text.contains("reused=r verify=SUCCESS"))
+    try list(scene, cast, revoking: [cast.alice], number: 2)
+    try await daemon.logged("reconfigured: ")
+    let revoked = try await resume(scene, port, version, cast.alice, ["-sess_in", file])
+    #expect(!revoked.text.contains("verify=SUCCESS") && revoked.text.contains("400 Bad Request"))
+    #expect(try await ask(scene, cast, port, cast.alice).status == 400)
+  }
+
+  @Test func `a revoked client's kept connection serves no other request`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    try list(scene, cast, revoking: [])
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, server(port))
+    try await scene.talk(tls: port, identity: cast.alice) { wire in
+      try wire.write("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+      #expect(try wire.response().status == 200)
+      try list(scene, cast, revoking: [cast.alice], number: 2)
+      // The end of the stream is the event: nothing of a second request would be answered.
+      #expect(try wire.readToEnd().isEmpty)
+    }
+    try await daemon.logged("changed: ", "crl.pem")
+  }
+
+  @Test func `an ended CRL refuses everybody of its CA, does not stop a start, and never replaces a valid one`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    try list(scene, cast, revoking: [], ends: -60)
+    let port = try scene.port()
+    let check = try await scene.check(server(port))
+    #expect(check.status == 0 && check.everything.contains("ended on"))
+    let daemon = try await Sallyport.start(scene, server(port))
+    #expect(try await ask(scene, cast, port, cast.alice).status == 400)
+    try await daemon.logged("[warn]", "ended on", "everybody of this CA is refused")
+    try list(scene, cast, revoking: [], number: 2)
+    try await until("the new list to count") { try await ask(scene, cast, port, cast.alice).status == 200 }
+    try list(scene, cast, revoking: [cast.alice], number: 3, ends: -60)
+    try await daemon.logged("[warn]", "stays in use")
+    try await until("both generations to have settled") {
+      daemon.errorLog.split(separator: "\n").count { $0.contains("reconfigured: ") } >= 2
+    }
+    // The list of those who are revoked counts all the same, old or not: OpenSSL goes by the valid one.
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+  }
+
+  @Test func `a list that can't be read keeps the one in use`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    try list(scene, cast, revoking: [bob])
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, server(port))
+    try scene.write("crl.pem", text: "-----BEGIN X509 CRL-----\nhalf")
+    try await daemon.logged("[error]", "the changed files are not taken up")
+    #expect(try await ask(scene, cast, port, bob).status == 400)
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    try list(scene, cast, revoking: [bob, cast.alice], number: 2)
+    try await until("the whole list to count") { try await ask(scene, cast, port, cast.alice).status == 400 }
+  }
+
+  @Test func `a revoked upstream gets no byte`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let up = try scene.identity("up", cast.authority.server())
+    try list(scene, cast, revoking: [up], file: "upcrl.pem")
+    let upstream = try await OpenSSLServer.start(scene, up)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); location / { proxy_pass https://localhost:\(upstream.port);
+          proxy_ssl_trusted_certificate ca.pem; proxy_ssl_crl upcrl.pem; } }
+        """))
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/secret"]).status == 502)
+    try await daemon.logged("certificate revoked")
+    #expect(!upstream.log.contains("secret"))
+  }
+}

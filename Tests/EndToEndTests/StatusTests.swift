@@ -1,0 +1,185 @@
+import Crypto
+import Glibc
+import TestSupport
+import Testing
+
+@Suite(.staged) struct `OCSP of clients` {
+  private func daemon(_ scene: Scene, _ ocsp: String) async throws -> (daemon: Sallyport, port: UInt16) {
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(ocsp)
+          location / { return 200 "verify=$ssl_client_verify\n"; } }
+        """))
+    return (daemon, port)
+  }
+
+  private func ask(_ scene: Scene, _ cast: Cast, _ port: UInt16, _ who: IdentityFiles) async throws -> CurlResult {
+    try await scene.curl(cast.to(port) + who.curl + ["https://localhost/"])
+  }
+
+  @Test(arguments: ["on", "leaf"]) func `CVE-2026-28755: only whom the responder calls good gets in`(extent: String)
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    let eve = try scene.identity("eve", cast.authority.client(commonName: "eve"))
+    let responder = try await OCSPResponder(
+      scene, cast.authority.root,
+      [(cast.alice.certified.certificate, .good), (bob.certified.certificate, .revoked)])
+    let (daemon, port) = try await daemon(scene, "ssl_ocsp \(extent); ssl_ocsp_responder \(responder.url);")
+    let good = try await ask(scene, cast, port, cast.alice)
+    #expect(good.status == 200 && good.text == "verify=SUCCESS\n")
+    let revoked = try await ask(scene, cast, port, bob)
+    #expect(revoked.status == 400 && revoked.text.contains("The SSL certificate error"))
+    try await daemon.logged("certificate revoked")
+    #expect(try await ask(scene, cast, port, eve).status == 400)
+    try await daemon.logged("does not know certificate")
+    responder.stop()
+    #expect(try await ask(scene, cast, port, cast.alice).status == 400)
+    try await daemon.logged("certificate status request failed", "no answer")
+  }
+
+  @Test func `an intermediate that is revoked takes its clients with it, unless the leaf alone is asked about`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let carol = try scene.identity("carol", cast.authority.client(.viaIntermediate, commonName: "carol"))
+    // One URL for both authorities: `openssl ocsp` speaks for one, so each extent has a server block of its own.
+    let forIntermediate = try await OCSPResponder(
+      scene, cast.authority.root, [(cast.authority.intermediate.certificate, .revoked)], name: "root-ocsp")
+    let forLeaf = try await OCSPResponder(
+      scene, cast.authority.intermediate, [(carol.certified.certificate, .good)], name: "intermediate-ocsp")
+    let (one, leafPort) = try await daemon(
+      scene, "ssl_verify_depth 2; ssl_ocsp leaf; ssl_ocsp_responder \(forLeaf.url);")
+    #expect(try await ask(scene, cast, leafPort, carol).status == 200)
+    one.process.stop()
+    unlink(scene.path("sallyport.pid"))
+    let (_, chainPort) = try await daemon(
+      scene, "ssl_verify_depth 2; ssl_ocsp on; ssl_ocsp_responder \(forIntermediate.url);")
+    #expect(try await ask(scene, cast, chainPort, carol).status == 400)
+  }
+
+  @Test func `an answer that somebody else signed is none`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let stranger = try CertificateBuilder(commonName: "Stranger", .leaf([.ocspSigning])).selfSigned(key: .generate())
+    let responder = try await OCSPResponder(
+      scene, cast.authority.root, [(cast.alice.certified.certificate, .good)], signer: stranger)
+    let (daemon, port) = try await daemon(scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 400)
+    try await daemon.logged("is not signed by the issuer")
+  }
+
+  @Test func `whom the issuer certified for it may sign`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let delegate = try CertificateBuilder(commonName: "Delegate", .leaf([.ocspSigning]))
+      .signed(by: cast.authority.root, key: .generate())
+    let responder = try await OCSPResponder(
+      scene, cast.authority.root, [(cast.alice.certified.certificate, .good)], signer: delegate)
+    let (_, port) = try await daemon(scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+  }
+
+  @Test func `a kept answer serves while the responder is away`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let responder = try await OCSPResponder(
+      scene, cast.authority.root, [(cast.alice.certified.certificate, .good)])
+    let (_, port) = try await daemon(
+      scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url); ssl_ocsp_cache shared:ocsp:1m;")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    responder.stop()
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+  }
+
+  @Test func `many clients at once are asked about once each, and all get their answer`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let responder = try await OCSPResponder(
+      scene, cast.authority.root, [(cast.alice.certified.certificate, .good)])
+    let (_, port) = try await daemon(
+      scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url); ssl_ocsp_cache shared:ocsp:1m;")
+    try await withThrowingTaskGroup(of: Int.self) { group in
+      for _ in 0..<12 {
+        group.addTask { try await ask(scene, cast, port, cast.alice).status }
+      }
+      for try await status in group { #expect(status == 200) }
+    }
+  }
+
+  @Test func `a responder that never answers ends in nginx's 400 or at the handshake's time, never in a 200`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let silent = try ScriptedUpstream(scene) { wire, _ in _ = try wire.readToEnd() }
+    let (_, port) = try await daemon(
+      scene,
+      "ssl_ocsp leaf; ssl_ocsp_responder http://127.0.0.1:\(silent.port)/; client_header_timeout 1s;")
+    let answer = try await ask(scene, cast, port, cast.alice)
+    #expect(answer.status != 200)
+  }
+}
+
+@Suite(.staged) struct Stapling {
+  private func status(_ scene: Scene, _ port: UInt16) async throws -> String {
+    try await scene.run(
+      "openssl",
+      ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost", "-status"], input: []
+    ).everything
+  }
+
+  private func start(_ scene: Scene, _ stapling: String) async throws -> (Sallyport, UInt16) {
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem;
+          ssl_certificate_key server.key; ssl_trusted_certificate ca.pem; ssl_stapling on; \(stapling)
+          location / { return 200; } }
+        """))
+    return (daemon, port)
+  }
+
+  @Test func `the responder's answer is stapled, and stays when the responder goes and after a reload`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let server = try scene.identity("server", cast.authority.server(names: ["localhost"]))
+    let responder = try await OCSPResponder(scene, cast.authority.root, [(server.certified.certificate, .good)])
+    let (daemon, port) = try await start(scene, "ssl_stapling_responder \(responder.url);")
+    try await daemon.logged("OCSP for", "stapled")
+    #expect(try await status(scene, port).contains("Cert Status: good"))
+    responder.stop()
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured")
+    #expect(try await status(scene, port).contains("Cert Status: good"))
+  }
+
+  @Test func `an answer that calls us revoked is not stapled`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let server = try scene.identity("server", cast.authority.server(names: ["localhost"]))
+    let responder = try await OCSPResponder(scene, cast.authority.root, [(server.certified.certificate, .revoked)])
+    let (daemon, port) = try await start(scene, "ssl_stapling_responder \(responder.url);")
+    try await daemon.logged("[error]", "revoked: not stapled")
+    #expect(try await status(scene, port).contains("OCSP response: no response sent"))
+  }
+
+  @Test func `a response in a file is stapled; one of another certificate is told and left out`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let server = try scene.identity("server", cast.authority.server(names: ["localhost"]))
+    let responder = try await OCSPResponder(
+      scene, cast.authority.root, [(server.certified.certificate, .good), (cast.alice.certified.certificate, .good)])
+    for (subject, file) in [(server.certificate, "good.der"), (cast.alice.certificate, "other.der")] {
+      let made = try await scene.run(
+        "openssl",
+        [
+          "ocsp", "-issuer", scene.path("ca.pem"), "-cert", subject, "-url", responder.url, "-noverify", "-no_nonce",
+          "-respout", scene.path(file),
+        ])
+      #expect(made.status == 0)
+    }
+    let (daemon, port) = try await start(scene, "ssl_stapling_file good.der;")
+    #expect(try await status(scene, port).contains("Cert Status: good"))
+    rename(scene.path("other.der"), scene.path("good.der"))
+    try await daemon.logged("[warn]", "is not stapled", "for another certificate")
+  }
+}
