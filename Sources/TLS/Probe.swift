@@ -1,0 +1,200 @@
+import COpenSSL
+package import Crypto
+import Glibc
+package import Transport
+
+/// One handshake with a server, looked at from all sides, whatever comes of it.
+///
+/// Judges by a policy that may be a configuration's own, and goes on all the same: nothing of ours but the certificate
+/// and one GET is sent. Waits, so never on an event loop.
+package struct Probe: Sendable {
+  /// How the server is judged, and what we show it.
+  package let policy: UpstreamTLSContext
+  /// For SNI, the name check and Host.
+  package let name: String
+  package let host: String
+  package let path: String
+  package let presented: Certificate?
+  /// Beside those that are sent: for the stapled response, which the issuer signs.
+  package let issuers: [Certificate]
+  package var seconds = 10
+
+  package init(
+    policy: UpstreamTLSContext, name: String, host: String, path: String, presented: Certificate?,
+    issuers: [Certificate]
+  ) {
+    self.issuers = issuers
+    self.policy = policy
+    self.name = name
+    self.host = host
+    self.path = path
+    self.presented = presented
+  }
+
+  /// Collects what OpenSSL shows of the handshake.
+  private final class Recorder {
+    var steps: [ProbeReport.Step] = []
+    let start = Microseconds.now
+
+    func note(_ sent: Bool, _ name: String) {
+      steps.append(
+        ProbeReport.Step(direction: sent ? .sent : .received, name: name, microseconds: Microseconds.now - start))
+    }
+  }
+
+  package func run(_ address: SocketAddress) throws(SocketError) -> ProbeReport {
+    var report = ProbeReport()
+    report.presented = presented
+    let client = try WaitingClient(to: address, by: Deadline(seconds: seconds))
+    let recorder = Recorder()
+    guard let ssl = session(client.descriptor, recorder) else {
+      report.failure = OpenSSLReasons.take()
+      return report
+    }
+    defer { SSL_free(ssl) }
+    report.failure = client.handshake(ssl)
+    read(ssl, into: &report)
+    if !report.certificates.isEmpty {
+      report.trust =
+        policy.judgeAgain(ssl, name: name).map { .refused(kind: $0.reason, reason: $0.description) } ?? .trusted
+    }
+    if recorder.steps.contains(where: { $0.name == HandshakeNames.message(13) }) {
+      let names = SSL_get0_peer_CA_list(ssl)
+      report.certificateRequest = (0..<copenssl_sk_X509_NAME_num(names)).map { index in
+        DistinguishedName.rfc2253(copenssl_sk_X509_NAME_value(names, index))
+      }
+    }
+    report.acceptance = acceptance(client, ssl, report, recorder)
+    report.steps = recorder.steps
+    return report
+  }
+
+  private func session(_ descriptor: Int32, _ recorder: Recorder) -> OpaquePointer? {
+    guard let ssl = SSL_new(policy.handle) else { return nil }
+    // The judgement comes after, so that a refused server is shown whole.
+    SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
+    SSL_set_msg_callback(ssl) { sent, _, type, bytes, count, _, argument in
+      guard let bytes, let argument, count > 0 else { return }
+      let recorder = Unmanaged<Recorder>.fromOpaque(argument).takeUnretainedValue()
+      switch type {
+      case SSL3_RT_HANDSHAKE: recorder.note(sent == 1, HandshakeNames.message(bytes.load(as: UInt8.self)))
+      case SSL3_RT_ALERT where count == 2:
+        let code = Int32(bytes.load(fromByteOffset: 1, as: UInt8.self))
+        recorder.note(sent == 1, "alert \(String(cString: SSL_alert_desc_string_long(code)))")
+      default: break
+      }
+    }
+    copenssl_set_msg_callback_arg(ssl, Unmanaged.passUnretained(recorder).toOpaque())
+    _ = copenssl_set_status_type_ocsp(ssl)
+    let offered: [UInt8] = [8] + Array("http/1.1".utf8)
+    guard SSL_set_fd(ssl, descriptor) == 1, SSL_set_alpn_protos(ssl, offered, UInt32(offered.count)) == 0 else {
+      SSL_free(ssl)
+      return nil
+    }
+    if SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }
+    return ssl
+  }
+
+  private func read(_ ssl: OpaquePointer, into report: inout ProbeReport) {
+    report.protocolName = String(cString: SSL_get_version(ssl))
+    report.cipher = SSL_get_current_cipher(ssl).flatMap { SSL_CIPHER_get_name($0) }.map { String(cString: $0) } ?? ""
+    let group = copenssl_get_negotiated_group(ssl)
+    report.group = group > 0 ? OBJ_nid2sn(group).map { String(cString: $0) } ?? "" : ""
+    report.signature = signature(ssl)
+    var bytes: UnsafePointer<UInt8>?
+    var count: UInt32 = 0
+    SSL_get0_alpn_selected(ssl, &bytes, &count)
+    report.applicationProtocol = String(decoding: UnsafeBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
+    let sent = SSL_get_peer_cert_chain(ssl)
+    report.certificates = (0..<copenssl_sk_X509_num(sent)).compactMap { index in
+      copenssl_sk_X509_value(sent, index).map { Certificate(retaining: $0) }
+    }
+    report.stapled = stapled(ssl, report.certificates)
+  }
+
+  private func signature(_ ssl: OpaquePointer) -> String {
+    var key: Int32 = 0
+    var digest: Int32 = 0
+    guard copenssl_get_peer_signature_type_nid(ssl, &key) == 1 else { return "" }
+    let name =
+      switch key {
+      case NID_X9_62_id_ecPublicKey: "ECDSA"
+      case NID_rsaEncryption: "RSA"
+      case NID_rsassaPss: "RSA-PSS"
+      default: OBJ_nid2sn(key).map { String(cString: $0) } ?? ""
+      }
+    guard copenssl_get_peer_signature_nid(ssl, &digest) == 1, digest != 0, let hash = OBJ_nid2sn(digest) else {
+      return name
+    }
+    return "\(name) with \(String(cString: hash))"
+  }
+
+  private func stapled(_ ssl: OpaquePointer, _ certificates: [Certificate]) -> ProbeReport.Stapled {
+    var bytes: UnsafePointer<UInt8>?
+    let count = copenssl_get_status_response(ssl, &bytes)
+    guard count > 0, let bytes else { return .none }
+    guard let leaf = certificates.first,
+      let issuer = (certificates.dropFirst() + issuers).first(where: { $0.issued(leaf) })
+    else {
+      return .fault("the issuer's certificate is not at hand")
+    }
+    do throws(StatusFault) {
+      let answer = try StatusQuestion(of: leaf, issuedBy: issuer)
+        .judge(Array(UnsafeBufferPointer(start: bytes, count: count)), now: Int64(time(nil)))
+      switch answer.status {
+      case .good: return .good(until: answer.validUntil)
+      case .revoked: return .revoked
+      case .unknown: return .unknown
+      }
+    } catch {
+      return .fault("\(error)")
+    }
+  }
+
+  // MARK: Does it take us in?
+
+  /// In TLS 1.3 a server says so only after our last message: a request is sent, and what comes back looked at.
+  private func acceptance(
+    _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: Recorder
+  ) -> ProbeReport.Acceptance {
+    func alert() -> String? {
+      recorder.steps.last { $0.direction == .received && $0.name.hasPrefix("alert") && !$0.name.contains("close") }?
+        .name
+    }
+    if let failure = report.failure {
+      // Who did not ask can't have refused us for it.
+      guard report.certificateRequest != nil, let alert = alert() else { return .unknown(failure) }
+      return .refused(alert)
+    }
+    let request =
+      "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: sallyport-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    let bytes = Array(request.utf8)
+    if case .failed(let reason) = client.perform(ssl, { SSL_write($0, bytes, Int32(bytes.count)) }) {
+      return .refused(alert() ?? reason)
+    }
+    var answer: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    reading: while answer.count < 65_536 {
+      switch client.perform(ssl, { SSL_read($0, &buffer, Int32(buffer.count)) }) {
+      case .done(let count): answer += buffer[..<Int(count)]
+      case .ended: break reading
+      case .late: if answer.isEmpty { return .unknown("no answer to a request in time") } else { break reading }
+      case .failed(let reason): if answer.isEmpty { return .refused(alert() ?? reason) } else { break reading }
+      }
+    }
+    return Self.judge(answer, isAsked: report.certificateRequest != nil)
+  }
+
+  /// nginx, and we, answer in HTTP to whom the handshake let through.
+  static func judge(_ answer: [UInt8], isAsked: Bool) -> ProbeReport.Acceptance {
+    let text = String(decoding: answer, as: UTF8.self)
+    guard text.hasPrefix("HTTP/1."), let status = Int(text.dropFirst(9).prefix(3)) else {
+      if !isAsked { return .notAsked(status: nil) }
+      return .unknown(answer.isEmpty ? "the connection ended without an answer" : "the answer is not HTTP/1")
+    }
+    for refusal in ["No required SSL certificate was sent", "The SSL certificate error"] where text.contains(refusal) {
+      return .refused("HTTP \(status): \(refusal)")
+    }
+    return isAsked ? .accepted(status: status) : .notAsked(status: status)
+  }
+}

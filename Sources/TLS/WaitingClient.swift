@@ -1,0 +1,95 @@
+import COpenSSL
+import Glibc
+import Transport
+
+/// A TLS client that waits, for commands that look at one server: never on an event loop.
+struct WaitingClient: ~Copyable {
+  let descriptor: Int32
+  let deadline: Deadline
+
+  /// `reason`: why there is no connection.
+  init(to address: SocketAddress, by deadline: Deadline) throws(SocketError) {
+    let descriptor = try Sockets.connect(to: address)
+    var code: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    if !deadline.wait(for: descriptor, Int16(POLLOUT)) {
+      code = ETIMEDOUT
+    } else {
+      getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
+    }
+    guard code == 0 else {
+      close(descriptor)
+      throw SocketError("connect", code)
+    }
+    self.descriptor = descriptor
+    self.deadline = deadline
+  }
+
+  deinit { close(descriptor) }
+
+  /// nil when it came to its end.
+  func handshake(_ ssl: OpaquePointer) -> String? {
+    switch perform(ssl, { SSL_connect($0) }) {
+    case .done: nil
+    case .ended: "the connection ended in the TLS handshake"
+    case .late: "no answer in the TLS handshake in time"
+    case .failed(let reason): "TLS handshake: \(reason)"
+    }
+  }
+
+  enum Outcome {
+    case done(Int32)
+    /// The peer's end, in good order or not.
+    case ended
+    case late
+    case failed(String)
+  }
+
+  /// An operation of OpenSSL's, waited for.
+  func perform(_ ssl: OpaquePointer, _ operation: (OpaquePointer) -> Int32) -> Outcome {
+    while true {
+      ERR_clear_error()
+      let result = operation(ssl)
+      if result > 0 { return .done(result) }
+      let awaited: Int16
+      switch SSL_get_error(ssl, result) {
+      case SSL_ERROR_WANT_READ: awaited = Int16(POLLIN)
+      case SSL_ERROR_WANT_WRITE: awaited = Int16(POLLOUT)
+      case SSL_ERROR_ZERO_RETURN: return .ended
+      case SSL_ERROR_SYSCALL where ERR_peek_error() == 0: return .ended
+      default: return .failed(OpenSSLReasons.take())
+      }
+      guard deadline.wait(for: descriptor, awaited) else { return .late }
+    }
+  }
+}
+
+/// An instant that waiting never goes past.
+struct Deadline {
+  private let end: Int64
+
+  init(seconds: Int) { end = Self.now &+ Int64(clamping: seconds) &* 1000 }
+
+  private static var now: Int64 { Microseconds.now / 1000 }
+
+  /// False when the time is over.
+  func wait(for descriptor: Int32, _ events: Int16) -> Bool {
+    while true {
+      let left = end - Self.now
+      guard left > 0 else { return false }
+      var entry = pollfd(fd: descriptor, events: events, revents: 0)
+      let count = poll(&entry, 1, Int32(clamping: left))
+      if count > 0 { return true }
+      if count < 0 && errno != EINTR { return false }
+    }
+  }
+}
+
+/// CLOCK_MONOTONIC.
+enum Microseconds {
+  static var now: Int64 {
+    var time = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &time)
+    return Int64(time.tv_sec) &* 1_000_000 &+ Int64(time.tv_nsec) / 1000
+  }
+}

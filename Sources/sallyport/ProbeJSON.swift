@@ -1,0 +1,170 @@
+import Bytes
+import Crypto
+import Observability
+import TLS
+import Transport
+
+/// A probe's report for programs. Names stay; new ones may come.
+struct ProbeJSON {
+  let text: String
+
+  init(_ report: ProbeReport, _ target: ProbeTarget, _ address: SocketAddress) {
+    var json = JSONText()
+    json.object { json in
+      json.member("url", target.url)
+      json.member("address", address.description)
+      json.array("handshake", report.steps) { step, json in
+        json.object { json in
+          json.member("direction", step.direction.rawValue)
+          json.member("message", step.name)
+          json.member("microseconds", step.microseconds)
+        }
+      }
+      json.member("failure", report.failure)
+      json.member("protocol", report.protocolName)
+      json.member("cipher", report.cipher)
+      json.member("group", report.group)
+      json.member("signature", report.signature)
+      json.member("alpn", report.applicationProtocol)
+      if let authorities = report.certificateRequest {
+        json.array("certificate_request", authorities) { $1.value($0) }
+      } else {
+        json.member("certificate_request", String?.none)
+      }
+      json.member("presented", report.presented?.subject.rfc2253)
+      json.array("certificates", report.certificates) { certificate, json in
+        json.object { json in
+          json.member("subject", certificate.subject.rfc2253)
+          json.member("issuer", certificate.issuer.rfc2253)
+          json.member("not_before", certificate.notBefore)
+          json.member("not_after", certificate.notAfter)
+          json.array("names", certificate.subjectAltNames.all) { $1.value($0.description) }
+          json.member("pin", Pin.spelling(publicKeyDigest: certificate.spkiSHA256))
+        }
+      }
+      json.member("stapled_ocsp", report.stapled.word)
+      json.member("trusted", report.trustsServer)
+      json.member("trust_reason", report.trust.reason)
+      json.member("accepted", report.isAccepted)
+      json.member("acceptance", report.acceptance.word)
+      json.member("acceptance_reason", report.acceptance.reason)
+      json.member("status", report.acceptance.status)
+    }
+    text = json.text
+  }
+}
+
+/// Writes JSON (RFC 8259), compact, in the order of calls.
+private struct JSONText {
+  private(set) var text = ""
+  private var isFirst = true
+
+  private mutating func separate() {
+    if !isFirst { text += "," }
+    isFirst = false
+  }
+
+  mutating func value(_ value: String) {
+    separate()
+    text += Self.quoted(value)
+  }
+
+  mutating func object(_ body: (inout JSONText) -> Void) {
+    separate()
+    text += "{"
+    isFirst = true
+    body(&self)
+    text += "}"
+    isFirst = false
+  }
+
+  mutating func array<Element>(
+    _ name: String, _ elements: [Element], _ body: (Element, inout JSONText) -> Void
+  ) {
+    key(name)
+    text += "["
+    isFirst = true
+    for element in elements { body(element, &self) }
+    text += "]"
+    isFirst = false
+  }
+
+  mutating func member(_ name: String, _ value: String?) {
+    key(name)
+    text += value.map(Self.quoted) ?? "null"
+  }
+
+  mutating func member(_ name: String, _ value: Int64) {
+    key(name)
+    text += "\(value)"
+  }
+
+  mutating func member(_ name: String, _ value: Int?) {
+    key(name)
+    text += value.map { "\($0)" } ?? "null"
+  }
+
+  mutating func member(_ name: String, _ value: Bool) {
+    key(name)
+    text += value ? "true" : "false"
+  }
+
+  private mutating func key(_ name: String) {
+    separate()
+    text += "\(Self.quoted(name)):"
+  }
+
+  private static func quoted(_ text: String) -> String {
+    var bytes = ByteBuffer()
+    Array(text.utf8).withUnsafeBytes { LogEscape.json($0, &bytes) }
+    return "\"\(bytes.readable.text)\""
+  }
+}
+
+extension ProbeReport.Stapled {
+  fileprivate var word: String {
+    switch self {
+    case .none: "none"
+    case .good: "good"
+    case .revoked: "revoked"
+    case .unknown: "unknown"
+    case .fault: "invalid"
+    }
+  }
+}
+
+extension ProbeReport.Trust {
+  fileprivate var reason: String? {
+    switch self {
+    case .trusted: nil
+    case .refused(_, let reason): reason
+    case .unknown: "no certificate"
+    }
+  }
+}
+
+extension ProbeReport.Acceptance {
+  fileprivate var word: String {
+    switch self {
+    case .notAsked: "not-asked"
+    case .accepted: "accepted"
+    case .refused: "refused"
+    case .unknown: "unknown"
+    }
+  }
+
+  fileprivate var reason: String? {
+    switch self {
+    case .notAsked, .accepted: nil
+    case .refused(let reason), .unknown(let reason): reason
+    }
+  }
+
+  fileprivate var status: Int? {
+    switch self {
+    case .notAsked(let status): status
+    case .accepted(let status): status
+    case .refused, .unknown: nil
+    }
+  }
+}
