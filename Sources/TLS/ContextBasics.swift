@@ -39,10 +39,10 @@ enum ContextBasics {
     return max(1, level == handshakeLevelOfOldVersions ? standard : level)
   }
 
-  static func setCiphers(_ ciphers: String?, on context: OpaquePointer) throws(TLSSettingsError) {
-    guard SSL_CTX_set_cipher_list(context, ciphers ?? "HIGH:!aNULL:!MD5") == 1 else {
+  static func setCiphers(_ ciphers: String, on context: OpaquePointer) throws(TLSSettingsError) {
+    guard SSL_CTX_set_cipher_list(context, ciphers) == 1 else {
       throw TLSSettingsError(
-        "no cipher of \"\(ciphers ?? "")\" is known: \(OpenSSLReasons.take())", hint: "see `openssl ciphers -v LIST`")
+        "no cipher of \"\(ciphers)\" is known: \(OpenSSLReasons.take())", hint: "see `openssl ciphers -v LIST`")
     }
   }
 

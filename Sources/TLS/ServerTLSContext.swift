@@ -109,7 +109,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     _ handle: OpaquePointer, _ settings: ServerTLSSettings, _ material: ServerTLSMaterial
   ) throws(TLSSettingsError) {
     try ContextBasics.setVersions(settings.versions, on: handle)
-    try ContextBasics.setCiphers(settings.ciphers, on: handle)
+    try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
     // X25519 first: P-256 costs 42 µs more a handshake.
     if copenssl_ctx_set1_groups_list(handle, settings.curves ?? "X25519:P-256:X448:P-521:P-384") != 1 {

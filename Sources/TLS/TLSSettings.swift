@@ -103,7 +103,7 @@ public struct ServerTLSSettings: Sendable, Hashable {
   /// nginx's `ssl_verify_depth`: intermediates allowed are one less than OpenSSL's depth counts.
   public var verifyDepth = 1
   public var versions: TLSVersions = .standard
-  /// OpenSSL cipher list for TLS 1.2 and below; nil is nginx's `HIGH:!aNULL:!MD5`.
+  /// OpenSSL cipher list for TLS 1.2 and below; nil: see `effectiveCiphers`.
   public var ciphers: String?
   public var preferServerCiphers = false
   /// nil is nginx's `auto`.
@@ -175,5 +175,15 @@ public struct PinSource: Sendable, Hashable {
     self.spelling = spelling
     self.folder = folder
     self.location = location
+  }
+}
+
+extension ServerTLSSettings {
+  /// Unsaid: suites with forward secrecy and authenticated encryption. Not nginx's `HIGH:!aNULL:!MD5`, whose CBC suites are
+  /// what Lucky Thirteen (CVE-2013-0169) needs; it counts where older versions are asked for, which have nothing else.
+  var effectiveCiphers: String {
+    if let ciphers { return ciphers }
+    return versions.isDisjoint(with: [.tls10, .tls11])
+      ? "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20" : "HIGH:!aNULL:!MD5"
   }
 }

@@ -45,7 +45,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["A.TEST", "a.Test"]) func `SNI is read without regard to case`(name: String) async throws {
+  @Test(arguments: ["A.TEST", "a.Test"]) func `mixed-case SNI chooses as lower-case does`(name: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)
     let answer = try await scene.talk(tls: port, name: name, identity: cast.alice) { wire in
@@ -70,7 +70,9 @@ import Testing
     #expect(result.text.hasPrefix("c.test "))
   }
 
-  @Test(arguments: [1, 7, 40]) func `a ClientHello in many records and segments is understood`(size: Int) async throws {
+  @Test(arguments: [1, 7, 40]) func `CVE-2026-32305: a ClientHello in many records and segments is understood`(
+    size: Int
+  ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)
     let relay = try ScriptedUpstream.fragmentingRelay(scene, to: port, size: size)

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -114,5 +115,36 @@ import Testing
     }
     let again = try await ask(scene, port, "localhost", version, identity: cast.alice, ["-sess_in", file])
     #expect(!again.text.contains("verify=SUCCESS"))
+  }
+
+  @Test(arguments: versions)
+  func `CVE-2024-2511: sessions that nobody resumes take no more memory than the store's bound`(
+    version: String
+  ) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+          ssl_session_cache shared:sessions:1m; ssl_session_timeout 1d; \(Self.answer) }
+        """))
+    // Each a connection and a full handshake of its own, which leaves a session behind.
+    func shake(_ count: Int) async throws {
+      let result = try await scene.curl(
+        cast.to(port) + cast.alice.curl + [
+          "--no-sessionid", "-H", "Connection: close", version == "-tls1_2" ? "--tls-max" : "--tlsv1.3",
+        ] + (version == "-tls1_2" ? ["1.2"] : []) + ["https://localhost/[1-\(count)]"])
+      #expect(result.status == 200)
+    }
+    try await shake(400)
+    guard ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] == nil, let before = daemon.memory("VmRSS") else {
+      return
+    }
+    // 12 KiB each: unbounded they would be 14 MiB.
+    try await shake(1200)
+    let after = try #require(daemon.memory("VmRSS"))
+    #expect(after - before < 4096, "\(before) to \(after) KiB")
   }
 }

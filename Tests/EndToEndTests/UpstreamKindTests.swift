@@ -64,6 +64,27 @@ import Testing
     try await proxy.daemon.logged("[error]", "upstream sent invalid header")
   }
 
+  @Test func `CVE-2026-1642: plain text before the TLS handshake is no answer`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let port = try scene.port()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen")
+      _ = try wire.readToEnd()
+    }
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); location / { proxy_pass https://127.0.0.1:\(upstream.port);
+          proxy_ssl_trusted_certificate ca.pem; } }
+        """))
+    let answer = try await scene.curl(["http://127.0.0.1:\(port)/s3cr3t"])
+    #expect(answer.status == 502 && !answer.text.contains("stolen"))
+    try await daemon.logged("[error]", "SSL_do_handshake() failed")
+    #expect(!upstream.receivedText.contains("s3cr3t"))
+  }
+
   @Test func `bytes on a kept TLS connection before a request poison it`() async throws {
     let scene = try Scene.ofTest()
     _ = try Cast(scene)

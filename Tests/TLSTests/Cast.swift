@@ -23,7 +23,7 @@ struct Cast: Sendable {
   func block(
     _ verification: ClientVerification, certificate: CertifiedKey? = nil, authorities: [Certificate]? = nil,
     depth: Int = 1, versions: TLSVersions = .standard, ciphers: String? = nil, store: SessionStore? = nil,
-    rules: HandshakeRules? = nil, rejection: ClientRejection = .http
+    rules: HandshakeRules? = nil, rejection: ClientRejection = .http, revocations: [RevocationList] = []
   ) throws -> ServerTLSContext {
     var settings = ServerTLSSettings()
     settings.verification = verification
@@ -35,7 +35,8 @@ struct Cast: Sendable {
     return try ServerTLSContext(
       settings: settings,
       material: ServerTLSMaterial(
-        certificates: [certificate ?? server], clientCAs: authorities ?? [clients.root.certificate], trustedCAs: []),
+        certificates: [certificate ?? server], clientCAs: authorities ?? [clients.root.certificate], trustedCAs: [],
+        revocations: revocations),
       sessions: store)
   }
 

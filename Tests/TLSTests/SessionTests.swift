@@ -61,7 +61,15 @@ import Testing
     #expect(second.verdict.short != "verified" && second.verdict.short != "unverified")
   }
 
-  @Test func `the session-id context is made of certificate, mode, CAs and depth`() throws {
+  @Test func `HAProxy's hole of August 2026: the id context is made of certificate, mode, each CA, CRL and depth`()
+    throws
+  {
+    func list(_ number: Int) throws -> RevocationList {
+      let pem = try RevocationListBuilder(revoking: [], number: number).pem(signedBy: cast.clients.root)
+      let scene = try Scene()
+      defer { scene.end() }
+      return try RevocationList.loadAll(MaterialReference(path: scene.write("crl.pem", text: pem)))[0]
+    }
     let base = try cast.block(.on)
     #expect(try cast.block(.on).sessionContext == base.sessionContext)
     let different = try [
@@ -70,9 +78,12 @@ import Testing
       cast.block(.on, authorities: [cast.strangers.root.certificate]),
       cast.block(.on, authorities: [cast.clients.root.certificate, cast.strangers.root.certificate]),
       cast.block(.on, depth: 2),
+      cast.block(.on, revocations: [list(1)]),
+      cast.block(.on, revocations: [list(2)]),
       cast.block(.on, versions: [.tls12], ciphers: "ALL:@SECLEVEL=1"),
     ]
     for context in different { #expect(context.sessionContext != base.sessionContext) }
+    #expect(Set(different.map(\.sessionContext)).count == different.count)
     #expect(Set(different.map(\.sessionContext)).count == different.count)
   }
 

@@ -41,7 +41,9 @@ let serverTLSDirectives: [DirectiveEntry] = [
   .value(
     "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
     "Versions that may be negotiated."),
-  .value("ssl_ciphers", levels, .words(1...1, "CIPHERS"), "HIGH:!aNULL:!MD5", "OpenSSL's list for TLS 1.2 and below."),
+  .value(
+    "ssl_ciphers", levels, .words(1...1, "CIPHERS"), "ECDHE and DHE with AES-GCM or ChaCha20",
+    "OpenSSL's list for TLS 1.2 and below; with TLS 1.1 or older `HIGH:!aNULL:!MD5` is the default."),
   .value("ssl_prefer_server_ciphers", levels, .flag, "off", "The server's order counts."),
   .value("ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto", "Groups for the key exchange, in order."),
   .list("ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "A command of OpenSSL's SSL_CONF language."),
