@@ -33,35 +33,31 @@ public struct Pin: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
+  /// The digest that a whole certificate must have; nil for a pin that says nothing of certificates.
+  package var certificateDigest: [UInt8]? {
+    switch target {
+    case .publicKey: nil
+    case .certificate(let certificate): certificate.sha256
+    case .certificateDigest(let digest): digest
+    }
+  }
+
   /// The spelling to paste into a configuration: `sha256//BASE64`, or `cert:HEX`.
   public var description: String {
     let text =
       switch target {
       case .publicKey(let digest): Pin.spelling(publicKeyDigest: digest)
       case .certificate(let certificate): Pin.spelling(publicKeyDigest: certificate.spkiSHA256)
-      case .certificateDigest(let digest): "cert:\(Pin.hexadecimal(digest))"
+      case .certificateDigest(let digest): Pin.spelling(certificateDigest: digest)
       }
     return scope == .chain ? "chain \(text)" : text
   }
 }
 
-/// The pins of one upstream: any of them will do.
-public struct PinSet: Sendable, Hashable, CustomStringConvertible {
-  package let pins: [Pin]
-  private let publicKeyDigests: [[UInt8]]
-
-  package init(_ pins: [Pin]) {
-    self.pins = pins
-    publicKeyDigests = pins.compactMap(\.publicKeyDigest)
-  }
-
-  package var isEmpty: Bool { pins.isEmpty }
-
-  /// Whether the leaf's public key is a pinned one (`proxy_ssl_pinning public_key`). An empty set matches nothing.
-  package func matches(leaf: Certificate) -> Bool {
-    let digest = leaf.spkiSHA256
-    return !digest.isEmpty && publicKeyDigests.contains(digest)
-  }
-
-  public var description: String { pins.map(\.description).joined(separator: " ") }
+/// What of an upstream must be pinned (`proxy_ssl_pinning`); that nothing must be is having no pins.
+public enum PinningMode: String, Sendable, Hashable {
+  /// The key of the leaf, or of the verified chain for a pin of that scope.
+  case publicKey = "public_key"
+  /// A certificate of the verified chain, byte for byte.
+  case certificate
 }

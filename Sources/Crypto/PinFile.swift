@@ -19,18 +19,25 @@ extension Pin {
     }
   }
 
-  /// The pin of a file, its first certificate's or key's, or those of all in a directory's files.
+  /// The pins of a file, or those of all in a directory's files.
   static func load(
     _ reference: MaterialReference, scope: Scope, passwords: [SecretBytes]
   ) throws(MaterialError) -> [Pin] {
     guard let paths = try directory(reference) else {
-      return Array(try all(in: reference, scope: scope, passwords: passwords).prefix(1))
+      return try all(in: reference, scope: scope, passwords: passwords)
     }
     guard !paths.isEmpty else { throw MaterialError(reference, "an empty directory; expected certificates in it") }
     var pins: [Pin] = []
     for path in paths {
-      pins += try all(
-        in: MaterialReference(path: path, location: reference.location), scope: scope, passwords: passwords)
+      let file = MaterialReference(path: path, location: reference.location)
+      for pin in try all(in: file, scope: scope, passwords: passwords) {
+        guard case .certificate = pin.target else {
+          throw MaterialError(
+            file, "holds a public key; of a directory every file must be a certificate",
+            hint: "name the key's file itself: proxy_ssl_pin \(path);")
+        }
+        pins.append(pin)
+      }
     }
     return pins
   }
@@ -49,33 +56,43 @@ extension Pin {
     }
   }
 
-  /// The paths of a directory's files in the order of their names, hidden ones left out; nil when it is none.
+  /// The paths of a directory's entries in the order of their names, hidden ones left out; nil when it is none.
+  ///
+  /// A folder or a dangling link among them is not passed over: reading it fails, and says so.
   private static func directory(_ reference: MaterialReference) throws(MaterialError) -> [String]? {
     let path = try reference.resolvedPath(expecting: .pin)
-    guard let stream = opendir(path) else { return nil }
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return nil }
+    func unreadable() -> MaterialError {
+      MaterialError(
+        reference, "the directory cannot be read: \(String(cString: strerror(errno))); expected certificates in it")
+    }
+    guard let stream = opendir(path) else { throw unreadable() }
     defer { closedir(stream) }
     var paths: [String] = []
+    errno = 0
     while let entry = readdir(stream) {
       let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
         field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
           String(cString: $0)
         }
       }
-      var status = stat()
-      let file = "\(path)/\(name)"
-      if !name.hasPrefix("."), stat(file, &status) == 0, status.st_mode & S_IFMT != S_IFDIR { paths.append(file) }
+      if !name.hasPrefix(".") { paths.append("\(path)/\(name)") }
+      errno = 0
     }
+    if errno != 0 { throw unreadable() }
     return paths.sorted()
   }
 }
 
 extension MaterialContents {
-  /// All certificates in order, then all public keys.
+  /// All certificates in order, then all public keys; of a PKCS#12 its leaf.
   fileprivate func pinTargets(passwords: [SecretBytes]) throws(CryptoError) -> [Pin.Target] {
     var targets: [Pin.Target] = []
     switch self {
     case .publicKey(let key): targets = [.publicKey(key.sha256)]
-    case .certificate, .pkcs12: targets = try certificates(passwords: passwords).map { .certificate($0) }
+    case .certificate(let certificate): targets = [.certificate(certificate)]
+    case .pkcs12: targets = try certificates(passwords: passwords).prefix(1).map { .certificate($0) }
     case .pem(let blocks):
       targets = try PEMBlock.certificates(in: blocks).map { .certificate($0) }
       for block in blocks where block.holdsPublicKey {

@@ -4,12 +4,33 @@ package import Observability
 extension Pin {
   /// curl's spelling of a public-key pin.
   package static func spelling(publicKeyDigest digest: [UInt8]) -> String { "sha256//\(Base64.encode(digest))" }
-  static func hexadecimal(_ digest: [UInt8]) -> String { Hex.encode(digest) }
+  /// Ours, of a whole certificate.
+  package static func spelling(certificateDigest digest: [UInt8]) -> String { "cert:\(Hex.encode(digest))" }
 
-  /// What one argument of `proxy_ssl_pin` names: one pin, or one for each certificate of a directory.
+  /// What a spelling says at first sight, without looking into a file.
+  package enum Spelling: Sendable, Hashable {
+    case keyHash, certificateHash
+    /// Of a kind that is too weak.
+    case weakHash
+    case file
+
+    package init(_ text: String) {
+      func begins(_ prefixes: String...) -> Bool { prefixes.contains { text.hasPrefix($0) } }
+      if begins("sha256//", "sha256/", "sha256:", "spki:") {
+        self = .keyHash
+      } else if begins("cert:") {
+        self = .certificateHash
+      } else {
+        self = begins("sha1/", "sha1:", "md5/", "md5:") ? .weakHash : .file
+      }
+    }
+  }
+
+  /// What one argument of `proxy_ssl_pin` names: a pin, or one for each certificate or key of a file or directory.
   ///
   /// `sha256//BASE64` (curl), `sha256/BASE64` (OkHttp), `sha256:BASE64` (ghostunnel), `spki:HEX`, `cert:HEX`; else a
-  /// file: certificate or public key as PEM or DER, a PKCS#12 (its leaf), or a directory. Blocks when it is a file.
+  /// file: certificates or public keys as PEM or DER, a PKCS#12 (its leaf), or a directory, of which every file must be
+  /// one of certificates. Blocks when it is a file.
   package static func parse(
     _ text: String, scope: Scope = .leaf, relativeTo folder: String, location: SourceLocation? = nil,
     passwords: [SecretBytes] = []

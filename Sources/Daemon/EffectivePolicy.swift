@@ -96,22 +96,24 @@ struct EffectivePolicy {
 
   private mutating func describe(_ tls: UpstreamTLSSettings, name: String) {
     let loaded = material.upstreams[tls]?.material
-    if tls.verifiesChain {
-      add(2, "chain", "must verify, depth \(tls.verifyDepth)")
-      for anchor in loaded?.anchors?.certificates ?? [] { add(2, "anchor", anchor.summary) }
-      if tls.trustsSystem { add(2, "anchor", "those of the system") }
-      for list in loaded?.anchors?.revocations ?? [] { add(2, "CRL", list.summary) }
-    } else {
-      add(2, "chain", "NOT verified")
+    switch tls.trust {
+    case .anybody, .pinnedLeaf(_, nil, _): add(2, "chain", "NOT verified")
+    case .verified, .pinned: add(2, "chain", "must verify, depth \(tls.verifyDepth)")
+    case .pinnedLeaf: add(2, "chain", "need NOT verify where a pin matches (proxy_ssl_allow_invalid on)")
     }
-    add(2, "name", tls.verifiesName ? "must be \(name)" : "NOT checked")
-    switch tls.pinning {
-    case .publicKey:
-      for pin in loaded?.pins?.pins ?? [] { add(2, "pin", pin.description) }
-    case .none: add(2, "pin", "none")
+    for anchor in loaded?.policy.anchors?.certificates ?? [] { add(2, "anchor", anchor.summary) }
+    if tls.trust.anchors?.includesSystem == true { add(2, "anchor", "those of the system") }
+    for list in loaded?.policy.anchors?.revocations ?? [] { add(2, "CRL", list.summary) }
+    for anchor in loaded?.policy.pins?.certificates ?? [] { add(2, "anchor", "the pinned \(anchor.summary)") }
+    add(2, "name", tls.trust.checksName ? "must be \(name)" : "NOT checked")
+    if let pins = loaded?.policy.pins {
+      add(2, "pinned", tls.trust.whatIsPinned(pins.mode))
+      for pin in pins.pins { add(2, "pin", pins.spelling(of: pin)) }
+    } else {
+      add(2, "pin", "none")
     }
     if let identity = loaded?.identity { add(2, "presents", identity.certificate.summary) }
-    if !tls.verifiesChain && tls.pinning == .none {
+    if case .anybody = tls.trust {
       add(2, "WARNING", "the upstream is not authenticated: anybody on the way may be it")
     }
   }
@@ -119,6 +121,18 @@ struct EffectivePolicy {
 
 extension RevocationList {
   fileprivate var summary: String { "\(issuer), \(count) revoked, until \(nextUpdateText)" }
+}
+
+extension TrustTerms {
+  fileprivate func whatIsPinned(_ mode: PinningMode) -> String {
+    switch (self, mode) {
+    case (.pinnedLeaf, .publicKey): "the upstream's own key, whatever its chain"
+    case (.pinnedLeaf, .certificate): "the upstream's own certificate, whatever its chain"
+    case (.pinned(_, _, _, reportsOnly: true), _): "a mismatch is only REPORTED (proxy_ssl_pin_report_only on)"
+    case (_, .publicKey): "the upstream's key; for a chain pin any key of the verified chain"
+    case (_, .certificate): "a certificate of the verified chain, byte for byte"
+    }
+  }
 }
 
 extension ClientVerification {

@@ -106,10 +106,29 @@ package struct KeyMaterial {
 
   private static func material(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> UpstreamTLSMaterial? {
     var parts = Parts()
-    let anchors = tls.verifiesChain ? parts.expect(anchors(tls, &loader)) : nil
-    let pins = tls.pins.isEmpty ? nil : parts.expect(loader.pins(tls.pins, passwordFile: tls.passwordFile))
+    let policy = parts.expect(policy(tls, &loader))
     let identity = tls.certificate.flatMap { parts.expect(loader.pair($0, passwordFile: tls.passwordFile)) }
-    return parts.areWhole ? UpstreamTLSMaterial(anchors: anchors, pins: pins, identity: identity) : nil
+    guard let policy, parts.areWhole else { return nil }
+    return UpstreamTLSMaterial(policy: policy, identity: identity)
+  }
+
+  /// The terms with everything that they name; nil when any of it can't be had.
+  private static func policy(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> TrustPolicy? {
+    switch tls.trust {
+    case .anybody: return .anybody
+    case .verified(let named, let checksName):
+      return anchors(named, tls, &loader).map { .verified($0, checksName: checksName) }
+    case .pinned(let spelt, let named, let checksName, let reportsOnly):
+      // Both are tried, so that all faults are told.
+      let (pins, anchors) = (loader.pins(spelt, passwordFile: tls.passwordFile), anchors(named, tls, &loader))
+      guard let pins, let anchors else { return nil }
+      return .pinned(pins, anchors, checksName: checksName, reportsOnly: reportsOnly)
+    case .pinnedLeaf(let spelt, let named, let checksName):
+      let pins = loader.pins(spelt, passwordFile: tls.passwordFile)
+      guard let named else { return pins.map { .pinnedLeaf($0, nil, checksName: checksName) } }
+      guard let anchors = anchors(named, tls, &loader), let pins else { return nil }
+      return .pinnedLeaf(pins, anchors, checksName: checksName)
+    }
   }
 
   private static func load(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> Upstream? {
@@ -127,13 +146,21 @@ package struct KeyMaterial {
   }
 
   /// The named file's, the system's, or both; never the system's in the place of a file that can't be read.
-  private static func anchors(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> TrustAnchors? {
+  private static func anchors(
+    _ settings: AnchorSettings, _ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader
+  ) -> TrustAnchors? {
     guard let revocations = loader.revocations(tls.revocationLists) else { return nil }
-    var source = TrustAnchors.Source.system
-    if let file = tls.trustedCertificate {
-      guard let certificates = loader.authorities(file, passwordFile: tls.passwordFile) else { return nil }
-      source = tls.trustsSystem ? .certificatesAndSystem(certificates) : .certificates(certificates)
+    var certificates: [Certificate] = []
+    if let file = settings.file {
+      guard let loaded = loader.authorities(file, passwordFile: tls.passwordFile) else { return nil }
+      certificates = loaded
     }
+    let source: TrustAnchors.Source =
+      switch (settings.file != nil, settings.includesSystem) {
+      case (false, true): .system
+      case (true, true): .certificatesAndSystem(certificates)
+      case (_, false): .certificates(certificates)
+      }
     do throws(OpenSSLError) {
       // The system's are read once, where nothing is added to them.
       return source == .system && revocations.isEmpty

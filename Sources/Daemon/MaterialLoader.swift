@@ -96,17 +96,58 @@ struct MaterialLoader {
   }
 
   /// A pin may be a file, and that a PKCS#12. All of a list are tried, so that all faults are told.
-  mutating func pins(_ sources: [PinSource], passwordFile: MaterialReference?) -> PinSet? {
+  mutating func pins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
     let passwords = passwords(in: passwordFile)
     var pins: [Pin] = []
     var isWhole = true
-    for source in sources {
+    for source in settings.sources {
       let parsed = attempt { () throws(MaterialError) in
-        try Pin.parse(source.spelling, relativeTo: source.folder, location: source.location, passwords: passwords)
+        let parsed = try Pin.parse(
+          source.spelling, scope: source.scope, relativeTo: source.folder, location: source.location,
+          passwords: passwords)
+        _ = try Self.pinSet(parsed, settings.mode, source)
+        return parsed
       }
-      if let parsed { pins += parsed } else { isWhole = false }
+      guard let parsed else {
+        isWhole = false
+        continue
+      }
+      pins += parsed
+      if settings.mode == .certificate { warnOfIssuers(among: parsed, source) }
     }
-    return isWhole ? PinSet(pins) : nil
+    guard isWhole, let first = settings.sources.first else { return nil }
+    return attempt { () throws(MaterialError) in try Self.pinSet(pins, settings.mode, first) }
+  }
+
+  private static func pinSet(_ pins: [Pin], _ mode: PinningMode, _ source: PinSource) throws(MaterialError) -> PinSet {
+    do throws(PinSet.Fault) { return try PinSet(pins, mode: mode) } catch {
+      let (fault, hint) =
+        switch error {
+        case .empty: ("no pin in it", "`sallyport pin FILE` prints one")
+        case .unfit(let pin):
+          ("\(pin) is none that \"proxy_ssl_pinning \(mode.rawValue)\" compares", "pin a certificate's file")
+        }
+      throw MaterialError(
+        culprit: source.spelling, location: source.location, message: "pin \"\(source.spelling)\": \(fault)", hint: hint
+      )
+    }
+  }
+
+  /// A file of a whole chain pins the CA in it too, and with it whatever that CA signs: seldom what was meant.
+  private mutating func warnOfIssuers(among pins: [Pin], _ source: PinSource) {
+    let certificates = pins.compactMap { pin in
+      if case .certificate(let certificate) = pin.target { certificate } else { nil }
+    }
+    guard
+      let issuer = certificates.first(where: { issuer in
+        certificates.contains { $0 != issuer && $0.issuer.rfc2253 == issuer.subject.rfc2253 && !$0.isSelfIssued }
+      })
+    else { return }
+    report(
+      Diagnostic(
+        .warning, at: source.location,
+        "pin \"\(source.spelling)\" holds a certificate and its issuer: whatever \(issuer.subject) signs is pinned by it",
+        hint: "give a file with only the certificate that is meant"))
   }
 
   /// None when the file is at fault: what it should have opened is told too.

@@ -92,15 +92,15 @@ extension TLSStream {
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)),
       case .client(let context, let name, _) = stream.side
     else { return 0 }
-    guard let refusal = context.judge(store: store, leaf: X509_STORE_CTX_get0_cert(store), name: name) else {
+    let leaf = X509_STORE_CTX_get0_cert(store)
+    let result = context.judge(leaf: leaf, sent: X509_STORE_CTX_get0_untrusted(store), name: name)
+    stream.trustResult = result
+    guard case .refused(let refusal) = result else {
       X509_STORE_CTX_set_error(store, X509_V_OK)
-      stream.wasJudged = true
       return 1
     }
-    stream.refusal = refusal
-    if X509_STORE_CTX_get_error(store) == X509_V_OK {
-      X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION)
-    }
+    stream.refused(leaf)
+    X509_STORE_CTX_set_error(store, refusal.alertCode)
     return 0
   }
 
@@ -185,6 +185,19 @@ extension TLSStream {
       }
     }
     return earliest
+  }
+}
+
+extension UpstreamRefusal {
+  /// From which OpenSSL makes the alert that the upstream is told.
+  fileprivate var alertCode: Int32 {
+    switch self {
+    case .chain: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+    case .expired: X509_V_ERR_CERT_HAS_EXPIRED
+    case .revoked: X509_V_ERR_CERT_REVOKED
+    case .name: X509_V_ERR_HOSTNAME_MISMATCH
+    case .pin: X509_V_ERR_APPLICATION_VERIFICATION
+    }
   }
 }
 

@@ -127,31 +127,17 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public init() {}
 }
 
-/// `proxy_ssl_pinning`. `certificate` is refused by name until it is built.
-public enum PinningMode: String, Sendable, Hashable {
-  case none
-  case publicKey = "public_key"
-}
-
 /// What a location says of TLS towards an upstream. Parsed, not yet loaded.
 ///
 /// Equal settings share a context, and so sessions and kept connections, wherever they stand; unequal ones never do.
 public struct UpstreamTLSSettings: Sendable, Hashable {
-  /// The chain must verify against the anchors (`proxy_ssl_verify`).
-  public var verifiesChain = false
-  /// The certificate must be for the name (`proxy_ssl_verify_name`).
-  public var verifiesName = false
+  /// What the upstream must show.
+  public var trust = TrustSettings.anybody
   public var verifyDepth = 1
-  public var trustedCertificate: MaterialReference?
   /// Revocation lists that count for upstreams (`proxy_ssl_crl`).
   public var revocationLists: [MaterialReference] = []
   /// A file that changes is taken up without a signal (`ssl_reload`).
   public var reloads = true
-  /// The system's anchors count (`proxy_ssl_trust_system`).
-  public var trustsSystem = false
-  public var pinning: PinningMode = .none
-  /// As spelt, in order; loaded into a PinSet by the daemon, since a pin may be a file.
-  public var pins: [PinSource] = []
   public var certificate: CertificateSource?
   public var passwordFile: MaterialReference?
   /// SNI is sent (`proxy_ssl_server_name`).
@@ -169,10 +155,12 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
 /// One argument of `proxy_ssl_pin`, as spelt, with the folder that relative names resolve against.
 public struct PinSource: Sendable, Hashable {
   public var spelling: String
+  public var scope: Pin.Scope
   public var folder: String
   @NotCompared public var location: SourceLocation
-  public init(spelling: String, folder: String, location: SourceLocation) {
+  public init(spelling: String, scope: Pin.Scope, folder: String, location: SourceLocation) {
     self.spelling = spelling
+    self.scope = scope
     self.folder = folder
     self.location = location
   }

@@ -39,14 +39,12 @@ public final class TLSStream: ByteStream {
   var foundOrigin: SessionStore.Origin?
   /// Towards a client: the rule by which it was denied in the handshake.
   public internal(set) var denial: String?
-  /// Towards an upstream: why it was refused by our own judgement, when it was.
-  public internal(set) var refusal: UpstreamRefusal?
+  /// Towards an upstream: how its certificate was judged in this handshake; nil: not yet.
+  public internal(set) var trustResult: TrustResult?
   /// Towards an upstream: its certificate once the session is gone, for what is logged at the end. Owns a reference.
   private(set) var lastPeer: OpaquePointer?
   /// Towards a client: its handshake is over, and responders are asked about it.
   private var isAwaitingStatus = false
-  /// The upstream's certificate was judged, and well, in this handshake.
-  var wasJudged = false
   /// How the client was judged; settled when the stream opens.
   public private(set) var clientVerdict = ClientVerdict.absent
 
@@ -118,7 +116,7 @@ public final class TLSStream: ByteStream {
   }
 
   private func handshakeFailure(_ error: Int32) -> StreamFailure {
-    if let refusal { return .tls(refusal.description) }
+    if case .refused(let refusal) = trustResult { return .tls(refusal.description) }
     if let denial { return .tls(denial) }
     if let failure { return failure }
     let reasons = OpenSSLReasons.take()
@@ -128,6 +126,13 @@ public final class TLSStream: ByteStream {
 
   /// By which the client verified: in this handshake, or in the one that made the session.
   var verifiedChain: VerifiedChain? { isResumed ? foundOrigin?.chain : judgedChain }
+
+  /// Keeps an upstream's certificate that OpenSSL lets go of with the handshake, for what is logged of it.
+  func refused(_ peer: OpaquePointer?) {
+    guard let peer, lastPeer == nil else { return }
+    X509_up_ref(peer)
+    lastPeer = peer
+  }
 
   private func finishOpening(_ ssl: OpaquePointer) {
     switch side {
@@ -139,8 +144,9 @@ public final class TLSStream: ByteStream {
       }
     case .client(let context, let name, let key):
       // Neither a resumed session nor a suite without certificates comes by OpenSSL's own call for a judgement.
-      if !wasJudged, let refusal = context.judgeAgain(ssl, name: name) {
-        self.refusal = refusal
+      let result = trustResult ?? context.judgeAgain(ssl, name: name)
+      trustResult = result
+      if case .refused(let refusal) = result {
         context.forget(key)
         return fail(.tls(refusal.description))
       }

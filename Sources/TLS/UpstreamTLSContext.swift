@@ -6,41 +6,13 @@ import Synchronization
 
 /// What a location's upstream TLS needs from files, loaded and checked.
 public struct UpstreamTLSMaterial: Sendable {
-  /// nil: the chain is not verified.
-  public var anchors: TrustAnchors?
-  public var pins: PinSet?
+  /// The terms of the settings, loaded.
+  public var policy: TrustPolicy
   public var identity: CertifiedKey?
 
-  public init(anchors: TrustAnchors?, pins: PinSet?, identity: CertifiedKey?) {
-    self.anchors = anchors
-    self.pins = pins
+  public init(policy: TrustPolicy, identity: CertifiedKey?) {
+    self.policy = policy
     self.identity = identity
-  }
-}
-
-/// Why an upstream was refused; one of these for the log, a variable and a metric.
-public enum UpstreamRefusal: Error, Sendable, CustomStringConvertible {
-  case chain(String)
-  case expired(String)
-  case name(expected: String)
-  case pin(found: String)
-
-  public var reason: String {
-    switch self {
-    case .chain: "chain"
-    case .expired: "expired"
-    case .name: "name"
-    case .pin: "pin"
-    }
-  }
-
-  public var description: String {
-    switch self {
-    case .chain(let text): "chain: upstream SSL certificate verify error: (\(text))"
-    case .expired(let text): "expired: upstream SSL certificate verify error: (\(text))"
-    case .name(let expected): "name: upstream SSL certificate does not match \"\(expected)\""
-    case .pin(let found): "pin: the key of the upstream's certificate is none of the pinned ones, it is \(found)"
-    }
   }
 }
 
@@ -51,10 +23,10 @@ public enum UpstreamRefusal: Error, Sendable, CustomStringConvertible {
 public final class UpstreamTLSContext: @unchecked Sendable {
   let handle: OpaquePointer
   public let settings: UpstreamTLSSettings
-  private let pins: PinSet?
-  private let anchors: TrustAnchors?
-  /// What a chain's keys and signatures must be worth; see ContextBasics.chainLevel.
-  private let chainLevel: Int32
+  private let material: UpstreamTLSMaterial
+  /// The pinned certificates, where they are anchors.
+  private let pinAnchors: TrustAnchors?
+  private let verification: ChainVerification
   private let sessions = Mutex<[SessionKey: KeptSession]>([:])
   private static let sessionLimit = 256
 
@@ -64,30 +36,40 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   }
 
   public init(settings: UpstreamTLSSettings, material: UpstreamTLSMaterial) throws(TLSSettingsError) {
-    // Parsed settings can't say this; it guards against a loader that forgets a file.
-    if settings.verifiesChain && material.anchors == nil {
-      throw TLSSettingsError("proxy_ssl_verify is on, but there are no trust anchors", at: settings.location)
-    }
-    if settings.pinning == .publicKey && (material.pins?.isEmpty ?? true) {
-      throw TLSSettingsError("proxy_ssl_pinning is on, but there is no pin", at: settings.location)
-    }
     let handle = try ContextBasics.make(server: false)
     self.handle = handle
     self.settings = settings
-    self.pins = settings.pinning == .publicKey ? material.pins : nil
-    self.anchors = material.anchors
+    self.material = material
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
+      self.pinAnchors = try Self.anchors(of: material.policy.pins)
       try Self.configureHandshake(handle, settings, material)
     } catch {
       SSL_CTX_free(handle)
       throw error
     }
-    self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
+    self.verification = ChainVerification(
+      depth: settings.verifyDepth, level: ContextBasics.chainLevel(of: handle, standard: standard))
     configureJudgement()
   }
 
   deinit { SSL_CTX_free(handle) }
+
+  /// The same policy with another certificate of ours. Sessions and connections of the two are never shared: who we
+  /// are is part of what an upstream agreed to.
+  public func presenting(_ identity: CertifiedKey) throws(TLSSettingsError) -> UpstreamTLSContext {
+    var material = material
+    material.identity = identity
+    return try UpstreamTLSContext(settings: settings, material: material)
+  }
+
+  /// Mode `certificate`: certificates given as pins are anchors.
+  private static func anchors(of pins: PinSet?) throws(TLSSettingsError) -> TrustAnchors? {
+    guard let certificates = pins?.certificates, !certificates.isEmpty else { return nil }
+    do throws(OpenSSLError) { return try TrustAnchors(.certificates(certificates)) } catch {
+      throw TLSSettingsError("the pinned certificates can't be taken as anchors: \(error)")
+    }
+  }
 
   private static func configureHandshake(
     _ handle: OpaquePointer, _ settings: UpstreamTLSSettings, _ material: UpstreamTLSMaterial
@@ -98,12 +80,10 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     try ContextBasics.apply(settings.confCommands, server: false, on: handle)
   }
 
-  /// After `proxy_ssl_conf_command`, so that none of them takes a judgement away.
+  /// After `proxy_ssl_conf_command`, so that none of them takes a judgement away. The context's own store is not asked.
   private func configureJudgement() {
-    if let anchors { _ = copenssl_ctx_set1_verify_store(handle, anchors.handle) }
     SSL_CTX_set_cert_verify_callback(handle, TLSStream.judgeUpstream, nil)
     SSL_CTX_set_verify(handle, judges ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
-    SSL_CTX_set_verify_depth(handle, Int32(truncatingIfNeeded: settings.verifyDepth))
     if settings.reusesSessions {
       _ = copenssl_ctx_set_session_cache_mode(
         handle, Int(SSL_SESS_CACHE_CLIENT) | Int(SSL_SESS_CACHE_NO_INTERNAL) | Int(SSL_SESS_CACHE_NO_AUTO_CLEAR))
@@ -113,26 +93,22 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     }
   }
 
-  var judges: Bool { settings.verifiesChain || settings.verifiesName || pins != nil }
+  /// Whether anything is asked of an upstream at all.
+  private var judges: Bool { if case .anybody = material.policy { false } else { true } }
 
-  /// trust-and-identity.md §2, in its order: chain, name, pin of the leaf. `leaf` is what the handshake is made with;
-  /// certificates that were merely sent never count (CVE-2016-2402).
-  func judge(store: OpaquePointer, leaf: OpaquePointer?, name: String) -> UpstreamRefusal? {
-    guard let leaf else { return .chain("no certificate") }
-    X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), chainLevel)
-    if settings.verifiesChain && X509_verify_cert(store) != 1 {
-      let code = X509_STORE_CTX_get_error(store)
-      let text = "\(code):\(String(cString: X509_verify_cert_error_string(Int(code))))"
-      switch code {
-      case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID: return .expired(text)
-      default: return .chain(text)
-      }
+  /// Gathers what the policy judges by. `leaf` is what the handshake is made with; `sent` may link it to an anchor.
+  func judge(leaf: OpaquePointer?, sent: OpaquePointer?, name: String) -> TrustResult {
+    guard judges else { return .unverified }
+    guard let leaf else { return .refused(.chain("no certificate")) }
+    func find(_ anchors: TrustAnchors?, partial: Bool) -> ChainFinding {
+      anchors.map { verification.find(leaf: leaf, sent: sent, anchors: $0, partial: partial) } ?? .unseen
     }
-    if settings.verifiesName && !Self.matches(leaf, name: name) { return .name(expected: name) }
-    if let pins, !pins.matches(leaf: Certificate(retaining: leaf)) {
-      return .pin(found: Pin.spelling(publicKeyDigest: Certificate(retaining: leaf).spkiSHA256))
-    }
-    return nil
+    let policy = material.policy
+    return policy.judge(
+      PeerFacts(
+        leaf: Certificate(retaining: leaf), chain: find(policy.anchors, partial: false),
+        pinnedChain: find(pinAnchors, partial: true), matchesName: policy.checksName && Self.matches(leaf, name: name),
+        name: name, keyBits: X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0))
   }
 
   /// SAN only when there is one, else CN (X509_check_host(3)); an address matches only an IP SAN.
@@ -149,19 +125,10 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     return X509_check_host(leaf, name, name.utf8.count, flags, nil) == 1
   }
 
-  /// The judgement where OpenSSL asked for none, as for a resumed session: it does not look at the certificate again.
-  func judgeAgain(_ ssl: OpaquePointer, name: String) -> UpstreamRefusal? {
-    guard judges else { return nil }
-    guard let leaf = copenssl_get0_peer_certificate(ssl), let store = X509_STORE_CTX_new() else {
-      return .chain("no certificate")
-    }
-    defer { X509_STORE_CTX_free(store) }
-    guard X509_STORE_CTX_init(store, anchors?.handle, leaf, SSL_get_peer_cert_chain(ssl)) == 1 else {
-      return .chain(OpenSSLReasons.take())
-    }
-    X509_STORE_CTX_set_default(store, "ssl_server")
-    X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: settings.verifyDepth))
-    return judge(store: store, leaf: leaf, name: name)
+  /// The judgement where OpenSSL asked for none, as for a resumed session: it does not look at the certificate again. The
+  /// session has only what was sent, so the chain is built anew.
+  func judgeAgain(_ ssl: OpaquePointer, name: String) -> TrustResult {
+    judge(leaf: copenssl_get0_peer_certificate(ssl), sent: SSL_get_peer_cert_chain(ssl), name: name)
   }
 
   // MARK: Sessions

@@ -1,6 +1,6 @@
 import Bytes
 public import HTTP
-import TLS
+public import TLS
 public import Transport
 
 /// One transport to one server of a group; serves one attempt at a time.
@@ -20,6 +20,8 @@ public final class UpstreamConnection: StreamOwner {
   public let server: Int
   /// Which policy judged it; a kept connection serves no other.
   let trust: UpstreamTrust
+  /// How its upstream was judged, once it is open.
+  public private(set) var trustOutcome = TrustOutcome.none
   public private(set) var requestsServed = 0
   public let openedAt: UInt64
   /// Since when it waits for a request, while it is kept.
@@ -158,6 +160,7 @@ public final class UpstreamConnection: StreamOwner {
   public override func streamDidOpen() {
     guard phase == .opening else { return }
     guard let observer else { return close() }
+    trustOutcome = (stream as? TLSStream)?.trustResult?.outcome ?? .none
     if hasUnsolicitedBytes() { return fail(.unsolicitedBytes) }
     startAwaiting()
     observer.attemptDidOpen(self)

@@ -1,3 +1,4 @@
+import Crypto
 import Observability
 import Proxy
 import TLS
@@ -6,6 +7,19 @@ import Testing
 @testable import Configuration
 
 let aPin = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+private let aCertificate = "cert:0000000000000000000000000000000000000000000000000000000000000001"
+private let system = AnchorSettings(file: nil, includesSystem: true)
+
+/// One pin of a leaf as settings have it.
+private func pins(_ spelling: String, mode: PinningMode = .publicKey) -> PinSettings {
+  PinSettings(
+    mode: mode,
+    sources: [
+      PinSource(
+        spelling: spelling, scope: .leaf, folder: "/etc", location: SourceLocation(file: "", line: 1, column: 1))
+    ])
+}
 
 /// A location of one https upstream; its lines begin in line 2, column 1.
 private func upstream(_ lines: String, pass: String = "https://up.example") -> LoadedText {
@@ -35,32 +49,86 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
   }
 
   @Test func `verification off is enough when it is said aloud`() throws {
-    let tls = try #require(trust("proxy_ssl_verify off;"))
-    #expect(!tls.verifiesChain && !tls.verifiesName && tls.pinning == .none && !tls.trustsSystem)
+    #expect(trust("proxy_ssl_verify off;")?.trust == .anybody)
   }
 
-  @Test func `a pin alone pins the key, and verifies chain and name against the system's anchors`() throws {
-    let tls = try #require(trust("proxy_ssl_pin \(aPin);"))
-    #expect(tls.verifiesChain && tls.verifiesName && tls.trustsSystem && tls.pinning == .publicKey)
-    #expect(tls.pins.map(\.spelling) == [aPin])
-    #expect(tls.pins.first?.location == SourceLocation(file: "/etc/x.conf", line: 2, column: 15))
+  @Test func `a pin alone pins the key, and verifies chain and name against the system's anchors`() {
+    #expect(
+      trust("proxy_ssl_pin \(aPin);")?.trust
+        == .pinned(pins(aPin), system, checksName: true, reportsOnly: false))
+    #expect(
+      trust("proxy_ssl_pin \(aPin);")?.trust.pins?.sources.first?.location
+        == SourceLocation(file: "/etc/x.conf", line: 2, column: 15))
   }
 
   @Test func `a trust file switches verification on and the system's anchors off`() throws {
-    let tls = try #require(trust("proxy_ssl_trusted_certificate ca.pem;"))
-    #expect(tls.verifiesChain && tls.verifiesName && !tls.trustsSystem && tls.pinning == .none)
-    let both = try #require(trust("proxy_ssl_trusted_certificate ca.pem; proxy_ssl_trust_system on;"))
-    #expect(both.trustsSystem)
+    let file = try MaterialReference(parsing: "ca.pem", relativeTo: "/etc")
+    #expect(
+      trust("proxy_ssl_trusted_certificate ca.pem;")?.trust
+        == .verified(AnchorSettings(file: file, includesSystem: false), checksName: true))
+    #expect(
+      trust("proxy_ssl_trusted_certificate ca.pem; proxy_ssl_trust_system on;")?.trust
+        == .verified(AnchorSettings(file: file, includesSystem: true), checksName: true))
+    #expect(trust("proxy_ssl_trust_system on;")?.trust == .verified(system, checksName: true))
   }
 
-  @Test func `verification off with a pin means the pin alone`() throws {
-    let tls = try #require(trust("proxy_ssl_verify off; proxy_ssl_pin \(aPin);"))
-    #expect(!tls.verifiesChain && !tls.verifiesName && !tls.trustsSystem && tls.pinning == .publicKey)
+  @Test func `verification off with a pin means the pin alone`() {
+    #expect(
+      trust("proxy_ssl_verify off; proxy_ssl_pin \(aPin);")?.trust == .pinnedLeaf(pins(aPin), nil, checksName: false))
+    // Unless a name is asked for aloud.
+    #expect(
+      trust("proxy_ssl_verify off; proxy_ssl_verify_name on; proxy_ssl_pin \(aPin);")?.trust
+        == .pinnedLeaf(pins(aPin), nil, checksName: true))
   }
 
-  @Test func `the name check can be left out and the chain kept`() throws {
-    let tls = try #require(trust("proxy_ssl_verify on; proxy_ssl_verify_name off;"))
-    #expect(tls.verifiesChain && !tls.verifiesName && tls.trustsSystem)
+  @Test func `the name check can be left out and the chain kept`() {
+    #expect(
+      trust("proxy_ssl_verify on; proxy_ssl_verify_name off;")?.trust == .verified(system, checksName: false))
+  }
+
+  @Test func `allow_invalid lets a pin stand for the chain, and keeps the name`() {
+    #expect(
+      trust("proxy_ssl_allow_invalid on; proxy_ssl_pin \(aPin);")?.trust
+        == .pinnedLeaf(pins(aPin), system, checksName: true))
+    #expect(
+      trust("proxy_ssl_allow_invalid on; proxy_ssl_verify_name off; proxy_ssl_pin \(aPin);")?.trust
+        == .pinnedLeaf(pins(aPin), system, checksName: false))
+    // There need be nothing to verify against.
+    #expect(
+      trust("proxy_ssl_allow_invalid on; proxy_ssl_trust_system off; proxy_ssl_pin \(aPin);")?.trust
+        == .pinnedLeaf(pins(aPin), AnchorSettings(file: nil, includesSystem: false), checksName: true))
+  }
+
+  @Test func `report-only keeps the chain`() {
+    #expect(
+      trust("proxy_ssl_pin_report_only on; proxy_ssl_pin \(aPin);")?.trust
+        == .pinned(pins(aPin), system, checksName: true, reportsOnly: true))
+  }
+
+  @Test func `the mode is certificate when all pins are hashes of certificates, else public_key`() {
+    #expect(
+      trust("proxy_ssl_pin \(aCertificate);")?.trust
+        == .pinned(pins(aCertificate, mode: .certificate), system, checksName: true, reportsOnly: false))
+    #expect(trust("proxy_ssl_pin up.pem;")?.trust.pins?.mode == .publicKey)
+    #expect(trust("proxy_ssl_pinning certificate; proxy_ssl_pin up.pem;")?.trust.pins?.mode == .certificate)
+    #expect(
+      trust("proxy_ssl_pinning certificate; proxy_ssl_pin \(aCertificate) up.pem;")?.trust.pins?.mode == .certificate)
+  }
+
+  @Test func `a certificate file as a pin is an anchor, so that none other is needed`() {
+    #expect(
+      trust("proxy_ssl_pinning certificate; proxy_ssl_pin up.pem; proxy_ssl_trust_system off;")?.trust
+        == .pinned(
+          pins("up.pem", mode: .certificate), AnchorSettings(file: nil, includesSystem: false), checksName: true,
+          reportsOnly: false))
+    #expect(upstream("proxy_ssl_pin up.pem; proxy_ssl_trust_system off;").errors.count == 1)
+    #expect(upstream("proxy_ssl_pin \(aCertificate); proxy_ssl_trust_system off;").errors.count == 1)
+  }
+
+  @Test func `chain is for the pins of its line`() {
+    let sources = trust("proxy_ssl_pin chain \(aPin) up.pem; proxy_ssl_pin ./chain;")?.trust.pins?.sources ?? []
+    #expect(sources.map(\.scope) == [.chain, .chain, .leaf])
+    #expect(sources.map(\.spelling) == [aPin, "up.pem", "./chain"])
   }
 
   @Test(arguments: [
@@ -70,11 +138,51 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     ),
     (
       "proxy_ssl_pinning none;\nproxy_ssl_pin \(aPin);",
-      "3:1 a pin is given, but \"proxy_ssl_pinning none\" disregards it | remove one of the two; the other is at /etc/x.conf:2:1"
+      "3:15 a pin is given, but \"proxy_ssl_pinning none\" disregards it | remove one of the two; the other is at /etc/x.conf:2:1"
     ),
     (
       "proxy_ssl_pin \(aPin);\nproxy_ssl_pinning certificate;",
-      "3:1 `proxy_ssl_pinning certificate` is not supported yet | pin the key: proxy_ssl_pinning public_key"
+      "3:1 \"proxy_ssl_pinning certificate\" with only hashes of keys: no certificate could ever match | pin certificates (cert:HEX or a file), or say proxy_ssl_pinning public_key"
+    ),
+    (
+      "proxy_ssl_pin up.pem \(aPin);\nproxy_ssl_pinning certificate;",
+      "2:22 a key's hash pins nothing with \"proxy_ssl_pinning certificate\" | write the certificate's: cert:HEX, or its file"
+    ),
+    (
+      "proxy_ssl_pin \(aCertificate);\nproxy_ssl_pinning public_key;",
+      "2:15 a certificate's hash pins nothing with \"proxy_ssl_pinning public_key\" | write the key's hash (`sallyport pin FILE` prints it), or say proxy_ssl_pinning certificate"
+    ),
+    (
+      "proxy_ssl_pin up.pem \(aCertificate);",
+      "2:22 a certificate's hash pins nothing with \"proxy_ssl_pinning public_key\" | pins of both kinds are given: write the key's hash (`sallyport pin FILE` prints it), or only cert:HEX"
+    ),
+    (
+      "proxy_ssl_allow_invalid on;",
+      "2:1 \"proxy_ssl_allow_invalid on\" without a pin: a self-signed upstream can only be trusted by a pin | add proxy_ssl_pin (`sallyport pin HOST:PORT` prints it); a name check alone proves nothing"
+    ),
+    (
+      "proxy_ssl_allow_invalid on;\nproxy_ssl_verify_name off;",
+      "2:1 \"proxy_ssl_allow_invalid on\" without a pin: a self-signed upstream can only be trusted by a pin | add proxy_ssl_pin (`sallyport pin HOST:PORT` prints it); a name check alone proves nothing"
+    ),
+    (
+      "proxy_ssl_allow_invalid on;\nproxy_ssl_pin_report_only on; proxy_ssl_pin \(aPin);",
+      "3:1 \"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_allow_invalid on\": anybody would be let in | remove one of the two; the other is at /etc/x.conf:2:1"
+    ),
+    (
+      "proxy_ssl_verify off;\nproxy_ssl_pin_report_only on; proxy_ssl_pin \(aPin);",
+      "3:1 \"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_verify off\": anybody would be let in | the pin alone decides there; remove one of the two, the other is at /etc/x.conf:2:1"
+    ),
+    (
+      "proxy_ssl_verify off;\nproxy_ssl_allow_invalid off; proxy_ssl_pin \(aPin);",
+      "3:1 \"proxy_ssl_allow_invalid off\" beside \"proxy_ssl_verify off\", which lets a pin stand for the chain | remove one of the two; the other is at /etc/x.conf:2:1"
+    ),
+    (
+      "proxy_ssl_verify on; proxy_ssl_pin chain;",
+      "2:36 \"proxy_ssl_pin chain\" without a pin | proxy_ssl_pin chain sha256//BASE64; a file of that name is ./chain"
+    ),
+    (
+      "proxy_ssl_pin \(aPin) chain;",
+      "2:68 \"chain\" stands before the pins of its line | proxy_ssl_pin chain PIN …; pins of the leaf in a line of their own; a file of that name is ./chain"
     ),
     (
       "proxy_ssl_verify off;\nproxy_ssl_trusted_certificate a;",
@@ -93,18 +201,6 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
       "3:1 \"proxy_ssl_certificate_key\" without \"proxy_ssl_certificate\" | name the certificate that the key belongs to"
     ),
     (
-      "proxy_ssl_verify on; proxy_ssl_allow_invalid on;",
-      "2:22 `proxy_ssl_allow_invalid` is not supported yet | pin the key, and give the upstream's CA with proxy_ssl_trusted_certificate"
-    ),
-    (
-      "proxy_ssl_verify on; proxy_ssl_pin chain \(aPin);",
-      "2:36 `proxy_ssl_pin chain` is not supported yet | pin the key of the upstream itself"
-    ),
-    (
-      "proxy_ssl_pin cert:00;",
-      "2:15 a pin of a certificate's hash (\"cert:\") is not supported yet | pin its key: `sallyport pin FILE` prints it"
-    ),
-    (
       "proxy_ssl_verify on; proxy_ssl_certificate $ssl_server_name.pem;",
       "2:44 variables in \"proxy_ssl_certificate\" are not supported yet | name a file"
     ),
@@ -115,11 +211,31 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     #expect(loaded.settings == nil)
   }
 
-  @Test(arguments: ["sha256//AAAA", "sha256/!", "sha256:", "spki:00", "sha1/x", "credential:a/b", "store:x"])
+  @Test(arguments: [
+    "sha256//AAAA", "sha256/!", "sha256:", "spki:00", "cert:00", "cert:", "sha1/x", "credential:a/b", "store:x",
+  ])
   func `a malformed pin is refused at its place`(pin: String) {
     let loaded = upstream("proxy_ssl_pin \(pin);")
     #expect(loaded.errors.count == 1)
     #expect(loaded.errors.first?.hasPrefix("2:15 ") == true)
+  }
+
+  @Test(arguments: [
+    (
+      "proxy_ssl_trust_system on;\nproxy_ssl_pin_report_only on;",
+      "3:1 warning: \"proxy_ssl_pin_report_only on\" has no effect: nothing is pinned | add proxy_ssl_pin; `sallyport pin HOST:PORT` prints it"
+    ),
+    (
+      "proxy_ssl_pin chain \(aCertificate);",
+      "2:21 warning: \"chain\" has no effect on this pin: it speaks of keys | with proxy_ssl_pinning certificate any certificate of the verified chain may be the pinned one"
+    ),
+    (
+      "proxy_ssl_allow_invalid on; proxy_ssl_pin chain \(aPin);",
+      "2:49 warning: \"chain\" has no effect on this pin: the chain need not verify here | with proxy_ssl_allow_invalid on, or proxy_ssl_verify off, only the upstream's own key counts"
+    ),
+  ])
+  func `what has no effect on the trust of an upstream is warned of`(lines: String, problem: String) {
+    #expect(upstream(lines).problems == [problem])
   }
 
   @Test func `a name check of an upstream that is not verified is warned of`() {
@@ -164,7 +280,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     let locations = try #require(loaded.settings?.http.servers.first?.root.locations)
     let pins = locations.map { location -> [String] in
       guard case .proxy(let pass) = location.action else { return [] }
-      return pass.tls?.pins.map(\.spelling) ?? []
+      return pass.tls?.trust.pins?.sources.map(\.spelling) ?? []
     }
     #expect(pins == [[other], [aPin]])
   }

@@ -36,23 +36,48 @@ struct PinTests {
       let pins = try parse(text)
       #expect(pins == [Pin(.publicKey(digest))])
       #expect(pins.map(\.description) == ["sha256//\(base64)"])
-      #expect(PinSet(pins).matches(leaf: server.certificate))
-      #expect(!PinSet(pins).matches(leaf: client.certificate))
+      let set = try PinSet(pins, mode: .publicKey)
+      #expect(set.matches(leaf: server.certificate))
+      #expect(!set.matches(leaf: client.certificate))
+      // A pin of the leaf says nothing of the chain.
+      #expect(!set.matches(verified: server.certificate))
     }
   }
 
-  @Test func `a certificate's hash pins no key`() throws {
+  @Test func `a certificate's hash pins no key, but the certificate`() throws {
     let pins = try parse("cert:\(Hex.encode(server.certificate.sha256))")
     #expect(pins == [Pin(.certificateDigest(server.certificate.sha256))])
-    #expect(pins.first?.publicKeyDigest == nil)
-    #expect(!PinSet(pins).matches(leaf: server.certificate))
-    #expect(!PinSet(try parse("cert:\(Hex.encode(digest))")).matches(leaf: server.certificate))
+    #expect(throws: PinSet.Fault.unfit(pins[0])) { try PinSet(pins, mode: .publicKey) }
+    let set = try PinSet(pins, mode: .certificate)
+    #expect(set.matches(leaf: server.certificate) && set.matches(verified: server.certificate))
+    #expect(!set.matches(leaf: client.certificate) && set.certificates.isEmpty)
+    // The key's hash in the certificate's place is another number.
+    let mistaken = try PinSet(parse("cert:\(Hex.encode(digest))"), mode: .certificate)
+    #expect(!mistaken.matches(leaf: server.certificate))
     #expect(pins.map(\.description) == ["cert:\(Hex.encode(server.certificate.sha256))"])
   }
 
-  @Test func `an empty set matches nothing`() {
-    #expect(PinSet([]).isEmpty)
-    #expect(!PinSet([]).matches(leaf: server.certificate))
+  @Test func `there is no empty set, and none with a key's hash for certificates`() throws {
+    #expect(throws: PinSet.Fault.empty) { try PinSet([], mode: .publicKey) }
+    let key = Pin(.publicKey(digest))
+    #expect(throws: PinSet.Fault.unfit(key)) {
+      try PinSet([Pin(.certificate(server.certificate)), key], mode: .certificate)
+    }
+  }
+
+  @Test func `a certificate file is its key, or itself and an anchor, as the mode has it`() throws {
+    let renewed = try CertificateBuilder(commonName: "localhost", .leaf([.serverAuth])).selfSigned(key: server.key)
+    let pins = [Pin(.certificate(server.certificate))]
+    let keys = try PinSet(pins, mode: .publicKey)
+    #expect(keys.matches(leaf: renewed.certificate) && keys.certificates.isEmpty)
+    let certificates = try PinSet(pins, mode: .certificate)
+    #expect(!certificates.matches(leaf: renewed.certificate) && certificates.certificates == [server.certificate])
+  }
+
+  @Test func `only a chain pin matches another key of the verified chain`() throws {
+    let set = try PinSet([Pin(.publicKey(digest), scope: .chain)], mode: .publicKey)
+    #expect(set.matches(leaf: server.certificate) && set.matches(verified: server.certificate))
+    #expect(!set.matches(verified: client.certificate))
   }
 
   @Test func `a chain pin says so`() throws {
@@ -61,22 +86,26 @@ struct PinTests {
     #expect(pins.first?.description.hasPrefix("chain sha256//") == true)
   }
 
-  @Test func `files pin the first certificate or the public key in them`() throws {
-    let leafFirst = try scratch.file("c.pem", text: server.certificate.pem + client.certificate.pem)
+  @Test func `a file pins every certificate or public key in it, a PKCS#12 its leaf`() throws {
+    try scratch.file("c.pem", text: server.certificate.pem)
     try scratch.file("c.der", server.certificate.der)
     try scratch.file("k.der", server.certificate.publicKey.subjectPublicKeyInfo)
-    let publicKey = try OpenSSLCommand.run("x509", "-in", leafFirst, "-noout", "-pubkey")
+    let publicKey = try OpenSSLCommand.run("x509", "-in", scratch.path + "/c.pem", "-noout", "-pubkey")
     try scratch.file("k.pem", text: publicKey)
     try scratch.file("s.p12", PKCS12.encode(server, name: "", password: SecretBytes(text: "x")).bytes)
-    for name in ["c.pem", "c.der", "k.pem", "k.der", "s.p12", leafFirst] {
+    for name in ["c.pem", "c.der", "k.pem", "k.der", "s.p12", scratch.path + "/c.pem"] {
       let pins = try parse(name, "x")
       #expect(pins.count == 1)
       #expect(pins.first?.publicKeyDigest == digest)
     }
-    #expect(try parse("c.pem") == [Pin(.certificate(server.certificate))])
+    try scratch.file("several.pem", text: client.certificate.pem + publicKey + "\n" + server.certificate.pem)
+    #expect(
+      try parse("several.pem") == [
+        Pin(.certificate(client.certificate)), Pin(.certificate(server.certificate)), Pin(.publicKey(digest)),
+      ])
   }
 
-  @Test func `a directory pins every certificate in it`() throws {
+  @Test func `a directory pins every certificate in it, and may hold nothing else`() throws {
     try scratch.file("b.pem", text: server.certificate.pem + client.certificate.pem)
     try scratch.file("a.der", try Fixtures.shared.get().root.certificate.der)
     try scratch.file(".hidden", text: "no certificate")
@@ -86,8 +115,18 @@ struct PinTests {
         .certificate(try Fixtures.shared.get().root.certificate), .certificate(server.certificate),
         .certificate(client.certificate),
       ])
-    try scratch.file("readme", text: "no certificate")
-    #expect(fault(".").contains("readme"))
+    let intruder = "\(scratch.path)/d"
+    let publicKey = try OpenSSLCommand.run("x509", "-in", scratch.path + "/b.pem", "-noout", "-pubkey")
+    try scratch.file("d", text: publicKey)
+    #expect(fault(".").contains("/d\": holds a public key; of a directory every file must be a certificate"))
+    try scratch.file("d", text: "read me")
+    #expect(fault(".").contains("/d\": neither PEM nor DER"))
+    try FileManager.default.removeItem(atPath: intruder)
+    try FileManager.default.createSymbolicLink(atPath: intruder, withDestinationPath: "nowhere")
+    #expect(fault(".").contains("/d\": cannot be opened"))
+    try FileManager.default.removeItem(atPath: intruder)
+    try FileManager.default.createDirectory(atPath: intruder, withIntermediateDirectories: false)
+    #expect(fault(".").contains("/d\": cannot be read: Is a directory"))
   }
 
   @Test func `an empty directory is no pin`() throws {

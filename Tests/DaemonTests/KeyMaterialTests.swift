@@ -32,8 +32,8 @@ import Testing
       #expect(material.servers[1] == nil)
       let upstream = try #require(material.upstreams.values.first?.material)
       #expect(material.upstreams.count == 1)
-      #expect(upstream.anchors?.certificates == [authority.root.certificate])
-      #expect(upstream.pins?.pins.count == 1)
+      #expect(upstream.policy.anchors?.certificates == [authority.root.certificate])
+      #expect(upstream.policy.pins?.pins.count == 1)
       #expect(upstream.identity?.certificate.subject.rfc2253.contains("CN=alice") == true)
     }
   }

@@ -49,25 +49,35 @@ struct Cast: Sendable {
     settings.ciphers = ciphers
     settings.sendsServerName = true
     return try UpstreamTLSContext(
-      settings: settings, material: UpstreamTLSMaterial(anchors: nil, pins: nil, identity: identity))
+      settings: settings, material: UpstreamTLSMaterial(policy: .anybody, identity: identity))
   }
 
-  /// A location's policy towards its upstream.
+  /// A location's policy towards its upstream. Without `chain` a pin stands for it (`proxy_ssl_verify off`).
   func policy(
-    chain: Bool = true, name: Bool = true, pins: [Pin] = [], authorities: [Certificate]? = nil,
-    versions: TLSVersions = .standard, ciphers: String? = nil
+    chain: Bool = true, name: Bool = true, pins: [Pin] = [], mode: PinningMode = .publicKey,
+    authorities: [Certificate]? = nil, versions: TLSVersions = .standard, ciphers: String? = nil
+  ) throws -> UpstreamTLSContext {
+    let anchors = try TrustAnchors(.certificates(authorities ?? [upstreams.root.certificate]))
+    let policy: TrustPolicy
+    if pins.isEmpty {
+      policy = chain ? .verified(anchors, checksName: name) : .anybody
+    } else {
+      let pins = try PinSet(pins, mode: mode)
+      policy =
+        chain
+        ? .pinned(pins, anchors, checksName: name, reportsOnly: false) : .pinnedLeaf(pins, nil, checksName: name)
+    }
+    return try context(policy, versions: versions, ciphers: ciphers)
+  }
+
+  func context(
+    _ policy: TrustPolicy, versions: TLSVersions = .standard, ciphers: String? = nil
   ) throws -> UpstreamTLSContext {
     var settings = UpstreamTLSSettings()
-    settings.verifiesChain = chain
-    settings.verifiesName = name
-    settings.pinning = pins.isEmpty ? .none : .publicKey
     settings.versions = versions
     settings.ciphers = ciphers
     settings.sendsServerName = true
-    let anchors = try TrustAnchors(.certificates(authorities ?? [upstreams.root.certificate]))
-    return try UpstreamTLSContext(
-      settings: settings,
-      material: UpstreamTLSMaterial(anchors: anchors, pins: pins.isEmpty ? nil : PinSet(pins), identity: nil))
+    return try UpstreamTLSContext(settings: settings, material: UpstreamTLSMaterial(policy: policy, identity: nil))
   }
 }
 

@@ -92,7 +92,7 @@ private final class Pool {
   @Test func `a connection never serves under a policy or a name that it was not judged by`() throws {
     let pool = try Pool { $0.connections = 8 }
     let context = try UpstreamTLSContext(
-      settings: UpstreamTLSSettings(), material: UpstreamTLSMaterial(anchors: nil, pins: nil, identity: nil))
+      settings: UpstreamTLSSettings(), material: UpstreamTLSMaterial(policy: .anybody, identity: nil))
     let trusts = [
       pool.trust, UpstreamTrust(context: context, name: "a.test"), UpstreamTrust(context: context, name: "b.test"),
     ]

@@ -11,9 +11,11 @@ extension SettingsBuilder {
     facts.verify = Said(scope.value("proxy_ssl_verify"), scope.flag("proxy_ssl_verify"))
     facts.trustSystem = Said(scope.value("proxy_ssl_trust_system"), scope.flag("proxy_ssl_trust_system"))
     facts.verifyName = Said(scope.value("proxy_ssl_verify_name"), scope.flag("proxy_ssl_verify_name"))
+    facts.allowInvalid = Said(scope.value("proxy_ssl_allow_invalid"), scope.flag("proxy_ssl_allow_invalid"))
+    facts.reportOnly = Said(scope.value("proxy_ssl_pin_report_only"), scope.flag("proxy_ssl_pin_report_only"))
     facts.trustedCertificate = scope.value("proxy_ssl_trusted_certificate")
     facts.pinning = Said(scope.value("proxy_ssl_pinning"), scope.text("proxy_ssl_pinning")?.lowercased())
-    facts.pins = scope.list("proxy_ssl_pin")
+    facts.pins = scope.list("proxy_ssl_pin").flatMap { pins($0) }
     facts.certificate = scope.value("proxy_ssl_certificate")
     facts.revocation = scope.list("proxy_ssl_crl").first
     facts.certificateKey = scope.value("proxy_ssl_certificate_key")
@@ -29,15 +31,14 @@ extension SettingsBuilder {
 
   mutating func upstreamTLS(_ scope: Scope, _ facts: UpstreamTrustFacts) -> UpstreamTLSSettings {
     var tls = UpstreamTLSSettings()
-    tls.verifiesChain = facts.verifiesChain
-    tls.verifiesName = facts.verifiesName
+    tls.trust = facts.settings(
+      trusted: material(facts.trustedCertificate),
+      pins: facts.pins.map {
+        PinSource(spelling: $0.word.text, scope: $0.scope, folder: folder, location: $0.word.location)
+      })
     tls.verifyDepth = scope.number("proxy_ssl_verify_depth") ?? 1
-    tls.trustedCertificate = material(facts.trustedCertificate)
-    tls.trustsSystem = facts.trustsSystem
     tls.revocationLists = scope.list("proxy_ssl_crl").flatMap { materials($0) }
     tls.reloads = scope.flag("ssl_reload") ?? true
-    tls.pinning = facts.isPinned ? .publicKey : .none
-    tls.pins = facts.pins.flatMap { pins($0) }
     if let certificate = material(facts.certificate) {
       tls.certificate = CertificateSource(certificate: certificate, key: material(facts.certificateKey))
     }
@@ -51,14 +52,23 @@ extension SettingsBuilder {
     return tls
   }
 
-  /// The arguments of one `proxy_ssl_pin`: hashes are judged here, files when they are loaded.
-  private mutating func pins(_ line: Directive) -> [PinSource] {
-    line.arguments.compactMap { word in
-      if let diagnostic = PinSpellingRule.diagnostic(word, folder: folder) {
-        diagnostics.append(diagnostic)
-        return nil
-      }
-      return PinSource(spelling: word.text, folder: folder, location: word.location)
+  /// The pins of one `proxy_ssl_pin`: hashes are judged here, files when they are loaded.
+  private mutating func pins(_ line: Directive) -> [SaidPin] {
+    var words = line.arguments[...]
+    let scope: Pin.Scope = words.first?.isChainWord == true ? .chain : .leaf
+    if scope == .chain { words.removeFirst() }
+    if words.isEmpty {
+      error(
+        line.place(0), "\"proxy_ssl_pin chain\" without a pin",
+        hint: "proxy_ssl_pin chain sha256//BASE64; a file of that name is ./chain")
+    }
+    return words.map { word in
+      if let diagnostic = PinSpellingRule.diagnostic(word, folder: folder) { diagnostics.append(diagnostic) }
+      return SaidPin(word: word, spelling: Pin.Spelling(word.text), scope: scope)
     }
   }
+}
+
+extension Word {
+  fileprivate var isChainWord: Bool { text == "chain" && !quoted }
 }

@@ -1,5 +1,7 @@
+import Crypto
 import Observability
 import Proxy
+import TLS
 import Upstream
 
 /// A value that somebody wrote, and where.
@@ -14,6 +16,13 @@ struct Said<Value> {
   }
 }
 
+/// One PIN of a `proxy_ssl_pin` line.
+struct SaidPin {
+  var word: Word
+  var spelling: Pin.Spelling
+  var scope: Pin.Scope
+}
+
 /// What is in effect for a location's upstream, and what follows from it (trust-and-identity.md §2).
 struct UpstreamTrustFacts {
   let scheme: UpstreamScheme
@@ -21,9 +30,11 @@ struct UpstreamTrustFacts {
   var verify: Said<Bool>?
   var trustSystem: Said<Bool>?
   var verifyName: Said<Bool>?
+  var allowInvalid: Said<Bool>?
+  var reportOnly: Said<Bool>?
   var trustedCertificate: Directive?
   var pinning: Said<String>?
-  var pins: [Directive] = []
+  var pins: [SaidPin] = []
   var certificate: Directive?
   var revocation: Directive?
   var certificateKey: Directive?
@@ -39,10 +50,33 @@ struct UpstreamTrustFacts {
   }
 
   var isPinned: Bool { !pins.isEmpty && pinning?.value != "none" }
-  var saysTrust: Bool { !pins.isEmpty || trustedCertificate != nil || trustSystem?.value == true }
+
+  /// `public_key` as soon as a pin is given, and `certificate` when all of them are hashes of certificates.
+  var mode: PinningMode {
+    if let pinning, let said = PinningMode(rawValue: pinning.value) { return said }
+    return !pins.isEmpty && pins.allSatisfy({ $0.spelling == .certificateHash }) ? .certificate : .publicKey
+  }
+
+  var saysTrust: Bool {
+    !pins.isEmpty || trustedCertificate != nil || trustSystem?.value == true || allowInvalid?.value == true
+  }
+  /// Aloud.
+  var isUnverified: Bool { verify?.value == false }
   var verifiesChain: Bool { verify?.value ?? saysTrust }
-  /// On where the chain is; with a pin alone only when asked.
+  /// A pin may stand in for the chain.
+  var excusesChain: Bool { isPinned && (isUnverified || allowInvalid?.value == true) }
+  /// On where the chain counts; with a pin alone only when asked.
   var verifiesName: Bool { verifiesChain ? verifyName?.value ?? true : isPinned && verifyName?.value == true }
   /// The system's anchors, unless a file was given.
   var trustsSystem: Bool { verifiesChain && (trustSystem?.value ?? (trustedCertificate == nil)) }
+  /// Mode `certificate`: a certificate file is an anchor by itself.
+  var pinsAreAnchors: Bool { isPinned && mode == .certificate && pins.contains { $0.spelling == .file } }
+
+  func settings(trusted: MaterialReference?, pins: [PinSource]) -> TrustSettings {
+    let anchors = AnchorSettings(file: trusted, includesSystem: trustsSystem)
+    guard isPinned else { return verifiesChain ? .verified(anchors, checksName: verifiesName) : .anybody }
+    let pins = PinSettings(mode: mode, sources: pins)
+    if excusesChain { return .pinnedLeaf(pins, isUnverified ? nil : anchors, checksName: verifiesName) }
+    return .pinned(pins, anchors, checksName: verifiesName, reportsOnly: reportOnly?.value == true)
+  }
 }

@@ -3,12 +3,9 @@ import Proxy
 import Transport
 import Upstream
 
-/// What a location may not say of its upstream's trust. Each case is one rule; order is that of the messages.
+/// What a location may not say of its upstream's trust, pins apart. Each case is one rule; order is that of the messages.
 enum UpstreamTrustRule: CaseIterable {
   case upstreamOfWhichNothingIsSaid
-  case pinningWithoutPin
-  case pinsWithPinningNone
-  case certificatePinningNotBuilt
   case verifyOffBesideTrust
   case noAnchors
   case nameCheckOfUnverified
@@ -30,21 +27,6 @@ enum UpstreamTrustRule: CaseIterable {
         hint:
           "pin its key (`sallyport pin HOST:PORT` prints the line), or say proxy_ssl_verify on, or, aloud, proxy_ssl_verify off"
       )
-    case .pinningWithoutPin:
-      guard let pinning = facts.pinning, pinning.value != "none", facts.pins.isEmpty else { return nil }
-      return Diagnostic(
-        .error, at: pinning.directive.location, "\"proxy_ssl_pinning \(pinning.value)\" without a pin",
-        hint: "add proxy_ssl_pin; `sallyport pin FILE` or `sallyport pin HOST:PORT` prints it")
-    case .pinsWithPinningNone:
-      guard let pinning = facts.pinning, pinning.value == "none", let pin = facts.pins.first else { return nil }
-      return Diagnostic(
-        .error, at: pin.location, "a pin is given, but \"proxy_ssl_pinning none\" disregards it",
-        hint: "remove one of the two; the other is at \(pinning.directive.location)")
-    case .certificatePinningNotBuilt:
-      guard let pinning = facts.pinning, pinning.value == "certificate" else { return nil }
-      return Diagnostic(
-        .error, at: pinning.directive.location, "`proxy_ssl_pinning certificate` is not supported yet",
-        hint: "pin the key: proxy_ssl_pinning public_key")
     case .verifyOffBesideTrust:
       guard let verify = facts.verify, !verify.value else { return nil }
       let other = facts.trustedCertificate ?? (facts.trustSystem?.value == true ? facts.trustSystem?.directive : nil)
@@ -53,7 +35,9 @@ enum UpstreamTrustRule: CaseIterable {
         .error, at: verify.directive.location, "\"proxy_ssl_verify off\" beside \"\(other.name)\"",
         hint: "anchors that nothing is verified against: remove one of the two; the other is at \(other.location)")
     case .noAnchors:
-      guard facts.verifiesChain, !facts.trustsSystem, facts.trustedCertificate == nil else { return nil }
+      guard facts.verifiesChain, !facts.trustsSystem, facts.trustedCertificate == nil, !facts.excusesChain,
+        !facts.pinsAreAnchors
+      else { return nil }
       return Diagnostic(
         .error, at: facts.trustSystem?.directive.location ?? place,
         "the upstream's chain has nothing to verify against",

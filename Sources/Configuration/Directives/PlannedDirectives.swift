@@ -1,9 +1,6 @@
 /// Of the plan (nginx's language and what we add to it), not built yet: refused by name, never ignored.
 let plannedDirectives: [DirectiveEntry] =
   DirectiveEntry.planned("ssl_dhparam", meanwhile: "leave it out: ECDHE is used")
-  + DirectiveEntry.planned(
-    "proxy_ssl_pin_report_only proxy_ssl_allow_invalid",
-    meanwhile: "pin the key, and give the upstream's CA with proxy_ssl_trusted_certificate")
   + DirectiveEntry.planned("proxy_auth proxy_auth_user_file proxy_auth_space proxy_auth_persistence proxy_auth_state")
   + DirectiveEntry.planned(
     """

@@ -16,10 +16,17 @@ let upstreamTLSDirectives: [DirectiveEntry] = [
   .value("proxy_ssl_verify_depth", levels, .number(0...100), "1", "How long an upstream's chain may be."),
   .value(
     "proxy_ssl_pinning", levels, .oneOf(["none", "public_key", "certificate"]), "public_key once a pin is given",
-    "What of the upstream must be pinned; `certificate` is not supported yet."),
+    "What must be pinned: the upstream's key, or a certificate of its verified chain, byte for byte. `certificate` when all pins are `cert:HEX`."
+  ),
   .list(
-    "proxy_ssl_pin", levels, .words(1...Int.max, "PIN …"), "",
-    "Keys that an upstream may have: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, or a file."),
+    "proxy_ssl_pin", levels, .words(1...Int.max, "[chain] PIN …"), "",
+    "Any of these must match: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or public keys, a directory of certificates. `chain`: the key of any certificate of the verified chain may match."
+  ),
+  .value(
+    "proxy_ssl_pin_report_only", levels, .flag, "off", "A pin that does not match is logged, and the upstream let in."),
+  .value(
+    "proxy_ssl_allow_invalid", levels, .flag, "off",
+    "A pin of the upstream's own key or certificate counts although its chain does not verify."),
   .value("proxy_ssl_name", levels, .words(1...1, "NAME"), "$proxy_host", "The name for SNI and the name check."),
   .value("proxy_ssl_server_name", levels, .flag, "off", "Whether the name is sent (SNI)."),
   .value("proxy_ssl_certificate", levels, .words(1...1, "MATERIAL"), "", "What we show to an upstream that asks."),

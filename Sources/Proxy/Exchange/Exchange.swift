@@ -88,6 +88,8 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var requestBegun = false
   @exclusivity(unchecked) var deadConnections = 0
   var fileOffset: UInt64 = 0
+  /// $upstream_ssl_spki of the upstream that was refused last, whose connection is gone.
+  var refusedKey = ""
   /// Calls that come back for an exchange that has been used again since carry an older number.
   @exclusivity(unchecked) var serial: UInt64 = 0
 
@@ -148,6 +150,7 @@ final class Exchange: AttemptObserver {
     requestBegun = false
     deadConnections = 0
     fileOffset = 0
+    if !refusedKey.isEmpty { refusedKey = "" }
     status = 0
     statusOverride = nil
     bodyBytesSent = 0

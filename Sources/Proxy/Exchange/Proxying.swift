@@ -8,21 +8,6 @@ import Upstream
 /// One try at one server of the exchange's group, for variables and the access record. Milliseconds. It holds no
 /// reference: a request makes one and forgets it.
 struct AttemptRecord {
-  /// The raw value is that of $upstream_ssl_result.
-  enum TLSResult: String {
-    /// Plain HTTP, or no handshake's end.
-    case none = ""
-    case trusted
-    /// A pinned key, on a chain that nobody verified.
-    case trustedByPin = "trusted-by-pin"
-    /// `proxy_ssl_verify off` and no pin: anybody.
-    case unverified
-    // Refused
-    case chain, expired, name, pin
-    /// The handshake itself failed: no common protocol, cipher or SNI.
-    case incompatible
-  }
-
   var server: Int
   var beganAt: UInt64
   var openedAt: UInt64?
@@ -32,7 +17,7 @@ struct AttemptRecord {
   var bytesReceived: UInt64 = 0
   var bytesSent: UInt64 = 0
   var bodyBytes: UInt64 = 0
-  var tlsResult = TLSResult.none
+  var trust = TrustOutcome.none
 }
 
 /// The upstream half of an exchange: `proxy_pass`.
@@ -134,7 +119,13 @@ extension Exchange {
     guard let pass else { return }
     if !attempts.isEmpty {
       attempts[attempts.count - 1].openedAt = worker.loop.now
-      attempts[attempts.count - 1].tlsResult = pass.trustResult
+      attempts[attempts.count - 1].trust = upstream.trustOutcome
+    }
+    // Once a handshake: who comes later to a kept connection is told by the variable.
+    if upstream.trustOutcome == .reportOnlyMismatch, !upstream.isKept,
+      let warning = (upstream.stream as? TLSStream)?.trustResult?.warning
+    {
+      log(.warn, "\(warning) while SSL handshaking to upstream")
     }
     upstream.expect(method: RequestRewrite.method(self, pass))
     scratch.removeAll()
@@ -323,8 +314,13 @@ extension Exchange {
     guard let last = attempts.indices.last else { return }
     if attempts[last].status == nil { attempts[last].status = failure.status }
     if case .tls = failure {
-      let refusal = (failed?.stream as? TLSStream)?.refusal
-      attempts[last].tlsResult = refusal.flatMap { AttemptRecord.TLSResult(rawValue: $0.reason) } ?? .incompatible
+      let tls = failed?.stream as? TLSStream
+      if case .refused(let refusal) = tls?.trustResult {
+        attempts[last].trust = refusal.outcome
+        refusedKey = tls?.upstreamKeyHash ?? ""
+      } else {
+        attempts[last].trust = .incompatible
+      }
     }
   }
 

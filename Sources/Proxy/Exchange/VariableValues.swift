@@ -58,7 +58,7 @@ extension Exchange {
       .upstream_response_length, .upstream_bytes_sent, .upstream_bytes_received, .upstream_ssl_result:
       appendAttempts(variable, to: &output)
     case .upstream_ssl_spki:
-      if let tls = upstream?.stream as? TLSStream { output.append(string: tls.upstreamKeyHash) }
+      output.append(string: (upstream?.stream as? TLSStream)?.upstreamKeyHash ?? refusedKey)
     default:
       if let place = ConnectionFacts.place(of: variable) { facts.append(variable, place: place, to: &output) }
     }
@@ -231,7 +231,7 @@ extension Exchange {
       case .upstream_response_length: output.append(decimal: bodyBytesSent)
       case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
       case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
-      case .upstream_ssl_result: output.append(string: record.tlsResult.rawValue)
+      case .upstream_ssl_result: output.append(string: record.trust.rawValue)
       default: break
       }
     }

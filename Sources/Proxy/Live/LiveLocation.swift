@@ -86,8 +86,6 @@ final class LiveProxyPass {
   /// nil when the target has variables.
   let group: UpstreamGroup?
   let context: UpstreamTLSContext?
-  /// What an upstream that was let in is called in $upstream_ssl_result.
-  let trustResult: AttemptRecord.TLSResult
   let targetTemplate: LiveTemplate?
   let tlsName: LiveTemplate
   /// nil when the name has variables.
@@ -104,13 +102,6 @@ final class LiveProxyPass {
   init(_ settings: ProxyPassSettings, makers: LiveMakers) {
     self.settings = settings
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
-    self.trustResult =
-      switch settings.tls {
-      case nil: .none
-      case let tls? where tls.verifiesChain: .trusted
-      case let tls? where tls.pinning != .none: .trustedByPin
-      case _?: .unverified
-      }
     switch settings.target {
     // Without the context by which it is judged no upstream is spoken to, least of all in plain text.
     case _ where settings.scheme == .https && context == nil:
