@@ -2,7 +2,7 @@ import Glibc
 
 /// Makes certificates: for `sallyport demo`, for the local authority, and for every test.
 ///
-/// A value that says all of a certificate but its keys. SHA-256 signatures, random 127-bit serials, key identifiers.
+/// A value that says all of a certificate but its keys. SHA-256 signatures unless told otherwise, random 127-bit serials, key identifiers.
 package struct CertificateBuilder: Sendable {
   package enum Purpose: Sendable, Hashable {
     /// A CA: may sign certificates and CRLs. `pathLength`: how many CAs may follow below it, nil for any number.
@@ -15,6 +15,11 @@ package struct CertificateBuilder: Sendable {
     case serverAuth, clientAuth
     /// May answer OCSP questions for its issuer.
     case ocspSigning = "OCSPSigning"
+  }
+
+  /// What a signature is made over. The older ones are for tests of what must be refused.
+  package enum SignatureDigest: Sendable, Hashable {
+    case sha256, sha1, md5
   }
 
   package enum AttributeType: Sendable, Hashable {
@@ -31,6 +36,7 @@ package struct CertificateBuilder: Sendable {
 
   package var subject: [(type: AttributeType, value: String)]
   package var purpose: Purpose
+  package var signatureDigest = SignatureDigest.sha256
   package var alternativeNames: [AlternativeName] = []
   /// Seconds since 1970; may lie in the past.
   package var notBefore: Int64

@@ -17,7 +17,7 @@ extension CertificateBuilder {
     else { throw OpenSSLError.drain() }
     try succeed(X509_set_pubkey(draft, key.handle))
     try addExtensions(to: draft, issuer: issuer?.handle)
-    guard X509_sign(draft, signer.handle, EVP_sha256()) > 0 else { throw OpenSSLError.drain() }
+    guard X509_sign(draft, signer.handle, signatureDigest.algorithm) > 0 else { throw OpenSSLError.drain() }
     return certificate
   }
 
@@ -90,6 +90,16 @@ extension CertificateBuilder {
 
   private func succeed(_ result: CInt) throws(OpenSSLError) {
     guard result == 1 else { throw OpenSSLError.drain() }
+  }
+}
+
+extension CertificateBuilder.SignatureDigest {
+  fileprivate var algorithm: OpaquePointer? {
+    switch self {
+    case .sha256: EVP_sha256()
+    case .sha1: EVP_sha1()
+    case .md5: EVP_md5()
+    }
   }
 }
 

@@ -30,6 +30,12 @@ public final class CertifiedKey: Sendable {
       try contents.certificates(passwords: passwords)
     }
     let keyReference = key ?? certificate
+    if let key, case .store(let uri) = key.spelling {
+      let stored = try key.parsing(.privateKey) { () throws(CryptoError) in
+        try StoredKey.load(uri, passwords: passwords)
+      }
+      return try pair(certificates, stored, keyReference, certificate)
+    }
     let keyContents = try key.map { (key) throws(MaterialError) in try key.contents(expecting: .privateKey) }
     let privateKey = try keyReference.parsing(.privateKey) { () throws(CryptoError) in
       try (keyContents ?? contents).privateKey(passwords: passwords)
@@ -41,8 +47,15 @@ public final class CertifiedKey: Sendable {
           ? "name the key's file too (ssl_certificate_key, proxy_ssl_certificate_key), or give a PKCS#12"
           : "expected \(MaterialKind.privateKey.expectation)")
     }
+    return try pair(certificates, privateKey, keyReference, certificate)
+  }
+
+  private static func pair(
+    _ certificates: [Certificate], _ key: PrivateKey, _ keyReference: MaterialReference,
+    _ certificate: MaterialReference
+  ) throws(MaterialError) -> CertifiedKey {
     guard let leaf = certificates.first,
-      let pair = CertifiedKey(certificate: leaf, chain: Array(certificates.dropFirst()), key: privateKey)
+      let pair = CertifiedKey(certificate: leaf, chain: Array(certificates.dropFirst()), key: key)
     else {
       throw MaterialError(
         keyReference, "the private key does not belong to the certificate in \(certificate.shown)",

@@ -72,7 +72,7 @@ enum EncryptedKey {
 }
 
 /// OpenSSL's pem_password_cb: `context` points to the pass phrase's bytes. One that doesn't fit is none.
-private func copyPassword(
+func copyPassword(
   _ room: UnsafeMutablePointer<CChar>?, _ size: CInt, _ writing: CInt, _ context: UnsafeMutableRawPointer?
 ) -> CInt {
   guard let room, let phrase = context?.assumingMemoryBound(to: UnsafeRawBufferPointer.self).pointee,

@@ -24,6 +24,8 @@ extension MaterialReference {
           hint: "start under systemd with LoadCredential=\(name):PATH in the unit")
       }
       return "\(credentialsDirectory)/\(name)"
+    case .store:
+      throw MaterialError(self, "store: names a private key; expected \(kind.expectation)", hint: "name a file")
     }
   }
 

@@ -92,6 +92,9 @@ struct EffectivePolicy {
       return
     }
     describe(tls, name: pass.tlsName.spelling)
+    if let identity = pass.identity {
+      add(2, "presents", "what \(identity.certificate.spelling) names, loaded when a request needs it; 502 without it")
+    }
   }
 
   private mutating func describe(_ tls: UpstreamTLSSettings, name: String) {

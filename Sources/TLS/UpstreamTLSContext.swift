@@ -111,6 +111,16 @@ public final class UpstreamTLSContext: @unchecked Sendable {
         name: name, keyBits: X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0))
   }
 
+  /// The same for certificates at rest, without a handshake: nobody has proved to hold the leaf's key.
+  func judge(leaf: Certificate, sent: [Certificate], name: String) -> TrustResult {
+    guard let stack = copenssl_sk_X509_new() else { return .refused(.chain("out of memory")) }
+    defer { copenssl_sk_X509_free(stack) }
+    for certificate in sent where copenssl_sk_X509_push(stack, certificate.handle) <= 0 {
+      return .refused(.chain("out of memory"))
+    }
+    return judge(leaf: leaf.handle, sent: stack, name: name)
+  }
+
   /// SAN only when there is one, else CN (X509_check_host(3)); an address matches only an IP SAN.
   private static func matches(_ leaf: OpaquePointer, name: String) -> Bool {
     // X509_check_host takes `.test` for every name below test, and a name may be a client's ($host).

@@ -67,7 +67,7 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       "listen 443 ssl; ssl_certificate store:x;",
-      "2:33 \"store:x\": store: is nginx's, but not supported yet | name a PEM, DER or PKCS#12 file, or a systemd credential as credential:NAME"
+      "2:33 \"store:x\": store: names a private key, which is not what is wanted here | name a PEM, DER or PKCS#12 file, or a systemd credential as credential:NAME"
     ),
     (
       pair + "ssl_crl a.crl;",

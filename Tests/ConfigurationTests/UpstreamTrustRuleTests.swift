@@ -125,6 +125,25 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     #expect(upstream("proxy_ssl_pin \(aCertificate); proxy_ssl_trust_system off;").errors.count == 1)
   }
 
+  @Test func `a certificate of ours that variables name is each request's own`() {
+    func identity(_ lines: String) -> PresentedIdentitySettings? {
+      guard
+        case .proxy(let pass)? = upstream("proxy_ssl_verify on; \(lines)").settings?.http.servers.first?.root.locations
+          .first?.action
+      else { return nil }
+      #expect(pass.identity == nil || pass.tls?.certificate == nil)
+      return pass.identity
+    }
+    let named = identity("proxy_ssl_certificate certs/$host.pem; proxy_ssl_certificate_key same.key;")
+    #expect(
+      named?.certificate
+        == Template([.literal(Array("certs/".utf8)), .variable(.simple(.host)), .literal(Array(".pem".utf8))]))
+    #expect(named?.key == Template(literal: "same.key") && named?.folder == "/etc")
+    #expect(identity("proxy_ssl_certificate same.pem; proxy_ssl_certificate_key $host.key;") != nil)
+    #expect(identity("proxy_ssl_certificate $host.p12;")?.key == nil)
+    #expect(identity("proxy_ssl_certificate a.pem; proxy_ssl_certificate_key a.key;") == nil)
+  }
+
   @Test func `chain is for the pins of its line`() {
     let sources = trust("proxy_ssl_pin chain \(aPin) up.pem; proxy_ssl_pin ./chain;")?.trust.pins?.sources ?? []
     #expect(sources.map(\.scope) == [.chain, .chain, .leaf])
@@ -201,8 +220,20 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
       "3:1 \"proxy_ssl_certificate_key\" without \"proxy_ssl_certificate\" | name the certificate that the key belongs to"
     ),
     (
-      "proxy_ssl_verify on; proxy_ssl_certificate $ssl_server_name.pem;",
-      "2:44 variables in \"proxy_ssl_certificate\" are not supported yet | name a file"
+      "proxy_ssl_verify on; proxy_ssl_certificate_key $ssl_server_name.pem;",
+      "2:22 \"proxy_ssl_certificate_key\" without \"proxy_ssl_certificate\" | name the certificate that the key belongs to"
+    ),
+    (
+      "proxy_ssl_verify on; proxy_ssl_certificate $nothing.pem;",
+      "2:44 unknown \"nothing\" variable"
+    ),
+    (
+      "proxy_ssl_verify on; proxy_ssl_certificate store:pkcs11:object=x;",
+      "2:44 \"store:pkcs11:object=x\": store: names a private key, which is not what is wanted here | name a PEM, DER or PKCS#12 file, or a systemd credential as credential:NAME"
+    ),
+    (
+      "proxy_ssl_verify on; proxy_ssl_certificate a.pem; proxy_ssl_certificate_key engine:pkcs11:x;",
+      "2:77 \"engine:pkcs11:x\": OpenSSL's engines are on their way out, and not supported | an OpenSSL provider does the same: store:pkcs11:…, or name a file"
     ),
   ])
   func `a contradiction in the trust of an upstream is refused`(lines: String, problem: String) {

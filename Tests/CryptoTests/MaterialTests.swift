@@ -30,11 +30,18 @@ struct MaterialReferenceTests {
     #expect(error?.hint?.isEmpty == false)
   }
 
-  @Test(arguments: ["store:pkcs11:object=x", "engine:pkcs11:x"])
-  func `key stores are refused by name`(text: String) {
-    let error = #expect(throws: MaterialError.self) { try MaterialReference(parsing: text, relativeTo: "") }
-    #expect(error?.message.contains("not supported yet") == true)
-    #expect(error?.message.contains(text) == true)
+  @Test(arguments: ["store:pkcs11:object=x", "store:", "engine:pkcs11:x"], [true, false])
+  func `a store names a key and nothing else, an engine nothing at all`(text: String, isKey: Bool) throws {
+    if text == "store:pkcs11:object=x" && isKey {
+      let reference = try MaterialReference(parsing: text, relativeTo: "/x", isKey: true)
+      #expect(reference.spelling == .store("pkcs11:object=x") && reference.description == text)
+      #expect(throws: MaterialError.self) { try reference.read(expecting: .certificate) }
+      return
+    }
+    let error = #expect(throws: MaterialError.self) {
+      try MaterialReference(parsing: text, relativeTo: "", isKey: isKey)
+    }
+    #expect(error?.message.contains(text) == true && error?.hint?.isEmpty == false)
   }
 }
 

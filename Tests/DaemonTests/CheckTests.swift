@@ -1,3 +1,4 @@
+import Crypto
 import Observability
 import TestSupport
 import Testing
@@ -39,6 +40,40 @@ import Testing
       #expect(lines.contains { $0.hasPrefix("certificate CN=localhost (localhost, 127.0.0.1), until ") })
       #expect(lines.contains { $0.hasPrefix("CA CN=Test Root, until ") })
       #expect(lines.contains { $0.hasPrefix("anchor CN=Test Root, until ") })
+    }
+  }
+
+  @Test func `the policy says what is pinned, what is excused and what is only reported`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      let leaf = try authority.server()
+      try scene.write("leaf.pem", text: leaf.certificate.pem)
+      let key = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          events {}
+          http { server { listen 127.0.0.1:8080; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name up.example;
+          location /allowed { proxy_pass https://127.0.0.1:1; proxy_ssl_pin \(key); proxy_ssl_allow_invalid on; }
+          location /chain { proxy_pass https://127.0.0.1:1; proxy_ssl_pin chain \(key); proxy_ssl_pin_report_only on; }
+          location /file { proxy_pass https://127.0.0.1:1; proxy_ssl_pinning certificate; proxy_ssl_pin leaf.pem;
+          proxy_ssl_certificate $host.pem; proxy_ssl_certificate_key $host.key; }
+          } server { listen 127.0.0.1:8081;
+          location / { proxy_pass https://127.0.0.1:1; proxy_ssl_pin \(key); proxy_ssl_verify off; } } }
+          """)
+      let check = Check(path)
+      #expect(check.count(.error) == 0, "\(check.diagnostics)")
+      let lines = check.policy.map { $0.split(separator: " ").joined(separator: " ") }
+      for expected in [
+        "chain need NOT verify where a pin matches (proxy_ssl_allow_invalid on)",
+        "pinned the upstream's own key, whatever its chain", "pin \(key)", "pin chain \(key)",
+        "pinned a mismatch is only REPORTED (proxy_ssl_pin_report_only on)",
+        "pinned a certificate of the verified chain, byte for byte", "chain NOT verified", "name NOT checked",
+        "pin \(Pin.spelling(certificateDigest: leaf.certificate.sha256))",
+        "anchor the pinned \(leaf.certificate.summary)",
+        "presents what $host.pem names, loaded when a request needs it; 502 without it",
+      ] { #expect(lines.contains(expected), "\(expected) in \(lines)") }
+      #expect(!lines.contains { $0.hasPrefix("WARNING") })
     }
   }
 

@@ -98,6 +98,39 @@ import Testing
     }
   }
 
+  @Test func `a pin file must fit the mode, and a chain in it is warned of`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      let leaf = try authority.server()
+      let deep = try CertificateBuilder(commonName: "deep", .leaf([.serverAuth]))
+        .signed(by: authority.intermediate, key: .generate())
+      try scene.write("leaf.pem", text: leaf.certificate.pem)
+      try scene.write("chain.pem", text: deep.certificate.pem + authority.intermediate.certificate.pem)
+      try scene.write("key.der", leaf.certificate.publicKey.subjectPublicKeyInfo)
+      try scene.makeFolder("none")
+      let material = try load(
+        scene,
+        """
+        server { listen 1; proxy_ssl_pinning certificate;
+        location /a { proxy_pass https://127.0.0.1:2; proxy_ssl_pin
+        key.der
+        none; }
+        location /b { proxy_pass https://127.0.0.1:2; proxy_ssl_pin
+        chain.pem; }
+        location /c { proxy_pass https://127.0.0.1:2; proxy_ssl_pinning public_key; proxy_ssl_pin chain.pem key.der; } }
+        """)
+      let told = material.diagnostics.map { $0.short(in: scene) }
+      try #require(told.count == 3, "\(told)")
+      #expect(told[0].hasPrefix("5: error: pin \"key.der\": sha256//"))
+      #expect(told[0].hasSuffix(" is none that \"proxy_ssl_pinning certificate\" compares"))
+      #expect(told[1].hasPrefix("6: error: \"none\": an empty directory"))
+      #expect(
+        told[2].hasPrefix(
+          "8: warning: pin \"chain.pem\" holds a certificate and its issuer: whatever CN=Test Intermediate"))
+      #expect(material.upstreams.count == 2)
+    }
+  }
+
   @Test func `an expired certificate is a warning, for a clock may be wrong`() throws {
     try withScene { scene in
       let authority = try scene.serverFiles()

@@ -19,6 +19,8 @@ private func lines(_ text: String) -> [String] {
     let key = try server.key.pem.withUnsafeBytes { Array($0) }
     func chain(_ certified: CertifiedKey) -> String { certified.certificate.pem }
     try scene.makeFolder("credentials")
+    try scene.makeFolder("appliances")
+    try scene.write("appliances/one.pem", text: chain(server))
     for name in ["server.pass", "client.pass", "credentials/tls-passwords", "credentials/client-password"] {
       try scene.write(name, text: IdentityFiles.password + "\n")
     }
@@ -69,6 +71,8 @@ private func lines(_ text: String) -> [String] {
       [
         "server example.com *.example.com", "handshake rejected (ssl_reject_handshake)",
         "chain must verify, depth 2", "name must be api.internal", "location /api/",
+        "pin chain sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+        "pinned the upstream's own certificate, whatever its chain", "presents what callers/$caller.pem names",
       ]
     ),
   ])

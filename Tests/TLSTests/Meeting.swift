@@ -39,6 +39,8 @@ struct Meeting: Sendable {
   var serverName = ""
   var protocolName = ""
   var isResumed = false
+  /// How the client judged the server.
+  var trust: TrustResult?
   /// nil: it opened.
   var serverFailure: String?
   var clientFailure: String?
@@ -134,6 +136,7 @@ private final class Pair {
   private func conclude() {
     guard serverIsOver, clientIsOver, !isDone else { return }
     isDone = true
+    meeting.trust = client.trustResult
     client.close()
     server.close()
     done(meeting)

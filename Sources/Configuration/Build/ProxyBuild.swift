@@ -36,6 +36,7 @@ extension SettingsBuilder {
       port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
       replacedPrefix: level.match.prefixLength,
       tls: url.scheme == .https ? upstreamTLS(scope, facts) : nil,
+      identity: url.scheme == .https ? presentedIdentity(facts) : nil,
       tlsName: scope.value("proxy_ssl_name").map { template($0, 0) } ?? name, speaksHTTP11: speaksHTTP11,
       setFields: fields, clientIdentity: scope.identityForm,
       method: scope.value("proxy_method").map { template($0, 0) },

@@ -72,7 +72,9 @@ struct SettingsBuilder {
       return nil
     }
     do {
-      return try MaterialReference(parsing: word.text, relativeTo: folder, location: word.location)
+      return try MaterialReference(
+        parsing: word.text, relativeTo: folder, location: word.location,
+        isKey: directive.name.hasSuffix("certificate_key"))
     } catch {
       diagnostics.append(error.diagnostic)
       return nil

@@ -39,7 +39,9 @@ extension SettingsBuilder {
     tls.verifyDepth = scope.number("proxy_ssl_verify_depth") ?? 1
     tls.revocationLists = scope.list("proxy_ssl_crl").flatMap { materials($0) }
     tls.reloads = scope.flag("ssl_reload") ?? true
-    if let certificate = material(facts.certificate) {
+    if facts.identityHasVariables {
+      // Of each request: see `presentedIdentity`.
+    } else if let certificate = material(facts.certificate) {
       tls.certificate = CertificateSource(certificate: certificate, key: material(facts.certificateKey))
     }
     tls.passwordFile = material(scope.value("proxy_ssl_password_file"))
@@ -50,6 +52,14 @@ extension SettingsBuilder {
     tls.confCommands = confCommands(scope.list("proxy_ssl_conf_command"))
     tls.location = facts.pass.location
     return tls
+  }
+
+  /// The certificate of ours that a request names; nil where it is the same for all.
+  mutating func presentedIdentity(_ facts: UpstreamTrustFacts) -> PresentedIdentitySettings? {
+    guard facts.identityHasVariables, let certificate = facts.certificate else { return nil }
+    return PresentedIdentitySettings(
+      certificate: template(certificate, 0), key: facts.certificateKey.map { template($0, 0) }, folder: folder,
+      location: certificate.location)
   }
 
   /// The pins of one `proxy_ssl_pin`: hashes are judged here, files when they are loaded.

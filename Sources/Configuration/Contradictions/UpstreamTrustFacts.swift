@@ -60,6 +60,10 @@ struct UpstreamTrustFacts {
   var saysTrust: Bool {
     !pins.isEmpty || trustedCertificate != nil || trustSystem?.value == true || allowInvalid?.value == true
   }
+  /// What we show is said with variables, and so another with each request.
+  var identityHasVariables: Bool {
+    certificate != nil && [certificate, certificateKey].contains { $0?.text(0).contains("$") == true }
+  }
   /// Aloud.
   var isUnverified: Bool { verify?.value == false }
   var verifiesChain: Bool { verify?.value ?? saysTrust }

@@ -88,23 +88,6 @@ extension Exchange {
 
   // MARK: Attempts
 
-  /// Tries the next server, or with `again` the same one over a new connection.
-  func retry(again: Int? = nil) {
-    guard let pass, let group else { return }
-    attempt(pass, group, again: again)
-  }
-
-  private func attempt(_ pass: LiveProxyPass, _ group: UpstreamGroup, again: Int? = nil) {
-    if let trust = pass.trust { return attempt(pass, group, trust, again) }
-    attempt(pass, group, UpstreamTrust(context: pass.context, name: pass.nameForTLS(self)), again)
-  }
-
-  private func attempt(_ pass: LiveProxyPass, _ group: UpstreamGroup, _ trust: UpstreamTrust, _ again: Int?) {
-    if let failure = group.attempt(self, trust: trust, settings: pass.attempt, tried: tried, again: again) {
-      upstreamDidFail(failure)
-    }
-  }
-
   func upstreamWillBeTried(_ server: Int) {
     tried.insert(server)
     attempts.append(AttemptRecord(server: server, beganAt: worker.loop.now))

@@ -30,6 +30,7 @@ final class LiveGeneration {
   let listeners: [VirtualServers]
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
+  let identities: PresentedIdentities
   /// Connections of clients that it serves.
   var clients = 0
 
@@ -49,6 +50,7 @@ final class LiveGeneration {
     }
     self.servers = servers
     self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }
+    self.identities = PresentedIdentities(loop: loop)
     self.dynamicGroups = DynamicGroups(groups: groups, loop: loop, budget: budget)
   }
 

@@ -88,6 +88,8 @@ final class LiveProxyPass {
   let context: UpstreamTLSContext?
   let targetTemplate: LiveTemplate?
   let tlsName: LiveTemplate
+  /// nil: `context` knows what we show, or that we show nothing.
+  let identity: LiveIdentity?
   /// nil when the name has variables.
   let trust: UpstreamTrust?
   let attempt: AttemptSettings
@@ -115,6 +117,7 @@ final class LiveProxyPass {
       self.targetTemplate = LiveTemplate(template)
     }
     self.tlsName = LiveTemplate(settings.tlsName)
+    self.identity = settings.identity.map { LiveIdentity($0) }
     self.trust = settings.tlsName.constant.map { [context] name in
       UpstreamTrust(context: context, name: Self.nameForTLS(name))
     }

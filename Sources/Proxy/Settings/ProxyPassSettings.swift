@@ -23,6 +23,21 @@ public struct RedirectRewrite: Sendable, Hashable {
   }
 }
 
+/// `proxy_ssl_certificate` and `_key` with variables: what they name is loaded when a request needs it.
+public struct PresentedIdentitySettings: Sendable, Hashable {
+  public var certificate: Template
+  public var key: Template?
+  /// What relative names resolve against.
+  public var folder: String
+  public var location: SourceLocation
+  public init(certificate: Template, key: Template?, folder: String, location: SourceLocation) {
+    self.certificate = certificate
+    self.key = key
+    self.folder = folder
+    self.location = location
+  }
+}
+
 public enum UpstreamScheme: String, Sendable, Hashable {
   case http, https
   public var defaultPort: UInt16 { self == .http ? 80 : 443 }
@@ -50,6 +65,8 @@ public final class ProxyPassSettings: Sendable {
   public let replacedPrefix: Int
   /// Only for https.
   public let tls: UpstreamTLSSettings?
+  /// `proxy_ssl_certificate` with variables; `tls` has none then.
+  public let identity: PresentedIdentitySettings?
   /// `proxy_ssl_name`: for SNI and the name check.
   public let tlsName: Template
   public let speaksHTTP11: Bool
@@ -77,9 +94,9 @@ public final class ProxyPassSettings: Sendable {
 
   public init(
     scheme: UpstreamScheme, target: UpstreamTarget, uri: [UInt8]?, host: String, port: String, replacedPrefix: Int,
-    tls: UpstreamTLSSettings?, tlsName: Template, speaksHTTP11: Bool, setFields: [SetField],
-    clientIdentity: IdentityFieldForm, method: Template?, passesRequestFields: Bool, passesRequestBody: Bool,
-    hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
+    tls: UpstreamTLSSettings?, identity: PresentedIdentitySettings?, tlsName: Template, speaksHTTP11: Bool,
+    setFields: [SetField], clientIdentity: IdentityFieldForm, method: Template?, passesRequestFields: Bool,
+    passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, location: SourceLocation
   ) {
@@ -90,6 +107,7 @@ public final class ProxyPassSettings: Sendable {
     self.port = port
     self.replacedPrefix = replacedPrefix
     self.tls = tls
+    self.identity = identity
     self.tlsName = tlsName
     self.speaksHTTP11 = speaksHTTP11
     self.setFields = setFields
