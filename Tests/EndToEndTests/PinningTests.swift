@@ -179,7 +179,7 @@ extension CertificateBuilder {
       scene, to: upstream.port,
       [("new", "proxy_ssl_trusted_certificate anchors.pem; proxy_ssl_protocols TLSv1.3;")])
     #expect(try await proxy.ask("new").status == 502)
-    try await proxy.recorded("/new|502|incompatible||")
+    try await proxy.recorded("/new|502|incompatible|-|")
     try await proxy.daemon.logged("[error]", "SSL_do_handshake() failed", "while SSL handshaking to upstream")
     #expect(!upstream.log.contains("s3cr3t"))
   }
