@@ -58,14 +58,6 @@ extension Pin {
     return try load(reference, scope: scope, passwords: passwords)
   }
 
-  /// Whether an argument of `proxy_ssl_pin` is a hash, sound or not, and no file.
-  package static func isHash(_ text: String) -> Bool {
-    ["sha256", "sha1", "md5", "spki:", "cert:"].contains { prefix in
-      text.hasPrefix(prefix)
-        && (prefix.hasSuffix(":") || text.dropFirst(prefix.count).first.map { "/:".contains($0) } ?? false)
-    }
-  }
-
   private struct PinFault: Error { let text: String }
 
   private static func digest(base64 text: String) throws(PinFault) -> [UInt8] {

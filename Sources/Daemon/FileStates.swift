@@ -80,9 +80,9 @@ extension HTTPSettings {
       if case .file(let staple) = tls.stapling { references.append(staple) }
     }
     for tls in everyLocation.compactMap({ $0.settings.upstreamTLS }) where tls.reloads {
-      references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trustedCertificate]
+      references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trust.anchors?.file]
       references += tls.revocationLists.map { $0 }
-      pins += tls.pins
+      pins += tls.trust.pins?.sources ?? []
     }
     let paths = references.compactMap { try? $0?.resolvedPath(expecting: .certificate) }
     return Set(paths + pins.compactMap(\.path))
@@ -92,7 +92,7 @@ extension HTTPSettings {
 extension PinSource {
   /// Where its file is; nil for a pin that is a hash.
   fileprivate var path: String? {
-    guard !Pin.isHash(spelling),
+    guard Pin.Spelling(spelling) == .file,
       let reference = try? MaterialReference(parsing: spelling, relativeTo: folder, location: location)
     else { return nil }
     return try? reference.resolvedPath(expecting: .pin)

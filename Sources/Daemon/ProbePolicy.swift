@@ -30,12 +30,10 @@ package struct ProbePolicy {
   package init(_ arguments: Arguments) throws(Refused) {
     var settings = UpstreamTLSSettings()
     do throws(MaterialError) {
-      settings.verifiesChain = true
-      settings.verifiesName = true
       settings.verifyDepth = 9
       settings.sendsServerName = true
-      settings.trustedCertificate = try arguments.cafile.map(Self.reference)
-      settings.trustsSystem = settings.trustedCertificate == nil
+      let file = try arguments.cafile.map(Self.reference)
+      settings.trust = Self.terms(AnchorSettings(file: file, includesSystem: file == nil), arguments.pins)
       settings.passwordFile = try arguments.passwordFile.map(Self.reference)
       if let certificate = arguments.certificate {
         settings.certificate = CertificateSource(
@@ -44,12 +42,18 @@ package struct ProbePolicy {
     } catch {
       throw Refused(diagnostics: [error.diagnostic])
     }
-    if !arguments.pins.isEmpty {
-      settings.pinning = .publicKey
-      let place = SourceLocation(file: "command line", line: 1, column: 1)
-      settings.pins = arguments.pins.map { PinSource(spelling: $0, folder: "", location: place) }
-    }
     try self.init(settings, target: nil)
+  }
+
+  /// Pins of the leaf's key, as `proxy_ssl_pin` has it where no mode is said; hashes of certificates pin those.
+  private static func terms(_ anchors: AnchorSettings, _ pins: [String]) -> TrustSettings {
+    guard !pins.isEmpty else { return .verified(anchors, checksName: true) }
+    let place = SourceLocation(file: "command line", line: 1, column: 1)
+    let areCertificates = pins.allSatisfy { Pin.Spelling($0) == .certificateHash }
+    let settings = PinSettings(
+      mode: areCertificates ? .certificate : .publicKey,
+      sources: pins.map { PinSource(spelling: $0, scope: .leaf, folder: "", location: place) })
+    return .pinned(settings, anchors, checksName: true, reportsOnly: false)
   }
 
   private static func reference(_ text: String) throws(MaterialError) -> MaterialReference {
@@ -87,7 +91,7 @@ package struct ProbePolicy {
     guard let loaded else { throw Refused(diagnostics: diagnostics) }
     context = loaded.context
     presented = loaded.material.identity?.certificate
-    anchors = loaded.material.anchors?.certificates ?? []
+    anchors = loaded.material.policy.anchors?.certificates ?? []
     self.target = target
   }
 }

@@ -55,8 +55,11 @@ package struct Probe: Sendable {
     report.failure = client.handshake(ssl)
     read(ssl, into: &report)
     if !report.certificates.isEmpty {
-      report.trust =
-        policy.judgeAgain(ssl, name: name).map { .refused(kind: $0.reason, reason: $0.description) } ?? .trusted
+      if case .refused(let refusal) = policy.judgeAgain(ssl, name: name) {
+        report.trust = .refused(kind: refusal.outcome.rawValue, reason: refusal.description)
+      } else {
+        report.trust = .trusted
+      }
     }
     if recorder.steps.contains(where: { $0.name == HandshakeNames.message(13) }) {
       let names = SSL_get0_peer_CA_list(ssl)

@@ -58,8 +58,10 @@ struct PeerFacts {
     return (chain.fault ?? pinnedChain.fault)?.refusal ?? .chain("nothing to verify against")
   }
 
+  /// Whoever verifies against the anchors was looked for in every list that there is.
   fileprivate var revocation: UpstreamRefusal? {
-    [pinnedChain.fault, chain.fault].lazy.compactMap { $0 }.first { $0.kind == .revoked }?.refusal
+    if chain.verified != nil { return nil }
+    return [pinnedChain.fault, chain.fault].lazy.compactMap { $0 }.first { $0.kind == .revoked }?.refusal
   }
 }
 
@@ -98,7 +100,9 @@ extension TrustTerms where Pins == PinSet {
   private func inexcusable(_ pins: PinSet, _ facts: PeerFacts) -> UpstreamRefusal? {
     if let revocation = facts.revocation { return revocation }
     if facts.keyBits < Self.leastKeyBits { return .chain("the key is too weak for any pin: \(facts.keyBits) bits") }
-    if pins.holdsFile(of: facts.leaf), let fault = facts.pinnedChain.fault { return fault.refusal }
+    if facts.chain.verified == nil, pins.holdsFile(of: facts.leaf), let fault = facts.pinnedChain.fault {
+      return fault.refusal
+    }
     return nil
   }
 }

@@ -42,7 +42,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     self.material = material
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
-      self.pinAnchors = try Self.anchors(of: material.policy.pins)
+      self.pinAnchors = try Self.anchors(
+        of: material.policy.pins, revocations: material.policy.anchors?.revocations ?? [])
       try Self.configureHandshake(handle, settings, material)
     } catch {
       SSL_CTX_free(handle)
@@ -63,10 +64,12 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     return try UpstreamTLSContext(settings: settings, material: material)
   }
 
-  /// Mode `certificate`: certificates given as pins are anchors.
-  private static func anchors(of pins: PinSet?) throws(TLSSettingsError) -> TrustAnchors? {
+  /// Mode `certificate`: certificates given as pins are anchors, and may be revoked as others.
+  private static func anchors(
+    of pins: PinSet?, revocations: [RevocationList]
+  ) throws(TLSSettingsError) -> TrustAnchors? {
     guard let certificates = pins?.certificates, !certificates.isEmpty else { return nil }
-    do throws(OpenSSLError) { return try TrustAnchors(.certificates(certificates)) } catch {
+    do throws(OpenSSLError) { return try TrustAnchors(.certificates(certificates), revocations: revocations) } catch {
       throw TLSSettingsError("the pinned certificates can't be taken as anchors: \(error)")
     }
   }

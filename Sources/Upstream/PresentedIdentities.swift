@@ -27,6 +27,9 @@ package final class PresentedIdentities {
 
   private static let lifetime: UInt64 = 30_000
   private static let limit = 256
+  /// Of all loops. A token may take long, and must not hold up who has a file.
+  private static let work = BlockingWork("identities", lanes: 4, limit: 1024)
+  private static let crowded = Refusal(reason: "too many certificates are being loaded")
 
   private var entries: [Key: Entry] = [:]
   private let loop: EventLoop
@@ -46,16 +49,16 @@ package final class PresentedIdentities {
     case nil: makeRoom()
     }
     guard entries.count < Self.limit || known != nil else {
-      return found(.failure(Refusal(reason: "too many certificates are being loaded")))
+      return found(.failure(Self.crowded))
     }
     entries[key] = .loading([found])
     let box = LoopBox(self)
     let passwordFile = base.settings.passwordFile
-    BlockingWork.run(on: loop) { [known] () -> Result<(UpstreamTLSContext, CertifiedKey), Refusal> in
-      Self.load(base, source, passwordFile, known)
-    } done: { result in
-      box.value.loaded(key, result)
+    let isTaken = Self.work.run { [known, loop] in
+      let result = Self.load(base, source, passwordFile, known)
+      loop.post { box.value.loaded(key, result) }
     }
+    if !isTaken { loaded(key, .failure(Self.crowded)) }
   }
 
   /// An unchanged certificate keeps its context, and with it sessions and connections.
