@@ -103,14 +103,18 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   func judge(leaf: OpaquePointer?, sent: OpaquePointer?, name: String) -> TrustResult {
     guard judges else { return .unverified }
     guard let leaf else { return .refused(.chain("no certificate")) }
-    func find(_ anchors: TrustAnchors?, partial: Bool) -> ChainFinding {
+    func find(_ anchors: TrustAnchors?, through sent: OpaquePointer?, partial: Bool) -> ChainFinding {
       anchors.map { verification.find(leaf: leaf, sent: sent, anchors: $0, partial: partial) } ?? .unseen
     }
     let policy = material.policy
+    let certificate = Certificate(retaining: leaf)
+    // A leaf that is an anchor itself has nothing above it: what came with it could only add faults.
+    let above = policy.pins?.holdsFile(of: certificate) == true ? nil : sent
     return policy.judge(
       PeerFacts(
-        leaf: Certificate(retaining: leaf), chain: find(policy.anchors, partial: false),
-        pinnedChain: find(pinAnchors, partial: true), matchesName: policy.checksName && Self.matches(leaf, name: name),
+        leaf: certificate, chain: find(policy.anchors, through: sent, partial: false),
+        pinnedChain: find(pinAnchors, through: above, partial: true),
+        matchesName: policy.checksName && Self.matches(leaf, name: name),
         name: name, keyBits: X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0))
   }
 
