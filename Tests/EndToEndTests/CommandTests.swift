@@ -72,7 +72,7 @@ private func lines(_ text: String) -> [String] {
         "server example.com *.example.com", "handshake rejected (ssl_reject_handshake)",
         "chain must verify, depth 2", "name must be api.internal", "location /api/",
         "pin chain sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
-        "pinned the upstream's own certificate, whatever its chain", "presents what callers/$caller.pem names",
+        "pinned the upstream's own certificate, whatever its chain", "presents what callers/",
       ]
     ),
   ])

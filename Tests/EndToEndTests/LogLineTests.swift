@@ -87,7 +87,7 @@ import Testing
     for line in [
       "/once|200|200|trusted|\(key)|yes|2||", "/kept|200|200|trusted|\(key)|yes|2||",
       "/bypin|200|200|trusted-by-pin|\(key)|yes|2||", "/anybody|200|200|unverified|\(key)|yes|2||",
-      "/wrong|502|502|pin|||||", "/notls|502|502|incompatible|||||", "/chunked/9|200|200|||||9|",
+      "/wrong|502|502|pin|\(key)||||", "/notls|502|502|incompatible|||||", "/chunked/9|200|200|||||9|",
     ] { #expect(scene.text("f.log").split(separator: "\n").contains(line[...]), "\(line)") }
   }
 
