@@ -56,7 +56,7 @@ extension MaterialError {
 
 /// What a material is read for: an error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
-  case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response
+  case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters
 
   var noun: String {
     switch self {
@@ -68,6 +68,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .revocation: "the revocation list"
     case .ticketKey: "the ticket key"
     case .response: "the OCSP response"
+    case .dhParameters: "the DH parameters"
     }
   }
 
@@ -81,6 +82,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .revocation: "whole revocation lists (CRLs) as PEM, or one as DER"
     case .ticketKey: "48 or 80 random bytes (openssl rand 80)"
     case .response: "an OCSP response as DER"
+    case .dhParameters: "DH parameters as PEM, 2048 bits or more (openssl dhparam 2048)"
     }
   }
 }

@@ -75,7 +75,7 @@ extension HTTPSettings {
     var pins: [PinSource] = []
     for tls in servers.compactMap(\.tls) where tls.reloads {
       references += tls.certificates.flatMap { [$0.certificate, $0.key] }
-      references += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate]
+      references += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate, tls.dhParameters]
       references += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }
       if case .file(let staple) = tls.stapling { references.append(staple) }
     }

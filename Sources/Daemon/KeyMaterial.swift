@@ -80,6 +80,7 @@ package struct KeyMaterial {
     }
     let revocations = parts.expect(loader.revocations(tls.revocationLists))
     let ticketKeys = parts.expect(loader.ticketKeys(tls.ticketKeys))
+    let dhParameters = tls.dhParameters.flatMap { parts.expect(loader.dhParameters($0)) }
     let staples = parts.expect(
       loader.staples(tls.stapling, certificates, issuers: (trustedCAs ?? []) + (clientCAs ?? [])))
     guard parts.areWhole else { return nil }
@@ -87,6 +88,7 @@ package struct KeyMaterial {
       certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [],
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
     material.staples = staples ?? []
+    material.dhParameters = dhParameters
     return material
   }
 

@@ -79,6 +79,10 @@ struct MaterialLoader {
     return isWhole ? lists : nil
   }
 
+  mutating func dhParameters(_ file: MaterialReference) -> DHParameters? {
+    attempt { () throws(MaterialError) in try DHParameters.load(file) }
+  }
+
   mutating func ticketKeys(_ files: [MaterialReference]) -> [TicketKey]? {
     let keys = files.compactMap { file in
       attempt { () throws(MaterialError) in

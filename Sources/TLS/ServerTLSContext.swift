@@ -12,6 +12,8 @@ public struct ServerTLSMaterial: Sendable {
   public var revocations: [RevocationList]
   /// `ssl_session_ticket_key`.
   public var ticketKeys: [TicketKey]
+  /// `ssl_dhparam`.
+  package var dhParameters: DHParameters?
   /// `ssl_stapling`: one for each certificate whose issuer is known.
   package var staples: [Staple] = []
 
@@ -116,9 +118,22 @@ public final class ServerTLSContext: @unchecked Sendable {
       throw TLSSettingsError("ssl_ecdh_curve \"\(settings.curves ?? "")\": \(OpenSSLReasons.take())")
     }
     if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
-    _ = copenssl_ctx_set_dh_auto(handle)
+    try Self.setDH(material.dhParameters, on: handle)
     if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }
     try ContextBasics.apply(settings.confCommands, server: true, on: handle)
+  }
+
+  private static func setDH(_ parameters: DHParameters?, on handle: OpaquePointer) throws(TLSSettingsError) {
+    guard let parameters else {
+      _ = copenssl_ctx_set_dh_auto(handle)
+      return
+    }
+    EVP_PKEY_up_ref(parameters.handle)
+    // Takes the reference over where it succeeds.
+    guard SSL_CTX_set0_tmp_dh_pkey(handle, parameters.handle) == 1 else {
+      EVP_PKEY_free(parameters.handle)
+      throw TLSSettingsError("OpenSSL refuses the DH parameters: \(OpenSSLReasons.take())")
+    }
   }
 
   /// After `ssl_conf_command`, so that none of them takes a judgement away.

@@ -108,6 +108,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var preferServerCiphers = false
   /// nil is nginx's `auto`.
   public var curves: String?
+  /// nil: OpenSSL's own, as large as the certificate's key asks for.
+  public var dhParameters: MaterialReference?
   public var confCommands: [ConfCommand] = []
   public var rejectsHandshake = false
   public var clientStatus = ClientStatusSettings()

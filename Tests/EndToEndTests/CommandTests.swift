@@ -34,6 +34,8 @@ private func lines(_ text: String) -> [String] {
     for list in ["ca.crl", "old-ca.crl", "upstream-ca.crl"] {
       try scene.write(list, text: RevocationListBuilder(revoking: []).pem(signedBy: authority.root))
     }
+    try await scene.succeed(
+      "openssl", "genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe2048", "-out", "dh.pem")
     for key in ["ticket.key", "ticket-before.key"] { try scene.write(key, [UInt8](repeating: 7, count: 80)) }
     try await scene.succeed(
       "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server-rsa.key.pem", "-out",

@@ -167,3 +167,6 @@ static inline long copenssl_get_status_response(SSL *ssl, const unsigned char **
 static inline int copenssl_sk_X509_NAME_num(const STACK_OF(X509_NAME) *sk) { return sk ? sk_X509_NAME_num(sk) : 0; }
 static inline X509_NAME *copenssl_sk_X509_NAME_value(const STACK_OF(X509_NAME) *sk, int i) { return sk_X509_NAME_value(sk, i); }
 static inline int copenssl_get_peer_signature_type_nid(const SSL *ssl, int *nid) { return SSL_get_peer_signature_type_nid(ssl, nid); }
+
+// ssl_dhparam.
+static inline EVP_PKEY *copenssl_read_parameters(BIO *bio) { return PEM_read_bio_Parameters(bio, NULL); }

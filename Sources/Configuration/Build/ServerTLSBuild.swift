@@ -24,6 +24,7 @@ extension SettingsBuilder {
     tls.ciphers = scope.text("ssl_ciphers")
     tls.preferServerCiphers = scope.flag("ssl_prefer_server_ciphers") ?? false
     tls.curves = scope.text("ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
+    tls.dhParameters = material(scope.value("ssl_dhparam"))
     tls.confCommands = confCommands(scope.list("ssl_conf_command"))
     tls.rejectsHandshake = scope.flag("ssl_reject_handshake") ?? false
     tls.sessionCache = sessionCache(scope.value("ssl_session_cache"))

@@ -1,7 +1,6 @@
 /// Of the plan (nginx's language and what we add to it), not built yet: refused by name, never ignored.
 let plannedDirectives: [DirectiveEntry] =
-  DirectiveEntry.planned("ssl_dhparam", meanwhile: "leave it out: ECDHE is used")
-  + DirectiveEntry.planned("proxy_auth proxy_auth_user_file proxy_auth_space proxy_auth_persistence proxy_auth_state")
+  DirectiveEntry.planned("proxy_auth proxy_auth_user_file proxy_auth_space proxy_auth_persistence proxy_auth_state")
   + DirectiveEntry.planned(
     """
     message_envelope message_envelope_cipher message_envelope_key message_envelope_mac_key message_envelope_mac

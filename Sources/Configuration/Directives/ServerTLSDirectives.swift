@@ -46,6 +46,9 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "OpenSSL's list for TLS 1.2 and below; with TLS 1.1 or older `HIGH:!aNULL:!MD5` is the default."),
   .value("ssl_prefer_server_ciphers", levels, .flag, "off", "The server's order counts."),
   .value("ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto", "Groups for the key exchange, in order."),
+  .value(
+    "ssl_dhparam", levels, .words(1...1, "MATERIAL"), "OpenSSL's own",
+    "DH parameters for DHE suites of TLS 1.2 and below, 2048 bits or more."),
   .list("ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "A command of OpenSSL's SSL_CONF language."),
   .value("ssl_reject_handshake", levels, .flag, "off", "Refuses every handshake with a name of this server."),
   .value(
