@@ -120,8 +120,10 @@ import Testing
     #expect(front.upstream.receivedText.components(separatedBy: "X-Stays: yes").count == 3)
   }
 
-  /// stunnel's `redirect` (CVE-2021-20230): whom verification failed goes on, elsewhere.
-  @Test func `who did not verify may be shown a page, but is nobody there and passes no rule`() async throws {
+  /// stunnel's `redirect`: whom verification failed goes on, elsewhere.
+  @Test func `CVE-2021-20230: who did not verify may be shown a page, but is nobody there and passes no rule`()
+    async throws
+  {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)
     let port = try scene.port()

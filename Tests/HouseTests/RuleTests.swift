@@ -68,4 +68,20 @@ import Testing
       #expect(tested.contains("\"\(name)\"") || tested.contains("\(name).conf"), "config/\(example)")
     }
   }
+
+  /// Numbers of holes that tests are called after, and those of the table in docs/SECURITY.md.
+  @Test func `each hole of our peers that is claimed to be closed has its test, and each such test its line`() throws {
+    func numbers(_ text: some StringProtocol) -> Set<String> {
+      Set(text.matches(of: /CVE-\d{4}-\d+|GHSA(-[0-9a-z]{4}){3}/).map { String($0.output.0) })
+    }
+    let page = try String(contentsOfFile: "\(checkout)/docs/SECURITY.md", encoding: .utf8)
+    let start = try #require(page.firstRange(of: "## Holes of our peers"))
+    let end = try #require(page[start.upperBound...].firstRange(of: "\n## "))
+    let claimed = numbers(page[start.upperBound..<end.lowerBound])
+    let tested = SourceFile.tests.reduce(into: Set<String>()) { all, file in
+      for line in file.lines where line.contains("func `") { all.formUnion(numbers(line)) }
+    }
+    #expect(claimed == tested)
+    #expect(claimed.count > 10)
+  }
 }
