@@ -71,7 +71,7 @@ import Testing
 
   /// Numbers of holes that tests are called after, and those of the table in docs/SECURITY.md.
   @Test func `each hole of our peers that is claimed to be closed has its test, and each such test its line`() throws {
-    func numbers(_ text: some StringProtocol) -> Set<String> {
+    func numbers(_ text: Substring) -> Set<String> {
       Set(text.matches(of: /CVE-\d{4}-\d+|GHSA(-[0-9a-z]{4}){3}/).map { String($0.output.0) })
     }
     let page = try String(contentsOfFile: "\(checkout)/docs/SECURITY.md", encoding: .utf8)
