@@ -38,7 +38,6 @@ extension MaterialReference {
     let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard file >= 0 else { throw failure("cannot be opened", errno, kind) }
     defer { close(file) }
-    _ = fcntl(file, F_SETFL, 0)
 
     var status = stat()
     guard fstat(file, &status) == 0 else { throw failure("cannot be read", errno, kind) }
@@ -65,12 +64,19 @@ extension MaterialReference {
       while filled < room.count, let base = room.baseAddress {
         let count = Glibc.read(file, base + filled, room.count - filled)
         if count < 0, errno == EINTR { continue }
+        if count < 0, errno == EAGAIN, Self.waits(for: file) { continue }
         guard count >= 0 else { throw failure("cannot be read", errno, kind) }
         if count == 0 { break }
         filled += count
       }
       return filled
     }
+  }
+
+  /// A pipe whose writer is slow has so long; one that never writes must not hold a reload.
+  private static func waits(for file: CInt) -> Bool {
+    var entry = pollfd(fd: file, events: Int16(POLLIN), revents: 0)
+    return poll(&entry, 1, 5000) > 0
   }
 
   private func failure(_ fault: String, _ code: CInt, _ kind: MaterialKind) -> MaterialError {

@@ -101,12 +101,30 @@ extension RevocationList {
     }
   }
 
-  /// `fresh`, and of those in use until now what an expired one may not replace: a list that is still valid.
-  package static func taking(_ fresh: [RevocationList], after old: [RevocationList], now: Int64) -> [RevocationList] {
+  /// `fresh`, and those in use until now whose place none of them may take: a list that is still valid gives way to one
+  /// of its issuer that is valid and no older. Of several OpenSSL takes the newest that is valid.
+  package static func taking(
+    _ fresh: [RevocationList], after old: [RevocationList], now: Int64
+  ) -> (lists: [RevocationList], kept: [RevocationList]) {
     let kept = old.filter { old in
-      !old.isExpired(at: now) && fresh.contains { $0.isOfIssuer(of: old) && $0.isExpired(at: now) }
-        && !fresh.contains { $0.sha256 == old.sha256 || $0.isOfIssuer(of: old) && !$0.isExpired(at: now) }
+      let successors = fresh.filter { $0.isOfIssuer(of: old) }
+      return !old.isExpired(at: now) && !successors.isEmpty
+        && !successors.contains {
+          $0.thisUpdate >= old.thisUpdate && $0.thisUpdate <= now + tolerance && !$0.isExpired(at: now)
+        }
     }
-    return fresh + kept
+    return (fresh + kept, kept)
+  }
+
+  /// Seconds that an issuer's clock may be ahead.
+  private static let tolerance: Int64 = 300
+
+  /// Whether this list names the certificate, ended or not.
+  package func revokes(_ certificate: Certificate) -> Bool {
+    guard X509_NAME_cmp(X509_CRL_get_issuer(handle), X509_get_issuer_name(certificate.handle)) == 0 else {
+      return false
+    }
+    var entry: OpaquePointer?
+    return X509_CRL_get0_by_cert(handle, &entry, certificate.handle) == 1
   }
 }

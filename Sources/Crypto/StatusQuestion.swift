@@ -23,7 +23,13 @@ package struct StatusAnswer: Sendable, Hashable {
 /// Why an answer is none.
 package struct StatusFault: Error, Sendable, Hashable, CustomStringConvertible {
   package let description: String
-  package init(_ description: String) { self.description = description }
+  /// Nobody answered, as against an answer that is none.
+  package let isSilence: Bool
+
+  package init(_ description: String, isSilence: Bool = false) {
+    self.description = description
+    self.isSilence = isSilence
+  }
 }
 
 /// The question to an OCSP responder whether a certificate is revoked, and the judgement of what comes back.
@@ -118,11 +124,17 @@ package struct StatusQuestion: Sendable, Hashable {
       OpenSSLError.discard()
       throw StatusFault("the response is for another certificate")
     }
-    guard OCSP_check_validity(thisUpdate, nextUpdate, Self.tolerance, -1) == 1 else {
+    // Without an end of its own an answer is of now or it is a replay.
+    let unbounded = -1
+    guard
+      OCSP_check_validity(
+        thisUpdate, nextUpdate, Self.tolerance, nextUpdate == nil ? Int(Self.boundWithoutEnd) : unbounded) == 1
+    else {
       OpenSSLError.discard()
       throw StatusFault("the response is not of now")
     }
-    let end = nextUpdate.flatMap { Certificate.seconds($0) } ?? now + Self.boundWithoutEnd
+    let begin = thisUpdate.flatMap { Certificate.seconds($0) } ?? now
+    let end = nextUpdate.flatMap { Certificate.seconds($0) } ?? begin + Self.boundWithoutEnd
     switch status {
     case V_OCSP_CERTSTATUS_GOOD: return StatusAnswer(status: .good, validUntil: end)
     case V_OCSP_CERTSTATUS_REVOKED: return StatusAnswer(status: .revoked, validUntil: end)

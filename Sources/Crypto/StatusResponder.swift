@@ -48,7 +48,7 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     let answer = OSSL_HTTP_transfer(
       nil, host, port, path, 0, "", host, nil, nil, nil, nil, 0, nil, "application/ocsp-request", body,
       "application/ocsp-response", 1, Self.sizeLimit, Self.timeLimit, 0)
-    guard let answer else { throw StatusFault("\(description): no answer: \(OpenSSLError.drain())") }
+    guard let answer else { throw StatusFault("\(description): no answer: \(OpenSSLError.drain())", isSilence: true) }
     defer { BIO_free(answer) }
     var response: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 4096)

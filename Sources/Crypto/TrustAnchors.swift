@@ -63,6 +63,12 @@ public final class TrustAnchors: @unchecked Sendable {
   /// Seconds since 1970: from then on a revocation list refuses everybody of its CA.
   package var revocationsEnd: Int64 { revocations.map(\.nextUpdate).min() ?? .max }
 
+  /// Whether a list that has ended names one of these. OpenSSL goes by the list that is valid, but what its issuer has
+  /// revoked since does not come back.
+  package func endedListRevokes(_ certificates: [Certificate], now: Int64) -> Bool {
+    revocations.contains { list in list.isExpired(at: now) && certificates.contains { list.revokes($0) } }
+  }
+
   private static func digest(
     of certificates: [Certificate], includesSystem: Bool, _ revocations: [RevocationList]
   ) -> [UInt8] {

@@ -72,9 +72,9 @@ struct MaterialLoader {
       }
       let now = Int64(time(nil))
       let taken = RevocationList.taking(fresh, after: former.revocations[file] ?? [], now: now)
-      diagnostics += RevocationNotice.all(taken, in: file, now: now)
-      revocations[file] = taken
-      lists += taken
+      diagnostics += RevocationNotice.all(fresh, keeping: taken.kept, in: file, now: now)
+      revocations[file] = taken.lists
+      lists += taken.lists
     }
     return isWhole ? lists : nil
   }

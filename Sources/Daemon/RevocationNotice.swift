@@ -33,18 +33,19 @@ struct RevocationNotice {
     }
   }
 
-  static func all(_ lists: [RevocationList], in file: MaterialReference, now: Int64) -> [Diagnostic] {
-    // Beside a valid one of the same CA an ended list refuses nobody.
-    let valid = lists.filter { !$0.isExpired(at: now) }
-    return lists.compactMap { list in
-      guard let diagnostic = diagnostic(list, in: file, now: now) else { return nil }
-      guard list.isExpired(at: now), let other = valid.first(where: { $0.isOfIssuer(of: list) }) else {
-        return diagnostic
+  static func all(
+    _ fresh: [RevocationList], keeping kept: [RevocationList], in file: MaterialReference, now: Int64
+  ) -> [Diagnostic] {
+    fresh.compactMap { list in
+      guard let other = kept.first(where: { $0.isOfIssuer(of: list) }) else {
+        return diagnostic(list, in: file, now: now)
       }
+      let fault =
+        list.isExpired(at: now) ? "ended on \(list.nextUpdateText)" : "is older than the one in use, or of the future"
       return Diagnostic(
         .warning, at: file.location,
-        "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): the one before, which is valid until \(other.nextUpdateText), stays in use",
-        hint: "put a new list in its place")
+        "\"\(file)\": the revocation list of \(list.issuer) \(fault): the one before, valid until \(other.nextUpdateText), stays in use",
+        hint: "put a newer list in its place")
     }
   }
 }

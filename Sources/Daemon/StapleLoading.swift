@@ -38,16 +38,18 @@ extension MaterialLoader {
             hint: "ssl_stapling_responder http://…; or ssl_stapling_file FILE;"))
         continue
       }
-      made.append(staple(question, responder))
+      made.append(staple(question, responder, isFromFile: file != nil))
     }
     if let file, !made.isEmpty, !take(file, into: made) { return nil }
     return made
   }
 
   /// The one in use until now, where there is one.
-  private mutating func staple(_ question: StatusQuestion, _ responder: StatusResponder?) -> Staple {
+  private mutating func staple(
+    _ question: StatusQuestion, _ responder: StatusResponder?, isFromFile: Bool
+  ) -> Staple {
     if let known = staples[question.certificate] { return known }
-    let staple = Staple(question, responder: responder)
+    let staple = Staple(question, responder: responder, isFromFile: isFromFile)
     if let old = former.staples[question.certificate] { staple.take(over: old) }
     staples[question.certificate] = staple
     return staple
@@ -65,7 +67,7 @@ extension MaterialLoader {
           faults.append(StatusFault("it says that the certificate is \(answer.status)"))
           continue
         }
-        staple.put(bytes, validUntil: answer.validUntil, isFromFile: true)
+        staple.put(bytes, validUntil: answer.validUntil)
         return true
       } catch {
         faults.append(error)

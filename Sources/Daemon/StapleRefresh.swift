@@ -46,7 +46,7 @@ final class StapleRefresh {
         log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")
         return soonest
       }
-      staple.put(der, validUntil: answer.validUntil, isFromFile: false)
+      staple.put(der, validUntil: answer.validUntil)
       log.info("OCSP for \(subject): stapled")
       return max(soonest, min(latest, (answer.validUntil - now) / 2))
     } catch {

@@ -34,6 +34,7 @@ final class Supervisor {
   private var hotFiles: HotFiles?
   private let stapling = StapleRefresh()
   private var revocationAges: [RevocationNotice.Age] = []
+  private var retry = RetryTurns()
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     path = start.path
@@ -123,6 +124,7 @@ final class Supervisor {
       filesChanged($0)
     } tick: { [unowned self] in
       watchRevocations()
+      if retry.isDue() { handle { $0.reloadAsked(.files) } }
     }
     watchFiles()
     announced()
@@ -160,7 +162,8 @@ final class Supervisor {
           case .configuration: try Preparation.read(path)
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
-        let next = try Preparation(settings, after: found, number: number, logs: logs, former: current)
+        let next = try Preparation(
+          settings, after: found, number: number, logs: logs, former: current, keepsNames: reload == .files)
         let bound = try ListeningSockets(
           for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
         return Successor(preparation: next, sockets: bound)
@@ -192,6 +195,7 @@ final class Supervisor {
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
       errorLog.error("the changed files are not taken up, \(words) with the old ones")
+      retry.failed()
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")
     }
@@ -202,6 +206,7 @@ final class Supervisor {
 
   private func watchFiles() {
     hotFiles?.watch(current.files)
+    retry = RetryTurns()
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     revocationAges = revocationAgesNow
   }

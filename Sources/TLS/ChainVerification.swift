@@ -1,5 +1,6 @@
 import COpenSSL
 import Crypto
+import Glibc
 
 /// One walk of OpenSSL's from an upstream's leaf to anchors. Looks, and decides nothing.
 struct ChainVerification {
@@ -33,6 +34,9 @@ struct ChainVerification {
     guard result == 1, let chain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) else {
       let code = X509_STORE_CTX_get_error(store)
       return .faulty(ChainFault(code: code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code))
+    }
+    guard !anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil))) else {
+      return .faulty(ChainFault(code: X509_V_ERR_CERT_REVOKED))
     }
     return .verified(chain)
   }

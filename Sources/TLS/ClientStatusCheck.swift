@@ -42,6 +42,10 @@ final class ClientStatusCheck: Sendable {
   }
 
   private static let work = BlockingWork("status", lanes: 8, limit: 1024)
+  /// Responders that did not answer, until when (epoch seconds) they are not asked again: each question of theirs would
+  /// hold a lane for as long as it waits.
+  private static let silent = Mutex<[StatusResponder: Int64]>([:])
+  private static let silence: Int64 = 20
 
   private let settings: ClientStatusSettings
   private let state = Mutex(State())
@@ -126,9 +130,27 @@ final class ClientStatusCheck: Sendable {
     guard isFirst else { return }
     let isTaken = Self.work.run { [self] in
       let now = Int64(time(nil))
-      answer(question, Result { () throws(StatusFault) in try responder.ask(question, now: now).answer })
+      answer(question, Result { () throws(StatusFault) in try Self.ask(responder, question, now) })
     }
     if !isTaken { answer(question, .failure(StatusFault("too many questions are under way"))) }
+  }
+
+  private static func ask(
+    _ responder: StatusResponder, _ question: StatusQuestion, _ now: Int64
+  ) throws(StatusFault) -> StatusAnswer {
+    let isSilent = silent.withLock { $0[responder].map { $0 > now } ?? false }
+    if isSilent { throw StatusFault("\(responder) did not answer a moment ago") }
+    do throws(StatusFault) {
+      return try responder.ask(question, now: now).answer
+    } catch {
+      if error.isSilence {
+        silent.withLock { silent in
+          silent = silent.filter { $0.value > now }
+          silent[responder] = Int64(time(nil)) + silence
+        }
+      }
+      throw error
+    }
   }
 
   private func answer(_ question: StatusQuestion, _ outcome: Result<StatusAnswer, StatusFault>) {

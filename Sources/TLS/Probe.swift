@@ -53,11 +53,14 @@ package struct Probe: Sendable {
     }
     defer { SSL_free(ssl) }
     report.failure = client.handshake(ssl)
+    // We go on only where the server has proved its key: our own messages behind that say so.
+    let isProved = recorder.steps.contains { $0.direction == .sent && HandshakeNames.afterProof.contains($0.name) }
     read(ssl, into: &report)
+    if !isProved { report.signature = "" }
     if !report.certificates.isEmpty {
       if case .refused(let refusal) = policy.judgeAgain(ssl, name: name) {
         report.trust = .refused(kind: refusal.outcome.rawValue, reason: refusal.description)
-      } else {
+      } else if isProved {
         report.trust = .trusted
       }
     }

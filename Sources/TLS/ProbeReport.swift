@@ -17,7 +17,7 @@ package struct ProbeReport: Sendable {
     case trusted
     /// The kind is one of $upstream_ssl_result's.
     case refused(kind: String, reason: String)
-    /// There was no certificate to judge.
+    /// There was no certificate to judge, or nobody proved to hold its key.
     case unknown
   }
 
@@ -73,6 +73,9 @@ package struct ProbeReport: Sendable {
 
 /// Names of handshake messages (RFC 8446 §4, RFC 5246 §7.4) and alerts (§6).
 enum HandshakeNames {
+  /// What a client sends only to a server whose signature it has checked.
+  static let afterProof: Set<String> = [message(16), message(20)]
+
   static func message(_ type: UInt8) -> String {
     switch type {
     case 0: "HelloRequest"

@@ -1,5 +1,6 @@
 import COpenSSL
 public import Crypto
+import Glibc
 
 /// What a server block's TLS needs from files, loaded and checked.
 public struct ServerTLSMaterial: Sendable {
@@ -94,6 +95,12 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
+  /// A chain that verified, but of which a list that has ended names somebody.
+  func isRevokedByEndedList(_ stack: OpaquePointer?) -> Bool {
+    guard let anchors, !anchors.revocations.isEmpty, let chain = VerifiedChain(stack) else { return false }
+    return anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil)))
+  }
+
   /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it.
   var revocationsEnd: Int64 { anchors?.revocationsEnd ?? .max }
 
@@ -104,6 +111,10 @@ public final class ServerTLSContext: @unchecked Sendable {
     bytes += Array("\(settings.verifyDepth) \(chainLevel)".utf8) + [0]
     bytes += anchors?.digest ?? []
     if let rules = settings.rules { bytes += [1] + rules.fingerprint }
+    let status = settings.clientStatus
+    if status.extent != .off {
+      bytes += [2] + Array("\(status.extent.rawValue) \(status.responder?.description ?? "")".utf8)
+    }
     return Digest.of(bytes)
   }
 

@@ -29,7 +29,8 @@ extension TLSStream {
   /// SSL_CTX_set_session_ticket_cb: what a ticket must say besides the session, since nobody keeps anything of it here.
   static let sealTicket: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
     guard let ssl, let stream = TLSStream.of(ssl), let context = stream.serverContext, !context.ticketKeys.isEmpty,
-      // Without a note nobody resumes by it.
+      // Without a note nobody resumes by it: a refused client, or a chain too long for a ticket.
+      stream.leavesSession(ssl, context),
       let note = TicketNote(
         SessionStore.Origin(
           chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd)),
@@ -48,6 +49,10 @@ extension TLSStream {
         let (origin, serverName) = TicketNote.read(session)
       else { return ignored }
       let now = Int64(time(nil))
+      // OpenSSL goes by the timeout of the context that the connection began with.
+      let (end, overflow) = Int64(SSL_SESSION_get_time(session)).addingReportingOverflow(
+        Int64(context.settings.sessionTimeout))
+      guard overflow || end > now else { return ignored }
       // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
       let isOfName = SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION || serverName == stream.serverName
       guard isOfName, min(origin.certificatesEnd, context.revocationsEnd) > now,

@@ -9,21 +9,23 @@ package final class Staple: Sendable {
   package let question: StatusQuestion
   /// nil: the one that the certificate names is asked.
   package let responder: StatusResponder?
+  /// Nobody is asked for a newer one.
+  package let isFromFile: Bool
   private struct Response: Sendable {
     var der: [UInt8]
     var validUntil: Int64
-    var isFromFile: Bool
   }
   private let response = Mutex<Response?>(nil)
 
-  package init(_ question: StatusQuestion, responder: StatusResponder?) {
+  package init(_ question: StatusQuestion, responder: StatusResponder?, isFromFile: Bool) {
     self.question = question
+    self.isFromFile = isFromFile
     self.responder = responder
   }
 
   /// Says that the certificate is good. One that it is not is nobody's to spread: the old one stays until it ends.
-  package func put(_ der: [UInt8], validUntil: Int64, isFromFile: Bool) {
-    response.withLock { $0 = Response(der: der, validUntil: validUntil, isFromFile: isFromFile) }
+  package func put(_ der: [UInt8], validUntil: Int64) {
+    response.withLock { $0 = Response(der: der, validUntil: validUntil) }
   }
 
   /// What another one of the same certificate has.
@@ -31,9 +33,6 @@ package final class Staple: Sendable {
     let known = other.response.withLock { $0 }
     response.withLock { $0 = known }
   }
-
-  /// Nobody is asked for a newer one.
-  package var isFromFile: Bool { response.withLock { $0?.isFromFile ?? false } }
 
   /// nil when there is none that is valid.
   package func current(at now: Int64) -> [UInt8]? {

@@ -46,7 +46,9 @@ extension TLSStream {
     // OpenSSL also asks for a resumed TLS 1.3 session's certificate never; this is a full handshake.
     guard context.settings.verification == .optionalNoCA else {
       let result = X509_verify_cert(store)
-      if result == 1 {
+      if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
+        X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
+      } else if result == 1 {
         stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
       } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
         // A failure without a reason must not look like success (CVE-2026-28755).
@@ -59,7 +61,11 @@ extension TLSStream {
     let result = X509_verify_cert(store)
     let verdict = stream.chainFaults.verdict(result: result, last: X509_STORE_CTX_get_error(store))
     X509_STORE_CTX_set_error(store, verdict)
-    if verdict == X509_V_OK { stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) }
+    if verdict == X509_V_OK, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
+    } else if verdict == X509_V_OK {
+      stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+    }
     return stream.answer(store, context)
   }
 
@@ -108,23 +114,24 @@ extension TLSStream {
     X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()).map { OpaquePointer($0) }
   }
 
+  /// A refused client has nothing to come back to.
+  func leavesSession(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> Bool {
+    let verdict = Int32(truncatingIfNeeded: SSL_get_verify_result(ssl))
+    return (verdict == X509_V_OK || context.excuses(verdict)) && rulesDenial(of: verifiedChain, by: context) == nil
+  }
+
   /// SSL_CTX_sess_set_new_cb: 1 keeps the reference.
   static let keepSession: @convention(c) (OpaquePointer?, OpaquePointer?) -> Int32 = { ssl, session in
     guard let ssl, let session, let stream = TLSStream.of(ssl), let context = stream.serverContext,
       let store = context.store
     else { return 0 }
-    // A refused client has nothing to come back to.
-    let verdict = Int32(truncatingIfNeeded: SSL_get_verify_result(ssl))
-    let chain = stream.verifiedChain
-    guard verdict == X509_V_OK || context.excuses(verdict), stream.rulesDenial(of: chain, by: context) == nil else {
-      return 0
-    }
+    guard stream.leavesSession(ssl, context) else { return 0 }
     // OpenSSL goes by the timeout of the context that the connection began with.
     let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
     store.insert(
       session, serverName: stream.serverName,
       origin: SessionStore.Origin(
-        chain: chain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd)),
+        chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd)),
       timeout: timeout.overflow ? .max : timeout.partialValue)
     return 1
   }

@@ -1,6 +1,7 @@
 import Bytes
 import COpenSSL
 import Crypto
+import Synchronization
 public import Transport
 
 /// Finds the server block for the name of a ClientHello. One for each listener and worker; a class for the same
@@ -157,9 +158,9 @@ public final class TLSStream: ByteStream {
   /// Opens once the responders have spoken of the client.
   private func askResponders(_ check: ClientStatusCheck, _ chain: VerifiedChain) {
     isAwaitingStatus = true
-    let box = LoopBox(self)
+    let waiter = StatusWaiter(self)
     let known = check.judge(chain) { [loop] verdict in
-      loop.post { box.value.statusDidCome(verdict) }
+      loop.post { waiter.take()?.statusDidCome(verdict) }
     }
     if let known { statusDidCome(known) }
   }
@@ -269,5 +270,20 @@ public final class TLSStream: ByteStream {
     }
     SSL_free(ssl)
     ssl = nil
+  }
+}
+
+/// Keeps a stream until it hears of its client's status, and gives it up on the loop: it must not die elsewhere.
+private final class StatusWaiter: Sendable {
+  private let stream: Mutex<LoopBox<TLSStream>?>
+
+  init(_ stream: TLSStream) { self.stream = Mutex(LoopBox(stream)) }
+
+  /// Once.
+  func take() -> TLSStream? {
+    stream.withLock { stream in
+      defer { stream = nil }
+      return stream?.value
+    }
   }
 }

@@ -63,7 +63,7 @@ struct ProbeCommand: ParsableCommand {
       throw Exit.noHandshake.code
     case .success(let (probe, target)):
       print(json ? ProbeJSON(probe.report, target, probe.address).text : ProbeText(probe, target).text)
-      if probe.report.failure != nil && probe.report.certificates.isEmpty { throw Exit.noHandshake.code }
+      if probe.report.trust == .unknown { throw Exit.noHandshake.code }
       if !probe.report.trustsServer { throw Exit.untrusted.code }
       if !probe.report.isAccepted { throw Exit.refused.code }
     }

@@ -138,7 +138,7 @@ extension ProbeReport.Trust {
     switch self {
     case .trusted: nil
     case .refused(_, let reason): reason
-    case .unknown: "no certificate"
+    case .unknown: "nobody proved to hold a certificate's key"
     }
   }
 }

@@ -70,7 +70,8 @@ struct ProbeText {
     case .trusted: lines.append("Do we trust the server?            \(colour(.good, "yes"))")
     case .refused(_, let reason): lines.append("Do we trust the server?            \(colour(.bad, "no")): \(reason)")
     case .unknown:
-      lines.append("Do we trust the server?            \(colour(.bad, "unknown")): it showed no certificate")
+      lines.append(
+        "Do we trust the server?            \(colour(.bad, "unknown")): nobody proved to hold a certificate's key")
     }
     let question = "Does it accept our certificate?    "
     switch report.acceptance {

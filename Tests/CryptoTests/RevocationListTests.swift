@@ -68,7 +68,7 @@ import Testing
     let old = try list(a, 1, ends: 3600), ended = try list(a, 2, ends: -60), fresh = try list(a, 3, ends: 7200)
     let other = try list(b, 1, ends: -60)
     func taken(_ new: [RevocationList], _ before: [RevocationList]) -> [[UInt8]] {
-      RevocationList.taking(new, after: before, now: now).map(\.sha256)
+      RevocationList.taking(new, after: before, now: now).lists.map(\.sha256)
     }
     #expect(taken([ended], [old]) == [ended.sha256, old.sha256])
     #expect(taken([fresh], [old]) == [fresh.sha256])
@@ -76,6 +76,14 @@ import Testing
     #expect(taken([other], [old]) == [other.sha256])
     #expect(taken([ended], [ended]) == [ended.sha256])
     #expect(taken([], [old]) == [])
+    // One of before is no successor, however valid; nor is one of the future.
+    var builder = RevocationListBuilder(revoking: [], number: 0)
+    builder.thisUpdate = now - 9000
+    let older = try lists(builder.pem(signedBy: a.root))[0]
+    builder.thisUpdate = now + 9000
+    let future = try lists(builder.pem(signedBy: a.root))[0]
+    #expect(taken([older], [old]) == [older.sha256, old.sha256])
+    #expect(taken([future], [old]) == [future.sha256, old.sha256])
   }
 
   @Test func `the end is told a day before, or in the last quarter of a short life`() throws {

@@ -107,6 +107,45 @@ import Testing
     }
   }
 
+  @Test func `a Host never leads past a responder that another server block asks`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let responder = try await OCSPResponder(
+      scene, cast.authority.root, [(cast.alice.certified.certificate, .revoked)])
+    let port = try scene.port()
+    func block(_ name: String, _ ocsp: String) -> String {
+      """
+      server { listen 127.0.0.1:\(port) ssl; server_name \(name); \(Cast.tls) \(ocsp)
+        location / { return 200 "\(name)\n"; } }
+      """
+    }
+    _ = try await Sallyport.start(
+      scene,
+      configuration(block("a.test", "") + block("b.test", "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);")))
+    #expect(try await scene.curl(cast.to(port) + cast.alice.curl + ["https://a.test/"]).status == 200)
+    #expect(try await scene.curl(cast.to(port) + cast.alice.curl + ["https://b.test/"]).status == 400)
+    let crossed = try await scene.curl(cast.to(port) + cast.alice.curl + ["-H", "Host: b.test", "https://a.test/"])
+    #expect(crossed.status == 421)
+  }
+
+  @Test func `an answer without an end of its own is kept for an hour from when it was made, no longer`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let client = cast.alice.certified.certificate
+    try scene.write("index.txt", text: "V\t301231235959Z\t\t\(client.serial)\tunknown\t/CN=alice\n")
+    _ = try scene.identity("root", cast.authority.root)
+    try await scene.succeed(
+      "openssl", "ocsp", "-issuer", scene.path("ca.pem"), "-cert", cast.alice.certificate, "-no_nonce", "-reqout",
+      "request.der")
+    try await scene.succeed(
+      "openssl", "ocsp", "-index", scene.path("index.txt"), "-CA", scene.path("ca.pem"), "-rsigner",
+      scene.path("root.pem"), "-rkey", scene.path("root.key"), "-reqin", scene.path("request.der"), "-respout",
+      scene.path("answer.der"))
+    let made = Int64(time(nil))
+    let question = StatusQuestion(of: client, issuedBy: cast.authority.root.certificate)
+    // As if it came an hour late: what counts is when it was made.
+    let judged = try question.judge(scene.bytes("answer.der"), now: made + 3500)
+    #expect(judged.status == .good && judged.validUntil <= made + 3600)
+  }
+
   @Test func `a responder that never answers ends in nginx's 400 or at the handshake's time, never in a 200`()
     async throws
   {
