@@ -11,7 +11,7 @@ package struct StatusAnswer: Sendable, Hashable {
   }
 
   package let status: Status
-  /// Seconds since 1970 until when the answer may be used; at most an hour from now where the responder names no end.
+  /// Seconds since 1970 until when the answer may be used; an hour from when it was made where the responder names no end.
   package let validUntil: Int64
 
   package init(status: Status, validUntil: Int64) {

@@ -126,6 +126,30 @@ import Testing
     try await until("the whole list to count") { try await ask(scene, cast, port, cast.alice).status == 400 }
   }
 
+  @Test func `a revocation that could not be loaded for something else at fault is not lost`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    try list(scene, cast, revoking: [])
+    // A file that nobody watches: only the try on the clock finds it back in its place.
+    let key = scene.path("other.key"), away = scene.path("away.key")
+    try scene.write("other.key", text: scene.text("server.key"))
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem; \(Self.answer) }
+        server { listen 127.0.0.1:\(port) ssl; server_name other.test; ssl_reload off; ssl_certificate server.pem;
+          ssl_certificate_key other.key; return 204; }
+        """))
+    rename(key, away)
+    try list(scene, cast, revoking: [bob], number: 2)
+    try await daemon.logged("[error]", "the changed files are not taken up")
+    #expect(try await ask(scene, cast, port, bob).status == 200)
+    rename(away, key)
+    try await until("the list to count") { try await ask(scene, cast, port, bob).status == 400 }
+  }
+
   @Test func `a revoked upstream gets no byte`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let up = try scene.identity("up", cast.authority.server())
