@@ -167,6 +167,11 @@ public final class ServerTLSContext: @unchecked Sendable {
     _ = copenssl_ctx_set_ticket_key_cb(handle, TLSStream.ticketKey)
     SSL_CTX_set_session_ticket_cb(handle, TLSStream.sealTicket, TLSStream.openTicket, nil)
     if ticketKeys.isEmpty { SSL_CTX_set_options(handle, COPENSSL_OP_NO_TICKET) }
+    // OpenSSL's own protection against replays looks into its own cache only; ours is the store, which gives a session
+    // of TLS 1.3 away once.
+    SSL_CTX_set_options(handle, COPENSSL_OP_NO_ANTI_REPLAY)
+    SSL_CTX_set_max_early_data(handle, earlyDataLimit)
+    SSL_CTX_set_allow_early_data_cb(handle, TLSStream.allowsEarlyData, nil)
     guard store != nil else {
       _ = copenssl_ctx_set_session_cache_mode(handle, Int(SSL_SESS_CACHE_OFF))
       _ = copenssl_ctx_set_num_tickets(handle, 0)
@@ -188,6 +193,10 @@ public final class ServerTLSContext: @unchecked Sendable {
   func excuses(_ verdict: Int32) -> Bool {
     settings.verification == .optionalNoCA && ChainFaults.excuses(verdict)
   }
+
+  package var takesEarlyData: Bool { settings.earlyData && settings.earlyDataHindrance == nil && store != nil }
+
+  private var earlyDataLimit: UInt32 { takesEarlyData ? EarlyData.limit : 0 }
 
   private var verifyMode: Int32 {
     switch settings.verification {
@@ -212,6 +221,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     _ = copenssl_set_max_proto(
       ssl, Int32(truncatingIfNeeded: SSL_CTX_ctrl(handle, SSL_CTRL_GET_MAX_PROTO_VERSION, 0, nil)))
     _ = SSL_set_num_tickets(ssl, store == nil ? 0 : 1)
+    SSL_set_max_early_data(ssl, earlyDataLimit)
     return sessionContext.withUnsafeBufferPointer {
       SSL_set_session_id_context(ssl, $0.baseAddress, UInt32($0.count)) == 1
     }

@@ -34,13 +34,13 @@ public final class SessionStore: Sendable {
     var chain: VerifiedChain?
     /// Epoch seconds: when the first certificate of the chain ends.
     var certificatesEnd: Int64
+    /// SNI of the handshake that made it, lower-case.
+    var serverName: [UInt8]
   }
 
   private struct Entry {
     var session: KeptSession
     var origin: Origin
-    /// SNI of the handshake that made it, lower-case.
-    var serverName: [UInt8]
     /// Epoch seconds: the end of the session, or of the first certificate.
     var validUntil: Int64
     var isSingleUse: Bool
@@ -63,13 +63,13 @@ public final class SessionStore: Sendable {
   public var count: Int { state.withLock { $0.entries.count } }
 
   /// Takes the session over. `timeout`: its own end, in epoch seconds.
-  func insert(_ session: OpaquePointer, serverName: [UInt8], origin: Origin, timeout: Int64) {
+  func insert(_ session: OpaquePointer, origin: Origin, timeout: Int64) {
     let kept = KeptSession(owning: session)
     var length: UInt32 = 0
     let id = SSL_SESSION_get_id(session, &length)
     guard let key = Key(id, count: Int(length)) else { return }
     let entry = Entry(
-      session: kept, origin: origin, serverName: serverName, validUntil: min(origin.certificatesEnd, timeout),
+      session: kept, origin: origin, validUntil: min(origin.certificatesEnd, timeout),
       isSingleUse: SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
     state.withLock { sessions in
       if sessions.entries.updateValue(entry, forKey: key) == nil { sessions.order.append(key) }
@@ -91,7 +91,7 @@ public final class SessionStore: Sendable {
     let entry = state.withLock { sessions -> Entry? in
       guard let entry = sessions.entries[key] else { return nil }
       // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
-      if !entry.isSingleUse && entry.serverName != serverName { return nil }
+      if !entry.isSingleUse && entry.origin.serverName != serverName { return nil }
       guard entry.validUntil > Int64(time(nil)) else {
         sessions.entries.removeValue(forKey: key)
         return nil

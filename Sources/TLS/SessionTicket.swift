@@ -33,8 +33,8 @@ extension TLSStream {
       stream.leavesSession(ssl, context),
       let note = TicketNote(
         SessionStore.Origin(
-          chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd)),
-        serverName: stream.serverName)
+          chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd),
+          serverName: stream.serverName))
     else { return 1 }
     return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), note.bytes, note.bytes.count)
   }
@@ -46,7 +46,7 @@ extension TLSStream {
       let ignored = SSL_TICKET_RETURN(SSL_TICKET_RETURN_IGNORE_RENEW)
       guard status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW, let ssl, let session,
         let stream = TLSStream.of(ssl), let context = stream.serverContext,
-        let (origin, serverName) = TicketNote.read(session)
+        let origin = TicketNote.read(session)
       else { return ignored }
       let now = Int64(time(nil))
       // OpenSSL goes by the timeout of the context that the connection began with.
@@ -54,7 +54,8 @@ extension TLSStream {
         Int64(context.settings.sessionTimeout))
       guard overflow || end > now else { return ignored }
       // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
-      let isOfName = SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION || serverName == stream.serverName
+      let isOfName =
+        SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION || origin.serverName == stream.serverName
       guard isOfName, min(origin.certificatesEnd, context.revocationsEnd) > now,
         stream.rulesDenial(of: origin.chain, by: context) == nil
       else { return ignored }
@@ -76,7 +77,8 @@ struct TicketNote {
   private static let noChain: UInt8 = 255
 
   /// nil for what a ticket has no room for.
-  init?(_ origin: SessionStore.Origin, serverName: [UInt8]) {
+  init?(_ origin: SessionStore.Origin) {
+    let serverName = origin.serverName
     guard serverName.count < 256 else { return nil }
     var bytes = (0..<8).map { UInt8(truncatingIfNeeded: origin.certificatesEnd >> (56 - 8 * $0)) }
     bytes.append(UInt8(serverName.count))
@@ -94,7 +96,7 @@ struct TicketNote {
     self.bytes = bytes
   }
 
-  static func read(_ session: OpaquePointer) -> (origin: SessionStore.Origin, serverName: [UInt8])? {
+  static func read(_ session: OpaquePointer) -> SessionStore.Origin? {
     var data: UnsafeMutableRawPointer?
     var count = 0
     guard SSL_SESSION_get0_ticket_appdata(session, &data, &count) == 1, let data else { return nil }
@@ -103,9 +105,7 @@ struct TicketNote {
   }
 
   /// nil unless every octet is accounted for.
-  static func read(
-    _ bytes: UnsafeRawBufferPointer, leaf: Certificate?
-  ) -> (origin: SessionStore.Origin, serverName: [UInt8])? {
+  static func read(_ bytes: UnsafeRawBufferPointer, leaf: Certificate?) -> SessionStore.Origin? {
     var rest = bytes[...]
     func take(_ count: Int) -> Slice<UnsafeRawBufferPointer>? {
       guard rest.count >= count else { return nil }
@@ -128,6 +128,6 @@ struct TicketNote {
       chain = VerifiedChain(leaf: leaf, others: others)
     }
     guard rest.isEmpty else { return nil }
-    return (SessionStore.Origin(chain: chain, certificatesEnd: end), Array(name))
+    return SessionStore.Origin(chain: chain, certificatesEnd: end, serverName: Array(name))
   }
 }

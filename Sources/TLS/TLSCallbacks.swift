@@ -129,9 +129,10 @@ extension TLSStream {
     // OpenSSL goes by the timeout of the context that the connection began with.
     let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
     store.insert(
-      session, serverName: stream.serverName,
+      session,
       origin: SessionStore.Origin(
-        chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd)),
+        chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd),
+        serverName: stream.serverName),
       timeout: timeout.overflow ? .max : timeout.partialValue)
     return 1
   }

@@ -114,6 +114,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var rejectsHandshake = false
   public var clientStatus = ClientStatusSettings()
   public var stapling = StaplingSettings.off
+  /// `ssl_early_data`; see `earlyDataHindrance`.
+  public var earlyData = false
   public var sessionCache: SessionCacheSettings = .none
   public var sessionTickets = true
   /// `ssl_session_ticket_key`: the first one makes tickets, all of them open them. Empty: tickets only name a session

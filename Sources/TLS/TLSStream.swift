@@ -15,6 +15,8 @@ open class ServerChooser {
   /// Why the rules of a server block that has any deny a client; nil when they let it in. `chain`: nil for a client
   /// that no verified chain speaks for. Asked in full handshakes, and before a session is kept or resumed.
   open func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? { nil }
+  /// Some server block takes early data: handshakes look out for it.
+  open var takesEarlyData: Bool { false }
 }
 
 /// A stream with TLS on it, of either side. Before `streamDidOpen` the peer has been judged; of a refused upstream's
@@ -38,6 +40,8 @@ public final class TLSStream: ByteStream {
   var chainFaults = ChainFaults()
   /// Of the session that was found; whether it is resumed OpenSSL decides.
   var foundOrigin: SessionStore.Origin?
+  /// Towards a client that may speak before its handshake is over.
+  var earlyData: EarlyData?
   /// Towards a client: the rule by which it was denied in the handshake.
   public internal(set) var denial: String?
   /// Towards an upstream: how its certificate was judged in this handshake; nil: not yet.
@@ -56,6 +60,7 @@ public final class TLSStream: ByteStream {
     try super.init(loop: loop, descriptor: descriptor, isConnecting: false)
     if let context = chooser.initial { ssl = Self.session(of: context.handle, stream: self) }
     if let ssl { SSL_set_accept_state(ssl) }
+    if chooser.takesEarlyData { earlyData = EarlyData() }
   }
 
   /// Towards an upstream, over a connecting socket. `name`: for SNI and the name check; `address`: part of the session's key.
@@ -107,11 +112,32 @@ public final class TLSStream: ByteStream {
     // The handshake is over; what comes meanwhile waits in the socket.
     if isAwaitingStatus { return }
     guard let ssl else { return fail(.tls("no session: \(OpenSSLReasons.take())")) }
+    switch earlyData.map({ $0.read(from: ssl) }) ?? .ended {
+    case .waits: return openEarly(ssl)
+    case .failed(let error): return handshakeDidFail(error)
+    case .ended: break
+    }
     ERR_clear_error()
     let result = SSL_do_handshake(ssl)
-    if result == 1 { return finishOpening(ssl) }
+    if result == 1 {
+      if let earlyData, earlyData.bytes.isEmpty { self.earlyData = nil }
+      if !isEarly { return finishOpening(ssl) }
+      isEarly = false
+      return
+    }
     let error = SSL_get_error(ssl, result)
-    if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { return }
+    if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { return openEarly(ssl) }
+    handshakeDidFail(error)
+  }
+
+  /// The client's request is here before its Finished: it may be judged and answered (RFC 8470).
+  private func openEarly(_ ssl: OpaquePointer) {
+    guard !isEarly, let earlyData, !earlyData.bytes.isEmpty else { return }
+    isEarly = true
+    finishOpening(ssl)
+  }
+
+  private func handshakeDidFail(_ error: Int32) {
     if case .client(let context, _, let key) = side { context.forget(key) }
     fail(handshakeFailure(error))
   }
@@ -179,11 +205,16 @@ public final class TLSStream: ByteStream {
 
   public override var hasBufferedInput: Bool {
     guard let ssl else { return false }
+    if let earlyData, !earlyData.bytes.isEmpty { return true }
     return SSL_has_pending(ssl) == 1
   }
 
   public override func read(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
     guard let ssl, !isClosed else { return .wouldBlock }
+    if let earlyData {
+      if !earlyData.bytes.isEmpty { return .bytes(earlyData.take(into: target)) }
+      if isEarly { return .wouldBlock }
+    }
     // What others left in this thread's queue would be read as this stream's fault.
     if ERR_peek_error() != 0 { ERR_clear_error() }
     let count = SSL_read(ssl, target.baseAddress, Int32(truncatingIfNeeded: target.count))
@@ -239,13 +270,18 @@ public final class TLSStream: ByteStream {
   private func seal(_ bytes: UnsafeRawBufferPointer) {
     var done = 0
     while done < bytes.count, let ssl, !isClosed {
-      let count = SSL_write(
-        ssl, bytes.baseAddress.map { $0 + done }, Int32(truncatingIfNeeded: min(bytes.count - done, 1 << 20)))
+      let start = bytes.baseAddress.map { $0 + done }, rest = min(bytes.count - done, 1 << 20)
+      var count = 0
+      if isEarly {
+        if SSL_write_early_data(ssl, start, rest, &count) != 1 { count = 0 }
+      } else {
+        count = Int(SSL_write(ssl, start, Int32(truncatingIfNeeded: rest)))
+      }
       // Our BIO takes everything, so there is no retry: what fails here is broken.
       guard count > 0 else {
         return failLater(.tls("SSL_write() failed (SSL: \(OpenSSLReasons.take()))"))
       }
-      done += Int(count)
+      done += count
     }
   }
 

@@ -54,6 +54,9 @@ open class ByteStream: EventTarget {
   private final var isDrained = false
   /// FIN seen by the kernel, perhaps with bytes before it still unread.
   public final private(set) var hasPeerEnd = false
+  /// Open, although the handshake is not over: what comes may have been sent before, by somebody who only repeats it.
+  /// Set by the subclass that shakes hands.
+  public final var isEarly = false
   private final var waiting = ByteBuffer()
 
   /// Takes the descriptor over. A connecting one becomes `open` with its first output edge.
@@ -110,6 +113,8 @@ open class ByteStream: EventTarget {
   public final func begin() {
     guard phase == .opening else { return }
     opened()
+    // What was read to open it no edge announces any more.
+    if isEarly { resumeReading() }
   }
 
   /// What came while a stream that opened later than its last byte was waiting.
@@ -224,10 +229,11 @@ open class ByteStream: EventTarget {
   }
 
   private final func announceInput() {
-    if phase == .opening {
+    if phase == .opening || isEarly {
+      let wasEarly = isEarly
       advanceOpening()
-      // The client's first request often comes with its last handshake bytes.
-      if phase == .open && mayHaveInput { owner?.streamIsReadable() }
+      // The client's first request often comes with its last handshake bytes; or it is what waited for their end.
+      if phase == .open && (mayHaveInput || wasEarly) { owner?.streamIsReadable() }
     } else {
       owner?.streamIsReadable()
     }

@@ -50,9 +50,22 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
       "3:12 \"Content-Length\" is not for add_header to set | how a body is framed follows from the body: take this line out"
     ),
     (
-      pair + "ssl_early_data on;",
-      "3:16 `ssl_early_data on` is not supported yet | leave it out: early data can be replayed"
+      pair + "ssl_early_data on; ssl_protocols TLSv1.2;",
+      "3:1 warning: \"ssl_early_data\" has no effect: TLSv1.3 is not among ssl_protocols | ssl_early_data off;"
     ),
+    (
+      pair + "ssl_early_data on; ssl_session_cache off;",
+      "3:1 warning: \"ssl_early_data\" has no effect: no session is kept with ssl_session_cache off | ssl_early_data off;"
+    ),
+    (
+      pair + "ssl_early_data on; ssl_session_ticket_key t.key;",
+      "3:1 warning: \"ssl_early_data\" has no effect: with ssl_session_ticket_key a session may be used twice, so what came with it may be a replay | ssl_early_data off;"
+    ),
+    (
+      pair + "ssl_early_data on; ssl_verify_client on; ssl_client_certificate ca.cer; ssl_ocsp on;",
+      "3:1 warning: \"ssl_early_data\" has no effect: the responders of ssl_ocsp are asked when the handshake is over | ssl_early_data off;"
+    ),
+
     (
       pair + "ssl_buffer_size 64k;",
       "3:17 invalid value \"64k\" in \"ssl_buffer_size\" directive | a TLS record carries 512 to 16384 bytes (16k)"

@@ -1,4 +1,6 @@
+import Dispatch
 import Glibc
+import Synchronization
 
 extension ScriptedUpstream {
   /// A relay to a TLS server that cuts the client's first record, its ClientHello, into records of `size` bytes, each
@@ -38,5 +40,51 @@ extension Wire {
     }
     other.interrupt()
     back.join()
+  }
+}
+
+/// Passes a client's ClientHello and its first record of early data on, and the rest only when it is released.
+package struct FirstFlightRelay: Sendable {
+  private final class Parts: Sendable {
+    let passed = Mutex<[UInt8]>([])
+    let answered = Mutex(false)
+    let gate = DispatchSemaphore(value: 0)
+  }
+
+  private let parts: Parts
+  package let port: UInt16
+  /// What has been passed on from the client.
+  package var flight: [UInt8] { parts.passed.withLock { $0 } }
+  /// The server has said something.
+  package var hasAnswer: Bool { parts.answered.withLock { $0 } }
+  package func release() { parts.gate.signal() }
+
+  package init(_ scene: Scene, to port: UInt16) throws {
+    let parts = Parts()
+    self.parts = parts
+    self.port = try ScriptedUpstream(scene) { client, _ in
+      let server = try Wire.dial(port: port)
+      defer { server.close() }
+      let back = Background {
+        while let bytes = try? server.readSome(), !bytes.isEmpty {
+          parts.answered.withLock { $0 = true }
+          try? client.write(bytes)
+        }
+        client.finishWriting()
+      }
+      var kind: UInt8 = 0
+      while kind != 0x17 {
+        let header = try client.read(exactly: 5)
+        let record = try header + client.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+        kind = record[0]
+        parts.passed.withLock { $0 += record }
+        try server.write(record)
+      }
+      parts.gate.wait()
+      while let bytes = try? client.readSome(), !bytes.isEmpty { try server.write(bytes) }
+      server.interrupt()
+      back.join()
+    }.port
+    scene.atEnd { parts.gate.signal() }
   }
 }

@@ -116,6 +116,7 @@ static inline int copenssl_set_max_proto(SSL *ssl, int version) { return (int)SS
 static const uint64_t COPENSSL_OP_NO_COMPRESSION = SSL_OP_NO_COMPRESSION;
 static const uint64_t COPENSSL_OP_NO_RENEGOTIATION = SSL_OP_NO_RENEGOTIATION;
 static const uint64_t COPENSSL_OP_NO_TICKET = SSL_OP_NO_TICKET;
+static const uint64_t COPENSSL_OP_NO_ANTI_REPLAY = SSL_OP_NO_ANTI_REPLAY;
 static const uint64_t COPENSSL_OP_CIPHER_SERVER_PREFERENCE = SSL_OP_CIPHER_SERVER_PREFERENCE;
 static const uint64_t COPENSSL_OP_NO_TLSv1 = SSL_OP_NO_TLSv1;
 static const uint64_t COPENSSL_OP_NO_TLSv1_1 = SSL_OP_NO_TLSv1_1;

@@ -33,9 +33,7 @@ extension SettingsBuilder {
     tls.clientStatus = clientStatus(scope)
     tls.stapling = stapling(scope)
     tls.sessionTimeout = scope.seconds("ssl_session_timeout") ?? 300
-    if scope.flag("ssl_early_data") == true, let line = scope.value("ssl_early_data") {
-      error(line.place(0), "`ssl_early_data on` is not supported yet", hint: "leave it out: early data can be replayed")
-    }
+    tls.earlyData = scope.flag("ssl_early_data") ?? false
     if let line = scope.value("ssl_buffer_size"), let size = Quantity.size(line.text(0)) {
       if (512...16384).contains(size) {
         tls.bufferSize = size

@@ -25,6 +25,7 @@ enum ServerTLSRule: CaseIterable {
   case revocationWithoutVerification
   case ticketKeysWithoutTickets
   case statusWithoutVerification
+  case earlyDataWithoutEffect
 
   func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
     switch self {
@@ -80,6 +81,12 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .warning, at: line.location, "\"ssl_session_ticket_key\" has no effect: no ticket is given",
         hint: "remove it, or ssl_session_tickets off and ssl_session_cache off")
+    case .earlyDataWithoutEffect:
+      guard let tls = facts.tls, tls.earlyData, let reason = tls.earlyDataHindrance,
+        let line = facts.scope.value("ssl_early_data")
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"ssl_early_data\" has no effect: \(reason)", hint: "ssl_early_data off;")
     case .statusWithoutVerification:
       guard let tls = facts.tls, tls.clientStatus.extent != .off, let line = facts.scope.value("ssl_ocsp") else {
         return nil

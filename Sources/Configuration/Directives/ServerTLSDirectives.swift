@@ -76,6 +76,8 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl_reload", .everyHTTP, .flag, "on",
     "Files of keys, certificates, CAs, CRLs, pins and pass phrases are taken up when they change, without a signal. Off: they are not watched, and are loaded with the next reload or the next change of another."
   ),
-  .value("ssl_early_data", levels, .flag, "off", "TLS 1.3 early data; only `off` is supported yet."),
+  .value(
+    "ssl_early_data", levels, .flag, "off",
+    "TLS 1.3 early data: requests of safe methods, marked `Early-Data: 1`; others wait for the handshake's end."),
   .value("ssl_buffer_size", levels, .size, "16k", "Plain bytes of one record."),
 ]

@@ -87,7 +87,9 @@ final class ClientConnection: StreamOwner {
     case .exchanging:
       pump()
       if phase == .exchanging, stream.hasPeerEnd { exchange?.clientDidLeave() }
-    case .opening, .ending, .closed: break
+    // The handshake of who spoke early is over.
+    case .ending: if stream.pendingCount == 0 { finishEnding() }
+    case .opening, .closed: break
     }
   }
 
@@ -105,14 +107,7 @@ final class ClientConnection: StreamOwner {
   }
 
   override func streamDidFail(_ failure: StreamFailure) {
-    let log = firstServer.root.errorLog
-    if phase == .opening {
-      if case .tls(let reason) = failure {
-        if reason.contains("http request") { FailureResponse.answerPlainRequest(on: stream, firstServer, worker) }
-        let level = facts.tls?.denial == nil ? LogLevel.info : .error
-        log.log(level, "*\(facts.number) \(reason) while SSL handshaking, client: \(facts.peer.host)")
-      }
-    }
+    if phase == .opening, case .tls(let reason) = failure { handshakeDidFail(reason) }
     if let exchange {
       exchange.clientDidLeave()
       if phase == .closed { return }
@@ -220,6 +215,12 @@ final class ClientConnection: StreamOwner {
       return false
     case .complete(let consumed):
       parser = HeadParser()
+      // Might be a replay: it is read again when the handshake is over.
+      if stream.isEarly && !exchange.head.mayBeEarly {
+        exchange.head.reset()
+        reading = exchange
+        return false
+      }
       if reading != nil { reading = nil }
       input.consume(consumed)
       if input.isEmpty { input.release() }
@@ -297,9 +298,6 @@ final class ClientConnection: StreamOwner {
     pump()
   }
 
-  /// Bytes of the body may be read from now on.
-  func startBody() { pump() }
-
   /// Whether the whole request has been read.
   var isBodyRead: Bool { decoder.isEnded }
 
@@ -308,8 +306,7 @@ final class ClientConnection: StreamOwner {
     while !decoder.isEnded {
       switch decoder.next(input.readable) {
       case .data(_, _, let consumed): input.consume(consumed)
-      case .end(let consumed): return input.consume(consumed)
-      case .needsMore(let consumed): return input.consume(consumed)
+      case .end(let consumed), .needsMore(let consumed): return input.consume(consumed)
       case .failed: return
       }
     }
@@ -346,7 +343,7 @@ final class ClientConnection: StreamOwner {
     isLingering = lingers
     stream.loop.cork.flush()
     guard phase == .ending else { return }
-    if stream.pendingCount > 0 {
+    if stream.pendingCount > 0 || stream.isEarly {
       watchSending(limits.sendTimeout)
     } else {
       finishEnding()
@@ -355,6 +352,8 @@ final class ClientConnection: StreamOwner {
   private var isLingering = false
 
   private func finishEnding() {
+    // There is no close_notify before the handshake's end.
+    if stream.isEarly { return }
     guard isLingering else { return close() }
     phase = .lingering
     stream.endOutput()

@@ -32,7 +32,7 @@ final class ConnectionFacts {
   private static let cached: [SimpleVariable] = [
     .connection, .pid, .hostname, .nginx_version, .server_addr, .server_port, .remote_addr, .remote_port,
     .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .pipe, .ssl_protocol, .ssl_cipher, .ssl_ciphers,
-    .ssl_curve, .ssl_curves, .ssl_server_name, .ssl_session_id, .ssl_session_reused, .ssl_early_data,
+    .ssl_curve, .ssl_curves, .ssl_server_name, .ssl_session_id, .ssl_session_reused,
     .ssl_alpn_protocol, .ssl_client_verify, .ssl_client_cert, .ssl_client_raw_cert, .ssl_client_escaped_cert,
     .ssl_client_s_dn, .ssl_client_i_dn, .ssl_client_s_dn_legacy, .ssl_client_i_dn_legacy, .ssl_client_serial,
     .ssl_client_fingerprint, .ssl_client_v_start, .ssl_client_v_end, .ssl_client_s_dn_cn, .ssl_client_san_dns,

@@ -127,6 +127,9 @@ final class Exchange: AttemptObserver {
     return connection.facts
   }
 
+  /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
+  var isEarly: Bool { connection?.stream.isEarly ?? false }
+
   func reset() {
     serial &+= 1
     head.reset()

@@ -72,7 +72,7 @@ extension Exchange {
         allowance.map { RequestBody(allowance: $0) }
           ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies))
       continueClient()
-      connection.startBody()
+      connection.pump()
     } else {
       body = .held
       attempt(pass, group)
@@ -132,7 +132,7 @@ extension Exchange {
     case .held:
       body = .streaming
       continueClient()
-      connection?.startBody()
+      connection?.pump()
     case .collecting, .streaming: break
     }
   }

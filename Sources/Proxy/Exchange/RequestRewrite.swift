@@ -17,6 +17,8 @@ enum RequestRewrite {
     case .off: break
     case let form: exchange.facts.standing.append(form, exchange.facts.tls, to: &output)
     }
+    // RFC 8470 §5.1: a second one, of the client's own, means the same.
+    if exchange.isEarly && !pass.setsEarlyData { output.append("Early-Data: 1\r\n") }
     writeFraming(exchange, to: &output)
     if pass.settings.passesRequestFields {
       let bytes = head.bytes.readable

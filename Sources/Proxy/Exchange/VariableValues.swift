@@ -53,6 +53,7 @@ extension Exchange {
     case .proxy_port:
       if let passed { output.append(passed.port) } else { output.append(string: pass?.settings.port ?? "") }
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
+    case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     case .upstream_addr, .upstream_status, .upstream_connect_time, .upstream_header_time, .upstream_response_time,
       .upstream_response_length, .upstream_bytes_sent, .upstream_bytes_received, .upstream_ssl_result:

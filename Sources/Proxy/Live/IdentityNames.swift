@@ -34,7 +34,8 @@ enum IdentityNames {
   private static func saysClient(_ template: Template, _ slots: Set<Int>) -> Bool {
     template.uses {
       switch $0 {
-      case .simple(let variable): variable.rawValue.hasPrefix("ssl_")
+      // Early-Data is every intermediary's to pass on (RFC 8470 §5.1).
+      case .simple(let variable): variable.rawValue.hasPrefix("ssl_") && variable != .ssl_early_data
       case .slot(let slot): slots.contains(slot)
       default: false
       }

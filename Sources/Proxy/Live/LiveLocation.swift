@@ -97,6 +97,8 @@ final class LiveProxyPass {
   let method: LiveTemplate?
   /// Client fields that are not passed on, because they are set here.
   let replaced: NameSet
+  /// `proxy_set_header Early-Data …` says itself what the upstream is told.
+  let setsEarlyData: Bool
   /// Upstream fields that the client does not get.
   let hidden: NameSet
   let redirects: [(from: LiveTemplate, to: LiveTemplate)]
@@ -142,6 +144,7 @@ final class LiveProxyPass {
       // a variable of `set` too.
       replaced.insert(field.name, withAliases: true)
     }
+    self.setsEarlyData = replaced.contains(name: "Early-Data")
     for name in makers.identityNames { replaced.insert(name, withAliases: true) }
     self.replaced = replaced
     var hidden = NameSet()
@@ -183,6 +186,9 @@ struct NameSet {
 
   @inline(__always)
   func contains(_ id: FieldName) -> Bool { known.contains(id) }
+
+  /// For load time.
+  func contains(name: String) -> Bool { Array(name.utf8).withUnsafeBytes { containsOther($0) } }
 
   @inline(__always)
   func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {

@@ -11,6 +11,7 @@ final class VirtualServers: ServerChooser {
   let settings: ListenerSettings
   let fallback: LiveServer
   private let servers: [LiveServer]
+  private let hasEarlyData: Bool
   private var exact: [[UInt8]: LiveServer] = [:]
   /// Suffixes with their dot, as `.example.com`; the flag: the bare name matches too.
   private var leading: [[UInt8]: LiveServer] = [:]
@@ -23,6 +24,7 @@ final class VirtualServers: ServerChooser {
     self.settings = settings
     self.servers = settings.servers.map { all[$0] }
     self.fallback = all[settings.defaultServer]
+    self.hasEarlyData = servers.contains { $0.context?.takesEarlyData ?? false }
     super.init()
     for server in servers {
       for name in server.settings.names { add(name, server) }
@@ -49,6 +51,7 @@ final class VirtualServers: ServerChooser {
   var hasOnlyOne: Bool { servers.count == 1 && patterns.isEmpty }
 
   override var initial: ServerTLSContext? { fallback.context }
+  override var takesEarlyData: Bool { hasEarlyData }
 
   /// The context of whoever has the name; the default server's without one.
   override func choose(_ name: [UInt8]) -> ServerTLSContext? {

@@ -1,0 +1,19 @@
+import HTTP
+import Observability
+import TLS
+import Transport
+
+extension ClientConnection {
+  /// Nothing was asked yet: what went wrong is told in the log, and in HTTP to who speaks it without TLS.
+  func handshakeDidFail(_ reason: String) {
+    if reason.contains("http request") { FailureResponse.answerPlainRequest(on: stream, firstServer, worker) }
+    let level = facts.tls?.denial == nil ? LogLevel.info : .error
+    firstServer.root.errorLog.log(
+      level, "*\(facts.number) \(reason) while SSL handshaking, client: \(facts.peer.host)")
+  }
+}
+
+extension RequestHead {
+  /// Does no harm if it is a replay, as far as HTTP says (RFC 8470 §4): a safe method, and nothing behind the head.
+  var mayBeEarly: Bool { method.isSafe && framing == .none && first(.upgrade) == nil }
+}
