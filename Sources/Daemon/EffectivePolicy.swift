@@ -69,7 +69,11 @@ struct EffectivePolicy {
     if case .none = location.action, !hasRules { return }
     lines.append("  location \(location.match.spelling)")
     if hasRules { describe(location.clientRules, 2) }
-    if case .proxy(let pass) = location.action { describe(pass) }
+    switch location.action {
+    case .none: break
+    case .proxy(let pass): describe(pass)
+    case .metrics: add(2, "metrics", "whom this server lets in")
+    }
   }
 
   private mutating func describe(_ pass: ProxyPassSettings) {

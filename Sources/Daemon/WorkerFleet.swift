@@ -11,9 +11,10 @@ struct WorkerFleet: Sendable {
   /// Makes the loops and starts them; each worker is its loop's first work.
   init(count: Int, connections: Int) throws(SocketError) {
     var workers: [LoopConfined<Worker>] = []
+    let metrics = Metrics()
     for index in 0..<count {
       let loop = try EventLoop(index: index)
-      workers.append(LoopConfined(on: loop) { Worker(loop: $0, connections: connections) })
+      workers.append(LoopConfined(on: loop) { Worker(loop: $0, connections: connections, metrics: metrics) })
     }
     self.workers = workers
     for worker in workers { worker.loop.start { _ in } }

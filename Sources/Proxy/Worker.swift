@@ -10,6 +10,7 @@ public import Transport
 public final class Worker {
   public let loop: EventLoop
   public let budget: ConnectionBudget
+  public let metrics: Metrics
   private(set) var live: LiveGeneration?
   private(set) var isDraining = false
   let clock = ClockText()
@@ -30,8 +31,10 @@ public final class Worker {
 
   private static let exchangesKept = 64
 
-  public init(loop: EventLoop, connections: Int) {
+  /// `metrics`: those of all workers.
+  public init(loop: EventLoop, connections: Int, metrics: Metrics) {
     self.loop = loop
+    self.metrics = metrics
     self.budget = ConnectionBudget(limit: connections)
     // Numbers of different workers don't meet: a log line says which connection it speaks of.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1

@@ -101,6 +101,9 @@ public final class ServerTLSContext: @unchecked Sendable {
     return anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil)))
   }
 
+  /// Those that count for clients.
+  package var revocations: [RevocationList] { anchors?.revocations ?? [] }
+
   /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it.
   var revocationsEnd: Int64 { anchors?.revocationsEnd ?? .max }
 

@@ -56,6 +56,9 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   deinit { SSL_CTX_free(handle) }
 
+  /// Those that count for upstreams.
+  package var revocations: [RevocationList] { material.policy.anchors?.revocations ?? [] }
+
   /// The same policy with another certificate of ours. Sessions and connections of the two are never shared: who we
   /// are is part of what an upstream agreed to.
   public func presenting(_ identity: CertifiedKey) throws(TLSSettingsError) -> UpstreamTLSContext {

@@ -26,6 +26,10 @@ extension SettingsBuilder {
     let scope = level.scope
     var action = LocationAction.none
     if let pass = scope.own("proxy_pass").first, let settings = proxyPass(pass, level) { action = .proxy(settings) }
+    if let line = scope.own("metrics").first {
+      if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
+      action = .metrics
+    }
     if case .location = level, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
     }

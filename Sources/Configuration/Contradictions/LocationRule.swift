@@ -22,9 +22,19 @@ enum LocationRule {
 
   /// nginx would look for a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard ["proxy_pass", "return", "location", "deny"].allSatisfy({ scope.own($0).isEmpty }) else { return nil }
+    guard ["proxy_pass", "metrics", "return", "location", "deny"].allSatisfy({ scope.own($0).isEmpty }) else {
+      return nil
+    }
     return Diagnostic(
       .warning, at: place, "this location answers every request with 404", hint: "it has no proxy_pass and no return")
+  }
+
+  /// One place has one answer.
+  static func answersTwice(_ scope: Scope, at metrics: Directive) -> Diagnostic? {
+    guard let pass = scope.own("proxy_pass").first else { return nil }
+    return Diagnostic(
+      .error, at: metrics.location, "\"metrics\" beside \"proxy_pass\": a location has one answer",
+      hint: "a location of its own for it; proxy_pass is at \(pass.location)")
   }
 
   /// Every `@name` that error pages point to is a location of the server.

@@ -21,6 +21,9 @@ let httpDirectives: [DirectiveEntry] = [
     "return", [.server, .location], .words(1...2, "CODE [TEXT] | CODE URL | URL"),
     "Answers at once; 444 closes without an answer.", repeatable: true),
   .local("set", [.server, .location], .words(2...2, "$VARIABLE VALUE"), "Sets a variable.", repeatable: true),
+  .local(
+    "metrics", .location, .none,
+    "Counts of handshakes by verdict, ages of certificates and revocation lists, as Prometheus text."),
   .local("internal", .location, .none, "Only internal redirects may enter."),
   .list(
     "error_page", levels, .words(2...Int.max, "CODE … [=[CODE]] URI"), "", "What is shown in place of an error."),

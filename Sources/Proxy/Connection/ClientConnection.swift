@@ -77,6 +77,7 @@ final class ClientConnection: StreamOwner {
       firstServer = live.servers.first { $0.context === context } ?? firstServer
     }
     admission = Admission(facts.tls)
+    if let tls = facts.tls { worker.metrics.clients.count(ClientOutcome(tls.clientVerdict)) }
     phase = .idle
     stream.setDeadline(in: firstServer.settings.head.timeout)
   }

@@ -6,6 +6,7 @@ import Transport
 extension ClientConnection {
   /// Nothing was asked yet: what went wrong is told in the log, and in HTTP to who speaks it without TLS.
   func handshakeDidFail(_ reason: String) {
+    worker.metrics.clients.count(.failed)
     if reason.contains("http request") { FailureResponse.answerPlainRequest(on: stream, firstServer, worker) }
     let level = facts.tls?.denial == nil ? LogLevel.info : .error
     firstServer.root.errorLog.log(

@@ -41,6 +41,7 @@ extension Exchange {
     guard let rules = location.settings.clientRules,
       case .denied(let place, let reason) = facts.standing.judge(by: rules, facts.tls, scratch: patternScratch)
     else { return false }
+    worker.metrics.refusals.count(.rule)
     log(.error, ClientRules.message(place, reason))
     // `error_page 403 =200 …` leads here too: what it would say is not so.
     statusOverride = nil

@@ -165,6 +165,16 @@ extension Exchange {
     }
   }
 
+  /// `metrics`.
+  func answerMetrics() {
+    guard let connection, head.method == .get || head.method == .head else { return fail(Failure(405)) }
+    settleOwnAnswer(status: 200)
+    let page = Array(worker.metrics.page(of: connection.live.generation).text.utf8)
+    page.withUnsafeBytes {
+      answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", location: nil, body: $0)
+    }
+  }
+
   /// `location /a/ { proxy_pass … }` and a request for `/a`.
   func redirectToSlash() {
     var target = ByteBuffer()

@@ -250,12 +250,15 @@ final class Exchange: AttemptObserver {
 
   /// Why a client was not admitted.
   private func refusal(_ connection: ClientConnection) -> Failure {
+    let refusals = worker.metrics.refusals
     switch connection.admission {
     case .refused(let failure, let reason):
+      refusals.count(.certificate)
       log(.info, reason)
       return failure
     case .undecided: return .certificateError
     case .granted:
+      refusals.count(.misdirected)
       log(.info, "client attempted to request the server name different from the one that was negotiated")
       return .misdirected
     }
@@ -302,6 +305,7 @@ final class Exchange: AttemptObserver {
     switch location.action {
     case .none: fail(Failure(404))
     case .proxy(let pass): proxy(pass)
+    case .metrics: answerMetrics()
     }
   }
 

@@ -104,6 +104,7 @@ extension Exchange {
       attempts[attempts.count - 1].openedAt = worker.loop.now
       attempts[attempts.count - 1].trust = upstream.trustOutcome
     }
+    if upstream.trustOutcome != .none, !upstream.isKept { worker.metrics.upstreams.count(upstream.trustOutcome) }
     // Once a handshake: who comes later to a kept connection is told by the variable.
     if upstream.trustOutcome == .reportOnlyMismatch, !upstream.isKept,
       let warning = (upstream.stream as? TLSStream)?.trustResult?.warning
@@ -304,6 +305,7 @@ extension Exchange {
       } else {
         attempts[last].trust = .incompatible
       }
+      worker.metrics.upstreams.count(attempts[last].trust)
     }
   }
 

@@ -34,6 +34,7 @@ final class LiveLocation {
     switch settings.action {
     case .none: action = .none
     case .proxy(let pass): action = .proxy(LiveProxyPass(pass, makers: makers))
+    case .metrics: action = .metrics
     }
   }
 }
@@ -41,6 +42,7 @@ final class LiveLocation {
 enum LiveAction {
   case none
   case proxy(LiveProxyPass)
+  case metrics
 }
 
 enum LiveRewriteStep {

@@ -28,6 +28,8 @@ public enum LocationAction: Sendable {
   /// Nothing was said: 404.
   case none
   case proxy(ProxyPassSettings)
+  /// Metrics of the process (`metrics`).
+  case metrics
 }
 
 /// A directive of nginx's rewrite module, run in order before the action.

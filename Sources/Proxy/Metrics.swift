@@ -1,0 +1,92 @@
+import Crypto
+public import Observability
+public import TLS
+
+/// How a client's handshake ended.
+public enum ClientOutcome: String, CaseIterable, Sendable {
+  /// It showed no certificate.
+  case absent
+  case verified
+  /// `optional_no_ca`: no chain to an anchor.
+  case unverified
+  /// It showed one that did not verify.
+  case refused
+  /// The handshake failed, or was refused in it.
+  case failed
+
+  init(_ verdict: ClientVerdict) {
+    switch verdict {
+    case .absent: self = .absent
+    case .verified: self = .verified
+    case .unverified: self = .unverified
+    case .refused: self = .refused
+    }
+  }
+}
+
+/// Why a request of a client that had shaken hands was refused for who the client is.
+public enum ClientRefusal: String, CaseIterable, Sendable {
+  case certificate
+  /// By `ssl_client_allow` and `ssl_client_deny`.
+  case rule
+  /// 421: its Host leads across policies.
+  case misdirected
+}
+
+/// What the workers of one process count in common, since its start; and, as a page of `metrics`, what a generation
+/// knows of its own age.
+public final class Metrics: Sendable {
+  public let clients = Tally<ClientOutcome>()
+  public let refusals = Tally<ClientRefusal>()
+  /// One for each handshake with an upstream.
+  public let upstreams = Tally<TrustOutcome>()
+
+  public init() {}
+
+  func page(of generation: Generation) -> Exposition {
+    var page = Exposition()
+    page.family("sallyport_generation", .gauge, "Configurations brought to life since the start; a reload counts one.")
+    page.sample("sallyport_generation", [:], Int64(generation.number))
+    page.tally(
+      "sallyport_client_handshakes_total", "Handshakes of clients, by how the certificate was judged.",
+      label: "verdict", clients)
+    page.tally(
+      "sallyport_client_refusals_total", "Requests refused for who the client is.", label: "reason", refusals)
+    page.tally(
+      "sallyport_upstream_handshakes_total", "Handshakes with upstreams, by the result of trust.", label: "result",
+      upstreams)
+    let servers = zip(generation.http.servers, generation.serverContexts)
+    page.family(
+      "sallyport_certificate_end_timestamp_seconds", .gauge, "When a certificate that is shown to clients ends.")
+    for (server, context) in servers {
+      for certificate in context?.certificates ?? [] {
+        page.sample(
+          "sallyport_certificate_end_timestamp_seconds",
+          ["server": server.primaryName, "subject": certificate.subject.rfc2253], certificate.notAfter)
+      }
+    }
+    let lists: [(side: String, list: RevocationList)] =
+      servers.flatMap { $0.1?.revocations ?? [] }.map { ("client", $0) }
+      + generation.upstreamContexts.values.flatMap(\.revocations).map { ("upstream", $0) }
+    page.lists(lists)
+    return page
+  }
+}
+
+extension Exposition {
+  /// Every list once, however many server blocks have it.
+  fileprivate mutating func lists(_ lists: [(side: String, list: RevocationList)]) {
+    var seen: Set<[UInt8]> = []
+    let lists = lists.filter { seen.insert(Array($0.side.utf8) + $0.list.sha256).inserted }
+    family("sallyport_crl_update_timestamp_seconds", .gauge, "When a revocation list was made.")
+    for (side, list) in lists {
+      sample("sallyport_crl_update_timestamp_seconds", ["side": side, "issuer": list.issuer], list.thisUpdate)
+    }
+    family(
+      "sallyport_crl_end_timestamp_seconds", .gauge,
+      "When a revocation list ends: from then on everybody of its CA is refused.")
+    for (side, list) in lists where list.nextUpdate != .max {
+      sample("sallyport_crl_end_timestamp_seconds", ["side": side, "issuer": list.issuer], list.nextUpdate)
+    }
+  }
+}
