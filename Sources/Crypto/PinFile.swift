@@ -63,25 +63,13 @@ extension Pin {
     let path = try reference.resolvedPath(expecting: .pin)
     var status = stat()
     guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return nil }
-    func unreadable() -> MaterialError {
-      MaterialError(
-        reference, "the directory cannot be read: \(String(cString: strerror(errno))); expected certificates in it")
+    do throws(DirectoryFault) {
+      return try namesInDirectory(path).map { "\(path)/\($0)" }
+    } catch {
+      throw MaterialError(
+        reference, "the directory cannot be read: \(String(cString: strerror(error.code))); expected certificates in it"
+      )
     }
-    guard let stream = opendir(path) else { throw unreadable() }
-    defer { closedir(stream) }
-    var paths: [String] = []
-    errno = 0
-    while let entry = readdir(stream) {
-      let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
-        field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
-          String(cString: $0)
-        }
-      }
-      if !name.hasPrefix(".") { paths.append("\(path)/\(name)") }
-      errno = 0
-    }
-    if errno != 0 { throw unreadable() }
-    return paths.sorted()
   }
 }
 

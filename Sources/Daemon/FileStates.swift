@@ -49,17 +49,9 @@ package struct FileStates: Sendable, Equatable {
     var status = stat()
     guard stat(path, &status) == 0 else { return nil }
     var entries: [String: State]?
-    if status.st_mode & S_IFMT == S_IFDIR, depth > 0, let stream = opendir(path) {
-      defer { closedir(stream) }
+    if status.st_mode & S_IFMT == S_IFDIR, depth > 0, let names = try? namesInDirectory(path) {
       var found: [String: State] = [:]
-      while let entry = readdir(stream) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) { field in
-          field.withMemoryRebound(to: CChar.self, capacity: MemoryLayout.size(ofValue: field.pointee)) {
-            String(cString: $0)
-          }
-        }
-        if !name.hasPrefix(".") { found[name] = state(of: "\(path)/\(name)", depth: depth - 1) }
-      }
+      for name in names { found[name] = state(of: "\(path)/\(name)", depth: depth - 1) }
       entries = found
     }
     return State(
