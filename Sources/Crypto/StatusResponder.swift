@@ -11,6 +11,9 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
   private static let sizeLimit = 64 * 1024
   private static let timeLimit: CInt = 10
 
+  /// Whom a question waits for: several URLs may lead to one.
+  package var address: String { "\(host.lowercased()):\(port)" }
+
   /// nil for what is no `http://` URL. An answer is signed: TLS would add nothing but a question to be asked first.
   package init?(_ url: String) {
     guard url.hasPrefix("http://") else { return nil }

@@ -41,9 +41,10 @@ final class ClientStatusCheck: Sendable {
     var asked: [StatusQuestion: [Waiter]] = [:]
   }
 
-  private static let work = BlockingWork("status", lanes: 8, limit: 1024)
+  /// By the responder's address, whatever its paths: a host that is silent is so for all of them.
+  private static let work = BlockingParties<String>("status", parties: 32, lanes: 4, limit: 1024)
   /// Responders that did not answer, until when (epoch seconds) they are not asked again: each question of theirs would
-  /// hold a lane for as long as it waits.
+  /// hold one of their lanes for as long as it waits.
   private static let silent = Mutex<[StatusResponder: Int64]>([:])
   private static let silence: Int64 = 20
 
@@ -128,7 +129,7 @@ final class ClientStatusCheck: Sendable {
       return state.asked[question] == nil
     }
     guard isFirst else { return }
-    let isTaken = Self.work.run { [self] in
+    let isTaken = Self.work.run(for: responder.address) { [self] in
       let now = Int64(time(nil))
       answer(question, Result { () throws(StatusFault) in try Self.ask(responder, question, now) })
     }
