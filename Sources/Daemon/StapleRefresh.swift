@@ -11,23 +11,38 @@ import TLS
 @MainActor
 final class StapleRefresh {
   private var round = 0
+  /// By what they wait with. Each holds its staple and log until it is cancelled.
+  private(set) var timers: [ObjectIdentifier: any DispatchSourceTimer] = [:]
   private nonisolated static let soonest: Int64 = 300
   private nonisolated static let latest: Int64 = 3600
 
-  /// These from now on, and no others.
+  /// These from now on, and no others: those of an earlier generation are let go at once.
   func refresh(_ staples: [Staple], log: ErrorLog) {
     round += 1
+    for timer in timers.values { timer.cancel() }
+    timers = [:]
     for staple in staples where !staple.isFromFile { ask(staple, round, log) }
   }
 
   private func ask(_ staple: Staple, _ round: Int, _ log: ErrorLog) {
-    guard round == self.round else { return }
     DispatchQueue.global(qos: .utility).async { [self] in
       let delay = Self.answer(staple, log)
-      DispatchQueue.main.asyncAfter(deadline: .now() + .seconds(Int(delay))) {
-        MainActor.assumeIsolated { self.ask(staple, round, log) }
+      DispatchQueue.main.async { MainActor.assumeIsolated { self.wait(delay, with: staple, round, log) } }
+    }
+  }
+
+  private func wait(_ seconds: Int64, with staple: Staple, _ round: Int, _ log: ErrorLog) {
+    guard round == self.round else { return }
+    let timer = DispatchSource.makeTimerSource(queue: .main)
+    timer.schedule(deadline: .now() + .seconds(Int(seconds)), leeway: .seconds(1))
+    timer.setEventHandler { [unowned self] in
+      MainActor.assumeIsolated {
+        timers.removeValue(forKey: ObjectIdentifier(staple))?.cancel()
+        ask(staple, round, log)
       }
     }
+    timers[ObjectIdentifier(staple)] = timer
+    timer.activate()
   }
 
   /// Seconds until it is asked again.
