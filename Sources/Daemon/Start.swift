@@ -14,6 +14,8 @@ struct Start: Sendable {
   let sockets: ListeningSockets
   let pidFile: PidFile?
   let workers: Int
+  /// That each worker may hold.
+  let connections: Int
   /// Warnings and notices.
   let diagnostics: [Diagnostic]
 
@@ -23,10 +25,13 @@ struct Start: Sendable {
     logs = LogFiles(journal: { JournalSink() })
     let (settings, found) = try Preparation.read(path)
     workers = settings.main.workers.resolved
-    let limits = OpenFileLimit.raise(settings.main, workers: workers)
+    let limits = OpenFileLimit.raise(
+      settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     preparation = try Preparation(settings, after: found + limits, number: 1, logs: logs)
     sockets = try ListeningSockets(
       for: settings.http.listeners, workers: workers, inherited: inherited, keeping: nil)
+    let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)
+    self.connections = connections
     do throws(PidFileError) {
       pidFile = try settings.main.pidFile.map { (path) throws(PidFileError) in try PidFile(opening: path) }
     } catch {
@@ -34,7 +39,8 @@ struct Start: Sendable {
     }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
-      diagnostics = preparation.diagnostics + (ignored.map { [$0] } ?? []) + Self.unreadable(preparation.files)
+      diagnostics =
+        preparation.diagnostics + [shortage, ignored].compactMap { $0 } + Self.unreadable(preparation.files)
     } catch {
       pidFile?.abandon()
       throw error

@@ -243,8 +243,9 @@ import Testing
   @Test func `without descriptors accepting rests, and goes on when there are some`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)
-    let (daemon, port) = try await start(
-      scene, cast, upstream: upstream.port, workers: 1, launcher: ["prlimit", "--nofile=48:48"])
+    let (daemon, port) = try await start(scene, cast, upstream: upstream.port, workers: 1)
+    // Fewer than the start knew of.
+    try await scene.succeed("prlimit", "--pid", "\(daemon.process.identifier)", "--nofile=48:")
     let crowd = try (0..<80).map { _ in try Wire.dial(port: port) }
     try await daemon.logged("[crit]", "accept4() failed (24: Too many open files)")
     // It rests half a second each time: a loop that spins would have written thousands by the third.
@@ -253,6 +254,20 @@ import Testing
     for wire in crowd { wire.close() }
     try await until("room") { try await serves(scene, cast, port) }
     #expect(daemon.process.ending == nil)
+  }
+
+  @Test func `a crowd that takes every descriptor leaves a reload what it needs`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let upstream = try ScriptedUpstream.echo(scene)
+    let (daemon, port) = try await start(
+      scene, cast, upstream: upstream.port, workers: 1, launcher: ["prlimit", "--nofile=160:160"])
+    #expect(scene.text("sallyport.stderr").contains("1024 worker_connections exceed open file resource limit: 160"))
+    let crowd = try (0..<200).map { _ in try Wire.dial(port: port) }
+    try await daemon.logged("worker_connections are not enough")
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: ")
+    for wire in crowd { wire.close() }
+    try await until("room") { try await serves(scene, cast, port) }
   }
 
   @Test func `logs that can't be written are said once, and the service goes on`() async throws {

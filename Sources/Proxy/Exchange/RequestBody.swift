@@ -1,5 +1,6 @@
 import Bytes
 import Glibc
+import Transport
 
 /// Bytes of memory that the kept bodies of one worker take together.
 ///
@@ -68,6 +69,11 @@ final class RequestBody {
     file = Glibc.open(Self.folder, O_TMPFILE_RDWR, 0o600)
     if file < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT) { file = Self.openNamed() }
     guard file >= 0 else { throw .open(errno) }
+    guard !DescriptorReserve.holds(file) else {
+      close(file)
+      file = -1
+      throw .open(EMFILE)
+    }
     try write(memory.readable)
     gauge?.giveBack(memory.count)
     memory.release()

@@ -1,0 +1,31 @@
+import Glibc
+
+/// Descriptors that neither connections nor what clients send may take: a reload opens its files with them when all
+/// others are in use, for a revocation must not wait until a crowd has gone.
+package enum DescriptorReserve {
+  /// Of a limit (RLIMIT_NOFILE): 64, or a quarter of what is little anyway.
+  package static func size(of limit: Int) -> Int { max(0, min(64, limit / 4)) }
+
+  /// How many connections each worker may hold. `open`: descriptors that are in use before the first of them.
+  package static func connections(limit: Int, open: Int, workers: Int, wanted: Int) -> Int {
+    let workers = min(max(1, workers), 1 << 16)
+    let room = limit - open - size(of: limit) - process - workers * loop
+    return max(1, min(wanted, room / workers))
+  }
+
+  /// What one worker needs besides: its epoll set, its mailbox, and what Dispatch has for it.
+  package static let loop = 4
+  /// Signals, the watch on files, Dispatch's own.
+  package static let process = 24
+
+  /// Whether a descriptor that was just opened is of the reserve: Linux gives the lowest number that is free.
+  package static func holds(_ descriptor: Int32) -> Bool { descriptor >= first }
+
+  /// The limit of the start counts: it is raised there, before the first client.
+  private static let first: Int32 = {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }
+    let count = Int(clamping: limit.rlim_cur)
+    return Int32(clamping: count - size(of: count))
+  }()
+}
