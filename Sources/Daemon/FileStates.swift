@@ -1,5 +1,4 @@
 import Crypto
-import Glibc
 import Proxy
 import TLS
 
@@ -8,22 +7,9 @@ import TLS
 /// Taken before the files are loaded: what changes while they are is seen as a change after.
 package struct FileStates: Sendable, Equatable {
   private struct State: Sendable, Equatable {
-    var device: UInt64
-    var inode: UInt64
-    var size: Int64
-    var changed: timespec
-    var modified: timespec
+    var stamp: FileStamp
     /// Names and states of a directory's files, where it is one.
     var entries: [String: State]?
-
-    static func == (left: State, right: State) -> Bool {
-      left.device == right.device && left.inode == right.inode && left.size == right.size
-        && same(left.changed, right.changed) && same(left.modified, right.modified) && left.entries == right.entries
-    }
-
-    private static func same(_ left: timespec, _ right: timespec) -> Bool {
-      left.tv_sec == right.tv_sec && left.tv_nsec == right.tv_nsec
-    }
   }
 
   /// nil: it can't be looked at.
@@ -46,17 +32,11 @@ package struct FileStates: Sendable, Equatable {
 
   /// `depth`: directories below it are looked into.
   private static func state(of path: String, depth: Int) -> State? {
-    var status = stat()
-    guard stat(path, &status) == 0 else { return nil }
-    var entries: [String: State]?
-    if status.st_mode & S_IFMT == S_IFDIR, depth > 0, let names = try? namesInDirectory(path) {
-      var found: [String: State] = [:]
-      for name in names { found[name] = state(of: "\(path)/\(name)", depth: depth - 1) }
-      entries = found
-    }
-    return State(
-      device: UInt64(status.st_dev), inode: UInt64(status.st_ino), size: Int64(status.st_size),
-      changed: status.st_ctim, modified: status.st_mtim, entries: entries)
+    guard let stamp = FileStamp(path) else { return nil }
+    guard stamp.isDirectory, depth > 0, let names = try? namesInDirectory(path) else { return State(stamp: stamp) }
+    var entries: [String: State] = [:]
+    for name in names { entries[name] = state(of: "\(path)/\(name)", depth: depth - 1) }
+    return State(stamp: stamp, entries: entries)
   }
 }
 

@@ -5,8 +5,9 @@ package import Transport
 /// Contexts for certificates of ours that a request names (`proxy_ssl_certificate` with variables), made as they are
 /// asked for. One a loop, no lock.
 ///
-/// A file is loaded off the loop, and again after `lifetime`, so that a renewed one is taken up. Bounded: a client that
-/// chooses names can't fill the memory. A certificate that can't be had is a reason, never a handshake without one.
+/// A file is loaded off the loop, and looked at again every four seconds of use: one that has changed is taken up as watched
+/// files are. Bounded: a client that chooses names can't fill the memory. A certificate that can't be had is a reason,
+/// never a handshake without one.
 package final class PresentedIdentities {
   package typealias Outcome = Result<UpstreamTLSContext, Refusal>
 
@@ -20,11 +21,22 @@ package final class PresentedIdentities {
     var source: CertificateSource
   }
 
+  private struct Known: Sendable {
+    var context: UpstreamTLSContext
+    var identity: CertifiedKey
+    /// How its files looked before they were read; nil for a token's, and with `ssl_reload off`: read again each time.
+    var stamps: [FileStamp]?
+    /// On the loop's clock, until when it serves although its files don't fit: of a pair one is replaced before the other.
+    var goodUntil: UInt64 = 0
+  }
+
   private enum Entry {
-    case ready(UpstreamTLSContext, CertifiedKey, expires: UInt64)
+    case ready(Known, expires: UInt64)
     case loading([(Outcome) -> Void])
   }
 
+  /// Milliseconds.
+  private static let lookInterval: UInt64 = 4000
   private static let lifetime: UInt64 = 30_000
   private static let limit = 256
   /// Of all loops. A token may take long, and must not hold up who has a file.
@@ -39,10 +51,10 @@ package final class PresentedIdentities {
   /// Calls back with `base`'s policy and this certificate, perhaps at once.
   package func find(_ base: UpstreamTLSContext, _ source: CertificateSource, _ found: @escaping (Outcome) -> Void) {
     let key = Key(base: ObjectIdentifier(base), source: source)
-    var known: (UpstreamTLSContext, CertifiedKey)?
+    var known: Known?
     switch entries[key] {
-    case .ready(let context, _, let expires) where expires > loop.now: return found(.success(context))
-    case .ready(let context, let identity, _): known = (context, identity)
+    case .ready(let ready, let expires) where expires > loop.now: return found(.success(ready.context))
+    case .ready(let ready, _): known = ready
     case .loading(let others):
       entries[key] = .loading(others + [found])
       return
@@ -53,26 +65,30 @@ package final class PresentedIdentities {
     }
     entries[key] = .loading([found])
     let box = LoopBox(self)
-    let passwordFile = base.settings.passwordFile
     let isTaken = Self.work.run { [known, loop] in
-      let result = Self.load(base, source, passwordFile, known)
-      loop.post { box.value.loaded(key, result) }
+      let result = Self.load(base, source, known)
+      loop.post { box.value.loaded(key, result, after: known) }
     }
-    if !isTaken { loaded(key, .failure(Self.crowded)) }
+    if !isTaken { loaded(key, .failure(Self.crowded), after: known) }
   }
 
   /// An unchanged certificate keeps its context, and with it sessions and connections.
   private static func load(
-    _ base: UpstreamTLSContext, _ source: CertificateSource, _ passwordFile: MaterialReference?,
-    _ known: (UpstreamTLSContext, CertifiedKey)?
-  ) -> Result<(UpstreamTLSContext, CertifiedKey), Refusal> {
+    _ base: UpstreamTLSContext, _ source: CertificateSource, _ known: Known?
+  ) -> Result<Known, Refusal> {
+    let passwordFile = base.settings.passwordFile
+    let files = [source.certificate, source.key, passwordFile].compactMap { $0 }
+    // Before they are read: what changes meanwhile is a change.
+    let stamps = base.settings.reloads ? FileStamp.all(files) : nil
+    if let known, let stamps, known.stamps == stamps { return .success(known) }
     do {
       let passwords = try passwordFile.map { try PasswordFile.load($0) } ?? []
       let identity = try CertifiedKey.load(certificate: source.certificate, key: source.key, passwords: passwords)
-      if let known, known.1.certificate == identity.certificate, known.1.chain == identity.chain {
+      if var known, known.identity.certificate == identity.certificate, known.identity.chain == identity.chain {
+        known.stamps = stamps
         return .success(known)
       }
-      return .success((try base.presenting(identity), identity))
+      return .success(Known(context: try base.presenting(identity), identity: identity, stamps: stamps))
     } catch let error as MaterialError {
       return .failure(Refusal(reason: error.message))
     } catch {
@@ -80,13 +96,18 @@ package final class PresentedIdentities {
     }
   }
 
-  private func loaded(_ key: Key, _ result: Result<(UpstreamTLSContext, CertifiedKey), Refusal>) {
+  private func loaded(_ key: Key, _ result: Result<Known, Refusal>, after former: Known?) {
     guard case .loading(let waiting) = entries[key] else { return }
     entries[key] = nil
-    if case .success(let (context, identity)) = result {
-      entries[key] = .ready(context, identity, expires: loop.now &+ Self.lifetime)
+    var result = result
+    if case .success(var known) = result {
+      known.goodUntil = loop.now &+ Self.lifetime
+      entries[key] = .ready(known, expires: loop.now &+ (known.stamps == nil ? Self.lifetime : Self.lookInterval))
+    } else if let former, former.goodUntil > loop.now {
+      entries[key] = .ready(former, expires: loop.now &+ Self.lookInterval)
+      result = .success(former)
     }
-    for found in waiting { found(result.map(\.0)) }
+    for found in waiting { found(result.map(\.context)) }
   }
 
   private func makeRoom() {

@@ -75,6 +75,25 @@ import Testing
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/?who=nobody"]).text.hasPrefix("SUCCESS CN=alice,"))
   }
 
+  @Test func `a certificate that is renewed is presented within seconds, and half a pair is nobody's 502`() async throws
+  {
+    let scene = try Scene.ofTest()
+    let (port, _, _) = try await stage(
+      scene, "proxy_ssl_certificate certs/$arg_who.pem; proxy_ssl_certificate_key certs/$arg_who.key;")
+    func shown() async throws -> String { try await scene.curl(["http://127.0.0.1:\(port)/?who=alice"]).text }
+    #expect(try await shown().hasPrefix("SUCCESS CN=alice,"))
+    try scene.write("certs/alice.pem", text: scene.text("certs/bob.pem"))
+    // Longer than it takes to be looked at again.
+    for _ in 0..<30 {
+      #expect(try await shown().hasPrefix("SUCCESS CN=alice,"))
+      try await Task.sleep(for: .milliseconds(200))
+    }
+    try scene.write("certs/alice.key", text: scene.text("certs/bob.key"))
+    try await until("the other one to be presented", within: .seconds(15)) {
+      try await shown().hasPrefix("SUCCESS CN=bob,")
+    }
+  }
+
   @Test func `many at once wait for one loading`() async throws {
     let scene = try Scene.ofTest()
     let (port, _, _) = try await stage(

@@ -1,0 +1,34 @@
+import Glibc
+
+/// How a file looked at an instant: while it looks the same, it need not be read again.
+package struct FileStamp: Sendable, Equatable {
+  package let isDirectory: Bool
+  private let device: UInt64
+  private let inode: UInt64
+  private let size: Int64
+  /// Seconds and nanoseconds.
+  private let changed: [Int]
+  private let modified: [Int]
+
+  /// nil: it can't be looked at. Blocks, where the file system does.
+  package init?(_ path: String) {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return nil }
+    isDirectory = status.st_mode & S_IFMT == S_IFDIR
+    device = UInt64(status.st_dev)
+    inode = UInt64(status.st_ino)
+    size = Int64(status.st_size)
+    changed = [status.st_ctim.tv_sec, status.st_ctim.tv_nsec]
+    modified = [status.st_mtim.tv_sec, status.st_mtim.tv_nsec]
+  }
+}
+
+extension FileStamp {
+  /// Of every one of these; nil when one of them is no file (`store:`), or can't be looked at.
+  package static func all(_ references: [MaterialReference]) -> [FileStamp]? {
+    let stamps = references.compactMap { reference in
+      (try? reference.resolvedPath(expecting: .certificate)).flatMap { FileStamp($0) }
+    }
+    return stamps.count == references.count ? stamps : nil
+  }
+}
