@@ -78,7 +78,8 @@ package struct KeyMaterial {
     let trustedCAs = tls.trustedCertificate.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
-    let revocations = parts.expect(loader.revocations(tls.revocationLists))
+    let revocations = parts.expect(
+      loader.revocations(tls.revocationLists, of: (clientCAs ?? []) + (trustedCAs ?? [])))
     let ticketKeys = parts.expect(loader.ticketKeys(tls.ticketKeys))
     let dhParameters = tls.dhParameters.flatMap { parts.expect(loader.dhParameters($0)) }
     let staples = parts.expect(
@@ -119,16 +120,17 @@ package struct KeyMaterial {
     switch tls.trust {
     case .anybody: return .anybody
     case .verified(let named, let checksName):
-      return anchors(named, tls, &loader).map { .verified($0, checksName: checksName) }
+      return anchors(named, nil, tls, &loader).map { .verified($0, checksName: checksName) }
     case .pinned(let spelt, let named, let checksName, let reportsOnly):
       // Both are tried, so that all faults are told.
-      let (pins, anchors) = (loader.pins(spelt, passwordFile: tls.passwordFile), anchors(named, tls, &loader))
+      let pins = loader.pins(spelt, passwordFile: tls.passwordFile)
+      let anchors = anchors(named, pins, tls, &loader)
       guard let pins, let anchors else { return nil }
       return .pinned(pins, anchors, checksName: checksName, reportsOnly: reportsOnly)
     case .pinnedLeaf(let spelt, let named, let checksName):
       let pins = loader.pins(spelt, passwordFile: tls.passwordFile)
       guard let named else { return pins.map { .pinnedLeaf($0, nil, checksName: checksName) } }
-      guard let anchors = anchors(named, tls, &loader), let pins else { return nil }
+      guard let anchors = anchors(named, pins, tls, &loader), let pins else { return nil }
       return .pinnedLeaf(pins, anchors, checksName: checksName)
     }
   }
@@ -147,16 +149,20 @@ package struct KeyMaterial {
     return (loaded, loader.diagnostics)
   }
 
-  /// The named file's, the system's, or both; never the system's in the place of a file that can't be read.
+  /// The named file's, the system's, or both; never the system's in the place of a file that can't be read. `pins`: their
+  /// certificates may be anchors too, and the lists count for them.
   private static func anchors(
-    _ settings: AnchorSettings, _ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader
+    _ settings: AnchorSettings, _ pins: PinSet?, _ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader
   ) -> TrustAnchors? {
-    guard let revocations = loader.revocations(tls.revocationLists) else { return nil }
     var certificates: [Certificate] = []
     if let file = settings.file {
       guard let loaded = loader.authorities(file, passwordFile: tls.passwordFile) else { return nil }
       certificates = loaded
     }
+    let system = settings.includesSystem ? try? TrustAnchors.system.get() : nil
+    let pinned = pins?.certificates ?? []
+    guard let revocations = loader.revocations(tls.revocationLists, of: certificates + pinned, andSystem: system)
+    else { return nil }
     let source: TrustAnchors.Source =
       switch (settings.file != nil, settings.includesSystem) {
       case (false, true): .system

@@ -24,11 +24,14 @@ struct MaterialLoader {
   private var pairs: [PairKey: CertifiedKey?] = [:]
   private var authorities: [FileKey: [Certificate]?] = [:]
   let former: FormerMaterial
-  private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
+  var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
   var staples: [Certificate: Staple] = [:]
   private(set) var diagnostics: [Diagnostic] = []
 
   init(keeping former: FormerMaterial = FormerMaterial()) { self.former = former }
+
+  /// By the file that holds them.
+  var revocations: [MaterialReference: [RevocationList]] { loadedRevocations.mapValues(\.all) }
 
   /// Told once, however many servers inherit what is at fault.
   mutating func report(_ diagnostic: Diagnostic) {
@@ -55,28 +58,6 @@ struct MaterialLoader {
     authorities[key] = .some(loaded)
     for certificate in loaded ?? [] { warnOfValidity(certificate, file) }
     return loaded
-  }
-
-  /// All lists of all files. An expired list does not take the place of the valid one that was in use.
-  mutating func revocations(_ files: [MaterialReference]) -> [RevocationList]? {
-    var lists: [RevocationList] = []
-    var isWhole = true
-    for file in files {
-      if let known = revocations[file] {
-        lists += known
-        continue
-      }
-      guard let fresh = attempt({ () throws(MaterialError) in try RevocationList.loadAll(file) }) else {
-        isWhole = false
-        continue
-      }
-      let now = Int64(time(nil))
-      let taken = RevocationList.taking(fresh, after: former.revocations[file] ?? [], now: now)
-      diagnostics += RevocationNotice.all(fresh, keeping: taken.kept, in: file, now: now)
-      revocations[file] = taken.lists
-      lists += taken.lists
-    }
-    return isWhole ? lists : nil
   }
 
   mutating func dhParameters(_ file: MaterialReference) -> DHParameters? {

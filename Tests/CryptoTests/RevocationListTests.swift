@@ -95,4 +95,31 @@ import Testing
     let short = try lists(builder.pem(signedBy: root))[0]
     #expect(short.nextUpdate - short.warnsFrom == 1000)
   }
+
+  @Test func `a list is disowned when the CA of its name is at hand and has not signed it`() throws {
+    let authority = try TestAuthority("A"), stranger = try TestAuthority("A"), other = try TestAuthority("B")
+    let list = try lists(RevocationListBuilder(revoking: []).pem(signedBy: authority.root))[0]
+    #expect(!list.isDisowned(by: [authority.root.certificate]))
+    #expect(list.isDisowned(by: [stranger.root.certificate]))
+    // After a renewal of its key both may be named, and either may have signed.
+    #expect(!list.isDisowned(by: [stranger.root.certificate, authority.root.certificate]))
+    #expect(!list.isDisowned(by: [other.root.certificate]))
+    #expect(!list.isDisowned(by: []))
+    let below = try lists(RevocationListBuilder(revoking: []).pem(signedBy: authority.intermediate))[0]
+    #expect(!below.isDisowned(by: [authority.root.certificate]))
+    #expect(!below.isDisowned(by: [authority.intermediate.certificate]))
+    #expect(below.isDisowned(by: [stranger.intermediate.certificate]))
+  }
+
+  @Test func `anchors are found by the name of a list's issuer, all of that name`() throws {
+    let authority = try TestAuthority("A"), stranger = try TestAuthority("A"), other = try TestAuthority("B")
+    let list = try lists(RevocationListBuilder(revoking: []).pem(signedBy: authority.root))[0]
+    func found(_ certificates: [Certificate]) throws -> Set<Certificate> {
+      Set(try TrustAnchors(.certificates(certificates)).named(asIssuerOf: list))
+    }
+    let both = [authority.root.certificate, stranger.root.certificate]
+    #expect(try found(both + [other.root.certificate]) == Set(both))
+    #expect(try found([other.root.certificate]).isEmpty)
+    #expect(try TrustAnchors.system.get().named(asIssuerOf: list).isEmpty)
+  }
 }

@@ -150,6 +150,29 @@ import Testing
     try await until("the list to count") { try await ask(scene, cast, port, bob).status == 400 }
   }
 
+  @Test func `a stranger's list in the place of a good one changes nothing, and is told by name`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    try list(scene, cast, revoking: [bob])
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, server(port))
+    let stranger = try TestAuthority()
+    #expect(stranger.root.certificate.subject.rfc2253 == cast.authority.root.certificate.subject.rfc2253)
+    rename(
+      try scene.write("new.pem", text: RevocationListBuilder(revoking: [], number: 2).pem(signedBy: stranger.root)),
+      scene.path("crl.pem"))
+    let fault = "crl.pem\": the revocation list of CN=Test Root is not signed by the CA of that name"
+    try await daemon.logged("[emerg]", fault)
+    try await daemon.logged("[error]", "the changed files are not taken up")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    #expect(try await ask(scene, cast, port, bob).status == 400)
+    let check = try await scene.check(server(port))
+    #expect(check.status == 1 && check.everything.contains(fault))
+    try list(scene, cast, revoking: [cast.alice], number: 3)
+    try await until("the CA's own list to count") { try await ask(scene, cast, port, cast.alice).status == 400 }
+    #expect(try await ask(scene, cast, port, bob).status == 200)
+  }
+
   @Test func `a revoked upstream gets no byte`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let up = try scene.identity("up", cast.authority.server())

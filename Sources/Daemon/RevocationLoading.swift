@@ -1,0 +1,55 @@
+import Crypto
+import Glibc
+import Observability
+
+/// The lists of a file, and those in use until now whose place none of them may take.
+struct LoadedRevocations {
+  var fresh: [RevocationList]
+  var kept: [RevocationList]
+  var all: [RevocationList] { fresh + kept }
+}
+
+extension MaterialLoader {
+  /// All lists of all files. An expired list does not take the place of the valid one that was in use, and one that the
+  /// CA of its name has not signed is an error: it would refuse everybody of that CA.
+  ///
+  /// `authorities`: the CAs at hand where the lists count. The list of a CA that is not among them is taken; verification
+  /// judges its signature.
+  mutating func revocations(
+    _ files: [MaterialReference], of authorities: [Certificate], andSystem system: TrustAnchors? = nil
+  ) -> [RevocationList]? {
+    var lists: [RevocationList] = []
+    var isWhole = true
+    for file in files {
+      guard let loaded = revocations(in: file) else {
+        isWhole = false
+        continue
+      }
+      func isDisowned(_ list: RevocationList) -> Bool {
+        list.isDisowned(by: authorities + (system?.named(asIssuerOf: list) ?? []))
+      }
+      for stranger in loaded.fresh.filter(isDisowned) {
+        isWhole = false
+        report(
+          Diagnostic(
+            .error, at: file.location,
+            "\"\(file)\": the revocation list of \(stranger.issuer) is not signed by the CA of that name which is trusted here",
+            hint: "put the CA's own list in its place; where the CA has a new key, its certificate goes with it"))
+      }
+      // The CA may have a new key since: then its old list says nothing any more.
+      lists += loaded.fresh + loaded.kept.filter { !isDisowned($0) }
+    }
+    return isWhole ? lists : nil
+  }
+
+  private mutating func revocations(in file: MaterialReference) -> LoadedRevocations? {
+    if let known = loadedRevocations[file] { return known }
+    guard let fresh = attempt({ () throws(MaterialError) in try RevocationList.loadAll(file) }) else { return nil }
+    let now = Int64(time(nil))
+    let (_, kept) = RevocationList.taking(fresh, after: former.revocations[file] ?? [], now: now)
+    for notice in RevocationNotice.all(fresh, keeping: kept, in: file, now: now) { report(notice) }
+    let loaded = LoadedRevocations(fresh: fresh, kept: kept)
+    loadedRevocations[file] = loaded
+    return loaded
+  }
+}
