@@ -28,8 +28,8 @@ package struct KeyMaterial {
   /// By the file that holds them.
   package private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
 
-  /// `former`: what is in use until now: an expired revocation list does not replace a valid one of it, and a staple
-  /// serves until the next is there.
+  /// `former`: what is in use until now: an expired revocation list does not replace a valid one of it, a staple
+  /// serves until the next is there, and what it keeps of `ssl_reload off` is not loaded.
   package init(loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial()) {
     var loader = MaterialLoader(keeping: former)
     let sessions = SessionStore(limit: Self.sessionLimit(http))
@@ -96,7 +96,7 @@ package struct KeyMaterial {
   private static func load(
     _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
   ) -> Server? {
-    guard let material = material(tls, &loader) else { return nil }
+    guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
     return attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
       Server(
         material: material,
@@ -136,7 +136,7 @@ package struct KeyMaterial {
   }
 
   private static func load(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> Upstream? {
-    guard let material = material(tls, &loader) else { return nil }
+    guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
     return attempt(at: tls.location, &loader) { () throws(TLSSettingsError) in
       Upstream(material: material, context: try UpstreamTLSContext(settings: tls, material: material))
     }
@@ -190,19 +190,6 @@ package struct KeyMaterial {
       loader.report(diagnostic)
       return nil
     }
-  }
-}
-
-/// What a new generation takes over from the one before.
-package struct FormerMaterial: Sendable {
-  package var revocations: [MaterialReference: [RevocationList]] = [:]
-  package var staples: [Certificate: Staple] = [:]
-
-  package init() {}
-
-  package init(_ material: KeyMaterial) {
-    revocations = material.revocations
-    staples = material.staples
   }
 }
 

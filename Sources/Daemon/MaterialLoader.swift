@@ -25,13 +25,18 @@ struct MaterialLoader {
   private var authorities: [FileKey: [Certificate]?] = [:]
   let former: FormerMaterial
   var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
+  /// Files of blocks that keep what they have.
+  var keptRevocations: Set<MaterialReference> = []
   var staples: [Certificate: Staple] = [:]
   private(set) var diagnostics: [Diagnostic] = []
 
   init(keeping former: FormerMaterial = FormerMaterial()) { self.former = former }
 
   /// By the file that holds them.
-  var revocations: [MaterialReference: [RevocationList]] { loadedRevocations.mapValues(\.all) }
+  var revocations: [MaterialReference: [RevocationList]] {
+    former.revocations.filter { keptRevocations.contains($0.key) }
+      .merging(loadedRevocations.mapValues(\.all)) { _, fresh in fresh }
+  }
 
   /// Told once, however many servers inherit what is at fault.
   mutating func report(_ diagnostic: Diagnostic) {

@@ -35,16 +35,19 @@ package struct Preparation: Sendable {
 
   /// Opens logs, loads material and resolves names; all of it is tried, so that all faults are told at once.
   ///
-  /// `former`: what serves until now. `keepsNames`: with the addresses that it has, so that files which changed are not
-  /// left out for a name that can't be looked up now.
+  /// `former`: what serves until now. `onlyFiles`: the configuration is the same, and files have changed. Then names keep
+  /// the addresses that they have, so that no file is left out for a name that can't be looked up now, and blocks with
+  /// `ssl_reload off` keep what was loaded for them.
   package init(
     _ settings: Settings, after diagnostics: [Diagnostic], number: Int, logs files: LogFiles,
-    former: Preparation? = nil, keepsNames: Bool = false
+    former: Preparation? = nil, onlyFiles: Bool = false
   ) throws(Refusal) {
     let logs = OpenLogs(settings.main.errorLogs, settings.http, in: files)
     self.files = FileStates(of: settings.http.watchedFiles)
-    let material = KeyMaterial(loading: settings.http, keeping: former?.material ?? FormerMaterial())
-    let names = keepsNames ? former?.generation.groups : nil
+    var keeping = former?.material ?? FormerMaterial()
+    if !onlyFiles { keeping.forgetUnwatched() }
+    let material = KeyMaterial(loading: settings.http, keeping: keeping)
+    let names = onlyFiles ? former?.generation.groups : nil
     let resolution = names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups)
     let all = diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
     guard !all.contains(where: { $0.severity == .error }) else { throw Refusal(all) }

@@ -45,7 +45,7 @@ extension MaterialLoader {
   }
 
   /// The one in use until now, where there is one.
-  private mutating func staple(
+  mutating func staple(
     _ question: StatusQuestion, _ responder: StatusResponder?, isFromFile: Bool
   ) -> Staple {
     if let known = staples[question.certificate] { return known }

@@ -163,7 +163,7 @@ final class Supervisor {
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
         let next = try Preparation(
-          settings, after: found, number: number, logs: logs, former: current, keepsNames: reload == .files)
+          settings, after: found, number: number, logs: logs, former: current, onlyFiles: reload == .files)
         let bound = try ListeningSockets(
           for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
         return Successor(preparation: next, sockets: bound)

@@ -74,7 +74,7 @@ let serverTLSDirectives: [DirectiveEntry] = [
   .value("ssl_stapling_verify", levels, .flag, "on", "No effect: a response is always verified."),
   .value(
     "ssl_reload", .everyHTTP, .flag, "on",
-    "Files of keys, certificates, CAs, CRLs, pins and pass phrases are taken up when they change, without a signal. Off: they are not watched, and are loaded with the next reload or the next change of another."
+    "Files of keys, certificates, CAs, CRLs, pins and pass phrases are taken up when they change, without a signal. Off: they stay as they were loaded until HUP."
   ),
   .value(
     "ssl_early_data", levels, .flag, "off",

@@ -1,0 +1,47 @@
+package import Crypto
+package import TLS
+
+/// What a new generation takes over from the one before.
+package struct FormerMaterial: Sendable {
+  /// By the file that holds them.
+  package var revocations: [MaterialReference: [RevocationList]] = [:]
+  /// By certificate.
+  package var staples: [Certificate: Staple] = [:]
+  /// Of blocks with `ssl_reload off`: what was loaded for them stays until the configuration is read again.
+  private(set) var servers: [ServerTLSSettings: ServerTLSMaterial] = [:]
+  private(set) var upstreams: [UpstreamTLSSettings: UpstreamTLSMaterial] = [:]
+
+  package init() {}
+
+  package init(_ material: KeyMaterial) {
+    revocations = material.revocations
+    staples = material.staples
+    for server in material.servers.compactMap({ $0 }) where !server.context.settings.reloads {
+      servers[server.context.settings] = server.material
+    }
+    upstreams = material.upstreams.filter { !$0.key.reloads }.mapValues(\.material)
+  }
+
+  /// HUP: everything is loaded anew.
+  package mutating func forgetUnwatched() {
+    servers = [:]
+    upstreams = [:]
+  }
+}
+
+extension MaterialLoader {
+  /// What a block with `ssl_reload off` has; nil when it is to be loaded.
+  mutating func kept(_ tls: ServerTLSSettings) -> ServerTLSMaterial? {
+    guard var material = former.servers[tls] else { return nil }
+    // Of this generation, as all others are, with the response that the old one has.
+    material.staples = material.staples.map { staple($0.question, $0.responder, isFromFile: $0.isFromFile) }
+    keptRevocations.formUnion(tls.revocationLists)
+    return material
+  }
+
+  mutating func kept(_ tls: UpstreamTLSSettings) -> UpstreamTLSMaterial? {
+    guard let material = former.upstreams[tls] else { return nil }
+    keptRevocations.formUnion(tls.revocationLists)
+    return material
+  }
+}
