@@ -30,9 +30,9 @@ public final class CertifiedKey: Sendable {
       try contents.certificates(passwords: passwords)
     }
     let keyReference = key ?? certificate
-    if let key, case .store(let uri) = key.spelling {
+    if let key, case .key(let name) = key.spelling {
       let stored = try key.parsing(.privateKey) { () throws(CryptoError) in
-        try StoredKey.load(uri, passwords: passwords)
+        try StoredKey.load(name, passwords: passwords)
       }
       return try pair(certificates, stored, keyReference, certificate)
     }

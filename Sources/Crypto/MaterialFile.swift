@@ -24,8 +24,9 @@ extension MaterialReference {
           hint: "start under systemd with LoadCredential=\(name):PATH in the unit")
       }
       return "\(credentialsDirectory)/\(name)"
-    case .store:
-      throw MaterialError(self, "store: names a private key; expected \(kind.expectation)", hint: "name a file")
+    case .key:
+      throw MaterialError(
+        self, "names a private key in a token or store; expected \(kind.expectation)", hint: "name a file")
     }
   }
 

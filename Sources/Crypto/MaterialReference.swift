@@ -9,14 +9,22 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     case path(String)
     /// A name in systemd's $CREDENTIALS_DIRECTORY: one path component.
     case credential(String)
-    /// What OpenSSL's providers find a private key by (`store:URI`, nginx's): never a file of ours.
+    /// A private key that is in no file of ours.
+    case key(KeyName)
+  }
+
+  /// What OpenSSL finds a private key by. Both spellings are nginx's.
+  public enum KeyName: Sendable, Hashable {
+    /// `store:URI`: for its providers.
     case store(String)
+    /// `engine:pkcs11:ID`: for its engine for PKCS#11.
+    case engine(String)
   }
 
   public let spelling: Spelling
   /// Where a configuration names it; nil on a command line.
   @NotCompared public private(set) var location: SourceLocation?
-  /// As the user spelt it.
+  /// As the user spelt it, but for a PIN.
   @NotCompared public private(set) var description: String
 
   /// `folder`: what a relative path resolves against, the configuration file's own; empty for the working directory.
@@ -25,25 +33,30 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     parsing text: String, relativeTo folder: String, location: SourceLocation? = nil, isKey: Bool = false
   ) throws(MaterialError) {
     self.location = location
-    self.description = text
+    let shown = Self.withoutPIN(text)
+    self.description = shown
     func refused(_ fault: String, hint: String) -> MaterialError {
-      MaterialError(culprit: text, location: location, message: "\"\(text)\": \(fault)", hint: hint)
+      MaterialError(culprit: shown, location: location, message: "\"\(shown)\": \(fault)", hint: hint)
     }
-    if text.hasPrefix("engine:") {
-      throw refused(
-        "OpenSSL's engines are on their way out, and not supported",
-        hint: "an OpenSSL provider does the same: store:pkcs11:…, or name a file")
-    }
-    if text.hasPrefix(Self.storePrefix) {
-      let uri = String(text.dropFirst(Self.storePrefix.count))
-      guard isKey, !uri.isEmpty, !uri.utf8.contains(0) else {
+    if text.hasPrefix("store:") || text.hasPrefix("engine:") {
+      let isStore = text.hasPrefix("store:")
+      guard isKey else {
         throw refused(
-          isKey ? "no URI after store:" : "store: names a private key, which is not what is wanted here",
-          hint: isKey
-            ? "store:pkcs11:object=NAME, as OpenSSL's provider spells it"
-            : "name a PEM, DER or PKCS#12 file, or a systemd credential as credential:NAME")
+          "\(isStore ? "store:" : "engine:") names a private key, which is not what is wanted here",
+          hint: "name a PEM, DER or PKCS#12 file, or a systemd credential as credential:NAME")
       }
-      spelling = .store(uri)
+      guard isStore || text.hasPrefix(Self.enginePrefix) else {
+        throw refused(
+          "of OpenSSL's engines only pkcs11 is supported",
+          hint: "engine:pkcs11:ID, or a key of an OpenSSL provider as store:URI, or name a file")
+      }
+      let name = String(text.dropFirst(isStore ? "store:".count : Self.enginePrefix.count))
+      guard !name.isEmpty, !name.utf8.contains(0) else {
+        throw refused(
+          "no name of a key in it",
+          hint: "\(isStore ? "store:" : Self.enginePrefix)pkcs11:token=NAME;object=NAME, in quotes for the semicolon")
+      }
+      spelling = .key(isStore ? .store(name) : .engine(name))
       return
     }
     guard !text.isEmpty, !text.utf8.contains(0) else {
@@ -70,13 +83,20 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     self.location = location
   }
 
-  private static let storePrefix = "store:"
+  private static let enginePrefix = "engine:pkcs11:"
+
+  /// RFC 7512 has a place for the PIN in the URI: it must not stand in a log.
+  private static func withoutPIN(_ text: String) -> String {
+    guard let name = text.firstRange(of: "pin-value=") else { return text }
+    let rest = text[name.upperBound...].drop { $0 != ";" && $0 != "&" && $0 != "?" }
+    return text[..<name.upperBound] + "…" + withoutPIN(String(rest))
+  }
 
   /// How messages name it: the path that was tried, in quotes.
   var shown: String {
     switch spelling {
     case .path(let path): "\"\(path)\""
-    case .credential, .store: "\"\(description)\""
+    case .credential, .key: "\"\(description)\""
     }
   }
 }

@@ -46,6 +46,8 @@ public enum CryptoError: Error, Sendable, Hashable, CustomStringConvertible {
   case wrongPassword
   /// Encrypted by an algorithm that this OpenSSL lacks.
   case unsupported(String)
+  /// A token, or the way to it, says no.
+  case token(String, hint: String)
 
   public var description: String {
     switch self {
@@ -54,6 +56,7 @@ public enum CryptoError: Error, Sendable, Hashable, CustomStringConvertible {
     case .passwordRequired: "encrypted, and no pass phrase was given"
     case .wrongPassword: "encrypted, and none of the given pass phrases opens it"
     case .unsupported(let reason): "encrypted in a way that this OpenSSL does not support: \(reason)"
+    case .token(let fault, _): fault
     }
   }
 }

@@ -1,13 +1,32 @@
 import Bytes
 import COpenSSL
 
-/// A private key that a provider of OpenSSL's keeps, as of an HSM: `store:URI`, nginx's (OSSL_STORE(3)).
+/// A private key that OpenSSL finds by itself, as of an HSM: `store:URI` (OSSL_STORE(3)), `engine:pkcs11:ID`.
 ///
-/// Which providers there are is said in OpenSSL's own configuration (OPENSSL_CONF). A key of a token never leaves it.
+/// Which providers there are is said in OpenSSL's own configuration (OPENSSL_CONF). Without one for PKCS#11 its engine
+/// stands in. A key of a token never leaves it.
 enum StoredKey {
+  static func load(
+    _ name: MaterialReference.KeyName, passwords: [SecretBytes]
+  ) throws(CryptoError) -> PrivateKey {
+    switch name {
+    case .engine(let identifier): try TokenKey.load(identifier, passwords: passwords)
+    case .store(let uri):
+      uri.hasPrefix("pkcs11:") && !hasLoader(of: "pkcs11")
+        ? try TokenKey.load(uri, passwords: passwords) : try load(uri, passwords: passwords)
+    }
+  }
+
+  private static func hasLoader(of scheme: String) -> Bool {
+    let loader = OSSL_STORE_LOADER_fetch(nil, scheme, nil)
+    OSSL_STORE_LOADER_free(loader)
+    OpenSSLError.discard()
+    return loader != nil
+  }
+
   /// Only the first pass phrase is tried, as a PIN: a token counts wrong ones and locks itself. Nobody is asked at a
   /// terminal. Blocks, and with a token for long.
-  static func load(_ uri: String, passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
+  private static func load(_ uri: String, passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
     guard let method = UI_UTIL_wrap_read_pem_callback(copyPassword, 0) else {
       throw .malformed("OpenSSL gives no way to say a PIN (\(OpenSSLError.drain()))")
     }

@@ -232,8 +232,8 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
       "2:44 \"store:pkcs11:object=x\": store: names a private key, which is not what is wanted here | name a PEM, DER or PKCS#12 file, or a systemd credential as credential:NAME"
     ),
     (
-      "proxy_ssl_verify on; proxy_ssl_certificate a.pem; proxy_ssl_certificate_key engine:pkcs11:x;",
-      "2:77 \"engine:pkcs11:x\": OpenSSL's engines are on their way out, and not supported | an OpenSSL provider does the same: store:pkcs11:…, or name a file"
+      "proxy_ssl_verify on; proxy_ssl_certificate a.pem; proxy_ssl_certificate_key engine:gost:x;",
+      "2:77 \"engine:gost:x\": of OpenSSL's engines only pkcs11 is supported | engine:pkcs11:ID, or a key of an OpenSSL provider as store:URI, or name a file"
     ),
   ])
   func `a contradiction in the trust of an upstream is refused`(lines: String, problem: String) {

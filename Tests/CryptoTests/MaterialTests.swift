@@ -30,18 +30,44 @@ struct MaterialReferenceTests {
     #expect(error?.hint?.isEmpty == false)
   }
 
-  @Test(arguments: ["store:pkcs11:object=x", "store:", "engine:pkcs11:x"], [true, false])
-  func `a store names a key and nothing else, an engine nothing at all`(text: String, isKey: Bool) throws {
-    if text == "store:pkcs11:object=x" && isKey {
+  @Test func `a store or a token names a key, and nothing else`() throws {
+    for (text, name) in [
+      ("store:pkcs11:object=x", MaterialReference.KeyName.store("pkcs11:object=x")),
+      ("engine:pkcs11:pkcs11:object=x", .engine("pkcs11:object=x")),
+      ("engine:pkcs11:slot_0-id_01", .engine("slot_0-id_01")),
+    ] {
       let reference = try MaterialReference(parsing: text, relativeTo: "/x", isKey: true)
-      #expect(reference.spelling == .store("pkcs11:object=x") && reference.description == text)
+      #expect(reference.spelling == .key(name) && reference.description == text)
       #expect(throws: MaterialError.self) { try reference.read(expecting: .certificate) }
-      return
+      let error = #expect(throws: MaterialError.self) { try MaterialReference(parsing: text, relativeTo: "") }
+      #expect(error?.message.contains("\"\(text)\"") == true)
+      #expect(error?.message.contains("names a private key, which is not what is wanted here") == true)
     }
+  }
+
+  @Test(arguments: ["store:", "engine:", "engine:pkcs11:", "engine:pkcs11", "engine:gost:x", "store:a\0b"])
+  func `what names no key, and other engines than PKCS#11's, are refused`(text: String) throws {
     let error = #expect(throws: MaterialError.self) {
-      try MaterialReference(parsing: text, relativeTo: "", isKey: isKey)
+      try MaterialReference(parsing: text, relativeTo: "", isKey: true)
     }
     #expect(error?.message.contains(text) == true && error?.hint?.isEmpty == false)
+  }
+
+  @Test(arguments: [
+    ("store:pkcs11:token=t;pin-value=12;object=x", "store:pkcs11:token=t;pin-value=…;object=x"),
+    (
+      "engine:pkcs11:pkcs11:object=x?pin-value=12&module-name=y",
+      "engine:pkcs11:pkcs11:object=x?pin-value=…&module-name=y"
+    ),
+    ("store:pkcs11:pin-value=12", "store:pkcs11:pin-value=…"),
+    ("store:pkcs11:pin-value=1;pin-value=2", "store:pkcs11:pin-value=…;pin-value=…"),
+  ])
+  func `a PIN in a URI is used and not shown`(text: String, shown: String) throws {
+    let reference = try MaterialReference(parsing: text, relativeTo: "", isKey: true)
+    #expect(reference.description == shown)
+    #expect("\(reference.spelling)".contains("pin-value=1"))
+    let error = #expect(throws: MaterialError.self) { try MaterialReference(parsing: text, relativeTo: "") }
+    #expect(error?.culprit == shown && error?.message.contains("pin-value=1") == false)
   }
 }
 

@@ -43,7 +43,7 @@ struct StoredKeyTests {
     #expect(fault("file:\(scratch.path)/sealed.pem").contains("finds no private key"))
   }
 
-  @Test(arguments: ["no-such-scheme:x", "file:/nowhere/k.pem", "pkcs11:object=x"])
+  @Test(arguments: ["no-such-scheme:x", "file:/nowhere/k.pem"])
   func `a key that is not there is an error that names it`(uri: String) {
     #expect(fault(uri).contains("\"store:\(uri)\""))
     #expect(fault(uri).contains("OpenSSL finds no private key there"))

@@ -94,6 +94,20 @@ import Testing
     }
   }
 
+  @Test(arguments: ["store:file:", "engine:pkcs11:pkcs11:object="])
+  func `a variable names files, never the key of a store or token`(prefix: String) async throws {
+    let scene = try Scene.ofTest()
+    let (port, daemon, nginx) = try await stage(
+      scene, "proxy_ssl_certificate certs/alice.pem; proxy_ssl_certificate_key $arg_key;")
+    func ask(_ key: String) async throws -> CurlResult {
+      try await scene.curl(["http://127.0.0.1:\(port)/?key=\(key)"])
+    }
+    #expect(try await ask("\(prefix)\(scene.path("certs/alice.key"))").status == 502)
+    try await daemon.logged("[error]", "a variable may not name a key of a token or store")
+    #expect(nginx.accessLog.isEmpty)
+    #expect(try await ask("certs/alice.key").text.hasPrefix("SUCCESS CN=alice,"))
+  }
+
   @Test func `many at once wait for one loading`() async throws {
     let scene = try Scene.ofTest()
     let (port, _, _) = try await stage(

@@ -169,5 +169,28 @@ static inline int copenssl_sk_X509_NAME_num(const STACK_OF(X509_NAME) *sk) { ret
 static inline X509_NAME *copenssl_sk_X509_NAME_value(const STACK_OF(X509_NAME) *sk, int i) { return sk_X509_NAME_value(sk, i); }
 static inline int copenssl_get_peer_signature_type_nid(const SSL *ssl, int *nid) { return SSL_get_peer_signature_type_nid(ssl, nid); }
 
+// PKCS#11's engine (docs/decisions/0013), where this OpenSSL still has engines.
+#ifndef OPENSSL_NO_ENGINE
+#include <openssl/engine.h>
+static inline ENGINE *copenssl_engine(const char *name) { return ENGINE_by_id(name); }
+static inline void copenssl_engine_free(ENGINE *engine) { ENGINE_free(engine); }
+static inline int copenssl_engine_init(ENGINE *engine) { return ENGINE_init(engine); }
+static inline void copenssl_engine_finish(ENGINE *engine) { ENGINE_finish(engine); }
+static inline int copenssl_engine_say(ENGINE *engine, const char *command, const char *value) { return ENGINE_ctrl_cmd_string(engine, command, value, 1); }
+static inline EVP_PKEY *copenssl_engine_key(ENGINE *engine, const char *name, UI_METHOD *asking) { return ENGINE_load_private_key(engine, name, asking, NULL); }
+#else
+static inline ENGINE *copenssl_engine(const char *name) { return NULL; }
+static inline void copenssl_engine_free(ENGINE *engine) {}
+static inline int copenssl_engine_init(ENGINE *engine) { return 0; }
+static inline void copenssl_engine_finish(ENGINE *engine) {}
+static inline int copenssl_engine_say(ENGINE *engine, const char *command, const char *value) { return 0; }
+static inline EVP_PKEY *copenssl_engine_key(ENGINE *engine, const char *name, UI_METHOD *asking) { return NULL; }
+#endif
+/// CKR_PIN_INCORRECT, _INVALID, _LEN_RANGE, _EXPIRED, _LOCKED, as the engine reports them.
+static inline int copenssl_pin_was_refused(unsigned long code) {
+  const char *library = ERR_lib_error_string(code);
+  return library && strcmp(library, "PKCS#11 module") == 0 && ERR_GET_REASON(code) >= 0xA0 && ERR_GET_REASON(code) <= 0xA4;
+}
+
 // ssl_dhparam.
 static inline EVP_PKEY *copenssl_read_parameters(BIO *bio) { return PEM_read_bio_Parameters(bio, NULL); }

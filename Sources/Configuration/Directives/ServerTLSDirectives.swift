@@ -6,7 +6,9 @@ let serverTLSDirectives: [DirectiveEntry] = [
   .list(
     "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
     "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several key kinds."),
-  .list("ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "", "The key of the certificate in the same place."),
+  .list(
+    "ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
+    "The key of the certificate in the same place; of a token as store:pkcs11:… or engine:pkcs11:…."),
   .value("ssl_password_file", levels, .words(1...1, "MATERIAL"), "", "Pass phrases for keys and PKCS#12, one a line."),
   .value(
     "ssl_client_certificate", levels, .words(1...1, "MATERIAL"), "",

@@ -30,7 +30,9 @@ let upstreamTLSDirectives: [DirectiveEntry] = [
   .value("proxy_ssl_name", levels, .words(1...1, "NAME"), "$proxy_host", "The name for SNI and the name check."),
   .value("proxy_ssl_server_name", levels, .flag, "off", "Whether the name is sent (SNI)."),
   .value("proxy_ssl_certificate", levels, .words(1...1, "MATERIAL"), "", "What we show to an upstream that asks."),
-  .value("proxy_ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "", "Its key."),
+  .value(
+    "proxy_ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
+    "Its key; of a token as store:pkcs11:… or engine:pkcs11:…."),
   .value("proxy_ssl_password_file", levels, .words(1...1, "MATERIAL"), "", "Pass phrases for it, one a line."),
   .value("proxy_ssl_session_reuse", levels, .flag, "on", "Sessions are resumed."),
   .value(

@@ -29,6 +29,11 @@ struct LiveIdentity {
       throw MaterialError(
         culprit: text, location: nil, message: "\"\(text)\": a variable may not bring \"..\" into a path")
     }
-    return try MaterialReference(parsing: text, relativeTo: folder, isKey: isKey)
+    let reference = try MaterialReference(parsing: text, relativeTo: folder, isKey: isKey)
+    if case .key = reference.spelling, template.constant == nil {
+      throw MaterialError(
+        culprit: text, location: nil, message: "\"\(reference)\": a variable may not name a key of a token or store")
+    }
+    return reference
   }
 }

@@ -1,0 +1,101 @@
+import Bytes
+import COpenSSL
+import Synchronization
+
+/// A private key of a PKCS#11 token by way of OpenSSL's engine of that name: docs/decisions/0013.
+///
+/// The engine is loaded by the first such key, and then stays; each use of it ends before `load` returns, the one that
+/// the key itself holds with the key. Nobody is asked at a terminal.
+enum TokenKey {
+  /// Digests of what a token refused: it counts wrong PINs and locks itself, and files that were refused are tried
+  /// again. Locked while a key is loaded, too, for the engine keeps the PIN that it was told last.
+  private static let refusals = Mutex<Set<[UInt8]>>([])
+
+  /// Kept by the engine, so never freed. It gives no answer.
+  // Never written again; OpenSSL only reads it.
+  nonisolated(unsafe) private static let asksNobody = UI_UTIL_wrap_read_pem_callback({ _, _, _, _ in -1 }, 0)
+
+  /// `identifier`: a URI of RFC 7512, or an older spelling of the engine's. The PIN is the URI's, else the first pass
+  /// phrase. Blocks, and with a token for long.
+  static func load(_ identifier: String, passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
+    let saysPIN = identifier.contains("pin-value=") || identifier.contains("pin-source=")
+    guard saysPIN || passwords.first?.isEmpty == false else {
+      throw .token(
+        "no PIN for the token was given",
+        hint:
+          "the first line of ssl_password_file (proxy_ssl_password_file) is the PIN; or say pin-source=FILE in the URI")
+    }
+    let pin = saysPIN ? nil : passwords.first
+    let attempt = digest(identifier, pin)
+    return try refusals.withLock { (refusals) throws(CryptoError) in
+      guard !refusals.contains(attempt) else {
+        throw .token(
+          "the token has refused this PIN before, and is not asked again",
+          hint: "a token locks itself after some wrong PINs; correct it, and start anew if it stands in a pin-source")
+      }
+      guard let engine = copenssl_engine("pkcs11") else {
+        throw .token(
+          "OpenSSL has neither a provider nor an engine for PKCS#11 here (\(OpenSSLError.drain()))",
+          hint: "install libengine-pkcs11-openssl, or a provider for PKCS#11 and name it in openssl.cnf")
+      }
+      defer { copenssl_engine_free(engine) }
+      do throws(OpenSSLError) {
+        return PrivateKey(owning: try ask(engine, identifier, pin))
+      } catch {
+        guard error.saysPINWasRefused else {
+          throw .token(
+            "no such private key in any token (\(error))",
+            hint: "PKCS11_MODULE_PATH names the token's module; without it p11-kit does (p11-kit list-modules)")
+        }
+        refusals.insert(attempt)
+        throw .token(
+          "the token refuses the PIN (\(error))",
+          hint: "it locks itself after some wrong ones; a file with the PIN of a pin-source has no end of line")
+      }
+    }
+  }
+
+  /// One reference, the caller's.
+  private static func ask(
+    _ engine: OpaquePointer, _ identifier: String, _ pin: SecretBytes?
+  ) throws(OpenSSLError) -> OpaquePointer {
+    guard copenssl_engine_init(engine) == 1 else { throw OpenSSLError.drain() }
+    defer { copenssl_engine_finish(engine) }
+    // It would write to standard error what we log.
+    _ = copenssl_engine_say(engine, "QUIET", nil)
+    // Never the PIN of another key's token; and what is here is overwritten afterwards.
+    tell(engine, pin)
+    defer { tell(engine, nil) }
+    guard let key = copenssl_engine_key(engine, identifier, asksNobody) else { throw OpenSSLError.drain() }
+    OpenSSLError.discard()
+    return key
+  }
+
+  private static func tell(_ engine: OpaquePointer, _ pin: SecretBytes?) {
+    let text = terminated(pin)
+    text.withUnsafeBytes { _ = copenssl_engine_say(engine, "PIN", $0.baseAddress?.assumingMemoryBound(to: CChar.self)) }
+  }
+
+  /// The PIN as C reads it; none is empty.
+  private static func terminated(_ pin: SecretBytes?) -> SecretBytes {
+    SecretBytes(capacity: (pin?.count ?? 0) + 1) { room in
+      room.initializeMemory(as: UInt8.self, repeating: 0)
+      pin?.withUnsafeBytes { room.copyMemory(from: $0) }
+      return room.count
+    }
+  }
+
+  private static func digest(_ identifier: String, _ pin: SecretBytes?) -> [UInt8] {
+    let name = Array(identifier.utf8) + [0]
+    let all = SecretBytes(capacity: name.count + (pin?.count ?? 0)) { room in
+      room.copyBytes(from: name)
+      pin?.withUnsafeBytes { UnsafeMutableRawBufferPointer(rebasing: room[name.count...]).copyMemory(from: $0) }
+      return room.count
+    }
+    return all.withUnsafeBytes { Digest.of($0) }
+  }
+}
+
+extension OpenSSLError {
+  fileprivate var saysPINWasRefused: Bool { codes.contains { copenssl_pin_was_refused($0) != 0 } }
+}

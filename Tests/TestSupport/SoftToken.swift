@@ -1,0 +1,37 @@
+import Bytes
+package import Crypto
+import Glibc
+
+/// A PKCS#11 token in software, of one test: SoftHSM's, in the scene's folder.
+package struct SoftToken: Sendable {
+  package static let pin = "4711"
+  private static let tool = "/usr/bin/softhsm2-util"
+  private static let module = "/usr/lib/softhsm/libsofthsm2.so"
+
+  /// SoftHSM (softhsm2). Whether OpenSSL has the engine (libengine-pkcs11-openssl) its own test says.
+  package static let isInstalled = access(tool, X_OK) == 0 && access(module, R_OK) == 0
+
+  /// For whoever is to see the token.
+  package let environment: [String: String]
+  private let scene: Scene
+
+  package init(_ scene: Scene) async throws {
+    self.scene = scene
+    let folder = try scene.makeFolder("tokens")
+    let settings = try scene.write(
+      "softhsm2.conf", text: "directories.tokendir = \(folder)\nobjectstore.backend = file\nlog.level = ERROR\n")
+    environment = ["SOFTHSM2_CONF": settings, "PKCS11_MODULE_PATH": Self.module]
+    try await scene.succeed(
+      Self.tool, "--init-token", "--free", "--label", "test", "--so-pin", "0815", "--pin", Self.pin,
+      environment: environment)
+  }
+
+  /// Puts a key into the token, under a name and a number.
+  package func keep(_ key: PrivateKey, as name: String, number: String) async throws {
+    let file = try scene.write("\(name).token", key.pem.withUnsafeBytes { Array($0) })
+    try await scene.succeed(
+      Self.tool, "--import", file, "--token", "test", "--label", name, "--id", number, "--pin", Self.pin,
+      environment: environment)
+    unlink(file)
+  }
+}
