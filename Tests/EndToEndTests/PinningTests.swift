@@ -138,6 +138,50 @@ extension CertificateBuilder {
     #expect(!upstream.log.contains("s3cr3t"))
   }
 
+  @Test func `a revoked upstream is refused although its pin matches, whatever is allowed`() async throws {
+    let scene = try Scene.ofTest()
+    let authority = try TestAuthority("Upstream")
+    try scene.anchors("anchors", authority)
+    let (revoked, good) = try (authority.server(names: ["up.test"]), authority.server(names: ["up.test"]))
+    try scene.write(
+      "crl.pem", text: RevocationListBuilder(revoking: [revoked.certificate]).pem(signedBy: authority.root))
+    try await scene.succeed("openssl", "crl", "-in", "crl.pem", "-outform", "der", "-out", "crl.der")
+    let trust = "proxy_ssl_trusted_certificate anchors.pem;"
+    for (certified, file) in [(revoked, "revoked"), (good, "good")] {
+      let upstream = try await OpenSSLServer.start(scene, scene.identity(file, certified), name: file, "-www")
+      let policies = [
+        ("file", "\(trust) proxy_ssl_pinning certificate; proxy_ssl_pin \(file).pem;"),
+        (
+          "file-allowed",
+          "\(trust) proxy_ssl_pinning certificate; proxy_ssl_pin \(file).pem; proxy_ssl_allow_invalid on;"
+        ),
+        ("hash", "\(trust) proxy_ssl_pin \(hash(certified));"),
+        ("hash-allowed", "\(trust) proxy_ssl_pin \(hash(certified)); proxy_ssl_allow_invalid on;"),
+        ("key", "\(trust) proxy_ssl_pin \(pin(certified));"),
+        ("key-allowed", "\(trust) proxy_ssl_pin \(pin(certified)); proxy_ssl_allow_invalid on;"),
+      ]
+      let proxy = try await TrustingProxy(
+        scene, to: upstream.port,
+        policies.flatMap { name, trust in
+          ["pem", "der"].map { ("\(file)/\(name)/\($0)", "\(trust) proxy_ssl_crl crl.\($0);") }
+        } + [("\(file)/unlisted", policies[0].1)])
+      let locations = policies.flatMap { name, _ in ["pem", "der"].map { "\(file)/\(name)/\($0)" } }
+      let isGood = file == "good"
+      for location in locations {
+        #expect(
+          try await (isGood ? proxy.get(location) : proxy.ask(location).status) == (isGood ? 200 : 502), "\(location)")
+      }
+      for location in locations {
+        try await proxy.recorded("/\(location)|\(isGood ? "200|trusted" : "502|revoked")|\(spki(certified))|")
+      }
+      // It is the list alone that says so.
+      #expect(try await proxy.get("\(file)/unlisted") == 200)
+      #expect(!upstream.log.contains("s3cr3t"))
+      proxy.daemon.process.stop()
+      unlink(scene.path("sallyport.pid"))
+    }
+  }
+
   @Test func `a mismatch that is only reported is logged with the key that was found`() async throws {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")
@@ -261,8 +305,13 @@ extension CertificateBuilder {
     for path in ["/pin", "/other", "/wrong-file"] { #expect(!nginx.accessLog.contains("GET \(path)")) }
   }
 
-  @Test(arguments: ["missing", "empty", "garbage", "folder", "key"])
-  func `CVE-2026-27586: a CA file that can't be used stops a start and a reload`(fault: String) async throws {
+  @Test(
+    arguments: ["missing", "empty", "garbage", "folder", "key"],
+    ["proxy_ssl_trusted_certificate", "ssl_client_certificate"]
+  )
+  func `CVE-2026-27586: a CA file that can't be used stops a start and a reload`(
+    fault: String, directive: String
+  ) async throws {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")
     try scene.anchors("anchors", authority)
@@ -275,12 +324,15 @@ extension CertificateBuilder {
     default: break
     }
     let upstream = try await OpenSSLServer.start(scene, identity, "-www")
-    let port = try scene.port()
+    let (port, front) = try (scene.port(), scene.port())
     func text(_ file: String) -> String {
-      configuration(
+      func named(by name: String) -> String { directive == name ? file : "anchors.pem" }
+      return configuration(
         """
         server { listen 127.0.0.1:\(port); location / { proxy_pass https://127.0.0.1:\(upstream.port);
-          proxy_ssl_name up.test; proxy_ssl_trusted_certificate \(file); } }
+          proxy_ssl_name up.test; proxy_ssl_trusted_certificate \(named(by: "proxy_ssl_trusted_certificate")); } }
+        server { listen 127.0.0.1:\(front) ssl; ssl_certificate upstream.pem; ssl_certificate_key upstream.key;
+          ssl_client_certificate \(named(by: "ssl_client_certificate")); ssl_verify_client on; return 200 "in"; }
         """)
     }
     let checked = try await scene.check(text("ca.pem"))
@@ -291,6 +343,13 @@ extension CertificateBuilder {
     try await daemon.logged("ca.pem")
     // The old one serves on, and by its own anchors.
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).status == 200)
+    let stranger = try scene.identity("stranger", TestAuthority("Stranger").client())
+    for (identity, status) in try [(stranger, 400), (scene.identity("alice", authority.client()), 200)] {
+      let result = try await scene.curl(
+        ["--cacert", scene.path("anchors.pem"), "--connect-to", "::127.0.0.1:\(front)", "https://up.test/"]
+          + identity.curl)
+      #expect(result.status == status)
+    }
     let refused = try Sallyport(scene, text("ca.pem"), name: "refused")
     #expect(try await refused.process.ended(within: .seconds(20)) == .exited(1))
   }

@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import Glibc
 @testable import TLS
 import TestSupport
 import Testing
@@ -14,6 +15,8 @@ struct FaultyUpstreams: Sendable {
   let root: CertifiedKey
   /// Several where a row has several forms.
   let shown: [Fault: [Shown]]
+  /// As read from a file of the root's: it names the leaf of the row "revoked".
+  let revocations: [RevocationList]
 
   static let shared = Result { try FaultyUpstreams() }
 
@@ -66,32 +69,44 @@ struct FaultyUpstreams: Sendable {
         }
     }
     self.shown = shown
+    let revoked = shown[.revoked, default: []].map(\.leaf)
+    let file = "\(NSTemporaryDirectory())sallyport-verdicts-\(UUID().uuidString).crl"
+    defer { unlink(file) }
+    try RevocationListBuilder(revoking: revoked).pem(signedBy: root).write(
+      toFile: file, atomically: true, encoding: .utf8)
+    revocations = try RevocationList.loadAll(MaterialReference(path: file))
   }
 
   /// How the table's policy judges what the row shows.
   func outcomes(_ cell: Cell) throws -> [TrustResult] {
     try (shown[cell.fault] ?? []).map { shown in
-      let context = try context(cell, pinned: shown.leaf)
-      let name = cell.fault == .wrongName ? "other.test" : "up.test"
-      // Until CRLs are read (proxy_ssl_crl) nothing finds a revocation; that it is refused once found is shown here.
-      guard cell.fault == .revoked else { return context.judge(leaf: shown.leaf, sent: shown.sent, name: name) }
-      return try policy(cell, pinned: shown.leaf).judge(
-        PeerFacts(
-          leaf: shown.leaf, chain: .faulty(ChainFault(code: 23)),
-          pinnedChain: cell.pinning == .certificate ? .faulty(ChainFault(code: 23)) : .unseen, matchesName: true,
-          name: name, keyBits: 128))
+      let context = try context(cell, pinned: shown.leaf, revocations: cell.fault == .revoked ? revocations : [])
+      return context.judge(
+        leaf: shown.leaf, sent: shown.sent, name: cell.fault == .wrongName ? "other.test" : "up.test")
     }
   }
 
-  private func context(_ cell: Cell, pinned: Certificate) throws -> UpstreamTLSContext {
+  /// The row that nothing is wrong with, judged with a list that names others.
+  func outcomeBesideTheRevoked(_ cell: Cell) throws -> TrustResult? {
+    try shown[.nothing]?.first.map { shown in
+      try context(cell, pinned: shown.leaf, revocations: revocations)
+        .judge(leaf: shown.leaf, sent: shown.sent, name: "up.test")
+    }
+  }
+
+  private func context(
+    _ cell: Cell, pinned: Certificate, revocations: [RevocationList]
+  ) throws -> UpstreamTLSContext {
     var settings = UpstreamTLSSettings()
     settings.verifyDepth = 5
     return try UpstreamTLSContext(
-      settings: settings, material: UpstreamTLSMaterial(policy: policy(cell, pinned: pinned), identity: nil))
+      settings: settings,
+      material: UpstreamTLSMaterial(
+        policy: policy(cell, pinned: pinned, revocations: revocations), identity: nil))
   }
 
-  private func policy(_ cell: Cell, pinned: Certificate) throws -> TrustPolicy {
-    let anchors = try TrustAnchors(.certificates([root.certificate]))
+  private func policy(_ cell: Cell, pinned: Certificate, revocations: [RevocationList]) throws -> TrustPolicy {
+    let anchors = try TrustAnchors(.certificates([root.certificate]), revocations: revocations)
     guard cell.pinning != .none else { return .verified(anchors, checksName: cell.checksName) }
     let pins = try PinSet([Pin(.certificate(pinned))], mode: cell.pinning == .publicKey ? .publicKey : .certificate)
     return cell.allowsInvalid
@@ -106,6 +121,12 @@ struct FaultyUpstreams: Sendable {
     let outcomes = try FaultyUpstreams.shared.get().outcomes(cell)
     #expect(!outcomes.isEmpty)
     for result in outcomes { #expect(result.outcome == cell.verdict, "\(cell): \(result)") }
+  }
+
+  @Test(arguments: Cell.all.filter { $0.verdict != nil && $0.fault == .nothing })
+  func `a revocation list changes nothing for whom it does not name`(cell: Cell) throws {
+    let result = try FaultyUpstreams.shared.get().outcomeBesideTheRevoked(cell)
+    #expect(result?.outcome == cell.verdict, "\(cell): \(result.map { "\($0)" } ?? "none")")
   }
 
   @Test(arguments: Cell.all)
