@@ -78,6 +78,26 @@ import Testing
     _ = cast
   }
 
+  @Test func `pins of keys and of certificates are judged as proxy_ssl_pin has them`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try await server(scene, tls: Cast.tls(verify: "off"))
+    let other = try cast.authority.server().certificate
+    let own = try Certificate.loadAll(MaterialReference(path: scene.path("server.pem")))[0]
+    func hash(_ certificate: Certificate) -> String { Pin.spelling(certificateDigest: certificate.sha256) }
+    func key(_ certificate: Certificate) -> String { Pin.spelling(publicKeyDigest: certificate.spkiSHA256) }
+    for (pins, isTrusted) in [
+      ([hash(own)], true), ([hash(other), hash(own)], true), ([key(own)], true), ([key(other), key(own)], true),
+      ([hash(other)], false), ([key(other)], false),
+      // A certificate of the verified chain counts, as its hash; the CA's key does not.
+      ([hash(cast.authority.root.certificate)], true), ([key(cast.authority.root.certificate)], false),
+    ] {
+      let (report, status) = try await probe(
+        scene, ["--cafile", scene.path("ca.pem"), "localhost:\(port)"] + pins.flatMap { ["--pin", $0] })
+      #expect(report.trusted == isTrusted && (status == 0) == isTrusted, "\(pins)")
+      #expect(report.trust_reason?.hasPrefix("pin: ") == (isTrusted ? nil : true), "\(report.trust_reason ?? "none")")
+    }
+  }
+
   @Test(arguments: ["-tls1_2", "-tls1_3"]) func `a server that refuses in the handshake is understood`(version: String)
     async throws
   {
