@@ -15,10 +15,14 @@ struct Cast: Sendable {
   }
 
   /// Directives of a server block that asks for client certificates.
-  static let tls = """
-    ssl_certificate server.pem; ssl_certificate_key server.key;
-    ssl_client_certificate ca.pem; ssl_verify_client on;
+  static let tls = tls(verify: "on")
+
+  static func tls(verify: String) -> String {
     """
+    ssl_certificate server.pem; ssl_certificate_key server.key;
+    ssl_client_certificate ca.pem; ssl_verify_client \(verify);
+    """
+  }
 
   /// curl's words to reach `name` at this port and trust our server.
   func to(_ port: UInt16) -> [String] {
@@ -83,5 +87,31 @@ struct PlainProxy: Sendable {
 
   func talk<R: Sendable>(_ body: @escaping @Sendable (Wire) throws -> R) async throws -> R {
     try await scene.talk(port, body)
+  }
+}
+
+/// A daemon that asks clients for a certificate, in front of an upstream that says what it was sent.
+struct MutualProxy: Sendable {
+  let daemon: Sallyport
+  let upstream: ScriptedUpstream
+  let port: UInt16
+
+  /// `locations` stand in the place of the one at /, to which `location` is added; their UPSTREAM is the upstream's URL.
+  init(
+    _ scene: Scene, verify: String = "on", server: String = "", location: String = "",
+    locations: String = "location / { proxy_pass UPSTREAM; LINES }"
+  ) async throws {
+    upstream = try ScriptedUpstream.echo(scene)
+    port = try scene.port()
+    daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server {
+          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls(verify: verify))
+        \(server)
+          \(locations.replacing("UPSTREAM", with: "http://127.0.0.1:\(upstream.port)").replacing("LINES", with: location))
+        }
+        """))
   }
 }

@@ -4,27 +4,10 @@ import Testing
 @Suite(.staged) struct `Client certificates` {
   static let versions = [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]]
 
-  private func start(
-    _ scene: Scene, _ cast: Cast, verify: String = "on"
-  ) async throws -> (upstream: ScriptedUpstream, port: UInt16, daemon: Sallyport) {
-    let upstream = try ScriptedUpstream.echo(scene)
-    let port = try scene.port()
-    let daemon = try await Sallyport.start(
-      scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost;
-          ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_client_certificate ca.pem; ssl_verify_client \(verify);
-          location / {
-            proxy_pass http://127.0.0.1:\(upstream.port);
-            proxy_set_header X-Verify $ssl_client_verify;
-            proxy_set_header X-DN $ssl_client_s_dn;
-          }
-        }
-        """))
-    return (upstream, port, daemon)
+  private func start(_ scene: Scene, verify: String = "on") async throws -> MutualProxy {
+    try await MutualProxy(
+      scene, verify: verify,
+      location: "proxy_set_header X-Verify $ssl_client_verify; proxy_set_header X-DN $ssl_client_s_dn;")
   }
 
   @Test(arguments: versions, [TestAuthority.ClientKind.good, .viaIntermediate])
@@ -33,7 +16,7 @@ import Testing
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let client = try scene.identity("client", cast.authority.client(kind, commonName: "bob"))
-    let front = try await start(scene, cast)
+    let front = try await start(scene)
     let result = try await scene.curl(cast.to(front.port) + client.curl + version + ["https://localhost/head"])
     #expect(result.status == 200)
     #expect(result.text.contains("X-Verify: SUCCESS"))
@@ -42,7 +25,7 @@ import Testing
 
   @Test(arguments: versions) func `a client without a certificate gets nginx's 400`(version: [String]) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, cast)
+    let front = try await start(scene)
     let result = try await scene.curl(cast.to(front.port) + version + ["https://localhost/"])
     #expect(result.status == 400)
     #expect(result.text.contains("No required SSL certificate was sent"))
@@ -56,7 +39,7 @@ import Testing
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let client = try scene.identity("client", cast.authority.client(kind))
-    let front = try await start(scene, cast)
+    let front = try await start(scene)
     let result = try await scene.curl(cast.to(front.port) + client.curl + version + ["https://localhost/"])
     #expect(result.status == 400)
     #expect(result.text.contains("The SSL certificate error"))
@@ -69,7 +52,7 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     // The same names as ours, another key.
     let client = try scene.identity("client", TestAuthority().client())
-    let front = try await start(scene, cast)
+    let front = try await start(scene)
     let result = try await scene.curl(cast.to(front.port) + client.curl + version + ["https://localhost/"])
     #expect(result.status == 400)
     #expect(result.text.contains("The SSL certificate error"))
@@ -79,14 +62,14 @@ import Testing
   @Test func `a deeper chain is let in where ssl_verify_depth says so`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let client = try scene.identity("client", cast.authority.client(.tooDeep))
-    let front = try await start(scene, cast, verify: "on; ssl_verify_depth 2")
+    let front = try await start(scene, verify: "on; ssl_verify_depth 2")
     let result = try await scene.curl(cast.to(front.port) + client.curl + ["https://localhost/"])
     #expect(result.status == 200)
   }
 
   @Test func `an optional certificate may be left out, but must verify when it is shown`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, cast, verify: "optional")
+    let front = try await start(scene, verify: "optional")
     let none = try await scene.curl(cast.to(front.port) + ["https://localhost/head"])
     #expect(none.status == 200 && none.text.contains("X-Verify: NONE"))
     #expect(!none.text.contains("X-DN"))
@@ -99,7 +82,7 @@ import Testing
 
   @Test func `optional_no_ca lets the upstream judge a stranger's certificate, but not an expired one`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, cast, verify: "optional_no_ca")
+    let front = try await start(scene, verify: "optional_no_ca")
     let stranger = try scene.identity("stranger", TestAuthority("Other").client(commonName: "eve"))
     let result = try await scene.curl(cast.to(front.port) + stranger.curl + ["https://localhost/head"])
     #expect(result.status == 200)
@@ -118,7 +101,7 @@ import Testing
   @Test func `curl's own PKCS#12 gets in`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let file = try scene.pkcs12("client", cast.authority.client(.viaIntermediate))
-    let front = try await start(scene, cast)
+    let front = try await start(scene)
     let result = try await scene.curl(
       cast.to(front.port)
         + ["--cert-type", "P12", "--cert", "\(file):\(IdentityFiles.password)", "https://localhost/head"])
@@ -128,7 +111,7 @@ import Testing
 
   @Test func `the names of the accepted CAs are sent to the client`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, cast)
+    let front = try await start(scene)
     let result = try await scene.run(
       "openssl", ["s_client", "-connect", "127.0.0.1:\(front.port)", "-tls1_2"], input: [])
     #expect(result.text.contains("Acceptable client certificate CA names\nCN = Test Root"))

@@ -7,23 +7,15 @@ import Testing
 @Suite(.staged) struct `Who a client is, told to the upstream` {
   private func start(
     _ scene: Scene, _ lines: String, verify: String = "on", location: String = ""
-  ) async throws -> (daemon: Sallyport, upstream: ScriptedUpstream, port: UInt16) {
-    let upstream = try ScriptedUpstream.echo(scene)
-    let port = try scene.port()
-    let daemon = try await Sallyport.start(
-      scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_client_certificate ca.pem; ssl_verify_client \(verify);
-          underscores_in_headers on; ignore_invalid_headers off; \(lines)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 1.1; \(location) }
-          location /own/ { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Other here; }
-          location /off/ { proxy_pass http://127.0.0.1:\(upstream.port); client_identity off; }
-        }
-        """))
-    return (daemon, upstream, port)
+  ) async throws -> MutualProxy {
+    try await MutualProxy(
+      scene, verify: verify, server: "underscores_in_headers on; ignore_invalid_headers off; \(lines)",
+      location: location,
+      locations: """
+        location / { proxy_pass UPSTREAM; proxy_http_version 1.1; LINES }
+        location /own/ { proxy_pass UPSTREAM; proxy_set_header X-Other here; }
+        location /off/ { proxy_pass UPSTREAM; client_identity off; }
+        """)
   }
 
   private func expected(_ certified: CertifiedKey) -> (leaf: String, chain: String) {

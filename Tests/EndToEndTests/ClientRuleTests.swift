@@ -6,31 +6,11 @@ import Testing
 @Suite(.staged) struct `Rules on who a client is` {
   static let versions = [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]]
 
-  private func start(
-    _ scene: Scene, server: String, verify: String = "on", locations: String? = nil
-  ) async throws -> (daemon: Sallyport, upstream: ScriptedUpstream, port: UInt16) {
-    let upstream = try ScriptedUpstream.echo(scene)
-    let port = try scene.port()
-    let all = locations?.replacing("UPSTREAM", with: "http://127.0.0.1:\(upstream.port)")
-    let daemon = try await Sallyport.start(
-      scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_client_certificate ca.pem; ssl_verify_client \(verify);
-        \(server)
-          \(all ?? "location / { proxy_pass http://127.0.0.1:\(upstream.port); }")
-        }
-        """))
-    return (daemon, upstream, port)
-  }
-
   @Test(arguments: versions) func `rules let in whom they name, deny first, and say which line denied`(
     version: [String]
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(
+    let front = try await MutualProxy(
       scene,
       server: """
         ssl_client_allow "o=Example + Sons" dns=alice.example;
@@ -58,7 +38,7 @@ import Testing
 
   @Test func `on one connection each location has its own word`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(
+    let front = try await MutualProxy(
       scene, server: "ssl_client_allow cn=alice;",
       locations: """
         location / { proxy_pass UPSTREAM; }
@@ -80,8 +60,8 @@ import Testing
     version: [String]
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(
-      scene, server: "", verify: "optional",
+    let front = try await MutualProxy(
+      scene, verify: "optional",
       locations: """
         location / { return 200 "open"; }
         location /closed/ { ssl_client_allow cn=**; proxy_pass UPSTREAM; location /closed/in/ { proxy_pass UPSTREAM; } }
@@ -117,15 +97,15 @@ import Testing
 
   @Test func `a return of the server itself is for whom its rules let in`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(
-      scene, server: "ssl_client_allow cn=alice; return 200 secret;", verify: "optional", locations: "")
+    let front = try await MutualProxy(
+      scene, verify: "optional", server: "ssl_client_allow cn=alice; return 200 secret;", locations: "")
     #expect(try await scene.curl(cast.to(front.port) + cast.alice.curl + ["https://localhost/"]).text == "secret")
     #expect(try await scene.curl(cast.to(front.port) + ["https://localhost/"]).status == 403)
   }
 
   @Test func `optional_no_ca: a leaf that nobody verified has no identity`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, server: "ssl_client_allow cn=alice;", verify: "optional_no_ca")
+    let front = try await MutualProxy(scene, verify: "optional_no_ca", server: "ssl_client_allow cn=alice;")
     let forged = try scene.identity("forged", TestAuthority("Other").client(commonName: "alice"))
     #expect(try await scene.curl(cast.to(front.port) + cast.alice.curl + ["https://localhost/"]).status == 200)
     #expect(try await scene.curl(cast.to(front.port) + forged.curl + ["https://localhost/"]).status == 403)
@@ -134,7 +114,7 @@ import Testing
 
   @Test func `CVE-2025-66220: a name with a NUL in it is nobody's`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, server: "ssl_client_allow dns=alice.example;")
+    let front = try await MutualProxy(scene, server: "ssl_client_allow dns=alice.example;")
     for bytes in [Array("alice.example\0.evil.test".utf8), Array("evil.test\0alice.example".utf8)] {
       let mallory = try CertificateBuilder(
         commonName: "mallory", .leaf([.clientAuth]), names: [.raw(.dns, bytes), .dns("alice.example")]
@@ -150,7 +130,7 @@ import Testing
     version: [String]
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(
+    let front = try await MutualProxy(
       scene, server: "ssl_client_allow cn=admin; ssl_client_deny cn=mallory; client_identity rfc9440;")
     let admin = try cast.authority.client(commonName: "admin"),
       mallory = try cast.authority.client(commonName: "mallory")

@@ -5,22 +5,8 @@ import Testing
 @Suite(.staged) struct `Refusal in the handshake` {
   static let versions = ["-tls1_2", "-tls1_3"]
 
-  private func start(_ scene: Scene, _ lines: String) async throws -> (
-    daemon: Sallyport, upstream: ScriptedUpstream, port: UInt16
-  ) {
-    let upstream = try ScriptedUpstream.echo(scene)
-    let port = try scene.port()
-    let daemon = try await Sallyport.start(
-      scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_certificate server.pem; ssl_certificate_key server.key;
-          ssl_client_certificate ca.pem; ssl_verify_reject handshake; \(lines)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); }
-        }
-        """))
-    return (daemon, upstream, port)
+  private func start(_ scene: Scene, verify: String = "on", _ lines: String) async throws -> MutualProxy {
+    try await MutualProxy(scene, verify: verify, server: "ssl_verify_reject handshake; \(lines)")
   }
 
   private func ask(
@@ -37,7 +23,7 @@ import Testing
     version: String
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, "ssl_verify_client on; ssl_client_allow cn=alice;")
+    let front = try await start(scene, "ssl_client_allow cn=alice;")
     #expect(try await ask(scene, front.port, version, cast.alice).text.contains("HTTP/1.1 200"))
     let expired = try scene.identity("expired", cast.authority.client(.expired))
     let stranger = try scene.identity("stranger", TestAuthority("Other").client())
@@ -59,7 +45,7 @@ import Testing
     version: String
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let lax = try await start(scene, "ssl_verify_client optional; ssl_client_deny cn=bob;")
+    let lax = try await start(scene, verify: "optional", "ssl_client_deny cn=bob;")
     #expect(try await ask(scene, lax.port, version, nil).text.contains("HTTP/1.1 200"))
     #expect(try await ask(scene, lax.port, version, cast.alice).text.contains("HTTP/1.1 200"))
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
@@ -69,7 +55,7 @@ import Testing
   @Test(arguments: versions) func `a rule of the server asks for an optional certificate`(version: String) async throws
   {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let strict = try await start(scene, "ssl_verify_client optional; ssl_client_allow cn=alice;")
+    let strict = try await start(scene, verify: "optional", "ssl_client_allow cn=alice;")
     #expect(try await ask(scene, strict.port, version, cast.alice).text.contains("HTTP/1.1 200"))
     let result = try await ask(scene, strict.port, version, nil)
     #expect(result.everything.contains("alert") && !result.text.contains("HTTP/1.1"))
@@ -77,7 +63,7 @@ import Testing
 
   @Test(arguments: versions) func `who was let in resumes`(version: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let front = try await start(scene, "ssl_verify_client on; ssl_client_allow cn=alice;")
+    let front = try await start(scene, "ssl_client_allow cn=alice;")
     let file = scene.path("session.pem")
     #expect(try await ask(scene, front.port, version, cast.alice, ["-sess_out", file]).text.contains("HTTP/1.1 200"))
     let again = try await ask(scene, front.port, version, nil, ["-sess_in", file])

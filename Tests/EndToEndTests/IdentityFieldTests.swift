@@ -4,23 +4,6 @@ import TestSupport
 import Testing
 
 @Suite(.staged) struct `What the upstream learns of the client` {
-  private func start(_ scene: Scene, _ fields: String, server: String = "") async throws -> (
-    upstream: ScriptedUpstream, port: UInt16
-  ) {
-    let upstream = try ScriptedUpstream.echo(scene)
-    let port = try scene.port()
-    _ = try await Sallyport.start(
-      scene,
-      configuration(
-        """
-        server {
-          listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(server)
-          location / { proxy_pass http://127.0.0.1:\(upstream.port); \(fields) }
-        }
-        """))
-    return (upstream, port)
-  }
-
   @Test func `the ssl variables say what openssl says`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let names = [
@@ -28,17 +11,17 @@ import Testing
       "escaped_cert",
       "verify",
     ]
-    let (upstream, port) = try await start(
+    let front = try await MutualProxy(
       scene,
-      names.map { "proxy_set_header X-\($0.replacing("_", with: "-")) $ssl_client_\($0);" }.joined()
+      location: names.map { "proxy_set_header X-\($0.replacing("_", with: "-")) $ssl_client_\($0);" }.joined()
         + """
         proxy_set_header X-protocol $ssl_protocol; proxy_set_header X-cipher $ssl_cipher;
         proxy_set_header X-sni $ssl_server_name; proxy_set_header X-reused $ssl_session_reused;
         """)
     let result = try await scene.curl(
-      cast.to(port) + cast.alice.curl + ["--tlsv1.2", "--tls-max", "1.2", "https://localhost/head"])
+      cast.to(front.port) + cast.alice.curl + ["--tlsv1.2", "--tls-max", "1.2", "https://localhost/head"])
     #expect(result.status == 200)
-    let seen = HTTPMessage(head: Array(upstream.receivedText.utf8))
+    let seen = HTTPMessage(head: Array(front.upstream.receivedText.utf8))
     func openssl(_ arguments: String...) async throws -> String {
       try await scene.succeed(
         "sh", "-c", "openssl x509 -noout -in '\(cast.alice.certificate)' \(arguments.joined(separator: " "))")
@@ -64,16 +47,18 @@ import Testing
   @Test(arguments: ["X-Client-DN", "x-client-dn", "X_Client_DN", "x-Client_dn", "X.Client.DN"])
   func `a forged identity field never reaches the upstream`(forged: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let (upstream, port) = try await start(
-      scene, "proxy_set_header X-Client-DN $ssl_client_s_dn;",
-      server: "underscores_in_headers on; ignore_invalid_headers off;")
+    let front = try await MutualProxy(
+      scene, server: "underscores_in_headers on; ignore_invalid_headers off;",
+      location: "proxy_set_header X-Client-DN $ssl_client_s_dn;")
     let result = try await scene.curl(
-      cast.to(port) + cast.alice.curl + ["-H", "\(forged): CN=root", "-H", "X-Other: stays", "https://localhost/head"])
+      cast.to(front.port) + cast.alice.curl + [
+        "-H", "\(forged): CN=root", "-H", "X-Other: stays", "https://localhost/head",
+      ])
     #expect(result.status == 200 || result.status == 400)
-    #expect(!upstream.receivedText.contains("CN=root"))
+    #expect(!front.upstream.receivedText.contains("CN=root"))
     if result.status == 200 {
-      #expect(upstream.receivedText.contains("X-Client-DN: CN=alice,"))
-      #expect(upstream.receivedText.contains("X-Other: stays"))
+      #expect(front.upstream.receivedText.contains("X-Client-DN: CN=alice,"))
+      #expect(front.upstream.receivedText.contains("X-Other: stays"))
     }
   }
 
