@@ -77,6 +77,50 @@ import Testing
     }
   }
 
+  @Test func `the policy says what is taken by default, and warns of whom nobody knows`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      try scene.write("other.pem", text: TestAuthority("Other").root.certificate.pem)
+      try scene.write("crl.pem", text: RevocationListBuilder(revoking: []).pem(signedBy: authority.root))
+      let key = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          events {}
+          http { ssl_certificate server.pem; ssl_certificate_key server.key;
+          upstream group { server 127.0.0.1:1; server 127.0.0.1:2; }
+          server { listen 127.0.0.1:8443 ssl; ssl_client_certificate ca.pem; ssl_trusted_certificate other.pem;
+          ssl_verify_client optional; ssl_crl crl.pem; ssl_client_deny cn=eve;
+          location /group { proxy_pass https://group; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_trust_system on;
+          proxy_ssl_name up.example; proxy_ssl_crl crl.pem; proxy_ssl_pin \(key);
+          proxy_ssl_certificate server.pem; proxy_ssl_certificate_key server.key; }
+          location /plain { proxy_pass http://127.0.0.1:3; }
+          location /any { proxy_pass https://127.0.0.1:4; proxy_ssl_verify off; } }
+          server { listen 127.0.0.1:8443 ssl; server_name closed.example; ssl_reject_handshake on; }
+          server { listen 127.0.0.1:8444 ssl; ssl_verify_client optional_no_ca; return 204; } }
+          """)
+      let check = Check(path)
+      #expect(check.count(.error) == 0, "\(check.diagnostics)")
+      let lines = check.policy.map { $0.split(separator: " ").joined(separator: " ") }
+      for expected in [
+        "listen 127.0.0.1:8443 ssl default_server", "listen 127.0.0.1:8443 ssl", "listen 127.0.0.1:8444 ssl",
+        "clients with a certificate of these CAs, or with none (ssl_verify_client optional)",
+        "CA \(authority.root.certificate.summary)", "allow all others",
+        "upstream https://group: 127.0.0.1:1, 127.0.0.1:2", "anchor \(authority.root.certificate.summary)",
+        "anchor those of the system", "pinned the upstream's key; for a chain pin any key of the verified chain",
+        "upstream http://127.0.0.1:3", "TLS none: what is sent upstream can be read and changed on the way",
+        "WARNING the upstream is not authenticated: anybody on the way may be it",
+        "handshake rejected (ssl_reject_handshake)",
+        "clients anybody: no certificate is asked for (ssl_verify_client off)",
+        "clients anybody; a certificate is asked for but NOT judged (ssl_verify_client optional_no_ca)",
+      ] { #expect(lines.contains(expected), "\(expected) in \(lines)") }
+      #expect(lines.contains { $0.hasPrefix("server (no name) \(path):4:") })
+      #expect(lines.contains { $0.hasPrefix("CA, not named CN=Other Root, until ") })
+      #expect(lines.contains { $0.hasPrefix("presents CN=localhost (localhost, 127.0.0.1), until ") })
+      #expect(lines.count { $0.hasPrefix("CRL CN=Test Root, 0 revoked, until ") } == 2)
+    }
+  }
+
   @Test func `names that are not known here are warnings, missing files are errors`() throws {
     try withScene { scene in
       let path = try scene.write(
