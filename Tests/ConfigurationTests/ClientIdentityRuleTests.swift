@@ -61,6 +61,16 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
     #expect(server(lines).problems == [problem])
   }
 
+  @Test(arguments: [
+    off + "client_identity off;", off + "ssl_verify_reject http;",
+    tls + "client_identity rfc9440; proxy_set_header Client-Cert x;",
+    tls + "client_identity off; location / { proxy_set_header Client-Cert x; proxy_pass http://127.0.0.1; }",
+    tls + "ssl_verify_reject handshake; location / { ssl_client_allow cn=b; return 204; }",
+  ])
+  func `what only looks like a contradiction is none`(lines: String) {
+    #expect(server(lines).problems == [])
+  }
+
   @Test func `rules and identity of all servers leave one alone that asks for no certificate, allow rules don't`() {
     let plain = "server { listen 80; return 301 https://$host/; }"
     #expect(

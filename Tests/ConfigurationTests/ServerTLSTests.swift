@@ -107,6 +107,22 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     #expect(server(lines).problems == [problem])
   }
 
+  @Test(arguments: [
+    pair + "ssl_verify_client off; ssl_client_certificate ca.cer;", "listen 80; ssl_verify_client off;",
+    pair + "listen 80;", pair + "ssl_verify_client on; ssl_client_certificate ca.cer; ssl_crl a.crl;",
+    pair + "ssl_ocsp off;",
+  ])
+  func `what only looks like a contradiction is none`(lines: String) {
+    #expect(server(lines).problems == [])
+  }
+
+  @Test func `CAs of a server count for the verification that it inherits`() {
+    #expect(
+      LoadedText("http { ssl_verify_client on; server { \(pair) ssl_client_certificate ca.cer; return 204; } }")
+        .problems
+        == [])
+  }
+
   @Test func `a server that rejects every handshake needs no certificate`() {
     #expect(server("listen 443 ssl; ssl_reject_handshake on;").problems == [])
   }

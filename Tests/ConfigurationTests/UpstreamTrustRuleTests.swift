@@ -235,6 +235,15 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
       "proxy_ssl_verify on; proxy_ssl_certificate a.pem; proxy_ssl_certificate_key engine:gost:x;",
       "2:77 \"engine:gost:x\": of OpenSSL's engines only pkcs11 is supported | engine:pkcs11:ID, or a key of an OpenSSL provider as store:URI, or name a file"
     ),
+    (
+      "proxy_ssl_verify off;\nproxy_ssl_crl crl.pem;",
+      "3:1 \"proxy_ssl_crl\" beside a chain that is not verified | a list counts for a verified chain only: proxy_ssl_verify on, or remove the list"
+    ),
+    // One fault, and not another beside it.
+    (
+      "proxy_ssl_pin up.pem \(aCertificate);\nproxy_ssl_pinning none;",
+      "2:15 a pin is given, but \"proxy_ssl_pinning none\" disregards it | remove one of the two; the other is at /etc/x.conf:3:1"
+    ),
   ])
   func `a contradiction in the trust of an upstream is refused`(lines: String, problem: String) {
     let loaded = upstream(lines)
@@ -269,6 +278,26 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     #expect(upstream(lines).problems == [problem])
   }
 
+  @Test(arguments: [
+    "proxy_ssl_verify on; proxy_ssl_pin_report_only on; proxy_ssl_pin \(aPin);",
+    "proxy_ssl_verify off; proxy_ssl_allow_invalid on; proxy_ssl_pin \(aPin);",
+    "proxy_ssl_verify on; proxy_ssl_allow_invalid off; proxy_ssl_pin \(aPin);",
+    "proxy_ssl_verify off; proxy_ssl_allow_invalid off;", "proxy_ssl_pin chain \(aPin);",
+    "proxy_ssl_verify on; proxy_ssl_trusted_certificate a;", "proxy_ssl_verify off; proxy_ssl_verify_name off;",
+    "proxy_ssl_verify on; proxy_ssl_verify_name on;",
+    "proxy_ssl_verify off; proxy_ssl_verify_name on; proxy_ssl_pin \(aPin);",
+    "proxy_ssl_trusted_certificate a; proxy_ssl_crl crl.pem;",
+  ])
+  func `what only looks like a contradiction is none`(lines: String) {
+    #expect(upstream(lines).problems == [])
+  }
+
+  @Test func `a pin is warned of once where two rules have to do with it`() {
+    #expect(upstream("proxy_ssl_pin chain \(aCertificate); proxy_ssl_allow_invalid on;").problems.count == 1)
+    #expect(upstream("proxy_ssl_verify off; proxy_ssl_pin_report_only on;").problems.count == 1)
+    #expect(upstream("proxy_ssl_pinning public_key;", pass: "http://up.example").problems.count == 1)
+  }
+
   @Test func `a name check of an upstream that is not verified is warned of`() {
     #expect(
       upstream("proxy_ssl_verify off;\nproxy_ssl_verify_name on;").problems == [
@@ -291,7 +320,9 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
       LoadedText(text + "proxy_pass https://app; } } }").problems == [
         "3:1 warning: the upstream's certificate must be for \"app\", the name of the group | say which name it has: proxy_ssl_name a.example;"
       ])
-    #expect(LoadedText(text + "proxy_ssl_name a.example; proxy_pass https://app; } } }").problems == [])
+    for quiet in ["proxy_ssl_name a.example;", "proxy_ssl_verify_name off;"] {
+      #expect(LoadedText(text + "\(quiet) proxy_pass https://app; } } }").problems == [])
+    }
   }
 
   @Test func `TLS to port 80 of a group is warned of`() {

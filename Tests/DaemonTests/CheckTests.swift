@@ -95,6 +95,7 @@ import Testing
           proxy_ssl_name up.example; proxy_ssl_crl crl.pem; proxy_ssl_pin \(key);
           proxy_ssl_certificate server.pem; proxy_ssl_certificate_key server.key; }
           location /plain { proxy_pass http://127.0.0.1:3; }
+          location /host { proxy_pass https://$host; proxy_ssl_verify off; }
           location /any { proxy_pass https://127.0.0.1:4; proxy_ssl_verify off; } }
           server { listen 127.0.0.1:8443 ssl; server_name closed.example; ssl_reject_handshake on; }
           server { listen 127.0.0.1:8444 ssl; ssl_verify_client optional_no_ca; return 204; } }
@@ -108,7 +109,8 @@ import Testing
         "CA \(authority.root.certificate.summary)", "allow all others",
         "upstream https://group: 127.0.0.1:1, 127.0.0.1:2", "anchor \(authority.root.certificate.summary)",
         "anchor those of the system", "pinned the upstream's key; for a chain pin any key of the verified chain",
-        "upstream http://127.0.0.1:3", "TLS none: what is sent upstream can be read and changed on the way",
+        "upstream http://127.0.0.1:3", "upstream https://$host",
+        "TLS none: what is sent upstream can be read and changed on the way",
         "WARNING the upstream is not authenticated: anybody on the way may be it",
         "handshake rejected (ssl_reject_handshake)",
         "clients anybody: no certificate is asked for (ssl_verify_client off)",
