@@ -119,10 +119,13 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
   for (name, uses) in [
     ("FuzzRequestHead", ["HTTP", "Bytes"]), ("FuzzResponseHead", ["HTTP", "Bytes"]),
     ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
+    ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzServerName", ["TLS"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(
-        name: name, dependencies: named(uses), path: "Tests/Fuzz/\(name)", exclude: ["Corpus", "Regressions"],
+        name: name, dependencies: named(uses), path: "Tests/Fuzz/\(name)",
+        exclude: ["Corpus", "Regressions"]
+          + (Context.packageDirectoryHolds("Tests/Fuzz/\(name)/prepare") ? ["prepare"] : []),
         swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])],
         linkerSettings: [.unsafeFlags(["-sanitize=fuzzer"])]))
   }

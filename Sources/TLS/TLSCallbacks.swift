@@ -210,7 +210,7 @@ extension UpstreamRefusal {
 }
 
 /// server_name of a ClientHello (RFC 6066 §3).
-enum ServerNameExtension {
+package enum ServerNameExtension {
   /// Lower-case, without a trailing dot; empty without the extension; nil when it is malformed.
   static func read(from ssl: OpaquePointer) -> [UInt8]? {
     var start: UnsafePointer<UInt8>?
@@ -219,7 +219,7 @@ enum ServerNameExtension {
     return parse(UnsafeBufferPointer(start: start, count: count))
   }
 
-  static func parse(_ bytes: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+  package static func parse(_ bytes: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
     guard bytes.count >= 5, Int(bytes[0]) << 8 | Int(bytes[1]) == bytes.count - 2, bytes[2] == 0 else { return nil }
     let length = Int(bytes[3]) << 8 | Int(bytes[4])
     // One name only: OpenSSL and every client send one.

@@ -1,0 +1,40 @@
+import Crypto
+
+/// What a peer, or who signs lists, hands us as DER. An even first byte: a certificate; an odd one: a revocation list.
+///
+/// Holds: whatever OpenSSL takes for one, every fact of it can be told, and no text that is well-formed holds a control
+/// character.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+  guard count > 1 else { return 0 }
+  let der = UnsafeRawBufferPointer(start: start + 1, count: count - 1)
+  if start[0] & 1 == 0 { tellCertificate(der) } else { tellList(der) }
+  return 0
+}
+
+private func tellCertificate(_ der: UnsafeRawBufferPointer) {
+  guard let certificate = try? Certificate(der: der) else { return }
+  require(certificate.sha256.count == 32 && certificate.spkiSHA256.count == 32)
+  require(!certificate.serial.isEmpty && !certificate.pem.isEmpty)
+  _ = (certificate.notAfter, certificate.notAfterText, certificate.notBeforeText, certificate.isSelfIssued)
+  for name in [certificate.subject, certificate.issuer] {
+    _ = (name.rfc2253, name.legacy, name.commonNames, name.organizations, name.organizationalUnits)
+  }
+  let names = certificate.subjectAltNames
+  for name in names.all {
+    let text = name.description
+    require(!text.utf8.contains { $0 < 0x20 || $0 == 0x7F })
+    if name.isWellFormed { require(name.kind == .ip || !name.bytes.contains { $0 < 0x20 || $0 == 0x7F }) }
+  }
+  _ = StatusQuestion(of: certificate, issuedBy: certificate).responder
+}
+
+private func tellList(_ der: UnsafeRawBufferPointer) {
+  guard let list = try? RevocationList(der: der) else { return }
+  require(list.sha256.count == 32 && list.count >= 0)
+  _ = (list.issuer, list.nextUpdateText, list.warnsFrom, list.isExpired(at: 0))
+}
+
+func require(_ holds: Bool, line: UInt = #line) {
+  if !holds { fatalError("line \(line)") }
+}
