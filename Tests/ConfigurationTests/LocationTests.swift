@@ -64,6 +64,10 @@ private func locations(_ lines: String) -> [LocationSettings] {
       "2:1 warning: this location answers every request with 404 | it has no proxy_pass and no return"
     ),
     (
+      "location / { metrics; proxy_pass http://127.0.0.1; }",
+      "2:14 \"metrics\" beside \"proxy_pass\": a location has one answer | a location of its own for it; proxy_pass is at /etc/x.conf:2:23"
+    ),
+    (
       "error_page 502 @sory; location @sorry { return 503; }",
       "2:23 an error page in effect here is \"@sory\", which is no location of the server | location @sory { … }"
     ),
