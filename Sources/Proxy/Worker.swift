@@ -53,7 +53,7 @@ public final class Worker {
     leaving.append(old)
     // Each remembers the location it served last, and with it a whole generation.
     exchanges.removeAll()
-    for connection in connections.values where connection.live === old { connection.endUnlessServing() }
+    for connection in connections.values where connection.live === old { connection.move(to: fresh) }
     endLeaving()
   }
 

@@ -95,6 +95,9 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
+  /// Where the anchors of clients are looked up; empty where there are none.
+  var verificationStore: OpaquePointer? { anchors?.handle ?? SSL_CTX_get_cert_store(handle) }
+
   /// A chain that verified, but of which a list that has ended names somebody.
   func isRevokedByEndedList(_ stack: OpaquePointer?) -> Bool {
     guard let anchors, !anchors.revocations.isEmpty, let chain = VerifiedChain(stack) else { return false }

@@ -28,7 +28,9 @@ public final class TLSStream: ByteStream {
   }
 
   private(set) var ssl: OpaquePointer?
-  let side: Side
+  var side: Side
+  /// Server side: who judges the client when its handshake, begun under another generation, is over.
+  var successor: Successor?
   /// Server side: the server block that was chosen, and by which name (lower-case; empty without SNI).
   public internal(set) var serverContext: ServerTLSContext?
   public internal(set) var serverName: [UInt8] = []
@@ -49,9 +51,9 @@ public final class TLSStream: ByteStream {
   /// Towards an upstream: its certificate once the session is gone, for what is logged at the end. Owns a reference.
   private(set) var lastPeer: OpaquePointer?
   /// Towards a client: its handshake is over, and responders are asked about it.
-  private var isAwaitingStatus = false
+  private(set) var isAwaitingStatus = false
   /// How the client was judged; settled when the stream opens.
-  public private(set) var clientVerdict = ClientVerdict.absent
+  public internal(set) var clientVerdict = ClientVerdict.absent
 
   /// Towards a client, over an accepted socket.
   public init(accepting descriptor: Int32, loop: EventLoop, chooser: ServerChooser) throws(SocketError) {
@@ -164,8 +166,13 @@ public final class TLSStream: ByteStream {
   private func finishOpening(_ ssl: OpaquePointer) {
     switch side {
     case .server:
-      let mode = serverContext?.settings.verification ?? .off
-      clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)
+      if let successor {
+        self.successor = nil
+        guard isJudgedAnew(ssl, by: successor) else { return fail(.tls(Successor.refusal)) }
+      } else {
+        let mode = serverContext?.settings.verification ?? .off
+        clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)
+      }
       if let check = serverContext?.statusCheck, case .verified(let chain) = clientVerdict {
         return askResponders(check, chain)
       }

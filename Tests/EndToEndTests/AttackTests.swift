@@ -1,27 +1,61 @@
+import Crypto
 import Glibc
 import TestSupport
 import Testing
 
 /// Holes that an attack on the running daemon found, each closed.
 @Suite(.staged) struct `What an attacker tried` {
-  @Test func `a connection opened before a reload is not judged by the policy of before`() async throws {
+  @Test(arguments: [0, 1, 2])
+  func `a connection opened before a reload is not judged by the policy of before`(steps: Int) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let (secure, plain) = (try scene.port(), try scene.port())
-    let text = configuration(
-      """
-      server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) return 204; }
-      server { listen 127.0.0.1:\(plain); return 204; }
-      """)
-    let daemon = try await Sallyport.start(scene, text)
-    let parked = try Wire.dial(port: secure)
-    let half = try Wire.dial(port: plain)
-    try half.write("GET / HTTP/1.1\r\nHost: h\r\n")
-    // A later connection of the same listener was accepted, so these were.
-    #expect(try await scene.curl(cast.to(secure) + cast.alice.curl + ["https://localhost/"]).status == 204)
-    #expect(try await scene.curl(["http://127.0.0.1:\(plain)/"]).status == 204)
+    let port = try scene.port()
+    func text(_ more: String) -> String {
+      configuration("server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(more) return 204; }")
+    }
+    let daemon = try await Sallyport.start(scene, text(""))
+    // As far as: connected, half of a request sent, a request answered.
+    let client = try OpenSSLClient(scene, port: port, identity: cast.alice, ["-state", "-tls1_3"])
+    // The server is done with the handshake when it gives a ticket.
+    try await until("the handshake to end") { client.log.contains("read server session ticket") }
+    if steps > 0 { try client.wire.write("GET / HTTP/1.1\r\nHost: localhost\r\n") }
+    if steps > 1 {
+      try client.wire.write("\r\n")
+      #expect(try await offPool { try client.wire.response() }.status == 204)
+    }
+    let list = RevocationListBuilder(revoking: [cast.alice.certified.certificate])
+    try scene.write("crl.pem", text: list.pem(signedBy: cast.authority.root))
+    try scene.write("sallyport.conf", text: text("ssl_crl crl.pem;"))
     daemon.signal(SIGHUP)
-    let ended = try await offPool { (try parked.isClosedByPeer(), try half.isClosedByPeer()) }
-    #expect(ended.0 && ended.1)
+    try await daemon.logged("reconfigured: generation 2")
+    // Whoever was served is let go; who has just connected is told.
+    if steps == 2 { return #expect(try await offPool { try client.wire.isClosedByPeer() }) }
+    try client.wire.write(steps == 1 ? "\r\n" : "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    #expect(try await offPool { try client.wire.response() }.status == 400)
+  }
+
+  @Test func `a reload loses no connection that has just been opened`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration("server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) return 204; }"))
+    let asking = Task {
+      try await scene.run(
+        "sh",
+        [
+          "-c",
+          """
+          for i in $(seq 120); do curl -sS -q --noproxy '*' -o /dev/null -w '%{http_code} ' --max-time 20 \
+            \((cast.to(port) + cast.alice.curl).joined(separator: " ")) https://localhost/ & done; wait
+          """,
+        ])
+    }
+    for generation in 2...6 {
+      daemon.signal(SIGHUP)
+      try await daemon.logged("reconfigured: generation \(generation)")
+    }
+    let answers = try await asking.value.text.split(separator: " ")
+    #expect(answers.count == 120 && answers.allSatisfy { $0 == "204" }, "\(answers)")
   }
 
   @Test func `an answer during a reload says that the connection ends`() async throws {
@@ -37,11 +71,8 @@ import Testing
     let client = try Wire.dial(port: proxy.port)
     try client.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
     try await until("the request at the upstream") { upstream.requests("GET") == 1 }
-    let idle = try Wire.dial(port: proxy.port)
-    try idle.write("GET")
     proxy.daemon.signal(SIGHUP)
-    // Its end shows that the worker serves the new generation.
-    #expect(try await offPool { try idle.isClosedByPeer() })
+    try await proxy.daemon.logged("reconfigured: generation 2")
     go.raise()
     let answer = try await offPool { try client.response() }
     #expect(answer.status == 200 && answer["Connection"] == "close")

@@ -122,8 +122,12 @@ import Testing
       ["--cacert", scene.path("other.pem"), "--connect-to", "::127.0.0.1:\(tls)"] + cast.alice.curl
         + ["https://localhost/"])
     #expect(renewed.status == 200 && renewed.text == "two", "\(renewed.errors)")
-    // Who was idle was let go, whoever waited is answered by the generation that took the request.
-    #expect(try await offPool { try idle.isClosedByPeer() })
+    // Who was idle goes on under the new one, whoever waited is answered by the generation that took the request.
+    let second = try await offPool {
+      try idle.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+      return try idle.response()
+    }
+    #expect(second.text == "two" && second["X-Generation"] == "two")
     go.raise()
     let held = try await offPool { try client.response() }
     #expect(held.text == "held" && held["X-Generation"] == "one")

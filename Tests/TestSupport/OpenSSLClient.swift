@@ -4,6 +4,11 @@ import Glibc
 package struct OpenSSLClient: Sendable {
   package let wire: Wire
   package let process: ChildProcess
+  private let scene: Scene
+  private let name: String
+
+  /// What it says on stderr.
+  package var log: String { scene.text(name) }
 
   package init(
     _ scene: Scene, port: UInt16, name: String = "localhost", identity: IdentityFiles? = nil, _ arguments: [String] = []
@@ -11,12 +16,13 @@ package struct OpenSSLClient: Sendable {
     let (ours, theirs) = try SocketPair.make()
     defer { close(theirs) }
     wire = Wire(owning: ours)
-    let log = scene.path("s_client-\(UInt32.random(in: 0...UInt32.max)).err")
+    self.scene = scene
+    self.name = "s_client-\(UInt32.random(in: 0...UInt32.max)).err"
     process = try ChildProcess(
       "openssl",
       ["s_client", "-quiet", "-connect", "127.0.0.1:\(port)", "-servername", name] + (identity?.openssl ?? [])
         + arguments,
-      in: scene.folder, input: .descriptor(theirs), output: nil, errors: log)
+      in: scene.folder, input: .descriptor(theirs), output: nil, errors: scene.path(self.name))
     let (process, wire) = (process, wire)
     scene.atEnd {
       process.stop()

@@ -17,8 +17,9 @@ final class ClientConnection: StreamOwner {
   }
 
   let worker: Worker
-  let live: LiveGeneration
-  let servers: VirtualServers
+  /// Another one after a reload, while nothing is under way (`move`).
+  var live: LiveGeneration
+  var servers: VirtualServers
   let stream: ByteStream
   let facts: ConnectionFacts
   private(set) var phase = Phase.opening
@@ -60,10 +61,10 @@ final class ClientConnection: StreamOwner {
     stream.owner = self
   }
 
-  private(set) var admission = Admission.undecided
+  var admission = Admission.undecided
 
   /// The server block that is meant before any Host is known: that of the SNI, or the default.
-  private(set) var firstServer: LiveServer
+  var firstServer: LiveServer
 
   func begin() {
     stream.setDeadline(in: servers.fallback.settings.head.timeout)
@@ -73,10 +74,7 @@ final class ClientConnection: StreamOwner {
   // MARK: Stream events
 
   override func streamDidOpen() {
-    if let context = facts.tls?.serverContext, context !== firstServer.context {
-      firstServer = live.servers.first { $0.context === context } ?? firstServer
-    }
-    admission = Admission(facts.tls)
+    admit()
     if let tls = facts.tls { worker.metrics.clients.count(ClientOutcome(tls.clientVerdict)) }
     phase = .idle
     stream.setDeadline(in: firstServer.settings.head.timeout)

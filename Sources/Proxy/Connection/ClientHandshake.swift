@@ -4,6 +4,15 @@ import TLS
 import Transport
 
 extension ClientConnection {
+  /// The handshake is over: settles who the client is, for the requests that come.
+  func admit() {
+    firstServer = servers.fallback
+    if let context = facts.tls?.serverContext, context !== firstServer.context {
+      firstServer = live.servers.first { $0.context === context } ?? firstServer
+    }
+    admission = Admission(facts.tls)
+  }
+
   /// Nothing was asked yet: what went wrong is told in the log, and in HTTP to who speaks it without TLS.
   func handshakeDidFail(_ reason: String) {
     worker.metrics.clients.count(.failed)

@@ -29,6 +29,12 @@ final class ConnectionFacts {
   /// Asked of the kernel each time, since few templates want it; nil once the connection is closed.
   var local: SocketAddress? { stream.isClosed ? nil : Sockets.localAddress(of: stream.descriptor) }
 
+  /// The client was judged anew.
+  func forget() {
+    standing = ClientStanding()
+    values = []
+  }
+
   private static let cached: [SimpleVariable] = [
     .connection, .pid, .hostname, .nginx_version, .server_addr, .server_port, .remote_addr, .remote_port,
     .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .pipe, .ssl_protocol, .ssl_cipher, .ssl_ciphers,

@@ -1,4 +1,5 @@
 import Bytes
+import TLS
 import Transport
 
 /// When a connection may be ended although nothing is wrong with it.
@@ -8,13 +9,28 @@ extension ClientConnection {
     if phase == .idle && input.isEmpty && reading == nil { end(lingers: false) }
   }
 
-  /// The generation goes: by its policy nobody is judged any more, and no request is begun that was not whole.
-  func endUnlessServing() {
+  /// The generation goes. Who is in the midst of an exchange ends with it; everybody else is judged anew by the policy of
+  /// the fresh one and goes on under it, or ends.
+  func move(to fresh: LiveGeneration) {
     switch phase {
-    case .opening: close()
-    case .idle: end(lingers: false)
-    case .exchanging, .tunnelling, .ending, .lingering, .closed: break
+    case .exchanging, .tunnelling, .ending, .lingering, .closed: return
+    case .opening, .idle: break
     }
+    let heir = fresh.listeners.first {
+      $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
+    }
+    guard let heir, facts.tls?.move(to: heir) ?? true else { return phase == .opening ? close() : end(lingers: false) }
+    live.clients -= 1
+    fresh.clients += 1
+    live = fresh
+    servers = heir
+    firstServer = heir.fallback
+    hostChoice = HostChoice()
+    facts.forget()
+    guard phase == .idle else { return }
+    admit()
+    // One that has just connected is told why; who was let in until now and is not any more has been served.
+    if case .refused = admission, requests > 0 { end(lingers: false) }
   }
 
   /// The connection is to end with the exchange that is under way.
