@@ -92,7 +92,9 @@ for room in floors {
 targets.append(
   .executableTarget(
     name: "sallyport",
-    dependencies: named(["Bytes", "Observability", "Crypto", "TLS", "Transport", "Configuration", "Daemon"])
+    dependencies: named([
+      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Configuration", "Daemon",
+    ])
       + [arguments], swiftSettings: settings))
 
 // Tests: a suite beside each module that has one, a room of shared test parts, and the end-to-end suite.

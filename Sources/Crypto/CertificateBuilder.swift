@@ -38,6 +38,9 @@ package struct CertificateBuilder: Sendable {
   package var purpose: Purpose
   package var signatureDigest = SignatureDigest.sha256
   package var alternativeNames: [AlternativeName] = []
+  /// Of an authority: the only DNS names (and what lies under them) and IP addresses that it may certify, when there are
+  /// any (RFC 5280 §4.2.1.10).
+  package var permittedNames: [AlternativeName] = []
   /// Seconds since 1970; may lie in the past.
   package var notBefore: Int64
   package var notAfter: Int64

@@ -46,6 +46,9 @@ extension CertificateBuilder {
       let limit = pathLength.map { ",pathlen:\($0)" } ?? ""
       try add(NID_basic_constraints, "critical,CA:TRUE\(limit)", to: draft, issuer)
       try add(NID_key_usage, "critical,keyCertSign,cRLSign,digitalSignature", to: draft, issuer)
+      if !permittedNames.isEmpty {
+        try add(NID_name_constraints, "critical," + nameConstraints(), to: draft, issuer)
+      }
     case .leaf(let usages):
       try add(NID_basic_constraints, "critical,CA:FALSE", to: draft, issuer)
       try add(NID_key_usage, "critical,digitalSignature,keyEncipherment", to: draft, issuer)
@@ -54,6 +57,21 @@ extension CertificateBuilder {
       }
     }
     if !alternativeNames.isEmpty { try addAlternativeNames(to: draft) }
+  }
+
+  /// In the language of OpenSSL's configuration, which these characters mean nothing in.
+  private func nameConstraints() throws(OpenSSLError) -> String {
+    var parts: [String] = []
+    for name in permittedNames {
+      switch name {
+      case .dns(let text) where text.utf8.allSatisfy(\.isOfHostName): parts.append("permitted;DNS:\(text)")
+      case .ip(let text) where text.utf8.allSatisfy({ $0.isOfHostName || $0 == UInt8(ascii: ":") }):
+        let mask = text.contains(":") ? "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff" : "255.255.255.255"
+        parts.append("permitted;IP:\(text)/\(mask)")
+      default: throw OpenSSLError(codes: [], description: "\(name) is no name to permit")
+      }
+    }
+    return parts.joined(separator: ",")
   }
 
   /// `value` in the language of OpenSSL's configuration: ours only, never a user's text.
@@ -135,5 +153,15 @@ extension CertificateBuilder.AlternativeName {
     if inet_pton(AF_INET6, text, &octets) == 1 { return octets }
     if inet_pton(AF_INET, text, &octets) == 1 { return Array(octets.prefix(4)) }
     return nil
+  }
+}
+
+extension UInt8 {
+  /// Letters, digits, `-` and `.`.
+  fileprivate var isOfHostName: Bool {
+    switch self {
+    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E: true
+    default: false
+    }
   }
 }

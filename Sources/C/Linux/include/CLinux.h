@@ -78,3 +78,9 @@ static inline int linux_replace_descriptor(int with, int fd) {
   extern int dup3(int, int, int);
   return dup3(with, fd, O_CLOEXEC);
 }
+
+// For children: the environment as it is.
+static inline char **linux_environment(void) {
+  extern char **environ;
+  return environ;
+}

@@ -1,0 +1,106 @@
+import ArgumentParser
+import Daemon
+import Glibc
+import Observability
+import Transport
+
+struct DemoCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "demo",
+    abstract: "A local mTLS endpoint: a CA, client certificates good and bad, and a pinned TLS upstream.",
+    discussion: """
+      Makes a CA, certificates and a configuration in a folder of its own, serves it on localhost and prints the \
+      commands to try. The files are kept between starts and renewed by themselves under the same CA. Ctrl-C ends it.
+      """,
+    subcommands: [DemoServeCommand.self, DemoTrustCommand.self], defaultSubcommand: DemoServeCommand.self)
+}
+
+struct DemoPlace: ParsableArguments {
+  @Option(help: "The folder for its files (default: $XDG_DATA_HOME/sallyport/demo, ~/.local/share/sallyport/demo).")
+  var dir: String?
+
+  func path() throws(DemoFailure) -> String { if let dir { dir } else { try DemoFolder.standard() } }
+}
+
+struct DemoServeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(commandName: "serve", abstract: "Serve the endpoint (the default).")
+
+  @OptionGroup var place: DemoPlace
+
+  @Option(help: "The port on 127.0.0.1 and ::1.")
+  var port: UInt16 = 8443
+
+  @Option(name: .customLong("name"), help: "Another name or address for the server's certificate; repeatable.")
+  var names: [DemoName] = []
+
+  @Option(help: "Your own application instead of the demo's: http://HOST:PORT, or https:// with --upstream-pin.")
+  var upstream: DemoUpstreamURL?
+
+  @Option(help: "The pin of an https upstream, as `sallyport pin HOST:PORT` prints it.")
+  var upstreamPin: DemoPin?
+
+  @Option(help: "Who gets in: on (with a certificate only) or optional.")
+  var verify: DemoVerification = .on
+
+  @Option(name: .customLong("tls"), help: "One protocol version only: 1.2 or 1.3.")
+  var version: DemoVersion?
+
+  @Option(help: .hidden)
+  var renewEvery: UInt32 = 3600
+
+  func validate() throws {
+    guard port > 0 else { throw ValidationError("--port: expected 1 to 65535") }
+    guard renewEvery > 0 else { throw ValidationError("--renew-every: expected 1 or more") }
+    switch (upstream?.isTLS ?? false, upstreamPin) {
+    case (true, nil):
+      throw ValidationError("--upstream https://… needs --upstream-pin: `sallyport pin HOST:PORT` prints it")
+    case (false, .some): throw ValidationError("--upstream-pin is for an https upstream")
+    default: break
+    }
+  }
+
+  func run() throws {
+    do throws(DemoFailure) {
+      let hasIPv6 = try freePort()
+      let files = DemoFiles(in: try DemoFolder(try place.path()), names: names)
+      _ = try files.refresh()
+      let application = try upstream == nil ? DemoApplication(at: files.folder.file("app.sock")) : nil
+      let configuration = DemoConfiguration(
+        folder: files.folder, names: files.names, pin: try files.pin(), port: port, hasIPv6: hasIPv6,
+        verification: verify, version: version, upstream: upstream, upstreamPin: upstreamPin)
+      let path = try files.folder.write(try configuration.text(), to: "sallyport.conf")
+      let guide = DemoGuide(files: files, port: port, configuration: path, isOwnUpstream: upstream != nil)
+      try files.folder.write(guide.everything, to: DemoGuide.fileName)
+      application?.start()
+      DemoRenewal(files, every: renewEvery).start()
+      Daemon.run(configuration: path) { LogFile.standardError.write(string: guide.text) }
+    } catch {
+      error.tell()
+      throw ExitCode.failure
+    }
+  }
+
+  /// Asked before anything is made, for a better answer than bind's. True when ::1 is there too.
+  private func freePort() throws(DemoFailure) -> Bool {
+    try free(.ipv4(address: INADDR_LOOPBACK, port: port), "127.0.0.1")
+    guard let address = SocketAddress(literal: "::1", port: port) else { return false }
+    do throws(SocketError) {
+      close(try Sockets.listen(on: address, backlog: 1, reuseport: false, ipv6only: true))
+      return true
+    } catch {
+      if error.code != EADDRINUSE { return false }
+      throw DemoFailure(text: "port \(port) of ::1 is taken: choose another with --port")
+    }
+  }
+
+  private func free(_ address: SocketAddress, _ name: String) throws(DemoFailure) {
+    do throws(SocketError) {
+      close(try Sockets.listen(on: address, backlog: 1, reuseport: false, ipv6only: true))
+    } catch {
+      throw DemoFailure(
+        text: error.code == EADDRINUSE
+          ? "port \(port) of \(name) is taken: choose another with --port"
+          : "can't listen on port \(port) of \(name): \(error); choose another with --port")
+    }
+  }
+}

@@ -1,0 +1,181 @@
+import Transport
+
+/// The demo in the product's own language: the proxy, and behind it the upstream as a second server, in front of the
+/// application.
+struct DemoConfiguration {
+  let folder: DemoFolder
+  let names: [DemoName]
+  let pin: String
+  let port: UInt16
+  let hasIPv6: Bool
+  let verification: DemoVerification
+  let version: DemoVersion?
+  let upstream: DemoUpstreamURL?
+  let upstreamPin: DemoPin?
+
+  func text() throws(DemoFailure) -> String {
+    """
+    # Made by `sallyport demo`, and made anew at each start.
+    pid        sallyport.pid;
+    error_log  stderr info;
+
+    events {}
+
+    http {
+        access_log off;
+
+        # The proxy: who has a certificate of the CA gets in.
+        server {
+            listen       127.0.0.1:\(port) ssl;
+    \(hasIPv6 ? "        listen       [::1]:\(port) ssl;\n" : "")\
+            server_name  \(names.map(\.text).filter { !$0.contains(":") }.joined(separator: " "));
+
+            ssl_certificate         server.crt;
+            ssl_certificate_key     server.key;
+            ssl_client_certificate  ca.crt;
+            ssl_crl                 ca.crl;
+            ssl_verify_client       \(verification.rawValue);
+    \(version.map { "        ssl_protocols           TLSv\($0.rawValue);\n" } ?? "")\
+
+            client_max_body_size     0;
+            proxy_request_buffering  off;
+            proxy_http_version       1.1;
+
+    \(try upstream.map(ownLocation) ?? demoLocations())
+        }
+    \(try upstream == nil ? demoUpstream() : "")\
+    }
+
+    """
+  }
+
+  // MARK: One's own application
+
+  private func ownLocation(_ url: DemoUpstreamURL) -> String {
+    let trust = upstreamPin.map {
+      """
+
+                  # Trusted by its key alone.
+                  proxy_ssl_verify       off;
+                  proxy_ssl_pin          \($0.spelling);
+                  proxy_ssl_server_name  on;
+      """
+    }
+    return """
+              location / {
+                  proxy_pass \(url.text);\(trust ?? "")
+                  proxy_set_header Upgrade     $http_upgrade;
+                  proxy_set_header Connection  $http_connection;
+      \(clientFields)
+              }
+      """
+  }
+
+  private var clientFields: String {
+    """
+                proxy_set_header Host             $http_host;
+                proxy_set_header X-Client-Verify  $ssl_client_verify;
+                proxy_set_header X-Client-DN      $ssl_client_s_dn;
+                proxy_set_header X-Client-Issuer  $ssl_client_i_dn;
+                proxy_set_header X-Client-Serial  $ssl_client_serial;
+                proxy_set_header X-Client-SPKI    $ssl_client_spki;
+    """
+  }
+
+  // MARK: The demo's own
+
+  private func demoLocations() -> String {
+    let location = """
+                  proxy_pass https://upstream;
+                  proxy_read_timeout 90s;
+                  client_identity    rfc9440;
+
+                  # The upstream's certificate must chain to the CA, bear this name, and have this very key.
+                  proxy_ssl_trusted_certificate  ca.crt;
+                  proxy_ssl_name                 \(DemoRole.upstreamName);
+                  proxy_ssl_pin                  \(pin);
+
+      \(clientFields)
+                  proxy_set_header X-TLS-Protocol     $ssl_protocol;
+                  proxy_set_header X-TLS-Cipher       $ssl_cipher;
+                  proxy_set_header X-TLS-Curve        $ssl_curve;
+                  proxy_set_header X-TLS-Server-Name  $ssl_server_name;
+                  proxy_set_header X-TLS-Resumed      $ssl_session_reused;
+      """
+    return """
+              location / {
+      \(location)
+                  proxy_set_header Connection  "";
+              }
+              location /ws {
+      \(location)
+                  proxy_set_header Upgrade     $http_upgrade;
+                  proxy_set_header Connection  $http_connection;
+              }
+      """
+  }
+
+  private func demoUpstream() throws(DemoFailure) -> String {
+    let location = """
+                  proxy_pass http://application;
+                  proxy_read_timeout 90s;
+                  proxy_set_header Host                 $http_host;
+                  proxy_set_header X-Upstream-Protocol  $ssl_protocol;
+                  proxy_set_header X-Upstream-Cipher    $ssl_cipher;
+                  proxy_set_header X-Upstream-Pin       \(pin);
+      """
+    return """
+
+          upstream upstream {
+              server \(try socket("echo.sock"));
+              keepalive 8;
+          }
+
+          # The upstream: TLS in front of the application.
+          server {
+              listen       \(try socket("echo.sock")) ssl;
+              server_name  \(DemoRole.upstreamName);
+
+              ssl_certificate      echo.crt;
+              ssl_certificate_key  echo.key;
+
+              client_max_body_size        0;
+              proxy_request_buffering     off;
+              proxy_http_version          1.1;
+              underscores_in_headers      on;
+
+              location / {
+      \(location)
+                  proxy_set_header Connection  "";
+              }
+              location /ws {
+      \(location)
+                  proxy_set_header Upgrade     $http_upgrade;
+                  proxy_set_header Connection  $http_connection;
+              }
+          }
+
+          upstream application {
+              server \(try socket("app.sock"));
+              keepalive 8;
+          }
+
+      """
+  }
+
+  /// In quotes, where `$` has no meaning in an address.
+  private func socket(_ name: String) throws(DemoFailure) -> String {
+    let path = folder.file(name)
+    guard path.utf8.count <= SocketAddress.longestUnixPath else {
+      throw DemoFailure(
+        text: "\(path) is too long for the name of a socket (at most \(SocketAddress.longestUnixPath) bytes): "
+          + "choose a shorter folder with --dir")
+    }
+    let special: Set<Character> = ["\\", "\""]
+    let quoted = path.reduce(into: "") { text, character in
+      if special.contains(character) { text.append("\\") }
+      text.append(character)
+    }
+    return "\"unix:\(quoted)\""
+  }
+}

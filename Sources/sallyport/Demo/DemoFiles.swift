@@ -1,0 +1,91 @@
+import Bytes
+import Crypto
+import Glibc
+
+/// What the demo lives by: a CA, a certificate for each role, and the CA's revocation list.
+///
+/// What fits is kept; the rest is made anew under the same CA and, where there is one, with the same key, so that pins and
+/// trust stay as they are.
+struct DemoFiles: Sendable {
+  let folder: DemoFolder
+  let names: [DemoName]
+
+  static let password = "demo"
+  /// A certificate that ends sooner is renewed.
+  static let daysLeft: Int64 = 7
+  private static let listDays: Int64 = 30
+
+  init(in folder: DemoFolder, names: [DemoName]) {
+    self.folder = folder
+    self.names = DemoName.standard + names.filter { !DemoName.standard.contains($0) }
+  }
+
+  /// Of the echo upstream's key. For when the files are made.
+  func pin() throws(DemoFailure) -> String {
+    guard let echo = folder.pair(DemoRole.echo.rawValue) else {
+      throw DemoFailure(text: "\(folder.file("echo.key")) is gone: start the demo again")
+    }
+    return Pin.spelling(publicKeyDigest: echo.key.spkiSHA256)
+  }
+
+  /// Makes what is missing, damaged, foreign to the CA or about to end; says what it made. The running daemon takes the
+  /// files up by itself.
+  func refresh() throws(DemoFailure) -> [String] {
+    let authority = try DemoAuthority(in: folder, names: names)
+    var made = authority.isNew ? ["ca"] : []
+    for role in DemoRole.allCases where try renew(role, authority.pair) { made.append(role.rawValue) }
+    if try renewList(authority.pair) { made.append("ca.crl") }
+    if made.contains("ca") || made.contains("client") || !folder.holds(DemoProfile.fileName),
+      let client = folder.pair("client")
+    {
+      try folder.write(
+        DemoProfile(authority: authority.pair.certificate, client: try archive(client, "demo client")).text,
+        to: DemoProfile.fileName)
+    }
+    return made
+  }
+
+  private func renew(_ role: DemoRole, _ authority: CertifiedKey) throws(DemoFailure) -> Bool {
+    let name = role.rawValue
+    let kept = folder.pair(name)
+    if let kept, role.fits(kept.certificate, authority: authority.certificate, names: names),
+      !role.isClient || folder.holds("\(name).p12")
+    {
+      return false
+    }
+    let builder = role.builder(names)
+    let pair = try DemoFailure.making { () throws(OpenSSLError) -> CertifiedKey in
+      var issuer = authority
+      if role == .wrongCA {
+        issuer = try CertificateBuilder(commonName: "somebody else's CA", .authority(pathLength: 0), days: 3650)
+          .selfSigned(key: .generate())
+      }
+      let key = if let kept { kept.key } else { try PrivateKey.generate() }
+      return try builder.signed(by: issuer, key: key)
+    }
+    try folder.write(try pem(of: pair.key), to: "\(name).key")
+    try folder.write(pair.certificate.pem, to: "\(name).crt")
+    if role.isClient { try folder.write(try archive(pair, role.commonName), to: "\(name).p12") }
+    return true
+  }
+
+  private func archive(_ pair: CertifiedKey, _ name: String) throws(DemoFailure) -> SecretBytes {
+    try DemoFailure.making { () throws(OpenSSLError) -> SecretBytes in
+      try PKCS12.encode(pair, name: name, password: SecretBytes(Array(Self.password.utf8)))
+    }
+  }
+
+  private func renewList(_ authority: CertifiedKey) throws(DemoFailure) -> Bool {
+    guard let revoked = folder.pair(DemoRole.revoked.rawValue)?.certificate else { return false }
+    let soon = Int64(time(nil)) + Self.daysLeft * 86_400
+    let kept = try? RevocationList.loadAll(MaterialReference(path: folder.file("ca.crl"))).first
+    if let kept, kept.nextUpdate > soon, kept.revokes(revoked), !kept.isDisowned(by: [authority.certificate]) {
+      return false
+    }
+    // Numbers grow as time does.
+    let list = RevocationListBuilder(revoking: [revoked], number: time(nil), days: Self.listDays)
+    try folder.write(
+      try DemoFailure.making { () throws(OpenSSLError) -> String in try list.pem(signedBy: authority) }, to: "ca.crl")
+    return true
+  }
+}

@@ -1,0 +1,99 @@
+import Bytes
+import Crypto
+import Glibc
+import Observability
+
+/// The demo's folder: for its owner alone (0700), as is every file in it (0600).
+struct DemoFolder: Sendable {
+  /// Absolute.
+  let path: String
+
+  init(_ path: String) throws(DemoFailure) {
+    try Self.make(path)
+    guard let resolved = realpath(path, nil) else { throw DemoFailure.system("realpath", path) }
+    self.path = String(cString: resolved)
+    free(resolved)
+  }
+
+  /// `$XDG_DATA_HOME/sallyport/demo`, `~/.local/share/sallyport/demo`.
+  static func standard() throws(DemoFailure) -> String {
+    func variable(_ name: String) -> String? {
+      getenv(name).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
+    }
+    if let data = variable("XDG_DATA_HOME") { return "\(data)/sallyport/demo" }
+    if let home = variable("HOME") { return "\(home)/.local/share/sallyport/demo" }
+    throw DemoFailure(text: "neither XDG_DATA_HOME nor HOME says where to keep files: name a folder with --dir")
+  }
+
+  func file(_ name: String) -> String { "\(path)/\(name)" }
+
+  func holds(_ name: String) -> Bool { access(file(name), R_OK) == 0 }
+
+  /// nil when it can't be read, or is no certificate with its key.
+  func pair(_ name: String) -> CertifiedKey? {
+    try? CertifiedKey.load(
+      certificate: MaterialReference(path: file("\(name).crt")), key: MaterialReference(path: file("\(name).key")))
+  }
+
+  /// Up to 64 KiB; nil when it can't be read.
+  func text(_ name: String) -> String? {
+    let descriptor = open(file(name), O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    var bytes = [UInt8](repeating: 0, count: 65_536)
+    let count = read(descriptor, &bytes, bytes.count)
+    return count < 0 ? nil : String(decoding: bytes.prefix(count), as: UTF8.self)
+  }
+
+  @discardableResult
+  func write(_ text: String, to name: String) throws(DemoFailure) -> String {
+    try write(SecretBytes(Array(text.utf8)), to: name)
+  }
+
+  /// In one step: a reader sees the old file or the new one.
+  @discardableResult
+  func write(_ contents: SecretBytes, to name: String) throws(DemoFailure) -> String {
+    let path = file(name)
+    let draft = "\(path).new"
+    unlink(draft)
+    let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+    guard descriptor >= 0 else { throw DemoFailure.system("open", draft) }
+    let written = contents.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+    let code = errno
+    close(descriptor)
+    guard written == contents.count else { throw DemoFailure.system("write", draft, code) }
+    guard rename(draft, path) == 0 else { throw DemoFailure.system("rename", path) }
+    return path
+  }
+
+  /// Each missing folder of a path, for its owner alone.
+  private static func make(_ path: String) throws(DemoFailure) {
+    var made = path.hasPrefix("/") ? "" : "."
+    for part in path.split(separator: "/") {
+      made += "/\(part)"
+      if mkdir(made, 0o700) != 0 && errno != EEXIST { throw DemoFailure.system("mkdir", made) }
+    }
+  }
+}
+
+struct DemoFailure: Error {
+  let text: String
+
+  static func system(_ call: String, _ path: String, _ code: Int32 = errno) -> DemoFailure {
+    DemoFailure(text: "\(call)() \"\(path)\" failed (\(code): \(String(cString: strerror(code))))")
+  }
+
+  static func making<R>(_ body: () throws(OpenSSLError) -> R) throws(DemoFailure) -> R {
+    do throws(OpenSSLError) { return try body() } catch {
+      throw DemoFailure(text: "can't make the certificates: \(error)")
+    }
+  }
+
+  /// For who typed the command.
+  func tell() { LogFile.standardError.write(string: "error: \(text)\n") }
+}
+
+/// For a file of the demo's own.
+func pem(of key: PrivateKey) throws(DemoFailure) -> SecretBytes {
+  try DemoFailure.making { () throws(OpenSSLError) -> SecretBytes in try key.pem }
+}

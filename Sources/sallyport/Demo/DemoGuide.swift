@@ -1,0 +1,121 @@
+/// What the demo tells once it listens: commands to paste; and, as a file, how each kind of client is set up.
+struct DemoGuide {
+  static let fileName = "guide.md"
+
+  let files: DemoFiles
+  let port: UInt16
+  let configuration: String
+  /// Behind it is the user's own application.
+  let isOwnUpstream: Bool
+
+  private var url: String { "https://localhost:\(port)/" }
+  private var curl: String { "curl --cacert \(quoted("ca.crt"))" }
+
+  private func with(_ name: String) -> String {
+    "--cert \(quoted("\(name).crt")) --key \(quoted("\(name).key"))"
+  }
+
+  var text: String {
+    """
+
+    sallyport asks for a client certificate on \(url)
+    and passes requests on to \(isOwnUpstream ? "your application" : "a TLS upstream whose key is pinned").
+    Configuration: \(configuration)
+
+    With the client's certificate: 200\(isOwnUpstream ? "." : ", and what the server saw of you.")
+      \(curl) \(with("client")) \(url)
+    The same as PKCS#12; its password is \(DemoFiles.password).
+      \(curl) --cert-type P12 --cert \(quoted("client.p12", then: ":\(DemoFiles.password)")) \(url)
+    Without a certificate: 400.
+      \(curl) \(url)
+    Certificates that are refused, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca.
+      \(curl) \(with("revoked")) \(url)
+
+    Python, Swift, Go, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
+    Ctrl-C ends it; the files stay for the next start.
+
+    """ + "\n"
+  }
+
+  /// guide.md.
+  var everything: String {
+    """
+    # The local endpoint
+
+    \(url) asks for a client certificate. Here is what it takes:
+
+    | file | what |
+    | --- | --- |
+    | `ca.crt` | the CA: clients trust it. It may certify the demo's names only |
+    | `client.crt`, `client.key`, `client.p12` | gets in |
+    | `expired.*`, `not-yet-valid.*`, `revoked.*`, `wrong-ca.*` | are refused with 400, and the log says why |
+    | `\(DemoProfile.fileName)` | CA and client for an iOS simulator or device |
+
+    All keys are without a pass phrase; the password of every .p12 is `\(DemoFiles.password)`. Certificates are renewed here by themselves, a
+    week before they end, with the same keys and under the same CA; whoever has copied them, copies them again.
+
+    Paths: `/` what the server saw (a page for browsers, JSON for others), `/delay/SECONDS`, `/bytes/N`, `/status/CODE`, `/upload`, `/ws` (WebSocket echo).
+
+    ## curl
+
+        \(curl) \(with("client")) \(url)
+
+    ## Python
+
+        import requests
+        print(requests.get("\(url)", cert=("\(files.folder.file("client.crt"))", "\(files.folder.file("client.key"))"),
+                           verify="\(files.folder.file("ca.crt"))").json())
+
+    ## Go
+
+        pair, _ := tls.LoadX509KeyPair("\(files.folder.file("client.crt"))", "\(files.folder.file("client.key"))")
+        pem, _ := os.ReadFile("\(files.folder.file("ca.crt"))")
+        roots := x509.NewCertPool()
+        roots.AppendCertsFromPEM(pem)
+        client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+            Certificates: []tls.Certificate{pair}, RootCAs: roots}}}
+        response, err := client.Get("\(url)")
+
+    ## Swift, URLSession on Apple platforms
+
+        // client.p12 in the bundle; the CA trusted by the system or the profile below.
+        func urlSession(_ session: URLSession, didReceive challenge: URLAuthenticationChallenge) async
+            -> (URLSession.AuthChallengeDisposition, URLCredential?) {
+          guard challenge.protectionSpace.authenticationMethod == NSURLAuthenticationMethodClientCertificate else {
+            return (.performDefaultHandling, nil)
+          }
+          var items: CFArray?
+          let options = [kSecImportExportPassphrase: "\(DemoFiles.password)"] as CFDictionary
+          guard SecPKCS12Import(archive as CFData, options, &items) == errSecSuccess,
+            let first = (items as? [[CFString: Any]])?.first, let identity = first[kSecImportItemIdentity]
+          else { return (.cancelAuthenticationChallenge, nil) }
+          return (.useCredential, URLCredential(identity: identity as\("!") SecIdentity, certificates: nil, persistence: .forSession))
+        }
+
+    On Linux FoundationNetworking's URLSession shows no client certificate: there use curl, or swift-nio-ssl.
+
+    ## A browser
+
+    Chromium and others with an NSS store: `sallyport demo trust nss`. Firefox: Settings, Certificates, import `ca.crt` under
+    Authorities and `client.p12` under Your Certificates.
+
+    ## An iOS simulator
+
+    Drag `\(files.folder.file(DemoProfile.fileName))` onto it, install it under Settings, General, VPN & Device Management, and switch
+    the CA on under General, About, Certificate Trust Settings.
+
+    ## The whole system
+
+    `sudo sallyport demo trust system --dir \(quoted(""))` puts `ca.crt` into the system's trust store; `--remove` takes it out.
+
+    """
+  }
+
+  /// For a shell, where needed.
+  private func quoted(_ name: String, then suffix: String = "") -> String {
+    let word = (name.isEmpty ? files.folder.path : files.folder.file(name)) + suffix
+    let plain = word.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/._-:".contains($0)) }
+    return plain
+      ? word : "'" + word.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
+  }
+}

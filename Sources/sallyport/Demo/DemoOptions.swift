@@ -1,0 +1,43 @@
+import ArgumentParser
+import Crypto
+
+enum DemoVerification: String, ExpressibleByArgument, CaseIterable {
+  case on, optional
+}
+
+enum DemoVersion: String, ExpressibleByArgument, CaseIterable {
+  case tls12 = "1.2"
+  case tls13 = "1.3"
+}
+
+/// A pin that the configuration can bear: one that pins know how to read.
+struct DemoPin: ExpressibleByArgument {
+  let spelling: String
+
+  init?(argument: String) {
+    guard argument.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !Array("\"\\;{}'$#".utf8).contains($0) }) else {
+      return nil
+    }
+    spelling = argument
+  }
+}
+
+/// Where one's own application is. Parsed so far that nothing of it can mean anything else in the configuration.
+struct DemoUpstreamURL: ExpressibleByArgument {
+  let text: String
+  let isTLS: Bool
+  /// With its port.
+  let authority: String
+
+  init?(argument: String) {
+    let isTLS = argument.hasPrefix("https://")
+    guard isTLS || argument.hasPrefix("http://") else { return nil }
+    var rest = argument.dropFirst(isTLS ? 8 : 7)
+    if rest.last == "/" { rest = rest.dropLast() }
+    let allowed = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]")
+    guard !rest.isEmpty, rest.allSatisfy(allowed.contains) else { return nil }
+    self.isTLS = isTLS
+    authority = String(rest)
+    text = (isTLS ? "https://" : "http://") + authority
+  }
+}

@@ -1,0 +1,56 @@
+import Glibc
+import Observability
+
+/// A thread that looks at the demo's certificates from time to time and renews those that are about to end.
+final class DemoRenewal: Sendable {
+  private let files: DemoFiles
+  private let seconds: UInt32
+
+  init(_ files: DemoFiles, every seconds: UInt32) {
+    self.files = files
+    self.seconds = seconds
+  }
+
+  func start() {
+    DemoThread.start { [self] in
+      while true {
+        sleep(seconds)
+        do throws(DemoFailure) {
+          let made = try files.refresh()
+          if !made.isEmpty {
+            LogFile.standardError.write(string: "renewed: \(made.joined(separator: ", "))\n")
+          }
+        } catch {
+          error.tell()
+        }
+      }
+    }
+  }
+}
+
+/// A thread of the demo's own. What it does blocks, so it is none of a loop's.
+enum DemoThread {
+  /// False when there can't be another one now.
+  @discardableResult
+  static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+    final class Box {
+      let body: @Sendable () -> Void
+      init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    }
+    var attributes = pthread_attr_t()
+    guard pthread_attr_init(&attributes) == 0 else { return false }
+    defer { pthread_attr_destroy(&attributes) }
+    pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+    let box = Unmanaged.passRetained(Box(body))
+    var thread = pthread_t()
+    let result = pthread_create(
+      &thread, &attributes,
+      { argument in
+        guard let argument else { return nil }
+        Unmanaged<Box>.fromOpaque(argument).takeRetainedValue().body()
+        return nil
+      }, box.toOpaque())
+    if result != 0 { box.release() }
+    return result == 0
+  }
+}

@@ -1,0 +1,69 @@
+import Crypto
+import Glibc
+
+/// Who appears in the demo: each has a certificate of its own.
+enum DemoRole: String, CaseIterable {
+  case server, echo, client, expired
+  case notYetValid = "not-yet-valid"
+  case revoked
+  case wrongCA = "wrong-ca"
+
+  static let upstreamName = "echo.demo.internal"
+  private static let day: Int64 = 86_400
+  private static let daysValid: Int64 = 90
+
+  /// A certificate to try as a client.
+  var isClient: Bool { self != .server && self != .echo }
+  /// What the proxy answers to it.
+  var status: Int { self == .client ? 200 : 400 }
+
+  var commonName: String {
+    switch self {
+    case .server: "localhost"
+    case .echo: Self.upstreamName
+    case .client: "demo client"
+    case .expired, .notYetValid, .revoked, .wrongCA: "\(rawValue) client"
+    }
+  }
+
+  /// `names`: those of the server.
+  func builder(_ names: [DemoName]) -> CertificateBuilder {
+    let days = Self.daysValid
+    var builder: CertificateBuilder
+    switch self {
+    case .server:
+      return CertificateBuilder(
+        commonName: commonName, .leaf([.serverAuth]), names: names.map(\.alternative), days: days)
+    case .echo:
+      return CertificateBuilder(commonName: commonName, .leaf([.serverAuth]), names: [.dns(commonName)], days: days)
+    case .client:
+      builder = CertificateBuilder(
+        commonName: commonName, .leaf([.clientAuth]), names: [.email("client@demo.internal")], days: days)
+    case .expired, .notYetValid, .revoked, .wrongCA:
+      builder = CertificateBuilder(commonName: commonName, .leaf([.clientAuth]), days: days)
+    }
+    builder.subject.insert((.organization, "sallyport demo"), at: 0)
+    if self == .expired {
+      builder.notBefore -= 30 * Self.day
+      builder.notAfter = builder.notBefore + 29 * Self.day
+    } else if self == .notYetValid {
+      builder.notBefore += 30 * Self.day
+      builder.notAfter += 30 * Self.day
+    }
+    return builder
+  }
+
+  /// Whether a certificate still is what its name says, and will be for a while.
+  func fits(_ certificate: Certificate, authority: Certificate, names: [DemoName]) -> Bool {
+    let soon = Int64(time(nil)) + DemoFiles.daysLeft * Self.day
+    guard authority.issued(certificate) != (self == .wrongCA) else { return false }
+    switch self {
+    case .expired: return certificate.notAfter < Int64(time(nil))
+    case .notYetValid: return certificate.notBefore > soon
+    case .server:
+      let shown = Set(certificate.subjectAltNames.all.map(\.description))
+      return certificate.notAfter > soon && shown == Set(names.map(\.text))
+    case .echo, .client, .revoked, .wrongCA: return certificate.notAfter > soon
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import ArgumentParser
+import CLinux
+import Glibc
+import Observability
+
+/// `sallyport demo trust`: the only thing of the demo's that touches anything outside its folder, so it is asked for.
+struct DemoTrustCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "trust", abstract: "Put the demo's CA into a trust store, or take it out again.",
+    discussion: """
+      system: /usr/local/share/ca-certificates and update-ca-certificates, as root. \
+      nss: ~/.pki/nssdb, which Chromium reads, by certutil and pk12util; the client's certificate goes with it.
+      """)
+
+  enum Store: String, ExpressibleByArgument, CaseIterable { case system, nss }
+
+  @Argument(help: "system or nss.")
+  var store: Store
+
+  @OptionGroup var place: DemoPlace
+
+  @Flag(help: "Take it out.")
+  var remove = false
+
+  @Option(help: "The folder of the NSS store.")
+  var nssDir: String?
+
+  private static let nickname = "sallyport demo CA"
+  private static let systemFile = "/usr/local/share/ca-certificates/sallyport-demo.crt"
+
+  func run() throws {
+    do throws(DemoFailure) {
+      let folder = try DemoFolder(try place.path())
+      guard remove || folder.holds("ca.crt") else {
+        throw DemoFailure(text: "\(folder.file("ca.crt")) is not there: start `sallyport demo` once")
+      }
+      switch store {
+      case .system: try changeSystem(folder)
+      case .nss: try changeNSS(folder)
+      }
+    } catch {
+      error.tell()
+      throw ExitCode.failure
+    }
+  }
+
+  private func changeSystem(_ folder: DemoFolder) throws(DemoFailure) {
+    guard geteuid() == 0 else {
+      throw DemoFailure(text: "only root may: sudo sallyport demo trust system --dir \(folder.path)")
+    }
+    if remove {
+      unlink(Self.systemFile)
+    } else {
+      try DemoTool.run("cp", ["--", folder.file("ca.crt"), Self.systemFile])
+      chmod(Self.systemFile, 0o644)
+    }
+    try DemoTool.run("update-ca-certificates", [], package: "ca-certificates")
+  }
+
+  private func changeNSS(_ folder: DemoFolder) throws(DemoFailure) {
+    let home = getenv("HOME").map { String(cString: $0) } ?? ""
+    guard let path = nssDir ?? (home.hasPrefix("/") ? "\(home)/.pki/nssdb" : nil) else {
+      throw DemoFailure(text: "HOME does not say where the store is: name it with --nss-dir")
+    }
+    let store = try DemoFolder(path)
+    let database = "sql:\(store.path)"
+    if remove {
+      try DemoTool.run("certutil", ["-d", database, "-D", "-n", Self.nickname], package: "libnss3-tools")
+      return try DemoTool.run("certutil", ["-d", database, "-F", "-n", "demo client"], package: "libnss3-tools")
+    }
+    if !store.holds("cert9.db") {
+      try DemoTool.run("certutil", ["-d", database, "-N", "--empty-password"], package: "libnss3-tools")
+    }
+    try DemoTool.run(
+      "certutil", ["-d", database, "-A", "-t", "C,,", "-n", Self.nickname, "-i", folder.file("ca.crt")],
+      package: "libnss3-tools")
+    try DemoTool.run(
+      "pk12util", ["-d", database, "-i", folder.file("client.p12"), "-W", DemoFiles.password, "-K", ""],
+      package: "libnss3-tools")
+  }
+}
+
+/// A program of the system's, run to its end.
+enum DemoTool {
+  /// `package`: Debian's, for who lacks it.
+  static func run(_ name: String, _ arguments: [String], package: String = "coreutils") throws(DemoFailure) {
+    var words: [UnsafeMutablePointer<CChar>?] = ([name] + arguments).map { strdup($0) } + [nil]
+    defer { for word in words { free(word) } }
+    var process = pid_t()
+    let result = posix_spawnp(&process, name, nil, nil, &words, linux_environment())
+    guard result == 0 else {
+      throw DemoFailure(
+        text: result == ENOENT
+          ? "\(name) is not installed: apt install \(package)"
+          : "can't run \(name) (\(result): \(String(cString: strerror(result))))")
+    }
+    var status: Int32 = 0
+    while waitpid(process, &status, 0) < 0 {
+      guard errno == EINTR else { throw DemoFailure(text: "waitpid() failed (\(errno))") }
+    }
+    guard status == 0 else {
+      throw DemoFailure(text: "\(name) \(arguments.joined(separator: " ")): failed, see above")
+    }
+  }
+}

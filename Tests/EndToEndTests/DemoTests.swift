@@ -1,0 +1,266 @@
+import Crypto
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// A demo that runs, and the folder that it lives by.
+private struct Demo: Sendable {
+  let scene: Scene
+  let port: UInt16
+  let folder: String
+  let process: ChildProcess
+  /// What it has said.
+  var said: String { scene.text(log) }
+  private let log: String
+
+  init(_ scene: Scene, folder: String = "demo", port: UInt16? = nil, _ arguments: [String] = []) async throws {
+    self.scene = scene
+    self.folder = scene.path(folder)
+    let port = try port ?? scene.port()
+    self.port = port
+    let log = "demo-\(UInt32.random(in: 0...UInt32.max)).err"
+    self.log = log
+    let process = try ChildProcess(
+      Sallyport.binary(), ["demo", "--dir", self.folder, "--port", "\(port)"] + arguments, in: scene.folder,
+      output: nil,
+      errors: scene.path(log))
+    self.process = process
+    scene.atEnd { process.stop() }
+    scene.onFailure(show: log) { scene.text(log) }
+    try await until("the demo to tell what to do") {
+      if let ending = process.ending { throw ToolFailed(description: "\(ending): \(scene.text(log))") }
+      return scene.text(log).contains("Ctrl-C")
+    }
+  }
+
+  func file(_ name: String) -> String { "\(folder)/\(name)" }
+
+  func ask(_ path: String, as name: String? = "client", _ arguments: [String] = []) async throws -> CurlResult {
+    let identity = name.map { ["--cert", file("\($0).crt"), "--key", file("\($0).key")] } ?? []
+    return try await scene.curl(
+      ["--cacert", file("ca.crt")] + identity + arguments + ["https://localhost:\(port)\(path)"])
+  }
+}
+
+@Suite(.staged) struct `sallyport demo` {
+  /// Runs a line that the demo printed, as a shell does, and returns the status and the body.
+  private func paste(_ scene: Scene, _ line: Substring) async throws -> (status: String, body: String) {
+    let result = try await scene.run("sh", ["-c", "\(line) -q -sS --noproxy '*' -w '|%{http_code}'"])
+    let parts = result.text.split(separator: "|", omittingEmptySubsequences: false)
+    return (String(parts.last ?? ""), parts.dropLast().joined(separator: "|"))
+  }
+
+  @Test(arguments: ["demo", "a folder's \"$name\""])
+  func `the printed lines work from an empty folder, and the files are kept`(folder: String) async throws {
+    let scene = try Scene.ofTest()
+    let first = try await Demo(scene, folder: folder)
+    let commands = first.said.split(separator: "\n").map { $0.drop { $0 == " " } }.filter { $0.hasPrefix("curl ") }
+    try #require(commands.count == 4)
+    for command in commands[..<2] {
+      let answer = try await paste(scene, command)
+      #expect(answer.status == "200", "\(command)")
+      #expect(
+        answer.body.contains(#""verdict":"SUCCESS","subject":"CN=demo client,O=sallyport demo""#), "\(answer.body)")
+      #expect(answer.body.contains(#""upstream":{"protocol":"TLSv1.3""#))
+    }
+    for command in commands[2...] { #expect(try await paste(scene, command).status == "400") }
+
+    let names = ["ca.crt", "server.crt", "echo.key", "client.p12", "ca.crl", "revoked.p12", "demo.mobileconfig"]
+    let kept = names.map { scene.bytes("\(folder)/\($0)") }
+    #expect(kept.allSatisfy { !$0.isEmpty })
+    var status = stat()
+    for name in try FileManager.default.contentsOfDirectory(atPath: first.folder) where name.hasSuffix(".key") {
+      #expect(stat(first.file(name), &status) == 0 && status.st_mode & 0o777 == 0o600)
+    }
+    #expect(stat(first.folder, &status) == 0 && status.st_mode & 0o777 == 0o700)
+    first.process.signal(SIGINT)
+    #expect(try await first.process.ended() == .exited(0))
+
+    let second = try await Demo(scene, folder: folder, port: first.port)
+    #expect(names.map { scene.bytes("\(folder)/\($0)") } == kept)
+    #expect(try await paste(scene, commands[0]).status == "200")
+    // A third, meanwhile: the port is taken, and it says what to do.
+    let third = try await scene.sallyport("demo", "--dir", scene.path("other"), "--port", "\(first.port)")
+    #expect(third.status == 1 && third.errors.contains("--port") && access(scene.path("other"), F_OK) != 0)
+    second.process.signal(SIGTERM)
+    #expect(try await second.process.ended() == .exited(0))
+  }
+
+  @Test func `certificates to be refused are, as PEM and as PKCS#12, and the log says why`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    for (name, reason) in [
+      ("expired", "certificate has expired"), ("not-yet-valid", "certificate is not yet valid"),
+      ("revoked", "certificate revoked"), ("wrong-ca", "unable to get local issuer certificate"),
+    ] {
+      let refused = try await demo.ask("/", as: name)
+      #expect(refused.status == 400 && refused.text.contains("The SSL certificate error"), "\(name)")
+      let archive = ["--cert-type", "P12", "--cert", "\(demo.file("\(name).p12")):demo"]
+      #expect(try await demo.ask("/", as: nil, archive).status == 400, "\(name)")
+      #expect(demo.said.contains(reason), "\(name)")
+    }
+    #expect(
+      try await demo.ask("/", as: nil, ["--cert-type", "P12", "--cert", "\(demo.file("client.p12")):demo"]).status
+        == 200)
+  }
+
+  @Test func `its paths do what they say`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene, ["--name", "app.test", "--name", "10.1.2.3"])
+    #expect(try await demo.ask("/bytes/70000").body.count == 70_000)
+    #expect(try await demo.ask("/status/418").status == 418)
+    #expect(try await demo.ask("/status/204").body.isEmpty)
+    #expect(try await demo.ask("/delay/0").status == 200)
+    for path in ["/nothing", "/bytes/9999999999", "/status/99", "/delay/3600", "/bytes/x"] {
+      #expect(try await demo.ask(path).status == 404, "\(path)")
+    }
+    let uploaded = try await scene.curl(
+      ["--cacert", demo.file("ca.crt"), "--cert", demo.file("client.crt"), "--key", demo.file("client.key")]
+        + ["https://localhost:\(demo.port)/upload"], input: [UInt8](repeating: 65, count: 300_000))
+    #expect(uploaded.text == "{\"received\":300000}\n")
+    #expect(try await demo.ask("/bytes/10", ["-I"]).status == 200)
+    let named = try await demo.ask("/", ["--connect-to", "app.test:\(demo.port):127.0.0.1:\(demo.port)"])
+    #expect(named.status == 200)
+    let certificate = try #require(
+      Certificate.loadAll(MaterialReference(path: demo.file("server.crt"))).first?.subjectAltNames.all.map(
+        \.description))
+    #expect(certificate == ["localhost", "127.0.0.1", "::1", "app.test", "10.1.2.3"])
+  }
+
+  @Test func `a browser gets a page with the identity, escaped`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let page = try await demo.ask("/?<script>", ["-H", "Accept: text/html,*/*", "-H", "X-Odd: <b>\"&'"])
+    #expect(page.response["Content-Type"] == "text/html; charset=utf-8")
+    #expect(page.text.contains("<p id=\"identity\">CN=demo client,O=sallyport demo</p>"))
+    #expect(page.text.contains("Your certificate was accepted"))
+    #expect(
+      page.text.contains("&lt;b&gt;&quot;&amp;&#39;") && !page.text.contains("<script>") && !page.text.contains("<b>"))
+    #expect(page.response["Content-Security-Policy"]?.contains("default-src 'none'") == true)
+  }
+
+  @Test func `a WebSocket is echoed`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    try await scene.talk(tls: demo.port, ["-cert", demo.file("client.crt"), "-key", demo.file("client.key")]) { wire in
+      try wire.write(
+        "GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+          + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+      let head = try #require(try wire.read(through: "\r\n\r\n"))
+      // The example of RFC 6455 §1.3.
+      #expect(String(decoding: head, as: UTF8.self).contains("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="))
+      let payload = Array("hello".utf8), mask: [UInt8] = [1, 2, 3, 4]
+      try wire.write([0x81, 0x80 | 5] + mask + payload.enumerated().map { $1 ^ mask[$0 & 3] })
+      #expect(try wire.read(exactly: 7) == [0x81, 5] + payload)
+      try wire.write([0x88, 0x80] + mask)
+      #expect(try wire.read(exactly: 2) == [0x88, 0])
+    }
+  }
+
+  @Test func `--verify optional lets in who has none, --tls keeps to one version`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene, ["--verify", "optional", "--tls", "1.2"])
+    let anonymous = try await demo.ask("/", as: nil)
+    #expect(anonymous.status == 200 && anonymous.text.contains(#""verdict":"NONE""#))
+    #expect(anonymous.text.contains(#""protocol":"TLSv1.2""#))
+    #expect(try await demo.ask("/", as: "expired").status == 400)
+    #expect(try await demo.ask("/", ["--tlsv1.3"]).exit == 35)
+  }
+
+  @Test func `one's own application stands behind it, an https one by its pin only`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let upstream = try ScriptedUpstream.echo(scene)
+    let demo = try await Demo(scene, ["--upstream", "http://127.0.0.1:\(upstream.port)"])
+    let answer = try await demo.ask("/head")
+    #expect(answer.status == 200 && answer.text.contains("X-Client-DN: CN=demo client,O=sallyport demo"))
+    let secure = try await OpenSSLServer.start(
+      scene, scene.identity("up", cast.authority.server(names: ["up.test"])), "-www")
+    let unpinned = try await scene.sallyport(
+      "demo", "--dir", demo.folder, "--upstream", "https://127.0.0.1:\(secure.port)")
+    #expect(unpinned.status != 0 && unpinned.errors.contains("--upstream-pin"))
+    let pin = try await scene.sallyport("pin", scene.path("up.pem")).text
+    let spelling = try #require(pin.split(whereSeparator: { " ;\n".contains($0) }).first { $0.hasPrefix("sha256//") })
+    let pinned = try await Demo(
+      scene, folder: "second", ["--upstream", "https://127.0.0.1:\(secure.port)", "--upstream-pin", String(spelling)])
+    #expect(try await pinned.ask("/").text.contains("s_server -"))
+    for bad in ["ftp://x", "http://", "http://a b", "http://a;b", "http://a/path", "http://$host"] {
+      #expect(try await scene.sallyport("demo", "--dir", demo.folder, "--upstream", bad).status != 0, "\(bad)")
+    }
+  }
+
+  @Test func `a certificate about to end is renewed while it runs, with its key and under its CA`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene, ["--renew-every", "1"])
+    let authority = try CertifiedKey.load(
+      certificate: MaterialReference(path: demo.file("ca.crt")), key: MaterialReference(path: demo.file("ca.key")))
+    let server = try CertifiedKey.load(
+      certificate: MaterialReference(path: demo.file("server.crt")),
+      key: MaterialReference(path: demo.file("server.key")))
+    let ending = try CertificateBuilder(
+      commonName: "localhost", .leaf([.serverAuth]), names: [.dns("localhost"), .ip("127.0.0.1"), .ip("::1")], days: 2
+    ).signed(by: authority, key: server.key)
+    try scene.write("demo/server.crt", text: ending.certificate.pem)
+    try await until("the renewal") { demo.said.contains("renewed: server\n") }
+    let renewed = try #require(Certificate.loadAll(MaterialReference(path: demo.file("server.crt"))).first)
+    #expect(renewed.spkiSHA256 == server.certificate.spkiSHA256 && authority.certificate.issued(renewed))
+    #expect(renewed.notAfter > ending.certificate.notAfter)
+    try await until("the daemon to serve it") {
+      let shown = try await scene.run(
+        "openssl", ["s_client", "-connect", "127.0.0.1:\(demo.port)", "-servername", "localhost"], input: [])
+      return shown.text.contains(renewed.pem)
+    }
+    #expect(try await demo.ask("/").status == 200)
+  }
+
+  @Test func `the CA can certify the demo's names and no others`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let authority = try CertifiedKey.load(
+      certificate: MaterialReference(path: demo.file("ca.crt")), key: MaterialReference(path: demo.file("ca.key")))
+    for (name, isGood) in [("localhost", true), ("bank.example", false)] {
+      let leaf = try CertificateBuilder(commonName: name, .leaf([.serverAuth]), names: [.dns(name)])
+        .signed(by: authority, key: .generate())
+      let file = try scene.write("leaf.pem", text: leaf.certificate.pem)
+      let verified = try await scene.run("openssl", ["verify", "-CAfile", demo.file("ca.crt"), file])
+      #expect((verified.status == 0) == isGood, "\(verified.text)")
+    }
+  }
+
+  @Test func `Python gets in with the demo's files, and is refused with the bad ones`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let script = try scene.write(
+      "ask.py",
+      text: """
+        import http.client, ssl, sys
+        for name in sys.argv[3:]:
+            context = ssl.create_default_context(cafile=sys.argv[1] + "/ca.crt")
+            context.load_cert_chain(f"{sys.argv[1]}/{name}.crt", f"{sys.argv[1]}/{name}.key")
+            connection = http.client.HTTPSConnection("localhost", int(sys.argv[2]), context=context)
+            connection.request("GET", "/")
+            print(name, connection.getresponse().status)
+        """)
+    let result = try await scene.run(
+      "python3", [script, demo.folder, "\(demo.port)", "client", "expired", "not-yet-valid", "revoked", "wrong-ca"])
+    #expect(
+      result.text == "client 200\nexpired 400\nnot-yet-valid 400\nrevoked 400\nwrong-ca 400\n", "\(result.errors)")
+  }
+
+  static let hasNSS = access("/usr/bin/certutil", X_OK) == 0
+
+  @Test(.enabled(if: hasNSS, "certutil (libnss3-tools) is not installed"))
+  func `trust puts CA and client into an NSS store, and takes them out`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let store = scene.path("nssdb")
+    let words = ["demo", "trust", "nss", "--dir", demo.folder, "--nss-dir", store]
+    func listed() async throws -> String { try await scene.run("certutil", ["-d", "sql:\(store)", "-L"]).text }
+    #expect(try await scene.run(Sallyport.binary(), words).status == 0)
+    let inside = try await listed()
+    #expect(inside.contains("sallyport demo CA") && inside.contains("demo client"))
+    #expect(try await scene.run(Sallyport.binary(), words + ["--remove"]).status == 0)
+    let after = try await listed()
+    #expect(!after.contains("sallyport demo CA"))
+  }
+}
