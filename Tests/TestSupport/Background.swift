@@ -23,8 +23,9 @@ package final class Flag: Sendable {
   package init() {}
   package func raise() { raised.withLock { $0 = true } }
   package var isRaised: Bool { raised.withLock { $0 } }
-  /// Blocks a script's thread until it is raised, for 20 seconds at most.
+  /// Blocks a script's thread until it is raised; five minutes at most, so that a test that fails leaves no thread behind.
+  /// Not less: under a sanitizer on a busy machine a test may wait for a minute until it goes on.
   package func wait() {
-    for _ in 0..<10_000 where !isRaised { usleep(2000) }
+    for _ in 0..<150_000 where !isRaised { usleep(2000) }
   }
 }
