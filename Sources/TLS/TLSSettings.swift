@@ -170,12 +170,19 @@ public struct PinSource: Sendable, Hashable {
   }
 }
 
-extension ServerTLSSettings {
-  /// Unsaid: suites with forward secrecy and authenticated encryption. Not nginx's `HIGH:!aNULL:!MD5`, whose CBC suites are
-  /// what Lucky Thirteen (CVE-2013-0169) needs; it counts where older versions are asked for, which have nothing else.
-  var effectiveCiphers: String {
-    if let ciphers { return ciphers }
-    return versions.isDisjoint(with: [.tls10, .tls11])
-      ? "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20" : "HIGH:!aNULL:!MD5"
+extension TLSVersions {
+  /// Suites of who says none: with forward secrecy and authenticated encryption. Not nginx's `HIGH:!aNULL:!MD5` and
+  /// `DEFAULT`, whose CBC suites are what Lucky Thirteen (CVE-2013-0169) needs; those count where older versions are asked
+  /// for, which have nothing else.
+  func ciphers(old: String) -> String {
+    isDisjoint(with: [.tls10, .tls11]) ? "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aDSS" : old
   }
+}
+
+extension ServerTLSSettings {
+  var effectiveCiphers: String { ciphers ?? versions.ciphers(old: "HIGH:!aNULL:!MD5") }
+}
+
+extension UpstreamTLSSettings {
+  var effectiveCiphers: String { ciphers ?? versions.ciphers(old: "DEFAULT") }
 }

@@ -81,7 +81,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     _ handle: OpaquePointer, _ settings: UpstreamTLSSettings, _ material: UpstreamTLSMaterial
   ) throws(TLSSettingsError) {
     try ContextBasics.setVersions(settings.versions, on: handle)
-    if let ciphers = settings.ciphers { try ContextBasics.setCiphers(ciphers, on: handle) }
+    try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     if let identity = material.identity { try ContextBasics.use(identity, on: handle) }
     try ContextBasics.apply(settings.confCommands, server: false, on: handle)
   }

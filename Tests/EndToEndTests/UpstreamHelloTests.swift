@@ -27,16 +27,21 @@ import Testing
     }
   }
 
-  @Test func `offers TLS 1.2 and 1.3 and the suites of OpenSSL's DEFAULT, of which none is broken`() async throws {
+  @Test func `offers TLS 1.2 and 1.3, and suites with forward secrecy and authenticated encryption only`() async throws
+  {
     let scene = try Scene.ofTest()
     let hello = try await hello(scene, "proxy_ssl_verify on;")
     #expect(hello.versions == [0x0304, 0x0303])
     let offered = hello.suites.filter { $0 != ClientHello.renegotiationSignal }
-    #expect(offered == (try await suites(scene, "-s", "DEFAULT")).map(\.code))
+    #expect(
+      offered
+        == (try await suites(scene, "-s", "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aDSS")).map(\.code))
     let names = Dictionary(
       try await suites(scene, "ALL:COMPLEMENTOFALL:@SECLEVEL=0").map { ($0.code, $0.name) }, uniquingKeysWith: { $1 })
     for code in offered {
       let name = try #require(names[code])
+      #expect(name.hasPrefix("TLS_") || name.contains("DHE-"), "\(name)")
+      #expect(name.contains("GCM") || name.contains("CHACHA20"), "\(name)")
       for weak in ["RC4", "DES", "NULL", "EXP", "ADH", "AECDH", "MD5", "DSS", "PSK", "SRP", "IDEA", "SEED", "CAMELLIA"]
       {
         #expect(!name.contains(weak), "\(name)")

@@ -38,6 +38,8 @@ let upstreamTLSDirectives: [DirectiveEntry] = [
   .value(
     "proxy_ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
     "Versions that may be negotiated."),
-  .value("proxy_ssl_ciphers", levels, .words(1...1, "CIPHERS"), "DEFAULT", "OpenSSL's list for TLS 1.2 and below."),
+  .value(
+    "proxy_ssl_ciphers", levels, .words(1...1, "CIPHERS"), "ECDHE and DHE with AEAD (nginx: DEFAULT)",
+    "OpenSSL's list for TLS 1.2 and below."),
   .list("proxy_ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "A command of OpenSSL's SSL_CONF language."),
 ]
