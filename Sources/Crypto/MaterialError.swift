@@ -57,7 +57,8 @@ extension MaterialError {
 
 /// What a material is read for: an error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
-  case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters
+  case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
+    macKey
 
   var noun: String {
     switch self {
@@ -70,6 +71,8 @@ public enum MaterialKind: Sendable, Hashable {
     case .ticketKey: "the ticket key"
     case .response: "the OCSP response"
     case .dhParameters: "the DH parameters"
+    case .cipherKey: "a key of this cipher"
+    case .macKey: "a MAC key"
     }
   }
 
@@ -84,6 +87,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .ticketKey: "48 or 80 random bytes (openssl rand 80)"
     case .response: "an OCSP response as DER"
     case .dhParameters: "DH parameters as PEM, 2048 bits or more (openssl dhparam 2048)"
+    case .cipherKey, .macKey: "a key as hexadecimal digits or base64"
     }
   }
 }

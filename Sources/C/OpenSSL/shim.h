@@ -147,6 +147,15 @@ static inline int copenssl_mac_use_hmac_sha256(EVP_MAC_CTX *mac, const unsigned 
   return EVP_MAC_CTX_set_params(mac, parameters);
 }
 
+// HMAC of messages (RFC 2104).
+static inline int copenssl_mac_init(EVP_MAC_CTX *mac, const unsigned char *key, size_t count, const char *digest) {
+  OSSL_PARAM parameters[2] = {
+    OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)digest, 0),
+    OSSL_PARAM_construct_end(),
+  };
+  return EVP_MAC_init(mac, key, count, parameters);
+}
+
 // OCSP (RFC 6960), over OpenSSL's own HTTP client.
 #include <openssl/http.h>
 static inline long copenssl_ctx_set_status_cb(SSL_CTX *ctx, int (*callback)(SSL *, void *)) {

@@ -1,0 +1,93 @@
+public import Bytes
+import Crypto
+
+/// Opens envelopes. Values in, values out, for any thread.
+///
+/// Every envelope that is not opened has had the same done to it, whatever is wrong with it: it is decrypted and
+/// authenticated with each key, one that is no envelope by a stand-in of its size. docs/decisions, *message envelope*.
+public struct Opener: Sendable {
+  private let keys: EnvelopeKeys
+  private let window: ReplayWindow?
+
+  public init(_ keys: EnvelopeKeys, window: ReplayWindow? = nil) {
+    self.keys = keys
+    self.window = window
+  }
+
+  /// The plain body. `now`: milliseconds of a clock that is never put back, one for all who share the window.
+  public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeFault) -> ByteBuffer {
+    var fault: EnvelopeFault?
+    let sealed: EnvelopeFormat.Sealed
+    do throws(EnvelopeFault) { sealed = try EnvelopeFormat.read(body, keys.suite) } catch {
+      fault = error
+      sealed = EnvelopeFormat.standIn(for: body, keys.suite)
+    }
+    var text = ByteBuffer()
+    var verdict = judge(sealed, keys.current, filler: body, into: &text)
+    if !verdict.isAuthentic, let previous = keys.previous {
+      let first = verdict
+      text.removeAll()
+      verdict = judge(sealed, previous, filler: body, into: &text)
+      if !verdict.isAuthentic { verdict = first }
+    }
+    let isAuthentic = fault == nil && verdict.isAuthentic
+    let novelty = window?.look(sealed.iv, now: now, remembers: isAuthentic) ?? .new
+    guard isAuthentic else { throw fault ?? verdict.fault }
+    switch novelty {
+    case .new: break
+    case .seen: throw .replayed
+    case .unknown: throw .windowFull
+    }
+    text.truncate(to: text.count - Int(verdict.padding.count))
+    return text
+  }
+
+  /// What one pair of keys makes of an envelope. Masks: all bits set, or none.
+  private struct Verdict {
+    var padding: PaddedText.Padding
+    var isForged: UInt32
+    var isWrongText: UInt32
+
+    var isAuthentic: Bool { padding.isWrong | isForged | isWrongText == 0 }
+    /// Once it is known that there is one.
+    var fault: EnvelopeFault { padding.isWrong != 0 ? .padding : isForged != 0 ? .forged : .text }
+  }
+
+  private func judge(
+    _ sealed: EnvelopeFormat.Sealed, _ pair: EnvelopeKeys.Pair, filler: UnsafeRawBufferPointer,
+    into text: inout ByteBuffer
+  ) -> Verdict {
+    let isDecrypted = sealed.payload.withUnsafeBytes { payload in
+      sealed.iv.withUnsafeBytes { pair.cipher.decrypt(payload, iv: $0, to: &text) }
+    }
+    let plain = text.readable
+    var verdict = Verdict(
+      padding: PaddedText.Padding(count: 0, isWrong: 0), isForged: isDecrypted ? 0 : .max, isWrongText: 0)
+    if !keys.suite.cipher.isAuthenticated {
+      // Only where OpenSSL itself failed.
+      guard plain.count == sealed.payload.count, plain.count >= Cipher.blockCount else { return verdict }
+      verdict.padding = PaddedText.padding(of: plain)
+    }
+    guard let mac = pair.mac, let scope = keys.suite.mac?.scope else { return verdict }
+    let code: [UInt8]
+    switch scope {
+    case .payload where keys.suite.cipher.isAuthenticated:
+      var whole = mac.begin()
+      whole.add(plain)
+      code = whole.finish()
+    case .payload: code = PaddedText.code(of: plain, verdict.padding, mac)
+    case .fields(let names):
+      let fields = FieldsText(plain, names: names)
+      // What follows the object is blanks and then padding: compared so, the padding has no part in how it is read.
+      let end = UInt32(truncatingIfNeeded: plain.count) &- verdict.padding.count
+      let (object, stray) = (
+        UInt32(truncatingIfNeeded: fields.endOfObject), UInt32(truncatingIfNeeded: fields.firstStray)
+      )
+      verdict.isWrongText =
+        (fields.isWrong ? .max : 0) | PaddedText.isLess(end, object) | PaddedText.isLess(stray, end)
+      code = fields.code(of: plain, filler: filler, mac)
+    }
+    verdict.isForged |= ConstantTime.equal(code, sealed.mac) ? 0 : .max
+    return verdict
+  }
+}
