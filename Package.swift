@@ -31,6 +31,7 @@ let floors: [Room] = [
     "Identity", ["Bytes", "Observability", "Patterns", "Crypto", "TLS"], [],
     "who a client is: what rules decide on it, and what upstreams are told"
   ),
+  ("Envelope", ["Bytes", "Crypto"], [deque], "messages sealed inside TLS: opened and sealed, no socket"),
   // 4 Traffic
   (
     "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP"], [deque],
@@ -38,20 +39,23 @@ let floors: [Room] = [
   ),
   (
     "Proxy",
-    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Upstream"], [deque],
-    "the incoming half: connections and exchanges"
+    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Upstream"],
+    [deque], "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
   (
     "Configuration",
-    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Upstream", "Proxy"], [],
+    [
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Upstream",
+      "Proxy",
+    ], [],
     "nginx's language, parsed into immutable settings"
   ),
   (
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd",
-      "Identity", "Upstream", "Proxy", "Configuration",
+      "Identity", "Envelope", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
@@ -93,7 +97,7 @@ targets.append(
   .executableTarget(
     name: "sallyport",
     dependencies: named([
-      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Configuration", "Daemon",
+      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Configuration", "Daemon",
     ])
       + [arguments], swiftSettings: settings))
 
@@ -122,6 +126,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzRequestHead", ["HTTP", "Bytes"]), ("FuzzResponseHead", ["HTTP", "Bytes"]),
     ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
     ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzServerName", ["TLS"]),
+    ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

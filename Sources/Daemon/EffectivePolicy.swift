@@ -1,4 +1,5 @@
 import Crypto
+import Envelope
 import Identity
 import Proxy
 import TLS
@@ -91,6 +92,7 @@ struct EffectivePolicy {
     case .rfc9440: add(2, "client told as", "Client-Cert, Client-Cert-Chain (RFC 9440)")
     case .xfcc: add(2, "client told as", "X-Forwarded-Client-Cert (Envoy)")
     }
+    if let envelope = pass.envelope { add(2, "envelope", envelope.inWords) }
     guard let tls = pass.tls else {
       add(2, "TLS", "none: what is sent upstream can be read and changed on the way")
       return
@@ -123,6 +125,20 @@ struct EffectivePolicy {
     if case .anybody = tls.trust {
       add(2, "WARNING", "the upstream is not authenticated: anybody on the way may be it")
     }
+  }
+}
+
+extension EnvelopeSettings {
+  fileprivate var inWords: String {
+    let authentication =
+      switch suite.mac?.scope {
+      case .payload: "\(suite.mac?.algorithm.rawValue ?? "") of the body"
+      case .fields(let names):
+        "\(suite.mac?.algorithm.rawValue ?? "") of ONLY \(names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: ", "))"
+      case nil: "its tag"
+      }
+    let replays = replayWindow.map { "replays refused for \($0 / 1000) s" } ?? "replays NOT refused"
+    return "\(suite.cipher.rawValue), \(authentication), \(previous == nil ? "one key" : "two keys"), \(replays)"
   }
 }
 

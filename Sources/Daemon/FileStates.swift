@@ -56,6 +56,9 @@ extension HTTPSettings {
       references += tls.revocationLists.map { $0 }
       pins += tls.trust.pins?.sources ?? []
     }
+    for envelope in everyLocation.compactMap({ $0.settings.envelope }) where envelope.reloads {
+      references += envelope.keyFiles.map { $0 }
+    }
     let paths = references.compactMap { try? $0?.resolvedPath(expecting: .certificate) }
     return Set(paths + pins.compactMap(\.path))
   }

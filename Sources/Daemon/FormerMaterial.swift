@@ -1,4 +1,6 @@
 package import Crypto
+import Envelope
+import Proxy
 package import TLS
 
 /// What a new generation takes over from the one before.
@@ -10,6 +12,9 @@ package struct FormerMaterial: Sendable {
   /// Of blocks with `ssl_reload off`: what was loaded for them stays until the configuration is read again.
   private(set) var servers: [ServerTLSSettings: ServerTLSMaterial] = [:]
   private(set) var upstreams: [UpstreamTLSSettings: UpstreamTLSMaterial] = [:]
+  private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
+  /// What was seen is not forgotten for a reload.
+  private(set) var windows: [String: ReplayWindow] = [:]
 
   package init() {}
 
@@ -20,12 +25,15 @@ package struct FormerMaterial: Sendable {
       servers[server.context.settings] = server.material
     }
     upstreams = material.upstreams.filter { !$0.key.reloads }.mapValues(\.material)
+    envelopeKeys = material.envelopeKeys.filter { !$0.key.reloads }
+    windows = material.windows
   }
 
   /// HUP: everything is loaded anew.
   package mutating func forgetUnwatched() {
     servers = [:]
     upstreams = [:]
+    envelopeKeys = [:]
   }
 }
 

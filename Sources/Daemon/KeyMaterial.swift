@@ -1,4 +1,5 @@
 package import Crypto
+package import Envelope
 package import Observability
 package import Proxy
 package import TLS
@@ -28,6 +29,12 @@ package struct KeyMaterial {
   /// By the file that holds them.
   package private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
 
+  /// One for each location that has one.
+  package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
+  package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
+  /// By the location that they are of.
+  package private(set) var windows: [String: ReplayWindow] = [:]
+
   /// `former`: what is in use until now: an expired revocation list does not replace a valid one of it, a staple
   /// serves until the next is there, and what it keeps of `ssl_reload off` is not loaded.
   package init(loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial()) {
@@ -40,6 +47,7 @@ package struct KeyMaterial {
         upstreams[tls] = Self.load(tls, &loader)
       }
     }
+    (envelopes, windows, envelopeKeys) = Self.envelopes(of: http, &loader)
     diagnostics = loader.diagnostics
     revocations = loader.revocations
     staples = loader.staples
@@ -54,6 +62,7 @@ package struct KeyMaterial {
       if let tls = server.tls { _ = material(tls, &loader) }
       for (_, location) in http.everyLocation.filter({ $0.server == index }) {
         if let tls = location.upstreamTLS { _ = material(tls, &loader) }
+        if let envelope = location.envelope { _ = loader.envelopeKeys(envelope) }
       }
     }
     let places = Set(told.filter { $0.severity == .error }.map(\.location))

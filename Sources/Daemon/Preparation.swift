@@ -57,6 +57,6 @@ package struct Preparation: Sendable {
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
-      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs)
+      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs, envelopes: material.envelopes)
   }
 }

@@ -7,11 +7,11 @@ import Crypto
 /// authenticated with each key, one that is no envelope by a stand-in of its size. docs/decisions, *message envelope*.
 public struct Opener: Sendable {
   private let keys: EnvelopeKeys
-  private let window: ReplayWindow?
+  private let replays: ReplayGuard?
 
-  public init(_ keys: EnvelopeKeys, window: ReplayWindow? = nil) {
+  public init(_ keys: EnvelopeKeys, replays: ReplayGuard? = nil) {
     self.keys = keys
-    self.window = window
+    self.replays = replays
   }
 
   /// The plain body. `now`: milliseconds of a clock that is never put back, one for all who share the window.
@@ -31,7 +31,8 @@ public struct Opener: Sendable {
       if !verdict.isAuthentic { verdict = first }
     }
     let isAuthentic = fault == nil && verdict.isAuthentic
-    let novelty = window?.look(sealed.iv, now: now, remembers: isAuthentic) ?? .new
+    let novelty =
+      replays.map { $0.window.look(sealed.iv, now: now, span: $0.span, remembers: isAuthentic) } ?? .new
     guard isAuthentic else { throw fault ?? verdict.fault }
     switch novelty {
     case .new: break

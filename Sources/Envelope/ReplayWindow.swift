@@ -6,7 +6,7 @@ import Synchronization
 /// Shared by all workers, and taken over by a reload; gone with the process. Bounded: while it is full, nothing new is
 /// let in, for nobody knows what was seen. Only who has the keys can fill it.
 public final class ReplayWindow: Sendable {
-  public enum Novelty: Sendable, Hashable {
+  enum Novelty {
     case new, seen
     /// It can remember no more.
     case unknown
@@ -31,7 +31,6 @@ public final class ReplayWindow: Sendable {
     var known: Set<IV> = []
     /// The oldest first.
     var order: Deque<(iv: IV, at: UInt64)> = []
-    var span: UInt64
   }
 
   private let memory: Mutex<Memory>
@@ -39,20 +38,17 @@ public final class ReplayWindow: Sendable {
   /// About 60 MiB; at 5 minutes 3500 messages a second.
   public static let standardLimit = 1 << 20
 
-  /// `span`: milliseconds.
-  public init(span: UInt64, limit: Int = standardLimit) {
-    memory = Mutex(Memory(span: span))
+  public init(limit: Int = standardLimit) {
+    memory = Mutex(Memory())
     self.limit = limit
   }
 
-  /// A reload has another TIME.
-  public func setSpan(_ span: UInt64) { memory.withLock { $0.span = span } }
-
   /// Whether it is there, and with `remembers` puts it there, in one step: of two alike one is new.
-  public func look(_ octets: [UInt8], now: UInt64, remembers: Bool) -> Novelty {
+  /// `now` and `span`: milliseconds; a reload may bring another span.
+  func look(_ octets: [UInt8], now: UInt64, span: UInt64, remembers: Bool) -> Novelty {
     let iv = IV(octets)
     return memory.withLock { memory in
-      while let oldest = memory.order.first, oldest.at &+ memory.span < now {
+      while let oldest = memory.order.first, oldest.at &+ span < now {
         memory.known.remove(oldest.iv)
         memory.order.removeFirst()
       }
@@ -63,5 +59,17 @@ public final class ReplayWindow: Sendable {
       memory.order.append((iv, now))
       return .new
     }
+  }
+}
+
+/// `message_envelope_replay_window`: what is remembered, and for how long.
+public struct ReplayGuard: Sendable {
+  let window: ReplayWindow
+  let span: UInt64
+
+  /// `span`: milliseconds.
+  public init(_ window: ReplayWindow, span: UInt64) {
+    self.window = window
+    self.span = span
   }
 }

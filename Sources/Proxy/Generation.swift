@@ -1,3 +1,4 @@
+public import Envelope
 public import Observability
 public import TLS
 public import Upstream
@@ -14,6 +15,8 @@ public final class Generation: Sendable {
   public let serverContexts: [ServerTLSContext?]
   /// One for each different setting, so that equal ones share sessions and connections, and no others do.
   public let upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext]
+  /// One for each location that has one.
+  public let envelopes: [EnvelopeSettings: MessageEnvelope]
   /// By index in `http.groups`, names resolved.
   public let groups: [ResolvedGroup]
   /// That of the main context.
@@ -24,12 +27,14 @@ public final class Generation: Sendable {
   public init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
-    errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog]
+    errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
+    envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
   ) {
     self.number = number
     self.http = http
     self.serverContexts = serverContexts
     self.upstreamContexts = upstreamContexts
+    self.envelopes = envelopes
     self.groups = groups
     self.errorLog = errorLog
     self.errorLogs = errorLogs

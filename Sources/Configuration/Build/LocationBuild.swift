@@ -33,6 +33,7 @@ extension SettingsBuilder {
     if case .location = level, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
     }
+    if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
     return LocationSettings(
       match: level.match, action: action, rewrite: rewriteSteps(scope), locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),

@@ -47,7 +47,7 @@ extension SettingsBuilder {
       requestBuffering: scope.flag("proxy_request_buffering") ?? true,
       timeouts: timeouts(scope), retry: retry(scope),
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
-      location: directive.location)
+      envelope: envelope(scope, directive), location: directive.location)
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {

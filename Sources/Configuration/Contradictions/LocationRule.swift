@@ -29,6 +29,17 @@ enum LocationRule {
       .warning, at: place, "this location answers every request with 404", hint: "it has no proxy_pass and no return")
   }
 
+  /// Envelopes are between a client and an upstream. Levels above may say it for locations of theirs.
+  static func sealsNothing(_ scope: Scope) -> Diagnostic? {
+    guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,
+      ["proxy_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
+    else { return nil }
+    return Diagnostic(
+      .warning, at: line.location,
+      "\"message_envelope on\" where nothing is proxied: answers of our own are not sealed",
+      hint: "it goes with proxy_pass")
+  }
+
   /// One place has one answer.
   static func answersTwice(_ scope: Scope, at metrics: Directive) -> Diagnostic? {
     guard let pass = scope.own("proxy_pass").first else { return nil }

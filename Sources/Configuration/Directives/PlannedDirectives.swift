@@ -2,11 +2,6 @@
 let plannedDirectives: [DirectiveEntry] =
   DirectiveEntry.planned("proxy_auth proxy_auth_user_file proxy_auth_space proxy_auth_persistence proxy_auth_state")
   + DirectiveEntry.planned(
-    """
-    message_envelope message_envelope_cipher message_envelope_key message_envelope_mac_key message_envelope_mac
-    message_envelope_replay_window message_envelope_max_size
-    """)
-  + DirectiveEntry.planned(
     "enrolment enrolment_authority enrolment_renew_before enrolment_pkcs12 enrolment_failures")
   + DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
   + DirectiveEntry.planned(

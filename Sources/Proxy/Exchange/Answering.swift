@@ -124,8 +124,10 @@ extension Exchange {
   /// A named location gets the request as it is, so that a POST is not done as a GET; unless it is the request that is
   /// at fault, or its body is gone.
   private func redirection(to target: ErrorPage.Target, for failure: Failure) -> Redirection {
-    guard case .named = target else { return .path }
+    guard case .named(let name) = target else { return .path }
     switch body {
+    // What an envelope held goes where that envelope is opened, and a sealed body not past one.
+    case .collected(let kept) where kept.envelope !== server.locations.named(name)?.envelope: return .bodiless
     case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
     case .collecting, .streaming, .streamed: return .bodiless
     }

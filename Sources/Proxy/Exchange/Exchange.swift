@@ -88,6 +88,8 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var requestBegun = false
   @exclusivity(unchecked) var deadConnections = 0
   var fileOffset: UInt64 = 0
+  /// What will be sealed (`message_envelope`).
+  @exclusivity(unchecked) var heldAnswer: HeldAnswer?
   /// $upstream_ssl_spki of the upstream that was refused last, whose connection is gone.
   var refusedKey = ""
   /// Calls that come back for an exchange that has been used again since carry an older number.
@@ -148,6 +150,7 @@ final class Exchange: AttemptObserver {
     if passed != nil { passed = nil }
     if dynamicGroup != nil { dynamicGroup = nil }
     if upstream != nil { upstream = nil }
+    if heldAnswer != nil { heldAnswer = nil }
     tried = TriedServers()
     while !attempts.isEmpty { attempts.removeLast() }
     requestBegun = false
@@ -359,6 +362,7 @@ final class Exchange: AttemptObserver {
     }
     switch body {
     case .collecting(let kept):
+      if let envelope = pass?.envelope, !hasRoom(for: bytes.count, in: kept, envelope) { return }
       do {
         try kept.append(bytes)
       } catch {
@@ -384,6 +388,7 @@ final class Exchange: AttemptObserver {
   func requestBodyDidEnd(trailers: Trailers?) {
     switch body {
     case .collecting(let kept):
+      if let envelope = pass?.envelope { return openBody(kept, envelope) }
       body = .collected(kept)
       retry()
     case .streaming:

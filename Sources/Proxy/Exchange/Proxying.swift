@@ -55,6 +55,7 @@ extension Exchange {
   var group: UpstreamGroup? { pass?.group ?? dynamicGroup }
 
   private func takeBody(_ pass: LiveProxyPass, _ group: UpstreamGroup) {
+    if let envelope = pass.envelope { return takeSealedBody(envelope, pass, group) }
     if case .none = body, head.framing == .none { return attempt(pass, group) }
     guard let connection else { return }
     // Kept from before: an error page of a named location sends it on.
@@ -80,7 +81,7 @@ extension Exchange {
   }
 
   /// 100 to a client that waits for it.
-  private func continueClient() {
+  func continueClient() {
     guard head.expectsContinue, head.version == .http11, let connection else { return }
     let text: StaticString = "HTTP/1.1 100 Continue\r\n\r\n"
     connection.stream.write(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
@@ -96,6 +97,7 @@ extension Exchange {
   func upstreamDidBegin(_ connection: UpstreamConnection) {
     upstream = connection
     requestBegun = false
+    if heldAnswer != nil { heldAnswer = nil }
   }
 
   func upstreamDidOpen(_ upstream: UpstreamConnection) {
@@ -211,6 +213,7 @@ extension Exchange {
       fail(Failure(Int(response.status)))
       return false
     }
+    if let envelope = pass.envelope { return holdAnswer(response, pass, envelope) }
     ResponseRewrite.write(self, response, pass)
     return self.upstream != nil
   }
@@ -253,6 +256,7 @@ extension Exchange {
 
   func upstreamBody(_ bytes: UnsafeRawBufferPointer) {
     guard let connection else { return }
+    if let heldAnswer { return hold(bytes, in: heldAnswer) }
     writeBody(bytes, to: connection)
     if connection.stream.pendingCount > backlog { pauseUpstream() }
   }
@@ -272,6 +276,7 @@ extension Exchange {
   /// The connection serves another exchange only after this one has said all that it has to say of it.
   func upstreamDidEnd(_ trailers: Trailers?) {
     endRecord()
+    if let heldAnswer { return sealAnswer(heldAnswer) }
     endBody(trailers)
     finish()
   }
@@ -318,7 +323,7 @@ extension Exchange {
   // MARK: Upgrade (101): bytes both ways, as they are
 
   private func switchProtocols(_ response: ResponseHead) -> Bool {
-    guard askedForUpgrade, let pass, let connection, let upstream else {
+    guard askedForUpgrade, let pass, pass.envelope == nil, let connection, let upstream else {
       log(.error, "upstream switched protocols without being asked")
       endRecord()
       dropUpstream()

@@ -1,4 +1,5 @@
 import Bytes
+import Envelope
 import Glibc
 import Transport
 
@@ -29,11 +30,23 @@ final class RequestBody {
   private var file: Int32 = -1
   private let allowance: Int
   private let gauge: BodyGauge?
+  /// By which it was opened: it is plain, and nobody else's.
+  let envelope: MessageEnvelope?
 
   /// `allowance`: bytes that may stay in memory. Without a gauge it stands whatever others take.
   init(allowance: Int, gauge: BodyGauge? = nil) {
     self.allowance = allowance
     self.gauge = gauge
+    envelope = nil
+  }
+
+  /// What an envelope held.
+  init(_ plain: consuming ByteBuffer, openedBy envelope: MessageEnvelope) {
+    allowance = 0
+    gauge = nil
+    self.envelope = envelope
+    count = UInt64(plain.count)
+    memory.swap(with: &plain)
   }
 
   deinit {

@@ -20,6 +20,7 @@ enum RequestRewrite {
     // RFC 8470 §5.1: a second one, of the client's own, means the same.
     if exchange.isEarly && !pass.setsEarlyData { output.append("Early-Data: 1\r\n") }
     writeFraming(exchange, to: &output)
+    if pass.envelope != nil, exchange.isBodyOpened { HeadWriter.field("Content-Type", "application/json", to: &output) }
     if pass.settings.passesRequestFields {
       let bytes = head.bytes.readable
       for field in head.fields {

@@ -5,12 +5,13 @@ import Upstream
 
 /// The upstream's answer as the client gets it: built from the parsed head.
 enum ResponseRewrite {
-  /// Writes the head and settles how the body is framed.
-  static func write(_ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass) {
+  /// Writes the head and settles how the body is framed. `sealed`: bytes of the envelope that follows, where there is
+  /// one; 0 for an empty body.
+  static func write(_ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass, sealed: Int? = nil) {
     guard let connection = exchange.connection else { return }
-    let status = exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
+    let status = status(for: exchange, response)
     exchange.status = Int(status)
-    let framing = framing(for: exchange, status, response)
+    let framing = sealed.map { .length(UInt64($0)) } ?? framing(for: exchange, status, response)
     if framing == .untilClose || !connection.isBodyRead || connection.isLeaving { exchange.persists = false }
 
     exchange.scratch.removeAll()
@@ -23,7 +24,9 @@ enum ResponseRewrite {
       FailureResponse.writeServer(tokens: exchange.location.settings.redirects.serverTokens, to: &exchange.scratch)
     }
     if !passes(.date, response, pass) { FailureResponse.writeDate(exchange.clock, to: &exchange.scratch) }
-    writeFields(exchange, response, pass, to: &exchange.scratch)
+    // Of HEAD it is said what GET would have: an envelope.
+    let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0
+    writeFields(exchange, response, pass, isSealed: isSealed, to: &exchange.scratch)
     exchange.writeAddedFields(status: Int(status), to: &exchange.scratch)
     if response.status == 101 {
       HeadWriter.field("Connection", "upgrade", to: &exchange.scratch)
@@ -31,7 +34,7 @@ enum ResponseRewrite {
         _ = HeadWriter.field("Upgrade", response.bytes.readable[upgrade], to: &exchange.scratch)
       }
     } else {
-      writeFraming(framing, exchange, response, to: &exchange.scratch)
+      writeFraming(framing, exchange, response, pass, to: &exchange.scratch)
       exchange.writeConnectionField(to: &exchange.scratch)
     }
     HeadWriter.end(to: &exchange.scratch)
@@ -40,12 +43,25 @@ enum ResponseRewrite {
     exchange.answer = .streaming(framing)
   }
 
+  private static func status(for exchange: Exchange, _ response: ResponseHead) -> UInt16 {
+    exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
+  }
+
+  /// Whether the client gets a body, be it an empty one.
+  static func mayHaveBody(_ exchange: Exchange, _ response: ResponseHead) -> Bool {
+    mayHaveBody(exchange, status(for: exchange, response))
+  }
+
+  // Whatever the upstream was asked and answered (proxy_method, error_page =204): to this no body may follow, or the
+  // client takes it for its next answer.
+  private static func mayHaveBody(_ exchange: Exchange, _ status: UInt16) -> Bool {
+    exchange.head.method != .head && status >= 200 && status != 204 && status != 304
+  }
+
   /// How the body goes on: with its length where it is known, in chunks to who understands them, else to the end of
   /// the connection.
   private static func framing(for exchange: Exchange, _ status: UInt16, _ response: ResponseHead) -> BodyFraming {
-    // Whatever the upstream was asked and answered (proxy_method, error_page =204): to this no body may follow, or the
-    // client takes it for its next answer.
-    if exchange.head.method == .head || status < 200 || status == 204 || status == 304 { return .none }
+    guard mayHaveBody(exchange, status) else { return .none }
     return switch response.framing {
     case .none: .none
     case .length(let length): .length(length)
@@ -54,7 +70,8 @@ enum ResponseRewrite {
   }
 
   private static func writeFraming(
-    _ framing: BodyFraming, _ exchange: Exchange, _ response: ResponseHead, to output: inout ByteBuffer
+    _ framing: BodyFraming, _ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass,
+    to output: inout ByteBuffer
   ) {
     if framing == .none {
       // HEAD and 304 tell the length that a GET would have had.
@@ -62,7 +79,7 @@ enum ResponseRewrite {
       if status < 200 || status == 204 { return }
       if exchange.head.method != .head, status != 304 {
         HeadWriter.framing(.length(0), to: &output)
-      } else if let length = response.announcedLength {
+      } else if let length = response.announcedLength, pass.envelope == nil {
         HeadWriter.framing(.length(length), to: &output)
       }
     } else {
@@ -71,11 +88,13 @@ enum ResponseRewrite {
   }
 
   private static func writeFields(
-    _ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass, to output: inout ByteBuffer
+    _ exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass, isSealed: Bool, to output: inout ByteBuffer
   ) {
     let bytes = response.bytes.readable
+    if isSealed { HeadWriter.field("Content-Type", "application/json", to: &output) }
     for field in response.fields {
       if field.isHopByHop || skipped.contains(field.id) || pass.hidden.contains(field, in: bytes) { continue }
+      if isSealed && field.id == .contentType { continue }
       if field.id == .location || field.id == .refresh, !pass.redirects.isEmpty,
         writeRedirect(field, bytes, exchange, pass, to: &output)
       {

@@ -1,4 +1,5 @@
 import Bytes
+import Envelope
 import HTTP
 import Identity
 import Observability
@@ -18,6 +19,8 @@ final class LiveLocation {
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   var limits: LocationLimits { settings.limits }
+  /// By which bodies are opened here.
+  var envelope: MessageEnvelope? { if case .proxy(let pass) = action { pass.envelope } else { nil } }
 
   init(settings: LocationSettings, makers: LiveMakers) {
     self.settings = settings
@@ -104,13 +107,20 @@ final class LiveProxyPass {
   /// Upstream fields that the client does not get.
   let hidden: NameSet
   let redirects: [(from: LiveTemplate, to: LiveTemplate)]
+  /// `message_envelope on`.
+  let envelope: MessageEnvelope?
 
   init(_ settings: ProxyPassSettings, makers: LiveMakers) {
     self.settings = settings
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
+    self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
     switch settings.target {
     // Without the context by which it is judged no upstream is spoken to, least of all in plain text.
     case _ where settings.scheme == .https && context == nil:
+      self.group = nil
+      self.targetTemplate = nil
+    // Nor in the open what should be in envelopes.
+    case _ where settings.envelope != nil && envelope == nil:
       self.group = nil
       self.targetTemplate = nil
     case .group(let index):
@@ -148,9 +158,11 @@ final class LiveProxyPass {
     }
     self.setsEarlyData = replaced.contains(name: "Early-Data")
     for name in makers.identityNames { replaced.insert(name, withAliases: true) }
+    if envelope != nil { for name in Exchange.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) } }
     self.replaced = replaced
     var hidden = NameSet()
     for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
+    if envelope != nil { for name in Exchange.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) } }
     self.hidden = hidden
     self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }
   }

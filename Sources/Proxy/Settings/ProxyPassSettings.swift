@@ -90,6 +90,8 @@ public final class ProxyPassSettings: Sendable {
   public let timeouts: UpstreamTimeouts
   public let retry: RetrySettings
   public let ignoresClientAbort: Bool
+  /// nil: bodies pass as they are.
+  public let envelope: EnvelopeSettings?
   public let location: SourceLocation
 
   public init(
@@ -98,7 +100,8 @@ public final class ProxyPassSettings: Sendable {
     setFields: [SetField], clientIdentity: IdentityFieldForm, method: Template?, passesRequestFields: Bool,
     passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
-    timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, location: SourceLocation
+    timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, envelope: EnvelopeSettings?,
+    location: SourceLocation
   ) {
     self.scheme = scheme
     self.target = target
@@ -124,6 +127,7 @@ public final class ProxyPassSettings: Sendable {
     self.timeouts = timeouts
     self.retry = retry
     self.ignoresClientAbort = ignoresClientAbort
+    self.envelope = envelope
     self.location = location
   }
 }

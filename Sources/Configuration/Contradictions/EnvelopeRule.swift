@@ -1,0 +1,189 @@
+import Crypto
+import Envelope
+import Observability
+import Proxy
+
+/// What is in effect for a location's envelopes: said there or inherited, not yet judged.
+struct EnvelopeFacts {
+  let scope: Scope
+  let pass: Directive
+  /// The line that says on or off.
+  let line: Directive?
+  let isOn: Bool
+  let cipher: Cipher?
+  let keys: Directive?
+  let macKeys: Directive?
+  let mac: EnvelopeMAC?
+  let macFault: EnvelopeMACFault?
+
+  init(_ scope: Scope, _ pass: Directive, mac: EnvelopeMAC?, macFault: EnvelopeMACFault?) {
+    self.scope = scope
+    self.pass = pass
+    line = scope.value("message_envelope")
+    isOn = scope.flag("message_envelope") ?? false
+    cipher = scope.text("message_envelope_cipher").flatMap { Cipher(rawValue: $0.lowercased()) }
+    keys = scope.value("message_envelope_key")
+    macKeys = scope.value("message_envelope_mac_key")
+    self.mac = mac
+    self.macFault = macFault
+  }
+
+  var maxSize: Int { scope.size("message_envelope_max_size") ?? 1 << 20 }
+
+  /// nil: off.
+  var replayWindow: UInt64? {
+    scope.text("message_envelope_replay_window").flatMap { Quantity.milliseconds($0) }.flatMap {
+      $0 > 0 ? UInt64($0) : nil
+    }
+  }
+
+  var fields: [[UInt8]]? { if case .fields(let names) = mac?.scope { names } else { nil } }
+}
+
+/// What a location may not say of its envelopes. Each case is one rule.
+enum EnvelopeRule: CaseIterable {
+  case malformedMAC
+  case malformedWindow
+  case withoutCipher
+  case withoutKey
+  case unauthenticatedCipher
+  case withoutMACKey
+  case keyOfNoMAC
+  case unpairedKeys
+  case unboundedSize
+  case sizeAboveBodyLimit
+  case bodyNotPassed
+  case fieldSetByHand
+  case fieldsUnauthenticated
+  case replayOfForgedIV
+  case saidWhereOff
+
+  func diagnostics(_ facts: EnvelopeFacts) -> [Diagnostic] {
+    if self == .saidWhereOff { return facts.isOn ? [] : saidWhereOff(facts).map { [$0] } ?? [] }
+    guard facts.isOn, let line = facts.line else { return [] }
+    switch self {
+    case .malformedMAC, .malformedWindow, .unboundedSize, .sizeAboveBodyLimit:
+      return value(facts).map { [$0] } ?? []
+    case .fieldsUnauthenticated, .replayOfForgedIV: return warning(facts).map { [$0] } ?? []
+    case .bodyNotPassed, .fieldSetByHand: return beside(facts)
+    default: return keys(facts, line).map { [$0] } ?? []
+    }
+  }
+
+  private func error(_ line: Directive, _ message: String, _ hint: String, word: Int? = nil) -> Diagnostic {
+    Diagnostic(.error, at: word.map { line.place($0) } ?? line.location, message, hint: hint)
+  }
+
+  // MARK: Cipher, MAC and keys
+
+  private func keys(_ facts: EnvelopeFacts, _ line: Directive) -> Diagnostic? {
+    switch self {
+    case .withoutCipher where facts.scope.value("message_envelope_cipher") == nil:
+      return error(
+        line, "\"message_envelope on\" without \"message_envelope_cipher\"", "message_envelope_cipher aes-256-gcm;")
+    case .withoutKey where facts.keys == nil:
+      return error(
+        line, "\"message_envelope on\" without \"message_envelope_key\"",
+        "message_envelope_key FILE; a key is made by: openssl rand -hex \(facts.cipher?.keyCount ?? 32)")
+    case .unauthenticatedCipher:
+      guard facts.macFault == nil, facts.mac == nil, let cipher = facts.cipher, !cipher.isAuthenticated,
+        let mac = facts.scope.value("message_envelope_mac")
+      else { return nil }
+      return error(
+        mac, "\"message_envelope_mac none\" with \(cipher.rawValue): anybody could change what is sealed",
+        "aes-256-gcm, or a MAC")
+    case .withoutMACKey where facts.mac != nil && facts.macKeys == nil:
+      return error(
+        line, "\"message_envelope on\" without \"message_envelope_mac_key\"",
+        "message_envelope_mac_key FILE; or, with aes-256-gcm, message_envelope_mac none")
+    case .keyOfNoMAC:
+      guard facts.macFault == nil, facts.mac == nil, let keys = facts.macKeys else { return nil }
+      return error(
+        keys, "\"message_envelope_mac_key\" beside \"message_envelope_mac none\"", "remove one of the two")
+    case .unpairedKeys:
+      guard facts.mac != nil, let keys = facts.keys, let macKeys = facts.macKeys,
+        keys.arguments.count != macKeys.arguments.count
+      else { return nil }
+      return error(
+        macKeys, "\(macKeys.arguments.count) MAC keys, but \(keys.arguments.count) of the cipher's",
+        "they go in pairs, the current one first; those are at \(keys.location)")
+    default: return nil
+    }
+  }
+
+  // MARK: Values
+
+  private func value(_ facts: EnvelopeFacts) -> Diagnostic? {
+    let size = facts.scope.value("message_envelope_max_size")
+    switch self {
+    case .malformedMAC:
+      guard let fault = facts.macFault, let line = facts.scope.value("message_envelope_mac") else { return nil }
+      return error(line, fault.reason, fault.hint, word: fault.word)
+    case .malformedWindow:
+      guard let line = facts.scope.value("message_envelope_replay_window"), line.text(0).lowercased() != "off",
+        Quantity.milliseconds(line.text(0)) == nil
+      else { return nil }
+      return error(
+        line, "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive", "off, or \(Expected.milliseconds)",
+        word: 0)
+    case .unboundedSize:
+      guard let size, !(1...EnvelopeSettings.sizeLimit).contains(facts.maxSize) else { return nil }
+      return error(
+        size, "invalid value \"\(size.text(0))\" in \"\(size.name)\" directive",
+        "from 1 to \(EnvelopeSettings.sizeLimit >> 20)m: a message is held in memory whole", word: 0)
+    case .sizeAboveBodyLimit:
+      let limit = facts.scope.size("client_max_body_size") ?? 1 << 20
+      guard let size, limit > 0, facts.maxSize > limit else { return nil }
+      return Diagnostic(
+        .warning, at: size.location, "\"\(size.name)\" is above \"client_max_body_size\", which refuses first",
+        hint: "client_max_body_size \(size.text(0));")
+    default: return nil
+    }
+  }
+
+  // MARK: Other directives
+
+  private func beside(_ facts: EnvelopeFacts) -> [Diagnostic] {
+    if self == .bodyNotPassed {
+      guard facts.scope.flag("proxy_pass_request_body") == false,
+        let line = facts.scope.value("proxy_pass_request_body")
+      else { return [] }
+      return [error(line, "\"proxy_pass_request_body off\" beside \"message_envelope on\"", "remove one of the two")]
+    }
+    let names: Set = ["content-type", "accept-encoding", "range", "content-encoding"]
+    return facts.scope.list("proxy_set_header").filter {
+      names.contains($0.text(0).lowercased()) && !$0.text(1).isEmpty
+    }.map {
+      error(
+        $0, "\"\($0.text(0))\" is set here, and taken off or set by message_envelope",
+        "remove one of the two; the other is at \(facts.line?.location ?? facts.pass.location)")
+    }
+  }
+
+  private func warning(_ facts: EnvelopeFacts) -> Diagnostic? {
+    guard facts.fields != nil, let line = facts.scope.value("message_envelope_mac") else { return nil }
+    if self == .fieldsUnauthenticated {
+      let isTagged = facts.cipher?.isAuthenticated ?? false
+      return Diagnostic(
+        .warning, at: line.location,
+        "\"fields\": "
+          + (isTagged
+            ? "the MAC vouches for no member that is not listed" : "members that are not listed are not authenticated")
+          + ", and joining is ambiguous: values can be moved from one field into the next",
+        hint: "hmac-sha256 payload authenticates all of a body")
+    }
+    guard let window = facts.scope.value("message_envelope_replay_window"), facts.replayWindow != nil,
+      facts.cipher?.isAuthenticated == false
+    else { return nil }
+    return Diagnostic(
+      .warning, at: window.location, "with \"fields\" and CBC the IV is not authenticated: a replay may have another",
+      hint: "hmac-sha256 payload, or aes-256-gcm")
+  }
+
+  private func saidWhereOff(_ facts: EnvelopeFacts) -> Diagnostic? {
+    guard let line = facts.scope.directives.first(where: { $0.name.hasPrefix("message_envelope_") }) else { return nil }
+    return Diagnostic(
+      .warning, at: line.location, "\"\(line.name)\" changes nothing here: message_envelope is off",
+      hint: "message_envelope on;")
+  }
+}

@@ -1,0 +1,48 @@
+public import Crypto
+public import Envelope
+public import Observability
+
+/// `message_envelope on` for one location, and what goes with it.
+public struct EnvelopeSettings: Sendable, Hashable {
+  /// A cipher's key, and the MAC's that goes with it.
+  public struct KeyFiles: Sendable, Hashable {
+    public var cipher: MaterialReference
+    public var mac: MaterialReference?
+    public init(cipher: MaterialReference, mac: MaterialReference?) {
+      self.cipher = cipher
+      self.mac = mac
+    }
+  }
+
+  public var suite: EnvelopeSuite
+  public var current: KeyFiles
+  public var previous: KeyFiles?
+  /// Milliseconds; nil: replays are not looked for.
+  public var replayWindow: UInt64?
+  /// Bytes of an envelope, and of an answer's body.
+  public var maxSize: Int
+  /// Files that change are taken up (`ssl_reload`).
+  public var reloads: Bool
+  /// The `proxy_pass`: two locations have two envelopes, though they be alike.
+  public var location: SourceLocation
+
+  /// More is not kept in memory for one message.
+  public static let sizeLimit = 256 << 20
+
+  public init(
+    suite: EnvelopeSuite, current: KeyFiles, previous: KeyFiles?, replayWindow: UInt64?, maxSize: Int, reloads: Bool,
+    location: SourceLocation
+  ) {
+    self.suite = suite
+    self.current = current
+    self.previous = previous
+    self.replayWindow = replayWindow
+    self.maxSize = maxSize
+    self.reloads = reloads
+    self.location = location
+  }
+
+  public var keyFiles: [MaterialReference] {
+    [current.cipher, current.mac, previous?.cipher, previous?.mac].compactMap { $0 }
+  }
+}

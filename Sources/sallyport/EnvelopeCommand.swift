@@ -1,0 +1,164 @@
+import ArgumentParser
+import Bytes
+import Crypto
+import Envelope
+import Glibc
+import Observability
+
+struct EnvelopeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "envelope",
+    abstract: "Seal or open a message envelope, as message_envelope does.",
+    discussion: """
+      From stdin to stdout. Keys are files (or credential:NAME) of hexadecimal digits or base64. The exit status is 0 \
+      when it is done, 1 when the input can't be sealed or opened, 2 when a key or an option is at fault.
+      """,
+    subcommands: [Seal.self, Open.self])
+
+  struct Seal: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Make an envelope of a plain body.")
+    @OptionGroup var options: EnvelopeOptions
+
+    func run() throws {
+      let sealer = Sealer(requests: try options.keys())
+      let plain = try EnvelopeStreams.input()
+      let sealed: ByteBuffer
+      do throws(SealingFault) { sealed = try sealer.seal(plain.readable) } catch {
+        throw EnvelopeStreams.failure("this can't be sealed: \(error)", EnvelopeStreams.refused)
+      }
+      try EnvelopeStreams.output(sealed.readable)
+    }
+  }
+
+  struct Open: ParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Take the plain body out of an envelope.")
+    @OptionGroup var options: EnvelopeOptions
+
+    func run() throws {
+      let opener = Opener(try options.keys())
+      let body = try EnvelopeStreams.input()
+      let plain: ByteBuffer
+      do throws(EnvelopeFault) { plain = try opener.open(body.readable, now: 0) } catch {
+        // One answer here too: a script that passes it on must not be an oracle.
+        throw EnvelopeStreams.failure("this is no envelope that these keys open", EnvelopeStreams.refused)
+      }
+      try EnvelopeStreams.output(plain.readable)
+    }
+  }
+}
+
+/// What both commands are told, in the words of the directives.
+struct EnvelopeOptions: ParsableArguments {
+  @Option(help: "aes-128-cbc, aes-256-cbc or aes-256-gcm.")
+  var cipher: String
+
+  @Option(help: "The cipher's key; a second one, the previous, opens too.")
+  var key: [String]
+
+  @Option(name: .customLong("mac-key"), help: "The MAC's key, one for each of the cipher's.")
+  var macKey: [String] = []
+
+  @Option(
+    parsing: .upToNextOption,
+    help: "hmac-sha256 or hmac-sha1, then payload or fields NAME …; or none (default: hmac-sha256 payload).")
+  var mac: [String] = []
+
+  func keys() throws -> EnvelopeKeys {
+    let outcome = Result { () throws(Fault) in try parsed() }
+    switch outcome {
+    case .success(let keys): return keys
+    case .failure(let fault): throw EnvelopeStreams.failure(fault.text, EnvelopeStreams.misused)
+    }
+  }
+
+  private struct Fault: Error {
+    let text: String
+    init(_ text: String, _ hint: String? = nil) { self.text = text + (hint.map { "\n    hint: \($0)" } ?? "") }
+  }
+
+  private func parsed() throws(Fault) -> EnvelopeKeys {
+    let suite = try suite()
+    guard (1...2).contains(key.count) else { throw Fault("--key: expected one key, or the current and the previous") }
+    let wanted = suite.mac == nil ? 0 : key.count
+    guard macKey.count == wanted else {
+      throw Fault(
+        suite.mac == nil
+          ? "--mac-key beside --mac none: remove one of the two"
+          : "--mac-key: \(macKey.count) given, but \(key.count) of the cipher's: they go in pairs, the current one first"
+      )
+    }
+    var pairs: [EnvelopeKeys.Pair] = []
+    for index in key.indices {
+      let count = suite.cipher.keyCount
+      let cipher = try load(key[index], .cipherKey, count...count)
+      let mac = suite.mac == nil ? nil : try load(macKey[index], .macKey, EnvelopeKeys.macKeyCounts)
+      guard let pair = EnvelopeKeys.Pair(suite, cipherKey: cipher, macKey: mac) else {
+        throw Fault("this OpenSSL has not got \(suite.mac?.algorithm.rawValue ?? suite.cipher.rawValue)")
+      }
+      pairs.append(pair)
+    }
+    return EnvelopeKeys(suite, current: pairs[0], previous: pairs.count > 1 ? pairs[1] : nil)
+  }
+
+  private func suite() throws(Fault) -> EnvelopeSuite {
+    guard let cipher = Cipher(rawValue: cipher.lowercased()) else {
+      throw Fault(
+        "--cipher: \"\(cipher)\" is none known here",
+        "one of \(Cipher.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    // `--mac "hmac-sha256 payload"` and `--mac hmac-sha256 payload` are one.
+    let words = mac.count == 1 ? mac[0].split(separator: " ").map(String.init) : mac
+    let parsed: EnvelopeMAC?
+    do throws(EnvelopeMACFault) { parsed = try EnvelopeMAC.parse(words.isEmpty ? ["hmac-sha256"] : words) } catch {
+      throw Fault("--mac: \(error.reason)", error.hint)
+    }
+    do { return try EnvelopeSuite(cipher, parsed) } catch {
+      throw Fault("--mac none with \(cipher.rawValue): anybody could change what is sealed", "aes-256-gcm, or a MAC")
+    }
+  }
+
+  private func load(_ file: String, _ kind: MaterialKind, _ lengths: ClosedRange<Int>) throws(Fault) -> SecretBytes {
+    do throws(MaterialError) {
+      return try SymmetricKeyFile.load(
+        MaterialReference(parsing: file, relativeTo: ""), expecting: kind, lengths: lengths)
+    } catch {
+      throw Fault(error.message, error.hint)
+    }
+  }
+}
+
+/// stdin, stdout, and how a command fails.
+enum EnvelopeStreams {
+  static let refused: Int32 = 1
+  static let misused: Int32 = 2
+  /// More is no message.
+  private static let limit = 1 << 30
+
+  static func failure(_ text: String, _ status: Int32) -> ExitCode {
+    LogFile.standardError.write(string: "error: \(text)\n")
+    return ExitCode(status)
+  }
+
+  static func input() throws -> ByteBuffer {
+    var input = ByteBuffer()
+    while true {
+      input.reserve(64 * 1024)
+      let count = read(STDIN_FILENO, input.writable.baseAddress, input.writable.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw failure("stdin can't be read: \(String(cString: strerror(errno)))", refused) }
+      if count == 0 { return input }
+      input.didWrite(count)
+      guard input.count <= limit else { throw failure("stdin has more than \(limit >> 30) GiB", refused) }
+    }
+  }
+
+  static func output(_ bytes: UnsafeRawBufferPointer) throws {
+    var done = 0
+    while done < bytes.count {
+      let count = write(STDOUT_FILENO, bytes.baseAddress.map { $0 + done }, bytes.count - done)
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw failure("stdout can't be written: \(String(cString: strerror(errno)))", refused) }
+      done += count
+    }
+  }
+}
