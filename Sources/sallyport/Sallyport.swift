@@ -8,7 +8,9 @@ struct Sallyport: ParsableCommand {
     commandName: "sallyport",
     abstract: "A mutual-TLS reverse proxy that speaks nginx's configuration language and pins its upstreams.",
     version: "\(Product.name) \(Product.version)",
-    subcommands: [RunCommand.self, CheckCommand.self, PinCommand.self, ProbeCommand.self, EnvelopeCommand.self, DemoCommand.self])
+    subcommands: [
+      RunCommand.self, CheckCommand.self, PinCommand.self, ProbeCommand.self, EnvelopeCommand.self, DemoCommand.self,
+    ])
 }
 
 /// Where the configuration is: every command that reads one takes it the same way.

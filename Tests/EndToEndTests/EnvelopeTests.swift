@@ -170,11 +170,23 @@ import Testing
         return try wire.readToEnd()
       }
     }
-    let text = answers.map {
+    // Seen before, one bit of each changed.
+    let mutated = try await proxy.talk { _ in
+      try (0..<300).map { number in
+        var body = Array(good.utf8)
+        body[number * 7 % body.count] ^= 1 << UInt8(number % 8)
+        let wire = try Wire.dial(port: proxy.port)
+        try wire.write(Array("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: \(body.count)\r\n\r\n".utf8) + body)
+        return try wire.readToEnd()
+      }
+    }
+    let text = (answers + mutated).map {
       String(decoding: $0, as: UTF8.self).split(separator: "\r\n").filter { !$0.hasPrefix("Date:") }
     }
     #expect(text[0].first == "HTTP/1.1 400 Bad Request")
-    for (index, answer) in text.enumerated() { #expect(answer == text[0], "\(faults[index].1)") }
+    for (index, answer) in text.enumerated() {
+      #expect(answer == text[0], "\(index < faults.count ? faults[index].1 : "a mutation")")
+    }
     let log = proxy.daemon.errorLog
     for (_, reason, _) in faults where reason != "its padding is wrong" {
       #expect(log.contains("message envelope refused: \(reason)"), "\(reason)")
@@ -262,11 +274,13 @@ import Testing
   @Test func `pages of our own are not sealed, and what was opened goes nowhere else`() async throws {
     let scene = try Scene.ofTest(), cast = try EnvelopeCast(scene)
     let upstream = try Self.upstream(scene), dead = try scene.port()
+    let other = try EnvelopeCast(scene, name: "other")
     let proxy = try await PlainProxy(
       scene, to: upstream.port, location: "",
       server: """
-        location /sealed { proxy_pass http://127.0.0.1:\(dead); error_page 502 @sealed; \(cast.lines()) }
+        location /sealed { proxy_pass http://127.0.0.1:\(dead); error_page 502 @sealed; \(other.lines()) }
         location @sealed { proxy_pass http://127.0.0.1:\(upstream.port); \(cast.lines()) }
+        location /same { proxy_pass http://127.0.0.1:\(dead); error_page 502 @sealed; \(cast.lines()) }
         location /plain { proxy_pass http://127.0.0.1:\(dead); error_page 502 @plain; \(cast.lines()) }
         location @plain { proxy_pass http://127.0.0.1:\(upstream.port); }
         location /page { proxy_pass http://127.0.0.1:\(dead); \(cast.lines()) }
@@ -275,10 +289,13 @@ import Testing
     let page = try await proxy.curl("/page", input: sealed)
     #expect(page.status == 502 && page.text.contains("<html>"))
     for path in ["/sealed", "/plain"] {
-      let answer = try await proxy.curl(path, input: sealed)
+      let answer = try await proxy.curl(path, input: (path == "/sealed" ? other : cast).seal("secret"))
       #expect(answer.status == 502, "\(path)")
     }
     #expect(!upstream.receivedText.contains("secret"))
+    // The same keys open there.
+    let answer = try await proxy.curl("/same", input: sealed)
+    #expect(try answer.status == 502 && cast.openText(answer.body) == "secret")
   }
 
   /// Seals and opens with Python's cryptography, or with `openssl enc` and `openssl dgst`.

@@ -126,8 +126,7 @@ extension Exchange {
   private func redirection(to target: ErrorPage.Target, for failure: Failure) -> Redirection {
     guard case .named(let name) = target else { return .path }
     switch body {
-    // What an envelope held goes where that envelope is opened, and a sealed body not past one.
-    case .collected(let kept) where kept.envelope !== server.locations.named(name)?.envelope: return .bodiless
+    case .collected(let kept) where !mayPass(kept, to: name): return .bodiless
     case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
     case .collecting, .streaming, .streamed: return .bodiless
     }

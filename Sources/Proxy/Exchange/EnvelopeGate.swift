@@ -19,9 +19,7 @@ extension Exchange {
     guard let connection else { return }
     // Of an error page's request this is not asked: it is a GET of ours.
     if redirection.keepsBody, head.first(.upgrade) != nil { return refuseEnvelope("an upgrade is asked for") }
-    if case .collected(let kept) = body {
-      return kept.envelope === envelope ? attempt(pass, group) : refuseEnvelope("it was not opened here")
-    }
+    if isBodyOpened { return attempt(pass, group) }
     guard head.framing != .none, redirection.keepsBody, !connection.isBodyRead else {
       body = .none
       return attempt(pass, group)
@@ -54,7 +52,7 @@ extension Exchange {
     }
     do throws(EnvelopeFault) {
       let plain = try envelope.open(kept.memory.readable, now: worker.loop.now)
-      body = .collected(RequestBody(plain, openedBy: envelope))
+      body = .collected(RequestBody(opened: plain))
       retry()
     } catch {
       if error == .windowFull {
@@ -72,7 +70,15 @@ extension Exchange {
   }
 
   /// What goes upstream was an envelope.
-  var isBodyOpened: Bool { if case .collected(let kept) = body { kept.envelope != nil } else { false } }
+  var isBodyOpened: Bool { if case .collected(let kept) = body { kept.isOpened } else { false } }
+
+  /// Whether a kept body may go to a named location in place of this one: what an envelope held goes where the same keys
+  /// open, and what did not come in one, where none is opened.
+  func mayPass(_ kept: RequestBody, to name: String) -> Bool {
+    guard case .proxy(let target)? = server.locations.named(name)?.action else { return true }
+    guard kept.isOpened, let opened = pass?.settings.envelope else { return target.settings.envelope == nil }
+    return target.settings.envelope?.hasKeys(of: opened) ?? false
+  }
 
   // MARK: The answer
 

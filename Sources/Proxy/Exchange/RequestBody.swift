@@ -1,5 +1,4 @@
 import Bytes
-import Envelope
 import Glibc
 import Transport
 
@@ -30,21 +29,21 @@ final class RequestBody {
   private var file: Int32 = -1
   private let allowance: Int
   private let gauge: BodyGauge?
-  /// By which it was opened: it is plain, and nobody else's.
-  let envelope: MessageEnvelope?
+  /// It came in an envelope.
+  let isOpened: Bool
 
   /// `allowance`: bytes that may stay in memory. Without a gauge it stands whatever others take.
   init(allowance: Int, gauge: BodyGauge? = nil) {
     self.allowance = allowance
     self.gauge = gauge
-    envelope = nil
+    isOpened = false
   }
 
   /// What an envelope held.
-  init(_ plain: consuming ByteBuffer, openedBy envelope: MessageEnvelope) {
+  init(opened plain: consuming ByteBuffer) {
     allowance = 0
     gauge = nil
-    self.envelope = envelope
+    isOpened = true
     count = UInt64(plain.count)
     memory.swap(with: &plain)
   }

@@ -19,8 +19,6 @@ final class LiveLocation {
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   var limits: LocationLimits { settings.limits }
-  /// By which bodies are opened here.
-  var envelope: MessageEnvelope? { if case .proxy(let pass) = action { pass.envelope } else { nil } }
 
   init(settings: LocationSettings, makers: LiveMakers) {
     self.settings = settings

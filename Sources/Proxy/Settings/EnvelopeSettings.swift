@@ -42,6 +42,11 @@ public struct EnvelopeSettings: Sendable, Hashable {
     self.location = location
   }
 
+  /// Whoever can seal for one can for the other.
+  func hasKeys(of other: EnvelopeSettings) -> Bool {
+    suite == other.suite && current == other.current && previous == other.previous
+  }
+
   public var keyFiles: [MaterialReference] {
     [current.cipher, current.mac, previous?.cipher, previous?.mac].compactMap { $0 }
   }
