@@ -75,9 +75,18 @@ struct MemberScanner: ~Copyable {
   var firstStray: Int { stray ?? taken }
 
   mutating func take(_ text: UnsafeRawBufferPointer) {
-    for byte in text {
-      step(byte)
-      taken &+= 1
+    var at = 0
+    while at < text.count {
+      if state == .string {
+        let end = text[at...].firstIndex { !Mark.isPlain($0) } ?? text.count
+        if keeps { store.append(UnsafeRawBufferPointer(rebasing: text[at..<end])) }
+        taken += end - at
+        at = end
+        if at == text.count { return }
+      }
+      step(text[at])
+      taken += 1
+      at += 1
     }
   }
 
@@ -358,6 +367,9 @@ struct MemberScanner: ~Copyable {
     static let closeBracket = UInt8(ascii: "]")
     static let colon = UInt8(ascii: ":")
     static let comma = UInt8(ascii: ",")
+
+    /// It means itself in a string.
+    static func isPlain(_ byte: UInt8) -> Bool { byte &- 0x20 < 0x60 && byte != quote && byte != backslash }
 
     static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 }
   }
