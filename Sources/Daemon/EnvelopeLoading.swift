@@ -1,7 +1,7 @@
-package import Crypto
+import Crypto
 import Bytes
-package import Envelope
-package import Proxy
+import Envelope
+import Proxy
 
 extension KeyMaterial {
   /// The envelopes of all locations, and what remembers replays for them. Every key is tried, so that all faults are told.

@@ -28,7 +28,7 @@ import Testing
 
   @Test(arguments: [
     ("0001", "2 bytes (as hexadecimal), but a key of this cipher has 16"),
-    ("AAEC", "3 bytes (as base64), but a key of this cipher has 16"),
+    ("AAEZ", "3 bytes (as base64), but a key of this cipher has 16"),
     ("hello world", "neither hexadecimal digits nor padded base64"), ("  \n", "neither hexadecimal digits"),
     ("AAECAwQFBgcICQoLDA0ODw", "neither hexadecimal digits nor padded base64"), ("", "empty"),
     ("00:01:02:03:04:05:06:07:08:09:0a:0b:0c:0d:0e:0f", "neither"),
