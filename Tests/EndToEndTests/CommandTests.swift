@@ -36,6 +36,12 @@ private func lines(_ text: String) -> [String] {
     }
     try await scene.succeed(
       "openssl", "genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe2048", "-out", "dh.pem")
+    try scene.makeFolder("envelope")
+    for key in ["new", "old"] {
+      for kind in ["key", "mac"] {
+        try scene.write("envelope/\(key).\(kind)", text: String(repeating: "5a", count: 32))
+      }
+    }
     for key in ["ticket.key", "ticket-before.key"] { try scene.write(key, [UInt8](repeating: 7, count: 80)) }
     try await scene.succeed(
       "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server-rsa.key.pem", "-out",
