@@ -22,6 +22,12 @@ import Testing
     }
   }
 
+  @Test(arguments: [0, 17, 32, 255] as [UInt8])
+  func `whole blocks of what is no padding are wrong`(byte: UInt8) {
+    let text = [UInt8](repeating: byte, count: 32)
+    #expect(text.withUnsafeBytes { PaddedText.padding(of: $0) }.isWrong == .max)
+  }
+
   @Test func `the code is that of the text without its padding`() throws {
     let key = try #require(MACKey(.hmacSHA256, SecretBytes([UInt8](repeating: 5, count: 32))))
     for blocks in [1, 2, 4, 5, 9] {
