@@ -32,6 +32,10 @@ let floors: [Room] = [
     "who a client is: what rules decide on it, and what upstreams are told"
   ),
   ("Envelope", ["Bytes", "Crypto"], [deque], "messages sealed inside TLS: opened and sealed, no socket"),
+  (
+    "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity"], [],
+    "how an upstream's challenge is answered: Basic, Digest, NTLM"
+  ),
   // 4 Traffic
   (
     "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP"], [deque],
@@ -39,15 +43,19 @@ let floors: [Room] = [
   ),
   (
     "Proxy",
-    ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Upstream"],
-    [deque], "the incoming half: connections and exchanges"
+    [
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope",
+      "UpstreamAuth",
+      "Upstream",
+    ], [deque], "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
   (
     "Configuration",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Upstream",
-      "Proxy",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope",
+      "UpstreamAuth",
+      "Upstream", "Proxy",
     ], [],
     "nginx's language, parsed into immutable settings"
   ),
@@ -55,7 +63,7 @@ let floors: [Room] = [
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd",
-      "Identity", "Envelope", "Upstream", "Proxy", "Configuration",
+      "Identity", "Envelope", "UpstreamAuth", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
@@ -127,6 +135,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
     ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzServerName", ["TLS"]),
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
+    ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

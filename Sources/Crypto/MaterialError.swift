@@ -58,7 +58,7 @@ extension MaterialError {
 /// What a material is read for: an error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
   case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
-    macKey
+    macKey, users
 
   var noun: String {
     switch self {
@@ -73,6 +73,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .dhParameters: "the DH parameters"
     case .cipherKey: "a key of this cipher"
     case .macKey: "a MAC key"
+    case .users: "the user file"
     }
   }
 
@@ -88,6 +89,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .response: "an OCSP response as DER"
     case .dhParameters: "DH parameters as PEM, 2048 bits or more (openssl dhparam 2048)"
     case .cipherKey, .macKey: "a key as hexadecimal digits or base64"
+    case .users: "lines SELECTOR USER:PASSWORD"
     }
   }
 }

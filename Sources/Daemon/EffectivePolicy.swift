@@ -3,6 +3,7 @@ import Envelope
 import Identity
 import Proxy
 import TLS
+import UpstreamAuth
 import Upstream
 
 /// What a configuration comes to, in words: who gets in, by whose word, and whom the proxy trusts behind.
@@ -93,6 +94,7 @@ struct EffectivePolicy {
     case .xfcc: add(2, "client told as", "X-Forwarded-Client-Cert (Envoy)")
     }
     if let envelope = pass.envelope { add(2, "envelope", envelope.inWords) }
+    describe(pass.authentication)
     guard let tls = pass.tls else {
       add(2, "TLS", "none: what is sent upstream can be read and changed on the way")
       return
@@ -100,6 +102,18 @@ struct EffectivePolicy {
     describe(tls, name: pass.tlsName.spelling)
     if let identity = pass.identity {
       add(2, "presents", "what \(identity.certificate.spelling) names, loaded when a request needs it; 502 without it")
+    }
+  }
+
+  private mutating func describe(_ asked: UpstreamAuthSettings?) {
+    guard let asked else { return }
+    let schemes: [(AuthSchemes, String)] = [(.digest, "digest"), (.ntlm, "ntlm"), (.basic, "basic")]
+    let names = schemes.filter { asked.schemes.contains($0.0) }.map(\.1).joined(separator: ", ")
+    let count = material.userFiles[asked.users]?.count ?? 0
+    add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for who is none")
+    for space in asked.spaces {
+      let realm = space.realm.map { ", realm \"\(String(decoding: $0, as: UTF8.self))\"" } ?? ""
+      add(2, "", "in \(space.scheme)://\(space.host)\(space.port.map { ":\($0)" } ?? "")\(realm)")
     }
   }
 

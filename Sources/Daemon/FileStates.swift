@@ -1,6 +1,7 @@
 import Crypto
 import Proxy
 import TLS
+import UpstreamAuth
 
 /// How files looked when they were read, so that a change of one shows.
 ///
@@ -58,6 +59,9 @@ extension HTTPSettings {
     }
     for envelope in everyLocation.compactMap({ $0.settings.envelope }) where envelope.reloads {
       references += envelope.keyFiles.map { $0 }
+    }
+    for asked in everyLocation.compactMap({ $0.settings.upstreamAuth }) where asked.reloads {
+      references.append(asked.users)
     }
     let paths = references.compactMap { try? $0?.resolvedPath(expecting: .certificate) }
     return Set(paths + pins.compactMap(\.path))

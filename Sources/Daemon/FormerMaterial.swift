@@ -2,6 +2,7 @@ package import Crypto
 import Envelope
 import Proxy
 package import TLS
+import UpstreamAuth
 
 /// What a new generation takes over from the one before.
 package struct FormerMaterial: Sendable {
@@ -15,6 +16,7 @@ package struct FormerMaterial: Sendable {
   private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
   /// What was seen is not forgotten for a reload.
   private(set) var windows: [String: ReplayWindow] = [:]
+  private(set) var userFiles: [MaterialReference: UserFile] = [:]
 
   package init() {}
 
@@ -27,6 +29,7 @@ package struct FormerMaterial: Sendable {
     upstreams = material.upstreams.filter { !$0.key.reloads }.mapValues(\.material)
     envelopeKeys = material.envelopeKeys.filter { !$0.key.reloads }
     windows = material.windows
+    userFiles = material.unwatchedUsers
   }
 
   /// HUP: everything is loaded anew.
@@ -34,6 +37,7 @@ package struct FormerMaterial: Sendable {
     servers = [:]
     upstreams = [:]
     envelopeKeys = [:]
+    userFiles = [:]
   }
 }
 

@@ -3,6 +3,7 @@ package import Envelope
 package import Observability
 package import Proxy
 package import TLS
+package import UpstreamAuth
 
 /// Every certificate, key, CA, password and pin file that a configuration names, loaded and checked.
 ///
@@ -28,6 +29,10 @@ package struct KeyMaterial {
   package private(set) var staples: [Certificate: Staple] = [:]
   /// By the file that holds them.
   package private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
+  /// `proxy_auth_user_file`
+  package private(set) var userFiles: [MaterialReference: UserFile] = [:]
+  /// Those that only `ssl_reload off` locations name.
+  private(set) var unwatchedUsers: [MaterialReference: UserFile] = [:]
 
   /// One for each location that has one.
   package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
@@ -46,11 +51,17 @@ package struct KeyMaterial {
         guard let tls = location.upstreamTLS, upstreams[tls] == nil else { continue }
         upstreams[tls] = Self.load(tls, &loader)
       }
+      for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+        if let asked = location.upstreamAuth { loader.users(asked) }
+      }
     }
     (envelopes, windows, envelopeKeys) = Self.envelopes(of: http, &loader)
     diagnostics = loader.diagnostics
     revocations = loader.revocations
     staples = loader.staples
+    userFiles = loader.userFiles.compactMapValues { $0 }
+    let watched = http.everyLocation.compactMap { $0.settings.upstreamAuth }.filter(\.reloads).map(\.users)
+    unwatchedUsers = userFiles.filter { !watched.contains($0.key) }
   }
 
   /// What is wrong with the files that a refused configuration names, at places that are not at fault already. Contexts
@@ -63,6 +74,7 @@ package struct KeyMaterial {
       for (_, location) in http.everyLocation.filter({ $0.server == index }) {
         if let tls = location.upstreamTLS { _ = material(tls, &loader) }
         if let envelope = location.envelope { _ = loader.envelopeKeys(envelope) }
+        if let asked = location.upstreamAuth { loader.users(asked) }
       }
     }
     let places = Set(told.filter { $0.severity == .error }.map(\.location))

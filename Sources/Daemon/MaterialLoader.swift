@@ -3,6 +3,7 @@ import Crypto
 import Glibc
 import Observability
 import TLS
+import UpstreamAuth
 
 /// Loads each reference once, and keeps what was wrong with any.
 ///
@@ -23,6 +24,8 @@ struct MaterialLoader {
   private var passwords: [FileKey: [SecretBytes]] = [:]
   private var pairs: [PairKey: CertifiedKey?] = [:]
   private var authorities: [FileKey: [Certificate]?] = [:]
+  /// nil: at fault, and told.
+  var userFiles: [MaterialReference: UserFile?] = [:]
   let former: FormerMaterial
   var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
   /// Files of blocks that keep what they have.

@@ -2,6 +2,7 @@ package import Configuration
 import Crypto
 package import Observability
 package import Proxy
+import UpstreamAuth
 
 /// Why a start or a reload was refused: everything that was found, in the order of the configuration.
 package struct Refusal: Error, Sendable, CustomStringConvertible {
@@ -49,7 +50,9 @@ package struct Preparation: Sendable {
     let material = KeyMaterial(loading: settings.http, keeping: keeping)
     let names = onlyFiles ? former?.generation.groups : nil
     let resolution = names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups)
-    let all = diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
+    let all =
+      diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
+      + AuthState.prepare(settings)
     guard !all.contains(where: { $0.severity == .error }) else { throw Refusal(all) }
     self.settings = settings
     self.diagnostics = all
@@ -57,6 +60,7 @@ package struct Preparation: Sendable {
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
-      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs, envelopes: material.envelopes)
+      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs, envelopes: material.envelopes,
+      userFiles: material.userFiles, challenges: former?.generation.challenges ?? ChallengeMemory())
   }
 }

@@ -1,5 +1,6 @@
 import Proxy
 import TLS
+import UpstreamAuth
 
 extension HTTPSettings {
   /// What stands outside locations, and every location, nested ones too, with the index of its server; in file order.
@@ -10,6 +11,10 @@ extension HTTPSettings {
 
 extension LocationSettings {
   var withNested: [LocationSettings] { [self] + locations.flatMap(\.withNested) }
+
+  var upstreamAuth: UpstreamAuthSettings? {
+    if case .proxy(let pass) = action { pass.authentication } else { nil }
+  }
 
   var upstreamTLS: UpstreamTLSSettings? {
     if case .proxy(let pass) = action { pass.tls } else { nil }

@@ -1,7 +1,9 @@
+package import Crypto
 public import Envelope
 public import Observability
 public import TLS
 public import Upstream
+package import UpstreamAuth
 
 /// One configuration brought to life: what the workers serve by. Immutable, shared by all of them.
 ///
@@ -23,12 +25,17 @@ public final class Generation: Sendable {
   public let errorLog: ErrorLog
   public let errorLogs: [[ErrorLogSettings]: ErrorLog]
   public let accessLogs: [LogDestination: AccessLog]
+  /// `proxy_auth_user_file`
+  package let userFiles: [MaterialReference: UserFile]
+  /// The one thing that outlives a generation: what servers asked us.
+  package let challenges: ChallengeMemory
 
-  public init(
+  package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
-    envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
+    envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
+    userFiles: [MaterialReference: UserFile] = [:], challenges: ChallengeMemory = ChallengeMemory()
   ) {
     self.number = number
     self.http = http
@@ -39,6 +46,8 @@ public final class Generation: Sendable {
     self.errorLog = errorLog
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs
+    self.userFiles = userFiles
+    self.challenges = challenges
   }
 }
 

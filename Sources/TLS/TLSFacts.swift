@@ -60,3 +60,19 @@ extension TLSStream {
     return Base64.encode(Certificate(retaining: peer).spkiSHA256)
   }
 }
+
+extension TLSStream {
+  /// Towards an upstream: the hash of its certificate by which a channel is bound (RFC 5929 §4.1): that of the
+  /// certificate's signature, SHA-256 in the place of MD5 and SHA-1, and where the signature names none.
+  package var upstreamEndPoint: [UInt8]? {
+    guard let peer = ssl.flatMap({ copenssl_get0_peer_certificate($0) }) else { return nil }
+    var hash = NID_undef
+    _ = X509_get_signature_info(peer, &hash, nil, nil, nil)
+    let isWeak = [NID_undef, NID_md5, NID_sha1].contains(hash)
+    let algorithm = isWeak ? EVP_sha256() : EVP_get_digestbyname(OBJ_nid2sn(hash)) ?? EVP_sha256()
+    var octets = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+    var count: CUnsignedInt = 0
+    guard X509_digest(peer, algorithm, &octets, &count) == 1 else { return nil }
+    return Array(octets.prefix(Int(count)))
+  }
+}

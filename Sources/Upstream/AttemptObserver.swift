@@ -19,6 +19,9 @@ open class AttemptObserver {
   /// End of one burst of body bytes: decide whether to pause.
   open func attemptDidPump() {}
   open func attemptDidEnd(trailers: Trailers?) {}
+  /// In the place of `attemptDidEnd`, after `askAgain`: send the next request now; nil: the connection can't carry one,
+  /// and is gone.
+  open func attemptMayAskAgain(_ connection: UpstreamConnection?) {}
   open func attemptDidFail(_ failure: AttemptFailure) {}
   /// What waited for the upstream has gone out.
   open func attemptDidDrain() {}

@@ -29,15 +29,18 @@ public final class UpstreamConnection: StreamOwner {
   /// The final response's head, or the last interim one.
   public let head = ResponseHead()
   private let group: UpstreamGroup
-  private var observer: AttemptObserver?
+  var observer: AttemptObserver?
   private var timeouts = UpstreamTimeouts()
   private(set) var phase = Phase.opening
   private var input = ByteBuffer()
   private var parser = HeadParser()
-  private var decoder = BodyDecoder(.none)
+  var decoder = BodyDecoder(.none)
   private var limits = HeadLimits()
   private var method = HTTP.Method.get
   private var isPaused = false
+  private var asksAgain = false
+  /// It has been through a handshake that makes it the trust's user's (NTLM).
+  package var isAuthenticated = false
   private var requestEnded = false
   private var awaited = Awaited.nothing
   /// What had gone out when the deadline was set.
@@ -72,11 +75,9 @@ public final class UpstreamConnection: StreamOwner {
     self.observer = observer
     self.timeouts = settings.timeouts
     self.limits = settings.headLimits
-    requestsServed += 1
-    bytesReceived = 0
-    interimHeads = 0
-    requestEnded = false
+    asksAgain = false
     isPaused = false
+    beginRequest()
     observer.attemptDidBegin(self)
     if phase == .idle {
       startAwaiting()
@@ -84,6 +85,13 @@ public final class UpstreamConnection: StreamOwner {
     } else {
       stream.setDeadline(in: timeouts.connect)
     }
+  }
+
+  private func beginRequest() {
+    requestsServed += 1
+    bytesReceived = 0
+    interimHeads = 0
+    requestEnded = false
   }
 
   private func startAwaiting() {
@@ -99,6 +107,9 @@ public final class UpstreamConnection: StreamOwner {
     stream.write(bytes)
     renewDeadline()
   }
+
+  /// The response that comes is no answer: when it is over, the observer asks again over this connection.
+  public func askAgain() { asksAgain = true }
 
   /// Bytes that the server has not taken yet: stop feeding above a bound.
   public var pendingCount: Int { stream.pendingCount }
@@ -322,36 +333,13 @@ public final class UpstreamConnection: StreamOwner {
     return false
   }
 
-  private func inputDidEnd(inGoodOrder: Bool) {
-    switch phase {
-    case .awaitingHead: fail(brokenReason.map { .broken($0) } ?? .closedBeforeHead)
-    case .readingBody:
-      if inGoodOrder && decoder.atEndOfStream() == .complete {
-        responseDidEnd()
-      } else {
-        fail(.invalidBody(brokenReason ?? "upstream prematurely closed connection"))
-      }
-    case .tunnel:
-      observer?.tunnelDidEnd()
-    case .opening, .idle, .closed: close()
-    }
-  }
-
-  /// Why the stream ended, when it was by more than the peer's leaving.
-  private var brokenReason: String? {
-    switch stream.failure {
-    case .tls(let reason): reason
-    case .socket(let error): error.description
-    case .truncated, nil: nil
-    }
-  }
-
-  private func responseDidEnd() {
+  func responseDidEnd() {
     // What follows a whole response was asked for by nobody.
     let isPoisoned = !input.isEmpty
     let reusable =
       requestEnded && stream.pendingCount == 0 && head.persists && head.framing != .untilClose && !isPoisoned
       && !stream.hasPeerEnd
+    if asksAgain { return endForAnother(isReusable: reusable) }
     let observer = observer
     self.observer = nil
     input.release()
@@ -366,22 +354,30 @@ public final class UpstreamConnection: StreamOwner {
     observer?.attemptDidEnd(trailers: trailers)
   }
 
+  private func endForAnother(isReusable: Bool) {
+    asksAgain = false
+    input.release()
+    if isReusable && !(stream.mayHaveInput && hasUnsolicitedBytes()) {
+      beginRequest()
+      startAwaiting()
+      observer?.attemptMayAskAgain(self)
+    } else {
+      let observer = observer
+      self.observer = nil
+      group.attemptDidEnd(self, .success)
+      close()
+      observer?.attemptMayAskAgain(nil)
+    }
+  }
+
   // MARK: Ends
 
-  private func fail(_ failure: AttemptFailure) {
+  func fail(_ failure: AttemptFailure) {
     let observer = observer
     self.observer = nil
     if observer != nil { group.attemptDidEnd(self, saysNothing(failure) ? .unjudged : .failure) }
     close()
     observer?.attemptDidFail(failure)
-  }
-
-  /// That a kept connection had ended says nothing of its server; that nothing came over it in time does.
-  private func saysNothing(_ failure: AttemptFailure) -> Bool {
-    switch failure {
-    case .closedBeforeHead, .broken: isKept && bytesReceived == 0
-    default: false
-    }
   }
 
   /// An idle connection that is of no more use.

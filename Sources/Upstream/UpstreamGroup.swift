@@ -22,19 +22,28 @@ public struct ResolvedGroup: Sendable {
   }
 }
 
-/// By which policy and under which name an upstream is judged. Kept connections never cross it.
+/// By which policy and under which name an upstream is judged, and who we are to it. Kept connections never cross it.
 public final class UpstreamTrust: Sendable {
   /// nil: plain HTTP.
   public let context: UpstreamTLSContext?
   public let name: String
+  /// As whom connections are authenticated, where that is of a connection (NTLM); compared by identity.
+  package let user: (any AnyObject & Sendable)?
 
   public init(context: UpstreamTLSContext?, name: String) {
     self.context = context
     self.name = context == nil ? "" : name
+    user = nil
+  }
+
+  package init(context: UpstreamTLSContext?, name: String, boundTo user: (any AnyObject & Sendable)?) {
+    self.context = context
+    self.name = context == nil ? "" : name
+    self.user = user
   }
 
   func isSame(as other: UpstreamTrust) -> Bool {
-    self === other || (context === other.context && name == other.name)
+    self === other || (context === other.context && name == other.name && user === other.user)
   }
 }
 

@@ -42,6 +42,7 @@ private func lines(_ text: String) -> [String] {
         try scene.write("envelope/\(key).\(kind)", text: String(repeating: "5a", count: 32))
       }
     }
+    try scene.write("users", text: "cn=alice al:secret\n")
     for key in ["ticket.key", "ticket-before.key"] { try scene.write(key, [UInt8](repeating: 7, count: 80)) }
     try await scene.succeed(
       "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server-rsa.key.pem", "-out",
@@ -81,6 +82,7 @@ private func lines(_ text: String) -> [String] {
         "chain must verify, depth 2", "name must be api.internal", "location /api/",
         "pin chain sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
         "pinned the upstream's own certificate, whatever its chain", "presents what callers/",
+        "answers a 401 by digest, ntlm, basic, as one of 1 users of users;", "in https://api, realm \"intranet\"",
       ]
     ),
   ])

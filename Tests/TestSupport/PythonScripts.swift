@@ -1,7 +1,7 @@
 /// Programs of the suite that must be quick at many connections at once, or need a TLS stack that does what it is told
 /// record by record: neither is true of a test in a debug build, nor of the openssl command.
 package enum PythonScript: String, Sendable {
-  case load, echo, records, sink, poison
+  case load, echo, records, sink, poison, ntlm, twins, many
 
   var source: String {
     switch self {
@@ -10,6 +10,9 @@ package enum PythonScript: String, Sendable {
     case .records: Self.recordsSource
     case .sink: Self.sinkSource
     case .poison: Self.poisonSource
+    case .ntlm: Self.ntlmSource
+    case .twins: Self.twinsSource
+    case .many: Self.manySource
     }
   }
 

@@ -2,6 +2,7 @@ import Observability
 import Proxy
 import TLS
 import Upstream
+import UpstreamAuth
 
 /// What `proxy_pass` says, taken apart.
 struct PassedURL {
@@ -23,7 +24,7 @@ extension SettingsBuilder {
     diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
     let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
     let fields = setFields(scope)
-    let speaksHTTP11 = scope.text("proxy_http_version") == "1.1"
+    let speaksHTTP11 = scope.speaksHTTP11
     diagnostics += KeptConnectionRule.check(
       groups, url.target, speaksHTTP11: speaksHTTP11, fields: fields, at: directive.location)
     let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
@@ -47,7 +48,8 @@ extension SettingsBuilder {
       requestBuffering: scope.flag("proxy_request_buffering") ?? true,
       timeouts: timeouts(scope), retry: retry(scope),
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
-      envelope: envelope(scope, directive), location: directive.location)
+      authentication: upstreamAuth(scope, url, fields), envelope: envelope(scope, directive),
+      location: directive.location)
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
@@ -128,7 +130,7 @@ extension SettingsBuilder {
     if !says("host") {
       fields.append(SetField(name: Array("Host".utf8), value: Template([.variable(.simple(.proxy_host))])))
     }
-    if !says("connection") {
+    if !says("connection"), !scope.authSchemes.contains(.ntlm) {
       fields.append(SetField(name: Array("Connection".utf8), value: Template(literal: "close")))
     }
     return fields

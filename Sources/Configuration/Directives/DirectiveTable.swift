@@ -4,7 +4,8 @@ package enum DirectiveTable {
   package static let families: [(title: String, entries: [DirectiveEntry])] = [
     ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives),
-    ("Message envelopes", envelopeDirectives), ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives),
+    ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
+    ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives),
   ]
 
   /// Entries by name; a name may mean one thing in one context and another elsewhere (`server`).

@@ -1,7 +1,6 @@
 /// Of the plan (nginx's language and what we add to it), not built yet: refused by name, never ignored.
 let plannedDirectives: [DirectiveEntry] =
-  DirectiveEntry.planned("proxy_auth proxy_auth_user_file proxy_auth_space proxy_auth_persistence proxy_auth_state")
-  + DirectiveEntry.planned(
+  DirectiveEntry.planned(
     "enrolment enrolment_authority enrolment_renew_before enrolment_pkcs12 enrolment_failures")
   + DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
   + DirectiveEntry.planned(

@@ -2,6 +2,7 @@ import Bytes
 import Identity
 import Patterns
 import TLS
+import UpstreamAuth
 
 /// What rules and identity fields make of one connection's client: worked out when first asked for and kept, so that a
 /// request compares a pointer, or copies bytes.
@@ -10,6 +11,7 @@ struct ClientStanding {
   private(set) var admittedBy: ObjectIdentifier?
   private var client: ClientRules.Client?
   private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Verdict)] = []
+  private var users: [(file: UserFile, choice: UserFile.Choice)] = []
   private var rfc9440Lines: [UInt8]?
   private var xfccLines: [UInt8]?
 
@@ -31,6 +33,18 @@ struct ClientStanding {
     let verdict = rules.judge(client, scratch: scratch)
     verdicts.append((ObjectIdentifier(rules), verdict))
     return verdict
+  }
+
+  /// Which user of this file the client is.
+  mutating func choose(
+    from file: UserFile, _ tls: TLSStream?, scratch: RegularExpression.Scratch
+  ) -> UserFile.Choice {
+    if let known = users.first(where: { $0.file === file }) { return known.choice }
+    let client = client ?? tls.map { ClientRules.Client($0.clientVerdict) } ?? .anonymous
+    self.client = client
+    let choice = file.choose(client, scratch: scratch)
+    users.append((file, choice))
+    return choice
   }
 
   /// Appends the field lines of `client_identity`.

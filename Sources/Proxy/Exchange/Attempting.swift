@@ -13,8 +13,9 @@ extension Exchange {
 
   func attempt(_ pass: LiveProxyPass, _ group: UpstreamGroup, again: Int? = nil) {
     if let identity = pass.identity { return attempt(pass, group, presenting: identity, again) }
-    if let trust = pass.trust { return attempt(pass, group, trust, again) }
-    attempt(pass, group, UpstreamTrust(context: pass.context, name: pass.nameForTLS(self)), again)
+    if let trust = pass.trust, boundUser == nil { return attempt(pass, group, trust, again) }
+    let name = pass.nameForTLS(self)
+    attempt(pass, group, UpstreamTrust(context: pass.context, name: name, boundTo: boundUser), again)
   }
 
   private func attempt(_ pass: LiveProxyPass, _ group: UpstreamGroup, _ trust: UpstreamTrust, _ again: Int?) {
@@ -38,7 +39,7 @@ extension Exchange {
       guard serial == self.serial, self.connection != nil else { return }
       switch outcome {
       case .success(let context):
-        attempt(pass, group, UpstreamTrust(context: context, name: pass.nameForTLS(self)), again)
+        attempt(pass, group, UpstreamTrust(context: context, name: pass.nameForTLS(self), boundTo: boundUser), again)
       case .failure(let refusal): refuseIdentity(refusal.reason)
       }
     }

@@ -90,6 +90,8 @@ final class Exchange: AttemptObserver {
   var fileOffset: UInt64 = 0
   /// What will be sealed (`message_envelope`).
   @exclusivity(unchecked) var heldAnswer: HeldAnswer?
+  /// nil: an upstream's 401 is the client's.
+  @exclusivity(unchecked) var authentication: ExchangeAuthentication?
   /// $upstream_ssl_spki of the upstream that was refused last, whose connection is gone.
   var refusedKey = ""
   /// Calls that come back for an exchange that has been used again since carry an older number.
@@ -156,6 +158,7 @@ final class Exchange: AttemptObserver {
     requestBegun = false
     deadConnections = 0
     fileOffset = 0
+    if authentication != nil { authentication = nil }
     if !refusedKey.isEmpty { refusedKey = "" }
     status = 0
     statusOverride = nil
@@ -178,6 +181,7 @@ final class Exchange: AttemptObserver {
   override func attemptDidEnd(trailers: Trailers?) { upstreamDidEnd(trailers) }
   override func attemptDidFail(_ failure: AttemptFailure) { upstreamDidFail(failure) }
   override func attemptDidDrain() { upstreamDidDrain() }
+  override func attemptMayAskAgain(_ connection: UpstreamConnection?) { upstreamMayAskAgain(connection) }
   override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { tunnelFromUpstream(bytes) }
   override func tunnelDidEnd() { tunnelUpstreamDidEnd() }
 
@@ -324,21 +328,6 @@ final class Exchange: AttemptObserver {
       }
     }
     return false
-  }
-
-  func setSlot(_ slot: Int, _ value: [UInt8]) {
-    while slots.count <= slot { slots.append([]) }
-    slots[slot] = value
-  }
-
-  /// Keeps what a regular expression captured: `subject` is what it matched.
-  func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
-    func text(_ group: Int) -> [UInt8] {
-      guard let range = captures[group], range.end <= subject.count else { return [] }
-      return Array(subject[Int(range.start)..<range.end])
-    }
-    self.captures = (0..<captures.count).map(text)
-    for named in slots { setSlot(named.slot, text(named.group)) }
   }
 
   // MARK: The request's body

@@ -28,12 +28,14 @@ extension Exchange {
   private static let filePiece = 64 * 1024
   private static let filePerTurn: UInt64 = 1 << 20
   /// Memory that one kept body may take where `client_body_buffer_size` is not said.
-  private static let adaptiveAllowance = 1 << 20
+  static let adaptiveAllowance = 1 << 20
 
   func proxy(_ pass: LiveProxyPass) {
     self.pass = pass
     if passed != nil { passed = nil }
     if dynamicGroup != nil { dynamicGroup = nil }
+    if authentication != nil { authentication = nil }
+    if let asked = pass.authentication, !takeUser(asked) { return }
     if let group = pass.group { return takeBody(pass, group) }
     guard let template = pass.targetTemplate, let connection else { return fail(Failure(500)) }
     let target = String(decoding: template.bytes(self), as: UTF8.self)
@@ -67,7 +69,9 @@ extension Exchange {
       return attempt(pass, group)
     }
     // A chunked body has no length to announce to HTTP/1.0: it must be whole first.
-    if pass.settings.requestBuffering || (head.framing == .chunked && !pass.settings.speaksHTTP11) {
+    if pass.settings.requestBuffering || (head.framing == .chunked && !pass.settings.speaksHTTP11)
+      || keepsForAnswer
+    {
       let allowance = location.limits.bodyBufferSize
       body = .collecting(
         allowance.map { RequestBody(allowance: $0) }
@@ -113,6 +117,7 @@ extension Exchange {
     {
       log(.warn, "\(warning) while SSL handshaking to upstream")
     }
+    if let authentication { chooseSending(authentication, upstream) }
     upstream.expect(method: RequestRewrite.method(self, pass))
     scratch.removeAll()
     guard RequestRewrite.write(self, pass, to: &scratch) else {
@@ -120,6 +125,7 @@ extension Exchange {
       dropUpstream()
       return fail(Failure(400))
     }
+    if let authentication, !authorize(authentication, upstream) { return }
     requestBegun = true
     upstream.send(scratch.readable)
     switch body {
@@ -204,6 +210,7 @@ extension Exchange {
     // 100 and 103 are between the upstream and us.
     if response.isInterim { return true }
     noteHead(Int(response.status))
+    if let authentication, let readsOn = authenticationHead(authentication, response) { return readsOn }
     if response.status == 101 { return switchProtocols(response) }
     if triesNext(for: response, pass) { return false }
     if pass.settings.interceptsErrors, response.status >= 300, redirection == .none,
@@ -257,6 +264,7 @@ extension Exchange {
   func upstreamBody(_ bytes: UnsafeRawBufferPointer) {
     guard let connection else { return }
     if let heldAnswer { return hold(bytes, in: heldAnswer) }
+    if let authentication, authentication.isDiscarding { return discard(authentication, bytes.count) }
     writeBody(bytes, to: connection)
     if connection.stream.pendingCount > backlog { pauseUpstream() }
   }
@@ -277,7 +285,7 @@ extension Exchange {
   func upstreamDidEnd(_ trailers: Trailers?) {
     endRecord()
     if let heldAnswer { return sealAnswer(heldAnswer) }
-    endBody(trailers)
+    endBody(authentication == nil ? trailers : shown(trailers))
     finish()
   }
 
@@ -286,6 +294,7 @@ extension Exchange {
     endRecord()
     guard connection != nil else { return upstream = nil }
     if case .tunnel = answer { return tunnelUpstreamDidEnd() }
+    if let authentication, authentication.isDiscarding { return upstreamMayAskAgain(nil) }
     noteFailure(failure, of: failed)
     log(.error, failure.description)
     if case .streaming = answer { return cutAnswer() }
@@ -314,7 +323,7 @@ extension Exchange {
     }
   }
 
-  private func endRecord() {
+  func endRecord() {
     guard !attempts.isEmpty else { return }
     attempts[attempts.count - 1].endedAt = worker.loop.now
     if let upstream { attempts[attempts.count - 1].bytesReceived = upstream.bytesReceived }

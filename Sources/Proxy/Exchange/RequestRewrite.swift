@@ -2,6 +2,7 @@ import Bytes
 import HTTP
 import Identity
 import Upstream
+import UpstreamAuth
 
 /// The request as the upstream gets it: built from the parsed head, never passed through.
 ///
@@ -34,6 +35,7 @@ enum RequestRewrite {
 
   /// The method as the upstream gets it: how its answer is framed, and whether it may be asked again, depends on it.
   static func method(_ exchange: Exchange, _ pass: LiveProxyPass) -> HTTP.Method {
+    if let authentication = exchange.authentication, authentication.isProbe { return .head }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
     // An error page is fetched, whatever the request was.
     return exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
@@ -124,6 +126,10 @@ enum RequestRewrite {
   }
 
   private static func writeFraming(_ exchange: Exchange, to output: inout ByteBuffer) {
+    if let authentication = exchange.authentication, authentication.sending.isBodiless {
+      if !authentication.isProbe && exchange.head.framing != .none { HeadWriter.framing(.length(0), to: &output) }
+      return
+    }
     switch exchange.body {
     case .collected(let kept): HeadWriter.framing(.length(kept.count), to: &output)
     case .held, .streaming, .streamed: HeadWriter.framing(exchange.head.framing, to: &output)

@@ -107,6 +107,7 @@ final class LiveProxyPass {
   let redirects: [(from: LiveTemplate, to: LiveTemplate)]
   /// `message_envelope on`.
   let envelope: MessageEnvelope?
+  let authentication: LiveUpstreamAuth?
 
   init(_ settings: ProxyPassSettings, makers: LiveMakers) {
     self.settings = settings
@@ -156,10 +157,13 @@ final class LiveProxyPass {
     }
     self.setsEarlyData = replaced.contains(name: "Early-Data")
     for name in makers.identityNames { replaced.insert(name, withAliases: true) }
+    self.authentication = settings.authentication.map { [group] in LiveUpstreamAuth($0, settings, group, makers) }
+    if authentication != nil { for name in LiveUpstreamAuth.ours { replaced.insert(name, withAliases: true) } }
     if envelope != nil { for name in Exchange.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) } }
     self.replaced = replaced
     var hidden = NameSet()
     for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
+    if authentication != nil { for name in LiveUpstreamAuth.hidden { hidden.insert(name, withAliases: false) } }
     if envelope != nil { for name in Exchange.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) } }
     self.hidden = hidden
     self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }

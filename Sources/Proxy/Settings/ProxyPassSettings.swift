@@ -2,6 +2,7 @@ public import Identity
 public import Observability
 public import TLS
 public import Upstream
+public import UpstreamAuth
 
 /// One `proxy_set_header`; an empty value leaves the field out, whatever the client sent.
 public struct SetField: Sendable, Hashable {
@@ -92,6 +93,8 @@ public final class ProxyPassSettings: Sendable {
   public let ignoresClientAbort: Bool
   /// nil: bodies pass as they are.
   public let envelope: EnvelopeSettings?
+  /// nil: an upstream's 401 is the client's.
+  public let authentication: UpstreamAuthSettings?
   public let location: SourceLocation
 
   public init(
@@ -100,7 +103,8 @@ public final class ProxyPassSettings: Sendable {
     setFields: [SetField], clientIdentity: IdentityFieldForm, method: Template?, passesRequestFields: Bool,
     passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
-    timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, envelope: EnvelopeSettings?,
+    timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, authentication: UpstreamAuthSettings?,
+    envelope: EnvelopeSettings?,
     location: SourceLocation
   ) {
     self.scheme = scheme
@@ -128,6 +132,7 @@ public final class ProxyPassSettings: Sendable {
     self.retry = retry
     self.ignoresClientAbort = ignoresClientAbort
     self.envelope = envelope
+    self.authentication = authentication
     self.location = location
   }
 }

@@ -1,0 +1,132 @@
+import Observability
+import Proxy
+import Transport
+import Upstream
+import UpstreamAuth
+
+/// What is in effect for a location whose upstream may ask for a password.
+struct UpstreamAuthFacts {
+  var scope: Scope
+  /// The `proxy_auth` in effect.
+  var line: Directive
+  var url: PassedURL
+  var fields: [SetField]
+  var spaces: [ProtectionSpace]
+  /// nil: variables name the upstream.
+  var group: UpstreamGroupSettings?
+}
+
+/// What a location may not say of upstream authentication. Each case is one rule.
+enum UpstreamAuthRule: CaseIterable {
+  case noUserFile
+  case fieldSetByHand
+  case anyServerAsSpace
+  case noServerInSpace
+  case permanentWithoutState
+  case stateWithoutPermanent
+  case oldVersionForNTLM
+  case closeForNTLM
+  case realmForNTLM
+  case passwordInPlainText
+
+  func diagnostic(_ facts: UpstreamAuthFacts) -> Diagnostic? {
+    let (scope, line) = (facts.scope, facts.line)
+    let isPermanent = scope.text("proxy_auth_persistence")?.lowercased() == "permanent"
+    switch self {
+    case .noUserFile:
+      guard scope.value("proxy_auth_user_file") == nil else { return nil }
+      return Diagnostic(
+        .error, at: line.location, "\"proxy_auth\" without \"proxy_auth_user_file\"",
+        hint: "name the file that says who is which user: proxy_auth_user_file FILE;")
+    case .fieldSetByHand:
+      guard let field = facts.fields.first(where: { $0.name.spells("authorization") }),
+        let other = scope.list("proxy_set_header").first(where: { $0.text(0).lowercased() == "authorization" }),
+        !field.value.parts.isEmpty
+      else { return nil }
+      return Diagnostic(
+        .error, at: other.location, "\"Authorization\" is set here and by proxy_auth",
+        hint: "remove one of the two; the other is at \(line.location)")
+    case .anyServerAsSpace:
+      guard facts.group == nil, facts.spaces.isEmpty else { return nil }
+      return Diagnostic(
+        .error, at: line.location,
+        "\"proxy_auth\" for a proxy_pass with variables: whoever chooses the server gets the passwords",
+        hint: "say where they may be shown: proxy_auth_space SCHEME://HOST:PORT;")
+    case .noServerInSpace:
+      guard let group = facts.group, let first = facts.spaces.first,
+        !group.servers.contains(where: { server in
+          let origin = AuthOrigin(
+            scheme: facts.url.scheme.rawValue, group: group.name.lowercased(), host: server.address.host.lowercased(),
+            port: server.address.port)
+          return facts.spaces.contains { $0.holds(origin) }
+        })
+      else { return nil }
+      return Diagnostic(
+        .warning, at: first.location,
+        "no server of this proxy_pass is in a \"proxy_auth_space\": no challenge is answered",
+        hint: "the proxy_pass is at \(facts.scope.own("proxy_pass").first?.location ?? line.location)")
+    case .permanentWithoutState:
+      guard isPermanent, scope.value("proxy_auth_state") == nil, let said = scope.value("proxy_auth_persistence")
+      else { return nil }
+      return Diagnostic(
+        .error, at: said.location, "\"proxy_auth_persistence permanent\" without \"proxy_auth_state\"",
+        hint: "name a folder of ours: proxy_auth_state /var/lib/sallyport/auth;")
+    case .stateWithoutPermanent:
+      // Where an inner level says how long, an outer one's folder does no harm.
+      guard !isPermanent, let state = scope.value("proxy_auth_state"),
+        !scope.own("proxy_auth_state").isEmpty || scope.value("proxy_auth_persistence") == nil
+      else { return nil }
+      return Diagnostic(
+        .error, at: state.location, "\"proxy_auth_state\" without \"proxy_auth_persistence permanent\"",
+        hint: "say permanent, or remove the folder")
+    case .oldVersionForNTLM:
+      guard scope.authSchemes.contains(.ntlm), let version = scope.value("proxy_http_version"),
+        version.text(0) != "1.1"
+      else { return nil }
+      return Diagnostic(
+        .error, at: version.location, "\"proxy_auth ntlm\" over HTTP/\(version.text(0)), which keeps no connection",
+        hint: "proxy_http_version 1.1; or leave it out")
+    case .closeForNTLM:
+      guard scope.authSchemes.contains(.ntlm),
+        let close = scope.list("proxy_set_header").first(where: {
+          $0.text(0).lowercased() == "connection" && $0.text(1).lowercased() == "close"
+        })
+      else { return nil }
+      return Diagnostic(
+        .error, at: close.location, "\"proxy_auth ntlm\" beside \"Connection close\": it is of a connection",
+        hint: "remove this line")
+    case .realmForNTLM:
+      guard scope.authSchemes == .ntlm, !facts.spaces.isEmpty, facts.spaces.allSatisfy({ $0.realm != nil }),
+        let first = facts.spaces.first
+      else { return nil }
+      return Diagnostic(
+        .error, at: first.location, "a realm for \"proxy_auth ntlm\", whose challenges have none",
+        hint: "leave the realm out")
+    case .passwordInPlainText:
+      guard scope.authSchemes.contains(.basic), facts.url.scheme == .http, facts.group?.isReachedBySocket != true
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"proxy_auth basic\" over plain http: passwords can be read on the way",
+        hint: "proxy_pass https://…, or only digest")
+    }
+  }
+
+  /// Lines of this very level that nothing reads; inherited ones do no harm.
+  static func idle(_ scope: Scope) -> [Diagnostic] {
+    guard scope.upstreamAuth == nil else { return [] }
+    let names = ["proxy_auth_user_file", "proxy_auth_space", "proxy_auth_persistence", "proxy_auth_state"]
+    return names.compactMap { scope.own($0).first }.map {
+      Diagnostic(
+        .warning, at: $0.location, "\"\($0.name)\" has no effect: there is no \"proxy_auth\" here",
+        hint: "proxy_auth basic digest ntlm, those that may be used")
+    }
+  }
+}
+
+extension UpstreamGroupSettings {
+  fileprivate var isReachedBySocket: Bool { !servers.isEmpty && servers.allSatisfy { $0.address.port == nil } }
+}
+
+extension [UInt8] {
+  fileprivate func spells(_ name: String) -> Bool { String(decoding: self, as: UTF8.self).lowercased() == name }
+}

@@ -1,0 +1,57 @@
+import COpenSSL
+
+/// The hashes that servers ask for in HTTP Digest and NTLM. MD5 is theirs: nothing of ours is trusted by it.
+package enum AuthenticationDigest: Sendable, Hashable {
+  case md5, sha256
+
+  fileprivate var handle: OpaquePointer? { self == .md5 ? EVP_md5() : EVP_sha256() }
+
+  /// nil where this OpenSSL has not got the hash (MD5 in a FIPS build).
+  package func of(_ bytes: [UInt8]) -> [UInt8]? {
+    let octets = bytes.withUnsafeBytes { bytes in
+      Digest.collect { EVP_Digest(bytes.baseAddress, bytes.count, $0, $1, handle, nil) }
+    }
+    return octets.isEmpty ? nil : octets
+  }
+
+  /// RFC 2104; nil as above.
+  package func hmac(key: [UInt8], _ message: [UInt8]) -> [UInt8]? {
+    let octets = Digest.collect { output, count in
+      message.withUnsafeBufferPointer { text in
+        key.withUnsafeBytes {
+          HMAC(handle, $0.baseAddress, CInt(clamping: $0.count), text.baseAddress, text.count, output, count) == nil
+            ? 0 : 1
+        }
+      }
+    }
+    return octets.isEmpty ? nil : octets
+  }
+}
+
+/// A hash over bytes that come in pieces. One thread's.
+package final class RunningDigest {
+  private let context: OpaquePointer?
+  private var isSound: Bool
+
+  package init(_ algorithm: AuthenticationDigest) {
+    context = EVP_MD_CTX_new()
+    isSound = EVP_DigestInit_ex(context, algorithm.handle, nil) == 1
+  }
+
+  deinit { EVP_MD_CTX_free(context) }
+
+  package func update(_ bytes: UnsafeRawBufferPointer) {
+    isSound = isSound && EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1
+  }
+
+  /// Once, at the end; nil when any of it could not be done.
+  package func finish() -> [UInt8]? {
+    guard isSound else {
+      OpenSSLError.discard()
+      return nil
+    }
+    isSound = false
+    let octets = Digest.collect { EVP_DigestFinal_ex(context, $0, $1) }
+    return octets.isEmpty ? nil : octets
+  }
+}

@@ -1,0 +1,66 @@
+import Configuration
+import Crypto
+import Glibc
+import Observability
+import Proxy
+import UpstreamAuth
+
+extension MaterialLoader {
+  /// Loads a user file once; a fault is told where each location names it.
+  mutating func users(_ settings: UpstreamAuthSettings) {
+    let file = settings.users
+    if let kept = former.userFiles[file] {
+      userFiles[file] = kept
+      return
+    }
+    // What was wrong with it is said of each line that names it.
+    if case .some(.some) = userFiles[file] { return }
+    let loaded = attempt { () throws(MaterialError) in try UserFile.load(file) }
+    userFiles[file] = .some(loaded)
+    if loaded != nil { warnOfReaders(file) }
+  }
+
+  private mutating func warnOfReaders(_ file: MaterialReference) {
+    guard let path = try? file.resolvedPath(expecting: .users) else { return }
+    var status = stat()
+    guard stat(path, &status) == 0, status.st_mode & 0o004 != 0 else { return }
+    report(
+      Diagnostic(
+        .warning, at: file.location, "\"\(file)\" holds passwords, and everybody may read it",
+        hint: "chmod 600 \(path)"))
+  }
+}
+
+/// `proxy_auth_state`: a folder of ours, 0700, the user's that serves.
+enum AuthState {
+  /// Makes each folder that is not there; one that others may enter is closed to them.
+  static func prepare(_ settings: Settings) -> [Diagnostic] {
+    var seen: Set<String> = []
+    return settings.http.everyLocation.compactMap { $0.settings.upstreamAuth }.compactMap { asked in
+      guard case .permanent(let folder) = asked.persistence, seen.insert(folder).inserted else { return nil }
+      return prepare(folder, settings.main).map {
+        Diagnostic(
+          .error, at: asked.location, "\"proxy_auth_state\" \"\(folder)\" \($0)", hint: "a folder of its own, mode 0700"
+        )
+      }
+    }
+  }
+
+  private static func prepare(_ folder: String, _ main: MainSettings) -> String? {
+    if mkdir(folder, 0o700) != 0, errno != EEXIST { return "can't be made: \(String(cString: strerror(errno)))" }
+    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { return "can't be opened: \(String(cString: strerror(errno)))" }
+    defer { close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { return "can't be looked at: \(String(cString: strerror(errno)))" }
+    if geteuid() == 0, let user = main.user, let account = getpwnam(user)?.pointee,
+      fchown(descriptor, account.pw_uid, account.pw_gid) != 0
+    {
+      return "can't be given to \(user): \(String(cString: strerror(errno)))"
+    }
+    if status.st_mode & 0o077 != 0, fchmod(descriptor, 0o700) != 0 {
+      return "may be entered by others, and can't be closed to them: \(String(cString: strerror(errno)))"
+    }
+    return nil
+  }
+}

@@ -1,0 +1,349 @@
+import Bytes
+import Crypto
+import Glibc
+import HTTP
+import Observability
+import TLS
+import Upstream
+import UpstreamAuth
+
+/// What an exchange in a location with `proxy_auth` knows besides: as whom it asks, and how far that has come.
+final class ExchangeAuthentication {
+  let live: LiveUpstreamAuth
+  let user: UpstreamUser
+  var responder = ChallengeResponder()
+  /// The request that is under way.
+  var sending = ChallengeResponder.Sending.plain(isProbe: false)
+  var body = ChallengeResponder.Body.none
+  /// The nonce that was answered last.
+  var nonce: [UInt8]?
+  /// The connection may be asked again: it carries the next request.
+  var isSameConnection = false
+  /// The next request must go over the same connection.
+  var needsSameConnection = false
+  /// The response under way is not the client's.
+  var isDiscarding = false
+  var discarded = 0
+
+  init(_ live: LiveUpstreamAuth, _ user: UpstreamUser) {
+    self.live = live
+    self.user = user
+  }
+
+  /// HEAD goes out, whatever the request is.
+  var isProbe: Bool {
+    switch sending {
+    case .plain(let isProbe), .ahead(_, let isProbe): isProbe
+    case .answer, .negotiate, .authenticate: false
+    }
+  }
+}
+
+/// `proxy_auth`: an upstream's 401 is answered here, and the client sees nothing of it.
+extension Exchange {
+  /// What of a 401's body is read, for the sake of its connection.
+  private static let discardLimit = 64 * 1024
+
+  /// Who the client is to this upstream; false when it is nobody, and has been answered.
+  func takeUser(_ live: LiveUpstreamAuth) -> Bool {
+    guard let users = live.users else {
+      fail(Failure(500))
+      return false
+    }
+    switch facts.standing.choose(from: users, facts.tls, scratch: patternScratch) {
+    case .user(let user):
+      authentication = ExchangeAuthentication(live, user)
+      return true
+    case .nobody: log(.error, "no line of \"\(live.settings.users)\" is for this client")
+    case .undecided(let reason):
+      log(.error, "which line of \"\(live.settings.users)\" is for this client can't be said: \(reason)")
+    }
+    fail(Failure(403))
+    return false
+  }
+
+  /// As whom a connection is used, where that is of a connection.
+  var boundUser: (any AnyObject & Sendable)? {
+    guard let authentication, authentication.live.bindsConnections else { return nil }
+    return authentication.user
+  }
+
+  /// A body that fits `client_body_buffer_size` is kept, so that it can be sent with the answer.
+  var keepsForAnswer: Bool {
+    guard authentication != nil, case .length(let length) = head.framing else { return false }
+    return length <= UInt64(max(0, location.limits.bodyBufferSize ?? Self.adaptiveAllowance))
+  }
+
+  // MARK: The request
+
+  /// Decides what goes out over a connection that is open.
+  func chooseSending(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) {
+    switch body {
+    case .none: authentication.body = .none
+    case .collected(let kept): authentication.body = kept.isInFile ? .large : .small
+    case .collecting, .held, .streaming, .streamed: authentication.body = .once
+    }
+    let live = authentication.live, key = key(authentication, upstream), place = place(authentication, upstream)
+    authentication.sending = authentication.responder.begin(
+      body: authentication.body, isAuthenticated: upstream.isAuthenticated, isSame: authentication.isSameConnection
+    ) {
+      guard let key, let place else { return nil }
+      return live.store?.ahead(key) { live.settings.admits($0, from: place.origin) }
+    }
+    authentication.isSameConnection = false
+    authentication.isDiscarding = false
+  }
+
+  private func place(
+    _ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection
+  ) -> LiveUpstreamAuth.Place? {
+    group.flatMap { authentication.live.place(upstream.server, of: $0) }
+  }
+
+  private func key(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> ChallengeKey? {
+    place(authentication, upstream).map { ChallengeKey(user: authentication.user.name, server: $0.key) }
+  }
+
+  /// Puts the credentials into the head in `scratch`. False when that was all there is to send for now, or when none
+  /// can be made, which has been answered.
+  func authorize(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> Bool {
+    if authentication.isProbe { replaceMethod() }
+    authentication.nonce = nil
+    let isBodiless = authentication.sending.isBodiless
+    guard authentication.sending == .plain(isProbe: isBodiless) || writeAuthorization(authentication, upstream) else {
+      refuse(.hashNotAvailable)
+      return false
+    }
+    // Without the request itself nothing has begun.
+    guard isBodiless, authentication.body != .none else { return true }
+    upstream.send(scratch.readable)
+    wipeScratch()
+    upstream.requestDidEnd()
+    return false
+  }
+
+  /// HEAD for whatever method it is: to look is safe.
+  private func replaceMethod() {
+    let written = Array(scratch.readable)
+    guard let end = written.firstIndex(of: 0x20) else { return }
+    scratch.removeAll()
+    scratch.append("HEAD")
+    scratch.append(Array(written[end...]))
+  }
+
+  private func writeAuthorization(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> Bool {
+    let request = authorizedRequest()
+    scratch.truncate(to: scratch.count - 2)
+    scratch.append("Authorization: ")
+    let isWritten: Bool
+    switch authentication.sending {
+    case .plain: isWritten = true
+    case .ahead(let answer, _): isWritten = write(answer, authentication, request)
+    case .answer(let offer):
+      let answer = key(authentication, upstream).flatMap { authentication.live.store?.answer($0, offer) }
+      isWritten = write(answer ?? PreparedAnswer(once: offer), authentication, request)
+    case .negotiate: isWritten = writeNTLM(NTLMAnswer.negotiate)
+    case .authenticate(let challenge):
+      upstream.isAuthenticated = false
+      let circumstances = circumstances(upstream)
+      isWritten = NTLMAnswer.authenticate(authentication.user, challenge, circumstances).map(writeNTLM) ?? false
+    }
+    scratch.append("\r\n\r\n")
+    return isWritten
+  }
+
+  private func write(
+    _ answer: PreparedAnswer, _ authentication: ExchangeAuthentication, _ request: AuthorizedRequest
+  ) -> Bool {
+    switch answer {
+    case .basic:
+      BasicAnswer.append(authentication.user, to: &scratch)
+      return true
+    case .digest(let digest):
+      authentication.nonce = digest.challenge.nonce
+      return digest.append(authentication.user, request, to: &scratch)
+    // The responder begins it by `negotiate`.
+    case .ntlm: return false
+    }
+  }
+
+  private func writeNTLM(_ message: [UInt8]) -> Bool {
+    scratch.append("NTLM ")
+    message.withUnsafeBytes { Base64.encode($0, into: &scratch) }
+    return true
+  }
+
+  /// What a Digest answer is about, from the line that was written.
+  private func authorizedRequest() -> AuthorizedRequest {
+    let line = scratch.readable.prefix { $0 != 0x0D }
+    let words = line.split(separator: 0x20, maxSplits: 2).map { Array($0) }
+    let body = body
+    return AuthorizedRequest(method: words.first ?? [], target: words.count > 1 ? words[1] : []) { algorithm in
+      let digest = RunningDigest(algorithm)
+      switch body {
+      case .none: break
+      case .collected(let kept): guard kept.digest(into: digest) else { return nil }
+      case .collecting, .held, .streaming, .streamed: return nil
+      }
+      return digest.finish()
+    }
+  }
+
+  private func circumstances(_ upstream: UpstreamConnection) -> NTLMAnswer.Circumstances {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    // 100 ns since 1601.
+    let time = UInt64(clamping: now.tv_sec) &* 10_000_000 &+ 116_444_736_000_000_000
+    func bytes(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) } }
+    return NTLMAnswer.Circumstances(
+      clientChallenge: bytes(.random(in: .min ... .max)), time: bytes(time),
+      target: "HTTP/" + (pass?.nameForTLS(self) ?? ""), endPoint: (upstream.stream as? TLSStream)?.upstreamEndPoint)
+  }
+
+  private func wipeScratch() {
+    let bytes = scratch.mutableReadable
+    if let base = bytes.baseAddress { explicit_bzero(base, bytes.count) }
+    scratch.removeAll()
+  }
+
+  // MARK: The answer
+
+  /// nil: the response is as any other. Else whether more of it is read, to be thrown away.
+  func authenticationHead(_ authentication: ExchangeAuthentication, _ response: ResponseHead) -> Bool? {
+    guard let upstream, response.status != 101 else { return nil }
+    takeNextNonce(authentication, response, upstream)
+    let settings = authentication.live.settings
+    let place = place(authentication, upstream)
+    let verdict = authentication.responder.head(
+      status: response.status, body: authentication.body, offers: { Self.offers(response) },
+      isAccepted: { settings.schemes.contains($0.scheme) },
+      isInSpace: { offer in place.map { settings.admits(offer, from: $0.origin) } ?? false })
+    switch verdict {
+    case .passOn:
+      if case .authenticate = authentication.sending {
+        upstream.isAuthenticated = true
+        if let key = key(authentication, upstream) { _ = authentication.live.store?.answer(key, .ntlm(message: nil)) }
+      }
+      return nil
+    case .sendAgain(let onSameConnection):
+      upstream.isAuthenticated = false
+      return readForAnother(authentication, response, upstream, onSameConnection)
+    case .fail(let failure):
+      if failure == .credentialsRefused, let key = key(authentication, upstream) {
+        authentication.live.store?.forget(key)
+      }
+      refuse(failure)
+      return false
+    }
+  }
+
+  private static func offers(_ response: ResponseHead) -> [Offer] {
+    let bytes = response.bytes.readable
+    return Offer.all(in: response.fields.filter { $0.id == .wwwAuthenticate }.map { Array(bytes[$0.value]) })
+  }
+
+  /// RFC 7616 §3.5.
+  private func takeNextNonce(
+    _ authentication: ExchangeAuthentication, _ response: ResponseHead, _ upstream: UpstreamConnection
+  ) {
+    guard let nonce = authentication.nonce, let field = response.first(.authenticationInfo),
+      let next = AuthenticationInfo.nextNonce(Array(response.bytes.readable[field.value])),
+      let key = key(authentication, upstream)
+    else { return }
+    authentication.live.store?.advance(key, from: nonce, to: next)
+  }
+
+  /// The connection is worth a small body; a large one is left, with it.
+  private func readForAnother(
+    _ authentication: ExchangeAuthentication, _ response: ResponseHead, _ upstream: UpstreamConnection,
+    _ needsConnection: Bool
+  ) -> Bool {
+    authentication.needsSameConnection = needsConnection
+    let isLarge =
+      switch response.framing {
+      case .none, .chunked: false
+      case .length(let length): length > UInt64(Self.discardLimit)
+      case .untilClose: true
+      }
+    guard !isLarge else {
+      leave(authentication)
+      return false
+    }
+    authentication.isDiscarding = true
+    authentication.discarded = 0
+    upstream.askAgain()
+    return true
+  }
+
+  func discard(_ authentication: ExchangeAuthentication, _ count: Int) {
+    authentication.discarded += count
+    if authentication.discarded > Self.discardLimit { leave(authentication) }
+  }
+
+  private func leave(_ authentication: ExchangeAuthentication) {
+    endRecord()
+    dropUpstream()
+    upstreamMayAskAgain(nil)
+  }
+
+  /// The response that was no answer is over.
+  func upstreamMayAskAgain(_ connection: UpstreamConnection?) {
+    guard let authentication, self.connection != nil else { return }
+    authentication.isDiscarding = false
+    if let connection {
+      authentication.isSameConnection = true
+      return upstreamDidOpen(connection)
+    }
+    upstream = nil
+    if authentication.needsSameConnection { return refuse(.connectionNotKept) }
+    retry(again: attempts.last?.server)
+  }
+
+  private func refuse(_ failure: AuthFailure) {
+    let file = authentication.map { ", \($0.user)" } ?? ""
+    log(.error, "\(failure.rawValue): \(failure.explanation)\(file)")
+    dropUpstream()
+    fail(Failure(502))
+  }
+
+  /// Trailers that the client may see.
+  func shown(_ trailers: Trailers?) -> Trailers? {
+    guard let trailers, let pass else { return trailers }
+    let hides = trailers.bytes.withUnsafeBytes { bytes in
+      trailers.fields.contains { pass.hidden.contains($0, in: bytes) }
+    }
+    return hides ? nil : trailers
+  }
+}
+
+extension AuthFailure {
+  fileprivate var explanation: String {
+    switch self {
+    case .credentialsRefused: "the upstream did not take the answer to its challenge"
+    case .noAcceptableScheme: "the upstream asks for credentials, by no scheme that \"proxy_auth\" names"
+    case .bodyNotReplayable: "the upstream asks for credentials, and the request's body has gone out already"
+    case .outsideSpace: "the upstream asks for credentials outside of \"proxy_auth_space\"; none were sent"
+    case .malformedChallenge: "the upstream's NTLM message is none"
+    case .connectionNotKept: "the upstream closed the connection in the middle of NTLM"
+    case .hashNotAvailable: "no answer can be made: this OpenSSL lacks the hash, or the body is not at hand"
+    }
+  }
+}
+
+extension RequestBody {
+  /// False when it can't be read.
+  func digest(into digest: RunningDigest) -> Bool {
+    guard isInFile else {
+      digest.update(memory.readable)
+      return true
+    }
+    let piece = ByteBuffer(capacity: 65536)
+    var offset: UInt64 = 0
+    while let count = read(at: offset, into: piece.writable) {
+      if count == 0 { return true }
+      digest.update(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(piece.writable)[..<count]))
+      offset &+= UInt64(count)
+    }
+    return false
+  }
+}

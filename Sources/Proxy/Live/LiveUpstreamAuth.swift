@@ -1,0 +1,65 @@
+import Transport
+import Upstream
+import UpstreamAuth
+
+/// `proxy_auth` of a location in one worker.
+final class LiveUpstreamAuth {
+  /// A server that may ask, and under which name its challenge is remembered.
+  struct Place {
+    let origin: AuthOrigin
+    let key: String
+  }
+
+  /// Fields that are ours to send; no client's goes on, under no spelling.
+  static let ours = ["Authorization", "Proxy-Authorization"].map { Array($0.utf8) }
+  /// Fields that are between the upstream and us.
+  static let hidden = [
+    "www-authenticate", "authentication-info", "proxy-authenticate", "proxy-authentication-info",
+  ].map { Array($0.utf8) }
+
+  let settings: UpstreamAuthSettings
+  /// nil, which no generation has: then nobody is let in.
+  let users: UserFile?
+  /// nil: nothing is remembered.
+  let store: ChallengeStore?
+  /// Every connection is one user's.
+  var bindsConnections: Bool { settings.schemes.contains(.ntlm) }
+  private let scheme: String
+  private let terms: String
+  private let places: [Place]
+
+  init(_ settings: UpstreamAuthSettings, _ pass: ProxyPassSettings, _ group: UpstreamGroup?, _ makers: LiveMakers) {
+    self.settings = settings
+    users = makers.generation.userFiles[settings.users]
+    store = makers.generation.challenges.store(settings.persistence, log: makers.generation.errorLog)
+    scheme = pass.scheme.rawValue
+    // Locations that may answer differently don't overwrite each other's.
+    let terms =
+      "\(settings.schemes.rawValue) "
+      + settings.spaces.map { "\($0.host):\($0.port ?? 0) \(String(decoding: $0.realm ?? [], as: UTF8.self))" }
+      .joined(separator: " ")
+    self.terms = terms
+    let scheme = scheme
+    places = group.map { group in group.servers.map { Self.place($0, of: group, scheme, terms) } } ?? []
+  }
+
+  /// Of a server of the group; with variables in `proxy_pass` the group is the request's.
+  func place(_ server: Int, of group: UpstreamGroup) -> Place? {
+    if places.indices.contains(server) { return places[server] }
+    return group.servers.indices.contains(server) ? Self.place(group.servers[server], of: group, scheme, terms) : nil
+  }
+
+  private static func place(_ server: ResolvedGroup.Server, of group: UpstreamGroup, _ scheme: String, _ terms: String)
+    -> Place
+  {
+    let (host, port): (String, UInt16?) =
+      switch server.settings.address {
+      case .address(let address): (address.host, address.port)
+      case .name(let name, let port): (name.lowercased(), port)
+      }
+    let name = group.settings.name.lowercased()
+    return Place(
+      origin: AuthOrigin(scheme: scheme, group: name, host: host, port: port),
+      key: "\(scheme)://\(name)/\(server.address) \(terms)")
+  }
+}
