@@ -13,7 +13,7 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 
 typealias Room = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
-let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2"]
+let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt"]
 
 let floors: [Room] = [
   // 1 Ground: no protocol
@@ -36,6 +36,10 @@ let floors: [Room] = [
     "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity"], [],
     "how an upstream's challenge is answered: Basic, Digest, NTLM"
   ),
+  (
+    "Enrolment", ["CCrypt", "Bytes", "Observability", "Crypto"], [],
+    "the local authority, and how a device gets its certificate"
+  ),
   // 4 Traffic
   (
     "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP"], [deque],
@@ -45,8 +49,7 @@ let floors: [Room] = [
     "Proxy",
     [
       "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope",
-      "UpstreamAuth",
-      "Upstream",
+      "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
@@ -54,8 +57,7 @@ let floors: [Room] = [
     "Configuration",
     [
       "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope",
-      "UpstreamAuth",
-      "Upstream", "Proxy",
+      "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
     ], [],
     "nginx's language, parsed into immutable settings"
   ),
@@ -63,7 +65,7 @@ let floors: [Room] = [
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd",
-      "Identity", "Envelope", "UpstreamAuth", "Upstream", "Proxy", "Configuration",
+      "Identity", "Envelope", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
@@ -94,6 +96,7 @@ var targets: [Target] = [
     name: "COpenSSL", path: "Sources/C/OpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
   .systemLibrary(
     name: "CSystemd", path: "Sources/C/Systemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+  .systemLibrary(name: "CCrypt", path: "Sources/C/Crypt", providers: [.apt(["libcrypt-dev"])]),
   .systemLibrary(
     name: "CPCRE2", path: "Sources/C/PCRE2", pkgConfig: "libpcre2-8", providers: [.apt(["libpcre2-dev"])]),
 ]
@@ -105,7 +108,8 @@ targets.append(
   .executableTarget(
     name: "sallyport",
     dependencies: named([
-      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Configuration", "Daemon",
+      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Enrolment",
+      "Configuration", "Daemon",
     ])
       + [arguments], swiftSettings: settings))
 
@@ -136,6 +140,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzServerName", ["TLS"]),
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
+    ("FuzzEnrolment", ["Enrolment", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

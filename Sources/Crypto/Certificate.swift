@@ -72,8 +72,11 @@ extension Certificate {
   package func issued(_ other: Certificate) -> Bool { X509_check_issued(handle, other.handle) == X509_V_OK }
 
   /// nginx's $ssl_client_serial: upper-case hexadecimal octets, `-` before a negative one.
-  package var serial: String {
-    guard let number = X509_get0_serialNumber(handle)?.pointee else { return "" }
+  package var serial: String { Self.hexadecimal(X509_get0_serialNumber(handle)) ?? "" }
+
+  /// Upper-case hexadecimal octets, `-` before a negative number; nil for none.
+  static func hexadecimal(_ number: UnsafePointer<ASN1_INTEGER>?) -> String? {
+    guard let number = number?.pointee else { return nil }
     let octets = Array(UnsafeBufferPointer(start: number.data, count: Int(max(0, number.length))))
     let sign = number.type & V_ASN1_NEG != 0 ? "-" : ""
     return sign + (octets.isEmpty ? "00" : Hex.encode(octets, .upper))

@@ -4,13 +4,21 @@ import COpenSSL
 package enum Digest {
   package enum Algorithm: Sendable {
     case sha256
-    /// For nginx's $ssl_client_fingerprint only: nothing is trusted by it.
+    /// For nginx's $ssl_client_fingerprint and for passwords that others have hashed with it: nothing new is trusted by it.
     case sha1
+    /// For passwords that others have hashed with it (`$apr1$`).
+    case md5
 
-    var handle: OpaquePointer? { self == .sha256 ? EVP_sha256() : EVP_sha1() }
+    var handle: OpaquePointer? {
+      switch self {
+      case .sha256: EVP_sha256()
+      case .sha1: EVP_sha1()
+      case .md5: EVP_md5()
+      }
+    }
   }
 
-  /// The digest's octets: 32 of SHA-256, 20 of SHA-1.
+  /// The digest's octets: 32 of SHA-256, 20 of SHA-1, 16 of MD5.
   package static func of(_ bytes: UnsafeRawBufferPointer, _ algorithm: Algorithm = .sha256) -> [UInt8] {
     collect { output, count in
       EVP_Digest(bytes.baseAddress, bytes.count, output, count, algorithm.handle, nil)

@@ -58,7 +58,7 @@ extension MaterialError {
 /// What a material is read for: an error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
   case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
-    macKey, users
+    macKey, users, accounts
 
   var noun: String {
     switch self {
@@ -74,6 +74,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .cipherKey: "a key of this cipher"
     case .macKey: "a MAC key"
     case .users: "the user file"
+    case .accounts: "the file of users"
     }
   }
 
@@ -87,6 +88,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .revocation: "whole revocation lists (CRLs) as PEM, or one as DER"
     case .ticketKey: "48 or 80 random bytes (openssl rand 80)"
     case .response: "an OCSP response as DER"
+    case .accounts: "users and hashes of passwords, USER:HASH a line (htpasswd, openssl passwd)"
     case .dhParameters: "DH parameters as PEM, 2048 bits or more (openssl dhparam 2048)"
     case .cipherKey, .macKey: "a key as hexadecimal digits or base64"
     case .users: "lines SELECTOR USER:PASSWORD"

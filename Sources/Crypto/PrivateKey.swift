@@ -69,6 +69,18 @@ public final class PrivateKey: @unchecked Sendable {
       return SecretBytes(bio.bytes)
     }
   }
+
+  /// PKCS#8 that `password` opens: AES-256-CBC, its key by PBKDF2.
+  package func pem(password: SecretBytes) throws(OpenSSLError) -> SecretBytes {
+    let bio = try MemoryBIO()
+    let written = password.withUnsafeBytes { phrase in
+      PEM_write_bio_PKCS8PrivateKey(
+        bio.handle, handle, EVP_aes_256_cbc(), phrase.baseAddress?.assumingMemoryBound(to: CChar.self),
+        CInt(clamping: phrase.count), nil, nil)
+    }
+    guard written == 1 else { throw OpenSSLError.drain() }
+    return SecretBytes(bio.bytes)
+  }
 }
 
 extension PrivateKey: CustomStringConvertible {

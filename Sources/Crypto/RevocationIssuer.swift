@@ -10,7 +10,8 @@ extension RevocationList {
     return !issuers.isEmpty && !issuers.contains { isSigned(by: $0) }
   }
 
-  private func isSigned(by issuer: Certificate) -> Bool {
+  /// Whether the key of this certificate signed it.
+  package func isSigned(by issuer: Certificate) -> Bool {
     defer { OpenSSLError.discard() }
     guard let key = X509_get0_pubkey(issuer.handle) else { return false }
     return X509_CRL_verify(handle, key) == 1

@@ -3,7 +3,7 @@ import Glibc
 
 /// Makes revocation lists: for the local authority, and for every test. SHA-256 signatures.
 package struct RevocationListBuilder: Sendable {
-  package var revoked: [Certificate]
+  package var revoked: [RevocationList.Entry]
   /// RFC 5280 §5.2.3: grows from list to list.
   package var number: Int
   /// Seconds since 1970; may lie in the past.
@@ -14,8 +14,13 @@ package struct RevocationListBuilder: Sendable {
 
   /// Valid from an hour ago for `days` days from now.
   package init(revoking revoked: [Certificate], number: Int = 1, days: Int64 = 30) {
+    let start = Int64(time(nil)) - 3600
+    self.init(entries: revoked.map { RevocationList.Entry(serial: $0.serial, date: start) }, number: number, days: days)
+  }
+
+  package init(entries: [RevocationList.Entry], number: Int, days: Int64) {
     let now = Int64(time(nil))
-    self.revoked = revoked
+    revoked = entries
     self.number = number
     thisUpdate = now - 3600
     nextUpdate = now + days * 86_400
@@ -30,7 +35,7 @@ package struct RevocationListBuilder: Sendable {
     try succeed(X509_CRL_set_issuer_name(draft, X509_get_subject_name(authority.certificate.handle)))
     try setTime(thisUpdate) { X509_CRL_set1_lastUpdate(draft, $0) }
     try setTime(nextUpdate) { X509_CRL_set1_nextUpdate(draft, $0) }
-    for certificate in revoked { try add(certificate, to: draft) }
+    for entry in revoked { try add(entry, to: draft) }
     try add(NID_authority_key_identifier, "keyid:always", to: draft, authority.certificate.handle)
     try addNumber(NID_crl_number, isCritical: false, to: draft)
     if isDelta { try addNumber(NID_delta_crl, isCritical: true, to: draft) }
@@ -39,15 +44,30 @@ package struct RevocationListBuilder: Sendable {
     return MemoryBIO.text { PEM_write_bio_X509_CRL($0, draft) }
   }
 
-  private func add(_ certificate: Certificate, to draft: OpaquePointer) throws(OpenSSLError) {
+  private func add(_ named: RevocationList.Entry, to draft: OpaquePointer) throws(OpenSSLError) {
     guard let entry = X509_REVOKED_new() else { throw OpenSSLError.drain() }
-    guard X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(certificate.handle)) == 1,
-      (try? setTime(thisUpdate) { X509_REVOKED_set_revocationDate(entry, UnsafeMutablePointer(mutating: $0)) }) != nil,
-      X509_CRL_add0_revoked(draft, entry) == 1
-    else {
+    do throws(OpenSSLError) {
+      try fill(entry, named)
+      try succeed(X509_CRL_add0_revoked(draft, entry))
+    } catch {
       X509_REVOKED_free(entry)
-      throw OpenSSLError.drain()
+      throw error
     }
+  }
+
+  private func fill(_ entry: OpaquePointer, _ named: RevocationList.Entry) throws(OpenSSLError) {
+    var number: OpaquePointer?
+    guard BN_hex2bn(&number, named.serial) > 0, let number else { throw OpenSSLError.drain() }
+    defer { BN_free(number) }
+    guard let serial = BN_to_ASN1_INTEGER(number, nil) else { throw OpenSSLError.drain() }
+    defer { ASN1_INTEGER_free(serial) }
+    try succeed(X509_REVOKED_set_serialNumber(entry, serial))
+    try setTime(named.date) { X509_REVOKED_set_revocationDate(entry, UnsafeMutablePointer(mutating: $0)) }
+    guard let reason = named.reason else { return }
+    guard let code = ASN1_ENUMERATED_new() else { throw OpenSSLError.drain() }
+    defer { ASN1_ENUMERATED_free(code) }
+    try succeed(ASN1_ENUMERATED_set(code, reason.rawValue))
+    try succeed(X509_REVOKED_add1_ext_i2d(entry, NID_crl_reason, UnsafeMutableRawPointer(code), 0, 0))
   }
 
   private func setTime(

@@ -1,4 +1,5 @@
 import Crypto
+import Enrolment
 import Envelope
 import Identity
 import Proxy
@@ -71,10 +72,12 @@ struct EffectivePolicy {
     if case .none = location.action, !hasRules { return }
     lines.append("  location \(location.match.spelling)")
     if hasRules { describe(location.clientRules, 2) }
+    if let access = location.basicAccess, !location.enrols { add(2, "password", "of \(access.users)") }
     switch location.action {
     case .none: break
     case .proxy(let pass): describe(pass)
     case .metrics: add(2, "metrics", "whom this server lets in")
+    case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for who has a password in \(desk.users)")
     }
   }
 

@@ -48,6 +48,7 @@ package struct KeyMaterial {
     for (index, server) in http.servers.enumerated() {
       servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
       for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+        loader.tryAccess(of: location)
         guard let tls = location.upstreamTLS, upstreams[tls] == nil else { continue }
         upstreams[tls] = Self.load(tls, &loader)
       }
@@ -72,6 +73,7 @@ package struct KeyMaterial {
     for (index, server) in http.servers.enumerated() {
       if let tls = server.tls { _ = material(tls, &loader) }
       for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+        loader.tryAccess(of: location)
         if let tls = location.upstreamTLS { _ = material(tls, &loader) }
         if let envelope = location.envelope { _ = loader.envelopeKeys(envelope) }
         if let asked = location.upstreamAuth { loader.users(asked) }

@@ -25,15 +25,22 @@ struct JSONText {
     isFirst = false
   }
 
-  mutating func array<Element>(
-    _ name: String, _ elements: [Element], _ body: (Element, inout JSONText) -> Void
-  ) {
-    key(name)
+  /// A whole text: an array without a name.
+  mutating func array<Element>(_ elements: [Element], _ body: (Element, inout JSONText) -> Void) {
+    separate()
     text += "["
     isFirst = true
     for element in elements { body(element, &self) }
     text += "]"
     isFirst = false
+  }
+
+  mutating func array<Element>(
+    _ name: String, _ elements: [Element], _ body: (Element, inout JSONText) -> Void
+  ) {
+    key(name)
+    isFirst = true
+    array(elements, body)
   }
 
   mutating func member(_ name: String, _ value: String?) {

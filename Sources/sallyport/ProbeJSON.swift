@@ -1,6 +1,4 @@
-import Bytes
 import Crypto
-import Observability
 import TLS
 import Transport
 

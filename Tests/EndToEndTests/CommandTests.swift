@@ -43,6 +43,9 @@ private func lines(_ text: String) -> [String] {
       }
     }
     try scene.write("users", text: "cn=alice al:secret\n")
+    try scene.write("htpasswd", text: "alice:{PLAIN}wonderland\n")
+    let made = try await scene.sallyport("ca", "init", scene.path("ca"))
+    try #require(made.status == 0, "\(made.everything)")
     for key in ["ticket.key", "ticket-before.key"] { try scene.write(key, [UInt8](repeating: 7, count: 80)) }
     try await scene.succeed(
       "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server-rsa.key.pem", "-out",

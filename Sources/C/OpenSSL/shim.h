@@ -132,6 +132,9 @@ static inline int copenssl_sk_X509_REVOKED_num(X509_CRL *crl) {
   STACK_OF(X509_REVOKED) *revoked = X509_CRL_get_REVOKED(crl);
   return revoked ? sk_X509_REVOKED_num(revoked) : 0;
 }
+static inline X509_REVOKED *copenssl_sk_X509_REVOKED_value(X509_CRL *crl, int i) {
+  return sk_X509_REVOKED_value(X509_CRL_get_REVOKED(crl), i);
+}
 
 // Session tickets sealed with keys of our own (RFC 5077 §4's construction).
 typedef int (*copenssl_ticket_key_cb)(SSL *, unsigned char *, unsigned char *, EVP_CIPHER_CTX *, EVP_MAC_CTX *, int);

@@ -30,6 +30,11 @@ extension SettingsBuilder {
       if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
       action = .metrics
     }
+    let access = basicAccess(scope)
+    if let settings = enrolment(scope, access) {
+      diagnostics += EnrolmentRule.check(level, scope)
+      action = .enrolment(settings)
+    }
     if case .location = level, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
     }
@@ -39,7 +44,7 @@ extension SettingsBuilder {
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
       errorPages: errorPages(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place)
+      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access)
   }
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {

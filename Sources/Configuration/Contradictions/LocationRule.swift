@@ -22,7 +22,8 @@ enum LocationRule {
 
   /// nginx would look for a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard ["proxy_pass", "metrics", "return", "location", "deny"].allSatisfy({ scope.own($0).isEmpty }) else {
+    guard ["proxy_pass", "metrics", "enrolment", "return", "location", "deny"].allSatisfy({ scope.own($0).isEmpty })
+    else {
       return nil
     }
     return Diagnostic(

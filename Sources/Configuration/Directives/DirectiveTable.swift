@@ -6,6 +6,7 @@ package enum DirectiveTable {
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives),
+    ("Passwords and enrolment", enrolmentDirectives),
   ]
 
   /// Entries by name; a name may mean one thing in one context and another elsewhere (`server`).

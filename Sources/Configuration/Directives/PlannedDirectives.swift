@@ -1,8 +1,6 @@
 /// Of the plan (nginx's language and what we add to it), not built yet: refused by name, never ignored.
 let plannedDirectives: [DirectiveEntry] =
-  DirectiveEntry.planned(
-    "enrolment enrolment_authority enrolment_renew_before enrolment_pkcs12 enrolment_failures")
-  + DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
+  DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
   + DirectiveEntry.planned(
     "proxy_set_body proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_limit_rate")
   + DirectiveEntry.planned(
@@ -14,7 +12,7 @@ let plannedDirectives: [DirectiveEntry] =
   + DirectiveEntry.planned("map geo split_clients map_hash_bucket_size map_hash_max_size")
   + DirectiveEntry.planned("limit_except", meanwhile: "decide upstream")
   + DirectiveEntry.planned("add_trailer expires", meanwhile: "add_header sets Cache-Control")
-  + DirectiveEntry.planned("auth_basic auth_basic_user_file satisfy auth_delay")
+  + DirectiveEntry.planned("satisfy auth_delay")
   + DirectiveEntry.planned(
     """
     limit_req limit_req_zone limit_req_dry_run limit_req_log_level limit_req_status limit_conn limit_conn_zone

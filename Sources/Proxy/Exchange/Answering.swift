@@ -216,14 +216,14 @@ extension Exchange {
   }
 
   /// A body that was not read: over with what is at hand, or the connection ends after the answer.
-  private func settleOwnAnswer(status: Int) {
+  func settleOwnAnswer(status: Int) {
     self.status = status
     guard let connection else { return }
     if !connection.isBodyRead { connection.discardBody() }
     if !connection.isBodyRead || connection.isLeaving { persists = false }
   }
 
-  private func answer(status: Int, type: StaticString, location target: [UInt8]?, body page: UnsafeRawBufferPointer) {
+  func answer(status: Int, type: StaticString, location target: [UInt8]?, body page: UnsafeRawBufferPointer) {
     guard let connection else { return }
     scratch.removeAll()
     HeadWriter.statusLine(UInt16(truncatingIfNeeded: status), to: &scratch)
@@ -236,6 +236,7 @@ extension Exchange {
     if let target, !target.withUnsafeBytes({ HeadWriter.field("Location", $0, to: &scratch) }) {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
+    if !answerFields.isEmpty { scratch.append(answerFields) }
     writeAddedFields(status: status, to: &scratch)
     writeConnectionField(to: &scratch)
     HeadWriter.end(to: &scratch)

@@ -78,3 +78,11 @@ extension Exchange {
     location.errorLog.log(level, "*\(connection?.facts.number ?? 0) \(message())\(particulars)")
   }
 }
+
+extension Exchange {
+  /// Answers with an error if nothing was answered yet; else the connection ends.
+  func failDuringBody(_ failure: Failure) {
+    dropUpstream()
+    if case .waiting = answer { fail(failure) } else { cutAnswer() }
+  }
+}

@@ -109,6 +109,8 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var requestID: [UInt8] = []
   /// The head that went to the client, while somebody may ask for $sent_http_….
   var sentHead: [UInt8] = []
+  /// Lines that our own answer has besides: a challenge.
+  var answerFields: [UInt8] = []
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
 
@@ -167,6 +169,7 @@ final class Exchange: AttemptObserver {
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
     if !sentHead.isEmpty { sentHead.removeAll() }
+    if !answerFields.isEmpty { answerFields.removeAll() }
     if sentTrailers != nil { sentTrailers = nil }
   }
 
@@ -309,8 +312,18 @@ final class Exchange: AttemptObserver {
       log(.error, "access forbidden by rule")
       return fail(Failure(403))
     }
+    // Enrolment asks for itself: it takes a token, too, and counts wrong passwords.
+    if let access = location.settings.basicAccess {
+      if case .enrolment(let desk) = location.action { return enrol(desk, access) }
+      return authenticate(access)
+    }
+    act()
+  }
+
+  /// Who asks may be here: does what the location is for.
+  func act() {
     switch location.action {
-    case .none: fail(Failure(404))
+    case .none, .enrolment: fail(Failure(404))
     case .proxy(let pass): proxy(pass)
     case .metrics: answerMetrics()
     }
@@ -368,17 +381,12 @@ final class Exchange: AttemptObserver {
     failDuringBody(Failure(400))
   }
 
-  /// Answers with an error if nothing was answered yet; else the connection ends.
-  func failDuringBody(_ failure: Failure) {
-    dropUpstream()
-    if case .waiting = answer { fail(failure) } else { cutAnswer() }
-  }
-
   func requestBodyDidEnd(trailers: Trailers?) {
     switch body {
     case .collecting(let kept):
       if let envelope = pass?.envelope { return openBody(kept, envelope) }
       body = .collected(kept)
+      if case .enrolment(let desk) = location.action { return enrol(desk, with: kept) }
       retry()
     case .streaming:
       body = .streamed

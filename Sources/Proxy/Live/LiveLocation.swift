@@ -1,4 +1,5 @@
 import Bytes
+import Enrolment
 import Envelope
 import HTTP
 import Identity
@@ -36,6 +37,7 @@ final class LiveLocation {
     case .none: action = .none
     case .proxy(let pass): action = .proxy(LiveProxyPass(pass, makers: makers))
     case .metrics: action = .metrics
+    case .enrolment(let desk): action = .enrolment(desk)
     }
   }
 }
@@ -44,6 +46,7 @@ enum LiveAction {
   case none
   case proxy(LiveProxyPass)
   case metrics
+  case enrolment(EnrolmentSettings)
 }
 
 enum LiveRewriteStep {

@@ -1,3 +1,4 @@
+public import Enrolment
 public import Identity
 public import Observability
 public import Patterns
@@ -30,6 +31,8 @@ public enum LocationAction: Sendable {
   case proxy(ProxyPassSettings)
   /// Metrics of the process (`metrics`).
   case metrics
+  /// Certificates for who has a password (`enrolment`).
+  case enrolment(EnrolmentSettings)
 }
 
 /// A directive of nginx's rewrite module, run in order before the action.
@@ -159,12 +162,15 @@ public final class LocationSettings: Sendable {
   public let isInternal: Bool
   /// $server_name and redirects: `absolute_redirect`, `port_in_redirect`, `server_name_in_redirect`, `server_tokens`.
   public let redirects: RedirectSettings
+  /// nil: nobody is asked for a password.
+  public let basicAccess: BasicAccessSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
-    redirects: RedirectSettings, isInternal: Bool, location: SourceLocation
+    redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
+    basicAccess: BasicAccessSettings? = nil
   ) {
     self.match = match
     self.action = action
@@ -180,6 +186,7 @@ public final class LocationSettings: Sendable {
     self.redirects = redirects
     self.isInternal = isInternal
     self.location = location
+    self.basicAccess = basicAccess
   }
 }
 

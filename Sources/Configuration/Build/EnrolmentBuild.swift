@@ -1,0 +1,63 @@
+import Enrolment
+import Observability
+import Proxy
+
+/// Passwords at the door, and certificates for those who have one.
+extension SettingsBuilder {
+  /// `auth_basic` and its file; nil where nobody is asked.
+  mutating func basicAccess(_ scope: Scope) -> BasicAccessSettings? {
+    guard let line = scope.value("auth_basic"), line.text(0) != "off" else { return nil }
+    guard let file = scope.value("auth_basic_user_file") else {
+      error(
+        line.location, "\"auth_basic\" without \"auth_basic_user_file\": nobody could get in",
+        hint: "auth_basic_user_file FILE, USER:HASH a line")
+      return nil
+    }
+    let realm = template(line, 0)
+    return material(file).map { BasicAccessSettings(realm: realm, users: $0) }
+  }
+
+  /// `enrolment on` of this very location; nil without it, or when something of it is missing.
+  mutating func enrolment(_ scope: Scope, _ access: BasicAccessSettings?) -> EnrolmentSettings? {
+    guard let line = scope.own("enrolment").first, Flag(line.text(0)) == true else { return nil }
+    let authority = material(scope.value("enrolment_authority"))
+    if scope.value("enrolment_authority") == nil {
+      error(
+        line.location, "\"enrolment\" without \"enrolment_authority\": there is nobody to sign",
+        hint: "enrolment_authority DIR; `sallyport ca init DIR` makes one")
+    }
+    if scope.value("auth_basic").map({ $0.text(0) == "off" }) ?? true {
+      error(
+        line.location, "\"enrolment\" without \"auth_basic\": anybody would get a certificate",
+        hint: "auth_basic \"…\"; auth_basic_user_file FILE;")
+    }
+    let failures = failureLimit(scope)
+    guard let authority, let access else { return nil }
+    return EnrolmentSettings(
+      authority: authority, passwords: material(scope.value("ssl_password_file")), users: access.users,
+      renewBefore: Int64(scope.seconds("enrolment_renew_before") ?? 30 * 86_400),
+      strength: scope.text("enrolment_pkcs12")
+        .flatMap { EnrolmentSettings.Strength(rawValue: $0.lowercased()) } ?? .modern,
+      failures: failures.count, failureTime: failures.time)
+  }
+
+  private mutating func failureLimit(_ scope: Scope) -> (count: Int, time: Int64) {
+    var limit: (count: Int, time: Int64) = (10, 60)
+    guard let line = scope.value("enrolment_failures") else { return limit }
+    if let count = Quantity.number(line.text(0)), (1...1000).contains(count) {
+      limit.count = count
+    } else {
+      error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"enrolment_failures\" directive", hint: "1 to 1000")
+    }
+    guard line.arguments.count > 1 else { return limit }
+    if let time = Quantity.seconds(line.text(1)), time > 0 {
+      limit.time = Int64(time)
+    } else {
+      error(
+        line.place(1), "invalid value \"\(line.text(1))\" in \"enrolment_failures\" directive",
+        hint: "it must be \(Expected.seconds)")
+    }
+    return limit
+  }
+}

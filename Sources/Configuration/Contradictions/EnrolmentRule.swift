@@ -1,0 +1,37 @@
+import Observability
+
+/// What a location that gives out certificates can't be, or should not.
+enum EnrolmentRule {
+  static func check(_ level: Level, _ scope: Scope) -> [Diagnostic] {
+    guard let line = scope.own("enrolment").first else { return [] }
+    var found: [Diagnostic] = []
+    for name in ["proxy_pass", "metrics"] {
+      guard let other = scope.own(name).first else { continue }
+      found.append(
+        Diagnostic(
+          .error, at: line.location, "\"enrolment\" beside \"\(name)\": a location has one answer",
+          hint: "a location of its own for it; \(name) is at \(other.location)"))
+    }
+    if !isEncrypted(level) {
+      found.append(
+        Diagnostic(
+          .warning, at: line.location,
+          "\"enrolment\" without TLS: passwords and pass phrases cross the network in clear",
+          hint: "listen … ssl"))
+    }
+    return found
+  }
+
+  /// Whether every address of the server speaks TLS, as far as its own lines tell.
+  private static func isEncrypted(_ level: Level) -> Bool {
+    switch level {
+    case .location(_, _, let outer): isEncrypted(outer)
+    case .server(let scope):
+      scope.flag("ssl") == true
+        || !scope.own("listen").isEmpty
+          && scope.own("listen").allSatisfy {
+            $0.arguments.contains { $0.text == "ssl" } || $0.text(0).hasPrefix("unix:")
+          }
+    }
+  }
+}

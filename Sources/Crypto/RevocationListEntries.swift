@@ -1,0 +1,56 @@
+import Bytes
+import COpenSSL
+
+extension RevocationList {
+  /// One certificate that a list names.
+  package struct Entry: Sendable, Hashable {
+    /// As `Certificate.serial` has it.
+    package let serial: String
+    /// Seconds since 1970.
+    package let date: Int64
+    package let reason: Reason?
+
+    package init(serial: String, date: Int64, reason: Reason? = nil) {
+      self.serial = serial
+      self.date = date
+      self.reason = reason
+    }
+  }
+
+  /// RFC 5280 §5.3.1. removeFromCRL is left out: in a whole list it would take the revocation back.
+  package enum Reason: Int, Sendable, Hashable {
+    case unspecified = 0
+    case keyCompromise = 1
+    case authorityCompromise = 2
+    case affiliationChanged = 3
+    case superseded = 4
+    case cessationOfOperation = 5
+    case certificateHold = 6
+  }
+
+  /// What it names, in its order. Reasons are not read.
+  package var entries: [Entry] {
+    (0..<copenssl_sk_X509_REVOKED_num(handle)).compactMap { index in
+      guard let entry = copenssl_sk_X509_REVOKED_value(handle, index),
+        let serial = Certificate.hexadecimal(X509_REVOKED_get0_serialNumber(entry))
+      else { return nil }
+      return Entry(serial: serial, date: Certificate.seconds(X509_REVOKED_get0_revocationDate(entry)) ?? thisUpdate)
+    }
+  }
+
+  /// CRL number (RFC 5280 §5.2.3); nil when it has none, or one beyond 63 bits.
+  package var number: Int? {
+    guard let raw = X509_CRL_get_ext_d2i(handle, NID_crl_number, nil, nil) else {
+      OpenSSLError.discard()
+      return nil
+    }
+    let integer = raw.assumingMemoryBound(to: ASN1_INTEGER.self)
+    defer { ASN1_INTEGER_free(integer) }
+    var value: Int64 = 0
+    guard ASN1_INTEGER_get_int64(&value, integer) == 1 else {
+      OpenSSLError.discard()
+      return nil
+    }
+    return Int(value)
+  }
+}

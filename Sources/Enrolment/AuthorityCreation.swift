@@ -1,0 +1,112 @@
+package import Bytes
+package import Crypto
+import Glibc
+
+extension AuthorityStore {
+  /// How long a CA lasts, in days.
+  package static let authorityDays: Int64 = 3650
+
+  /// Makes an authority in a folder that is empty or not there yet. Its certificate is written last: without it, it is none.
+  package static func create(
+    in path: String, name: CommonName, key kind: PrivateKey.Kind, password: SecretBytes?
+  ) throws(AuthorityError) -> AuthorityStore {
+    if mkdir(path, 0o755) != 0 && errno != EEXIST { throw .system("mkdir", path) }
+    let folder = try AuthorityFolder(path)
+    let present = folder.names(in: "").filter { $0 != "." && $0 != ".." }
+    guard present.isEmpty else {
+      throw AuthorityError(
+        present.contains("ca.crt")
+          ? "\"\(path)\" holds an authority already" : "\"\(path)\" is not empty: it holds \(present.sorted()[0])",
+        hint: "name a folder that is empty or not there yet")
+    }
+    let (pair, pem) = try made(name, kind, password)
+    let files = [
+      ("index.txt", ""), ("index.txt.attr", "unique_subject = no\n"), ("crlnumber", hexadecimal(1)),
+      ("serial", try firstSerial() + "\n"), ("openssl.cnf", try OpenSSLConfiguration(folder.path).text),
+    ]
+    for (name, mode) in [("certs", mode_t(0o755)), ("private", 0o700)] where mkdir(folder.file(name), mode) != 0 {
+      throw .system("mkdir", folder.file(name))
+    }
+    try folder.replace("private/ca.key", pem, mode: 0o600)
+    for (name, text) in files { try folder.replace(name, text: text) }
+    try folder.replace("ca.crt", text: pair.certificate.pem)
+    let store = try AuthorityStore(path)
+    try store.renewList(signer: pair)
+    return store
+  }
+
+  private static func made(
+    _ name: CommonName, _ kind: PrivateKey.Kind, _ password: SecretBytes?
+  ) throws(AuthorityError) -> (CertifiedKey, SecretBytes) {
+    do throws(OpenSSLError) {
+      let key = try PrivateKey.generate(kind)
+      let builder = CertificateBuilder(commonName: name.text, .authority(pathLength: 0), days: authorityDays)
+      let pem = if let password { try key.pem(password: password) } else { try key.pem }
+      return (try builder.selfSigned(key: key), pem)
+    } catch {
+      throw AuthorityError("the authority could not be made", error)
+    }
+  }
+
+  /// For `openssl ca` with a configuration that counts serials: from a number that nobody can foretell.
+  private static func firstSerial() throws(AuthorityError) -> String {
+    guard var bytes = SystemRandom.bytes(16) else { throw AuthorityError("the system gives no random bytes") }
+    bytes[0] &= 0x7F
+    bytes[0] |= 0x40
+    return Hex.encode(bytes, .upper)
+  }
+}
+
+/// The authority's key at hand: what signs. The key is read once, and then kept in memory.
+package struct LocalAuthority: Sendable {
+  package let store: AuthorityStore
+  package let signer: CertifiedKey
+
+  /// `passwords` are tried in order.
+  package init(_ store: AuthorityStore, passwords: [SecretBytes] = []) throws(AuthorityError) {
+    self.store = store
+    do throws(MaterialError) {
+      signer = try CertifiedKey.load(
+        certificate: MaterialReference(path: store.folder.file("ca.crt")),
+        key: MaterialReference(path: store.folder.file("private/ca.key")), passwords: passwords)
+    } catch {
+      throw AuthorityError(error)
+    }
+  }
+
+  /// A certificate of a new key; not yet in the register, so that nobody may be given it.
+  package func sign(
+    _ profile: CertificateProfile, at now: Int64 = Int64(time(nil))
+  ) throws(AuthorityError) -> CertifiedKey {
+    guard store.certificate.notAfter > now else {
+      throw AuthorityError(
+        "the authority's certificate has ended on \(AuthorityTime.rfc3339(store.certificate.notAfter))",
+        hint: "make a new authority: `sallyport ca init`")
+    }
+    do throws(OpenSSLError) {
+      let builder = profile.builder(at: now, authorityEnds: store.certificate.notAfter)
+      return try builder.signed(by: signer, key: .generate(profile.key))
+    } catch {
+      throw AuthorityError("the certificate could not be made", error)
+    }
+  }
+
+  package func register(_ issued: CertifiedKey) throws(AuthorityError) {
+    try store.register(issued.certificate, signer: signer)
+  }
+
+  /// PKCS#12 of a certificate with its key and the CA's certificate.
+  package func bundle(
+    _ issued: CertifiedKey, name: String, password: SecretBytes, strength: PKCS12.Strength
+  ) throws(AuthorityError) -> SecretBytes {
+    let chain = [store.certificate]
+    guard let whole = CertifiedKey(certificate: issued.certificate, chain: chain, key: issued.key) else {
+      throw AuthorityError("the PKCS#12 could not be made: the key is not the certificate's")
+    }
+    do throws(OpenSSLError) {
+      return try PKCS12.encode(whole, name: name, password: password, strength: strength)
+    } catch {
+      throw AuthorityError("the PKCS#12 could not be made", error)
+    }
+  }
+}

@@ -1,0 +1,25 @@
+import Crypto
+import Glibc
+
+/// Why the authority's folder could not be read or changed. After it the folder says what it said before.
+package struct AuthorityError: Error, Sendable, Hashable, CustomStringConvertible {
+  /// A sentence that names the culprit, what is wrong with it and what was expected.
+  package let message: String
+  /// What to do.
+  package let hint: String?
+
+  package init(_ message: String, hint: String? = nil) {
+    self.message = message
+    self.hint = hint
+  }
+
+  init(_ error: MaterialError) { self.init(error.message, hint: error.hint) }
+  init(_ what: String, _ error: OpenSSLError) { self.init("\(what): \(error)") }
+
+  /// A system call that failed.
+  static func system(_ call: String, _ path: String, _ code: CInt = errno) -> AuthorityError {
+    AuthorityError("\(call)() \"\(path)\" failed (\(code): \(String(cString: strerror(code))))")
+  }
+
+  package var description: String { message + (hint.map { "\n    hint: \($0)" } ?? "") }
+}

@@ -1,0 +1,75 @@
+import Bytes
+
+/// A line of index.txt that is none. Lines count from 1.
+package struct AuthorityIndexFault: Error, Sendable, Hashable, CustomStringConvertible {
+  package let line: Int
+  package let reason: String
+  package var description: String { "line \(line): \(reason)" }
+}
+
+extension AuthorityIndex {
+  /// The most bytes of one line: a name has at most a few hundred.
+  package static let lineLimit = 8192
+
+  /// Empty lines and comments (`#`) are passed over.
+  package init(parsing bytes: UnsafeRawBufferPointer) throws(AuthorityIndexFault) {
+    self.init()
+    var number = 0
+    for raw in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
+      number += 1
+      if raw.isEmpty || raw.first == UInt8(ascii: "#") { continue }
+      guard raw.count <= Self.lineLimit else {
+        throw AuthorityIndexFault(line: number, reason: "longer than \(Self.lineLimit) bytes")
+      }
+      guard raw.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == UInt8(ascii: "\t") }),
+        let line = String(validating: raw, as: UTF8.self)
+      else { throw AuthorityIndexFault(line: number, reason: "a control character, or not UTF-8") }
+      let entry = try Self.entry(line, number)
+      guard add(entry) else {
+        throw AuthorityIndexFault(line: number, reason: "serial \(entry.serial) stands in an earlier line already")
+      }
+    }
+  }
+
+  private static func entry(_ line: String, _ number: Int) throws(AuthorityIndexFault) -> Entry {
+    func fault(_ reason: String) -> AuthorityIndexFault { AuthorityIndexFault(line: number, reason: reason) }
+    let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
+    guard fields.count == 6 else { throw fault("\(fields.count) fields; expected 6, parted by tabs") }
+    guard let notAfter = AuthorityTime.seconds(inIndex: fields[1]) else {
+      throw fault("\"\(fields[1])\" is no time; expected YYMMDDHHMMSSZ")
+    }
+    let serial = String(fields[3])
+    guard (2...128).contains(serial.utf8.count), serial.utf8.count % 2 == 0,
+      serial.utf8.allSatisfy({ ASCII.hexValue($0) != nil && ASCII.upper($0) == $0 })
+    else { throw fault("\"\(serial)\" is no serial; expected upper-case hexadecimal octets") }
+    let state: State
+    switch (fields[0], fields[2].isEmpty) {
+    case ("V", true): state = .valid
+    case ("E", true): state = .expired
+    case ("R", false):
+      guard let revocation = Revocation(fields[2]) else {
+        throw fault("\"\(fields[2])\" is no revocation; expected YYMMDDHHMMSSZ, and a reason behind a comma")
+      }
+      state = .revoked(revocation)
+    case ("V", false), ("E", false): throw fault("a certificate that is not revoked, with the date of its revocation")
+    case ("R", true): throw fault("a revoked certificate without the date of its revocation")
+    default: throw fault("\"\(fields[0])\" is no state; expected V, R or E")
+    }
+    return Entry(
+      state: state, notAfter: notAfter, serial: serial, file: String(fields[4]), subject: String(fields[5]))
+  }
+
+  /// The file, as `openssl ca` writes it.
+  package var text: String {
+    entries.map { entry in
+      let (letter, revocation) =
+        switch entry.state {
+        case .valid: ("V", "")
+        case .expired: ("E", "")
+        case .revoked(let revocation): ("R", revocation.text)
+        }
+      let end = AuthorityTime.inIndex(entry.notAfter)
+      return "\(letter)\t\(end)\t\(revocation)\t\(entry.serial)\t\(entry.file)\t\(entry.subject)\n"
+    }.joined()
+  }
+}

@@ -1,0 +1,200 @@
+package import Crypto
+import Bytes
+import Glibc
+
+/// An authority's folder, in the layout of `openssl ca`, and every change of it.
+///
+///     ca.crt  private/ca.key  index.txt  crl.pem  crlnumber  serial  certs/SERIAL.pem  openssl.cnf  lock
+///
+/// A change is done under the lock, in an order that a crash between any two writes leaves mendable, and the next change
+/// mends it: a certificate is written before its line of the index (found without one, it gets one), and a line of the
+/// index is changed before the revocation list (found behind, it is renewed). What `openssl ca`, which takes no lock,
+/// has overwritten is found again in the same way: a certificate without a line, a revocation that only the list knows.
+package struct AuthorityStore: Sendable {
+  package let folder: AuthorityFolder
+  /// The CA.
+  package let certificate: Certificate
+
+  /// How long a revocation list counts, in days.
+  package static let listDays: Int64 = 30
+  /// How often a change begins anew because somebody without the lock changed the index.
+  private static let attempts = 5
+
+  package init(_ path: String, interruption: Interruption? = nil) throws(AuthorityError) {
+    folder = try AuthorityFolder(path, interruption: interruption)
+    let file = MaterialReference(path: folder.file("ca.crt"))
+    let certificates: [Certificate]
+    do throws(MaterialError) {
+      certificates = try Certificate.loadAll(file)
+    } catch {
+      throw AuthorityError(error.message, hint: "`sallyport ca init DIR` makes an authority")
+    }
+    guard let first = certificates.first else { throw AuthorityError("\"\(folder.file("ca.crt"))\": no certificate") }
+    certificate = first
+  }
+
+  /// What is issued, what of it is revoked: for reading. Mended in memory only.
+  package func index() throws(AuthorityError) -> AuthorityIndex {
+    var index = try read().index
+    try mend(&index, list())
+    return index
+  }
+
+  /// The certificate of this serial, as it was issued; nil when it was issued by others and kept elsewhere.
+  package func certificate(_ serial: String) -> Certificate? {
+    guard let bytes = try? folder.read("certs/\(serial).pem") else { return nil }
+    return try? Certificate.first(inPEM: String(decoding: bytes, as: UTF8.self))
+  }
+
+  // MARK: Changes
+
+  /// Takes a certificate of this CA into the register. Before that nobody may be given it.
+  package func register(_ issued: Certificate, signer: CertifiedKey) throws(AuthorityError) {
+    try change(signer, adding: issued) { _ in }
+  }
+
+  /// Revokes these serials, and renews the list. Returns those that were not revoked yet.
+  @discardableResult
+  package func revoke(
+    signer: CertifiedKey, at now: Int64 = Int64(time(nil)),
+    _ chosen: (AuthorityIndex) throws(AuthorityError) -> [String]
+  ) throws(AuthorityError) -> [String] {
+    var revoked: [String] = []
+    try change(signer) { (index) throws(AuthorityError) in
+      let serials = try chosen(index)
+      revoked = serials.filter { index.revoke($0, AuthorityIndex.Revocation(date: now)) }
+    }
+    return revoked
+  }
+
+  /// Renews the list, whether or not it is due.
+  package func renewList(signer: CertifiedKey, days: Int64 = listDays) throws(AuthorityError) {
+    try change(signer, days: days, renewsAlways: true) { _ in }
+  }
+
+  /// Runs `body` on the index under the lock, and writes what came of it.
+  ///
+  /// `extra`: files, for their owner alone, that come with the certificate. False: `isWanted` said no, and nothing happened.
+  @discardableResult
+  func change(
+    _ signer: CertifiedKey, adding issued: Certificate? = nil, and extra: [(name: String, contents: SecretBytes)] = [],
+    days: Int64 = listDays, renewsAlways: Bool = false,
+    isWanted: (AuthorityIndex) throws(AuthorityError) -> Bool = { _ in true },
+    _ body: (inout AuthorityIndex) throws(AuthorityError) -> Void
+  ) throws(AuthorityError) -> Bool {
+    let lock = try AuthorityLock(folder)
+    defer { extendLifetime(lock) }
+    for name in folder.names(in: "certs") where name.hasSuffix(".draft") { unlink(folder.file("certs/\(name)")) }
+    for _ in 0..<Self.attempts {
+      let (found, stamp) = try read()
+      let list = try list()
+      var index = found
+      try mend(&index, list)
+      guard try isWanted(index) else { return false }
+      if let issued { index.add(AuthorityIndex.Entry(issued)) }
+      try body(&index)
+
+      var files = FolderChange(folder)
+      for file in extra { try files.stage(file.name, file.contents, mode: 0o600) }
+      if let issued { try files.stage("certs/\(issued.serial).pem", SecretBytes(Array(issued.pem.utf8))) }
+      if index != found { try files.stage("index.txt", SecretBytes(Array(index.text.utf8))) }
+      if renewsAlways || isDue(list, for: index) { try stage(index, after: list, signer, days, in: &files) }
+      if try files.publish(unchanged: ("index.txt", stamp)) { return true }
+    }
+    throw AuthorityError(
+      "\"\(folder.file("index.txt"))\" is changed by somebody who does not take the lock",
+      hint: "let `openssl ca` take it: flock \(folder.file(AuthorityLock.name)) openssl ca -config …")
+  }
+
+  /// `openssl ca` renames two files, one after the other: between them there is no index.
+  private func read() throws(AuthorityError) -> (index: AuthorityIndex, stamp: FileStamp?) {
+    for _ in 0..<20 {
+      let stamp = FileStamp(folder.file("index.txt"))
+      guard let bytes = try folder.read("index.txt") else {
+        usleep(5000)
+        continue
+      }
+      do {
+        return (try bytes.withUnsafeBytes { try AuthorityIndex(parsing: $0) }, stamp)
+      } catch let fault as AuthorityIndexFault {
+        throw AuthorityError(
+          "\"\(folder.file("index.txt"))\" \(fault)",
+          hint: "mend that line, or take index.txt.old; the certificates themselves are in certs/")
+      } catch {
+        throw AuthorityError("\(error)")
+      }
+    }
+    throw AuthorityError(
+      "\"\(folder.file("index.txt"))\" is missing",
+      hint: "take index.txt.old; or make an empty one, and the certificates of certs/ come back as valid ones")
+  }
+
+  // MARK: Mending
+
+  /// What a crash, or somebody without the lock, has left out of the index. Fails closed: what the list names is revoked.
+  private func mend(_ index: inout AuthorityIndex, _ list: RevocationList?) throws(AuthorityError) {
+    let suffix = ".pem"
+    for name in folder.names(in: "certs").sorted() where name.hasSuffix(suffix) {
+      let serial = String(name.dropLast(suffix.count))
+      guard index[serial: serial] == nil, let orphan = certificate(serial), orphan.serial == serial,
+        certificate.issued(orphan)
+      else { continue }
+      index.add(AuthorityIndex.Entry(orphan))
+    }
+    for entry in list?.entries ?? [] { index.revoke(entry.serial, AuthorityIndex.Revocation(date: entry.date)) }
+  }
+
+  /// The list in force; nil when there is none of this CA.
+  private func list() throws(AuthorityError) -> RevocationList? {
+    guard let bytes = try folder.read("crl.pem"), !bytes.isEmpty else { return nil }
+    let reference = MaterialReference(path: folder.file("crl.pem"))
+    do throws(MaterialError) {
+      return try RevocationList.loadAll(reference).first { $0.isSigned(by: certificate) }
+    } catch {
+      throw AuthorityError(error.message, hint: "remove the file, and `sallyport ca crl \(folder.path)` makes it anew")
+    }
+  }
+
+  private func isDue(_ list: RevocationList?, for index: AuthorityIndex) -> Bool {
+    guard let list else { return true }
+    let left = list.nextUpdate - Int64(time(nil))
+    if left < (list.nextUpdate - list.thisUpdate) / 4 { return true }
+    return !Set(index.revoked.map(\.serial)).isSubset(of: Set(list.entries.map(\.serial)))
+  }
+
+  /// The number first: no two lists may have the same one.
+  private func stage(
+    _ index: AuthorityIndex, after old: RevocationList?, _ signer: CertifiedKey, _ days: Int64,
+    in files: inout FolderChange
+  ) throws(AuthorityError) {
+    let forgotten = (old?.entries ?? []).filter { index[serial: $0.serial] == nil }
+    let number = max(try nextNumber(), (old?.number ?? 0) + 1)
+    var builder = RevocationListBuilder(entries: index.revoked + forgotten, number: number, days: days)
+    // Not older than the one it follows, which `openssl ca` may have made a moment ago: the newest counts.
+    if let old, old.thisUpdate <= builder.thisUpdate + 3600 {
+      builder.thisUpdate = max(builder.thisUpdate, old.thisUpdate)
+    }
+    let pem: String
+    do throws(OpenSSLError) { pem = try builder.pem(signedBy: signer) } catch {
+      throw AuthorityError("the revocation list could not be signed", error)
+    }
+    try files.stage("crlnumber", SecretBytes(Array(Self.hexadecimal(number + 1).utf8)))
+    try files.stage("crl.pem", SecretBytes(Array(pem.utf8)))
+  }
+
+  private func nextNumber() throws(AuthorityError) -> Int {
+    guard let bytes = try folder.read("crlnumber") else { return 1 }
+    let text = String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
+    guard let number = Int(text, radix: 16), (0..<(1 << 62)).contains(number) else {
+      throw AuthorityError(
+        "\"\(folder.file("crlnumber"))\" holds \"\(text.prefix(40))\"; expected the next list's number, hexadecimal")
+    }
+    return number
+  }
+
+  /// A number as OpenSSL's serial files hold it.
+  static func hexadecimal(_ number: Int) -> String {
+    let digits = String(number, radix: 16, uppercase: true)
+    return (digits.utf8.count % 2 == 0 ? digits : "0" + digits) + "\n"
+  }
+}

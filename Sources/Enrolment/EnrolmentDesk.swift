@@ -1,0 +1,176 @@
+package import Bytes
+public import Crypto
+import Glibc
+import Synchronization
+
+/// What a location with `enrolment on` says.
+public struct EnrolmentSettings: Sendable, Hashable {
+  /// Of the PKCS#12 (`enrolment_pkcs12`).
+  public enum Strength: String, Sendable, Hashable { case modern, legacy }
+
+  /// The authority's folder.
+  public let authority: MaterialReference
+  /// Pass phrases for the authority's key.
+  public let passwords: MaterialReference?
+  /// Whose passwords count.
+  public let users: MaterialReference
+  /// Seconds before its end from which on a certificate may be renewed.
+  public let renewBefore: Int64
+  public let strength: Strength
+  /// Wrong passwords, and within how many seconds.
+  public let failures: Int
+  public let failureTime: Int64
+
+  public init(
+    authority: MaterialReference, passwords: MaterialReference?, users: MaterialReference, renewBefore: Int64,
+    strength: Strength, failures: Int, failureTime: Int64
+  ) {
+    self.authority = authority
+    self.passwords = passwords
+    self.users = users
+    self.renewBefore = renewBefore
+    self.strength = strength
+    self.failures = failures
+    self.failureTime = failureTime
+  }
+}
+
+/// How a request for a certificate ends. The words are for the log.
+package enum EnrolmentOutcome: Sendable {
+  /// 201, with this JSON.
+  case enrolled(SecretBytes, String)
+  /// 401.
+  case unauthorized(String)
+  /// 400.
+  case malformed(String)
+  /// 409.
+  case conflict(String)
+  /// 429: seconds to wait.
+  case tooMany(wait: Int64, String)
+  /// 500: our own fault.
+  case broken(String)
+}
+
+/// Answers requests for certificates: who asks, for what, and whether it may be.
+///
+/// Reads and writes files, hashes passwords and makes keys, so never on an event loop.
+package struct EnrolmentDesk: Sendable {
+  private let settings: EnrolmentSettings
+  private var limit: FailureWindow.Limit {
+    FailureWindow.Limit(count: settings.failures, time: settings.failureTime)
+  }
+
+  /// Of the process: a reload forgives nobody.
+  private static let failures = Mutex(FailureWindow())
+
+  package init(_ settings: EnrolmentSettings) { self.settings = settings }
+
+  /// `address`: the client's, as failures are counted by it.
+  package func answer(
+    _ credentials: ShownCredentials, from address: String, body: UnsafeRawBufferPointer,
+    at now: Int64 = Int64(time(nil))
+  ) -> EnrolmentOutcome {
+    var keys = [FailureWindow.Key.address(address)]
+    if case .basic(let user, _) = credentials { keys.append(.user(user)) }
+    if let wait = Self.failures.withLock({ $0.wait(keys, limit, at: now) }) {
+      return .tooMany(wait: wait, "too many wrong passwords of this user or address")
+    }
+    do throws(AuthorityError) {
+      let store = try AuthorityStore(folder())
+      guard let user = try user(credentials, store, at: now) else {
+        Self.failures.withLock { $0.count(keys, limit, at: now) }
+        return .unauthorized("wrong password, or no such user or token")
+      }
+      let request: EnrolmentRequest
+      do throws(EnrolmentRequest.Fault) { request = try EnrolmentRequest(parsing: body) } catch {
+        return .malformed("the request is none: \(error)")
+      }
+      guard user.device == nil || user.device == request.device else {
+        return .unauthorized("the token is of another device")
+      }
+      return try issue(request, to: user.name, store, at: now)
+    } catch {
+      return .broken("\(error)")
+    }
+  }
+
+  private func issue(
+    _ request: EnrolmentRequest, to name: String, _ store: AuthorityStore, at now: Int64
+  ) throws(AuthorityError) -> EnrolmentOutcome {
+    let authority = try LocalAuthority(store, passwords: passwords())
+    let uri = "urn:device:\(request.device)"
+    let profile = try CertificateProfile(.client, CommonName(name), names: [.uri(uri)])
+    let issued = try authority.sign(profile, at: now)
+    let file = try authority.bundle(
+      issued, name: "\(name) \(request.device)", password: request.passphrase,
+      strength: settings.strength == .legacy ? .legacy : .modern)
+    guard let token = EnrolmentToken() else { throw AuthorityError("the system gives no random bytes") }
+    var holds: String?
+    let isRegistered = try store.register(issued.certificate, signer: authority.signer, token: token) {
+      (index) throws(AuthorityError) in
+      let others = try store.valid(name, in: index, at: now).filter { $0.alternativeNames.contains("URI:\(uri)") }
+      let lasting = others.first { $0.notAfter > now + settings.renewBefore }
+      holds = lasting.map { "valid until \(AuthorityTime.rfc3339($0.notAfter)), serial \($0.serial)" }
+      return holds == nil
+    }
+    guard isRegistered else {
+      return .conflict("user \"\(name)\" has a certificate for device \"\(request.device)\", \(holds ?? "")")
+    }
+    var body = ByteBuffer(capacity: Base64.encodedCount(file.count) + 160)
+    body.append("{\"token\": \"")
+    body.append(string: token.text)
+    body.append("\", \"certificate\": \"")
+    file.withUnsafeBytes { Base64.encode($0, into: &body) }
+    body.append("\", \"expires\": \"")
+    body.append(string: AuthorityTime.rfc3339(issued.certificate.notAfter))
+    body.append("\"}\n")
+    let json = SecretBytes(copying: body.readable)
+    if let base = body.mutableReadable.baseAddress { explicit_bzero(base, body.count) }
+    return .enrolled(
+      json, "certificate \(issued.certificate.serial) issued to user \"\(name)\", device \"\(request.device)\"")
+  }
+
+  // MARK: Who
+
+  /// `device`: the only one that a token speaks for.
+  private func user(
+    _ credentials: ShownCredentials, _ store: AuthorityStore, at now: Int64
+  ) throws(AuthorityError) -> (name: String, device: String?)? {
+    switch credentials {
+    case .basic(let user, let password):
+      let users: UserFile
+      do throws(MaterialError) { users = try UserFile(loading: settings.users) } catch {
+        throw AuthorityError(error.message, hint: error.hint)
+      }
+      guard users.admits(user, password), let name = String(validating: user, as: UTF8.self) else { return nil }
+      return (name, nil)
+    case .bearer(let token):
+      guard let certificate = try store.holder(of: token, at: now) else { return nil }
+      let prefix = "urn:device:"
+      let uri = certificate.subjectAltNames.uris.map(\.description).first { $0.hasPrefix(prefix) }
+      guard let uri, let name = certificate.subject.commonNames.first else { return nil }
+      return (String(decoding: name, as: UTF8.self), String(uri.dropFirst(prefix.count)))
+    }
+  }
+
+  private func folder() throws(AuthorityError) -> String {
+    do throws(MaterialError) { return try settings.authority.resolvedPath(expecting: .anchors) } catch {
+      throw AuthorityError(error.message, hint: error.hint)
+    }
+  }
+
+  private func passwords() throws(AuthorityError) -> [SecretBytes] {
+    guard let file = settings.passwords else { return [] }
+    do throws(MaterialError) { return try PasswordFile.load(file) } catch {
+      throw AuthorityError(error.message, hint: error.hint)
+    }
+  }
+
+  /// What keeps it from issuing anything: for `check`, a start and a reload.
+  package func trial() throws(AuthorityError) {
+    _ = try LocalAuthority(AuthorityStore(folder()), passwords: passwords())
+    do throws(MaterialError) { _ = try UserFile(loading: settings.users) } catch {
+      throw AuthorityError(error.message, hint: error.hint)
+    }
+  }
+}

@@ -1,0 +1,43 @@
+import Bytes
+import Crypto
+import Glibc
+
+/// 256 random bits that a device shows in place of the user's password, to renew its certificate. Only their hash is kept.
+package struct EnrolmentToken: Sendable {
+  /// base64url (RFC 4648 §5), unpadded.
+  let text: String
+
+  /// nil: the system gives no random bytes.
+  init?() {
+    guard let bytes = SystemRandom.bytes(32) else { return nil }
+    text = String(
+      Base64.encode(bytes).filter { $0 != "=" }.map { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 })
+  }
+
+  /// The name of the file that holds the serial of the token's certificate: nobody learns the token from it.
+  var record: String { Self.record(Array(text.utf8)) }
+
+  static func record(_ text: [UInt8]) -> String { "tokens/\(Hex.encode(Digest.of(text)))" }
+}
+
+extension AuthorityStore {
+  /// The certificate that a token came with, while that is neither revoked nor ended.
+  func holder(of token: SecretBytes, at now: Int64) throws(AuthorityError) -> Certificate? {
+    let record = token.withUnsafeBytes { EnrolmentToken.record(Array($0)) }
+    guard let bytes = try folder.read(record) else { return nil }
+    let serial = String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self)
+    guard let entry = try index()[serial: serial], entry.state == .valid, entry.notAfter > now else { return nil }
+    return certificate(serial)
+  }
+
+  /// As `register` without a condition. `isWanted` sees the index under the lock; when it says no, nothing is written.
+  func register(
+    _ issued: Certificate, signer: CertifiedKey, token: EnrolmentToken,
+    isWanted: (AuthorityIndex) throws(AuthorityError) -> Bool
+  ) throws(AuthorityError) -> Bool {
+    if mkdir(folder.file("tokens"), 0o700) != 0 && errno != EEXIST { throw .system("mkdir", folder.file("tokens")) }
+    return try change(
+      signer, adding: issued, and: [(token.record, SecretBytes(Array("\(issued.serial)\n".utf8)))], isWanted: isWanted
+    ) { _ in }
+  }
+}

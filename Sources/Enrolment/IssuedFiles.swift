@@ -1,0 +1,39 @@
+package import Bytes
+package import Glibc
+
+/// Files that leave the authority with a certificate. Never over a file, and all of them or none.
+///
+/// They are staged, whole, before the certificate counts as issued, so that a full disk is known of in time.
+package struct IssuedFiles: ~Copyable {
+  private var staged: [(draft: String, path: String)] = []
+
+  package init() {}
+
+  /// Drafts that were not published go.
+  deinit { for file in staged { unlink(file.draft) } }
+
+  package mutating func stage(_ contents: SecretBytes, as path: String, mode: mode_t) throws(AuthorityError) {
+    guard access(path, F_OK) != 0 else { throw Self.taken(path) }
+    let draft = "\(path).\(UInt64.random(in: 0 ... .max)).draft"
+    try NewFile.write(contents, to: draft, mode: mode, ownerOf: NewFile.folder(of: path))
+    staged.append((draft, path))
+  }
+
+  /// Gives the drafts their names; in the way of a file that came in between it takes all of them back.
+  package consuming func publish() throws(AuthorityError) {
+    var published: [String] = []
+    for file in staged {
+      guard link(file.draft, file.path) == 0 else {
+        let error = errno == EEXIST ? Self.taken(file.path) : AuthorityError.system("link", file.path)
+        for path in published { unlink(path) }
+        throw error
+      }
+      published.append(file.path)
+    }
+    for folder in Set(published.map(NewFile.folder(of:))) { try AuthorityFolder.sync(folder) }
+  }
+
+  private static func taken(_ path: String) -> AuthorityError {
+    AuthorityError("\"\(path)\" is there already", hint: "move it away, or name another place with --out or --p12")
+  }
+}

@@ -1,0 +1,78 @@
+import Bytes
+import Enrolment
+import HTTP
+import Observability
+import Transport
+
+/// `enrolment`: a certificate for who shows a password, or the token of one.
+extension Exchange {
+  func enrol(_ desk: EnrolmentSettings, _ access: BasicAccessSettings) {
+    guard let connection else { return }
+    guard head.method == .post, redirection.keepsBody else {
+      Array("POST".utf8).withUnsafeBytes { setAnswerField("Allow", $0) }
+      return fail(Failure(405))
+    }
+    guard shownCredentials != nil else {
+      log(.info, "no user/password was provided for enrolment")
+      return challenge(access)
+    }
+    let kept = RequestBody(allowance: EnrolmentRequest.sizeLimit)
+    guard head.framing != .none, !connection.isBodyRead else { return enrol(desk, with: kept) }
+    body = .collecting(kept)
+    continueClient()
+    connection.pump()
+  }
+
+  /// The body is whole.
+  func enrol(_ desk: EnrolmentSettings, with kept: RequestBody) {
+    guard let credentials = shownCredentials, !kept.isInFile else { return fail(Failure(kept.isInFile ? 413 : 401)) }
+    let request = SecretBytes(copying: kept.memory.readable)
+    let box = LoopBox(self)
+    let (serial, loop, address) = (serial, worker.loop, Self.party(facts.peer))
+    let isTaken = Self.passwordWork.run {
+      let outcome = request.withUnsafeBytes {
+        EnrolmentDesk(desk).answer(credentials, from: address, body: $0)
+      }
+      loop.post { box.value.enrolled(outcome, serial) }
+    }
+    if !isTaken { crowded() }
+  }
+
+  private func enrolled(_ outcome: EnrolmentOutcome, _ serial: UInt64) {
+    guard serial == self.serial else { return }
+    switch outcome {
+    case .enrolled(let json, let words):
+      log(.notice, words)
+      settleOwnAnswer(status: 201)
+      Array("no-store".utf8).withUnsafeBytes { setAnswerField("Cache-Control", $0) }
+      json.withUnsafeBytes { answer(status: 201, type: "application/json", location: nil, body: $0) }
+    case .unauthorized(let reason):
+      log(.error, "\(reason): \(credentialsShown)")
+      guard let access = location.settings.basicAccess else { return fail(Failure(401)) }
+      challenge(access)
+    case .malformed(let reason):
+      log(.info, reason)
+      fail(Failure(400))
+    case .conflict(let reason):
+      log(.info, reason)
+      fail(Failure(409))
+    case .tooMany(let wait, let reason):
+      log(.error, "\(reason): \(credentialsShown)")
+      Array("\(wait)".utf8).withUnsafeBytes { setAnswerField("Retry-After", $0) }
+      fail(Failure(429))
+    case .broken(let reason):
+      log(.crit, reason)
+      fail(Failure(500))
+    }
+  }
+
+  private var credentialsShown: String {
+    if case .basic(let user, _) = shownCredentials { "user \"\(Self.printable(user))\"" } else { "a token" }
+  }
+
+  /// Whose wrong passwords count together: an IPv4 address, or a network of IPv6 as one household has it.
+  private static func party(_ peer: SocketAddress) -> String {
+    guard case .ipv6(let high, _, _) = peer, high != 0 else { return peer.host }
+    return "\(String(high, radix: 16))/64"
+  }
+}

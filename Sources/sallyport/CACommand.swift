@@ -1,0 +1,145 @@
+import ArgumentParser
+import Bytes
+import Crypto
+import Enrolment
+import Observability
+
+struct CACommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "ca",
+    abstract: "A certificate authority in a folder: issue certificates, revoke them, list them.",
+    discussion: """
+      The folder has the layout of `openssl ca`, which works on it with the openssl.cnf in it. Every change is atomic and \
+      locked; its lock is the file lock, which `flock DIR/lock openssl ca …` takes too.
+      """,
+    subcommands: [
+      CAInitCommand.self, CAIssueCommand.self, CARevokeCommand.self, CAListOfRevokedCommand.self, CAListCommand.self,
+    ])
+}
+
+/// The authority that a command works on.
+struct AuthorityArgument: ParsableArguments {
+  @Argument(help: "The authority's folder.")
+  var dir: String
+
+  func store() throws(AuthorityError) -> AuthorityStore { try AuthorityStore(dir) }
+}
+
+/// Where the pass phrase of the CA's key is, if it has one.
+struct AuthorityPassword: ParsableArguments {
+  @Option(help: "Pass phrases for the authority's key, one a line.")
+  var caPasswordFile: String?
+
+  func passwords() throws(AuthorityError) -> [SecretBytes] {
+    guard let caPasswordFile else { return [] }
+    return try CATool.passwords(caPasswordFile)
+  }
+
+  func authority(of argument: AuthorityArgument) throws(AuthorityError) -> LocalAuthority {
+    do throws(AuthorityError) {
+      return try LocalAuthority(argument.store(), passwords: passwords())
+    } catch {
+      let isAsked = error.hint?.contains("--password-file") == true
+      throw isAsked ? AuthorityError(error.message, hint: "name a file with it: --ca-password-file FILE") : error
+    }
+  }
+}
+
+/// The kinds of keys that are made.
+enum KeyChoice: String, ExpressibleByArgument, CaseIterable {
+  case p256, rsa2048, rsa3072, rsa4096
+
+  var kind: PrivateKey.Kind {
+    switch self {
+    case .p256: .p256
+    case .rsa2048: .rsa(bits: 2048)
+    case .rsa3072: .rsa(bits: 3072)
+    case .rsa4096: .rsa(bits: 4096)
+    }
+  }
+}
+
+/// What the commands of `ca` share.
+enum CATool {
+  /// Runs a command's body; an error goes to stderr, and the exit status is 1.
+  static func run(_ body: () throws(AuthorityError) -> Void) throws {
+    do throws(AuthorityError) { try body() } catch {
+      LogFile.standardError.write(string: "error: \(error)\n")
+      throw ExitCode.failure
+    }
+  }
+
+  static func passwords(_ file: String) throws(AuthorityError) -> [SecretBytes] {
+    do throws(MaterialError) { return try PasswordFile.load(MaterialReference(path: file)) } catch {
+      throw AuthorityError(error.message, hint: error.hint)
+    }
+  }
+}
+
+struct CAInitCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "init", abstract: "Make an authority in a folder that is empty or not there yet.")
+
+  @OptionGroup var argument: AuthorityArgument
+  @Option(help: "The common name of its certificate.")
+  var name = "sallyport CA"
+  @Option(help: "The kind of its key.")
+  var key = KeyChoice.p256
+  @Option(help: "Encrypt its key with the first pass phrase of this file.")
+  var caPasswordFile: String?
+
+  func run() throws {
+    try CATool.run { () throws(AuthorityError) in
+      let password: SecretBytes? = if let caPasswordFile { try CATool.passwords(caPasswordFile).first } else { nil }
+      let store = try AuthorityStore.create(
+        in: argument.dir, name: CommonName(name), key: key.kind, password: password)
+      print("\(store.folder.path)/ca.crt: \(store.certificate.subject)")
+      print("valid until \(AuthorityTime.rfc3339(store.certificate.notAfter))")
+    }
+  }
+}
+
+struct CARevokeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "revoke", abstract: "Revoke a certificate, and renew the revocation list.",
+    discussion: "A name means every valid certificate of it.")
+
+  @OptionGroup var argument: AuthorityArgument
+  @Argument(help: "A serial as `ca list` shows it, or a common name.")
+  var which: String
+  @OptionGroup var password: AuthorityPassword
+
+  func run() throws {
+    try CATool.run { () throws(AuthorityError) in
+      let authority = try password.authority(of: argument)
+      let revoked = try authority.store.revoke(signer: authority.signer) { (index) throws(AuthorityError) in
+        try authority.store.chosen(which, in: index)
+      }
+      for serial in revoked { print("revoked \(serial)") }
+      if revoked.isEmpty { print("\(which) is revoked already") }
+    }
+  }
+}
+
+struct CAListOfRevokedCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "crl", abstract: "Renew the revocation list, crl.pem.",
+    discussion: "A list that has ended refuses every client of the CA: renew it well before, by a timer.")
+
+  @OptionGroup var argument: AuthorityArgument
+  @Option(help: "How many days it counts.")
+  var days = AuthorityStore.listDays
+  @OptionGroup var password: AuthorityPassword
+
+  func validate() throws {
+    guard (1...3650).contains(days) else { throw ValidationError("--days: expected 1 to 3650") }
+  }
+
+  func run() throws {
+    try CATool.run { () throws(AuthorityError) in
+      let authority = try password.authority(of: argument)
+      try authority.store.renewList(signer: authority.signer, days: days)
+      print("\(authority.store.folder.path)/crl.pem: \(try authority.store.index().revoked.count) revoked")
+    }
+  }
+}

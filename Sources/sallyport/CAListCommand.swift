@@ -1,0 +1,45 @@
+import ArgumentParser
+import Enrolment
+
+struct CAListCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "list", abstract: "Show every certificate that was issued.")
+
+  @OptionGroup var argument: AuthorityArgument
+  @Flag(help: "An array of objects, for programs.")
+  var json = false
+
+  func run() throws {
+    try CATool.run { () throws(AuthorityError) in
+      let records = try argument.store().records()
+      print(json ? Self.json(records) : Self.table(records))
+    }
+  }
+
+  private static func json(_ records: [CertificateRecord]) -> String {
+    var json = JSONText()
+    json.array(records) { record, json in
+      json.object { json in
+        json.member("serial", record.serial)
+        json.member("subject", record.subject)
+        json.array("san", record.alternativeNames) { $1.value($0) }
+        json.member("not_before", record.notBefore.map(AuthorityTime.rfc3339))
+        json.member("not_after", AuthorityTime.rfc3339(record.notAfter))
+        json.member("status", record.status.rawValue)
+        json.member("revoked_at", record.revokedAt.map(AuthorityTime.rfc3339))
+      }
+    }
+    return json.text
+  }
+
+  private static func table(_ records: [CertificateRecord]) -> String {
+    guard !records.isEmpty else { return "no certificate issued yet" }
+    return records.map { record in
+      let names = record.alternativeNames.isEmpty ? "" : "  \(record.alternativeNames.joined(separator: " "))"
+      let instant = record.revokedAt.map { "since \(AuthorityTime.rfc3339($0))" }
+      let padding = String(repeating: " ", count: max(1, 9 - record.status.rawValue.count))
+      return "\(record.serial)  \(record.status.rawValue)\(padding)"
+        + "\(instant ?? "until \(AuthorityTime.rfc3339(record.notAfter))")  \(record.subject)\(names)"
+    }.joined(separator: "\n")
+  }
+}

@@ -1,0 +1,82 @@
+import Bytes
+import Enrolment
+import Foundation
+import TestSupport
+import Testing
+
+@Suite struct `A request for a certificate` {
+  private func parse(_ text: String) throws -> EnrolmentRequest {
+    try Array(text.utf8).withUnsafeBytes { try EnrolmentRequest(parsing: $0) }
+  }
+
+  private func text(_ secret: SecretBytes) -> String { secret.withUnsafeBytes { String(decoding: $0, as: UTF8.self) } }
+
+  @Test func `is read with white space, escapes and members that nobody knows`() throws {
+    let request = try parse(
+      " {\"os\": {\"v\": [1, -2.5e+3, true, null, \"x\"]},\n\"device\" : \"my.phone_1-a\", "
+        + "\"passphrase\":\"p\\u00e4\\\\\\\"\\n\\ud83d\\ude00word\"} ")
+    #expect(request.device == "my.phone_1-a")
+    #expect(text(request.passphrase) == "pä\\\"\n😀word")
+  }
+
+  @Test(arguments: [
+    "", "{}", "[]", "null", "{\"device\": \"a\"}", "{\"passphrase\": \"12345678\"}",
+    "{\"device\": \"a\", \"passphrase\": \"1234567\"}", "{\"device\": \"\", \"passphrase\": \"12345678\"}",
+    "{\"device\": \"a/b\", \"passphrase\": \"12345678\"}", "{\"device\": \"é\", \"passphrase\": \"12345678\"}",
+    "{\"device\": \"a\", \"device\": \"a\", \"passphrase\": \"12345678\"}",
+    "{\"device\": 1, \"passphrase\": \"12345678\"}", "{\"device\": \"a\", \"passphrase\": \"1234567\\u0000\"}",
+    "{\"device\": \"a\", \"passphrase\": \"12345678\"} x", "{\"device\": \"a\", \"passphrase\": \"12345678\",}",
+    "{\"device\": \"a\" \"passphrase\": \"12345678\"}", "{\"device\": \"a\", \"passphrase\": \"\\ud83d1234567\"}",
+    "{\"device\": \"a\", \"passphrase\": \"12345678", "{\"x\": 01, \"device\": \"a\", \"passphrase\": \"12345678\"}",
+    "{\"x\": tru, \"device\": \"a\", \"passphrase\": \"12345678\"}",
+    "{\"device\": \"a\", \"passphrase\": \"1234\n5678\"}",
+    "{\"device\": \"\(String(repeating: "a", count: 65))\", \"passphrase\": \"12345678\"}",
+    "{\"x\": \(String(repeating: "[", count: 40)), \"device\": \"a\", \"passphrase\": \"12345678\"}",
+  ])
+  func `is refused when it is anything else`(body: String) {
+    #expect(throws: EnrolmentRequest.Fault.self) { try parse(body) }
+  }
+
+  @Test func `has a bound, and is UTF-8`() {
+    let long = "{\"x\": \"\(String(repeating: "a", count: 16384))\", \"device\": \"a\", \"passphrase\": \"12345678\"}"
+    #expect(throws: EnrolmentRequest.Fault.self) { try parse(long) }
+    let bytes = Array("{\"device\": \"a\", \"passphrase\": \"12345678".utf8) + [0xFF] + Array("\"}".utf8)
+    #expect(throws: EnrolmentRequest.Fault.self) { try bytes.withUnsafeBytes { try EnrolmentRequest(parsing: $0) } }
+  }
+
+  @Test func `what was found by fuzzing, and the seeds, are read without harm`() throws {
+    for folder in ["Corpus", "Regressions"] {
+      let path = "\(checkout)/Tests/Fuzz/FuzzEnrolment/\(folder)"
+      for name in try FileManager.default.contentsOfDirectory(atPath: path) {
+        let bytes = FileManager.default.contents(atPath: "\(path)/\(name)").map { Array($0.dropFirst()) } ?? []
+        bytes.withUnsafeBytes { bytes in
+          _ = try? EnrolmentRequest(parsing: bytes)
+          _ = try? AuthorityIndex(parsing: bytes)
+          _ = UserFile(bytes)
+          _ = ShownCredentials(bytes)
+        }
+      }
+    }
+  }
+}
+
+@Suite struct `Wrong passwords` {
+  private let limit = FailureWindow.Limit(count: 3, time: 60)
+  private let alice = FailureWindow.Key.user(Array("alice".utf8))
+  private let home = FailureWindow.Key.address("192.0.2.1")
+
+  @Test func `are counted by user and by address, and forgotten in time`() {
+    var window = FailureWindow()
+    for instant in [100, 110, 120] as [Int64] {
+      #expect(window.wait([alice, home], limit, at: instant) == nil)
+      window.count([alice, home], limit, at: instant)
+    }
+    #expect(window.wait([alice], limit, at: 121) == 39)
+    #expect(window.wait([.user([1]), home], limit, at: 121) == 39)
+    #expect(window.wait([.user([1]), .address("192.0.2.2")], limit, at: 121) == nil)
+    #expect(window.wait([alice, home], limit, at: 160) == nil)
+    window.count([alice], limit, at: 161)
+    #expect(window.wait([alice], limit, at: 162) == 8)
+    #expect(window.wait([home], limit, at: 162) == nil)
+  }
+}

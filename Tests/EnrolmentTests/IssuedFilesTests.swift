@@ -1,0 +1,36 @@
+import Bytes
+import Enrolment
+import Foundation
+import TestSupport
+import Testing
+
+@Suite struct `Files that leave the authority` {
+  private func staged(_ scene: Scene) throws -> IssuedFiles {
+    var files = IssuedFiles()
+    try files.stage(SecretBytes([1]), as: scene.path("a.crt"), mode: 0o644)
+    try files.stage(SecretBytes([2]), as: scene.path("a.key"), mode: 0o600)
+    return files
+  }
+
+  @Test func `get their names together`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    try staged(scene).publish()
+    #expect(scene.bytes("a.crt") == [1] && scene.bytes("a.key") == [2])
+    #expect(try FileManager.default.contentsOfDirectory(atPath: scene.folder).sorted() == ["a.crt", "a.key"])
+  }
+
+  @Test func `are never written over a file, nor one of them alone`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    #expect(throws: AuthorityError.self) {
+      let files = try staged(scene)
+      try scene.write("a.key", [9])
+      try files.publish()
+    }
+    #expect(scene.bytes("a.key") == [9])
+    #expect(try FileManager.default.contentsOfDirectory(atPath: scene.folder) == ["a.key"])
+    #expect(throws: AuthorityError.self) { _ = try staged(scene) }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: scene.folder) == ["a.key"])
+  }
+}
