@@ -253,19 +253,19 @@ extension Exchange {
     authentication.live.store?.advance(key, from: nonce, to: next)
   }
 
-  /// The connection is worth a small body; a large one is left, with it.
+  /// A connection that carries another request is worth a small body; else it is left.
   private func readForAnother(
     _ authentication: ExchangeAuthentication, _ response: ResponseHead, _ upstream: UpstreamConnection,
     _ needsConnection: Bool
   ) -> Bool {
     authentication.needsSameConnection = needsConnection
-    let isLarge =
+    let isWorthIt =
       switch response.framing {
-      case .none, .chunked: false
-      case .length(let length): length > UInt64(Self.discardLimit)
-      case .untilClose: true
+      case .none, .chunked: authentication.live.keepsConnections
+      case .length(let length): authentication.live.keepsConnections && length <= UInt64(Self.discardLimit)
+      case .untilClose: false
       }
-    guard !isLarge else {
+    guard isWorthIt else {
       leave(authentication)
       return false
     }

@@ -24,6 +24,8 @@ final class LiveUpstreamAuth {
   let store: ChallengeStore?
   /// Every connection is one user's.
   var bindsConnections: Bool { settings.schemes.contains(.ntlm) }
+  /// A connection carries more than one request. Where we ask for its end, its server closes it, whatever it answers.
+  let keepsConnections: Bool
   private let scheme: String
   private let terms: String
   private let places: [Place]
@@ -32,6 +34,12 @@ final class LiveUpstreamAuth {
     self.settings = settings
     users = makers.generation.userFiles[settings.users]
     store = makers.generation.challenges.store(settings.persistence, log: makers.generation.errorLog)
+    keepsConnections =
+      pass.speaksHTTP11
+      && !pass.setFields.contains {
+        String(decoding: $0.name, as: UTF8.self).lowercased() == "connection"
+          && $0.value.constant.map { String(decoding: $0, as: UTF8.self).lowercased() } == "close"
+      }
     scheme = pass.scheme.rawValue
     // Locations that may answer differently don't overwrite each other's.
     let terms =
