@@ -19,11 +19,10 @@ package final class ApacheUpstream: Sendable {
   private let name: String
   private let process: ChildProcess
 
-  /// `digest` goes into the location of `/digest`.
   package static func start(
-    _ scene: Scene, name: String = "apache", accounts: [Account], digest: String = ""
+    _ scene: Scene, name: String = "apache", port: UInt16? = nil, accounts: [Account]
   ) async throws -> ApacheUpstream {
-    let server = try await ApacheUpstream(scene, name, accounts, digest)
+    let server = try await ApacheUpstream(scene, name, port ?? scene.port(), accounts)
     try await until("apache to listen") {
       if let ending = server.process.ending { throw ToolFailed(description: "apache: \(ending) \(server.errorLog)") }
       return (try? Wire.dial(port: server.port)) != nil
@@ -31,10 +30,10 @@ package final class ApacheUpstream: Sendable {
     return server
   }
 
-  private init(_ scene: Scene, _ name: String, _ accounts: [Account], _ digest: String) async throws {
+  private init(_ scene: Scene, _ name: String, _ port: UInt16, _ accounts: [Account]) async throws {
     self.scene = scene
     self.name = name
-    port = try scene.port()
+    self.port = port
     let folder = try scene.makeFolder(name)
     for path in ["digest", "basic", "open"] {
       try scene.makeFolder("\(name)/www/\(path)")
@@ -60,7 +59,7 @@ package final class ApacheUpstream: Sendable {
         Listen 127.0.0.1:\(port)
         \(modules.map { "LoadModule \($0)_module /usr/lib/apache2/modules/mod_\($0).so" }.joined(separator: "\n"))
         ErrorLog \(folder)/error.log
-        LogFormat "%s|%u|%m|%U|%{Authorization}i" all
+        LogFormat "%{begin:usec}t|%s|%u|%m|%U|%{Authorization}i" all
         CustomLog \(folder)/access.log all
         DocumentRoot \(folder)/www
         <Directory \(folder)/www>
@@ -72,7 +71,6 @@ package final class ApacheUpstream: Sendable {
           AuthDigestProvider file
           AuthUserFile \(folder)/digest.users
           Require valid-user
-          \(digest)
         </Location>
         <Location /basic>
           AuthType Basic
@@ -89,17 +87,26 @@ package final class ApacheUpstream: Sendable {
     scene.onFailure(show: name) { scene.text("\(name)/error.log") + scene.text("\(name)/access.log") }
   }
 
-  /// `STATUS|USER|METHOD|PATH|AUTHORIZATION`, a line a request.
+  /// `[STATUS, USER, METHOD, PATH, AUTHORIZATION]`, one for each request, in the order they began: the log has them as
+  /// its threads came to write them, which is after their answers.
   package var requests: [[String]] {
-    scene.text("\(name)/access.log").split(separator: "\n").map { line in
-      line.split(separator: "|", maxSplits: 4, omittingEmptySubsequences: false).map(String.init)
-    }
+    scene.text("\(name)/access.log").split(separator: "\n")
+      .map { $0.split(separator: "|", maxSplits: 5, omittingEmptySubsequences: false).map(String.init) }
+      .filter { $0.count == 6 }
+      .sorted { $0[0] < $1[0] }
+      .map { Array($0.dropFirst()) }
   }
 
   /// The same once there are so many: a line is written after its answer.
   package func seen(_ count: Int) async throws -> [[String]] {
     try await until("\(count) requests in apache's log") { requests.count >= count }
     return requests
+  }
+
+  /// Ends it; what knew its nonces was its process.
+  package func stop() async throws {
+    process.stop()
+    _ = try await process.ended()
   }
 
   package var errorLog: String { scene.text("\(name)/error.log") + scene.text("\(name)/stderr") }
