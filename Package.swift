@@ -25,19 +25,20 @@ let floors: [Room] = [
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
   ("HTTP", ["Bytes"], [], "HTTP/1.1 as RFC 9110 and 9112 have it"),
+  ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Decisions: values in, values out
   (
     "Identity", ["Bytes", "Observability", "Patterns", "Crypto", "TLS"], [],
     "who a client is: what rules decide on it, and what upstreams are told"
   ),
-  ("Envelope", ["Bytes", "Crypto"], [deque], "messages sealed inside TLS: opened and sealed, no socket"),
+  ("Envelope", ["Bytes", "Crypto", "JSON"], [deque], "messages sealed inside TLS: opened and sealed, no socket"),
   (
     "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity"], [],
     "how an upstream's challenge is answered: Basic, Digest, NTLM"
   ),
   (
-    "Enrolment", ["CCrypt", "Bytes", "Observability", "Crypto"], [],
+    "Enrolment", ["CCrypt", "Bytes", "Observability", "Crypto", "JSON"], [],
     "the local authority, and how a device gets its certificate"
   ),
   // 4 Traffic

@@ -42,6 +42,13 @@ public struct ByteBuffer: ~Copyable {
     return UnsafeMutableRawBufferPointer(start: base + head, count: tail &- head)
   }
 
+  /// Empties it, and overwrites all of its storage.
+  public mutating func wipe() {
+    // The one store the compiler may not leave out.
+    if let base { explicit_bzero(base, capacity) }
+    removeAll()
+  }
+
   /// The free space after the readable bytes. Valid until the next mutating call.
   @inlinable public var writable: UnsafeMutableRawBufferPointer {
     guard let base else { return UnsafeMutableRawBufferPointer(start: nil, count: 0) }

@@ -61,3 +61,13 @@ extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, Cu
   public var debugDescription: String { description }
   public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
+
+extension [UInt8] {
+  /// Overwrites what held a secret, as far as it can be known that no copy was made.
+  public mutating func wipe() {
+    withUnsafeMutableBytes { room in
+      // The one store the compiler may not leave out.
+      if let base = room.baseAddress { explicit_bzero(base, room.count) }
+    }
+  }
+}

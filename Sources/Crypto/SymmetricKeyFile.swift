@@ -1,5 +1,4 @@
 package import Bytes
-import Glibc
 
 /// A key as hexadecimal digits or base64 (RFC 4648 §4) in a file, blanks around it left out.
 package enum SymmetricKeyFile {
@@ -36,7 +35,7 @@ package enum SymmetricKeyFile {
   private static func decode(_ text: UnsafeRawBufferPointer) -> (key: SecretBytes, form: String)? {
     if let key = hexadecimal(text) { return (key, "hexadecimal") }
     guard !text.isEmpty, var bytes = try? Base64.decode(text) else { return nil }
-    defer { bytes.withUnsafeMutableBytes { if let base = $0.baseAddress { explicit_bzero(base, $0.count) } } }
+    defer { bytes.wipe() }
     return (SecretBytes(bytes), "base64")
   }
 

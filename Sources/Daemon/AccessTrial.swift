@@ -17,6 +17,6 @@ extension MaterialLoader {
       }
     }
     guard let access = location.basicAccess else { return }
-    do throws(MaterialError) { _ = try UserFile(loading: access.users) } catch { report(error.diagnostic) }
+    do throws(MaterialError) { _ = try AccountFile(loading: access.users) } catch { report(error.diagnostic) }
   }
 }

@@ -18,7 +18,11 @@ package struct AuthorityError: Error, Sendable, Hashable, CustomStringConvertibl
 
   /// A system call that failed.
   static func system(_ call: String, _ path: String, _ code: CInt = errno) -> AuthorityError {
-    AuthorityError("\(call)() \"\(path)\" failed (\(code): \(String(cString: strerror(code))))")
+    AuthorityError("\(NewFile.Failure(call, path, code))")
+  }
+
+  static func system(_ body: () throws(NewFile.Failure) -> Void) throws(AuthorityError) {
+    do throws(NewFile.Failure) { try body() } catch { throw AuthorityError("\(error)") }
   }
 
   package var description: String { message + (hint.map { "\n    hint: \($0)" } ?? "") }

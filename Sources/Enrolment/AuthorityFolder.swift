@@ -62,13 +62,6 @@ package struct AuthorityFolder: Sendable {
     try replace(name, SecretBytes(Array(text.utf8)), mode: mode)
   }
 
-  static func sync(_ folder: String) throws(AuthorityError) {
-    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw .system("open", folder) }
-    defer { close(descriptor) }
-    guard fsync(descriptor) == 0 else { throw .system("fsync", folder) }
-  }
-
   /// The names in a folder of it; none when there is no such folder.
   func names(in name: String) -> [String] {
     guard let listing = opendir(file(name)) else { return [] }
@@ -100,7 +93,9 @@ struct FolderChange: ~Copyable {
   mutating func stage(_ name: String, _ contents: SecretBytes, mode: mode_t = 0o644) throws(AuthorityError) {
     let draft = folder.file("\(name).draft")
     unlink(draft)
-    try NewFile.write(contents, to: draft, mode: mode, ownerOf: folder.path)
+    try AuthorityError.system { () throws(NewFile.Failure) in
+      try NewFile.write(contents, to: draft, mode: mode, ownerOf: folder.path)
+    }
     drafts.append(name)
     try folder.interruption?.step()
   }
@@ -112,45 +107,8 @@ struct FolderChange: ~Copyable {
       let path = folder.file(name)
       guard rename("\(path).draft", path) == 0 else { throw .system("rename", path) }
       try folder.interruption?.step()
-      try AuthorityFolder.sync(NewFile.folder(of: path))
+      try AuthorityError.system { () throws(NewFile.Failure) in try NewFile.sync(NewFile.folder(of: path)) }
     }
     return true
-  }
-}
-
-/// Writes files that were not there before.
-enum NewFile {
-  /// Written and synced, or not there at all. Root gives it to the owner of `ownerOf`, whose server must read it.
-  static func write(
-    _ contents: SecretBytes, to path: String, mode: mode_t, ownerOf folder: String
-  ) throws(AuthorityError) {
-    let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0o600)
-    guard descriptor >= 0 else { throw .system("open", path) }
-    defer { close(descriptor) }
-    do throws(AuthorityError) {
-      try contents.withUnsafeBytes { (bytes) throws(AuthorityError) in
-        var written = 0
-        while written < bytes.count, let base = bytes.baseAddress {
-          let count = Glibc.write(descriptor, base + written, bytes.count - written)
-          if count < 0 && errno == EINTR { continue }
-          guard count > 0 else { throw .system("write", path) }
-          written += count
-        }
-      }
-      var owner = stat()
-      if geteuid() == 0, stat(folder, &owner) == 0, owner.st_uid != 0 || owner.st_gid != 0 {
-        guard fchown(descriptor, owner.st_uid, owner.st_gid) == 0 else { throw .system("fchown", path) }
-      }
-      guard fchmod(descriptor, mode) == 0 else { throw .system("fchmod", path) }
-      guard fsync(descriptor) == 0 else { throw .system("fsync", path) }
-    } catch {
-      unlink(path)
-      throw error
-    }
-  }
-
-  static func folder(of path: String) -> String {
-    guard let slash = path.lastIndex(of: "/") else { return "." }
-    return slash == path.startIndex ? "/" : String(path[..<slash])
   }
 }

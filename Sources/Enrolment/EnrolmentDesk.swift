@@ -125,7 +125,7 @@ package struct EnrolmentDesk: Sendable {
     body.append(string: AuthorityTime.rfc3339(issued.certificate.notAfter))
     body.append("\"}\n")
     let json = SecretBytes(copying: body.readable)
-    if let base = body.mutableReadable.baseAddress { explicit_bzero(base, body.count) }
+    body.wipe()
     return .enrolled(
       json, "certificate \(issued.certificate.serial) issued to user \"\(name)\", device \"\(request.device)\"")
   }
@@ -138,8 +138,8 @@ package struct EnrolmentDesk: Sendable {
   ) throws(AuthorityError) -> (name: String, device: String?)? {
     switch credentials {
     case .basic(let user, let password):
-      let users: UserFile
-      do throws(MaterialError) { users = try UserFile(loading: settings.users) } catch {
+      let users: AccountFile
+      do throws(MaterialError) { users = try AccountFile(loading: settings.users) } catch {
         throw AuthorityError(error.message, hint: error.hint)
       }
       guard users.admits(user, password), let name = String(validating: user, as: UTF8.self) else { return nil }
@@ -169,7 +169,7 @@ package struct EnrolmentDesk: Sendable {
   /// What keeps it from issuing anything: for `check`, a start and a reload.
   package func trial() throws(AuthorityError) {
     _ = try LocalAuthority(AuthorityStore(folder()), passwords: passwords())
-    do throws(MaterialError) { _ = try UserFile(loading: settings.users) } catch {
+    do throws(MaterialError) { _ = try AccountFile(loading: settings.users) } catch {
       throw AuthorityError(error.message, hint: error.hint)
     }
   }

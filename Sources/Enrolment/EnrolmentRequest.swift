@@ -1,4 +1,5 @@
 package import Bytes
+import JSON
 
 /// What a device asks for: `{"device": NAME, "passphrase": TEXT}` (RFC 8259).
 ///
@@ -23,43 +24,30 @@ package struct EnrolmentRequest: Sendable {
 
   package init(parsing body: UnsafeRawBufferPointer) throws(Fault) {
     guard body.count <= Self.sizeLimit else { throw Fault(description: "longer than \(Self.sizeLimit) bytes") }
-    var device: [UInt8]?
-    var passphrase: [UInt8]?
-    var reader = JSONReader(body)
-    guard reader.take("{") else { throw Fault(description: "no JSON object") }
-    var isFirst = true
-    while !reader.take("}") {
-      guard isFirst || reader.take(","), let name = reader.string(), reader.take(":") else {
-        throw Fault(description: "malformed JSON")
+    var scanner = MemberScanner(names: ["device", "passphrase"].map { Array($0.utf8) }, capacity: body.count)
+    defer { scanner.wipe() }
+    scanner.take(body)
+    guard scanner.isWhole, scanner.firstStray == body.count else { throw Fault(description: "no JSON object") }
+    func string(_ index: Int, _ name: String) throws(Fault) -> UnsafeRawBufferPointer {
+      guard case .string(let range) = scanner.values[index] else {
+        throw Fault(description: "\"\(name)\" is not there, is there twice or is no string")
       }
-      isFirst = false
-      switch name {
-      case Array("device".utf8): try Self.set(&device, "device", &reader)
-      case Array("passphrase".utf8): try Self.set(&passphrase, "passphrase", &reader)
-      default: guard reader.skipValue() else { throw Fault(description: "malformed JSON") }
-      }
+      return scanner.kept[range]
     }
-    guard reader.isAtEnd else { throw Fault(description: "something after the JSON object") }
-    guard let device, Self.isDevice(device) else {
-      throw Fault(description: "no \"device\" of 1 to \(Self.deviceLimit) letters, digits, '.', '_' and '-'")
+    let device = try string(0, "device"), passphrase = try string(1, "passphrase")
+    guard Self.isDevice(device) else {
+      throw Fault(description: "\"device\" is not 1 to \(Self.deviceLimit) letters, digits, '.', '_' and '-'")
     }
-    guard let passphrase, passphrase.count <= Self.longestPassphrase, !passphrase.contains(0),
+    guard passphrase.count <= Self.longestPassphrase, !passphrase.contains(0),
       String(decoding: passphrase, as: UTF8.self).count >= Self.shortestPassphrase
     else {
-      throw Fault(description: "no \"passphrase\" of \(Self.shortestPassphrase) characters or more")
+      throw Fault(description: "\"passphrase\" is shorter than \(Self.shortestPassphrase) characters, or no text")
     }
     self.device = String(decoding: device, as: UTF8.self)
-    self.passphrase = SecretBytes(passphrase)
+    self.passphrase = SecretBytes(copying: passphrase)
   }
 
-  private static func set(_ value: inout [UInt8]?, _ name: String, _ reader: inout JSONReader) throws(Fault) {
-    guard value == nil, let text = reader.string() else {
-      throw Fault(description: "\"\(name)\" is no string, or there twice")
-    }
-    value = text
-  }
-
-  private static func isDevice(_ name: [UInt8]) -> Bool {
+  private static func isDevice(_ name: UnsafeRawBufferPointer) -> Bool {
     (1...deviceLimit).contains(name.count)
       && name.allSatisfy { byte in
         ASCII.isDigit(byte) || ASCII.lower(byte) &- 97 < 26 || [UInt8]("._-".utf8).contains(byte)

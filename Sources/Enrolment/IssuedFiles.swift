@@ -1,4 +1,5 @@
 package import Bytes
+import Crypto
 package import Glibc
 
 /// Files that leave the authority with a certificate. Never over a file, and all of them or none.
@@ -15,7 +16,9 @@ package struct IssuedFiles: ~Copyable {
   package mutating func stage(_ contents: SecretBytes, as path: String, mode: mode_t) throws(AuthorityError) {
     guard access(path, F_OK) != 0 else { throw Self.taken(path) }
     let draft = "\(path).\(UInt64.random(in: 0 ... .max)).draft"
-    try NewFile.write(contents, to: draft, mode: mode, ownerOf: NewFile.folder(of: path))
+    try AuthorityError.system { () throws(NewFile.Failure) in
+      try NewFile.write(contents, to: draft, mode: mode, ownerOf: NewFile.folder(of: path))
+    }
     staged.append((draft, path))
   }
 
@@ -30,7 +33,9 @@ package struct IssuedFiles: ~Copyable {
       }
       published.append(file.path)
     }
-    for folder in Set(published.map(NewFile.folder(of:))) { try AuthorityFolder.sync(folder) }
+    for folder in Set(published.map(NewFile.folder(of:))) {
+      try AuthorityError.system { () throws(NewFile.Failure) in try NewFile.sync(folder) }
+    }
   }
 
   private static func taken(_ path: String) -> AuthorityError {

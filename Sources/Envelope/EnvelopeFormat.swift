@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import JSON
 
 /// The form on the wire: `{"mac": B64, "iv": B64, "payload": B64}`.
 enum EnvelopeFormat {

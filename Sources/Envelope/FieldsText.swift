@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import JSON
 
 /// `message_envelope_mac … fields`: what of a plain JSON object is authenticated.
 struct FieldsText: ~Copyable {

@@ -133,28 +133,11 @@ struct ChallengeFile: Sendable {
 
   /// What went wrong, for the log.
   func write(_ entries: [(ChallengeKey, RememberedChallenge)]) -> String? {
-    let bytes = Self.render(entries)
-    let fresh = "\(path).new"
-    unlink(fresh)
-    let file = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
-    guard file >= 0 else { return failure() }
-    var done = 0
-    while done < bytes.count {
-      let count = bytes.withUnsafeBytes { Glibc.write(file, $0.baseAddress.map { $0 + done }, $0.count - done) }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else {
-        close(file)
-        return failure()
-      }
-      done += count
+    do throws(NewFile.Failure) {
+      try NewFile.replace(path, SecretBytes(Self.render(entries)), mode: 0o600)
+      return nil
+    } catch {
+      return "\(error): challenges are remembered in memory only"
     }
-    let isSafe = fsync(file) == 0
-    close(file)
-    guard isSafe, rename(fresh, path) == 0 else { return failure() }
-    return nil
-  }
-
-  private func failure() -> String {
-    "\"\(path)\" can't be written: challenges are remembered in memory only (\(errno): \(String(cString: strerror(errno))))"
   }
 }

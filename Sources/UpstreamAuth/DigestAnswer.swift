@@ -78,7 +78,7 @@ package struct DigestAnswer: Sendable, Equatable {
     var first = user.name + colon + challenge.realm + colon
     first.reserveCapacity(first.count + user.password.count)
     user.password.withUnsafeBytes { first += $0 }
-    defer { wipe(&first) }
+    defer { first.wipe() }
     guard let plain = hash.of(first) else { return nil }
     guard challenge.algorithm.isSession else { return plain }
     return hash.of(hex(plain) + colon + sessionNonce + colon + clientNonce)

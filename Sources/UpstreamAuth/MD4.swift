@@ -1,3 +1,5 @@
+import Bytes
+
 /// RFC 1320, for the one thing that still asks for it: NTLM's key is the MD4 of the password (MS-NLMP §3.3.1).
 ///
 /// Why our own: OpenSSL 3 has it in the legacy provider only, a file that a minimal image or a FIPS build lacks, and
@@ -6,7 +8,7 @@ enum MD4 {
   static func of(_ message: [UInt8]) -> [UInt8] {
     var state: [UInt32] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476]
     var padded = message + [0x80]
-    defer { wipe(&padded) }
+    defer { padded.wipe() }
     padded += [UInt8](repeating: 0, count: (120 - padded.count % 64) % 64)
     let bits = UInt64(message.count) &* 8
     padded += (0..<8).map { UInt8(truncatingIfNeeded: bits >> (8 * UInt64($0))) }

@@ -35,7 +35,7 @@ package enum NTLMAnswer {
     _ user: UpstreamUser, _ challenge: NTLMChallenge, _ circumstances: Circumstances
   ) -> [UInt8]? {
     guard var key = responseKey(user), let proof = Proof(key, challenge, circumstances) else { return nil }
-    defer { wipe(&key) }
+    defer { key.wipe() }
     var lanManager = [UInt8](repeating: 0, count: 24)
     if challenge.timestamp == nil {
       guard let mac = hmac(key, challenge.serverChallenge + circumstances.clientChallenge) else { return nil }
@@ -69,8 +69,8 @@ package enum NTLMAnswer {
     var password = user.password.withUnsafeBytes { utf16(String(decoding: $0, as: UTF8.self)) }
     var hash = MD4.of(password)
     defer {
-      wipe(&password)
-      wipe(&hash)
+      password.wipe()
+      hash.wipe()
     }
     let (domain, name) = user.domainAndName
     return hmac(hash, utf16(capitals(name)) + utf16(domain))

@@ -129,7 +129,7 @@ package final class UserFile: Sendable {
   private static func isUTF8(_ bytes: UnsafeRawBufferPointer) -> Bool {
     // The copy is the password's: it does not outlive the question.
     var copy = Array(bytes)
-    defer { wipe(&copy) }
+    defer { copy.wipe() }
     return String(validating: copy, as: UTF8.self) != nil
   }
 }

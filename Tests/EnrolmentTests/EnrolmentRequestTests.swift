@@ -52,7 +52,7 @@ import Testing
         bytes.withUnsafeBytes { bytes in
           _ = try? EnrolmentRequest(parsing: bytes)
           _ = try? AuthorityIndex(parsing: bytes)
-          _ = UserFile(bytes)
+          _ = AccountFile(bytes)
           _ = ShownCredentials(bytes)
         }
       }

@@ -37,7 +37,7 @@ import Testing
   @Test func `a file's users are told apart, as nginx does`() {
     let text =
       "# alice:{PLAIN}no\nalice:{PLAIN}one:a comment\r\nbob:{PLAIN}two\r\nalice:{PLAIN}three\nnobody\n:{PLAIN}x\n"
-    let users = Array(text.utf8).withUnsafeBytes { UserFile($0) }
+    let users = Array(text.utf8).withUnsafeBytes { AccountFile($0) }
     func admits(_ user: String, _ password: String) -> Bool {
       users.admits(Array(user.utf8), SecretBytes(Array(password.utf8)))
     }

@@ -117,7 +117,7 @@ extension Exchange {
     // Without the request itself nothing has begun.
     guard isBodiless, authentication.body != .none else { return true }
     upstream.send(scratch.readable)
-    wipeScratch()
+    scratch.wipe()
     upstream.requestDidEnd()
     return false
   }
@@ -198,12 +198,6 @@ extension Exchange {
     return NTLMAnswer.Circumstances(
       clientChallenge: bytes(.random(in: .min ... .max)), time: bytes(time),
       target: "HTTP/" + (pass?.nameForTLS(self) ?? ""), endPoint: (upstream.stream as? TLSStream)?.upstreamEndPoint)
-  }
-
-  private func wipeScratch() {
-    let bytes = scratch.mutableReadable
-    if let base = bytes.baseAddress { explicit_bzero(base, bytes.count) }
-    scratch.removeAll()
   }
 
   // MARK: The answer

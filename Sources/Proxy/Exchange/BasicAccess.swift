@@ -34,7 +34,7 @@ extension Exchange {
     on user: [UInt8], _ password: SecretBytes, by file: MaterialReference
   ) -> PasswordVerdict {
     do throws(MaterialError) {
-      return try UserFile(loading: file).admits(user, password) ? .admitted : .refused
+      return try AccountFile(loading: file).admits(user, password) ? .admitted : .refused
     } catch {
       return .broken(error.message)
     }

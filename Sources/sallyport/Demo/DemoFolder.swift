@@ -54,15 +54,9 @@ struct DemoFolder: Sendable {
   @discardableResult
   func write(_ contents: SecretBytes, to name: String) throws(DemoFailure) -> String {
     let path = file(name)
-    let draft = "\(path).new"
-    unlink(draft)
-    let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { throw DemoFailure.system("open", draft) }
-    let written = contents.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
-    let code = errno
-    close(descriptor)
-    guard written == contents.count else { throw DemoFailure.system("write", draft, code) }
-    guard rename(draft, path) == 0 else { throw DemoFailure.system("rename", path) }
+    do throws(NewFile.Failure) { try NewFile.replace(path, contents, mode: 0o600) } catch {
+      throw DemoFailure(text: "\(error)")
+    }
     return path
   }
 
@@ -80,7 +74,7 @@ struct DemoFailure: Error {
   let text: String
 
   static func system(_ call: String, _ path: String, _ code: Int32 = errno) -> DemoFailure {
-    DemoFailure(text: "\(call)() \"\(path)\" failed (\(code): \(String(cString: strerror(code))))")
+    DemoFailure(text: "\(NewFile.Failure(call, path, code))")
   }
 
   static func making<R>(_ body: () throws(OpenSSLError) -> R) throws(DemoFailure) -> R {

@@ -21,7 +21,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let again = try? Array(index.text.utf8).withUnsafeBytes { try AuthorityIndex(parsing: $0) }
     require(again == index)
     require(index.revoked.count <= index.entries.count)
-  case UInt8(ascii: "U"): _ = UserFile(bytes)
+  case UInt8(ascii: "U"): _ = AccountFile(bytes)
   default: _ = ShownCredentials(bytes)
   }
   return 0

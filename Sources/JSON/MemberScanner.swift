@@ -1,13 +1,13 @@
-import Bytes
+package import Bytes
 
 /// Reads one JSON object (RFC 8259) byte for byte and keeps the scalar values of the members that are asked for.
 ///
 /// Why not a parser that stops at a fault: the text may be a forgery that was only decrypted, and when reading it ended
 /// would tell something of it. Here a fault is a state like others, and every byte of a text is taken the same way.
 /// Memory: no more than the text is long.
-struct MemberScanner: ~Copyable {
+package struct MemberScanner: ~Copyable {
   /// What is known of a member that is asked for.
-  enum Value: Equatable {
+  package enum Value: Equatable {
     case absent
     /// Unescaped, in UTF-8.
     case string(ByteRange)
@@ -17,7 +17,7 @@ struct MemberScanner: ~Copyable {
     case unusable(Unusable)
   }
 
-  enum Unusable: Equatable { case nested, doubled }
+  package enum Unusable: Equatable { case nested, doubled }
 
   enum State: UInt8 {
     case beforeObject, keyOrEnd, key, colon, value, elementOrEnd, next
@@ -31,10 +31,11 @@ struct MemberScanner: ~Copyable {
 
   /// Names of the members, by index.
   private let names: [[UInt8]]
-  private(set) var values: [Value]
+  /// By the names' order.
+  package private(set) var values: [Value]
   private(set) var state = State.beforeObject
   /// Bytes up to and with the object's last brace.
-  private(set) var endOfObject = 0
+  package private(set) var endOfObject = 0
   /// Where after it the first byte stands that is no blank; `taken` while there is none.
   private var stray: Int?
   private(set) var taken = 0
@@ -63,18 +64,25 @@ struct MemberScanner: ~Copyable {
   private var continuations = 0
   private var nextByte: ClosedRange<UInt8> = 0x80...0xBF
 
-  init(names: [[UInt8]], capacity: Int) {
+  /// `capacity`: how long the text is, or more.
+  package init(names: [[UInt8]], capacity: Int) {
     self.names = names
     values = Array(repeating: .absent, count: names.count)
     store = ByteBuffer(capacity: capacity)
   }
 
-  var kept: UnsafeRawBufferPointer { store.readable }
-  var isWhole: Bool { state == .over }
-  /// Where nothing but blanks has been since the object's end.
-  var firstStray: Int { stray ?? taken }
+  /// What was read may hold a secret: nothing of it stays.
+  package mutating func wipe() { store.wipe() }
 
-  mutating func take(_ text: UnsafeRawBufferPointer) {
+  /// What the values' ranges are of.
+  package var kept: UnsafeRawBufferPointer { store.readable }
+  /// The object is over; what follows it is told by `firstStray`.
+  package var isWhole: Bool { state == .over }
+  /// Where nothing but blanks has been since the object's end.
+  package var firstStray: Int { stray ?? taken }
+
+  /// The next bytes of the text.
+  package mutating func take(_ text: UnsafeRawBufferPointer) {
     var at = 0
     while at < text.count {
       if state == .string {

@@ -1,7 +1,7 @@
 import Bytes
 import Testing
 
-@testable import Envelope
+@testable import JSON
 
 @Suite struct `Members of a JSON object` {
   /// Values by name, `nil` for absent; nil altogether where it is no such object.

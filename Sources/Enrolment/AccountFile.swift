@@ -2,7 +2,7 @@ package import Bytes
 package import Crypto
 
 /// Users and the hashes of their passwords (nginx's auth_basic_user_file): `USER:HASH[:COMMENT]` a line, `#` begins a comment.
-package struct UserFile: Sendable {
+package struct AccountFile: Sendable {
   private let lines: [(user: [UInt8], hash: PasswordHash)]
 
   package init(_ bytes: UnsafeRawBufferPointer) {
@@ -18,7 +18,7 @@ package struct UserFile: Sendable {
 
   /// Blocks, so never on an event loop.
   package init(loading file: MaterialReference) throws(MaterialError) {
-    self = try file.read(expecting: .accounts).withUnsafeBytes { UserFile($0) }
+    self = try file.read(expecting: .accounts).withUnsafeBytes { AccountFile($0) }
   }
 
   /// Whether the file has this user with this password. Who is not there takes as long as who is.

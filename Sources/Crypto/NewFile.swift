@@ -1,0 +1,79 @@
+package import Bytes
+package import Glibc
+
+/// Files that hold, or are read beside, what must not be half written: whole, synced and with their mode from the first
+/// byte on, or not there at all. Blocks, so never on an event loop.
+package enum NewFile {
+  /// A system call that failed.
+  package struct Failure: Error, Sendable, Hashable, CustomStringConvertible {
+    package let call: String
+    package let path: String
+    /// Of errno.
+    package let code: CInt
+
+    package init(_ call: String, _ path: String, _ code: CInt = errno) {
+      self.call = call
+      self.path = path
+      self.code = code
+    }
+
+    package var description: String {
+      "\(call)() \"\(path)\" failed (\(code): \(String(cString: strerror(code))))"
+    }
+  }
+
+  /// Writes a file that was not there before. Root gives it to the owner of `folder`, whose server must read it.
+  package static func write(
+    _ contents: SecretBytes, to path: String, mode: mode_t, ownerOf folder: String? = nil
+  ) throws(Failure) {
+    let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0o600)
+    guard descriptor >= 0 else { throw Failure("open", path) }
+    defer { close(descriptor) }
+    do throws(Failure) {
+      try contents.withUnsafeBytes { (bytes) throws(Failure) in
+        var written = 0
+        while written < bytes.count, let base = bytes.baseAddress {
+          let count = Glibc.write(descriptor, base + written, bytes.count - written)
+          if count < 0 && errno == EINTR { continue }
+          guard count > 0 else { throw Failure("write", path) }
+          written += count
+        }
+      }
+      var owner = stat()
+      if let folder, geteuid() == 0, stat(folder, &owner) == 0, owner.st_uid != 0 || owner.st_gid != 0 {
+        guard fchown(descriptor, owner.st_uid, owner.st_gid) == 0 else { throw Failure("fchown", path) }
+      }
+      guard fchmod(descriptor, mode) == 0 else { throw Failure("fchmod", path) }
+      guard fsync(descriptor) == 0 else { throw Failure("fsync", path) }
+    } catch {
+      unlink(path)
+      throw error
+    }
+  }
+
+  /// Puts a file in the place of another, or where there was none: who reads sees the old one or the new one.
+  package static func replace(_ path: String, _ contents: SecretBytes, mode: mode_t) throws(Failure) {
+    let draft = "\(path).new"
+    unlink(draft)
+    try write(contents, to: draft, mode: mode)
+    guard rename(draft, path) == 0 else {
+      let failure = Failure("rename", path)
+      unlink(draft)
+      throw failure
+    }
+    try sync(folder(of: path))
+  }
+
+  /// A folder's names, on the disk.
+  package static func sync(_ folder: String) throws(Failure) {
+    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw Failure("open", folder) }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw Failure("fsync", folder) }
+  }
+
+  package static func folder(of path: String) -> String {
+    guard let slash = path.lastIndex(of: "/") else { return "." }
+    return slash == path.startIndex ? "/" : String(path[..<slash])
+  }
+}
