@@ -44,17 +44,13 @@ import Testing
     #expect(throws: EnrolmentRequest.Fault.self) { try bytes.withUnsafeBytes { try EnrolmentRequest(parsing: $0) } }
   }
 
-  @Test func `what was found by fuzzing, and the seeds, are read without harm`() throws {
-    for folder in ["Corpus", "Regressions"] {
-      let path = "\(checkout)/Tests/Fuzz/FuzzEnrolment/\(folder)"
-      for name in try FileManager.default.contentsOfDirectory(atPath: path) {
-        let bytes = FileManager.default.contents(atPath: "\(path)/\(name)").map { Array($0.dropFirst()) } ?? []
-        bytes.withUnsafeBytes { bytes in
-          _ = try? EnrolmentRequest(parsing: bytes)
-          _ = try? AuthorityIndex(parsing: bytes)
-          _ = AccountFile(bytes)
-          _ = ShownCredentials(bytes)
-        }
+  @Test func `what was found by fuzzing, and the seeds, are read without harm`() {
+    for input in FuzzInput.all(of: "FuzzEnrolment") {
+      input.text.withUnsafeBytes { bytes in
+        _ = try? EnrolmentRequest(parsing: bytes)
+        _ = try? AuthorityIndex(parsing: bytes)
+        _ = AccountFile(bytes)
+        _ = ShownCredentials(bytes)
       }
     }
   }

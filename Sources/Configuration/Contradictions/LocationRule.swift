@@ -78,11 +78,7 @@ enum KeptConnectionRule {
     guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0 else {
       return []
     }
-    let closes = fields.contains {
-      String(decoding: $0.name, as: UTF8.self).lowercased() == "connection"
-        && $0.value.constant.map { String(decoding: $0, as: UTF8.self).lowercased() } == "close"
-    }
-    guard !speaksHTTP11 || closes else { return [] }
+    guard !speaksHTTP11 || fields.contains(where: \.closesConnection) else { return [] }
     return [
       Diagnostic(
         .warning, at: place, "connections to \"\(groups[index].name)\" are not kept, although it says keepalive",

@@ -34,12 +34,7 @@ final class LiveUpstreamAuth {
     self.settings = settings
     users = makers.generation.userFiles[settings.users]
     store = makers.generation.challenges.store(settings.persistence, log: makers.generation.errorLog)
-    keepsConnections =
-      pass.speaksHTTP11
-      && !pass.setFields.contains {
-        String(decoding: $0.name, as: UTF8.self).lowercased() == "connection"
-          && $0.value.constant.map { String(decoding: $0, as: UTF8.self).lowercased() } == "close"
-      }
+    keepsConnections = pass.speaksHTTP11 && !pass.setFields.contains(where: \.closesConnection)
     scheme = pass.scheme.rawValue
     // Locations that may answer differently don't overwrite each other's.
     let terms =

@@ -1,3 +1,4 @@
+import Bytes
 public import Identity
 public import Observability
 public import TLS
@@ -11,6 +12,12 @@ public struct SetField: Sendable, Hashable {
   public init(name: [UInt8], value: Template) {
     self.name = name
     self.value = value
+  }
+
+  /// `Connection: close`: its server ends the connection, whatever it answers.
+  package var closesConnection: Bool {
+    func lower(_ bytes: [UInt8]) -> [UInt8] { bytes.map(ASCII.lower) }
+    return lower(name) == Array("connection".utf8) && value.constant.map(lower) == Array("close".utf8)
   }
 }
 

@@ -102,17 +102,22 @@ struct DemoConfiguration {
                   proxy_set_header X-TLS-Server-Name  $ssl_server_name;
                   proxy_set_header X-TLS-Resumed      $ssl_session_reused;
       """
-    return """
-              location / {
-      \(location)
-                  proxy_set_header Connection  "";
-              }
-              location /ws {
-      \(location)
-                  proxy_set_header Upgrade     $http_upgrade;
-                  proxy_set_header Connection  $http_connection;
-              }
-      """
+    return locations(location)
+  }
+
+  /// WebSockets under /ws, everything else under /.
+  private func locations(_ content: String) -> String {
+    """
+            location / {
+    \(content)
+                proxy_set_header Connection  "";
+            }
+            location /ws {
+    \(content)
+                proxy_set_header Upgrade     $http_upgrade;
+                proxy_set_header Connection  $http_connection;
+            }
+    """
   }
 
   private func demoUpstream() throws(DemoFailure) -> String {
@@ -144,15 +149,7 @@ struct DemoConfiguration {
               proxy_http_version          1.1;
               underscores_in_headers      on;
 
-              location / {
-      \(location)
-                  proxy_set_header Connection  "";
-              }
-              location /ws {
-      \(location)
-                  proxy_set_header Upgrade     $http_upgrade;
-                  proxy_set_header Connection  $http_connection;
-              }
+      \(locations(location))
           }
 
           upstream application {
