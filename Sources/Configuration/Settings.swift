@@ -17,6 +17,8 @@ public struct MainSettings: Sendable {
   public var errorLogs: [ErrorLogSettings] = []
   /// `worker_rlimit_nofile`
   public var openFiles: UInt64?
+  /// Bytes (`worker_rlimit_core`); 0: no core is written.
+  public var coreSize: UInt64 = 0
   /// Milliseconds; 0 waits without end (`worker_shutdown_timeout`).
   public var shutdownTimeout = 0
   /// Connections of one worker, of clients and to upstreams together (`worker_connections`).

@@ -27,7 +27,8 @@ struct Start: Sendable {
     workers = settings.main.workers.resolved
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
-    preparation = try Preparation(settings, after: found + limits, number: 1, logs: logs)
+    let cores = CoreLimit.set(settings.main)
+    preparation = try Preparation(settings, after: found + limits + cores, number: 1, logs: logs)
     sockets = try ListeningSockets(
       for: settings.http.listeners, workers: workers, inherited: inherited, keeping: nil)
     let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)

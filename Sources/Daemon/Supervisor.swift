@@ -33,6 +33,7 @@ final class Supervisor {
   private var watchdog: WatchdogTimer?
   private var hotFiles: HotFiles?
   private let stapling = StapleRefresh()
+  private let upkeep = AuthorityUpkeep()
   private var revocationAges: [RevocationNotice.Age] = []
   private var retry = RetryTurns()
 
@@ -208,6 +209,7 @@ final class Supervisor {
     hotFiles?.watch(current.files)
     retry = RetryTurns()
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
+    upkeep.keep(current.settings.http, log: errorLog)
     revocationAges = revocationAgesNow
   }
 

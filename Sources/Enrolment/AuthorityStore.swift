@@ -145,7 +145,7 @@ package struct AuthorityStore: Sendable {
   }
 
   /// The list in force; nil when there is none of this CA.
-  private func list() throws(AuthorityError) -> RevocationList? {
+  func list() throws(AuthorityError) -> RevocationList? {
     guard let bytes = try folder.read("crl.pem"), !bytes.isEmpty else { return nil }
     let reference = MaterialReference(path: folder.file("crl.pem"))
     do throws(MaterialError) {

@@ -166,6 +166,13 @@ package struct EnrolmentDesk: Sendable {
     }
   }
 
+  /// Renews the revocation list where it is due, and removes what is kept of tokens that ended. When the list ends, if it
+  /// was renewed.
+  package func keepUp(at now: Int64 = Int64(time(nil))) throws(AuthorityError) -> String? {
+    let authority = try LocalAuthority(AuthorityStore(folder()), passwords: passwords())
+    return try authority.store.keepUp(signer: authority.signer, at: now).map { AuthorityTime.rfc3339($0) }
+  }
+
   /// What keeps it from issuing anything: for `check`, a start and a reload.
   package func trial() throws(AuthorityError) {
     _ = try LocalAuthority(AuthorityStore(folder()), passwords: passwords())

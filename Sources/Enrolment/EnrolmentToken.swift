@@ -30,6 +30,22 @@ extension AuthorityStore {
     return certificate(serial)
   }
 
+  /// Renews the list where it is due (then its end is returned), and removes the records of tokens whose certificate is
+  /// over.
+  func keepUp(signer: CertifiedKey, at now: Int64) throws(AuthorityError) -> Int64? {
+    let before = try list()?.nextUpdate
+    try change(signer) { (index) throws(AuthorityError) in
+      for name in folder.names(in: "tokens") where !name.hasPrefix(".") {
+        let record = "tokens/\(name)"
+        guard let bytes = try folder.read(record) else { continue }
+        let entry = index[serial: String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self)]
+        if entry?.state != .valid || (entry?.notAfter ?? 0) <= now { unlink(folder.file(record)) }
+      }
+    }
+    let after = try list()?.nextUpdate
+    return after == before ? nil : after
+  }
+
   /// As `register` without a condition. `isWanted` sees the index under the lock; when it says no, nothing is written.
   func register(
     _ issued: Certificate, signer: CertifiedKey, token: EnrolmentToken,

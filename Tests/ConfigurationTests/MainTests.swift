@@ -10,19 +10,20 @@ private let serving = "http { server { listen 80; return 204; } }"
   @Test func `the main context has nginx's defaults`() throws {
     let main = try #require(LoadedText(serving).settings?.main)
     #expect(main.workers == .fixed(1) && main.workerConnections == 512 && main.pidFile == nil && main.user == nil)
+    #expect(main.coreSize == 0)
     #expect(main.errorLogs == [ErrorLogSettings(destination: .stderr, level: .error)])
   }
 
   @Test func `the main context says what its lines say`() throws {
     let loaded = LoadedText(
       """
-      user a b; worker_processes auto; pid run/x.pid; worker_rlimit_nofile 99; worker_shutdown_timeout 10s;
+      user a b; worker_processes auto; pid run/x.pid; worker_rlimit_nofile 99; worker_rlimit_core 2m; worker_shutdown_timeout 10s;
       worker_cpu_affinity 01 10; error_log logs/e.log warn; error_log journal; daemon off;
       events { worker_connections 7; use epoll; }
       """ + serving)
     let main = try #require(loaded.settings?.main)
     #expect(main.user == "a" && main.group == "b" && main.workers == .auto && main.pidFile == "/etc/run/x.pid")
-    #expect(main.openFiles == 99 && main.shutdownTimeout == 10_000)
+    #expect(main.openFiles == 99 && main.coreSize == 2 << 20 && main.shutdownTimeout == 10_000)
     #expect(
       main.errorLogs == [
         ErrorLogSettings(destination: .file(path: "/etc/logs/e.log"), level: .warn),

@@ -16,7 +16,8 @@ private struct Door {
     let expires: String
   }
 
-  init(_ more: String = "") async throws {
+  /// `first`: what happens to the authority before the server starts.
+  init(_ more: String = "", first: (Scene) async throws -> Void = { _ in }) async throws {
     scene = try Scene.ofTest()
     port = try scene.port()
     let scene = scene
@@ -24,6 +25,7 @@ private struct Door {
       let made = try await scene.run(Sallyport.binary(), ["ca"] + arguments)
       try #require(made.status == 0, "\(made.everything)")
     }
+    try await first(scene)
     let apr1 = try await scene.succeed("openssl", "passwd", "-apr1", "wonderland")
     try scene.write("users", text: "alice:\(apr1)\nbob:{PLAIN}builder\n")
     daemon = try await Sallyport.start(
@@ -138,6 +140,28 @@ private struct Door {
     #expect(waiting.status == 429 && Int(waiting["Retry-After"] ?? "").map { (1...600).contains($0) } == true)
     // Whoever comes from there waits.
     #expect(try await door.ask(["-u", "alice:wonderland"]).status == 429)
+  }
+
+  @Test func `renews a list that nobody else renews, and forgets a token that is over`() async throws {
+    let door = try await Door { scene in
+      // Forty days old, with one to go.
+      let times = try await scene.succeed(
+        "sh", "-c", "for day in '-40 days' '+1 day'; do date -u -d \"$day\" +%Y%m%d%H%M%SZ; done"
+      ).split(separator: "\n").map(String.init)
+      try await scene.succeed(
+        "openssl", "ca", "-config", "ca/openssl.cnf", "-gencrl", "-crl_lastupdate", times[0], "-crl_nextupdate",
+        times[1], "-out", "ca/crl.pem")
+      try scene.makeFolder("ca/tokens")
+      try scene.write("ca/tokens/over", text: "0F\n")
+    }
+    try await door.daemon.logged("[notice]", "the revocation list was renewed")
+    try await door.daemon.logged("[notice]", "reconfigured: generation 2")
+    #expect(!FileManager.default.fileExists(atPath: door.scene.path("ca/tokens/over")))
+    // A token that still counts is kept.
+    _ = try await door.enrol(["-u", "bob:builder"], as: "bob")
+    door.daemon.signal(SIGHUP)
+    try await door.daemon.logged("[notice]", "reconfigured: generation 3")
+    #expect(try await door.scene.succeed("ls", "ca/tokens").split(separator: "\n").count == 1)
   }
 
   @Test func `keeps its register whole beside the command`() async throws {

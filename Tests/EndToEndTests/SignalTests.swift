@@ -261,4 +261,20 @@ import Testing
     #expect(access(scene.path("error.log"), F_OK) == 0 && scene.text("error.log").isEmpty)
     #expect(scene.text("sallyport.pid") == "\(daemon.process.identifier)\n")
   }
+
+  @Test(arguments: [("", "0"), ("worker_rlimit_core 4k;", "4096")])
+  func `no core is left unless one is asked for`(line: String, soft: String) async throws {
+    // What the daemon is started with allows them.
+    var allowed = rlimit()
+    let core = __rlimit_resource_t(RLIMIT_CORE.rawValue)
+    try #require(getrlimit(core, &allowed) == 0 && allowed.rlim_max > 4096)
+    allowed.rlim_cur = allowed.rlim_max
+    try #require(setrlimit(core, &allowed) == 0)
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, "\(line)\n" + configuration("server { listen 127.0.0.1:\(port); return 200 x; }"))
+    let limits = try await scene.succeed("cat", "/proc/\(daemon.process.identifier)/limits")
+    let said = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })
+    #expect(said.split(separator: " ")[4] == soft)
+  }
 }

@@ -14,6 +14,7 @@ extension SettingsBuilder {
     if let pid = scope.text("pid"), pid != "off" { main.pidFile = resolve(pid, in: folder) }
     main.errorLogs = errorLogs(scope)
     main.openFiles = scope.number("worker_rlimit_nofile").map { UInt64($0) }
+    main.coreSize = UInt64(clamping: scope.size("worker_rlimit_core") ?? 0)
     main.shutdownTimeout = scope.milliseconds("worker_shutdown_timeout") ?? 0
     main.workerConnections = events.number("worker_connections") ?? 512
     for line in scope.own("env") where line.text(0).contains("=") {

@@ -140,7 +140,7 @@ let foreignDirectives: [DirectiveEntry] =
     acme_certificate acme_issuer acme_shared_zone account_key accept_terms_of_service
     """, instead: "renew certificates with an ACME client of their own")
   + DirectiveEntry.foreign(
-    "worker_priority worker_rlimit_core working_directory", instead: "the service manager sets it (Nice=, LimitCORE=)")
+    "worker_priority working_directory", instead: "the service manager sets it (Nice=, WorkingDirectory=)")
   + DirectiveEntry.foreign(
     "add_header_inherit max_headers keepalive_min_timeout early_hints post_action",
     instead: "leave it out")

@@ -7,6 +7,7 @@ let mainDirectives: [DirectiveEntry] = [
   .local(
     "worker_processes", .main, .words(1...1, "NUMBER | auto"), "1", "Event loops; `auto` is one for each usable core."),
   .local("worker_rlimit_nofile", .main, .number(1...1_048_576), "Open files a process may have."),
+  .local("worker_rlimit_core", .main, .size, "0", "The largest core: it would hold keys and passwords."),
   .local(
     "worker_shutdown_timeout", .main, .milliseconds, "How long a drain may take before connections are closed."),
   .local("pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs."),

@@ -1,0 +1,42 @@
+import Dispatch
+import Enrolment
+import Observability
+import Proxy
+
+/// Keeps the authorities that `enrolment` signs with in order, off every loop: a revocation list that nobody renews ends,
+/// and with it everybody who is judged by it is refused.
+@MainActor
+final class AuthorityUpkeep {
+  private var timer: (any DispatchSourceTimer)?
+  private nonisolated static let interval = 3600
+
+  /// At once, and then each hour: of these settings, and no others from now on.
+  func keep(_ http: HTTPSettings, log: ErrorLog) {
+    timer?.cancel()
+    timer = nil
+    let desks = http.everyLocation.compactMap { place -> EnrolmentSettings? in
+      if case .enrolment(let desk) = place.settings.action { desk } else { nil }
+    }
+    let settings = Dictionary(desks.map { ($0.authority, $0) }, uniquingKeysWith: { first, _ in first }).values
+    guard !settings.isEmpty else { return }
+    timer = Self.timer { for settings in settings { Self.keepUp(settings, log) } }
+  }
+
+  private nonisolated static func timer(_ body: @escaping @Sendable () -> Void) -> any DispatchSourceTimer {
+    let timer = DispatchSource.makeTimerSource(queue: .global(qos: .utility))
+    timer.schedule(deadline: .now(), repeating: .seconds(interval), leeway: .seconds(10))
+    timer.setEventHandler(handler: body)
+    timer.activate()
+    return timer
+  }
+
+  private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ log: ErrorLog) {
+    do throws(AuthorityError) {
+      if let end = try EnrolmentDesk(settings).keepUp() {
+        log.notice("\"\(settings.authority)\": the revocation list was renewed, it counts until \(end)")
+      }
+    } catch {
+      log.error("\"\(settings.authority)\" can't be kept in order: \(error)")
+    }
+  }
+}
