@@ -33,7 +33,8 @@ extension MaterialLoader {
 
 /// `proxy_auth_state`: a folder of ours, 0700, the user's that serves.
 enum AuthState {
-  /// Makes each folder that is not there; one that others may enter is closed to them.
+  /// Makes each folder that is not there. One that is there and holds nothing of others is made as it must be; any other
+  /// is left as it is, and is an error where it would not do.
   static func prepare(_ settings: Settings) -> [Diagnostic] {
     var seen: Set<String> = []
     return settings.http.everyLocation.compactMap { $0.settings.upstreamAuth }.compactMap { asked in
@@ -53,10 +54,14 @@ enum AuthState {
     defer { close(descriptor) }
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { return "can't be looked at: \(String(cString: strerror(errno)))" }
-    if geteuid() == 0, let user = main.user, let account = getpwnam(user)?.pointee,
-      fchown(descriptor, account.pw_uid, account.pw_gid) != 0
-    {
-      return "can't be given to \(user): \(String(cString: strerror(errno)))"
+    let account = geteuid() == 0 ? main.user.flatMap { getpwnam($0)?.pointee } : nil
+    let owner = account?.pw_uid ?? geteuid()
+    if status.st_uid == owner, status.st_mode & 0o077 == 0 { return nil }
+    guard let names = try? namesInDirectory(folder), ChallengeFile.names.isSuperset(of: names) else {
+      return "is \(status.st_uid == owner ? "open to others" : "another's"), and holds files that are not its own"
+    }
+    if let account, fchown(descriptor, account.pw_uid, account.pw_gid) != 0 {
+      return "can't be given to \(main.user ?? ""): \(String(cString: strerror(errno)))"
     }
     if status.st_mode & 0o077 != 0, fchmod(descriptor, 0o700) != 0 {
       return "may be entered by others, and can't be closed to them: \(String(cString: strerror(errno)))"

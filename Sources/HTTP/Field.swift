@@ -34,7 +34,7 @@ extension FieldNameSet {
 
   static var noted: FieldNameSet {
     FieldNameSet().with(.host).with(.connection).with(.contentLength).with(.transferEncoding).with(.te)
-      .with(.upgrade).with(.expect)
+      .with(.upgrade).with(.expect).with(.authorization)
   }
 
   /// Fields that Connection may not nominate: to take them off a message would be an attack on who comes next.

@@ -1,7 +1,7 @@
 /// Why a head was refused. The connection that sent it is closed: where the next message begins is not known.
 public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // The first line
-  case badMethod, connectMethod, badTarget, badRequestLine, simpleRequest, badVersion, unsupportedVersion
+  case badMethod, connectMethod, traceMethod, badTarget, badRequestLine, simpleRequest, badVersion, unsupportedVersion
   case badStatusLine
   // Line by line
   case bareCarriageReturn, nul, controlCharacter, lineFolding, whitespaceBeforeFirstField, whitespaceBeforeColon
@@ -9,14 +9,14 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // Bounds
   case requestLineTooLong, fieldTooLarge, headTooLarge, tooManyFields, tooManyConnectionOptions
   // The message as a whole
-  case missingHost, repeatedHost, badHost
+  case missingHost, repeatedHost, badHost, repeatedAuthorization
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
   case transferEncodingInOldVersion, bodyInInterimResponse
 
   /// The status that answers a client which sent it. A fault of an upstream is 502, whatever its kind.
   public var status: UInt16 {
     switch self {
-    case .connectMethod: 405
+    case .connectMethod, .traceMethod: 405
     case .requestLineTooLong: 414
     case .unknownTransferCoding: 501
     case .unsupportedVersion: 505
@@ -29,6 +29,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     switch self {
     case .badMethod: "the method has a character other than A-Z, \"_\" and \"-\""
     case .connectMethod: "CONNECT asks for a tunnel, which a reverse proxy does not give"
+    case .traceMethod: "TRACE would show the client what the proxy tells upstreams"
     case .badTarget:
       "the request target is none of a path, an http(s) URI or the \"*\" of OPTIONS, or has an invalid character"
     case .badRequestLine: "the request line is not \"method target version\" with single spaces"
@@ -53,6 +54,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .tooManyConnectionOptions: "Connection nominates too many names"
     case .missingHost: "no Host in an HTTP/1.1 request"
     case .repeatedHost: "more than one Host"
+    case .repeatedAuthorization: "more than one Authorization"
     case .badHost: "the Host, or the authority of the target, is not a name or address with an optional port"
     case .badContentLength: "Content-Length is not one decimal number that fits 63 bits"
     case .repeatedContentLength: "more than one Content-Length"

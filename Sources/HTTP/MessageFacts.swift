@@ -6,6 +6,7 @@ struct MessageFacts {
   var present = FieldNameSet()
   var host = ByteRange.absent
   var hasTwoHosts = false
+  var hasTwoAuthorizations = false
   var options = ConnectionOptions()
   var nominations = Nominations()
   var acceptsTrailers = false
@@ -57,6 +58,7 @@ struct MessageFacts {
     case .host:
       if present.contains(.host) { hasTwoHosts = true }
       host = value
+    case .authorization: if present.contains(.authorization) { hasTwoAuthorizations = true }
     case .connection:
       try connection(base, value)
     case .contentLength:

@@ -41,6 +41,8 @@ public final class UpstreamConnection: StreamOwner {
   private var asksAgain = false
   /// It has been through a handshake that makes it the trust's user's (NTLM).
   package var isAuthenticated = false
+  /// Its server may take whoever comes next over it for this client: it is not kept.
+  public var isOfOneClient = false
   private var requestEnded = false
   private var awaited = Awaited.nothing
   /// What had gone out when the deadline was set.
@@ -337,7 +339,7 @@ public final class UpstreamConnection: StreamOwner {
     // What follows a whole response was asked for by nobody.
     let isPoisoned = !input.isEmpty
     let reusable =
-      requestEnded && stream.pendingCount == 0 && head.persists && head.framing != .untilClose && !isPoisoned
+      requestEnded && !isOfOneClient && stream.pendingCount == 0 && head.persists && head.framing != .untilClose && !isPoisoned
       && !stream.hasPeerEnd
     if asksAgain { return endForAnother(isReusable: reusable) }
     let observer = observer

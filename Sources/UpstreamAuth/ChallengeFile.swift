@@ -1,9 +1,10 @@
 import Bytes
 import Crypto
 import Glibc
+import Observability
 
 /// What `proxy_auth_state` keeps: one file of challenges, written whole and put in place by a rename.
-struct ChallengeFile: Sendable {
+package struct ChallengeFile: Sendable {
   enum Contents {
     case absent
     case corrupted(String)
@@ -14,9 +15,57 @@ struct ChallengeFile: Sendable {
   static let reserve: UInt32 = 1024
   private static let sizeLimit = 8 << 20
   private static let heading = "sallyport-challenges 1"
+  /// Every file that a folder of challenges may hold.
+  package static let names: Set<String> = ["challenges", "challenges.new", "lock"]
   let path: String
+  private let lock: String
 
-  init(folder: String) { path = "\(folder)/challenges" }
+  init(folder: String) {
+    path = "\(folder)/challenges"
+    lock = "\(folder)/lock"
+  }
+
+  /// Why challenges are remembered in memory only.
+  struct Fault: Error, CustomStringConvertible {
+    let reason: String
+    var description: String { "\(reason): challenges are remembered in memory only" }
+  }
+
+  // MARK: Whose it is
+
+  /// Held, nobody else counts on with what the folder remembers.
+  final class Lock: Sendable {
+    private let descriptor: CInt
+
+    init(_ path: String) throws(Fault) {
+      descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+      guard descriptor >= 0 else { throw Fault(reason: "\(NewFile.Failure("open", path))") }
+      guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+        let code = errno
+        close(descriptor)
+        if code == EWOULDBLOCK {
+          throw Fault(reason: "\"\(path)\" is held: another process uses this proxy_auth_state")
+        }
+        throw Fault(reason: "\(NewFile.Failure("flock", path, code))")
+      }
+    }
+
+    deinit { close(descriptor) }
+  }
+
+  /// What is remembered, its counts written down as used. What can't be read is told, and is nothing.
+  func takeOver(_ log: ErrorLog?) throws(Fault) -> (lock: Lock, entries: [(ChallengeKey, RememberedChallenge)]) {
+    let held = try Lock(lock)
+    switch read() {
+    case .absent: return (held, [])
+    case .corrupted(let reason):
+      log?.warn("\"\(path)\" is not used, and made anew: \(reason)")
+      return (held, [])
+    case .entries(let entries):
+      try write(entries)
+      return (held, entries)
+    }
+  }
 
   // MARK: Reading
 
@@ -131,13 +180,11 @@ struct ChallengeFile: Sendable {
     }
   }
 
-  /// What went wrong, for the log.
-  func write(_ entries: [(ChallengeKey, RememberedChallenge)]) -> String? {
-    do throws(NewFile.Failure) {
-      try NewFile.replace(path, SecretBytes(Self.render(entries)), mode: 0o600)
-      return nil
-    } catch {
-      return "\(error): challenges are remembered in memory only"
+  func write(_ entries: [(ChallengeKey, RememberedChallenge)]) throws(Fault) {
+    let bytes = Self.render(entries)
+    guard bytes.count <= Self.sizeLimit else { throw Fault(reason: "\"\(path)\" would be too large") }
+    do throws(NewFile.Failure) { try NewFile.replace(path, SecretBytes(bytes), mode: 0o600) } catch {
+      throw Fault(reason: "\(error)")
     }
   }
 }

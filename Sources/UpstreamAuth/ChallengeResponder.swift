@@ -23,7 +23,7 @@ package enum AuthFailure: String, Error, Sendable, Hashable, CaseIterable {
 ///              probe ───► 401 ─► answer, with the body                   other status ─► the request itself
 ///              negotiate ─► 401 with a message ─► authenticate ─► …      (NTLM, all on one connection)
 ///
-/// One answer is given in an exchange; what is sent ahead of a challenge is none. It never asks for credentials to be
+/// One answer is given to a server in an exchange, and to no other than the one that asked; what is sent ahead of a challenge is none. It never asks for credentials to be
 /// sent that the caller's judge did not admit.
 package struct ChallengeResponder: Sendable {
   /// How a request's body stands when the request is sent.
@@ -80,6 +80,8 @@ package struct ChallengeResponder: Sendable {
   }
 
   private var intent = Intent.first
+  /// Whom the intent is about: another server of the group has asked for nothing.
+  private var server: Int?
   private var sent = Sending.plain(isProbe: false)
   private var hasAnswered = false
   /// Whatever a server says, an exchange asks it no more often.
@@ -88,12 +90,17 @@ package struct ChallengeResponder: Sendable {
 
   package init() {}
 
-  /// A request is about to be sent, the first one or the next. `isAuthenticated`: over a connection that has been
+  /// A request is about to be sent to a server of the group, the first one or the next. `isAuthenticated`: over a connection that has been
   /// through NTLM for this user. `isSame`: over the connection of the last one. `ahead` is asked for what is remembered.
   package mutating func begin(
-    body: Body, isAuthenticated: Bool, isSame: Bool, ahead: () -> PreparedAnswer?
+    to server: Int, body: Body, isAuthenticated: Bool, isSame: Bool, ahead: () -> PreparedAnswer?
   ) -> Sending {
     rounds += 1
+    if server != self.server {
+      self.server = server
+      intent = .first
+      hasAnswered = false
+    }
     if case .authenticate = intent, !isSame { intent = .negotiate(isAhead: false) }
     sent = sending(body, isAuthenticated, ahead)
     return sent

@@ -14,89 +14,6 @@ package struct ChallengeKey: Sendable, Hashable {
   }
 }
 
-/// What a request carries: an offer taken up, with its own count.
-package enum PreparedAnswer: Sendable, Equatable {
-  case basic(realm: [UInt8])
-  case digest(DigestAnswer)
-  case ntlm
-
-  /// What it answers.
-  package var offer: Offer {
-    switch self {
-    case .basic(let realm): .basic(realm: realm)
-    case .digest(let answer): .digest(answer.challenge)
-    case .ntlm: .ntlm(message: nil)
-    }
-  }
-
-  /// The one answer to an offer that is not remembered.
-  package init(once offer: Offer) {
-    var remembered = RememberedChallenge(offer)
-    self = remembered.use() ?? .ntlm
-  }
-}
-
-/// A challenge with what was made of it so far.
-enum RememberedChallenge: Sendable, Equatable {
-  case basic(realm: [UInt8])
-  case ntlm
-  case digest(DigestSession)
-
-  struct DigestSession: Sendable, Equatable {
-    var challenge: DigestChallenge
-    /// One for the life of a nonce: -sess makes its key of it.
-    var clientNonce: [UInt8]
-    var sessionNonce: [UInt8]
-    /// The last count that a request carried.
-    var used: UInt32
-  }
-
-  init(_ offer: Offer) {
-    switch offer {
-    case .basic(let realm): self = .basic(realm: realm)
-    case .ntlm: self = .ntlm
-    case .digest(var challenge):
-      challenge.isStale = false
-      self = .digest(
-        DigestSession(
-          challenge: challenge, clientNonce: Self.randomNonce(), sessionNonce: challenge.nonce, used: 0))
-    }
-  }
-
-  /// The next answer; nil once every count of a nonce was used.
-  mutating func use() -> PreparedAnswer? {
-    switch self {
-    case .basic(let realm): return .basic(realm: realm)
-    case .ntlm: return .ntlm
-    case .digest(var session):
-      guard session.used < .max else { return nil }
-      session.used += 1
-      self = .digest(session)
-      return .digest(
-        DigestAnswer(
-          challenge: session.challenge, count: session.used, clientNonce: session.clientNonce,
-          sessionNonce: session.sessionNonce))
-    }
-  }
-
-  /// Whether a challenge is the one remembered, so that its count goes on.
-  func isSame(as offer: Offer) -> Bool {
-    switch (self, offer) {
-    case (.digest(let session), .digest(let challenge)):
-      var plain = challenge
-      plain.isStale = false
-      return session.challenge == plain && !challenge.isStale
-    case (.basic(let realm), .basic(let other)): return realm == other
-    case (.ntlm, .ntlm): return true
-    default: return false
-    }
-  }
-
-  private static func randomNonce() -> [UInt8] {
-    (0..<2).map { _ in String(UInt64.random(in: .min ... .max), radix: 16) }.joined().utf8Bytes
-  }
-}
-
 /// Challenges that are answered ahead of being asked again, shared by all workers.
 ///
 /// A nonce's count is handed out here and nowhere else, so that it rises strictly whoever asks. Bounded: what was used
@@ -104,7 +21,42 @@ enum RememberedChallenge: Sendable, Equatable {
 package final class ChallengeStore: Sendable {
   private struct Entry {
     var challenge: RememberedChallenge
-    var lastUse: UInt64
+    /// Sessions that others took the place of: a challenge of theirs that comes late has its count go on.
+    var former: [RememberedChallenge.DigestSession] = []
+    /// It may be sent before it is asked for.
+    var goesAhead = true
+    var lastUse: UInt64 = 0
+
+    private static let formerLimit = 4
+
+    init(_ challenge: RememberedChallenge) { self.challenge = challenge }
+
+    /// Makes the offer the one that is answered; false when it is that already.
+    mutating func take(_ offer: Offer) -> Bool {
+      let isKnown = goesAhead && challenge.isSame(as: offer)
+      goesAhead = true
+      if challenge.isSame(as: offer) { return !isKnown }
+      let known = former.firstIndex { RememberedChallenge.digest($0).isSame(as: offer) }.map { former.remove(at: $0) }
+      putAside()
+      challenge = known.map { .digest($0) } ?? RememberedChallenge(offer)
+      return true
+    }
+
+    /// The nonce that comes after this one of the session.
+    mutating func advance(_ session: RememberedChallenge.DigestSession, to next: [UInt8]) {
+      let used = former.firstIndex { $0.challenge.nonce == next }.map { former.remove(at: $0).used }
+      putAside()
+      var session = session
+      session.challenge.nonce = next
+      session.used = used ?? 0
+      challenge = .digest(session)
+    }
+
+    private mutating func putAside() {
+      guard case .digest(let session) = challenge else { return }
+      if former.count >= Self.formerLimit { former.removeFirst() }
+      former.append(session)
+    }
   }
 
   private struct State {
@@ -117,31 +69,39 @@ package final class ChallengeStore: Sendable {
   static let limit = 4096
   private let state: Mutex<State>
   private let file: ChallengeFile?
+  private let lock: ChallengeFile.Lock?
   private let log: Mutex<ErrorLog?>
 
   /// For the life of the process.
   package init() {
     state = Mutex(State())
     file = nil
+    lock = nil
     log = Mutex(nil)
   }
 
-  /// With what a folder remembers; every count that may have been used before is passed over.
+  /// With what a folder remembers, which is then this store's alone. Blocks.
+  ///
+  /// Every count that may have been used before is passed over, and the next ones are written down before the first of
+  /// them is used. Where they can't be, nothing of the folder is known.
   init(folder: String, log: ErrorLog?) {
     let file = ChallengeFile(folder: folder)
-    self.file = file
-    self.log = Mutex(log)
     var state = State()
-    switch file.read() {
-    case .absent: break
-    case .corrupted(let reason):
-      log?.warn("\"\(file.path)\" is not used, and made anew: \(reason)")
-    case .entries(let entries):
+    do throws(ChallengeFile.Fault) {
+      let (lock, entries) = try file.takeOver(log)
       for (key, challenge) in entries.prefix(Self.limit) {
         state.clock += 1
-        state.entries[key] = Entry(challenge: challenge, lastUse: state.clock)
+        state.entries[key] = Entry(challenge)
+        state.entries[key]?.lastUse = state.clock
       }
+      self.file = file
+      self.lock = lock
+    } catch {
+      log?.error(error.description)
+      self.file = nil
+      self.lock = nil
     }
+    self.log = Mutex(log)
     self.state = Mutex(state)
   }
 
@@ -150,9 +110,8 @@ package final class ChallengeStore: Sendable {
   /// What may be sent ahead of a challenge; nil when none is known. `isAdmitted`: whether it may be answered here.
   package func ahead(_ key: ChallengeKey, isAdmitted: (Offer) -> Bool) -> PreparedAnswer? {
     let (answer, isDue) = state.withLock { state -> (PreparedAnswer?, Bool) in
-      guard var entry = state.entries[key], let preview = entry.challenge.preview, isAdmitted(preview) else {
-        return (nil, false)
-      }
+      guard var entry = state.entries[key], entry.goesAhead, let preview = entry.challenge.preview, isAdmitted(preview)
+      else { return (nil, false) }
       return use(&entry, key, &state)
     }
     if isDue { save() }
@@ -162,11 +121,11 @@ package final class ChallengeStore: Sendable {
   /// Remembers an offer and answers it; one that is remembered already has its count go on.
   package func answer(_ key: ChallengeKey, _ offer: Offer) -> PreparedAnswer {
     let (answer, isDue) = state.withLock { state -> (PreparedAnswer?, Bool) in
-      if var known = state.entries[key], known.challenge.isSame(as: offer) { return use(&known, key, &state) }
       if state.entries[key] == nil { Self.makeRoom(&state) }
-      var entry = Entry(challenge: RememberedChallenge(offer), lastUse: 0)
-      let (answer, _) = use(&entry, key, &state)
-      return (answer, schedule(&state))
+      var entry = state.entries[key] ?? Entry(RememberedChallenge(offer))
+      let isNew = entry.take(offer) || state.entries[key] == nil
+      let (answer, isDue) = use(&entry, key, &state)
+      return (answer, isDue || isNew && schedule(&state))
     }
     if isDue { save() }
     return answer ?? PreparedAnswer(once: offer)
@@ -175,12 +134,10 @@ package final class ChallengeStore: Sendable {
   /// `nextnonce`: the session goes on with another nonce.
   package func advance(_ key: ChallengeKey, from nonce: [UInt8], to next: [UInt8]) {
     let isDue = state.withLock { state in
-      guard var entry = state.entries[key], case .digest(var session) = entry.challenge,
+      guard var entry = state.entries[key], case .digest(let session) = entry.challenge,
         session.challenge.nonce == nonce, next != nonce
       else { return false }
-      session.challenge.nonce = next
-      session.used = 0
-      entry.challenge = .digest(session)
+      entry.advance(session, to: next)
       state.entries[key] = entry
       return schedule(&state)
     }
@@ -190,11 +147,15 @@ package final class ChallengeStore: Sendable {
   /// The server did not take its answer: nothing is sent ahead of the next challenge.
   package func forget(_ key: ChallengeKey) {
     let isDue = state.withLock { state in
-      state.entries.removeValue(forKey: key) != nil && schedule(&state)
+      guard state.entries[key]?.goesAhead == true else { return false }
+      state.entries[key]?.goesAhead = false
+      return schedule(&state)
     }
     if isDue { save() }
   }
 
+  /// A folder remembers, too.
+  var keepsFolder: Bool { lock != nil }
   package var count: Int { state.withLock { $0.entries.count } }
 
   private func use(_ entry: inout Entry, _ key: ChallengeKey, _ state: inout State) -> (PreparedAnswer?, Bool) {
@@ -234,9 +195,11 @@ package final class ChallengeStore: Sendable {
   private func write() {
     let entries = state.withLock { state in
       state.isScheduled = false
-      return state.entries.map { ($0.key, $0.value.challenge) }
+      return state.entries.filter(\.value.goesAhead).map { ($0.key, $0.value.challenge) }
     }
-    if let fault = file?.write(entries) { log.withLock { $0 }?.error(fault) }
+    do throws(ChallengeFile.Fault) { try file?.write(entries) } catch {
+      log.withLock { $0 }?.error(error.description)
+    }
   }
 }
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// A daemon that alice and bob reach with their certificates, in front of upstreams that ask for passwords.
-private struct PasswordProxy: Sendable {
+struct PasswordProxy: Sendable {
   let scene: Scene
   let cast: Cast
   let port: UInt16
@@ -16,7 +16,9 @@ private struct PasswordProxy: Sendable {
 
     """
 
-  init(_ scene: Scene, users: String = Self.users, http: String = "", _ locations: String) async throws {
+  init(
+    _ scene: Scene, users: String = Self.users, workers: Int = 2, http: String = "", _ locations: String
+  ) async throws {
     self.scene = scene
     let cast = try Cast(scene)
     for name in ["alice", "bob", "carol"] { _ = try scene.identity(name, cast.authority.client(commonName: name)) }
@@ -25,7 +27,9 @@ private struct PasswordProxy: Sendable {
     try await scene.succeed("chmod", "600", scene.path("users"))
     port = try scene.port()
     daemon = try await Sallyport.start(
-      scene, Self.configuration(port, http: http, locations))
+      scene,
+      Self.configuration(port, http: http, locations)
+        .replacing("worker_processes 2", with: "worker_processes \(workers)"))
   }
 
   static func configuration(_ port: UInt16, http: String = "", _ locations: String) -> String {

@@ -23,7 +23,7 @@ import Testing
 
   @Test(arguments: [
     ("GET", Method.get), ("HEAD", .head), ("POST", .post), ("PUT", .put), ("DELETE", .delete), ("OPTIONS", .options),
-    ("TRACE", .trace), ("PATCH", .patch), ("PROPFIND", .other), ("M-SEARCH", .other), ("GETX", .other), ("GE", .other),
+    ("PATCH", .patch), ("PROPFIND", .other), ("M-SEARCH", .other), ("GETX", .other), ("GE", .other),
   ])
   func `a method is recognised whole`(text: String, method: Method) {
     let head = RequestHead()
@@ -50,9 +50,10 @@ import Testing
     #expect(refusal(request("G\u{1}")) == .badMethod)
   }
 
-  @Test func `CONNECT is answered 405`() {
-    let error = refusal(request("CONNECT h:443 HTTP/1.1\r\nHost: h\r\n\r\n"))
-    #expect(error == .connectMethod)
+  @Test(arguments: [("CONNECT h:443", HeadError.connectMethod), ("TRACE /", .traceMethod)])
+  func `CONNECT and TRACE are answered 405`(line: String, expected: HeadError) {
+    let error = refusal(request("\(line) HTTP/1.1\r\nHost: h\r\n\r\n"))
+    #expect(error == expected)
     #expect(error?.status == 405)
   }
 

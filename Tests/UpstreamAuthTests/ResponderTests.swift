@@ -12,8 +12,10 @@ private struct Exchange {
   var isInSpace = true
   var body = ChallengeResponder.Body.none
 
-  mutating func begin(isAuthenticated: Bool = false, isSame: Bool = false) -> ChallengeResponder.Sending {
-    responder.begin(body: body, isAuthenticated: isAuthenticated, isSame: isSame) {
+  mutating func begin(
+    to server: Int = 0, isAuthenticated: Bool = false, isSame: Bool = false
+  ) -> ChallengeResponder.Sending {
+    responder.begin(to: server, body: body, isAuthenticated: isAuthenticated, isSame: isSame) {
       store?.ahead(key) { schemes.contains($0.scheme) && isInSpace }
     }
   }
@@ -49,6 +51,18 @@ private let type2: String = {
     #expect(exchange.head(401, digestLine) == .sendAgain(onSameConnection: false))
     #expect(try exchange.begin() == .answer(.digest(digest(digestLine))))
     #expect(exchange.head(401, "Digest realm=r, nonce=n2, qop=auth, stale=true") == .fail(.credentialsRefused))
+  }
+
+  @Test func `another server is asked anew, and may ask for itself`() throws {
+    var exchange = Exchange(store: nil)
+    _ = exchange.begin(to: 0)
+    #expect(exchange.head(401, digestLine) == .sendAgain(onSameConnection: false))
+    #expect(try exchange.begin(to: 0) == .answer(.digest(digest(digestLine))))
+    #expect(exchange.begin(to: 1) == .plain(isProbe: false))
+    let other = "Digest realm=r, nonce=other, qop=auth"
+    #expect(exchange.head(401, other) == .sendAgain(onSameConnection: false))
+    #expect(try exchange.begin(to: 1) == .answer(.digest(digest(other))))
+    #expect(exchange.head(401, other) == .fail(.credentialsRefused))
   }
 
   @Test func `the strongest of those that may be answered is`() throws {

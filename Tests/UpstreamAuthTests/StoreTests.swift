@@ -35,7 +35,19 @@ import Testing
     guard case .digest(let answer)? = store.ahead(key, isAdmitted: { _ in true }) else { return #expect(Bool(false)) }
     #expect(answer.count == 1 && answer.challenge.nonce == bytes("n2") && answer.sessionNonce == bytes("n"))
     let stale = try Offer.digest(digest("Digest realm=r, nonce=n2, qop=auth, algorithm=MD5-sess, stale=true"))
-    #expect(count(store.answer(key, stale)) == 1)
+    #expect(count(store.answer(key, stale)) == 2, "what is stale is the nonce before it")
+  }
+
+  @Test func `a challenge that comes late, of a nonce before, has its count go on`() throws {
+    let store = ChallengeStore()
+    let offers = try ["a", "b", "c"].map { try Offer.digest(digest("Digest realm=r, nonce=\($0), qop=auth")) }
+    for offer in offers { #expect(count(store.answer(key, offer)) == 1) }
+    for offer in offers { #expect(count(store.answer(key, offer)) == 2) }
+    store.forget(key)
+    #expect(store.ahead(key) { _ in true } == nil)
+    #expect(count(store.answer(key, offers[2])) == 3)
+    store.advance(key, from: bytes("c"), to: bytes("a"))
+    #expect(count(store.ahead(key) { _ in true }) == 3)
   }
 
   @Test func `users and servers have challenges of their own, and a forgotten one is gone`() {
@@ -95,13 +107,33 @@ import Testing
     defer { try? FileManager.default.removeItem(atPath: folder) }
     let offer = try Offer.digest(digest("Digest realm=r, nonce=n, qop=auth"))
     let file = ChallengeFile(folder: folder)
-    #expect(count(ChallengeStore(folder: folder, log: nil).answer(key, offer)) == 1)
-    let deadline = Date() + 20
-    while case .absent = file.read(), Date() < deadline { usleep(1000) }
-    let again = ChallengeStore(folder: folder, log: nil)
-    #expect(count(again.ahead(key) { _ in true }) == 2 + ChallengeFile.reserve)
+    var last: UInt32 = 0
+    do {
+      let store = ChallengeStore(folder: folder, log: nil)
+      last = try #require(count(store.answer(key, offer)))
+      let deadline = Date() + 20
+      while case .absent = file.read(), Date() < deadline { usleep(1000) }
+      #expect(ChallengeStore(folder: folder, log: nil).count == 0, "one process at a time")
+    }
+    // Each ends without a word, and nothing is written after its first use.
+    for _ in 0..<3 {
+      let next = try #require(count(try taken(folder).ahead(key) { _ in true }))
+      #expect(next > last)
+      last = next
+    }
     #expect(try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? Int == 0o600)
     try Data("junk".utf8).write(to: URL(fileURLWithPath: file.path))
-    #expect(ChallengeStore(folder: folder, log: nil).count == 0)
+    #expect(try taken(folder).count == 0)
+  }
+
+  /// The one before may be about to end.
+  private func taken(_ folder: String) throws -> ChallengeStore {
+    let deadline = Date() + 20
+    while Date() < deadline {
+      let store = ChallengeStore(folder: folder, log: nil)
+      if store.keepsFolder { return store }
+      usleep(1000)
+    }
+    throw NoDigest()
   }
 }

@@ -110,6 +110,8 @@ public struct HeadParser: Sendable {
     let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
     if facts.hasTwoHosts { throw .repeatedHost }
+    // One would be judged here, the other upstream.
+    if facts.hasTwoAuthorizations { throw .repeatedAuthorization }
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.parsed.target.authority != nil {
       // The authority of an absolute form counts (RFC 9112 §3.2.2), but a bad Host beside it is refused all the same.

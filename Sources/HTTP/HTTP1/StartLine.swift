@@ -19,6 +19,7 @@ struct RequestLine {
     let methodEnd = at
     let method = Method(base, count: methodEnd)
     if method == .connect { throw .connectMethod }
+    if method == .trace { throw .traceMethod }
 
     let targetStart = at &+ 1
     var question = -1

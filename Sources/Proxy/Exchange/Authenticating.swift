@@ -11,6 +11,9 @@ import UpstreamAuth
 final class ExchangeAuthentication {
   let live: LiveUpstreamAuth
   let user: UpstreamUser
+  /// Where nothing is remembered, the exchange counts for itself: it may answer one challenge twice, to a server that
+  /// broke off.
+  let store: ChallengeStore
   var responder = ChallengeResponder()
   /// The request that is under way.
   var sending = ChallengeResponder.Sending.plain(isProbe: false)
@@ -28,6 +31,7 @@ final class ExchangeAuthentication {
   init(_ live: LiveUpstreamAuth, _ user: UpstreamUser) {
     self.live = live
     self.user = user
+    store = live.store ?? ChallengeStore()
   }
 
   /// HEAD goes out, whatever the request is.
@@ -83,12 +87,13 @@ extension Exchange {
     case .collected(let kept): authentication.body = kept.isInFile ? .large : .small
     case .collecting, .held, .streaming, .streamed: authentication.body = .once
     }
-    let live = authentication.live, key = key(authentication, upstream), place = place(authentication, upstream)
+    let store = authentication.store, key = key(authentication, upstream)
     authentication.sending = authentication.responder.begin(
-      body: authentication.body, isAuthenticated: upstream.isAuthenticated, isSame: authentication.isSameConnection
+      to: upstream.server, body: authentication.body, isAuthenticated: upstream.isAuthenticated,
+      isSame: authentication.isSameConnection
     ) {
-      guard let key, let place else { return nil }
-      return live.store?.ahead(key) { live.settings.admits($0, from: place.origin) }
+      guard let key else { return nil }
+      return store.ahead(key) { admits($0, authentication, upstream) }
     }
     authentication.isSameConnection = false
     authentication.isDiscarding = false
@@ -100,6 +105,14 @@ extension Exchange {
     group.flatMap { authentication.live.place(upstream.server, of: $0) }
   }
 
+  /// Whether this server may be shown an answer to the offer.
+  private func admits(
+    _ offer: Offer, _ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection
+  ) -> Bool {
+    guard let place = place(authentication, upstream) else { return false }
+    return authentication.live.settings.admits(offer, from: place.origin)
+  }
+
   private func key(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> ChallengeKey? {
     place(authentication, upstream).map { ChallengeKey(user: authentication.user.name, server: $0.key) }
   }
@@ -109,13 +122,13 @@ extension Exchange {
   func authorize(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> Bool {
     if authentication.isProbe { replaceMethod() }
     authentication.nonce = nil
-    let isBodiless = authentication.sending.isBodiless
-    guard authentication.sending == .plain(isProbe: isBodiless) || writeAuthorization(authentication, upstream) else {
-      refuse(.hashNotAvailable)
+    if let failure = writeCredentials(authentication, upstream) {
+      refuse(failure)
       return false
     }
     // Without the request itself nothing has begun.
-    guard isBodiless, authentication.body != .none else { return true }
+    guard authentication.sending.isBodiless, authentication.body != .none else { return true }
+    askedForUpgrade = false
     upstream.send(scratch.readable)
     scratch.wipe()
     upstream.requestDidEnd()
@@ -131,6 +144,23 @@ extension Exchange {
     scratch.append(Array(written[end...]))
   }
 
+  /// nil: written, where there is any to write. The place is judged once more, here, where it is shown.
+  private func writeCredentials(
+    _ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection
+  ) -> AuthFailure? {
+    let shown: Offer
+    switch authentication.sending {
+    case .plain where !upstream.isAuthenticated: return nil
+    case .ahead(let answer, _): shown = answer.offer
+    case .answer(let offer): shown = offer
+    // Of the connection, or on its way to be.
+    case .plain, .negotiate, .authenticate: shown = .ntlm(message: nil)
+    }
+    guard admits(shown, authentication, upstream) else { return .outsideSpace }
+    if case .plain = authentication.sending { return nil }
+    return writeAuthorization(authentication, upstream) ? nil : .hashNotAvailable
+  }
+
   private func writeAuthorization(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> Bool {
     let request = authorizedRequest()
     scratch.truncate(to: scratch.count - 2)
@@ -140,8 +170,8 @@ extension Exchange {
     case .plain: isWritten = true
     case .ahead(let answer, _): isWritten = write(answer, authentication, request)
     case .answer(let offer):
-      let answer = key(authentication, upstream).flatMap { authentication.live.store?.answer($0, offer) }
-      isWritten = write(answer ?? PreparedAnswer(once: offer), authentication, request)
+      let answer = key(authentication, upstream).map { authentication.store.answer($0, offer) }
+      isWritten = answer.map { write($0, authentication, request) } ?? false
     case .negotiate: isWritten = writeNTLM(NTLMAnswer.negotiate)
     case .authenticate(let challenge):
       upstream.isAuthenticated = false
@@ -207,16 +237,15 @@ extension Exchange {
     guard let upstream, response.status != 101 else { return nil }
     takeNextNonce(authentication, response, upstream)
     let settings = authentication.live.settings
-    let place = place(authentication, upstream)
     let verdict = authentication.responder.head(
       status: response.status, body: authentication.body, offers: { Self.offers(response) },
       isAccepted: { settings.schemes.contains($0.scheme) },
-      isInSpace: { offer in place.map { settings.admits(offer, from: $0.origin) } ?? false })
+      isInSpace: { admits($0, authentication, upstream) })
     switch verdict {
     case .passOn:
       if case .authenticate = authentication.sending {
         upstream.isAuthenticated = true
-        if let key = key(authentication, upstream) { _ = authentication.live.store?.answer(key, .ntlm(message: nil)) }
+        if let key = key(authentication, upstream) { _ = authentication.store.answer(key, .ntlm(message: nil)) }
       }
       return nil
     case .sendAgain(let onSameConnection):
@@ -224,7 +253,7 @@ extension Exchange {
       return readForAnother(authentication, response, upstream, onSameConnection)
     case .fail(let failure):
       if failure == .credentialsRefused, let key = key(authentication, upstream) {
-        authentication.live.store?.forget(key)
+        authentication.store.forget(key)
       }
       refuse(failure)
       return false
@@ -244,7 +273,7 @@ extension Exchange {
       let next = AuthenticationInfo.nextNonce(Array(response.bytes.readable[field.value])),
       let key = key(authentication, upstream)
     else { return }
-    authentication.live.store?.advance(key, from: nonce, to: next)
+    authentication.store.advance(key, from: nonce, to: next)
   }
 
   /// A connection that carries another request is worth a small body; else it is left.
@@ -298,6 +327,13 @@ extension Exchange {
     log(.error, "\(failure.rawValue): \(failure.explanation)\(file)")
     dropUpstream()
     fail(Failure(502))
+  }
+
+  /// The client's own credentials are of a scheme that is of a connection: NTLM, or Negotiate, which may be the same.
+  var authorizesConnection: Bool {
+    guard let field = head.first(.authorization) else { return false }
+    let scheme = UnsafeRawBufferPointer(rebasing: head.bytes.readable[field.value].prefix { $0 != 0x20 })
+    return scheme.equalsIgnoringCase("ntlm") || scheme.equalsIgnoringCase("negotiate")
   }
 
   /// Trailers that the client may see.

@@ -125,7 +125,11 @@ extension Exchange {
       dropUpstream()
       return fail(Failure(400))
     }
-    if let authentication, !authorize(authentication, upstream) { return }
+    if let authentication {
+      if !authorize(authentication, upstream) { return }
+    } else if head.present.contains(.authorization), authorizesConnection {
+      upstream.isOfOneClient = true
+    }
     requestBegun = true
     upstream.send(scratch.readable)
     switch body {

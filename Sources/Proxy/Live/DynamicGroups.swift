@@ -44,28 +44,32 @@ final class DynamicGroups {
     case nil: break
     }
     if let address = SocketAddress(literal: host, port: port) {
-      return found(keep([address], key: key))
+      return found(keep([address], of: nil, key: key))
     }
     makeRoom()
     // All room is taken by names that the resolver still thinks about.
     guard entries.count < Self.limit else { return found(nil) }
     entries[key] = .resolving([found])
     let box = LoopBox(self)
-    Resolver.resolve(host, port: port, on: loop) { addresses in box.value.resolved(key, addresses) }
+    Resolver.resolve(host, port: port, on: loop) { addresses in
+      box.value.resolved(key, addresses, of: .name(host, port: port))
+    }
   }
 
-  private func resolved(_ key: String, _ addresses: [SocketAddress]) {
+  private func resolved(_ key: String, _ addresses: [SocketAddress], of name: UpstreamAddress) {
     guard case .resolving(let waiting) = entries[key] else { return }
     entries[key] = nil
-    let group = addresses.isEmpty ? nil : keep(addresses, key: key)
+    let group = addresses.isEmpty ? nil : keep(addresses, of: name, key: key)
     for found in waiting { found(group) }
   }
 
-  private func keep(_ addresses: [SocketAddress], key: String) -> UpstreamGroup {
+  /// `name`: what the addresses are of; nil for a literal one.
+  private func keep(_ addresses: [SocketAddress], of name: UpstreamAddress?, key: String) -> UpstreamGroup {
     makeRoom()
     let place = SourceLocation(file: "proxy_pass", line: 0, column: 0)
     let settings = UpstreamGroupSettings(
-      name: key, servers: addresses.map { UpstreamServerSettings(address: .address($0), location: place) },
+      name: key,
+      servers: addresses.map { UpstreamServerSettings(address: name ?? .address($0), location: place) },
       location: place)
     let resolved = ResolvedGroup(
       settings: settings,
