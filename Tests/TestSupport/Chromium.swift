@@ -52,7 +52,7 @@ package struct Chromium: Sendable {
       "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--user-data-dir=\(home)/profile",
       "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
       "--no-proxy-server", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost", "--force-color-profile=srgb",
-      "--window-size=600,400", "--dump-dom", "--screenshot=\(screenshot)", url,
+      "--window-size=400,300", "--dump-dom", "--screenshot=\(screenshot)", url,
     ]
     let start = ["sh", "-ec", "mount --bind \"$0\" /etc/chromium; exec chromium \"$@\"", "\(home)/etc"]
     let result = try await scene.run(
