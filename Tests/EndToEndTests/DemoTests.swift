@@ -4,45 +4,6 @@ import Glibc
 import TestSupport
 import Testing
 
-/// A demo that runs, and the folder that it lives by.
-private struct Demo: Sendable {
-  let scene: Scene
-  let port: UInt16
-  let folder: String
-  let process: ChildProcess
-  /// What it has said.
-  var said: String { scene.text(log) }
-  private let log: String
-
-  init(_ scene: Scene, folder: String = "demo", port: UInt16? = nil, _ arguments: [String] = []) async throws {
-    self.scene = scene
-    self.folder = scene.path(folder)
-    let port = try port ?? scene.port()
-    self.port = port
-    let log = "demo-\(UInt32.random(in: 0...UInt32.max)).err"
-    self.log = log
-    let process = try ChildProcess(
-      Sallyport.binary(), ["demo", "--dir", self.folder, "--port", "\(port)"] + arguments, in: scene.folder,
-      output: nil,
-      errors: scene.path(log))
-    self.process = process
-    scene.atEnd { process.stop() }
-    scene.onFailure(show: log) { scene.text(log) }
-    try await until("the demo to tell what to do") {
-      if let ending = process.ending { throw ToolFailed(description: "\(ending): \(scene.text(log))") }
-      return scene.text(log).contains("Ctrl-C")
-    }
-  }
-
-  func file(_ name: String) -> String { "\(folder)/\(name)" }
-
-  func ask(_ path: String, as name: String? = "client", _ arguments: [String] = []) async throws -> CurlResult {
-    let identity = name.map { ["--cert", file("\($0).crt"), "--key", file("\($0).key")] } ?? []
-    return try await scene.curl(
-      ["--cacert", file("ca.crt")] + identity + arguments + ["https://localhost:\(port)\(path)"])
-  }
-}
-
 @Suite(.staged) struct `sallyport demo` {
   /// Runs a line that the demo printed, as a shell does, and returns the status and the body.
   private func paste(_ scene: Scene, _ line: Substring) async throws -> (status: String, body: String) {
@@ -225,26 +186,6 @@ private struct Demo: Sendable {
       let verified = try await scene.run("openssl", ["verify", "-CAfile", demo.file("ca.crt"), file])
       #expect((verified.status == 0) == isGood, "\(verified.text)")
     }
-  }
-
-  @Test func `Python gets in with the demo's files, and is refused with the bad ones`() async throws {
-    let scene = try Scene.ofTest()
-    let demo = try await Demo(scene)
-    let script = try scene.write(
-      "ask.py",
-      text: """
-        import http.client, ssl, sys
-        for name in sys.argv[3:]:
-            context = ssl.create_default_context(cafile=sys.argv[1] + "/ca.crt")
-            context.load_cert_chain(f"{sys.argv[1]}/{name}.crt", f"{sys.argv[1]}/{name}.key")
-            connection = http.client.HTTPSConnection("localhost", int(sys.argv[2]), context=context)
-            connection.request("GET", "/")
-            print(name, connection.getresponse().status)
-        """)
-    let result = try await scene.run(
-      "python3", [script, demo.folder, "\(demo.port)", "client", "expired", "not-yet-valid", "revoked", "wrong-ca"])
-    #expect(
-      result.text == "client 200\nexpired 400\nnot-yet-valid 400\nrevoked 400\nwrong-ca 400\n", "\(result.errors)")
   }
 
   static let hasNSS = access("/usr/bin/certutil", X_OK) == 0

@@ -108,6 +108,19 @@ private struct Door {
     #expect(!log.contains("wonderland") && !log.contains("long enough"))
   }
 
+  @Test(Chromium.needed) func `gives a browser its certificate too`() async throws {
+    let door = try await Door()
+    _ = try await door.enrol(["-u", "alice:wonderland"], as: "laptop", device: "laptop")
+    let url = "https://localhost:\(door.port)"
+    let chromium = try await Chromium(
+      door.scene, policies: #"{"AutoSelectCertificateForUrls": ["{\"pattern\": \"\#(url)\", \"filter\": {}}"]}"#)
+    try await chromium.trust(door.scene.path("ca/ca.crt"))
+    #expect(try await chromium.open("\(url)/").document.contains("verify=NONE"))
+    try await chromium.take(door.scene.path("laptop.p12"), password: "long enough")
+    let page = try await chromium.open("\(url)/")
+    #expect(page.document.contains("verify=SUCCESS dn=CN=alice"), "\(page)")
+  }
+
   @Test func `answers each fault with its status`() async throws {
     let door = try await Door()
     let known = ["-u", "alice:wonderland"]

@@ -1,7 +1,7 @@
 /// Programs of the suite that must be quick at many connections at once, or need a TLS stack that does what it is told
 /// record by record: neither is true of a test in a debug build, nor of the openssl command.
 package enum PythonScript: String, Sendable {
-  case load, echo, records, sink, poison, ntlm, twins, many
+  case load, echo, records, sink, poison, ntlm, twins, many, picture
 
   var source: String {
     switch self {
@@ -13,6 +13,7 @@ package enum PythonScript: String, Sendable {
     case .ntlm: Self.ntlmSource
     case .twins: Self.twinsSource
     case .many: Self.manySource
+    case .picture: Self.pictureSource
     }
   }
 
@@ -271,6 +272,31 @@ package enum PythonScript: String, Sendable {
             text = b"%d" % got
             wire.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(text), text))
         wire.close()
+    """#
+
+  /// picture FILE RRGGBB: prints how many colours a PNG has, and what part in a hundred of it has this one.
+  private static let pictureSource = #"""
+    import collections, struct, sys, zlib
+
+    data, at, packed = open(sys.argv[1], "rb").read(), 8, b""
+    while at < len(data):
+        length, kind = struct.unpack(">I4s", data[at:at + 8])
+        part = data[at + 8:at + 8 + length]
+        if kind == b"IHDR": width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", part)
+        if kind == b"IDAT": packed += part
+        at += length + 12
+    size = {2: 3, 6: 4}[colour]
+    if depth != 8 or interlaced: sys.exit("not a PNG of Chromium's kind")
+    rows, above, counts = zlib.decompress(packed), bytes(width * size), collections.Counter()
+    for start in range(0, height * (width * size + 1), width * size + 1):
+        row = bytearray(rows[start + 1:start + 1 + width * size])
+        for x in range(len(row)):
+            a, b, c = (row[x - size], above[x], above[x - size]) if x >= size else (0, above[x], 0)
+            near = min((abs(b - c), 0, a), (abs(a - c), 1, b), (abs(a + b - 2 * c), 2, c))[2]
+            row[x] = row[x] + (0, a, b, (a + b) // 2, near)[rows[start]] & 255
+        counts.update(bytes(row[x:x + 3]) for x in range(0, len(row), size))
+        above = row
+    print(len(counts), 100 * counts[bytes.fromhex(sys.argv[2])] // (width * height))
     """#
 }
 

@@ -46,4 +46,11 @@ extension Scene {
     }
     return result.text.hasSuffix("\n") ? String(result.text.dropLast()) : result.text
   }
+
+  /// Whether a command is there and ends well: for what a machine may lack.
+  package static func succeeds(_ command: String, _ arguments: [String]) async -> Bool {
+    guard let scene = try? Scene() else { return false }
+    defer { scene.end() }
+    return (try? await scene.run(command, arguments))?.status == 0
+  }
 }

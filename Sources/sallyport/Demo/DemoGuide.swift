@@ -31,7 +31,7 @@ struct DemoGuide {
     Certificates that are refused, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca.
       \(curl) \(with("revoked")) \(url)
 
-    Python, Swift, Go, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
+    Python, Java, Swift, Go, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
     Ctrl-C ends it; the files stay for the next start.
 
     """ + "\n"
@@ -66,6 +66,24 @@ struct DemoGuide {
         print(requests.get("\(url)", cert=("\(files.folder.file("client.crt"))", "\(files.folder.file("client.key"))"),
                            verify="\(files.folder.file("ca.crt"))").json())
 
+    ## Java
+
+        var password = "\(DemoFiles.password)".toCharArray();
+        var keys = KeyManagerFactory.getInstance("PKIX");
+        keys.init(KeyStore.getInstance(new File("\(files.folder.file("client.p12"))"), password), password);
+        var anchors = KeyStore.getInstance("PKCS12");
+        anchors.load(null, null);
+        try (var file = new FileInputStream("\(files.folder.file("ca.crt"))")) {
+          anchors.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(file));
+        }
+        var trust = TrustManagerFactory.getInstance("PKIX");
+        trust.init(anchors);
+        var context = SSLContext.getInstance("TLS");
+        context.init(keys.getKeyManagers(), trust.getTrustManagers(), null);
+        var response = HttpClient.newBuilder().sslContext(context).build()
+            .send(HttpRequest.newBuilder(URI.create("\(url)")).build(), HttpResponse.BodyHandlers.ofString());
+        System.out.println(response.statusCode() + " " + response.body());
+
     ## Go
 
         pair, _ := tls.LoadX509KeyPair("\(files.folder.file("client.crt"))", "\(files.folder.file("client.key"))")
@@ -96,8 +114,13 @@ struct DemoGuide {
 
     ## A browser
 
-    Chromium and others with an NSS store: `sallyport demo trust nss`. Firefox: Settings, Certificates, import `ca.crt` under
-    Authorities and `client.p12` under Your Certificates.
+    Firefox: Settings, Certificates, import `ca.crt` under Authorities and `client.p12` under Your Certificates.
+    Chromium and others with an NSS store: `sallyport demo trust nss --dir \(quoted(""))`. Chromium asks which certificate to
+    show; with this in a file of `/etc/chromium/policies/managed` it doesn't, which it needs without a window:
+
+        {"AutoSelectCertificateForUrls": ["{\\"pattern\\": \\"https://localhost:\(port)\\", \\"filter\\": {}}"]}
+
+    `chromium --headless --screenshot=demo.png \(url)` then takes a picture of the page.
 
     ## An iOS simulator
 
