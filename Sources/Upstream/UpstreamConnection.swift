@@ -339,8 +339,8 @@ public final class UpstreamConnection: StreamOwner {
     // What follows a whole response was asked for by nobody.
     let isPoisoned = !input.isEmpty
     let reusable =
-      requestEnded && !isOfOneClient && stream.pendingCount == 0 && head.persists && head.framing != .untilClose && !isPoisoned
-      && !stream.hasPeerEnd
+      requestEnded && !isOfOneClient && stream.pendingCount == 0 && head.persists && head.framing != .untilClose
+      && !isPoisoned && !stream.hasPeerEnd
     if asksAgain { return endForAnother(isReusable: reusable) }
     let observer = observer
     self.observer = nil

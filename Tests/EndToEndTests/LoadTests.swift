@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.stagedAlone) struct `Load` {
   /// A factor for the requests of each client: SALLYPORT_LOAD.
-  private static var scale: Double {
+  static var scale: Double {
     ProcessInfo.processInfo.environment["SALLYPORT_LOAD"].flatMap(Double.init) ?? 1
   }
   /// 10 GiB down and 2 GiB up where SALLYPORT_BODIES is `full`.
