@@ -23,10 +23,12 @@ package enum NewFile {
   }
 
   /// Writes a file that was not there before. Root gives it to the owner of `folder`, whose server must read it.
+  ///
+  /// `base`: of a relative path; the descriptor of a folder.
   package static func write(
-    _ contents: SecretBytes, to path: String, mode: mode_t, ownerOf folder: String? = nil
+    _ contents: SecretBytes, to path: String, in base: CInt = AT_FDCWD, mode: mode_t, ownerOf folder: String? = nil
   ) throws(Failure) {
-    let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0o600)
+    let descriptor = openat(base, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0o600)
     guard descriptor >= 0 else { throw Failure("open", path) }
     defer { close(descriptor) }
     do throws(Failure) {
@@ -46,7 +48,7 @@ package enum NewFile {
       guard fchmod(descriptor, mode) == 0 else { throw Failure("fchmod", path) }
       guard fsync(descriptor) == 0 else { throw Failure("fsync", path) }
     } catch {
-      unlink(path)
+      unlinkat(base, path, 0)
       throw error
     }
   }

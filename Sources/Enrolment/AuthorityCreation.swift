@@ -12,7 +12,7 @@ extension AuthorityStore {
   ) throws(AuthorityError) -> AuthorityStore {
     if mkdir(path, 0o755) != 0 && errno != EEXIST { throw .system("mkdir", path) }
     let folder = try AuthorityFolder(path)
-    let present = folder.names(in: "").filter { $0 != "." && $0 != ".." }
+    let present = try folder.names(in: "").filter { $0 != "." && $0 != ".." }
     guard present.isEmpty else {
       throw AuthorityError(
         present.contains("ca.crt")

@@ -4,7 +4,8 @@ import Glibc
 
 /// The files of an authority: how they are read, replaced and locked. What they mean is for others.
 ///
-/// Whoever reads sees the old file or the new one.
+/// Whoever reads sees the old file or the new one. Root may work here in a folder of another user: no link is followed, be
+/// it in place of a file or of a folder in it, also when it comes there in the middle of a change.
 package struct AuthorityFolder: Sendable {
   /// Absolute.
   package let path: String
@@ -26,13 +27,49 @@ package struct AuthorityFolder: Sendable {
   /// The most bytes of one file: an index of some half a million certificates.
   static let sizeLimit = 64 << 20
 
+  /// Runs `body` with the folder that this name is in, held open, and the name there; nil when there is no such folder.
+  private func whereIs<Result>(
+    _ name: String, _ body: (CInt, String) throws(AuthorityError) -> Result
+  ) throws(AuthorityError) -> Result? {
+    let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
+    var descriptor = open(path, flags)
+    guard descriptor >= 0 else { throw .system("open", path) }
+    defer { close(descriptor) }
+    guard let slash = name.lastIndex(of: "/") else { return try body(descriptor, name) }
+    let inner = openat(descriptor, String(name[..<slash]), flags)
+    guard inner >= 0 else {
+      if errno == ENOENT { return nil }
+      throw .system("open", file(String(name[..<slash])))
+    }
+    close(descriptor)
+    descriptor = inner
+    return try body(descriptor, String(name[name.index(after: slash)...]))
+  }
+
+  /// As `whereIs`; that there is no such folder is an error.
+  func inside<Result>(
+    _ name: String, _ body: (CInt, String) throws(AuthorityError) -> Result
+  ) throws(AuthorityError) -> Result {
+    guard let result = try whereIs(name, body) else { throw .system("open", NewFile.folder(of: file(name)), ENOENT) }
+    return result
+  }
+
+  /// A file of it, open; nil when there is none.
+  private func opened(_ name: String) throws(AuthorityError) -> CInt? {
+    try whereIs(name) { (folder, leaf) throws(AuthorityError) -> CInt? in
+      let descriptor = openat(folder, leaf, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)
+      if descriptor < 0, errno != ENOENT { throw .system("open", file(name)) }
+      return descriptor < 0 ? nil : descriptor
+    } ?? nil
+  }
+
+  func remove(_ name: String) throws(AuthorityError) {
+    _ = try whereIs(name) { (folder, leaf) throws(AuthorityError) in unlinkat(folder, leaf, 0) }
+  }
+
   /// nil: there is no such file.
   func read(_ name: String) throws(AuthorityError) -> [UInt8]? {
-    let descriptor = open(file(name), O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-    guard descriptor >= 0 else {
-      if errno == ENOENT { return nil }
-      throw .system("open", file(name))
-    }
+    guard let descriptor = try opened(name) else { return nil }
     defer { close(descriptor) }
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { throw .system("fstat", file(name)) }
@@ -62,18 +99,26 @@ package struct AuthorityFolder: Sendable {
     try replace(name, SecretBytes(Array(text.utf8)), mode: mode)
   }
 
-  /// The names in a folder of it; none when there is no such folder.
-  func names(in name: String) -> [String] {
-    guard let listing = opendir(file(name)) else { return [] }
-    defer { closedir(listing) }
-    var names: [String] = []
-    while let entry = readdir(listing) {
-      names.append(
-        withUnsafePointer(to: &entry.pointee.d_name) { start in
-          start.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        })
-    }
-    return names
+  /// The names in a folder of it, or with an empty name in itself; none when there is no such folder.
+  func names(in name: String) throws(AuthorityError) -> [String] {
+    try whereIs(name.isEmpty ? "" : "\(name)/") { (folder, _) throws(AuthorityError) in
+      // The listing takes the descriptor over.
+      let copy = fcntl(folder, F_DUPFD_CLOEXEC, 0)
+      guard copy >= 0, let listing = fdopendir(copy) else {
+        let error = AuthorityError.system("fdopendir", file(name))
+        if copy >= 0 { close(copy) }
+        throw error
+      }
+      defer { closedir(listing) }
+      var names: [String] = []
+      while let entry = readdir(listing) {
+        names.append(
+          withUnsafePointer(to: &entry.pointee.d_name) { start in
+            start.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+          })
+      }
+      return names
+    } ?? []
   }
 }
 
@@ -87,14 +132,18 @@ struct FolderChange: ~Copyable {
 
   /// Drafts that were not published go, but for those of a crash.
   deinit {
-    if folder.interruption?.isUnused != false { for name in drafts { unlink(folder.file("\(name).draft")) } }
+    if folder.interruption?.isUnused != false { for name in drafts { try? folder.remove("\(name).draft") } }
   }
 
   mutating func stage(_ name: String, _ contents: SecretBytes, mode: mode_t = 0o644) throws(AuthorityError) {
-    let draft = folder.file("\(name).draft")
-    unlink(draft)
-    try AuthorityError.system { () throws(NewFile.Failure) in
-      try NewFile.write(contents, to: draft, mode: mode, ownerOf: folder.path)
+    try folder.inside(name) { (place, leaf) throws(AuthorityError) in
+      let draft = "\(leaf).draft"
+      unlinkat(place, draft, 0)
+      do throws(NewFile.Failure) {
+        try NewFile.write(contents, to: draft, in: place, mode: mode, ownerOf: folder.path)
+      } catch {
+        throw .system(error.call, folder.file("\(name).draft"), error.code)
+      }
     }
     drafts.append(name)
     try folder.interruption?.step()
@@ -104,10 +153,11 @@ struct FolderChange: ~Copyable {
   consuming func publish(unchanged: (name: String, stamp: FileStamp?)? = nil) throws(AuthorityError) -> Bool {
     if let unchanged, FileStamp(folder.file(unchanged.name)) != unchanged.stamp { return false }
     for name in drafts {
-      let path = folder.file(name)
-      guard rename("\(path).draft", path) == 0 else { throw .system("rename", path) }
-      try folder.interruption?.step()
-      try AuthorityError.system { () throws(NewFile.Failure) in try NewFile.sync(NewFile.folder(of: path)) }
+      try folder.inside(name) { (place, leaf) throws(AuthorityError) in
+        guard renameat(place, "\(leaf).draft", place, leaf) == 0 else { throw .system("rename", folder.file(name)) }
+        try folder.interruption?.step()
+        guard fsync(place) == 0 else { throw .system("fsync", NewFile.folder(of: folder.file(name))) }
+      }
     }
     return true
   }

@@ -12,10 +12,7 @@ struct AuthorityLock: ~Copyable {
 
   init(_ folder: AuthorityFolder) throws(AuthorityError) {
     let path = folder.file(Self.name)
-    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-    guard descriptor >= 0 else { throw .system("open", path) }
-    var owner = stat()
-    if geteuid() == 0, stat(folder.path, &owner) == 0 { _ = fchown(descriptor, owner.st_uid, owner.st_gid) }
+    let descriptor = try Self.open(folder)
     let clock = ContinuousClock()
     let end = clock.now + Self.patience
     while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
@@ -32,6 +29,28 @@ struct AuthorityLock: ~Copyable {
       usleep(2000)
     }
     self.descriptor = descriptor
+  }
+
+  /// Who may write the folder may have put anything in its place: only a file that was made here, a moment ago, is given to
+  /// the folder's owner.
+  private static func open(_ folder: AuthorityFolder) throws(AuthorityError) -> CInt {
+    let path = folder.file(name)
+    return try folder.inside(name) { (place, leaf) throws(AuthorityError) in
+      let flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+      var descriptor = openat(place, leaf, flags | O_CREAT | O_EXCL, 0o600)
+      let isNew = descriptor >= 0
+      if !isNew, errno == EEXIST { descriptor = openat(place, leaf, flags) }
+      guard descriptor >= 0 else { throw .system("open", path) }
+      var file = stat(), owner = stat()
+      guard fstat(descriptor, &file) == 0, file.st_mode & S_IFMT == S_IFREG else {
+        close(descriptor)
+        throw AuthorityError("\"\(path)\" is no file", hint: "remove it: it is made anew")
+      }
+      if isNew, file.st_nlink == 1, geteuid() == 0, fstat(place, &owner) == 0 {
+        _ = fchown(descriptor, owner.st_uid, owner.st_gid)
+      }
+      return descriptor
+    }
   }
 
   deinit { close(descriptor) }

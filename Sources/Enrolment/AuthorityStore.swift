@@ -84,7 +84,7 @@ package struct AuthorityStore: Sendable {
   ) throws(AuthorityError) -> Bool {
     let lock = try AuthorityLock(folder)
     defer { extendLifetime(lock) }
-    for name in folder.names(in: "certs") where name.hasSuffix(".draft") { unlink(folder.file("certs/\(name)")) }
+    for name in try folder.names(in: "certs") where name.hasSuffix(".draft") { try folder.remove("certs/\(name)") }
     for _ in 0..<Self.attempts {
       let (found, stamp) = try read()
       let list = try list()
@@ -134,7 +134,7 @@ package struct AuthorityStore: Sendable {
   /// What a crash, or somebody without the lock, has left out of the index. Fails closed: what the list names is revoked.
   private func mend(_ index: inout AuthorityIndex, _ list: RevocationList?) throws(AuthorityError) {
     let suffix = ".pem"
-    for name in folder.names(in: "certs").sorted() where name.hasSuffix(suffix) {
+    for name in try folder.names(in: "certs").sorted() where name.hasSuffix(suffix) {
       let serial = String(name.dropLast(suffix.count))
       guard index[serial: serial] == nil, let orphan = certificate(serial), orphan.serial == serial,
         certificate.issued(orphan)

@@ -35,11 +35,11 @@ extension AuthorityStore {
   func keepUp(signer: CertifiedKey, at now: Int64) throws(AuthorityError) -> Int64? {
     let before = try list()?.nextUpdate
     try change(signer) { (index) throws(AuthorityError) in
-      for name in folder.names(in: "tokens") where !name.hasPrefix(".") {
+      for name in try folder.names(in: "tokens") where !name.hasPrefix(".") {
         let record = "tokens/\(name)"
         guard let bytes = try folder.read(record) else { continue }
         let entry = index[serial: String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self)]
-        if entry?.state != .valid || (entry?.notAfter ?? 0) <= now { unlink(folder.file(record)) }
+        if entry?.state != .valid || (entry?.notAfter ?? 0) <= now { try folder.remove(record) }
       }
     }
     let after = try list()?.nextUpdate
