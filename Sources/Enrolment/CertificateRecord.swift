@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Glibc
 
@@ -32,16 +33,9 @@ extension AuthorityStore {
   package func valid(
     _ name: String, in index: AuthorityIndex, at now: Int64 = Int64(time(nil))
   ) throws(AuthorityError) -> [CertificateRecord] {
-    // Not all certificates are read for one name: the index has it in OpenSSL's spelling.
-    let shown = name.utf8.map { byte in
-      if (0x20...0x7E).contains(byte) { return String(Character(Unicode.Scalar(byte))) }
-      let digits = String(byte, radix: 16, uppercase: true)
-      return "\\x" + (digits.utf8.count == 1 ? "0" : "") + digits
-    }.joined()
     let wanted = Array(name.utf8)
-    return try records(at: now, of: index) { $0.subject.contains("/CN=\(shown)") }.filter {
-      $0.status == .valid
-        && ($0.commonNames.contains(wanted) || $0.commonNames.isEmpty && $0.subject.hasSuffix("/CN=\(shown)"))
+    return try records(at: now, of: index) { $0.state == .valid && $0.mayName(name) }.filter {
+      $0.status == .valid && $0.commonNames.contains(wanted)
     }
   }
 
@@ -55,9 +49,43 @@ extension AuthorityStore {
       }
     return CertificateRecord(
       serial: entry.serial, subject: certificate?.subject.rfc2253 ?? entry.subject,
-      commonNames: certificate?.subject.commonNames ?? [],
+      commonNames: certificate?.subject.commonNames ?? entry.lastCommonName.map { [$0] } ?? [],
       alternativeNames: certificate?.subjectAltNames.all.map { "\($0.kind.label):\($0)" } ?? [],
       notBefore: certificate?.notBefore, notAfter: entry.notAfter, status: status, revokedAt: revokedAt)
+  }
+}
+
+extension AuthorityIndex.Entry {
+  /// False: the certificate has another common name, for sure, and need not be read. OpenSSL's one-line form escapes what
+  /// is not printable ASCII, and `/` and `+`, but not `\` itself: what has one is for the certificate to say.
+  fileprivate func mayName(_ name: String) -> Bool {
+    subject.utf8.contains(UInt8(ascii: "\\")) || subject.contains("/CN=\(name)")
+  }
+
+  /// What the last part of the one-line form says, its escapes undone; nil when it is no common name. For certificates
+  /// that are kept elsewhere.
+  fileprivate var lastCommonName: [UInt8]? {
+    var part: [UInt8] = []
+    var rest = Array(subject.utf8)[...]
+    while let byte = rest.popFirst() {
+      switch (byte, rest.first) {
+      case (UInt8(ascii: "/"), _): part = []
+      case (UInt8(ascii: "\\"), UInt8(ascii: "/")?), (UInt8(ascii: "\\"), UInt8(ascii: "+")?):
+        part += rest.prefix(1)
+        rest.removeFirst()
+      case (UInt8(ascii: "\\"), UInt8(ascii: "x")?):
+        let digits = rest.dropFirst().prefix(2).compactMap { ASCII.hexValue($0) }
+        if digits.count == 2 {
+          part.append(digits[0] << 4 | digits[1])
+          rest = rest.dropFirst(3)
+        } else {
+          part.append(byte)
+        }
+      default: part.append(byte)
+      }
+    }
+    let type = Array("CN=".utf8)
+    return part.starts(with: type) ? Array(part.dropFirst(type.count)) : nil
   }
 }
 
