@@ -1,5 +1,7 @@
 package import Bytes
 package import Crypto
+import Glibc
+import Synchronization
 
 /// Users and the hashes of their passwords (nginx's auth_basic_user_file): `USER:HASH[:COMMENT]` a line, `#` begins a comment.
 package struct AccountFile: Sendable {
@@ -21,13 +23,61 @@ package struct AccountFile: Sendable {
     self = try file.read(expecting: .accounts).withUnsafeBytes { AccountFile($0) }
   }
 
-  /// Whether the file has this user with this password. Who is not there takes as long as who is.
+  /// Whether the file has this user with this password. Who is not there takes as long as somebody who is.
   package func admits(_ user: [UInt8], _ password: SecretBytes) -> Bool {
-    guard let line = lines.first(where: { $0.user == user }) else {
-      _ = lines.first?.hash.matches(password)
-      return false
+    let (hash, isKnown) = hash(for: user)
+    return (hash?.matches(password) ?? false) && isKnown
+  }
+
+  package func contains(_ user: [UInt8]) -> Bool { lines.contains { $0.user == user } }
+
+  /// What a password of this user is compared with; nil in an empty file.
+  ///
+  /// For who is not there it is the hash of some line: the one whose digest with the name is the highest. So names that
+  /// are none are spread over the lines as users are, and cost what users cost; were it always the dearest hash, who
+  /// answers sooner would be known to exist. It needs no secret but the hashes themselves, and stays the same
+  /// from request to request and after a restart, and for most names when a line comes or goes. All of this is reckoned for
+  /// users, too.
+  package func hash(for user: [UInt8]) -> (hash: PasswordHash?, isKnown: Bool) {
+    let name = Digest.of(user)
+    var known: PasswordHash?
+    var standIn: (hash: PasswordHash, score: [UInt8])?
+    for line in lines {
+      if known == nil, line.user == user { known = line.hash }
+      let score = Digest.of(line.hash.text + name)
+      if standIn?.score.lexicographicallyPrecedes(score) ?? true { standIn = (line.hash, score) }
     }
-    return line.hash.matches(password)
+    return (known ?? standIn?.hash, known != nil)
+  }
+}
+
+/// A password at a door that is not enrolment's (`auth_basic`).
+package enum PasswordVerdict: Sendable {
+  case admitted
+  case refused
+  /// Seconds to wait.
+  case tooMany(wait: Int64)
+  /// Our own fault.
+  case broken(String)
+
+  /// `limit`: of the enrolment that the same file guards, whose count this is then; nil: nobody counts, as with nginx.
+  /// Blocks, so never on an event loop.
+  package init(
+    on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, _ limit: FailureWindow.Limit?,
+    from address: String, at now: Int64 = Int64(time(nil))
+  ) {
+    let keys = [FailureWindow.Key.address(address), .user(user)]
+    if let limit, let wait = FailureWindow.ofProcess.withLock({ $0.begin(keys, limit, at: now) }) {
+      self = .tooMany(wait: wait)
+      return
+    }
+    do throws(MaterialError) {
+      self = try AccountFile(loading: file).admits(user, password) ? .admitted : .refused
+    } catch {
+      self = .broken(error.message)
+    }
+    if case .refused = self { return }
+    if limit != nil { FailureWindow.ofProcess.withLock { $0.forgive(keys, at: now) } }
   }
 }
 

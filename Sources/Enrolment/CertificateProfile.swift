@@ -21,6 +21,14 @@ package struct CommonName: Sendable, Hashable, CustomStringConvertible {
     self.text = text
   }
 
+  /// As a users' file has it.
+  init(bytes: [UInt8]) throws(AuthorityError) {
+    guard let text = String(validating: bytes, as: UTF8.self) else {
+      throw AuthorityError("a user's name that is not UTF-8 can't be a certificate's name")
+    }
+    try self.init(text)
+  }
+
   package var description: String { text }
 }
 

@@ -33,6 +33,8 @@ public struct EnrolmentSettings: Sendable, Hashable {
     self.failures = failures
     self.failureTime = failureTime
   }
+
+  package var failureLimit: FailureWindow.Limit { FailureWindow.Limit(count: failures, time: failureTime) }
 }
 
 /// How a request for a certificate ends. The words are for the log.
@@ -41,6 +43,8 @@ package enum EnrolmentOutcome: Sendable {
   case enrolled(SecretBytes, String)
   /// 401.
   case unauthorized(String)
+  /// 403: the password is right, and yet this user can have no certificate.
+  case refused(String)
   /// 400.
   case malformed(String)
   /// 409.
@@ -56,12 +60,6 @@ package enum EnrolmentOutcome: Sendable {
 /// Reads and writes files, hashes passwords and makes keys, so never on an event loop.
 package struct EnrolmentDesk: Sendable {
   private let settings: EnrolmentSettings
-  private var limit: FailureWindow.Limit {
-    FailureWindow.Limit(count: settings.failures, time: settings.failureTime)
-  }
-
-  /// Of the process: a reload forgives nobody.
-  private static let failures = Mutex(FailureWindow())
 
   package init(_ settings: EnrolmentSettings) { self.settings = settings }
 
@@ -72,34 +70,44 @@ package struct EnrolmentDesk: Sendable {
   ) -> EnrolmentOutcome {
     var keys = [FailureWindow.Key.address(address)]
     if case .basic(let user, _) = credentials { keys.append(.user(user)) }
-    if let wait = Self.failures.withLock({ $0.wait(keys, limit, at: now) }) {
+    if let wait = FailureWindow.ofProcess.withLock({ $0.begin(keys, settings.failureLimit, at: now) }) {
       return .tooMany(wait: wait, "too many wrong passwords of this user or address")
     }
     do throws(AuthorityError) {
       let store = try AuthorityStore(folder())
       guard let user = try user(credentials, store, at: now) else {
-        Self.failures.withLock { $0.count(keys, limit, at: now) }
         return .unauthorized("wrong password, or no such user or token")
       }
-      let request: EnrolmentRequest
-      do throws(EnrolmentRequest.Fault) { request = try EnrolmentRequest(parsing: body) } catch {
-        return .malformed("the request is none: \(error)")
-      }
-      guard user.device == nil || user.device == request.device else {
-        return .unauthorized("the token is of another device")
-      }
-      return try issue(request, to: user.name, store, at: now)
+      FailureWindow.ofProcess.withLock { $0.forgive(keys, at: now) }
+      return try answer(user, body, store, at: now)
     } catch {
+      FailureWindow.ofProcess.withLock { $0.forgive(keys, at: now) }
       return .broken("\(error)")
     }
   }
 
+  /// Who asks is known.
+  private func answer(
+    _ user: User, _ body: UnsafeRawBufferPointer, _ store: AuthorityStore, at now: Int64
+  ) throws(AuthorityError) -> EnrolmentOutcome {
+    let name: CommonName
+    do throws(AuthorityError) { name = try CommonName(bytes: user.name) } catch { return .refused(error.message) }
+    let request: EnrolmentRequest
+    do throws(EnrolmentRequest.Fault) { request = try EnrolmentRequest(parsing: body) } catch {
+      return .malformed("the request is none: \(error)")
+    }
+    guard user.device == nil || user.device == request.device else {
+      return .unauthorized("the token is of another device")
+    }
+    return try issue(request, to: name, store, at: now)
+  }
+
   private func issue(
-    _ request: EnrolmentRequest, to name: String, _ store: AuthorityStore, at now: Int64
+    _ request: EnrolmentRequest, to name: CommonName, _ store: AuthorityStore, at now: Int64
   ) throws(AuthorityError) -> EnrolmentOutcome {
     let authority = try LocalAuthority(store, passwords: passwords())
     let uri = "urn:device:\(request.device)"
-    let profile = try CertificateProfile(.client, CommonName(name), names: [.uri(uri)])
+    let profile = try CertificateProfile(.client, name, names: [.uri(uri)])
     let issued = try authority.sign(profile, at: now)
     let file = try authority.bundle(
       issued, name: "\(name) \(request.device)", password: request.passphrase,
@@ -108,7 +116,7 @@ package struct EnrolmentDesk: Sendable {
     var holds: String?
     let isRegistered = try store.register(issued.certificate, signer: authority.signer, token: token) {
       (index) throws(AuthorityError) in
-      let others = try store.valid(name, in: index, at: now).filter { $0.alternativeNames.contains("URI:\(uri)") }
+      let others = try store.valid(name.text, in: index, at: now).filter { $0.alternativeNames.contains("URI:\(uri)") }
       let lasting = others.first { $0.notAfter > now + settings.renewBefore }
       holds = lasting.map { "valid until \(AuthorityTime.rfc3339($0.notAfter)), serial \($0.serial)" }
       return holds == nil
@@ -132,24 +140,29 @@ package struct EnrolmentDesk: Sendable {
 
   // MARK: Who
 
-  /// `device`: the only one that a token speaks for.
+  private struct User {
+    let name: [UInt8]
+    /// The only one that a token speaks for.
+    var device: String?
+  }
+
+  /// nil: wrong, or not there any more.
   private func user(
     _ credentials: ShownCredentials, _ store: AuthorityStore, at now: Int64
-  ) throws(AuthorityError) -> (name: String, device: String?)? {
+  ) throws(AuthorityError) -> User? {
+    let users: AccountFile
+    do throws(MaterialError) { users = try AccountFile(loading: settings.users) } catch {
+      throw AuthorityError(error.message, hint: error.hint)
+    }
     switch credentials {
-    case .basic(let user, let password):
-      let users: AccountFile
-      do throws(MaterialError) { users = try AccountFile(loading: settings.users) } catch {
-        throw AuthorityError(error.message, hint: error.hint)
-      }
-      guard users.admits(user, password), let name = String(validating: user, as: UTF8.self) else { return nil }
-      return (name, nil)
+    case .basic(let name, let password): return users.admits(name, password) ? User(name: name) : nil
     case .bearer(let token):
       guard let certificate = try store.holder(of: token, at: now) else { return nil }
       let prefix = "urn:device:"
       let uri = certificate.subjectAltNames.uris.map(\.description).first { $0.hasPrefix(prefix) }
-      guard let uri, let name = certificate.subject.commonNames.first else { return nil }
-      return (String(decoding: name, as: UTF8.self), String(uri.dropFirst(prefix.count)))
+      // Who is taken out of the file has no password any more, and so nothing that stands for it.
+      guard let uri, let name = certificate.subject.commonNames.first, users.contains(name) else { return nil }
+      return User(name: name, device: String(uri.dropFirst(prefix.count)))
     }
   }
 

@@ -7,8 +7,8 @@ import Glibc
 ///
 /// The schemes are nginx's: `$apr1$` (Apache's MD5), `{SHA}`, `{SSHA}`, `{PLAIN}`, and whatever crypt(3) knows (bcrypt
 /// `$2y$`, `$6$`, `$5$`, yescrypt). Slow on purpose, so never on an event loop.
-package struct PasswordHash: Sendable {
-  private let text: [UInt8]
+package struct PasswordHash: Sendable, Equatable {
+  package let text: [UInt8]
 
   package init(_ text: [UInt8]) { self.text = text }
 

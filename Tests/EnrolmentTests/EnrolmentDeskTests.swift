@@ -8,13 +8,15 @@ import Testing
 
 /// An authority, two users, and what they ask.
 private struct Desk {
+  static let users = "alice:{PLAIN}wonderland\nbob:{PLAIN}builder\n"
+
   let authority: Authority
   let settings: EnrolmentSettings
   let address: String
 
   init(renewBefore: Int64 = 30 * 86_400, failures: Int = 10) throws {
     authority = try Authority()
-    let users = try authority.scene.write("users", text: "alice:{PLAIN}wonderland\nbob:{PLAIN}builder\n")
+    let users = try authority.scene.write("users", text: Self.users)
     settings = EnrolmentSettings(
       authority: MaterialReference(path: authority.path), passwords: nil, users: MaterialReference(path: users),
       renewBefore: renewBefore, strength: .modern, failures: failures, failureTime: 60)
@@ -48,6 +50,7 @@ extension EnrolmentOutcome {
     switch self {
     case .enrolled: 201
     case .unauthorized: 401
+    case .refused: 403
     case .malformed: 400
     case .conflict: 409
     case .tooMany: 429
@@ -119,6 +122,67 @@ extension EnrolmentOutcome {
     try desk.authority.revoke(first)
     #expect(desk.ask(token, body).status == 401)
     #expect(desk.ask(.bearer(SecretBytes(Array(renewed.token.utf8))), body).status == 201)
+  }
+
+  @Test func `takes the token of nobody who is not in the users' file any more`() throws {
+    let desk = try Desk(renewBefore: 400 * 86_400)
+    let token = ShownCredentials.bearer(SecretBytes(Array(try desk.ask("alice", "wonderland").enrolled().token.utf8)))
+    let body = "{\"device\": \"phone\", \"passphrase\": \"12345678\"}"
+    try desk.authority.scene.write("users", text: "# alice:{PLAIN}wonderland\nalice2:{PLAIN}x\nbob:{PLAIN}builder\n")
+    #expect(desk.ask(token, body).status == 401)
+    try FileManager.default.removeItem(atPath: desk.authority.scene.path("users"))
+    #expect(desk.ask(token, body).status == 500)
+    try desk.authority.scene.write("users", text: Desk.users)
+    #expect(desk.ask(token, body).status == 201)
+  }
+
+  /// `\` and `x2B` are what OpenSSL's one-line form could take for an escape.
+  @Test(arguments: [
+    "alice+x@example.com", "Doe, Jane", "a=b", "back\\slash", "back\\x2B", "\"quoted\"", "#hash", " lead", "trail ",
+    "Zoë",
+    "日本", "a;b<c>", "CN=x", "+", "\\",
+  ])
+  func `knows a name again, however it is spelt in the register`(name: String) throws {
+    let desk = try Desk()
+    try desk.authority.scene.write("users", text: "\(name):{PLAIN}secret\nalice:{PLAIN}wonderland\n")
+    _ = try desk.ask("alice", "wonderland").enrolled()
+    if name.hasPrefix("#") {
+      // A comment of the users' file.
+      try desk.authority.issue(name)
+    } else {
+      _ = try desk.ask(name, "secret").enrolled()
+      #expect(desk.ask(name, "secret").status == 409)
+    }
+    let serial = try #require(try desk.authority.index().entries.last).serial
+    try desk.authority.revoke(name)
+    #expect(try desk.authority.index().revoked.map(\.serial) == [serial])
+  }
+
+  @Test(arguments: ["a/b", ".hidden", "a\u{1}b", String(repeating: "a", count: 65)])
+  func `refuses a name that no certificate can have, and says why, once the password is right`(name: String) throws {
+    let desk = try Desk()
+    try desk.authority.scene.write("users", text: "\(name):{PLAIN}secret\n")
+    #expect(desk.ask(name, "wrong").status == 401)
+    let answer = desk.ask(name, "secret")
+    #expect(answer.status == 403 && "\(answer)".contains("be a certificate"), "\(answer)")
+  }
+
+  @Test func `lets no more guesses through that come at once than one by one`() async throws {
+    let desk = try Desk(failures: 3)
+    // Slow enough that all have begun before the first is judged. Failures are the process's: a user of this test alone.
+    let hash = "$2y$08$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW", user = desk.address
+    try desk.authority.scene.write("users", text: "\(user):\(hash)\n")
+    let statuses = await withTaskGroup(of: Int.self) { group in
+      for number in 0..<16 {
+        group.addTask {
+          await withCheckedContinuation { continuation in
+            Thread.detachNewThread { continuation.resume(returning: desk.ask(user, "guess \(number)").status) }
+          }
+        }
+      }
+      return await group.reduce(into: []) { $0.append($1) }
+    }
+    #expect(statuses.sorted() == [401, 401, 401] + Array(repeating: 429, count: 13))
   }
 
   @Test func `is 429 after too many wrong passwords, whoever comes, until their time is over`() throws {

@@ -64,15 +64,34 @@ import Testing
   @Test func `are counted by user and by address, and forgotten in time`() {
     var window = FailureWindow()
     for instant in [100, 110, 120] as [Int64] {
-      #expect(window.wait([alice, home], limit, at: instant) == nil)
-      window.count([alice, home], limit, at: instant)
+      #expect(window.begin([alice, home], limit, at: instant) == nil)
     }
-    #expect(window.wait([alice], limit, at: 121) == 39)
-    #expect(window.wait([.user([1]), home], limit, at: 121) == 39)
-    #expect(window.wait([.user([1]), .address("192.0.2.2")], limit, at: 121) == nil)
-    #expect(window.wait([alice, home], limit, at: 160) == nil)
-    window.count([alice], limit, at: 161)
-    #expect(window.wait([alice], limit, at: 162) == 8)
-    #expect(window.wait([home], limit, at: 162) == nil)
+    #expect(window.begin([alice], limit, at: 121) == 39)
+    #expect(window.begin([.user([1]), home], limit, at: 121) == 39)
+    #expect(window.begin([.user([1]), .address("192.0.2.2")], limit, at: 121) == nil)
+    #expect(window.begin([alice], limit, at: 161) == nil)
+    #expect(window.begin([alice], limit, at: 162) == 8)
+    #expect(window.begin([home], limit, at: 162) == nil)
+  }
+
+  @Test func `a location with another limit shortens no history`() {
+    let few = FailureWindow.Limit(count: 1, time: 5)
+    var window = FailureWindow()
+    for instant in [100, 101, 102] as [Int64] { #expect(window.begin([alice, home], limit, at: instant) == nil) }
+    #expect(window.begin([alice, home], few, at: 103) == 4)
+    #expect(window.begin([alice, home], few, at: 108) == nil)
+    #expect(window.begin([alice, home], limit, at: 109) == 52)
+  }
+
+  @Test func `what was right is forgiven, and nothing else`() {
+    var window = FailureWindow()
+    for instant in [100, 101] as [Int64] { #expect(window.begin([alice, home], limit, at: instant) == nil) }
+    for _ in 0..<5 {
+      #expect(window.begin([alice, home], limit, at: 102) == nil)
+      window.forgive([alice, home], at: 102)
+    }
+    #expect(window.begin([alice], limit, at: 102) == nil)
+    #expect(window.begin([alice], limit, at: 103) == 57)
+    #expect(window.begin([home], limit, at: 103) == nil)
   }
 }

@@ -45,4 +45,29 @@ import Testing
     #expect(!admits("alice", "three") && !admits("bob", "one") && !admits("nobody", "") && !admits("", "x"))
     #expect(!admits("# alice", "no"))
   }
+
+  @Test func `who is not in the file is compared with one line of it, the same as long as that is there`() {
+    func file(_ lines: [String]) -> AccountFile {
+      Array(lines.joined(separator: "\n").utf8).withUnsafeBytes { AccountFile($0) }
+    }
+    let hashes = ["$2y$05$a", "$2y$12$b", "{SHA}c"]
+    let lines = hashes.enumerated().map { "u\($0):\($1)" }
+    let (users, other) = (file(lines), file(lines.reversed() + ["u9:$6$d"]))
+    var chosen: [String: Int] = [:], changed = 0
+    for number in 0..<300 {
+      let name = Array("nobody \(number)".utf8)
+      let hash = users.hash(for: name)
+      #expect(!hash.isKnown && users.hash(for: name).hash == hash.hash)
+      chosen[String(decoding: hash.hash?.text ?? [], as: UTF8.self), default: 0] += 1
+      if other.hash(for: name).hash != hash.hash { changed += 1 }
+    }
+    // As costs are spread over the lines, so they are over those who are none.
+    #expect(Set(chosen.keys) == Set(hashes) && chosen.values.allSatisfy { $0 > 50 }, "\(chosen)")
+    #expect((30...120).contains(changed), "\(changed)")
+    for (number, hash) in hashes.enumerated() {
+      let known = users.hash(for: Array("u\(number)".utf8))
+      #expect(known.isKnown && known.hash?.text == Array(hash.utf8))
+    }
+    #expect(file([]).hash(for: [1]).hash == nil)
+  }
 }

@@ -50,6 +50,9 @@ extension Exchange {
       log(.error, "\(reason): \(credentialsShown)")
       guard let access = location.settings.basicAccess else { return fail(Failure(401)) }
       challenge(access)
+    case .refused(let reason):
+      log(.error, "no certificate for \(credentialsShown): \(reason)")
+      fail(Failure(403))
     case .malformed(let reason):
       log(.info, reason)
       fail(Failure(400))
