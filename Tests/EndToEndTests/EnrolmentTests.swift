@@ -228,6 +228,17 @@ private struct Door {
     #expect(posted.status == 400 && posted.text.contains("plain HTTP request"))
   }
 
+  @Test func `counts wrong passwords of a file that an enrolment guards, at whichever door they come`() async throws {
+    let door = try await Door("enrolment_failures 3 600s;")
+    for _ in 0..<2 { #expect(try await door.curl("/counts", ["-u", "alice:wrong"]).status == 401) }
+    #expect(try await door.curl("/counts", ["-u", "alice:wonderland"]).status == 200)
+    #expect(try await door.ask(["-u", "alice:wrong"]).status == 401)
+    let waiting = try await door.curl("/counts", ["-u", "alice:wonderland"])
+    #expect(waiting.status == 429 && Int(waiting["Retry-After"] ?? "").map { (1...600).contains($0) } == true)
+    #expect(try await door.ask(["-u", "alice:wonderland"]).status == 429)
+    try await door.daemon.logged("[error]", "user \"alice\": too many wrong passwords of this user or address")
+  }
+
   @Test func `takes a changed file with the next request, and says when it is gone`() async throws {
     let door = try await Door()
     try door.scene.write("users", text: "carol:{PLAIN}new\n")

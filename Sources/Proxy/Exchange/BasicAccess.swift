@@ -7,14 +7,8 @@ import Transport
 
 /// `auth_basic`: a name and a password at the door. Files and hashes are slow, so they are looked at beside the loop.
 extension Exchange {
-  /// Of all loops: hashes are work for the processor.
-  static let passwordWork = BlockingWork("passwords", lanes: 2, limit: 512)
-
-  private enum PasswordVerdict: Sendable {
-    case admitted
-    case refused
-    case broken(String)
-  }
+  /// Of all loops: hashes are work for the processor. In turns by address, so that nobody's guesses keep others waiting.
+  static let passwordWork = FairWork<String>("passwords", lanes: 2, limit: 512, partyLimit: 32)
 
   func authenticate(_ access: BasicAccessSettings) {
     guard case .basic(let user, let password) = shownCredentials else {
@@ -22,21 +16,10 @@ extension Exchange {
       return challenge(access)
     }
     let box = LoopBox(self)
-    let (serial, loop) = (serial, worker.loop)
-    let isTaken = Self.passwordWork.run {
-      let verdict = Self.verdict(on: user, password, by: access.users)
+    let (serial, loop, limit, address) = (serial, worker.loop, location.guessLimit, Self.party(facts.peer))
+    awaitPassword(from: address) {
+      let verdict = PasswordVerdict(on: user, password, by: access.users, limit, from: address)
       loop.post { box.value.authenticated(verdict, user, access, serial) }
-    }
-    if !isTaken { crowded() }
-  }
-
-  private static func verdict(
-    on user: [UInt8], _ password: SecretBytes, by file: MaterialReference
-  ) -> PasswordVerdict {
-    do throws(MaterialError) {
-      return try AccountFile(loading: file).admits(user, password) ? .admitted : .refused
-    } catch {
-      return .broken(error.message)
     }
   }
 
@@ -44,21 +27,49 @@ extension Exchange {
     _ verdict: PasswordVerdict, _ user: [UInt8], _ access: BasicAccessSettings, _ serial: UInt64
   ) {
     guard serial == self.serial else { return }
+    waitingPassword = nil
     switch verdict {
     case .admitted: act()
     case .refused:
       log(.error, "user \"\(Self.printable(user))\": wrong password, or no such user")
       challenge(access)
+    case .tooMany(let wait):
+      log(.error, "user \"\(Self.printable(user))\": too many wrong passwords of this user or address")
+      refuse(429, retryAfter: wait)
     case .broken(let reason):
       log(.crit, reason)
       fail(Failure(500))
     }
   }
 
+  /// Does what needs the hash of a password, unless too much waits, or the client leaves before its turn.
+  func awaitPassword(from address: String, _ body: @escaping @Sendable () -> Void) {
+    switch Self.passwordWork.run(for: address, body) {
+    case .taken(let ticket): waitingPassword = ticket
+    case .partyIsFull:
+      log(.error, "too many passwords of this address are waiting to be checked")
+      refuse(429, retryAfter: 1)
+    case .full:
+      log(.error, "too many passwords are waiting to be checked")
+      refuse(503, retryAfter: 1)
+    }
+  }
+
+  func withdrawPassword() {
+    if let waitingPassword { Self.passwordWork.withdraw(waitingPassword) }
+    waitingPassword = nil
+  }
+
   /// nil: none, or none that can be read.
   var shownCredentials: ShownCredentials? {
     guard let field = head.first(.authorization) else { return nil }
     return ShownCredentials(head.bytes.readable[field.value])
+  }
+
+  /// Whose passwords count and wait together: an IPv4 address, or a network of IPv6 as one household has it.
+  static func party(_ peer: SocketAddress) -> String {
+    guard case .ipv6(let high, _, _) = peer, high != 0 else { return peer.host }
+    return "\(String(high, radix: 16))/64"
   }
 
   /// 401.
@@ -74,9 +85,10 @@ extension Exchange {
     fail(Failure(401))
   }
 
-  func crowded() {
-    log(.error, "too many passwords are being checked")
-    fail(Failure(503))
+  /// `retryAfter`: seconds.
+  func refuse(_ code: Int, retryAfter wait: Int64) {
+    Array("\(wait)".utf8).withUnsafeBytes { setAnswerField("Retry-After", $0) }
+    fail(Failure(code))
   }
 
   func setAnswerField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {

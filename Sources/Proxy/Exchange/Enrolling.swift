@@ -29,17 +29,17 @@ extension Exchange {
     let request = SecretBytes(copying: kept.memory.readable)
     let box = LoopBox(self)
     let (serial, loop, address) = (serial, worker.loop, Self.party(facts.peer))
-    let isTaken = Self.passwordWork.run {
+    awaitPassword(from: address) {
       let outcome = request.withUnsafeBytes {
         EnrolmentDesk(desk).answer(credentials, from: address, body: $0)
       }
       loop.post { box.value.enrolled(outcome, serial) }
     }
-    if !isTaken { crowded() }
   }
 
   private func enrolled(_ outcome: EnrolmentOutcome, _ serial: UInt64) {
     guard serial == self.serial else { return }
+    waitingPassword = nil
     switch outcome {
     case .enrolled(let json, let words):
       log(.notice, words)
@@ -61,8 +61,7 @@ extension Exchange {
       fail(Failure(409))
     case .tooMany(let wait, let reason):
       log(.error, "\(reason): \(credentialsShown)")
-      Array("\(wait)".utf8).withUnsafeBytes { setAnswerField("Retry-After", $0) }
-      fail(Failure(429))
+      refuse(429, retryAfter: wait)
     case .broken(let reason):
       log(.crit, reason)
       fail(Failure(500))
@@ -71,11 +70,5 @@ extension Exchange {
 
   private var credentialsShown: String {
     if case .basic(let user, _) = shownCredentials { "user \"\(Self.printable(user))\"" } else { "a token" }
-  }
-
-  /// Whose wrong passwords count together: an IPv4 address, or a network of IPv6 as one household has it.
-  private static func party(_ peer: SocketAddress) -> String {
-    guard case .ipv6(let high, _, _) = peer, high != 0 else { return peer.host }
-    return "\(String(high, radix: 16))/64"
   }
 }

@@ -26,7 +26,7 @@ final class Exchange: AttemptObserver {
     case ended
   }
 
-  /// What `error_page` has made of the request. There is one such redirect in an exchange at most.
+  /// What `error_page` has made of the request: once at most.
   enum Redirection {
     /// It is as the client sent it.
     case none
@@ -92,6 +92,8 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var heldAnswer: HeldAnswer?
   /// nil: an upstream's 401 is the client's.
   @exclusivity(unchecked) var authentication: ExchangeAuthentication?
+  /// A password that waits to be looked at.
+  @exclusivity(unchecked) var waitingPassword: FairWork<String>.Ticket?
   /// $upstream_ssl_spki of the upstream that was refused last, whose connection is gone.
   var refusedKey = ""
   /// Calls that come back for an exchange that has been used again since carry an older number.
@@ -113,7 +115,6 @@ final class Exchange: AttemptObserver {
   var answerFields: [UInt8] = []
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
-
   private static let scratchKept = 16 * 1024
 
   init(worker: Worker) {
@@ -161,6 +162,7 @@ final class Exchange: AttemptObserver {
     deadConnections = 0
     fileOffset = 0
     if authentication != nil { authentication = nil }
+    if waitingPassword != nil { withdrawPassword() }
     if !refusedKey.isEmpty { refusedKey = "" }
     status = 0
     statusOverride = nil

@@ -7,6 +7,7 @@ struct LiveMakers {
   let generation: Generation
   let groups: [UpstreamGroup]
   let accessLogWriters: [LogDestination: AccessLogWriter]
+  let guardedFiles: GuardedFiles
   /// Fields that the server at hand says of clients: no client of it says them, in no location.
   var identityNames: [[UInt8]] = []
 
@@ -40,7 +41,8 @@ final class LiveGeneration {
     self.groups = groups
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
-    let makers = LiveMakers(generation: generation, groups: groups, accessLogWriters: writers)
+    let makers = LiveMakers(
+      generation: generation, groups: groups, accessLogWriters: writers, guardedFiles: GuardedFiles(generation.http))
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root)

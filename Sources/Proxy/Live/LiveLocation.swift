@@ -17,6 +17,8 @@ final class LiveLocation {
   /// Which rules on clients count here, without a reference: a connection remembers which it was let in by.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
+  /// Wrong passwords that `auth_basic` takes; nil: any number.
+  let guessLimit: FailureWindow.Limit?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   var limits: LocationLimits { settings.limits }
@@ -31,6 +33,7 @@ final class LiveLocation {
     self.addedFields = settings.addedFields.map {
       LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
     }
+    self.guessLimit = settings.basicAccess.flatMap { makers.guardedFiles.limit(of: $0.users) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
     switch settings.action {

@@ -1,0 +1,81 @@
+import Bytes
+import Enrolment
+import Glibc
+@testable import Proxy
+import TestSupport
+import Testing
+import Transport
+
+/// The threads that hash are the process's: one test at a time holds them.
+@Suite(.serialized) struct `Passwords at the door` {
+  private static let http = """
+    server {
+      listen 80; auth_basic_user_file /nowhere/users;
+      location /door { auth_basic x; metrics; }
+      location /same { auth_basic x; auth_basic_user_file /nowhere/./a/../users; metrics; }
+      location /other { auth_basic x; auth_basic_user_file /nowhere/others; metrics; }
+      location /none { metrics; }
+    }
+    """
+  private static let request = "GET /door HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpi\r\n\r\n"
+  /// Of the rig's clients.
+  private static let address = "192.0.2.1"
+
+  /// Nothing is hashed until it is raised.
+  private func holdThreads() async throws -> Flag {
+    let held = Flag(), begun = (Flag(), Flag())
+    for flag in [begun.0, begun.1] {
+      _ = Exchange.passwordWork.run(for: "held") {
+        flag.raise()
+        held.wait()
+      }
+    }
+    try await until("both threads to be taken") { begun.0.isRaised && begun.1.isRaised }
+    return held
+  }
+
+  @Test func `one that waits is not looked at any more when its client has gone`() async throws {
+    let held = try await holdThreads()
+    defer { held.raise() }
+    let rig = try Rig(Self.http)
+    let (connection, peer) = try rig.connect()
+    connection.begin()
+    let bytes = Array(Self.request.utf8)
+    #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
+    connection.stream.ready([.input])
+    #expect(Exchange.passwordWork.waiting(for: Self.address) == 1)
+    close(peer)
+    connection.stream.ready([.input, .peerEnd])
+    #expect(connection.phase == .closed)
+    #expect(Exchange.passwordWork.waiting(for: Self.address) == 0)
+  }
+
+  @Test func `one address has a bound on what waits, and is told to come again`() async throws {
+    let held = try await holdThreads()
+    defer { held.raise() }
+    while case .taken = Exchange.passwordWork.run(for: Self.address, {}) {}
+    let answer = try Rig(Self.http).answer(Self.request)
+    #expect(answer.hasPrefix("HTTP/1.1 429 ") && answer.contains("\r\nRetry-After: 1\r\n"), "\(answer)")
+    guard case .taken = Exchange.passwordWork.run(for: "another", {}) else {
+      return #expect(Bool(false), "nobody else is kept out")
+    }
+  }
+
+  @Test func `those of a file that an enrolment guards are counted wherever they are asked`() throws {
+    func limit(_ path: String, enrols: Bool = true) throws -> FailureWindow.Limit? {
+      let enrolments = """
+        location = /e1 { auth_basic x; enrolment on; enrolment_authority /nowhere/ca; enrolment_failures 7 20s; }
+        location = /e2 { auth_basic x; enrolment on; enrolment_authority /nowhere/ca; enrolment_failures 9 90s; }
+        """
+      let http = Self.http.replacing("location /none", with: "\(enrols ? enrolments : "") location /none")
+      return try Rig(http).exchange("GET \(path) HTTP/1.1", "Host: h").location.guessLimit
+    }
+    // The stricter of both.
+    let guarded = FailureWindow.Limit(count: 7, time: 90)
+    #expect(try limit("/door") == guarded)
+    #expect(try limit("/same") == guarded)
+    #expect(try limit("/other") == nil)
+    #expect(try limit("/none") == nil)
+    #expect(try limit("/door", enrols: false) == nil)
+  }
+}
