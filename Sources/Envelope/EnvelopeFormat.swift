@@ -93,7 +93,8 @@ public enum EnvelopeFault: Error, Sendable, Hashable, CustomStringConvertible {
   case padding
   /// The MAC, or GCM's tag, is not that of the text.
   case forged
-  /// `fields`: the text is no JSON object, or a named member is no scalar or there twice.
+  /// `fields`: the text is no JSON object, or a named member is no scalar or there twice, or one beside it could be taken
+  /// for it.
   case text
   case replayed
   /// The window can remember no more: nobody knows whether it is a replay.
@@ -110,7 +111,7 @@ public enum EnvelopeFault: Error, Sendable, Hashable, CustomStringConvertible {
     case .unexpectedMAC: "it has a \"mac\" where none is used"
     case .padding: "its padding is wrong"
     case .forged: "it is not authentic"
-    case .text: "its text is no JSON object with scalars in the named fields"
+    case .text: "its text is no JSON object with scalars in the named fields, each there once and in one spelling"
     case .replayed: "its IV was seen before"
     case .windowFull: "the replay window is full"
     }

@@ -6,7 +6,7 @@ import JSON
 struct FieldsText: ~Copyable {
   /// The values, joined.
   private(set) var joined = ByteBuffer()
-  /// No JSON object, or a named member is no scalar or there twice.
+  /// No JSON object, or a named member is no scalar or there twice, or one beside it could be taken for it.
   private(set) var isWrong: Bool
   /// Bytes up to and with the object's last brace.
   let endOfObject: Int
@@ -17,7 +17,7 @@ struct FieldsText: ~Copyable {
   init(_ text: UnsafeRawBufferPointer, names: [[UInt8]]) {
     var scanner = MemberScanner(names: names, capacity: text.count)
     scanner.take(text)
-    isWrong = !scanner.isWhole
+    isWrong = !scanner.isWhole || scanner.hasTwin
     endOfObject = scanner.endOfObject
     firstStray = scanner.firstStray
     joined.reserve(text.count)

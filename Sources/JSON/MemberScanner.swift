@@ -33,6 +33,8 @@ package struct MemberScanner: ~Copyable {
   private let names: [[UInt8]]
   /// By the names' order.
   package private(set) var values: [Value]
+  /// A member is there that nobody asks for, but that parsers of others may take for one that somebody does.
+  package private(set) var hasTwin = false
   private(set) var state = State.beforeObject
   /// Bytes up to and with the object's last brace.
   package private(set) var endOfObject = 0
@@ -210,9 +212,12 @@ package struct MemberScanner: ~Copyable {
     state = .colon
     guard keeps else { return }
     let name = UnsafeRawBufferPointer(rebasing: store.readable[keptFrom...])
+    var isAskedFor = false
     for index in names.indices where names[index].withUnsafeBytes({ $0.equals(name) }) {
+      isAskedFor = true
       if values[index] == .absent { member = index } else { values[index] = .unusable(.doubled) }
     }
+    if !isAskedFor, names.contains(where: { Self.isTwin(name, of: $0) }) { hasTwin = true }
     store.truncate(to: keptFrom)
     keeps = false
   }

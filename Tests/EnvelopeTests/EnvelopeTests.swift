@@ -199,4 +199,27 @@ import Testing
       }
     }
   }
+
+  @Test func `a member that a parser could take for a named one is refused`() throws {
+    for cipher in Cipher.allCases {
+      let suite = try #require(Parts.suite(cipher, "hmac-sha256 fields id")), pair = try #require(Parts.pair(suite))
+      let keys = EnvelopeKeys(suite, current: pair)
+      var mac = try #require(pair.mac).begin()
+      Array("7".utf8).withUnsafeBytes { mac.add($0) }
+      let code = mac.finish()
+      for (text, isPlain) in [
+        (#"{"id":7,"x":8}"#, true), (#"{"id":7,"ID":8}"#, false), (#"{"Id":8,"id":7}"#, false),
+        (#"{"id":7,"id\u0000":8}"#, false),
+      ] {
+        let iv = [UInt8](repeating: 1, count: cipher.ivCount)
+        var payload = ByteBuffer()
+        _ = Array(text.utf8).withUnsafeBytes { plain in
+          iv.withUnsafeBytes { pair.cipher.encrypt(plain, iv: $0, to: &payload) }
+        }
+        let body = EnvelopeFormat.write(mac: code, iv: iv, payload: payload.readable).octets
+        #expect(Opener(keys).outcome(body) == (isPlain ? .success(Array(text.utf8)) : .failure(.text)), "\(text)")
+        if !isPlain { #expect(throws: SealingFault.text) { try Sealer(requests: keys).sealed(Array(text.utf8)) } }
+      }
+    }
+  }
 }

@@ -88,4 +88,26 @@ import Testing
     Array("x}}}}}}".utf8).withUnsafeBytes { scanner.take($0) }
     #expect(scanner.state == .fault && scanner.taken == 7)
   }
+
+  private func hasTwin(_ text: String, _ names: String...) -> Bool {
+    var scanner = MemberScanner(names: names.map { Array($0.utf8) }, capacity: text.utf8.count)
+    Array(text.utf8).withUnsafeBytes { scanner.take($0) }
+    return scanner.isWhole && scanner.hasTwin
+  }
+
+  @Test(arguments: [
+    #"{"ID":1}"#, #"{"id":1,"Id":2}"#, #"{"iD":1,"id":2}"#, #"{"id\u0000":1}"#, #"{"id\u0000x":1}"#,
+    #"{"ID\u0000":[]}"#,
+    #"{"\u0049d":{}}"#, #"{"id ":1}"#, #"{"id\t\n":1}"#, #"{"TAS\u212a":1}"#, #"{"ta\u017fk":1}"#, #"{"taſK":1}"#,
+  ])
+  func `a member that some parsers take for one that is asked for is told`(text: String) {
+    #expect(hasTwin(text, "id", "task"))
+  }
+
+  @Test func `other members are others, and one that is asked for is no twin of another`() {
+    #expect(!hasTwin(#"{"id":1,"i":2,"idd":3,"":4,"x":{"ID":5},"i\u0000d":6,"i d":7," id":8,"ïd":9}"#, "id"))
+    #expect(!hasTwin(#"{"id":1,"ID":2}"#, "id", "ID"))
+    #expect(hasTwin(#"{"id":1,"ID":2,"Id":3}"#, "id", "ID"))
+    #expect(!hasTwin(#"{"ID":1}"#))
+  }
 }

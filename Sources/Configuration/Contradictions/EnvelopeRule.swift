@@ -164,13 +164,19 @@ enum EnvelopeRule: CaseIterable {
     guard facts.fields != nil, let line = facts.scope.value("message_envelope_mac") else { return nil }
     if self == .fieldsUnauthenticated {
       let isTagged = facts.cipher?.isAuthenticated ?? false
+      let joining = "joining is ambiguous: values can be moved from one field into the next"
+      if isTagged {
+        return Diagnostic(
+          .warning, at: line.location,
+          "\"fields\": the MAC vouches for no member that is not listed, and \(joining)",
+          hint: "hmac-sha256 payload authenticates all of a body")
+      }
       return Diagnostic(
         .warning, at: line.location,
-        "\"fields\": "
-          + (isTagged
-            ? "the MAC vouches for no member that is not listed" : "members that are not listed are not authenticated")
-          + ", and joining is ambiguous: values can be moved from one field into the next",
-        hint: "hmac-sha256 payload authenticates all of a body")
+        "\"fields\" with CBC protects no secret: neither the IV nor members that are not listed are authenticated, so who "
+          + "has caught a message can read of it by what is answered to changes of it, its first block for sure; "
+          + "and \(joining)",
+        hint: "message_envelope_cipher aes-256-gcm, or message_envelope_mac hmac-sha256 payload")
     }
     guard let window = facts.scope.value("message_envelope_replay_window"), facts.replayWindow != nil,
       facts.cipher?.isAuthenticated == false
