@@ -4,12 +4,15 @@ public import Bytes
 public final class MessageEnvelope: Sendable {
   private let opener: Opener
   private let sealer: Sealer
+  /// Where an answer of ours would open as a request: then it is one that was seen.
+  private let reflections: ReplayGuard?
   /// The largest envelope that is opened, and the largest body that is sealed: both are held in memory whole.
   public let maxSize: Int
 
   public init(_ keys: EnvelopeKeys, replays: ReplayGuard?, maxSize: Int) {
     opener = Opener(keys, replays: replays)
     sealer = Sealer(responses: keys)
+    reflections = keys.suite == keys.suite.ofResponses ? replays : nil
     self.maxSize = maxSize
   }
 
@@ -18,6 +21,16 @@ public final class MessageEnvelope: Sendable {
     try opener.open(body, now: now)
   }
 
-  /// The envelope of an answer's body.
-  public func seal(_ plain: UnsafeRawBufferPointer) throws(SealingFault) -> ByteBuffer { try sealer.seal(plain) }
+  /// The envelope of an answer's body. `now`: as of `open`.
+  public func seal(_ plain: UnsafeRawBufferPointer, now: UInt64) throws(SealingFault) -> ByteBuffer {
+    let iv = try sealer.iv()
+    if let reflections {
+      switch reflections.window.look(iv, now: now, span: reflections.span, remembers: true) {
+      case .new: break
+      case .seen: throw .random
+      case .unknown: throw .windowFull
+      }
+    }
+    return try sealer.seal(plain, iv: iv)
+  }
 }

@@ -1,10 +1,10 @@
 import DequeModule
 import Synchronization
 
-/// The IVs of authentic envelopes of late: one of them again is a replay.
+/// The IVs of authentic envelopes of late, opened or sealed: one of them again is a replay.
 ///
 /// Shared by all workers, and taken over by a reload; gone with the process. Bounded: while it is full, nothing new is
-/// let in, for nobody knows what was seen. Only who has the keys can fill it.
+/// let in or out, for nobody knows what was seen. Only who has the keys, or gets an answer sealed for each, can fill it.
 public final class ReplayWindow: Sendable {
   enum Novelty {
     case new, seen
@@ -35,7 +35,7 @@ public final class ReplayWindow: Sendable {
 
   private let memory: Mutex<Memory>
   private let limit: Int
-  /// About 60 MiB; at 5 minutes 3500 messages a second.
+  /// About 60 MiB; at 5 minutes 3500 messages a second, answers too.
   public static let standardLimit = 1 << 20
 
   public init(limit: Int = standardLimit) {

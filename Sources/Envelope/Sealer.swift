@@ -3,8 +3,10 @@ import Crypto
 
 /// Why a body was not sealed: then nobody gets it.
 public enum SealingFault: Error, Sendable, Hashable, CustomStringConvertible {
-  /// `fields`: no JSON object, or a named member is no scalar or there twice.
+  /// `fields`: no JSON object, or a named member is no scalar or there twice, or one beside it could be taken for it.
   case text
+  /// The window can remember no more: what would be sealed could come back as a request.
+  case windowFull
   /// The kernel gave no random bytes.
   case random
   /// OpenSSL failed.
@@ -12,7 +14,8 @@ public enum SealingFault: Error, Sendable, Hashable, CustomStringConvertible {
 
   public var description: String {
     switch self {
-    case .text: "it is no JSON object with scalars in the named fields"
+    case .text: "it is no JSON object with scalars in the named fields, each there once and in one spelling"
+    case .windowFull: "the replay window is full"
     case .random: "the system gives no random bytes"
     case .cipher: "OpenSSL can't encrypt it"
     }
@@ -37,11 +40,16 @@ public struct Sealer: Sendable {
   }
 
   public func seal(_ plain: UnsafeRawBufferPointer) throws(SealingFault) -> ByteBuffer {
-    guard let iv = SystemRandom.bytes(suite.cipher.ivCount) else { throw .random }
-    return try seal(plain, iv: iv)
+    try seal(plain, iv: iv())
   }
 
-  /// With a given IV: for comparison with what others make.
+  /// One for each text.
+  func iv() throws(SealingFault) -> [UInt8] {
+    guard let iv = SystemRandom.bytes(suite.cipher.ivCount) else { throw .random }
+    return iv
+  }
+
+  /// With a given IV: one that is remembered, or for comparison with what others make.
   func seal(_ plain: UnsafeRawBufferPointer, iv: [UInt8]) throws(SealingFault) -> ByteBuffer {
     let mac = try code(of: plain)
     var payload = ByteBuffer()

@@ -56,4 +56,46 @@ import Testing
     #expect(opener.outcome(sealed, now: 1001) == .success([1, 2, 3]))
     #expect(Opener(keys).outcome(sealed) == .success([1, 2, 3]))
   }
+
+  private func seal(_ envelope: MessageEnvelope, _ plain: [UInt8], now: UInt64) throws -> [UInt8] {
+    try plain.withUnsafeBytes { raw in
+      try Result { () throws(SealingFault) in try envelope.seal(raw, now: now).octets }.get()
+    }
+  }
+
+  private func outcome(_ envelope: MessageEnvelope, _ body: [UInt8], now: UInt64) -> Result<[UInt8], EnvelopeFault> {
+    body.withUnsafeBytes { raw in Result { () throws(EnvelopeFault) in try envelope.open(raw, now: now).octets } }
+  }
+
+  @Test(arguments: [(Cipher.aes256CBC, "hmac-sha256 payload"), (.aes256GCM, "none"), (.aes256GCM, "hmac-sha1 payload")])
+  func `an answer of ours is no request`(cipher: Cipher, mac: String) throws {
+    let keys = try #require(Parts.keys(Parts.suite(cipher, mac)))
+    let window = ReplayWindow()
+    let envelope = MessageEnvelope(keys, replays: ReplayGuard(window, span: 1000), maxSize: 1000)
+    let answer = try seal(envelope, [1, 2, 3], now: 0)
+    #expect(outcome(envelope, answer, now: 1) == .failure(.replayed))
+    // Of another worker, and after a reload: who shares the window.
+    let other = MessageEnvelope(keys, replays: ReplayGuard(window, span: 1000), maxSize: 1000)
+    #expect(outcome(other, answer, now: 1000) == .failure(.replayed))
+    #expect(outcome(envelope, try Sealer(requests: keys).sealed([1, 2, 3]), now: 2) == .success([1, 2, 3]))
+    // Without a window nobody remembers.
+    #expect(outcome(MessageEnvelope(keys, replays: nil, maxSize: 1000), answer, now: 1) == .success([1, 2, 3]))
+  }
+
+  @Test func `what can't be remembered is not sealed`() throws {
+    let keys = try #require(Parts.keys(Parts.suite(.aes256GCM, "none")))
+    let envelope = MessageEnvelope(keys, replays: ReplayGuard(ReplayWindow(limit: 2), span: 1000), maxSize: 1000)
+    for _ in 0..<2 { _ = try seal(envelope, [1], now: 0) }
+    #expect(throws: SealingFault.windowFull) { try seal(envelope, [1], now: 1000) }
+    _ = try seal(envelope, [1], now: 1001)
+  }
+
+  @Test func `answers that open as no request take no room`() throws {
+    let keys = try #require(Parts.keys(Parts.suite(.aes256CBC, "hmac-sha256 fields a")))
+    let envelope = MessageEnvelope(keys, replays: ReplayGuard(ReplayWindow(limit: 1), span: 1000), maxSize: 1000)
+    for _ in 0..<3 {
+      let answer = try seal(envelope, Array(#"{"a":1}"#.utf8), now: 0)
+      #expect(outcome(envelope, answer, now: 0) == .failure(.forged))
+    }
+  }
 }
