@@ -271,6 +271,53 @@ import Testing
     #expect(Pattern.equal(try cast.open(whole.body), Pattern.bytes(10_000)))
   }
 
+  @Test func `envelopes that are on their way leave the worker its memory`() async throws {
+    let scene = try Scene.ofTest(), cast = try EnvelopeCast(scene)
+    let upstream = try Self.upstream(scene), port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        client_max_body_size 64m;
+        server {
+          listen 127.0.0.1:\(port);
+          location / { proxy_pass http://127.0.0.1:\(upstream.port); \(cast.lines("message_envelope_max_size 60m;")) }
+        }
+        """
+      ).replacing("worker_processes 2", with: "worker_processes 1"))
+    let small = try cast.seal("x"), large = try cast.seal([UInt8](repeating: 7, count: 100_000))
+    let statuses = try await scene.talk(port) { stalled in
+      func post(_ body: [UInt8]) throws -> Int {
+        let wire = try Wire.dial(port: port)
+        defer { wire.close() }
+        return try wire.post(body).status
+      }
+      var statuses = [try post(large)]
+      // More than the worker's bound and all that sockets hold: most of it has been read when it is written.
+      try stalled.write("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: \(50 << 20)\r\n\r\n")
+      try stalled.write([UInt8](repeating: 0x20, count: 49 << 20))
+      statuses += [try post(large), try post(small)]
+      // It was not refused itself, and gives back what it took.
+      try stalled.write([UInt8](repeating: 0x20, count: 1 << 20))
+      statuses += [try stalled.response().status, try post(large)]
+      return statuses
+    }
+    #expect(statuses == [200, 503, 200, 400, 200])
+    try await daemon.logged("[error]", "take all the memory that a worker has for them")
+  }
+
+  @Test func `an answer that comes back is no request`() async throws {
+    let scene = try Scene.ofTest(), cast = try EnvelopeCast(scene, .aes256GCM, "none")
+    let upstream = try Self.upstream(scene)
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port, location: cast.lines("message_envelope_replay_window 1h;"))
+    let answer = try await proxy.curl("/bytes/100")
+    #expect(answer.status == 200)
+    // Of either worker.
+    for _ in 0..<6 { #expect(try await proxy.curl("/echo", input: answer.body).status == 400) }
+    #expect(upstream.requests("POST") == 0)
+  }
+
   @Test func `pages of our own are not sealed, and what was opened goes nowhere else`() async throws {
     let scene = try Scene.ofTest(), cast = try EnvelopeCast(scene)
     let upstream = try Self.upstream(scene), dead = try scene.port()

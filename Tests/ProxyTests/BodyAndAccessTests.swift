@@ -39,6 +39,28 @@ import Transport
     #expect(!third.isInFile && gauge.used == 50_000)
   }
 
+  @Test func `an envelope stays in memory and counts, as what it held and answers do`() throws {
+    let gauge = BodyGauge(limit: 100_000)
+    var envelope: RequestBody? = RequestBody(envelopeIn: gauge)
+    // Alone it may be larger.
+    #expect(gauge.admits(200_000, having: 0))
+    try append(200_000, to: #require(envelope))
+    #expect(envelope?.isInFile == false && gauge.used == 200_000)
+    #expect(gauge.admits(300_000, having: 200_000))
+    #expect(!gauge.admits(20_000, having: 0) && gauge.admits(16_384, having: 0))
+    var plain = ByteBuffer()
+    [UInt8](repeating: 7, count: 1000).withUnsafeBytes { plain.append($0) }
+    var opened: RequestBody? = RequestBody(opened: plain, gauge: gauge)
+    #expect(opened?.count == 1000 && gauge.used == 201_000)
+    envelope = nil
+    #expect(gauge.used == 1000)
+    var answer: HeldAnswer? = HeldAnswer(gauge: gauge)
+    [UInt8](repeating: 7, count: 500).withUnsafeBytes { answer?.append($0) }
+    #expect(answer?.body.count == 500 && gauge.used == 1500)
+    (opened, answer) = (nil, nil)
+    #expect(gauge.used == 0)
+  }
+
   @Test func `a smaller allowance stays, and one without a gauge is counted nowhere`() throws {
     let gauge = BodyGauge(limit: 0)
     #expect(gauge.bound(100) == 100)

@@ -25,7 +25,7 @@ extension Exchange {
       return attempt(pass, group)
     }
     if case .length(let length) = head.framing, length > UInt64(envelope.maxSize) { return refuseSize(length) }
-    body = .collecting(RequestBody(allowance: envelope.maxSize))
+    body = .collecting(RequestBody(envelopeIn: worker.bodies))
     continueClient()
     connection.pump()
   }
@@ -33,8 +33,14 @@ extension Exchange {
   /// Whether more of an envelope may be kept; else the client has been told.
   func hasRoom(for count: Int, in kept: RequestBody, _ envelope: MessageEnvelope) -> Bool {
     let total = kept.count &+ UInt64(count)
-    if total <= UInt64(envelope.maxSize) { return true }
-    refuseSize(total)
+    guard total <= UInt64(envelope.maxSize) else {
+      refuseSize(total)
+      return false
+    }
+    // It is whole in memory or nowhere: where another body would go to a file, it can't be taken.
+    if worker.bodies.admits(total, having: kept.memory.count) { return true }
+    log(.error, "message envelopes and kept bodies take all the memory that a worker has for them")
+    failDuringBody(Failure(503))
     return false
   }
 
@@ -52,7 +58,7 @@ extension Exchange {
     }
     do throws(EnvelopeFault) {
       let plain = try envelope.open(kept.memory.readable, now: worker.loop.now)
-      body = .collected(RequestBody(opened: plain))
+      body = .collected(RequestBody(opened: plain, gauge: worker.bodies))
       retry()
     } catch {
       if error == .windowFull {
@@ -92,7 +98,7 @@ extension Exchange {
       refuseToSeal("it has \(length) bytes")
       return false
     }
-    heldAnswer = HeldAnswer()
+    heldAnswer = HeldAnswer(gauge: worker.bodies)
     return true
   }
 
@@ -114,11 +120,12 @@ extension Exchange {
       return finish()
     }
     do throws(SealingFault) {
-      let sealed = try envelope.seal(held.body.readable)
+      let sealed = try envelope.seal(held.body.readable, now: worker.loop.now)
       ResponseRewrite.write(self, response, pass, sealed: sealed.count)
       writeBody(sealed.readable, to: connection)
       finish()
     } catch {
+      if error == .windowFull { log(.alert, "an answer is not sealed: \(error)") }
       refuseToSeal(error.description)
     }
   }

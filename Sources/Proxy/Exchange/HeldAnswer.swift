@@ -1,8 +1,17 @@
 import Bytes
 
-/// The body of an upstream's answer, until it is whole and can be sealed.
+/// The body of an upstream's answer, until it is whole and can be sealed. It counts among the bodies of the worker, and is
+/// never refused for them: the upstream has done its work, and who asks next is told to wait.
 final class HeldAnswer {
   private(set) var body = ByteBuffer()
+  private let gauge: BodyGauge
 
-  func append(_ bytes: UnsafeRawBufferPointer) { body.append(bytes) }
+  init(gauge: BodyGauge) { self.gauge = gauge }
+
+  deinit { gauge.giveBack(body.count) }
+
+  func append(_ bytes: UnsafeRawBufferPointer) {
+    body.append(bytes)
+    gauge.take(bytes.count)
+  }
 }

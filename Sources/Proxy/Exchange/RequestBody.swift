@@ -15,6 +15,9 @@ final class BodyGauge {
 
   /// What one body may take now that would be allowed so much.
   func bound(_ allowance: Int) -> Int { used < limit ? allowance : min(allowance, Self.smallAllowance) }
+  /// Whether a body that must be whole in memory may come to `total`, of which it has `own`: as long as the others leave room,
+  /// so that one alone may be larger than the bound.
+  func admits(_ total: UInt64, having own: Int) -> Bool { total <= UInt64(Self.smallAllowance) || used - own < limit }
   func take(_ count: Int) { used += count }
   func giveBack(_ count: Int) { used = max(0, used - count) }
 }
@@ -29,6 +32,7 @@ final class RequestBody {
   private var file: Int32 = -1
   private let allowance: Int
   private let gauge: BodyGauge?
+  private let staysInMemory: Bool
   /// It came in an envelope.
   let isOpened: Bool
 
@@ -36,16 +40,27 @@ final class RequestBody {
   init(allowance: Int, gauge: BodyGauge? = nil) {
     self.allowance = allowance
     self.gauge = gauge
+    staysInMemory = false
+    isOpened = false
+  }
+
+  /// An envelope, which is kept in memory: whoever adds to it asks the gauge first.
+  init(envelopeIn gauge: BodyGauge) {
+    allowance = .max
+    self.gauge = gauge
+    staysInMemory = true
     isOpened = false
   }
 
   /// What an envelope held.
-  init(opened plain: consuming ByteBuffer) {
+  init(opened plain: consuming ByteBuffer, gauge: BodyGauge) {
     allowance = 0
-    gauge = nil
+    self.gauge = gauge
+    staysInMemory = true
     isOpened = true
     count = UInt64(plain.count)
     memory.swap(with: &plain)
+    gauge.take(memory.count)
   }
 
   deinit {
@@ -70,7 +85,9 @@ final class RequestBody {
   }
 
   func append(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
-    if file < 0 && memory.count + bytes.count > gauge?.bound(allowance) ?? allowance { try moveToFile() }
+    if file < 0 && !staysInMemory && memory.count + bytes.count > gauge?.bound(allowance) ?? allowance {
+      try moveToFile()
+    }
     count &+= UInt64(bytes.count)
     guard file < 0 else { return try write(bytes) }
     memory.append(bytes)
