@@ -5,7 +5,8 @@ import Synchronization
 /// waits behind himself, with a bound on what waits for each and for all, and taken back when nobody wants it any more.
 public final class FairWork<Party: Hashable & Sendable>: Sendable {
   public enum Outcome: Sendable {
-    case taken(Ticket)
+    /// `waits`: others are being served.
+    case taken(Ticket, waits: Bool)
     /// This party has too much waiting.
     case partyIsFull
     /// All together have.
@@ -72,7 +73,7 @@ public final class FairWork<Party: Hashable & Sendable>: Sendable {
       state.waiting += 1
       let wakes = state.busy < lanes
       if wakes { state.busy += 1 }
-      return (.taken(Ticket(party: party, number: job.number)), wakes)
+      return (.taken(Ticket(party: party, number: job.number), waits: !wakes), wakes)
     }
     if wakes { queue.async { [self] in while let job = state.withLock({ $0.next() }) { job.body() } } }
     return outcome
@@ -89,6 +90,9 @@ public final class FairWork<Party: Hashable & Sendable>: Sendable {
       if line.isEmpty { state.turns.removeAll { $0 == ticket.party } }
     }
   }
+
+  /// Nothing waits, and nothing is being done.
+  package var isIdle: Bool { state.withLock { $0.waiting == 0 && $0.busy == 0 } }
 
   /// What waits for this party.
   package func waiting(for party: Party) -> Int { state.withLock { $0.lines[party]?.count ?? 0 } }

@@ -21,8 +21,9 @@ import Transport
   /// Of the rig's clients.
   private static let address = "192.0.2.1"
 
-  /// Nothing is hashed until it is raised.
+  /// Nothing of others is under way, and nothing is hashed until it is raised.
   private func holdThreads() async throws -> Flag {
+    try await until("the threads to be free") { Exchange.passwordWork.isIdle }
     let held = Flag(), begun = (Flag(), Flag())
     for flag in [begun.0, begun.1] {
       _ = Exchange.passwordWork.run(for: "held") {
@@ -48,6 +49,27 @@ import Transport
     connection.stream.ready([.input, .peerEnd])
     #expect(connection.phase == .closed)
     #expect(Exchange.passwordWork.waiting(for: Self.address) == 0)
+  }
+
+  @Test func `one that would have to wait is not looked at when its client went with the request`() async throws {
+    let rig = try Rig(Self.http)
+    let bytes = Array(Self.request.utf8)
+    for isHeld in [true, false] {
+      let held = isHeld ? try await holdThreads() : nil
+      defer { held?.raise() }
+      let (connection, peer) = try rig.connect()
+      connection.begin()
+      #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
+      close(peer)
+      connection.stream.ready([.input, .peerEnd])
+      #expect(Exchange.passwordWork.waiting(for: Self.address) == 0 || !isHeld)
+      // Who has only ended its half still gets an answer, if it costs nobody else anything.
+      #expect((connection.phase == .closed) == isHeld)
+      connection.close()
+      try await until("the threads to be free") {
+        held?.raise(); return Exchange.passwordWork.isIdle
+      }
+    }
   }
 
   @Test func `one address has a bound on what waits, and is told to come again`() async throws {

@@ -44,7 +44,7 @@ import Testing
     let lane = try await Lane()
     var tickets: [FairWork<String>.Ticket] = []
     for number in 0..<8 {
-      guard case .taken(let ticket) = lane.ask("a", "a\(number)") else { throw Refused() }
+      guard case .taken(let ticket, waits: true) = lane.ask("a", "a\(number)") else { throw Refused() }
       tickets.append(ticket)
     }
     guard case .partyIsFull = lane.ask("a", "more") else { throw Refused() }

@@ -45,7 +45,10 @@ extension Exchange {
   /// Does what needs the hash of a password, unless too much waits, or the client leaves before its turn.
   func awaitPassword(from address: String, _ body: @escaping @Sendable () -> Void) {
     switch Self.passwordWork.run(for: address, body) {
-    case .taken(let ticket): waitingPassword = ticket
+    case .taken(let ticket, let waits):
+      waitingPassword = ticket
+      // It came with its client's end, of which nobody will tell again.
+      if waits, connection?.stream.hasPeerEnd == true { clientDidLeave() }
     case .partyIsFull:
       log(.error, "too many passwords of this address are waiting to be checked")
       refuse(429, retryAfter: 1)
