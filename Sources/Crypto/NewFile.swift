@@ -1,5 +1,5 @@
 package import Bytes
-package import Glibc
+import Glibc
 
 /// Files that hold, or are read beside, what must not be half written: whole, synced and with their mode from the first
 /// byte on, or not there at all. Blocks, so never on an event loop.
@@ -26,7 +26,7 @@ package enum NewFile {
   ///
   /// `base`: of a relative path; the descriptor of a folder.
   package static func write(
-    _ contents: SecretBytes, to path: String, in base: CInt = AT_FDCWD, mode: mode_t, ownerOf folder: String? = nil
+    _ contents: SecretBytes, to path: String, in base: CInt = AT_FDCWD, mode: UInt32, ownerOf folder: String? = nil
   ) throws(Failure) {
     let descriptor = openat(base, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0o600)
     guard descriptor >= 0 else { throw Failure("open", path) }
@@ -54,7 +54,7 @@ package enum NewFile {
   }
 
   /// Puts a file in the place of another, or where there was none: who reads sees the old one or the new one.
-  package static func replace(_ path: String, _ contents: SecretBytes, mode: mode_t) throws(Failure) {
+  package static func replace(_ path: String, _ contents: SecretBytes, mode: UInt32) throws(Failure) {
     let draft = "\(path).new"
     unlink(draft)
     try write(contents, to: draft, mode: mode)

@@ -69,6 +69,20 @@ import Testing
     #expect(counts == ["00000001", "00000002"])
   }
 
+  @Test func `what is between the upstream and us comes by no trailer`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      guard try wire.request() != nil else { return }
+      try wire.write(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nProxy-Authentication-Info: nextnonce=\"y\"\r\n\r\n"
+      )
+    }
+    let proxy = try await PasswordProxy(
+      scene, "proxy_auth digest; proxy_http_version 1.1; location / { proxy_pass http://127.0.0.1:\(upstream.port); }")
+    let result = try await proxy.ask("/x", ["--raw", "-H", "TE: trailers"])
+    #expect(result.status == 200 && result.text.hasSuffix("0\r\n\r\n") && !result.text.contains("nextnonce"))
+  }
+
   @Test func `TRACE shows nobody what upstreams are told`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream(scene) { wire, _ in

@@ -100,14 +100,18 @@ struct PasswordProxy: Sendable {
       """)
     #expect(try await proxy.ask("/digest/page", as: "bob").status == 502)
     try await proxy.daemon.logged("[error]", "upstream-credentials-refused")
-    #expect(try await apache.seen(2).map { $0[0] } == ["401", "401"])
+    // What was refused is not sent ahead of the next challenge.
+    #expect(try await proxy.ask("/digest/page", as: "bob").status == 502)
+    let refused = try await apache.seen(4)
+    #expect(refused.map { $0[0] } == ["401", "401", "401", "401"])
+    #expect(refused.map { $0[4] == "-" } == [true, false, true, false])
     #expect(try await proxy.ask("/digest/only/page").status == 502)
     try await proxy.daemon.logged("[error]", "no-acceptable-scheme")
     #expect(try await proxy.ask("/digest/page", as: "carol").status == 403)
     try await proxy.daemon.logged("[error]", "no line of \"users\" is for this client")
     let plain = try await proxy.ask("/plain/page", ["-u", "al:geheim-über dem:Berg"])
     #expect(plain.status == 200 && plain.text == "basic", "without proxy_auth the client's own goes on")
-    #expect(try await apache.seen(4).count == 4, "for carol nothing was sent")
+    #expect(try await apache.seen(6).count == 6, "for carol nothing was sent")
     #expect(try await proxy.ask("/plain/page")["WWW-Authenticate"] != nil)
     proxy.expectNoSecrets()
   }
@@ -332,6 +336,21 @@ struct PasswordProxy: Sendable {
     #expect(users.values.allSatisfy { $0.count == 1 })
     if keepalive { #expect(lines.count < 2100) }
     proxy.expectNoSecrets("pw-", "cHct")
+  }
+
+  @Test func `a connection that was authenticated is not used for what stands outside of its space`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try await scene.listening(.ntlm)
+    let proxy = try await PasswordProxy(
+      scene, users: Self.users, workers: 1, http: "upstream group { server 127.0.0.1:\(port); keepalive 16; }",
+      """
+      proxy_auth ntlm;
+      location / { proxy_pass http://group; }
+      location /else/ { proxy_auth_space http://127.0.0.1:9; proxy_pass http://group; }
+      """)
+    #expect(try await proxy.ask("/x").text == "alice")
+    #expect(try await proxy.ask("/else/x").status == 502)
+    try await proxy.daemon.logged("[error]", "challenge-outside-space")
   }
 
   @Test func `over TLS the answer is bound to the channel`() async throws {
