@@ -330,6 +330,7 @@ import Testing
         location /same { proxy_pass http://127.0.0.1:\(dead); error_page 502 @sealed; \(cast.lines()) }
         location /plain { proxy_pass http://127.0.0.1:\(dead); error_page 502 @plain; \(cast.lines()) }
         location @plain { proxy_pass http://127.0.0.1:\(upstream.port); }
+        location /open { proxy_pass http://127.0.0.1:\(dead); error_page 502 @sealed; }
         location /page { proxy_pass http://127.0.0.1:\(dead); \(cast.lines()) }
         """)
     let sealed = try cast.seal("secret")
@@ -339,6 +340,10 @@ import Testing
       let answer = try await proxy.curl(path, input: (path == "/sealed" ? other : cast).seal("secret"))
       #expect(answer.status == 502, "\(path)")
     }
+    #expect(!upstream.receivedText.contains("secret"))
+    // What came in no envelope goes on as an error page's request does: as a GET, without it.
+    _ = try await proxy.curl("/open", input: Array("secret".utf8))
+    #expect(upstream.receivedText.contains("GET /open ") && !upstream.receivedText.contains("POST /open "))
     #expect(!upstream.receivedText.contains("secret"))
     // The same keys open there.
     let answer = try await proxy.curl("/same", input: sealed)
