@@ -1,4 +1,3 @@
-package import Observability
 package import Patterns
 
 /// One pattern of `ssl_client_allow`, or `*`, that picks clients: the first word of a line of `proxy_auth_user_file`.

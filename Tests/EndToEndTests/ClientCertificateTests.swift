@@ -110,7 +110,8 @@ import Testing
   }
 
   @Test func `the names of the accepted CAs are sent to the client`() async throws {
-    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
     let front = try await start(scene)
     let result = try await scene.run(
       "openssl", ["s_client", "-connect", "127.0.0.1:\(front.port)", "-tls1_2"], input: [])

@@ -130,7 +130,8 @@ import Testing
   }
 
   @Test func `a configuration's policy judges as the proxy would`() async throws {
-    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
     let port = try await server(scene)
     func check(_ trust: String) async throws -> Int32 {
       let path = try scene.write(

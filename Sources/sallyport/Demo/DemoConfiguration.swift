@@ -41,7 +41,7 @@ struct DemoConfiguration {
             proxy_request_buffering  off;
             proxy_http_version       1.1;
 
-    \(try upstream.map(ownLocation) ?? demoLocations())
+    \(upstream.map(ownLocation) ?? demoLocations())
         }
     \(try upstream == nil ? demoUpstream() : "")\
     }
