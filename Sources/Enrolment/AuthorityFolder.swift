@@ -102,22 +102,9 @@ package struct AuthorityFolder: Sendable {
   /// The names in a folder of it, or with an empty name in itself; none when there is no such folder.
   func names(in name: String) throws(AuthorityError) -> [String] {
     try whereIs(name.isEmpty ? "" : "\(name)/") { (folder, _) throws(AuthorityError) in
-      // The listing takes the descriptor over.
-      let copy = fcntl(folder, F_DUPFD_CLOEXEC, 0)
-      guard copy >= 0, let listing = fdopendir(copy) else {
-        let error = AuthorityError.system("fdopendir", file(name))
-        if copy >= 0 { close(copy) }
-        throw error
+      do throws(DirectoryFault) { return try namesInDirectory(folder) } catch {
+        throw .system("readdir", file(name), error.code)
       }
-      defer { closedir(listing) }
-      var names: [String] = []
-      while let entry = readdir(listing) {
-        names.append(
-          withUnsafePointer(to: &entry.pointee.d_name) { start in
-            start.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-          })
-      }
-      return names
     } ?? []
   }
 }

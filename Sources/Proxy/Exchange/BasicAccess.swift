@@ -13,18 +13,18 @@ extension Exchange {
   func authenticate(_ access: BasicAccessSettings) {
     guard case .basic(let user, let password) = shownCredentials else {
       log(.info, "no user/password was provided for basic authentication")
-      return challenge(access)
+      return challenge()
     }
     let box = LoopBox(self)
     let (serial, loop, limit, address) = (serial, worker.loop, location.guessLimit, Self.party(facts.peer))
     awaitPassword(from: address) {
       let verdict = PasswordVerdict(on: user, password, by: access.users, limit, from: address)
-      loop.post { box.value.authenticated(verdict, user, access, serial) }
+      loop.post { box.value.authenticated(verdict, user, serial) }
     }
   }
 
   private func authenticated(
-    _ verdict: PasswordVerdict, _ user: [UInt8], _ access: BasicAccessSettings, _ serial: UInt64
+    _ verdict: PasswordVerdict, _ user: [UInt8], _ serial: UInt64
   ) {
     guard serial == self.serial else { return }
     waitingPassword = nil
@@ -32,7 +32,7 @@ extension Exchange {
     case .admitted: act()
     case .refused:
       log(.error, "user \"\(Self.printable(user))\": wrong password, or no such user")
-      challenge(access)
+      challenge()
     case .tooMany(let wait):
       log(.error, "user \"\(Self.printable(user))\": too many wrong passwords of this user or address")
       refuse(429, retryAfter: wait)
@@ -76,10 +76,10 @@ extension Exchange {
   }
 
   /// 401.
-  func challenge(_ access: BasicAccessSettings) {
+  func challenge() {
     var value = ByteBuffer()
     value.append("Basic realm=\"")
-    for byte in LiveTemplate(access.realm).bytes(self) {
+    for byte in location.realm?.bytes(self) ?? [] {
       if byte == 0x22 || byte == 0x5C { value.append(0x5C) }
       value.append(byte)
     }

@@ -6,7 +6,7 @@ import Transport
 
 /// `enrolment`: a certificate for who shows a password, or the token of one.
 extension Exchange {
-  func enrol(_ desk: EnrolmentSettings, _ access: BasicAccessSettings) {
+  func enrol(_ desk: EnrolmentSettings) {
     guard let connection else { return }
     guard head.method == .post, redirection.keepsBody else {
       Array("POST".utf8).withUnsafeBytes { setAnswerField("Allow", $0) }
@@ -14,7 +14,7 @@ extension Exchange {
     }
     guard shownCredentials != nil else {
       log(.info, "no user/password was provided for enrolment")
-      return challenge(access)
+      return challenge()
     }
     let kept = RequestBody(allowance: EnrolmentRequest.sizeLimit)
     guard head.framing != .none, !connection.isBodyRead else { return enrol(desk, with: kept) }
@@ -48,8 +48,7 @@ extension Exchange {
       json.withUnsafeBytes { answer(status: 201, type: "application/json", location: nil, body: $0) }
     case .unauthorized(let reason):
       log(.error, "\(reason): \(credentialsShown)")
-      guard let access = location.settings.basicAccess else { return fail(Failure(401)) }
-      challenge(access)
+      challenge()
     case .refused(let reason):
       log(.error, "no certificate for \(credentialsShown): \(reason)")
       fail(Failure(403))

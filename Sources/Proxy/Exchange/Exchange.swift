@@ -316,7 +316,7 @@ final class Exchange: AttemptObserver {
     }
     // Enrolment asks for itself: it takes a token, too, and counts wrong passwords.
     if let access = location.settings.basicAccess {
-      if case .enrolment(let desk) = location.action { return enrol(desk, access) }
+      if case .enrolment(let desk) = location.action { return enrol(desk) }
       return authenticate(access)
     }
     act()

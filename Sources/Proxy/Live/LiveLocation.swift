@@ -19,6 +19,8 @@ final class LiveLocation {
   let addedFields: [LiveField]
   /// Wrong passwords that `auth_basic` takes; nil: any number.
   let guessLimit: FailureWindow.Limit?
+  /// Of `auth_basic`.
+  let realm: LiveTemplate?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   var limits: LocationLimits { settings.limits }
@@ -33,6 +35,7 @@ final class LiveLocation {
     self.addedFields = settings.addedFields.map {
       LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
     }
+    self.realm = settings.basicAccess.map { LiveTemplate($0.realm) }
     self.guessLimit = settings.basicAccess.flatMap { makers.guardedFiles.limit(of: $0.users) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
