@@ -41,8 +41,19 @@ package enum ErrorLogLine {
   }
 
   private static func appendVisible(_ text: String, to line: inout ByteBuffer, left: inout Int) {
+    // U+0080 to U+009F are control characters too (ISO 6429), in UTF-8 C2 80 to C2 9F: a terminal may obey them.
+    var isBehindC2 = false
     for byte in text.utf8.prefix(left) {
-      if byte < 0x20 || byte == 0x7F { LogEscape.appendHex(byte, to: &line) } else { line.append(byte) }
+      if isBehindC2, byte < 0xA0 {
+        line.truncate(to: line.count - 1)
+        LogEscape.appendHex(0xC2, to: &line)
+        LogEscape.appendHex(byte, to: &line)
+      } else if byte < 0x20 || byte == 0x7F {
+        LogEscape.appendHex(byte, to: &line)
+      } else {
+        line.append(byte)
+      }
+      isBehindC2 = byte == 0xC2
     }
     left = max(0, left - text.utf8.count)
   }

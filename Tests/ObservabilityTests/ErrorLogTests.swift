@@ -72,6 +72,11 @@ func event(_ level: Logger.Level, _ message: String, _ metadata: Logger.Metadata
     #expect(message == #"host "a\x0D\x0A2026/11/21 [emerg] \x1B[2J\x7Fé""#)
   }
 
+  @Test func `spells out the control characters above ASCII too, which a terminal obeys`() {
+    let message = ErrorLogLine.message(event(.info, "\u{80}a\u{9B}31m\u{9F}\u{A0}\u{C2}\u{2028}é"))
+    #expect(message == "\\xC2\\x80a\\xC2\\x9B31m\\xC2\\x9F\u{A0}\u{C2}\u{2028}é")
+  }
+
   @Test func `is bounded`() {
     let message = ErrorLogLine.message(event(.info, String(repeating: "x", count: 100_000), ["k": "v"]))
     #expect(message == String(repeating: "x", count: ErrorLogLine.longestMessage))
