@@ -79,6 +79,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     configureSessions()
     if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
+    SSL_CTX_set_alpn_select_cb(handle, ApplicationProtocol.choose, nil)
     // Stores the name in the session; the choice was made before.
     copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
   }
