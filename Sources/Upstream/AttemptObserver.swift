@@ -25,7 +25,7 @@ open class AttemptObserver {
   open func attemptDidFail(_ failure: AttemptFailure) {}
   /// What waited for the upstream has gone out.
   open func attemptDidDrain() {}
-  /// Tunnel only: bytes, and the end of the upstream's side.
+  /// Tunnel only: bytes, and the end of the upstream's side. `inGoodOrder`: the upstream itself said that this is all.
   open func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
-  open func tunnelDidEnd() {}
+  open func tunnelDidEnd(inGoodOrder: Bool) {}
 }

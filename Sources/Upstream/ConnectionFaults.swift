@@ -13,8 +13,7 @@ extension UpstreamConnection {
       } else {
         fail(.invalidBody(brokenReason ?? "upstream prematurely closed connection"))
       }
-    case .tunnel:
-      observer?.tunnelDidEnd()
+    case .tunnel: observer?.tunnelDidEnd(inGoodOrder: inGoodOrder)
     case .opening, .idle, .closed: close()
     }
   }

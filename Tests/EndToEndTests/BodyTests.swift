@@ -80,6 +80,25 @@ import Testing
     #expect(answer["X-Trailer-X-Check"] == "17")
   }
 
+  @Test func `trailers that proxy_hide_header names are not shown, and the others are`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { _ in
+        try wire.write(
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n"
+            + "X-Sum: 1\r\nx-internal: secret\r\nX-Pad: secret\r\nX-Last: 2\r\n\r\n")
+      }
+    }
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port, location: "proxy_http_version 1.1; proxy_hide_header X-Internal;")
+    let answer = try await proxy.talk { wire in
+      try wire.write("GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.text == "hi")
+    #expect(answer.trailers.map(\.name) == ["X-Sum", "X-Last"])
+  }
+
   @Test func `a chunked answer keeps its trailers for a client that takes them`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)

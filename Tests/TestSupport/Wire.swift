@@ -17,6 +17,7 @@ package final class Wire: Sendable {
   private let pending = Mutex<[UInt8]>([])
   private let transcript: Mutex<[UInt8]?>
   private let isOpen = Mutex(true)
+  private let wasReset = Mutex(false)
 
   /// Takes over the descriptor.
   init(owning descriptor: Int32, records: Bool = false) {
@@ -80,8 +81,11 @@ package final class Wire: Sendable {
       }
       if failure == EINTR { continue }
       if failure == EAGAIN { throw WireError.silent }
-      // A reset ends the stream as a close does; who needs to know asks for more than came.
-      if failure == ECONNRESET { return [] }
+      // A reset ends the stream as a close does; `isReset` tells them apart.
+      if failure == ECONNRESET {
+        wasReset.withLock { $0 = true }
+        return []
+      }
       if failure != 0 { throw WireError.system("recv", failure) }
       transcript.withLock { $0?.append(contentsOf: bytes) }
       return bytes
@@ -134,6 +138,15 @@ package final class Wire: Sendable {
 
   /// Whether the peer has closed, which must come in time; false when it says something instead.
   package func isClosedByPeer() throws -> Bool { try readSome(1).isEmpty }
+
+  /// Whether the stream's end, once read, was a TCP reset.
+  package var isReset: Bool { wasReset.withLock { $0 } }
+
+  /// Waits until the peer resets the connection, without reading what has come; false when it does not in time.
+  package func isResetByPeer() -> Bool {
+    var watched = pollfd(fd: descriptor, events: 0, revents: 0)
+    return poll(&watched, 1, 20_000) == 1 && watched.revents & Int16(POLLERR) != 0
+  }
 
   package func finishWriting() { shutdown(descriptor, Int32(SHUT_WR)) }
 

@@ -230,4 +230,15 @@ public struct Trailers: Sendable {
     bytes = section
     fields = Array(list.fields)
   }
+
+  private init(bytes: [UInt8], fields: [Field]) {
+    self.bytes = bytes
+    self.fields = fields
+  }
+
+  /// The fields for which `isRemoved` is false; nil when none is left.
+  public func removing(where isRemoved: (Field, UnsafeRawBufferPointer) -> Bool) -> Trailers? {
+    let kept = bytes.withUnsafeBytes { bytes in fields.filter { !isRemoved($0, bytes) } }
+    return kept.isEmpty ? nil : Trailers(bytes: bytes, fields: kept)
+  }
 }

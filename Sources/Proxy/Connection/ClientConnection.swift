@@ -125,7 +125,8 @@ final class ClientConnection: StreamOwner {
       if phase == .idle && !input.isEmpty { return refuseUnfinishedHead() }
       close()
     case .ending, .lingering:
-      stream.close(firstServer.root.limits.resetsTimedOut ? .reset : .abrupt)
+      // Bytes that still wait are lost: the client must not take what it has for all.
+      stream.close(firstServer.root.limits.resetsTimedOut || stream.pendingCount > 0 ? .reset : .abrupt)
       didClose()
     case .closed: break
     }
@@ -377,8 +378,8 @@ final class ClientConnection: StreamOwner {
   func cut() {
     let running = exchange
     exchange = nil
-    running?.connectionWasCut()
-    close()
+    stream.close(running?.connectionWasCut() ?? .orderly)
+    didClose()
   }
 
   func close() {

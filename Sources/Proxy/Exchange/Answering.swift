@@ -28,10 +28,16 @@ extension Exchange {
 
   func endBody(_ trailers: Trailers?) {
     guard case .streaming(.chunked) = answer, let connection, !isClientGone else { return }
-    if let trailers, head.acceptsTrailers { sentTrailers = trailers }
+    if let trailers, head.acceptsTrailers { sentTrailers = shown(trailers) }
     scratch.removeAll()
-    ChunkedWriter.lastChunk(head.acceptsTrailers ? trailers : nil, to: &scratch)
+    ChunkedWriter.lastChunk(sentTrailers, to: &scratch)
     connection.send(scratch.readable)
+  }
+
+  /// `proxy_hide_header` counts for the end of the body too, and so do the fields that are between the upstream and us.
+  private func shown(_ trailers: Trailers) -> Trailers? {
+    guard let hidden = pass?.hidden else { return trailers }
+    return trailers.removing { hidden.contains($0, in: $1) }
   }
 
   // MARK: Fields that every answer may have

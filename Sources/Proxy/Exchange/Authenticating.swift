@@ -335,15 +335,6 @@ extension Exchange {
     let scheme = UnsafeRawBufferPointer(rebasing: head.bytes.readable[field.value].prefix { $0 != 0x20 })
     return scheme.equalsIgnoringCase("ntlm") || scheme.equalsIgnoringCase("negotiate")
   }
-
-  /// Trailers that the client may see.
-  func shown(_ trailers: Trailers?) -> Trailers? {
-    guard let trailers, let pass else { return trailers }
-    let hides = trailers.bytes.withUnsafeBytes { bytes in
-      trailers.fields.contains { pass.hidden.contains($0, in: bytes) }
-    }
-    return hides ? nil : trailers
-  }
 }
 
 extension AuthFailure {

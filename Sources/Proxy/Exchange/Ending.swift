@@ -24,9 +24,7 @@ extension Exchange {
       status = 499
       log(.info, "client prematurely closed connection")
     }
-    writeAccessRecord()
-    dropUpstream()
-    connection?.abort(.orderly)
+    end(unfinishedClosing)
   }
 
   /// Nothing of the body came, or nothing of the answer was taken, for too long.
@@ -39,11 +37,13 @@ extension Exchange {
     cutAnswer()
   }
 
-  /// The worker ends.
-  func connectionWasCut() {
+  /// The worker ends. How the connection is to be closed.
+  func connectionWasCut() -> ByteStream.Closing {
+    let closing = unfinishedClosing
     if connection != nil { writeAccessRecord() }
     dropUpstream()
     worker.giveBack(self)
+    return closing
   }
 
   func dropUpstream() {
@@ -54,13 +54,23 @@ extension Exchange {
 
   // MARK: Ends
 
-  /// The answer can't be completed: what the client has must not look whole.
-  func cutAnswer() {
-    let closing: ByteStream.Closing
-    if case .streaming(.untilClose) = answer { closing = .reset } else { closing = .abrupt }
+  /// The answer can't be completed.
+  func cutAnswer() { end(unfinishedClosing) }
+
+  private func end(_ closing: ByteStream.Closing) {
     writeAccessRecord()
     dropUpstream()
     connection?.abort(closing)
+  }
+
+  /// How the connection ends with an answer that is not whole, so that the client takes no part of it for all.
+  private var unfinishedClosing: ByteStream.Closing {
+    switch answer {
+    // The end of the connection would be the end of the body.
+    case .streaming(.untilClose): .reset
+    case .streaming, .tunnel: .abrupt
+    case .waiting, .ended: .orderly
+    }
   }
 
   /// The answer is whole.

@@ -188,7 +188,7 @@ final class Exchange: AttemptObserver {
   override func attemptDidDrain() { upstreamDidDrain() }
   override func attemptMayAskAgain(_ connection: UpstreamConnection?) { upstreamMayAskAgain(connection) }
   override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { tunnelFromUpstream(bytes) }
-  override func tunnelDidEnd() { tunnelUpstreamDidEnd() }
+  override func tunnelDidEnd(inGoodOrder: Bool) { tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) }
 
   // MARK: Begin
 

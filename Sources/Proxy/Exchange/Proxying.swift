@@ -289,7 +289,7 @@ extension Exchange {
   func upstreamDidEnd(_ trailers: Trailers?) {
     endRecord()
     if let heldAnswer { return sealAnswer(heldAnswer) }
-    endBody(authentication == nil ? trailers : shown(trailers))
+    endBody(trailers)
     finish()
   }
 
@@ -297,7 +297,7 @@ extension Exchange {
     let failed = upstream
     endRecord()
     guard connection != nil else { return upstream = nil }
-    if case .tunnel = answer { return tunnelUpstreamDidEnd() }
+    if case .tunnel = answer { return cutAnswer() }
     if let authentication, authentication.isDiscarding { return upstreamMayAskAgain(nil) }
     noteFailure(failure, of: failed)
     log(.error, failure.description)
@@ -336,7 +336,8 @@ extension Exchange {
   // MARK: Upgrade (101): bytes both ways, as they are
 
   private func switchProtocols(_ response: ResponseHead) -> Bool {
-    guard askedForUpgrade, let pass, pass.envelope == nil, let connection, let upstream else {
+    // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
+    guard askedForUpgrade, head.version == .http11, let pass, pass.envelope == nil, let connection, let upstream else {
       log(.error, "upstream switched protocols without being asked")
       endRecord()
       dropUpstream()
@@ -371,7 +372,8 @@ extension Exchange {
     finish()
   }
 
-  func tunnelUpstreamDidEnd() {
+  func tunnelUpstreamDidEnd(inGoodOrder: Bool) {
+    guard inGoodOrder else { return cutAnswer() }
     persists = false
     finish()
   }
