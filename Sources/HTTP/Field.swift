@@ -40,6 +40,10 @@ extension FieldNameSet {
   /// Fields that Connection may not nominate: to take them off a message would be an attack on who comes next.
   static let neverNominated = FieldNameSet(.host, .contentLength, .transferEncoding, .authorization, .cookie)
 
+  /// Fields that say where a message ends and how far it goes. A server that folds `Transfer_Encoding` to the same
+  /// variable as `Transfer-Encoding` would read another message than the proxy did.
+  static let neverAliased = hopByHop.union(FieldNameSet(.host, .contentLength, .expect, .trailer))
+
   /// Fields that mean nothing, or harm, after the body: framing, routing, authentication, controls and
   /// the content's own description (RFC 9110 §6.5.1).
   static let neverTrailer = FieldNameSet(

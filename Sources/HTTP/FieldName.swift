@@ -1,3 +1,5 @@
+public import Bytes
+
 /// A field name that the proxy itself may ask about, or `.other`.
 ///
 /// Why: a name is recognised once, in the head parser; every later question is one comparison or one bit.
@@ -17,6 +19,25 @@ public enum FieldName: UInt8, Sendable {
   public static func known(_ bytes: UnsafeRawBufferPointer) -> FieldName {
     guard let base = bytes.baseAddress else { return .other }
     return known(base, bytes.count)
+  }
+
+  /// The name that these bytes spell when each byte other than a letter or digit counts as a hyphen; `.other` for none.
+  ///
+  /// Why: servers hand fields on as variables (CGI, WSGI), and fold several names to one there.
+  public static func folded(_ name: UnsafeRawBufferPointer) -> FieldName {
+    guard name.count < 25 else { return .other }
+    return withUnsafeTemporaryAllocation(byteCount: 24, alignment: 8) { folded in
+      for index in 0..<name.count { folded[index] = fold(name[index]) }
+      return known(UnsafeRawBufferPointer(rebasing: folded[..<name.count]))
+    }
+  }
+
+  /// A byte of a field name as a server may read it that makes variables of names: a letter in lower case, a digit, or a
+  /// hyphen for everything else.
+  @inlinable public static func fold(_ byte: UInt8) -> UInt8 {
+    let letter = byte | 0x20
+    if letter &- 0x61 < 26 { return letter }
+    return ASCII.isDigit(byte) ? byte : 0x2D
   }
 
   @inline(__always)

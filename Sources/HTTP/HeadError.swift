@@ -9,7 +9,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // Bounds
   case requestLineTooLong, fieldTooLarge, headTooLarge, tooManyFields, tooManyConnectionOptions
   // The message as a whole
-  case missingHost, repeatedHost, badHost, repeatedAuthorization
+  case missingHost, repeatedHost, badHost, differentHost, repeatedAuthorization
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
   case transferEncodingInOldVersion, bodyInInterimResponse
 
@@ -51,11 +51,12 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .fieldTooLarge: "a line of the head is longer than allowed"
     case .headTooLarge: "the head is larger than allowed"
     case .tooManyFields: "more field lines than allowed"
-    case .tooManyConnectionOptions: "Connection nominates too many names"
+    case .tooManyConnectionOptions: "Connection has more than 64 elements, or nominates more than 16 unknown names"
     case .missingHost: "no Host in an HTTP/1.1 request"
     case .repeatedHost: "more than one Host"
     case .repeatedAuthorization: "more than one Authorization"
     case .badHost: "the Host, or the authority of the target, is not a name or address with an optional port"
+    case .differentHost: "the Host differs from the authority of the request target"
     case .badContentLength: "Content-Length is not one decimal number that fits 63 bits"
     case .repeatedContentLength: "more than one Content-Length"
     case .badTransferEncoding: "Transfer-Encoding is not \"chunked\", once"

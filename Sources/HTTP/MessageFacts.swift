@@ -90,7 +90,10 @@ struct MessageFacts {
       guard ByteSet.token.contains(byte) else { throw .badFieldName }
       if !(ByteSet.ordinaryName.contains(byte) || byte == 0x5F && limits.underscores) { isOrdinary = false }
     }
-    return isOrdinary || !limits.ignoreInvalidNames
+    if isOrdinary || !limits.ignoreInvalidNames {
+      return !FieldNameSet.neverAliased.contains(FieldName.folded(at(base, name)))
+    }
+    return false
   }
 
   /// Whether the connection stays open after this message (RFC 9112 §9.3).
@@ -137,10 +140,11 @@ struct MessageFacts {
   private mutating func connection(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
     if let option = ConnectionOptions(base, value) {
       options.formUnion(option)
-      return
+      return try nominations.countElement()
     }
     var list = ListElements(base, value)
     while let element = list.next() {
+      try nominations.countElement()
       if let option = ConnectionOptions(base, element) {
         options.formUnion(option)
       } else if !element.isEmpty {
@@ -175,50 +179,6 @@ struct ConnectionOptions: OptionSet {
     case 10 where FoldedName(bytes, count).spells("keep-alive"): self = .keepAlive
     default: return nil
     }
-  }
-}
-
-/// The field names that Connection nominated as hop-by-hop (RFC 9110 §7.6.1).
-struct Nominations {
-  /// More unknown names than any peer has cause for: each costs a comparison with each field.
-  private static var bound: UInt8 { 32 }
-
-  private var known = FieldNameSet()
-  private var others: UInt8 = 0
-
-  mutating func add(_ option: UnsafeRawBufferPointer) throws(HeadError) {
-    let id = FieldName.known(option)
-    if id != .other {
-      known.insert(id)
-    } else if others < Self.bound {
-      others += 1
-    } else {
-      throw .tooManyConnectionOptions
-    }
-  }
-
-  var isEmpty: Bool { known.isEmpty && others == 0 }
-
-  /// Marks the nominated fields, but not those whose removal would be an attack.
-  func mark(_ fields: UnsafeMutableBufferPointer<Field>, _ base: UnsafeRawPointer) {
-    let known = known.subtracting(.neverNominated)
-    for index in fields.indices {
-      let id = fields[index].id
-      if id == .other ? others > 0 && names(fields[index], among: fields, base) : known.contains(id) {
-        fields[index].isHopByHop = true
-      }
-    }
-  }
-
-  private func names(_ field: Field, among fields: UnsafeMutableBufferPointer<Field>, _ base: UnsafeRawPointer) -> Bool
-  {
-    for connection in fields where connection.id == .connection {
-      var list = ListElements(base, connection.value)
-      while let element = list.next() {
-        if at(base, element).equalsIgnoringCase(at(base, field.name)) { return true }
-      }
-    }
-    return false
   }
 }
 

@@ -81,8 +81,10 @@ public final class RequestHead {
   }
 
   /// The value of the first field whose name becomes this variable: nginx's `$http_NAME`, where `_` stands for `-`.
+  /// `host` is the authority by which the request was judged: that of an absolute form, where there is one.
   public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(variableName: variableName, in: buffer.readable)
+    if let authority = target.authority, variableName.equalsIgnoringCase("host") { return authority }
+    return fields.value(variableName: variableName, in: buffer.readable)
   }
 }
 

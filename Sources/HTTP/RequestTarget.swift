@@ -23,6 +23,12 @@ public struct RequestTarget: Sendable, Equatable {
   /// Host and port of an absolute form.
   public var authority: ByteRange?
 
+  /// Where an absolute form goes that names no port.
+  var defaultPort: UInt16 {
+    guard let authority else { return 80 }
+    return authority.start &- raw.start == 8 ? 443 : 80
+  }
+
   static let unread = RequestTarget(form: .origin, raw: .absent, path: .absent, query: nil, authority: nil)
 
   /// Splits `start..<end`, which is not empty and has no space, control character or `#`; `question` is its first `?`, or `end`.
@@ -104,6 +110,12 @@ struct Authority {
     }
     host = ByteRange(start: start, count: hostEnd - start)
     port = at == end ? nil : try Self.port(base, at, end)
+  }
+
+  /// Whether both mean one server: names without case, a port that is not said being the default.
+  func isSame(as other: Authority, _ base: UnsafeRawPointer, defaultPort: UInt16) -> Bool {
+    HTTP.at(base, host).equalsIgnoringCase(HTTP.at(base, other.host))
+      && (port ?? defaultPort) == (other.port ?? defaultPort)
   }
 
   /// The port at `at`, where something other than a host's character stands.

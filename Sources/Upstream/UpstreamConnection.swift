@@ -26,8 +26,10 @@ public final class UpstreamConnection: StreamOwner {
   public let openedAt: UInt64
   /// Since when it waits for a request, while it is kept.
   var idleSince: UInt64 = 0
-  /// The final response's head, or the last interim one.
-  public let head = ResponseHead()
+  private let head = ResponseHead()
+  /// The final response's head; nil until this attempt has it: another client's answer may still be in the object.
+  public var finalHead: ResponseHead? { hasFinalHead ? head : nil }
+  private var hasFinalHead = false
   private let group: UpstreamGroup
   var observer: AttemptObserver?
   private var timeouts = UpstreamTimeouts()
@@ -47,15 +49,14 @@ public final class UpstreamConnection: StreamOwner {
   private var awaited = Awaited.nothing
   /// What had gone out when the deadline was set.
   private var sentAtDeadline: UInt64 = 0
-  /// Bytes of this attempt's answer, head included: none means that the server may not have seen the request.
+  /// Bytes of this attempt's answer: none means that the server may not have seen the request.
   public private(set) var bytesReceived: UInt64 = 0
 
   /// Each renews the time to wait for the answer: without a bound a server could do so for ever.
   private static let interimLimit = 100
   private var interimHeads = 0
 
-  private static let readSize = 16 * 1024
-  private static let pumpLimit = 1 << 20
+  private static let readSize = 16 * 1024, pumpLimit = 1 << 20
 
   init(stream: ByteStream, server: Int, trust: UpstreamTrust, group: UpstreamGroup, loop: EventLoop) {
     self.stream = stream
@@ -67,7 +68,7 @@ public final class UpstreamConnection: StreamOwner {
     stream.owner = self
   }
 
-  /// The connection has served an attempt before this one.
+  /// It has served an attempt before this one.
   public var isKept: Bool { requestsServed > 1 }
 
   // MARK: An attempt
@@ -93,6 +94,7 @@ public final class UpstreamConnection: StreamOwner {
     requestsServed += 1
     bytesReceived = 0
     interimHeads = 0
+    hasFinalHead = false
     requestEnded = false
   }
 
@@ -113,7 +115,7 @@ public final class UpstreamConnection: StreamOwner {
   /// The response that comes is no answer: when it is over, the observer asks again over this connection.
   public func askAgain() { asksAgain = true }
 
-  /// Bytes that the server has not taken yet: stop feeding above a bound.
+  /// Bytes that the server has not taken yet.
   public var pendingCount: Int { stream.pendingCount }
 
   /// The request is out; the time to wait for the answer begins.
@@ -181,9 +183,8 @@ public final class UpstreamConnection: StreamOwner {
 
   public override func streamIsReadable() {
     switch phase {
-    case .idle:
-      // A FIN, an alert or stray bytes: whatever it is, the next request must not meet it.
-      if hasUnsolicitedBytes() || stream.hasPeerEnd { drop() }
+    // A FIN, an alert or stray bytes: whatever it is, the next request must not meet it.
+    case .idle: if hasUnsolicitedBytes() || stream.hasPeerEnd { drop() }
     case .awaitingHead, .readingBody, .tunnel: pump()
     case .opening, .closed: break
     }
@@ -194,7 +195,7 @@ public final class UpstreamConnection: StreamOwner {
     if phase == .awaitingHead, !requestEnded, stream.pendingCount == 0 { observer?.attemptDidDrain() }
   }
 
-  /// Calls `attemptDidDrain` after this batch: for who feeds a long request and lets others have their turn.
+  /// Calls `attemptDidDrain` after this batch: a long request lets others have their turn.
   public func continueLater() { stream.loop.again(stream) }
 
   public override func streamDidDrain() {
@@ -304,6 +305,7 @@ public final class UpstreamConnection: StreamOwner {
         }
         return observer.attemptHead(head)
       }
+      hasFinalHead = true
       phase = .readingBody
       decoder = BodyDecoder(head.framing)
       guard observer.attemptHead(head), phase == .readingBody else { return phase == .tunnel }

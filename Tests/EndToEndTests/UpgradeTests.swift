@@ -68,6 +68,25 @@ import Testing
     #expect(String(decoding: bytes, as: UTF8.self) == "firstearly")
   }
 
+  @Test(arguments: [("1.0", "x"), ("1.1", "h2c"), ("1.1", "HTTP/2.0, h2c")])
+  func `a client of HTTP 1_0 gets no 101, and nobody a tunnel of HTTP`(version: String, protocols: String) async throws
+  {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.requestHead()
+      // Asked or not.
+      try wire.write("HTTP/1.1 101 Switching Protocols\r\nUpgrade: \(protocols)\r\nConnection: upgrade\r\n\r\n")
+      _ = try wire.readToEnd()
+    }
+    let proxy = try await PlainProxy(scene, to: upstream.port, location: Self.upgrading)
+    let answer = try await proxy.talk { wire in
+      try wire.write("GET / HTTP/\(version)\r\nHost: h\r\nUpgrade: \(protocols)\r\nConnection: upgrade\r\n\r\n")
+      return try wire.response()
+    }
+    #expect(answer.status == 502)
+    #expect(!upstream.receivedText.contains("Upgrade: "))
+  }
+
   @Test func `an upgrade that the upstream refuses stays HTTP`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream(scene) { wire, _ in

@@ -34,6 +34,20 @@ import Testing
     #expect(read.port == port)
   }
 
+  @Test(arguments: ["http://a/", "http://A:80/", "http://a./", "https://a:443/x", "https://a"])
+  func `a Host that says what the target says is taken`(target: String) {
+    for host in ["a", "A.", target.hasPrefix("https") ? "a:443" : "a:80"] {
+      let read = request("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
+      #expect(isComplete(read.outcome) && read.host.lowercased() == "a")
+    }
+  }
+
+  @Test(arguments: ["http://b/", "http://a:81/", "https://a/", "https://a:443", "http://aa/", "http://b:8080/"])
+  func `a Host that differs from the target's authority is refused`(target: String) {
+    #expect(refusal(request("GET \(target) HTTP/1.1\r\nHost: a:80\r\n\r\n")) == .differentHost)
+    #expect(refusal(request("GET \(target) HTTP/1.0\r\nHost: a:80\r\n\r\n")) == .differentHost)
+  }
+
   @Test func `Content-Length frames a body`() {
     #expect(request(fields: "Content-Length: 5\r\n").framing == .length(5))
     #expect(request(fields: "Content-Length: 0\r\n").framing == .length(0))

@@ -54,6 +54,77 @@ import Testing
     #expect(!head.contains { $0.hasPrefix("X-Evil") })
   }
 
+  /// Two hops on, RFC 9110 §7.6.1 would have the identity removed.
+  @Test(
+    arguments: [
+      ("X-Client-DN, Client-Cert", nil), ("keep-alive, Upgrade", "keep-alive, Upgrade"), ("te, X-A, close", "te,close"),
+    ] as [(String, String?)])
+  func `nominates no field for a client`(connection: String, sent: String?) throws {
+    let rig = try Rig(
+      """
+      server { listen 1080; set $way $http_connection;
+        location / { proxy_pass \(Self.up); proxy_set_header Connection $http_connection; }
+        location /set/ { proxy_pass \(Self.up); proxy_set_header connection $way; }
+        location /own/ { proxy_pass \(Self.up); proxy_set_header Connection "close, X-Own"; } }
+      """)
+    let head = try rig.forwarded("GET / HTTP/1.1", "Host: a", "Connection: \(connection)")
+    #expect(head.first { $0.hasPrefix("Connection: ") } == sent.map { "Connection: \($0)" })
+    #expect(try rig.forwarded("GET /own/ HTTP/1.1", "Host: a").contains("Connection: close, X-Own"))
+  }
+
+  @Test(arguments: [
+    ("1.1", "websocket", true), ("1.1", "h2c", false), ("1.1", "HTTP/2.0", false), ("1.0", "websocket", false),
+  ])
+  func `asks for another protocol as the client may, and for no tunnel`(
+    version: String, upgrade: String, isAsked: Bool
+  ) throws {
+    for value in isAsked ? ["$http_upgrade", "websocket"] : ["$http_upgrade"] {
+      let rig = try Rig(
+        """
+        server { listen 1080; location / { proxy_pass \(Self.up); proxy_set_header Upgrade \(value);
+          proxy_set_header Connection upgrade; } }
+        """)
+      let exchange = try rig.exchange("GET / HTTP/\(version)", "Host: a", "Connection: upgrade", "Upgrade: \(upgrade)")
+      var output = ByteBuffer()
+      #expect(RequestRewrite.write(exchange, try #require(exchange.pass), to: &output))
+      #expect(String(decoding: output.readable, as: UTF8.self).contains("Upgrade: ") == isAsked)
+      #expect(exchange.askedForUpgrade == isAsked)
+    }
+  }
+
+  @Test func `has no Upgrade of ours either for a client of HTTP 1_0, which knows no 101`() throws {
+    let rig = try Rig(
+      "server { listen 1080; location / { proxy_pass \(Self.up); proxy_set_header Upgrade websocket; } }")
+    #expect(try !rig.forwarded("GET / HTTP/1.0", "Host: a").contains { $0.hasPrefix("Upgrade") })
+    #expect(try rig.forwarded("GET / HTTP/1.1", "Host: a").contains("Upgrade: websocket"))
+  }
+
+  @Test(arguments: ["X_Forwarded_Proto", "x-forwarded-proto", "X.Forwarded.Proto"], Array("-_.!#$%&'*+^`|~"))
+  func `has a set field under no other spelling`(name: String, separator: Character) throws {
+    let rig = try Rig(
+      """
+      server { listen 1080; ignore_invalid_headers off; underscores_in_headers on;
+        location / { proxy_pass \(Self.up); proxy_set_header \(name) https; proxy_set_header X_Mine me; } }
+      """)
+    let forged = ["X-Forwarded-Proto", "X-Mine"].map { $0.replacing("-", with: String(separator)) + ": forged" }
+    let head = try rig.forwarded("GET / HTTP/1.1", "Host: a", forged[0], forged[1], "X-Mine1: 1")
+    #expect(
+      head == [
+        "GET / HTTP/1.0", "\(name): https", "X_Mine: me", "Host: 127.0.0.1:9", "Connection: close", "X-Mine1: 1",
+      ])
+  }
+
+  @Test func `names the host by which the request was judged`() throws {
+    let rig = try Rig(
+      """
+      server { listen 1080; location / { proxy_pass \(Self.up)$request_uri; proxy_set_header Host $http_host;
+        proxy_set_header X-URI $request_uri; } }
+      """)
+    let head = try rig.forwarded("GET http://pub.test?q HTTP/1.1", "Host: PUB.test:80")
+    #expect(head == ["GET /?q HTTP/1.0", "Host: pub.test", "X-URI: /?q", "Connection: close"])
+    #expect(try rig.forwarded("GET /x?y HTTP/1.1", "Host: a.test:8080").contains("Host: a.test:8080"))
+  }
+
   @Test func `says its own framing`() throws {
     let rig = try Rig("server { listen 1080; location / { proxy_pass \(Self.up); } }")
     let exchange = try rig.exchange("POST / HTTP/1.1", "Host: a", "Content-Length: 99")

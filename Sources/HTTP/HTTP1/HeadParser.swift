@@ -114,9 +114,15 @@ public struct HeadParser: Sendable {
     if facts.hasTwoAuthorizations { throw .repeatedAuthorization }
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.parsed.target.authority != nil {
-      // The authority of an absolute form counts (RFC 9112 §3.2.2), but a bad Host beside it is refused all the same.
+      // The authority of an absolute form counts (RFC 9112 §3.2.2).
       var authority = try Authority(base, hasHost ? facts.host : head.parsed.target.authority ?? .absent)
-      if hasHost, let inTarget = head.parsed.target.authority { authority = try Authority(base, inTarget) }
+      if hasHost, let inTarget = head.parsed.target.authority {
+        let asked = try Authority(base, inTarget)
+        guard asked.isSame(as: authority, base, defaultPort: head.parsed.target.defaultPort) else {
+          throw .differentHost
+        }
+        authority = asked
+      }
       head.parsed.host = authority.host
       head.parsed.port = authority.port
     }

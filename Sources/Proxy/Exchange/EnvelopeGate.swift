@@ -112,7 +112,7 @@ extension Exchange {
   /// The answer is whole.
   func sealAnswer(_ held: HeldAnswer) {
     heldAnswer = nil
-    guard let pass, let envelope = pass.envelope, let response = upstream?.head, let connection else {
+    guard let pass, let envelope = pass.envelope, let response = upstream?.finalHead, let connection else {
       return refuseToSeal("nobody knows what it was")
     }
     guard !held.body.isEmpty else {

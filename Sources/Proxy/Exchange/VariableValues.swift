@@ -29,7 +29,7 @@ extension Exchange {
     case .args, .query_string: appendArguments(to: &output)
     case .is_args: if hasArguments { output.append(0x3F) }
     case .uri, .document_uri: output.append(uri.readable)
-    case .request_uri: output.append(bytes[head.target.raw])
+    case .request_uri: appendRequestURI(to: &output)
     case .request: appendRequestLine(to: &output)
     case .request_method: output.append(bytes[head.methodRange])
     case .request_length: output.append(decimal: UInt64(head.byteCount) &+ bodyReceived)
@@ -74,6 +74,16 @@ extension Exchange {
     if let query = head.target.query { output.append(head.bytes.readable[query]) }
   }
 
+  /// As sent, less the scheme and authority of an absolute form, as in nginx: it is put behind an authority of ours.
+  private func appendRequestURI(to output: inout ByteBuffer) {
+    let bytes = head.bytes.readable
+    guard head.target.form == .absolute else { return output.append(bytes[head.target.raw]) }
+    if head.target.path.isEmpty { output.append(0x2F) } else { output.append(bytes[head.target.path]) }
+    guard let query = head.target.query else { return }
+    output.append(0x3F)
+    output.append(bytes[query])
+  }
+
   private func appendRequestLine(to output: inout ByteBuffer) {
     guard !head.methodRange.isEmpty else { return }
     let bytes = head.bytes.readable
@@ -107,7 +117,7 @@ extension Exchange {
   }
 
   private func appendUpstreamField(_ name: [UInt8], to output: inout ByteBuffer) {
-    guard let response = upstream?.head else { return }
+    guard let response = upstream?.finalHead else { return }
     name.withUnsafeBytes { name in
       if let value = response.value(variableName: name) { output.append(response.bytes.readable[value]) }
     }
@@ -115,7 +125,7 @@ extension Exchange {
 
   /// $upstream_cookie_name: of the first Set-Cookie of that name, letters folded, without its attributes.
   private func appendUpstreamCookie(_ name: [UInt8], to output: inout ByteBuffer) {
-    guard let response = upstream?.head else { return }
+    guard let response = upstream?.finalHead else { return }
     for field in response.fields where field.id == .setCookie {
       let pair = response.bytes.readable[field.value].prefix { $0 != 0x3B }
       guard let equals = pair.firstIndex(of: 0x3D), pair[..<equals].count == name.count,
@@ -141,25 +151,24 @@ extension Exchange {
 
   /// $arg_name: the first of that name, letters folded, as sent.
   private func appendArgument(_ name: [UInt8], to output: inout ByteBuffer) {
-    var arguments = ByteBuffer()
-    appendArguments(to: &arguments)
-    for pair in arguments.readable.split(separator: 0x26) {
-      guard let equals = pair.firstIndex(of: 0x3D), pair[..<equals].count == name.count,
-        zip(pair[..<equals], name).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) })
-      else { continue }
-      return output.append(Array(pair[pair.index(after: equals)...]))
+    if let redirectedArguments {
+      return redirectedArguments.withUnsafeBytes { bytes in
+        let all = ByteRange(start: 0, count: bytes.count)
+        if let value = NamedPairs.value(of: name, in: bytes, all, separator: 0x26) { output.append(bytes[value]) }
+      }
+    }
+    let bytes = head.bytes.readable
+    if let query = head.target.query, let value = NamedPairs.value(of: name, in: bytes, query, separator: 0x26) {
+      output.append(bytes[value])
     }
   }
 
-  /// $cookie_name: names count with their case, as in nginx they don't: folded.
+  /// $cookie_name: the first of that name, letters folded as in nginx.
   private func appendCookie(_ name: [UInt8], to output: inout ByteBuffer) {
+    let bytes = head.bytes.readable
     for field in head.fields where field.id == .cookie {
-      for pair in head.bytes.readable[field.value].split(separator: 0x3B) {
-        let trimmed = pair.drop { $0 == 0x20 || $0 == 0x09 }
-        guard let equals = trimmed.firstIndex(of: 0x3D), trimmed[..<equals].count == name.count,
-          zip(trimmed[..<equals], name).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) })
-        else { continue }
-        return output.append(Array(trimmed[trimmed.index(after: equals)...]))
+      if let value = NamedPairs.value(of: name, in: bytes, field.value, separator: 0x3B) {
+        return output.append(bytes[value])
       }
     }
   }

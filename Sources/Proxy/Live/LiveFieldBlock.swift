@@ -9,9 +9,23 @@ struct LiveFieldBlock {
     case begin(name: ByteRange)
     case value(LiveTemplate.Step)
     /// The field is left out when its value is empty (nginx).
-    case end
-    case asksForUpgrade
-    case asksForUpgradeUnlessEmpty
+    case end(Kind)
+  }
+
+  /// What is done with a value before it goes out.
+  private enum Kind {
+    case ordinary
+    /// Connection from variables: what a client has a say in takes no field off the message at the next hop.
+    case connection
+    case upgrade(isConstant: Bool)
+
+    init(_ name: [UInt8], isConstant: Bool) {
+      switch name.withUnsafeBytes({ FieldName.known($0) }) {
+      case .upgrade: self = .upgrade(isConstant: isConstant)
+      case .connection where !isConstant: self = .connection
+      default: self = .ordinary
+      }
+    }
   }
 
   private var steps: [Step] = []
@@ -19,19 +33,16 @@ struct LiveFieldBlock {
   private var others: [Variable] = []
 
   mutating func add(name: [UInt8], value: Template) {
-    let isUpgrade = name.withUnsafeBytes { FieldName.known($0) } == .upgrade
-    if let constant = value.constant {
-      if constant.isEmpty { return }
-      addLine(name + [0x3A, 0x20] + constant + [0x0D, 0x0A])
-      if isUpgrade { steps.append(.asksForUpgrade) }
+    let kind = Kind(name, isConstant: value.constant != nil)
+    if case .ordinary = kind, let constant = value.constant {
+      if !constant.isEmpty { addLine(name + [0x3A, 0x20] + constant + [0x0D, 0x0A]) }
       return
     }
     let prefix = name + [0x3A, 0x20]
     steps.append(.begin(name: ByteRange(start: text.count, count: prefix.count)))
     text += prefix
     for part in value.parts { steps.append(.value(LiveTemplate.step(part, text: &text, others: &others))) }
-    if isUpgrade { steps.append(.asksForUpgradeUnlessEmpty) }
-    steps.append(.end)
+    steps.append(.end(kind))
   }
 
   private mutating func addLine(_ line: [UInt8]) {
@@ -57,9 +68,8 @@ struct LiveFieldBlock {
       case .value(.connection(let variable, let place)): exchange.facts.append(variable, place: place, to: &output)
       case .value(.simple(let variable)): exchange.append(variable, to: &output)
       case .value(.other(let index)): exchange.append(others[index], to: &output)
-      case .asksForUpgrade: exchange.askedForUpgrade = true
-      case .asksForUpgradeUnlessEmpty: if output.count > valueStart { exchange.askedForUpgrade = true }
-      case .end:
+      case .end(let kind):
+        Self.settle(kind, exchange, &output, from: valueStart)
         if output.count == valueStart {
           output.truncate(to: start)
         } else {
@@ -67,6 +77,19 @@ struct LiveFieldBlock {
           output.append("\r\n")
         }
       }
+    }
+  }
+
+  /// Takes out of a value what may not go on.
+  private static func settle(_ kind: Kind, _ exchange: Exchange, _ output: inout ByteBuffer, from valueStart: Int) {
+    switch kind {
+    case .ordinary: break
+    case .connection: HopByHopValue.keepConnectionOptions(in: &output, from: valueStart)
+    case .upgrade(let isConstant):
+      // RFC 9110 §7.8: an Upgrade of HTTP/1.0 counts as none.
+      if exchange.head.version == .http10 { output.truncate(to: valueStart) }
+      if !isConstant { HopByHopValue.removeTunnellingProtocols(in: &output, from: valueStart) }
+      if output.count > valueStart { exchange.askedForUpgrade = true }
     }
   }
 

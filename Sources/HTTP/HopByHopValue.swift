@@ -1,0 +1,64 @@
+public import Bytes
+
+/// What of a client's Connection and Upgrade may reach an upstream, where `proxy_set_header` passes them on.
+///
+/// Each function shortens the list that stands at the end of a buffer, in place and without an allocation: WebSocket
+/// configurations do this for every request. A list of which nothing is taken stays as it was written.
+public enum HopByHopValue {
+  /// Leaves `close`, `keep-alive`, `upgrade` and `TE`. Any other element names a field that the next hop would remove
+  /// (RFC 9110 §7.6.1): with it a client could take off the fields that say who it is.
+  public static func keepConnectionOptions(in buffer: inout ByteBuffer, from start: Int) {
+    keep(in: &buffer, from: start) { element in
+      switch element.count {
+      case 2: element.equalsIgnoringCase("te")
+      case 5: element.equalsIgnoringCase("close")
+      case 7: element.equalsIgnoringCase("upgrade")
+      case 10: element.equalsIgnoringCase("keep-alive")
+      default: false
+      }
+    }
+  }
+
+  /// Removes the protocols that would carry requests past every check: HTTP in any version, and TLS (RFC 2817).
+  public static func removeTunnellingProtocols(in buffer: inout ByteBuffer, from start: Int) {
+    keep(in: &buffer, from: start) { element in
+      let name = UnsafeRawBufferPointer(rebasing: element.prefix { $0 != 0x2F })
+      return switch name.count {
+      case 0: false
+      case 2: !name.equalsIgnoringCase("h2")
+      case 3: !name.equalsIgnoringCase("h2c") && !name.equalsIgnoringCase("tls")
+      case 4: !name.equalsIgnoringCase("http")
+      default: true
+      }
+    }
+  }
+
+  private static func keep(
+    in buffer: inout ByteBuffer, from start: Int, where isKept: (UnsafeRawBufferPointer) -> Bool
+  ) {
+    guard start >= 0, start < buffer.count, let base = buffer.mutableReadable.baseAddress else { return }
+    let list = ByteRange(start: start, count: buffer.count - start)
+    guard hasOther(base, list, isKept) else { return }
+    var end = start
+    var elements = ListElements(base, list)
+    while let element = elements.next() {
+      guard !element.isEmpty, isKept(at(base, element)) else { continue }
+      if end > start {
+        base.storeBytes(of: 0x2C, toByteOffset: end, as: UInt8.self)
+        end += 1
+      }
+      // Never forward: what is kept is no longer than what was read.
+      (base + end).copyMemory(from: base + Int(element.start), byteCount: Int(element.count))
+      end += Int(element.count)
+    }
+    buffer.truncate(to: end)
+  }
+
+  private static func hasOther(
+    _ base: UnsafeRawPointer, _ list: ByteRange, _ isKept: (UnsafeRawBufferPointer) -> Bool
+  ) -> Bool {
+    var elements = ListElements(base, list)
+    while let element = elements.next() { if !isKept(at(base, element)) { return true } }
+    return false
+  }
+}

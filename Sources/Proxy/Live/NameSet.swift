@@ -1,0 +1,51 @@
+import Bytes
+import HTTP
+
+/// Field names, looked up per field: known ones by a bit, others by comparison.
+struct NameSet {
+  private var known = FieldNameSet()
+  /// In lower case.
+  private var exact: [[UInt8]] = []
+  /// As `FieldName.fold` makes them.
+  private var folded: [[UInt8]] = []
+
+  /// `withAliases`: also every name that a server may read as this one, as `X_Client_DN`, `x.client.dn` and `X+Client+DN`
+  /// for `X-Client-DN` (CVE-2026-39858, GHSA-f59h-q822-g45g), whichever of them the configuration has.
+  mutating func insert(_ name: [UInt8], withAliases: Bool) {
+    let id = name.withUnsafeBytes { withAliases ? FieldName.folded($0) : FieldName.known($0) }
+    if id != .other { known.insert(id) }
+    if withAliases {
+      let canonical = name.map { FieldName.fold($0) }
+      // A name of one word has no other spelling than that of its letters.
+      if id == .other || canonical.contains(0x2D), !folded.contains(canonical) { folded.append(canonical) }
+    } else if id == .other {
+      let lowercase = name.map { ASCII.lower($0) }
+      if !exact.contains(lowercase) { exact.append(lowercase) }
+    }
+  }
+
+  @inline(__always)
+  func contains(_ id: FieldName) -> Bool { known.contains(id) }
+
+  /// For load time.
+  func contains(name: String) -> Bool { Array(name.utf8).withUnsafeBytes { containsOther($0) } }
+
+  @inline(__always)
+  func contains(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
+    if field.id != .other { return known.contains(field.id) }
+    if exact.isEmpty && folded.isEmpty { return false }
+    return containsOther(bytes[field.name])
+  }
+
+  private func containsOther(_ name: UnsafeRawBufferPointer) -> Bool {
+    for other in exact where other.count == name.count {
+      if other.withUnsafeBytes({ name.equalsIgnoringCase($0) }) { return true }
+    }
+    for other in folded where other.count == name.count {
+      var index = 0
+      while index < name.count, FieldName.fold(name[index]) == other[index] { index += 1 }
+      if index == name.count { return true }
+    }
+    return false
+  }
+}
