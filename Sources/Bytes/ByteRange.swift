@@ -3,7 +3,7 @@ public import Glibc
 /// A place in somebody else's bytes: start and count, never a pointer.
 ///
 /// Why: a parsed head keeps its bytes once and speaks of parts of them, without a String or an allocation.
-public struct ByteRange: Sendable, Equatable {
+public struct ByteRange: Sendable, Equatable, BitwiseCopyable {
   public var start: UInt32
   public var count: UInt32
 

@@ -1,7 +1,7 @@
 public import Bytes
 
 /// One field line of a head: places in the head's bytes, and what is known of its name.
-public struct Field: Sendable, Equatable {
+public struct Field: Sendable, Equatable, BitwiseCopyable {
   public var name: ByteRange
   /// Without the whitespace around it; may be empty.
   public var value: ByteRange
@@ -85,7 +85,7 @@ extension UnsafeBufferPointer<Field> {
 }
 
 extension UnsafeRawBufferPointer {
-  fileprivate func becomesVariable(_ variable: UnsafeRawBufferPointer) -> Bool {
+  func becomesVariable(_ variable: UnsafeRawBufferPointer) -> Bool {
     for index in 0..<Swift.min(count, variable.count) {
       let byte = self[index] == 0x2D ? 0x5F : ASCII.lower(self[index])
       if byte != ASCII.lower(variable[index]) { return false }

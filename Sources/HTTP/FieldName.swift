@@ -4,7 +4,7 @@ public import Bytes
 ///
 /// Why: a name is recognised once, in the head parser; every later question is one comparison or one bit.
 /// The raw values stay under 64, so that a `FieldNameSet` is one word.
-public enum FieldName: UInt8, Sendable {
+public enum FieldName: UInt8, Sendable, BitwiseCopyable {
   case other = 0
   case host, connection, contentLength, transferEncoding, te, trailer, upgrade, expect, keepAlive
   case proxyConnection, proxyAuthenticate, proxyAuthorization, authorization, wwwAuthenticate

@@ -16,8 +16,8 @@ struct MessageFacts {
   init() {}
 
   /// Recognises the fields of a head, drops those that have no place in the model and takes in what the others say.
-  init(_ list: inout FieldList, _ base: UnsafeRawPointer, _ limits: HeadLimits) throws(HeadError) {
-    let fields = list.mutableFields
+  init(_ list: inout TrivialList<Field>, _ base: UnsafeRawPointer, _ limits: HeadLimits) throws(HeadError) {
+    let fields = list.mutableElements
     var kept = 0
     for index in 0..<fields.count {
       var field = fields[index]
@@ -34,12 +34,14 @@ struct MessageFacts {
       kept &+= 1
     }
     list.truncate(to: kept)
-    if !nominations.isEmpty { nominations.mark(list.mutableFields, base) }
+    if !nominations.isEmpty { nominations.mark(list.mutableElements, base) }
   }
 
   /// Recognises the fields of a trailer section, and drops those that have no place there or in the model.
-  static func trailers(_ list: inout FieldList, _ base: UnsafeRawPointer, _ limits: HeadLimits) throws(HeadError) {
-    let fields = list.mutableFields
+  static func trailers(_ list: inout TrivialList<Field>, _ base: UnsafeRawPointer, _ limits: HeadLimits)
+    throws(HeadError)
+  {
+    let fields = list.mutableElements
     var kept = 0
     for index in 0..<fields.count {
       let id = FieldName.known(base + Int(fields[index].name.start), Int(fields[index].name.count))

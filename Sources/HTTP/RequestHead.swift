@@ -8,7 +8,7 @@ public final class RequestHead {
   // Exclusivity is not checked at run time: a head belongs to one exchange on one worker, and the check at each
   // reading of a property costs more than reading a field line.
   @usableFromInline @exclusivity(unchecked) var buffer = ByteBuffer()
-  @exclusivity(unchecked) var list = FieldList()
+  @exclusivity(unchecked) var list = TrivialList<Field>()
   @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
 
   /// What is forgotten from one request to the next.
@@ -32,7 +32,7 @@ public final class RequestHead {
   /// The head's own copy of its bytes, as sent, line ends included.
   @inlinable public var bytes: HeadBytes { HeadBytes(buffer.readable) }
   /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
-  public var fields: UnsafeBufferPointer<Field> { list.fields }
+  public var fields: UnsafeBufferPointer<Field> { list.elements }
   /// The known names among `fields`.
   @inlinable public var present: FieldNameSet { parsed.present }
   @inlinable public var method: Method { parsed.method }

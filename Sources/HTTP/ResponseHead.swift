@@ -5,7 +5,7 @@ public import Bytes
 /// As `RequestHead` in all that concerns storage, ranges and exclusivity.
 public final class ResponseHead {
   @usableFromInline @exclusivity(unchecked) var buffer = ByteBuffer()
-  @exclusivity(unchecked) var list = FieldList()
+  @exclusivity(unchecked) var list = TrivialList<Field>()
   @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
 
   /// What is forgotten from one response to the next.
@@ -25,7 +25,7 @@ public final class ResponseHead {
   /// The head's own copy of its bytes, as sent, line ends included.
   @inlinable public var bytes: HeadBytes { HeadBytes(buffer.readable) }
   /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
-  public var fields: UnsafeBufferPointer<Field> { list.fields }
+  public var fields: UnsafeBufferPointer<Field> { list.elements }
   /// The known names among `fields`.
   @inlinable public var present: FieldNameSet { parsed.present }
   /// 100 to 999; 0 before there is one.

@@ -14,30 +14,30 @@ public enum IdentityFieldForm: String, Sendable, Hashable {
   public static let names = ["Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert"]
 }
 
-/// The field lines that say who a client is: whole ones, each with its line end. None without a verified chain.
+/// The fields that say who a client is. None without a verified chain.
 public enum IdentityFields {
+  public typealias Field = (name: String, value: String)
+
   /// `server`: the certificates that we show.
-  public static func lines(
+  public static func fields(
     _ form: IdentityFieldForm, _ chain: VerifiedChain?, server: [Certificate]
-  ) -> [UInt8] {
+  ) -> [Field] {
     guard let chain else { return [] }
     switch form {
     case .off: return []
     case .rfc9440: return rfc9440(chain)
-    case .xfcc: return line("X-Forwarded-Client-Cert", ForwardedClientCert.element(chain, server: server))
+    case .xfcc: return [("X-Forwarded-Client-Cert", ForwardedClientCert.element(chain, server: server))]
     }
   }
 
   /// RFC 9440 §2.2 and §2.3: byte sequences (RFC 8941 §3.3.5), in the order in which each certifies the one before.
-  private static func rfc9440(_ chain: VerifiedChain) -> [UInt8] {
+  private static func rfc9440(_ chain: VerifiedChain) -> [Field] {
     func sequence(_ certificate: Certificate) -> String { ":\(Base64.encode(certificate.der)):" }
     let others = chain.withoutAnchor.dropFirst()
-    let leaf = line("Client-Cert", sequence(chain.leaf))
+    let leaf = ("Client-Cert", sequence(chain.leaf))
     // An empty list has no field (RFC 8941 §3.1).
-    return others.isEmpty ? leaf : leaf + line("Client-Cert-Chain", others.map(sequence).joined(separator: ", "))
+    return others.isEmpty ? [leaf] : [leaf, ("Client-Cert-Chain", others.map(sequence).joined(separator: ", "))]
   }
-
-  private static func line(_ name: String, _ value: String) -> [UInt8] { Array("\(name): \(value)\r\n".utf8) }
 }
 
 extension VerifiedChain {

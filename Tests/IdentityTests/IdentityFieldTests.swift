@@ -12,8 +12,9 @@ import Testing
   private func lines(_ form: IdentityFieldForm, _ leaf: Certificate, _ others: [Certificate], _ own: [Certificate] = [])
     -> [String]
   {
-    let bytes = IdentityFields.lines(form, VerifiedChain(leaf: leaf, others: others), server: own)
-    return String(decoding: bytes, as: UTF8.self).split(separator: "\r\n").map(String.init)
+    IdentityFields.fields(form, VerifiedChain(leaf: leaf, others: others), server: own).map {
+      "\($0.name): \($0.value)"
+    }
   }
 
   private func sequence(_ certificate: Certificate) -> String { ":\(Base64.encode(certificate.der)):" }
@@ -34,7 +35,7 @@ import Testing
 
   @Test func `nobody is told of who has no verified chain`() {
     for form in [IdentityFieldForm.off, .rfc9440, .xfcc] {
-      #expect(IdentityFields.lines(form, nil, server: [cast.alice]).isEmpty)
+      #expect(IdentityFields.fields(form, nil, server: [cast.alice]).isEmpty)
     }
     #expect(lines(.off, cast.alice, []).isEmpty)
   }

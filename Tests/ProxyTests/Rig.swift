@@ -101,11 +101,16 @@ final class Rig {
 
   /// The head that an upstream would be sent.
   func forwarded(_ lines: String...) throws -> [String] {
-    let exchange = try exchange(lines.joined(separator: "\r\n"))
-    let pass = try #require(exchange.pass)
-    var output = ByteBuffer()
-    #expect(RequestRewrite.write(exchange, pass, to: &output))
-    return String(decoding: output.readable, as: UTF8.self).replacing("\r\n\r\n", with: "")
+    try upstreamHead(of: exchange(lines.joined(separator: "\r\n"))).replacing("\r\n\r\n", with: "")
       .split(separator: "\r\n").map(String.init)
+  }
+
+  /// The head that an upstream would be sent for this exchange.
+  func upstreamHead(of exchange: Exchange) throws -> String {
+    let pass = try #require(exchange.pass)
+    #expect(RequestRewrite.build(exchange.outgoing, of: exchange, pass))
+    var output = ByteBuffer()
+    HTTP1Encoder.request(exchange.outgoing, pass.settings.speaksHTTP11 ? .http11 : .http10, to: &output)
+    return String(decoding: output.readable, as: UTF8.self)
   }
 }

@@ -213,7 +213,7 @@ public struct Trailers: Sendable {
 
   /// nil when no field is left. `section` ends with its empty line.
   init?(_ section: [UInt8]) throws(BodyError) {
-    var list = FieldList(), lineStart = 0
+    var list = TrivialList<Field>(), lineStart = 0
     let fault = section.withUnsafeBytes { section -> HeadError? in
       guard let base = section.baseAddress else { return nil }
       do throws(HeadError) {
@@ -228,7 +228,7 @@ public struct Trailers: Sendable {
     if let fault { throw fault == .tooManyFields ? .trailersTooLarge : .badTrailer(fault) }
     if list.count == 0 { return nil }
     bytes = section
-    fields = Array(list.fields)
+    fields = Array(list.elements)
   }
 
   private init(bytes: [UInt8], fields: [Field]) {

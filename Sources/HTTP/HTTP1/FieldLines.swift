@@ -15,7 +15,7 @@ enum FieldLines {
   /// line begins, and moves on, so that bytes which arrive in drips are read once.
   static func read(
     _ base: UnsafeRawPointer, _ available: Int, lineStart: inout Int, section: Section, limits: HeadLimits,
-    into list: inout FieldList
+    into list: inout TrivialList<Field>
   ) throws(HeadError) -> Int? {
     var at = lineStart
     while at < available {

@@ -1,4 +1,4 @@
-import Bytes
+import HTTP
 import Identity
 import Patterns
 import TLS
@@ -12,8 +12,7 @@ struct ClientStanding {
   private var client: ClientRules.Client?
   private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Verdict)] = []
   private var users: [(file: UserFile, choice: UserFile.Choice)] = []
-  private var rfc9440Lines: [UInt8]?
-  private var xfccLines: [UInt8]?
+  private var identityFields: [IdentityFieldForm: FieldBlock] = [:]
 
   /// `tls`: nil on a plain listener, whose clients nobody knows.
   mutating func judge(
@@ -47,23 +46,17 @@ struct ClientStanding {
     return choice
   }
 
-  /// Appends the field lines of `client_identity`.
-  mutating func append(_ form: IdentityFieldForm, _ tls: TLSStream?, to output: inout ByteBuffer) {
-    switch form {
-    case .off: break
-    case .rfc9440: Self.append(form, tls, &rfc9440Lines, to: &output)
-    case .xfcc: Self.append(form, tls, &xfccLines, to: &output)
-    }
-  }
-
-  private static func append(
-    _ form: IdentityFieldForm, _ tls: TLSStream?, _ kept: inout [UInt8]?, to output: inout ByteBuffer
-  ) {
-    if let kept { return output.append(kept) }
+  /// The fields of `client_identity`.
+  mutating func fields(_ form: IdentityFieldForm, _ tls: TLSStream?) -> FieldBlock {
+    if let kept = identityFields[form] { return kept }
     var chain: VerifiedChain?
     if case .verified(let verified)? = tls?.clientVerdict { chain = verified }
-    let lines = IdentityFields.lines(form, chain, server: tls?.serverContext?.certificates ?? [])
-    kept = lines
-    output.append(lines)
+    var block = FieldBlock()
+    for field in IdentityFields.fields(form, chain, server: tls?.serverContext?.certificates ?? []) {
+      // Base64 and escaped text: no byte of it ends a line.
+      _ = block.add(Array(field.name.utf8), Array(field.value.utf8))
+    }
+    identityFields[form] = block
+    return block
   }
 }

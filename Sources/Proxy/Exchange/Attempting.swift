@@ -1,4 +1,6 @@
+import Bytes
 import Crypto
+import HTTP
 import Observability
 import TLS
 import Upstream
@@ -43,6 +45,18 @@ extension Exchange {
       case .failure(let refusal): refuseIdentity(refusal.reason)
       }
     }
+  }
+
+  /// Sends the head that was built. Credentials of ours are in no buffer afterwards.
+  func sendHead(_ pass: LiveProxyPass, _ upstream: UpstreamConnection) {
+    scratch.removeAll()
+    HTTP1Encoder.request(outgoing, pass.settings.speaksHTTP11 ? .http11 : .http10, to: &scratch)
+    upstream.send(scratch.readable)
+    guard authentication != nil else { return }
+    scratch.wipe()
+    let isUpgrade = outgoing.asksForUpgrade
+    outgoing.wipe()
+    outgoing.asksForUpgrade = isUpgrade
   }
 
   private func refuseIdentity(_ reason: String) {

@@ -117,35 +117,26 @@ extension Exchange {
     place(authentication, upstream).map { ChallengeKey(user: authentication.user.name, server: $0.key) }
   }
 
-  /// Puts the credentials into the head in `scratch`. False when that was all there is to send for now, or when none
+  /// Puts the credentials into the head that was built. False when that was all there is to send for now, or when none
   /// can be made, which has been answered.
-  func authorize(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> Bool {
-    if authentication.isProbe { replaceMethod() }
+  func authorize(_ authentication: ExchangeAuthentication, _ pass: LiveProxyPass, _ upstream: UpstreamConnection)
+    -> Bool
+  {
     authentication.nonce = nil
-    if let failure = writeCredentials(authentication, upstream) {
+    if let failure = addCredentials(authentication, upstream) {
       refuse(failure)
       return false
     }
     // Without the request itself nothing has begun.
     guard authentication.sending.isBodiless, authentication.body != .none else { return true }
-    askedForUpgrade = false
-    upstream.send(scratch.readable)
-    scratch.wipe()
+    outgoing.asksForUpgrade = false
+    sendHead(pass, upstream)
     upstream.requestDidEnd()
     return false
   }
 
-  /// HEAD for whatever method it is: to look is safe.
-  private func replaceMethod() {
-    let written = Array(scratch.readable)
-    guard let end = written.firstIndex(of: 0x20) else { return }
-    scratch.removeAll()
-    scratch.append("HEAD")
-    scratch.append(Array(written[end...]))
-  }
-
-  /// nil: written, where there is any to write. The place is judged once more, here, where it is shown.
-  private func writeCredentials(
+  /// nil: added, where there are any to add. The place is judged once more, here, where it is shown.
+  private func addCredentials(
     _ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection
   ) -> AuthFailure? {
     let shown: Offer
@@ -158,40 +149,35 @@ extension Exchange {
     }
     guard admits(shown, authentication, upstream) else { return .outsideSpace }
     if case .plain = authentication.sending { return nil }
-    return writeAuthorization(authentication, upstream) ? nil : .hashNotAvailable
+    scratch.removeAll()
+    defer { scratch.wipe() }
+    let isMade = makeCredentials(authentication, upstream) && outgoing.add("Authorization", scratch.readable)
+    return isMade ? nil : .hashNotAvailable
   }
 
-  private func writeAuthorization(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> Bool {
-    let request = authorizedRequest()
-    scratch.truncate(to: scratch.count - 2)
-    scratch.append("Authorization: ")
-    let isWritten: Bool
+  /// Writes the value of Authorization to `scratch`; false when none can be made.
+  private func makeCredentials(_ authentication: ExchangeAuthentication, _ upstream: UpstreamConnection) -> Bool {
     switch authentication.sending {
-    case .plain: isWritten = true
-    case .ahead(let answer, _): isWritten = write(answer, authentication, request)
+    case .plain: return false
+    case .ahead(let answer, _): return write(answer, authentication)
     case .answer(let offer):
-      let answer = key(authentication, upstream).map { authentication.store.answer($0, offer) }
-      isWritten = answer.map { write($0, authentication, request) } ?? false
-    case .negotiate: isWritten = writeNTLM(NTLMAnswer.negotiate)
+      return key(authentication, upstream).map { write(authentication.store.answer($0, offer), authentication) }
+        ?? false
+    case .negotiate: return writeNTLM(NTLMAnswer.negotiate)
     case .authenticate(let challenge):
       upstream.isAuthenticated = false
-      let circumstances = circumstances(upstream)
-      isWritten = NTLMAnswer.authenticate(authentication.user, challenge, circumstances).map(writeNTLM) ?? false
+      return NTLMAnswer.authenticate(authentication.user, challenge, circumstances(upstream)).map(writeNTLM) ?? false
     }
-    scratch.append("\r\n\r\n")
-    return isWritten
   }
 
-  private func write(
-    _ answer: PreparedAnswer, _ authentication: ExchangeAuthentication, _ request: AuthorizedRequest
-  ) -> Bool {
+  private func write(_ answer: PreparedAnswer, _ authentication: ExchangeAuthentication) -> Bool {
     switch answer {
     case .basic:
       BasicAnswer.append(authentication.user, to: &scratch)
       return true
     case .digest(let digest):
       authentication.nonce = digest.challenge.nonce
-      return digest.append(authentication.user, request, to: &scratch)
+      return digest.append(authentication.user, authorizedRequest(), to: &scratch)
     // The responder begins it by `negotiate`.
     case .ntlm: return false
     }
@@ -203,12 +189,10 @@ extension Exchange {
     return true
   }
 
-  /// What a Digest answer is about, from the line that was written.
+  /// What a Digest answer is about.
   private func authorizedRequest() -> AuthorizedRequest {
-    let line = scratch.readable.prefix { $0 != 0x0D }
-    let words = line.split(separator: 0x20, maxSplits: 2).map { Array($0) }
     let body = body
-    return AuthorizedRequest(method: words.first ?? [], target: words.count > 1 ? words[1] : []) { algorithm in
+    return AuthorizedRequest(method: Array(outgoing.method), target: Array(outgoing.target)) { algorithm in
       let digest = RunningDigest(algorithm)
       switch body {
       case .none: break

@@ -56,6 +56,8 @@ final class Exchange: AttemptObserver {
   // Uncounted: the worker holds its connections and its spare exchanges, and goes after them.
   unowned(unsafe) let worker: Worker
   @exclusivity(unchecked) let head = RequestHead()
+  /// The request as it goes to the upstream.
+  let outgoing: OutgoingRequestHead
   /// For what is built and written within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
   let patternScratch: RegularExpression.Scratch
@@ -70,8 +72,6 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) var answer = Answer.waiting
   @exclusivity(unchecked) var body = Body.none
   @exclusivity(unchecked) var persists = false
-  /// Headers of the request were sent on with an upgrade in them.
-  @exclusivity(unchecked) var askedForUpgrade = false
   @exclusivity(unchecked) var bodyReceived: UInt64 = 0
   var isClientGone = false
   @exclusivity(unchecked) var redirection = Redirection.none
@@ -119,6 +119,7 @@ final class Exchange: AttemptObserver {
 
   init(worker: Worker) {
     self.worker = worker
+    self.outgoing = OutgoingRequestHead(over: head)
     self.patternScratch = worker.patternScratch
     self.clock = worker.clock
     // Overwritten by `begin` before anybody looks.
@@ -140,6 +141,7 @@ final class Exchange: AttemptObserver {
   func reset() {
     serial &+= 1
     head.reset()
+    outgoing.reset()
     uri.removeAll()
     if scratch.storageSize > Self.scratchKept { scratch.release() }
     if redirectedArguments != nil { redirectedArguments = nil }
@@ -147,7 +149,6 @@ final class Exchange: AttemptObserver {
     answer = .waiting
     body = .none
     persists = false
-    askedForUpgrade = false
     bodyReceived = 0
     isClientGone = false
     redirection = .none

@@ -119,19 +119,18 @@ extension Exchange {
     }
     if let authentication { chooseSending(authentication, upstream) }
     upstream.expect(method: RequestRewrite.method(self, pass))
-    scratch.removeAll()
-    guard RequestRewrite.write(self, pass, to: &scratch) else {
+    guard RequestRewrite.build(outgoing, of: self, pass) else {
       log(.error, "the request for the upstream would not be a valid one")
       dropUpstream()
       return fail(Failure(400))
     }
     if let authentication {
-      if !authorize(authentication, upstream) { return }
+      if !authorize(authentication, pass, upstream) { return }
     } else if head.present.contains(.authorization), authorizesConnection {
       upstream.isOfOneClient = true
     }
     requestBegun = true
-    upstream.send(scratch.readable)
+    sendHead(pass, upstream)
     switch body {
     case .none, .streamed: upstream.requestDidEnd()
     case .collected(let kept):
@@ -337,7 +336,8 @@ extension Exchange {
 
   private func switchProtocols(_ response: ResponseHead) -> Bool {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
-    guard askedForUpgrade, head.version == .http11, let pass, pass.envelope == nil, let connection, let upstream else {
+    guard outgoing.asksForUpgrade, head.version == .http11, let pass, pass.envelope == nil, let connection, let upstream
+    else {
       log(.error, "upstream switched protocols without being asked")
       endRecord()
       dropUpstream()

@@ -7,29 +7,29 @@ import UpstreamAuth
 /// The request as the upstream gets it: built from the parsed head, never passed through.
 ///
 /// Off come hop-by-hop fields, everything that `proxy_set_header` sets (identity fields under every spelling of their
-/// names) and the framing; on go the set fields and a framing of our own.
+/// names) and the framing; on go the set fields and a framing of our own. Reads the exchange, and neither sends anything
+/// nor changes it.
 enum RequestRewrite {
-  /// False when a template made something that would break a line.
-  static func write(_ exchange: Exchange, _ pass: LiveProxyPass, to output: inout ByteBuffer) -> Bool {
-    let head = exchange.head
-    guard writeRequestLine(exchange, pass, to: &output) else { return false }
-    pass.setFields.append(exchange, to: &output)
+  /// False when a template made a method or target that would break the request line.
+  static func build(_ outgoing: OutgoingRequestHead, of exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+    outgoing.reset()
+    guard setMethod(of: outgoing, exchange, pass), setTarget(of: outgoing, exchange, pass) else { return false }
+    pass.setFields.add(to: outgoing, for: exchange)
     switch pass.settings.clientIdentity {
     case .off: break
-    case let form: exchange.facts.standing.append(form, exchange.facts.tls, to: &output)
+    case let form: outgoing.add(exchange.facts.standing.fields(form, exchange.facts.tls))
     }
     // RFC 8470 §5.1: a second one, of the client's own, means the same.
-    if exchange.isEarly && !pass.setsEarlyData { output.append("Early-Data: 1\r\n") }
-    writeFraming(exchange, to: &output)
-    if pass.envelope != nil, exchange.isBodyOpened { HeadWriter.field("Content-Type", "application/json", to: &output) }
+    if exchange.isEarly && !pass.setsEarlyData { outgoing.add(earlyData) }
+    if pass.envelope != nil, exchange.isBodyOpened { outgoing.add(openedType) }
+    outgoing.framing = framing(exchange)
     if pass.settings.passesRequestFields {
-      let bytes = head.bytes.readable
-      for field in head.fields {
+      let bytes = exchange.head.bytes.readable
+      for field in exchange.head.fields {
         if field.isHopByHop || skipped.contains(field.id) || pass.replaced.contains(field, in: bytes) { continue }
-        HeadWriter.forward(field, of: bytes, to: &output)
+        outgoing.forward(field)
       }
     }
-    HeadWriter.end(to: &output)
     return true
   }
 
@@ -55,37 +55,30 @@ enum RequestRewrite {
     output.append("\r\n")
   }
 
+  private static let earlyData = FieldBlock("Early-Data", "1")
+  private static let openedType = FieldBlock("Content-Type", "application/json")
+
   /// Expect is answered here; Content-Length is written anew.
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .expect, .host)
 
-  private static func writeRequestLine(
-    _ exchange: Exchange, _ pass: LiveProxyPass, to output: inout ByteBuffer
-  ) -> Bool {
-    let head = exchange.head
-    let version = pass.settings.speaksHTTP11 ? HTTPVersion.http11 : .http10
-    if pass.method == nil, pass.settings.uri == nil, pass.targetTemplate == nil, exchange.redirection.keepsBody,
-      head.target.form == .origin
+  /// That of the client, unless the configuration says another one, or an error page is fetched.
+  private static func setMethod(of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+    if let authentication = exchange.authentication, authentication.isProbe { return outgoing.setMethod("HEAD") }
+    if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { outgoing.setMethod($0) } }
+    if exchange.redirection.keepsBody || exchange.head.method == .get || exchange.head.method == .head { return true }
+    return outgoing.setMethod("GET")
+  }
+
+  /// As the client wrote it, unless `proxy_pass` or an internal redirect says another one.
+  private static func setTarget(of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+    if pass.settings.uri == nil, pass.targetTemplate == nil, exchange.redirection != .path,
+      exchange.head.target.form == .origin
     {
-      return HeadWriter.requestLine(
-        method: head.bytes.readable[head.methodRange], target: head.bytes.readable[head.target.raw],
-        version: version, to: &output)
+      return true
     }
     var target = ByteBuffer()
     writeTarget(exchange, pass, to: &target)
-    if let method = pass.method {
-      let name = method.bytes(exchange)
-      return name.withUnsafeBytes {
-        HeadWriter.requestLine(method: $0, target: target.readable, version: version, to: &output)
-      }
-    }
-    if !exchange.redirection.keepsBody && head.method != .get && head.method != .head {
-      let get: StaticString = "GET"
-      return HeadWriter.requestLine(
-        method: UnsafeRawBufferPointer(start: get.utf8Start, count: 3), target: target.readable, version: version,
-        to: &output)
-    }
-    return HeadWriter.requestLine(
-      method: head.bytes.readable[head.methodRange], target: target.readable, version: version, to: &output)
+    return outgoing.setTarget(target.readable)
   }
 
   private static func writeTarget(_ exchange: Exchange, _ pass: LiveProxyPass, to target: inout ByteBuffer) {
@@ -125,19 +118,17 @@ enum RequestRewrite {
     }
   }
 
-  private static func writeFraming(_ exchange: Exchange, to output: inout ByteBuffer) {
+  private static func framing(_ exchange: Exchange) -> BodyFraming {
     if let authentication = exchange.authentication, authentication.sending.isBodiless {
-      if !authentication.isProbe && exchange.head.framing != .none { HeadWriter.framing(.length(0), to: &output) }
-      return
+      return !authentication.isProbe && exchange.head.framing != .none ? .length(0) : .none
     }
     switch exchange.body {
-    case .collected(let kept): HeadWriter.framing(.length(kept.count), to: &output)
-    case .held, .streaming, .streamed: HeadWriter.framing(exchange.head.framing, to: &output)
+    case .collected(let kept): return .length(kept.count)
+    case .held, .streaming, .streamed: return exchange.head.framing
     case .none, .collecting:
       // A method that is expected to have a body says that there is none (RFC 9110 §8.6).
-      if exchange.redirection.keepsBody, exchange.head.framing != .none || exchange.head.method.announcesEmptyBody {
-        HeadWriter.framing(.length(0), to: &output)
-      }
+      let hasLength = exchange.head.framing != .none || exchange.head.method.announcesEmptyBody
+      return exchange.redirection.keepsBody && hasLength ? .length(0) : .none
     }
   }
 }

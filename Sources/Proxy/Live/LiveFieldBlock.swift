@@ -4,8 +4,8 @@ import HTTP
 /// All fields that `proxy_set_header` sets, as one program: constant ones that follow each other are one run of text.
 struct LiveFieldBlock {
   private enum Step {
-    /// Whole lines, or a part of a value.
-    case text(ByteRange)
+    /// An index into `constants`.
+    case constant(Int)
     case begin(name: ByteRange)
     case value(LiveTemplate.Step)
     /// The field is left out when its value is empty (nginx).
@@ -29,13 +29,14 @@ struct LiveFieldBlock {
   }
 
   private var steps: [Step] = []
+  private var constants: [FieldBlock] = []
   private var text: [UInt8] = []
   private var others: [Variable] = []
 
   mutating func add(name: [UInt8], value: Template) {
     let kind = Kind(name, isConstant: value.constant != nil)
     if case .ordinary = kind, let constant = value.constant {
-      if !constant.isEmpty { addLine(name + [0x3A, 0x20] + constant + [0x0D, 0x0A]) }
+      if !constant.isEmpty { addConstant(name, constant) }
       return
     }
     let prefix = name + [0x3A, 0x20]
@@ -45,52 +46,50 @@ struct LiveFieldBlock {
     steps.append(.end(kind))
   }
 
-  private mutating func addLine(_ line: [UInt8]) {
-    if case .text(let before) = steps.last {
-      steps[steps.count - 1] = .text(ByteRange(start: Int(before.start), count: Int(before.count) + line.count))
+  private mutating func addConstant(_ name: [UInt8], _ value: [UInt8]) {
+    var block = FieldBlock()
+    if case .constant(let last) = steps.last {
+      block = constants[last]
     } else {
-      steps.append(.text(ByteRange(start: text.count, count: line.count)))
+      steps.append(.constant(constants.count))
     }
-    text += line
+    // The parser takes no name that is no token, and no control character in a value.
+    _ = block.add(name, value)
+    guard case .constant(let place) = steps.last else { return }
+    if place < constants.count { constants[place] = block } else { constants.append(block) }
   }
 
-  /// Appends the lines for an exchange.
-  func append(_ exchange: Exchange, to output: inout ByteBuffer) {
-    var start = 0
-    var valueStart = 0
+  /// Adds the fields for an exchange.
+  func add(to outgoing: OutgoingRequestHead, for exchange: Exchange) {
     for step in steps {
       switch step {
-      case .text(let range), .value(.literal(let range)): output.append(text, range)
-      case .begin(let name):
-        start = output.count
-        output.append(text, name)
-        valueStart = output.count
-      case .value(.connection(let variable, let place)): exchange.facts.append(variable, place: place, to: &output)
-      case .value(.simple(let variable)): exchange.append(variable, to: &output)
-      case .value(.other(let index)): exchange.append(others[index], to: &output)
-      case .end(let kind):
-        Self.settle(kind, exchange, &output, from: valueStart)
-        if output.count == valueStart {
-          output.truncate(to: start)
-        } else {
-          Self.makeValueSafe(&output, from: valueStart)
-          output.append("\r\n")
-        }
+      case .constant(let place): outgoing.add(constants[place])
+      case .begin(let name): text.withUnsafeBytes { outgoing.beginField($0[name]) }
+      case .value(.literal(let range)): outgoing.value.append(text, range)
+      case .value(.connection(let variable, let place)):
+        exchange.facts.append(variable, place: place, to: &outgoing.value)
+      case .value(.simple(let variable)): exchange.append(variable, to: &outgoing.value)
+      case .value(.other(let index)): exchange.append(others[index], to: &outgoing.value)
+      case .end(let kind): Self.end(kind, outgoing, exchange)
       }
     }
   }
 
-  /// Takes out of a value what may not go on.
-  private static func settle(_ kind: Kind, _ exchange: Exchange, _ output: inout ByteBuffer, from valueStart: Int) {
+  /// Ends a field, less what may not go on of its value; one that is empty is left out.
+  private static func end(_ kind: Kind, _ outgoing: OutgoingRequestHead, _ exchange: Exchange) {
+    let start = outgoing.valueStart
     switch kind {
     case .ordinary: break
-    case .connection: HopByHopValue.keepConnectionOptions(in: &output, from: valueStart)
+    case .connection: HopByHopValue.keepConnectionOptions(in: &outgoing.value, from: start)
     case .upgrade(let isConstant):
       // RFC 9110 §7.8: an Upgrade of HTTP/1.0 counts as none.
-      if exchange.head.version == .http10 { output.truncate(to: valueStart) }
-      if !isConstant { HopByHopValue.removeTunnellingProtocols(in: &output, from: valueStart) }
-      if output.count > valueStart { exchange.askedForUpgrade = true }
+      if exchange.head.version == .http10 { outgoing.value.truncate(to: start) }
+      if !isConstant { HopByHopValue.removeTunnellingProtocols(in: &outgoing.value, from: start) }
+      if outgoing.value.count > start { outgoing.asksForUpgrade = true }
     }
+    guard outgoing.value.count > start else { return outgoing.dropField() }
+    makeValueSafe(&outgoing.value, from: start)
+    outgoing.endField()
   }
 
   /// A value from a certificate or a request may hold what ends a line: such bytes become spaces, so that nobody

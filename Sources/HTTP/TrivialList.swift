@@ -1,9 +1,9 @@
-/// The fields of one head after another, in storage that is kept.
+/// Plain values one after another, in storage that is kept: the fields of one head after another.
 ///
 /// Why not an array: appending to one and walking it cost reference counting per field and per walk, which is a
 /// measurable part of a parsed head.
-struct FieldList: ~Copyable {
-  private var base: UnsafeMutablePointer<Field>?
+struct TrivialList<Element: BitwiseCopyable>: ~Copyable {
+  private var base: UnsafeMutablePointer<Element>?
   private var capacity = 0
   private(set) var count = 0
 
@@ -12,28 +12,28 @@ struct FieldList: ~Copyable {
   deinit { base?.deallocate() }
 
   /// Valid until the next mutating call.
-  var fields: UnsafeBufferPointer<Field> { UnsafeBufferPointer(start: base, count: count) }
+  var elements: UnsafeBufferPointer<Element> { UnsafeBufferPointer(start: base, count: count) }
 
-  var mutableFields: UnsafeMutableBufferPointer<Field> { UnsafeMutableBufferPointer(start: base, count: count) }
+  var mutableElements: UnsafeMutableBufferPointer<Element> { UnsafeMutableBufferPointer(start: base, count: count) }
 
   @inline(__always)
-  mutating func append(_ field: Field) {
+  mutating func append(_ element: Element) {
     if count == capacity { grow() }
     guard let base else { return }
-    (base + count).initialize(to: field)
+    (base + count).initialize(to: element)
     count &+= 1
   }
 
-  /// Drops the last fields until `n` are left.
+  /// Drops the last elements until `n` are left.
   mutating func truncate(to n: Int) {
     precondition(n >= 0 && n <= count)
     count = n
   }
 
-  /// Forgets the fields, keeps the storage.
+  /// Forgets the elements, keeps the storage.
   mutating func removeAll() { count = 0 }
 
-  /// Forgets the fields and gives the storage back.
+  /// Forgets the elements and gives the storage back.
   mutating func release() {
     base?.deallocate()
     base = nil
@@ -44,7 +44,7 @@ struct FieldList: ~Copyable {
   @inline(never)
   private mutating func grow() {
     let wanted = max(16, capacity * 2)
-    let grown = UnsafeMutablePointer<Field>.allocate(capacity: wanted)
+    let grown = UnsafeMutablePointer<Element>.allocate(capacity: wanted)
     if let base {
       grown.moveInitialize(from: base, count: count)
       base.deallocate()
