@@ -43,10 +43,7 @@ final class ClientStatusCheck: Sendable {
 
   /// By the responder's address, whatever its paths: a host that is silent is so for all of them.
   private static let work = BlockingParties<String>("status", parties: 32, lanes: 4, limit: 1024)
-  /// Responders that did not answer, until when (epoch seconds) they are not asked again: each question of theirs would
-  /// hold one of their lanes for as long as it waits.
-  private static let silent = Mutex<[StatusResponder: Int64]>([:])
-  private static let silence: Int64 = 20
+  private static let silence = Mutex(ResponderSilence())
 
   private let settings: ClientStatusSettings
   private let state = Mutex(State())
@@ -139,17 +136,15 @@ final class ClientStatusCheck: Sendable {
   private static func ask(
     _ responder: StatusResponder, _ question: StatusQuestion, _ now: Int64
   ) throws(StatusFault) -> StatusAnswer {
-    let isSilent = silent.withLock { $0[responder].map { $0 > now } ?? false }
-    if isSilent { throw StatusFault("\(responder) did not answer a moment ago") }
+    let address = responder.address
+    let admission = silence.withLock { $0.admit(address, at: Microseconds.now) }
+    if admission == .refused { throw StatusFault("\(responder) did not answer in time a moment ago") }
+    var ending = ResponderSilence.Ending.heard
+    defer { silence.withLock { $0.ended(address, admission, ending, at: Microseconds.now) } }
     do throws(StatusFault) {
       return try responder.ask(question, now: now).answer
     } catch {
-      if error.isSilence {
-        silent.withLock { silent in
-          silent = silent.filter { $0.value > now }
-          silent[responder] = Int64(time(nil)) + silence
-        }
-      }
+      if error.isTimeout { ending = .timedOut }
       throw error
     }
   }
@@ -157,8 +152,11 @@ final class ClientStatusCheck: Sendable {
   private func answer(_ question: StatusQuestion, _ outcome: Result<StatusAnswer, StatusFault>) {
     let waiters = state.withLock { state in
       if case .success(let answer) = outcome, settings.cacheEntries > 0 {
-        if state.answers.count >= settings.cacheEntries, let other = state.answers.keys.first {
-          state.answers.removeValue(forKey: other)
+        if state.answers.count >= settings.cacheEntries, state.answers[question] == nil,
+          // The one that ends first, or has ended: what still counts is not given up for it.
+          let first = state.answers.min(by: { $0.value.validUntil < $1.value.validUntil })
+        {
+          state.answers.removeValue(forKey: first.key)
         }
         state.answers[question] = answer
       }
