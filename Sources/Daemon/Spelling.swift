@@ -8,7 +8,7 @@ extension Certificate {
   /// Whose it is, and until when.
   package var summary: String {
     let names = subjectAltNames.all.map(\.description)
-    return "\(subject)" + (names.isEmpty ? "" : " (\(names.joined(separator: ", ")))") + ", until \(notAfterText)"
+    return "\(subject)" + (names.isEmpty ? "" : " (\(names.joined(separator: ", ")))") + ", until \(notAfterWords)"
   }
 }
 

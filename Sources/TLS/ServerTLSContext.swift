@@ -107,8 +107,9 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// Those that count for clients.
   package var revocations: [RevocationList] { anchors?.revocations ?? [] }
 
-  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it.
-  var revocationsEnd: Int64 { anchors?.revocationsEnd ?? .max }
+  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it; nil
+  /// where no list has an end.
+  var revocationsEnd: Int64? { anchors?.revocationsEnd }
 
   private static func policyDigest(
     _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ chainLevel: Int32
