@@ -31,9 +31,14 @@ struct MaterialLoader {
   /// Files of blocks that keep what they have.
   var keptRevocations: Set<MaterialReference> = []
   var staples: [Certificate: Staple] = [:]
+  /// Shared by all servers that ask alike.
+  var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
   private(set) var diagnostics: [Diagnostic] = []
 
-  init(keeping former: FormerMaterial = FormerMaterial()) { self.former = former }
+  init(keeping former: FormerMaterial = FormerMaterial()) {
+    self.former = former
+    statusAnswers = former.statusAnswers
+  }
 
   /// By the file that holds them.
   var revocations: [MaterialReference: [RevocationList]] {

@@ -1,4 +1,5 @@
 import Crypto
+import Observability
 package import TLS
 package import Transport
 
@@ -50,18 +51,8 @@ package struct ProbeText {
   private mutating func add(_ before: String, _ mood: Mood = .none, _ word: String = "", _ after: String = "") {
     let middle =
       isColoured && mood != .none
-      ? "\u{1B}[\(mood == .good ? "32" : "31");1m\(Self.visible(word))\u{1B}[0m" : Self.visible(word)
-    lines.append(Self.visible(before) + middle + Self.visible(after))
-  }
-
-  /// Control characters (Unicode's Cc: up to U+001F, U+007F to U+009F) as `\xHH`: a terminal would obey them.
-  private static func visible(_ text: String) -> String {
-    guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
-    return text.unicodeScalars.map { scalar in
-      guard scalar.properties.generalCategory == .control else { return String(scalar) }
-      let digits = String(scalar.value, radix: 16, uppercase: true)
-      return "\\x" + (digits.utf8.count < 2 ? "0" : "") + digits
-    }.joined()
+      ? "\u{1B}[\(mood == .good ? "32" : "31");1m\(LogEscape.visible(word))\u{1B}[0m" : LogEscape.visible(word)
+    lines.append(LogEscape.visible(before) + middle + LogEscape.visible(after))
   }
 
   private mutating func steps(_ report: ProbeReport) {

@@ -131,6 +131,8 @@ package struct CertificateFacts {
     let text = ProbeText(report, of: "https://a.test/", at: address, isColoured: false, now: now).text
     let controls = text.unicodeScalars.filter { $0.properties.generalCategory == .control && $0 != "\n" }
     try require(controls.isEmpty, "probe prints a control character")
+    let summary = certificate.summary.unicodeScalars
+    try require(!summary.contains { $0.properties.generalCategory == .control }, "pin prints a control character")
     let json = ProbeJSON(report, of: "https://a.test/", at: address).text
     try require(!json.utf8.contains { $0 < 0x20 }, "probe's JSON holds a control character")
   }

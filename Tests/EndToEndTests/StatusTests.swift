@@ -86,11 +86,14 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let responder = try await OCSPResponder(
       scene, cast.authority.root, [(cast.alice.certified.certificate, .good)])
-    let (_, port) = try await daemon(
+    let (daemon, port) = try await daemon(
       scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url); ssl_ocsp_cache shared:ocsp:1m;")
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
     responder.stop()
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200, "a reload takes the answers over")
   }
 
   /// A response of the root's about alice, good for an hour, as a responder sends it.
