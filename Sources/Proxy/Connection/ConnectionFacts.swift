@@ -43,7 +43,7 @@ final class ConnectionFacts {
     .ssl_client_fingerprint, .ssl_client_v_start, .ssl_client_v_end, .ssl_client_s_dn_cn, .ssl_client_san_dns,
     .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip, .ssl_client_spki, .https, .scheme,
   ]
-  private static let places = Dictionary(uniqueKeysWithValues: cached.enumerated().map { ($1, $0) })
+  private static let places = Dictionary(cached.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
 
   /// Where a variable's value is kept; nil for those that differ from request to request. For load time.
   static func place(of variable: SimpleVariable) -> Int? { places[variable] }
@@ -100,7 +100,10 @@ final class ConnectionFacts {
     case .ssl_session_reused: Array((tls.isResumed ? "r" : ".").utf8)
     case .ssl_alpn_protocol: Array(tls.applicationProtocol.utf8)
     case .ssl_client_verify: Array(verifyText(tls.clientVerdict).utf8)
-    default: make(variable, of: tls.clientVerdict)
+    default:
+      tls.clientVerdict.certificate.flatMap { certificate in
+        CertificateVariable(rawValue: variable.rawValue)?.value(of: certificate, at: Int64(time(nil)))
+      } ?? []
     }
   }
 
@@ -113,12 +116,9 @@ final class ConnectionFacts {
     }
   }
 
-  /// Changes with the clock, so it is not kept.
-  var remainingDays: [UInt8] { tls.map { Self.make(.ssl_client_v_remain, of: $0.clientVerdict) } ?? [] }
-
-  /// Empty for a variable that says something else, and for a client without a certificate.
-  private static func make(_ variable: SimpleVariable, of verdict: ClientVerdict) -> [UInt8] {
-    guard let certificate = verdict.certificate else { return [] }
-    return CertificateVariable(rawValue: variable.rawValue)?.value(of: certificate, at: Int64(time(nil))) ?? []
+  /// $ssl_client_v_remain changes with the clock, so it is not kept.
+  var remainingDays: [UInt8] {
+    tls?.clientVerdict.certificate.map { CertificateVariable.ssl_client_v_remain.value(of: $0, at: Int64(time(nil))) }
+      ?? []
   }
 }
