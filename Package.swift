@@ -120,10 +120,20 @@ targets.append(
   .target(
     name: "TestSupport", dependencies: named(["CLinux", "Bytes", "Crypto"]), path: "Tests/TestSupport",
     swiftSettings: settings))
+// What holds of every certificate that anybody may show: the fuzzer asks for it, and a test of what the fuzzer found.
+targets.append(
+  .target(
+    name: "CertificateFacts",
+    dependencies: named([
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity", "Proxy", "Daemon",
+    ]),
+    path: "Tests/CertificateFacts", swiftSettings: settings))
 for suite in testSuites {
   targets.append(
     .testTarget(
-      name: "\(suite)Tests", dependencies: named(everyRoom + ["TestSupport"]), path: "Tests/\(suite)Tests",
+      name: "\(suite)Tests",
+      dependencies: named(everyRoom + ["TestSupport"] + (suite == "Daemon" ? ["CertificateFacts"] : [])),
+      path: "Tests/\(suite)Tests",
       swiftSettings: settings))
 }
 for suite in ["EndToEndTests", "HouseTests"] where Context.packageDirectoryHolds("Tests/\(suite)") {
@@ -138,7 +148,8 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
   for (name, uses) in [
     ("FuzzRequestHead", ["HTTP", "Bytes"]), ("FuzzResponseHead", ["HTTP", "Bytes"]),
     ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
-    ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzServerName", ["TLS"]),
+    ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzCertificateFacts", ["CertificateFacts"]),
+    ("FuzzServerName", ["TLS"]),
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]),

@@ -44,6 +44,8 @@ package struct CertificateBuilder: Sendable {
   /// Seconds since 1970; may lie in the past.
   package var notBefore: Int64
   package var notAfter: Int64
+  /// Octets that stand in the place of notAfter, no time perhaps: for tests of what must be refused.
+  package var rawNotAfter: [UInt8]?
 
   /// Valid from an hour ago, for clocks that are a little behind, for `days` days from now.
   package init(commonName: String, _ purpose: Purpose, names: [AlternativeName] = [], days: Int64 = 365) {

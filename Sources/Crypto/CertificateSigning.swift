@@ -15,6 +15,9 @@ extension CertificateBuilder {
     guard ASN1_TIME_set(X509_getm_notBefore(draft), time_t(notBefore)) != nil,
       ASN1_TIME_set(X509_getm_notAfter(draft), time_t(notAfter)) != nil
     else { throw OpenSSLError.drain() }
+    if let rawNotAfter {
+      try succeed(ASN1_STRING_set(X509_getm_notAfter(draft), rawNotAfter, CInt(clamping: rawNotAfter.count)))
+    }
     try succeed(X509_set_pubkey(draft, key.handle))
     try addExtensions(to: draft, issuer: issuer?.handle)
     guard X509_sign(draft, signer.handle, signatureDigest.algorithm) > 0 else { throw OpenSSLError.drain() }

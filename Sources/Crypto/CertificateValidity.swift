@@ -2,15 +2,29 @@ import COpenSSL
 import Glibc
 
 extension Certificate {
-  /// Seconds since 1970. A time that can't be read is never reached: fail closed.
-  package var notBefore: Int64 { Self.seconds(X509_get0_notBefore(handle)) ?? .max }
-  /// Seconds since 1970. A time that can't be read is always past: fail closed.
-  package var notAfter: Int64 { Self.seconds(X509_get0_notAfter(handle)) ?? .min }
-  /// nginx's $ssl_client_v_start: `Jan  1 00:00:00 2026 GMT`.
-  package var notBeforeText: String { MemoryBIO.text { ASN1_TIME_print($0, X509_get0_notBefore(handle)) - 1 } }
-  /// nginx's $ssl_client_v_end.
-  package var notAfterText: String { MemoryBIO.text { ASN1_TIME_print($0, X509_get0_notAfter(handle)) - 1 } }
+  /// From when on the certificate is valid.
+  package var notBefore: CertificateTime { Self.time(X509_get0_notBefore(handle)) }
+  /// Until when the certificate is valid.
+  package var notAfter: CertificateTime { Self.time(X509_get0_notAfter(handle)) }
+  /// nginx's $ssl_client_v_start: `Jan  1 00:00:00 2026 GMT`; empty for an unreadable time.
+  package var notBeforeText: String { Self.text(X509_get0_notBefore(handle)) }
+  /// nginx's $ssl_client_v_end, likewise.
+  package var notAfterText: String { Self.text(X509_get0_notAfter(handle)) }
 
+  /// What `notAfter` says, in words for a message: the date, or that it can't be read.
+  package var notAfterWords: String { notAfter == .unreadable ? "a time that can't be read" : notAfterText }
+  package var notBeforeWords: String { notBefore == .unreadable ? "a time that can't be read" : notBeforeText }
+
+  private static func time(_ time: UnsafePointer<ASN1_TIME>?) -> CertificateTime {
+    seconds(time).map { .at($0) } ?? .unreadable
+  }
+
+  /// ASN1_TIME_print writes "Bad time value" and answers 0 for what it can't read.
+  private static func text(_ time: UnsafePointer<ASN1_TIME>?) -> String {
+    MemoryBIO.text { ASN1_TIME_print($0, time) - 1 }
+  }
+
+  /// Seconds since 1970; nil for what can't be read.
   static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
     var parts = tm()
     // A null time would be read as now.

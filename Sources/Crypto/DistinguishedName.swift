@@ -39,8 +39,9 @@ public struct DistinguishedName: Sendable, CustomStringConvertible {
     return String(cString: line)
   }
 
+  /// Whom the subject names. The one reading of it: rules, variables, enrolment and the check of upstream names share it.
+  package var commonName: CommonNameReading { CommonNameReading(values(NID_commonName)) }
   /// UTF-8, in the order of the certificate. May hold any byte, NUL too: who compares must look at all of them.
-  package var commonNames: [[UInt8]] { values(NID_commonName) }
   package var organizations: [[UInt8]] { values(NID_organizationName) }
   package var organizationalUnits: [[UInt8]] { values(NID_organizationalUnitName) }
 

@@ -13,19 +13,24 @@ public final class RevocationList: @unchecked Sendable {
   package let handle: OpaquePointer
   /// 32 octets over the whole list.
   package let sha256: [UInt8]
-  /// Seconds since 1970. A time that can't be read is never reached: fail closed.
+  /// Seconds since 1970. A list without a readable one is refused when it is parsed.
   package let thisUpdate: Int64
-  /// Seconds since 1970 until when it counts; `.max` for a list that names no end. One that can't be read is past.
-  package let nextUpdate: Int64
+  /// Seconds since 1970 until when it counts; nil for a list that names no end. A list whose end stands there and can't
+  /// be read is refused when it is parsed: nobody could say whether it still counts.
+  package let nextUpdate: Int64?
 
   package init(der: UnsafeRawBufferPointer) throws(CryptoError) {
     guard let handle = decoded(der, free: X509_CRL_free, { d2i_X509_CRL(nil, $0, $1) }) else {
       throw .malformed("not a DER revocation list (\(OpenSSLError.drain()))")
     }
+    let end = X509_CRL_get0_nextUpdate(handle)
+    let times = (made: Certificate.seconds(X509_CRL_get0_lastUpdate(handle)), end: Certificate.seconds(end))
     self.handle = handle
     sha256 = Digest.collect { X509_CRL_digest(handle, EVP_sha256(), $0, $1) }
-    thisUpdate = Certificate.seconds(X509_CRL_get0_lastUpdate(handle)) ?? .max
-    nextUpdate = X509_CRL_get0_nextUpdate(handle).map { Certificate.seconds($0) ?? .min } ?? .max
+    thisUpdate = times.made ?? 0
+    nextUpdate = times.end
+    if times.made == nil { throw .absent("a revocation list whose thisUpdate can't be read") }
+    if end != nil && times.end == nil { throw .absent("a revocation list whose nextUpdate can't be read") }
     if let fault { throw .absent(fault) }
   }
 
@@ -54,12 +59,11 @@ public final class RevocationList: @unchecked Sendable {
     return nil
   }
 
-  package func isExpired(at now: Int64) -> Bool { nextUpdate <= now }
+  package func isExpired(at now: Int64) -> Bool { nextUpdate.map { $0 <= now } ?? false }
 
-  /// From when on its end is told: a day before, or the last quarter of a shorter life.
-  package var warnsFrom: Int64 {
-    guard nextUpdate != .max, nextUpdate > thisUpdate else { return nextUpdate }
-    return nextUpdate - min(86_400, (nextUpdate - thisUpdate) / 4)
+  /// From when on its end is told: a day before, or the last quarter of a shorter life; nil for a list without an end.
+  package var warnsFrom: Int64? {
+    nextUpdate.map { $0 > thisUpdate ? $0 - min(86_400, ($0 - thisUpdate) / 4) : $0 }
   }
 
   /// RFC 2253, as $ssl_client_i_dn shows it.

@@ -9,6 +9,8 @@ package struct RevocationListBuilder: Sendable {
   /// Seconds since 1970; may lie in the past.
   package var thisUpdate: Int64
   package var nextUpdate: Int64
+  /// Octets that stand in the place of nextUpdate, no time perhaps: for tests of what must be refused.
+  package var rawNextUpdate: [UInt8]?
   /// For tests of what is refused.
   package var isDelta = false
 
@@ -35,6 +37,10 @@ package struct RevocationListBuilder: Sendable {
     try succeed(X509_CRL_set_issuer_name(draft, X509_get_subject_name(authority.certificate.handle)))
     try setTime(thisUpdate) { X509_CRL_set1_lastUpdate(draft, $0) }
     try setTime(nextUpdate) { X509_CRL_set1_nextUpdate(draft, $0) }
+    if let rawNextUpdate {
+      let end = UnsafeMutablePointer(mutating: X509_CRL_get0_nextUpdate(draft))
+      try succeed(ASN1_STRING_set(end, rawNextUpdate, CInt(clamping: rawNextUpdate.count)))
+    }
     for entry in revoked { try add(entry, to: draft) }
     try add(NID_authority_key_identifier, "keyid:always", to: draft, authority.certificate.handle)
     try addNumber(NID_crl_number, isCritical: false, to: draft)

@@ -23,12 +23,12 @@ package struct StatusAnswer: Sendable, Hashable {
 /// Why an answer is none.
 package struct StatusFault: Error, Sendable, Hashable, CustomStringConvertible {
   package let description: String
-  /// Nobody answered, as against an answer that is none.
-  package let isSilence: Bool
+  /// The responder let its time run out. Every other fault came at once: a closed connection, an HTTP error, a bad answer.
+  package let isTimeout: Bool
 
-  package init(_ description: String, isSilence: Bool = false) {
+  package init(_ description: String, isTimeout: Bool = false) {
     self.description = description
-    self.isSilence = isSilence
+    self.isTimeout = isTimeout
   }
 }
 
@@ -133,8 +133,15 @@ package struct StatusQuestion: Sendable, Hashable {
       OpenSSLError.discard()
       throw StatusFault("the response is not of now")
     }
-    let begin = thisUpdate.flatMap { Certificate.seconds($0) } ?? now
-    let end = nextUpdate.flatMap { Certificate.seconds($0) } ?? begin + Self.boundWithoutEnd
+    // OCSP_check_validity has read both: an answer that says neither when it was made nor until when it counts is none.
+    guard let begin = Certificate.seconds(thisUpdate) else { throw StatusFault("the response is of no time") }
+    let end: Int64
+    if let nextUpdate {
+      guard let named = Certificate.seconds(nextUpdate) else { throw StatusFault("the response ends at no time") }
+      end = named
+    } else {
+      end = begin + Self.boundWithoutEnd
+    }
     switch status {
     case V_OCSP_CERTSTATUS_GOOD: return StatusAnswer(status: .good, validUntil: end)
     case V_OCSP_CERTSTATUS_REVOKED: return StatusAnswer(status: .revoked, validUntil: end)

@@ -60,8 +60,8 @@ public final class TrustAnchors: @unchecked Sendable {
   /// The names to send to clients as acceptable CAs.
   package var subjects: [DistinguishedName] { certificates.map(\.subject) }
 
-  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA.
-  package var revocationsEnd: Int64 { revocations.map(\.nextUpdate).min() ?? .max }
+  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA; nil where no list has an end.
+  package var revocationsEnd: Int64? { revocations.compactMap(\.nextUpdate).min() }
 
   /// Whether a list that has ended names one of these. OpenSSL goes by the list that is valid, but what its issuer has
   /// revoked since does not come back.

@@ -17,7 +17,7 @@ package struct FileStates: Sendable, Equatable {
   private var states: [String: State?]
 
   package init(of paths: Set<String>) {
-    states = Dictionary(uniqueKeysWithValues: paths.map { ($0, Self.state(of: $0, depth: 1)) })
+    states = Dictionary(paths.map { ($0, Self.state(of: $0, depth: 1)) }, uniquingKeysWith: { first, _ in first })
   }
 
   package var paths: [String] { states.keys.sorted() }

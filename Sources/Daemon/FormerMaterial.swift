@@ -10,6 +10,8 @@ package struct FormerMaterial: Sendable {
   package var revocations: [MaterialReference: [RevocationList]] = [:]
   /// By certificate.
   package var staples: [Certificate: Staple] = [:]
+  /// What responders said of clients.
+  private(set) var statusAnswers: [ClientStatusSettings: ClientStatusAnswers] = [:]
   /// Of blocks with `ssl_reload off`: what was loaded for them stays until the configuration is read again.
   private(set) var servers: [ServerTLSSettings: ServerTLSMaterial] = [:]
   private(set) var upstreams: [UpstreamTLSSettings: UpstreamTLSMaterial] = [:]
@@ -23,6 +25,9 @@ package struct FormerMaterial: Sendable {
   package init(_ material: KeyMaterial) {
     revocations = material.revocations
     staples = material.staples
+    for context in material.servers.compactMap({ $0?.context }) {
+      statusAnswers[context.settings.clientStatus] = context.statusAnswers
+    }
     for server in material.servers.compactMap({ $0 }) where !server.context.settings.reloads {
       servers[server.context.settings] = server.material
     }

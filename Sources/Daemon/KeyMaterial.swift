@@ -120,12 +120,15 @@ package struct KeyMaterial {
     _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
   ) -> Server? {
     guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
-    return attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
+    let answers = loader.statusAnswers[tls.clientStatus]
+    let loaded = attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
       Server(
         material: material,
         context: try ServerTLSContext(
-          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil))
+          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, answers: answers))
     }
+    loader.statusAnswers[tls.clientStatus] = loaded?.context.statusAnswers
+    return loaded
   }
 
   // MARK: Towards upstreams

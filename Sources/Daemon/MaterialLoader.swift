@@ -31,9 +31,14 @@ struct MaterialLoader {
   /// Files of blocks that keep what they have.
   var keptRevocations: Set<MaterialReference> = []
   var staples: [Certificate: Staple] = [:]
+  /// Shared by all servers that ask alike.
+  var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
   private(set) var diagnostics: [Diagnostic] = []
 
-  init(keeping former: FormerMaterial = FormerMaterial()) { self.former = former }
+  init(keeping former: FormerMaterial = FormerMaterial()) {
+    self.former = former
+    statusAnswers = former.statusAnswers
+  }
 
   /// By the file that holds them.
   var revocations: [MaterialReference: [RevocationList]] {
@@ -165,16 +170,16 @@ struct MaterialLoader {
   /// An old certificate does not stop a start: a clock may be wrong, and a reload must stay possible.
   private mutating func warnOfValidity(_ certificate: Certificate, _ reference: MaterialReference) {
     let now = Int64(time(nil))
-    if certificate.notAfter < now {
+    if certificate.notAfter.hasEnded(at: now) {
       diagnostics.append(
         Diagnostic(
           .warning, at: reference.location,
-          "\"\(reference)\": \(certificate.subject) expired on \(certificate.notAfterText)"))
-    } else if certificate.notBefore > now {
+          "\"\(reference)\": \(certificate.subject) expired on \(certificate.notAfterWords)"))
+    } else if !certificate.notBefore.hasBegun(at: now) {
       diagnostics.append(
         Diagnostic(
           .warning, at: reference.location,
-          "\"\(reference)\": \(certificate.subject) is not valid before \(certificate.notBeforeText)"))
+          "\"\(reference)\": \(certificate.subject) is not valid before \(certificate.notBeforeWords)"))
     }
   }
 }

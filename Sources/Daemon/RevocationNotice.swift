@@ -13,7 +13,7 @@ struct RevocationNotice {
 
   static func age(of list: RevocationList, now: Int64) -> Age {
     if list.isExpired(at: now) { return .ended }
-    return now >= list.warnsFrom ? .ending : .valid
+    return list.warnsFrom.map { now >= $0 } ?? false ? .ending : .valid
   }
 
   /// nil for a list of which nothing is to be said. It never stops a start: the daemon must come up to say so.

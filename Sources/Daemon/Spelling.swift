@@ -1,14 +1,16 @@
 package import Crypto
+import Observability
 import Patterns
 import Proxy
 
 // How settings are written in the language, and certificates in a line: for `check` and `pin`.
 
 extension Certificate {
-  /// Whose it is, and until when.
+  /// Whose it is, and until when. A server may have sent it, so its control characters are spelt out.
   package var summary: String {
     let names = subjectAltNames.all.map(\.description)
-    return "\(subject)" + (names.isEmpty ? "" : " (\(names.joined(separator: ", ")))") + ", until \(notAfterText)"
+    return LogEscape.visible(
+      "\(subject)" + (names.isEmpty ? "" : " (\(names.joined(separator: ", ")))") + ", until \(notAfterWords)")
   }
 }
 

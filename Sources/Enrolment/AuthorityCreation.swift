@@ -78,13 +78,13 @@ package struct LocalAuthority: Sendable {
   package func sign(
     _ profile: CertificateProfile, at now: Int64 = Int64(time(nil))
   ) throws(AuthorityError) -> CertifiedKey {
-    guard store.certificate.notAfter > now else {
+    guard let end = store.certificate.notAfter.seconds, end > now else {
       throw AuthorityError(
-        "the authority's certificate has ended on \(AuthorityTime.rfc3339(store.certificate.notAfter))",
+        "the authority's certificate has ended on \(store.certificate.notAfterWords)",
         hint: "make a new authority: `sallyport ca init`")
     }
     do throws(OpenSSLError) {
-      let builder = profile.builder(at: now, authorityEnds: store.certificate.notAfter)
+      let builder = profile.builder(at: now, authorityEnds: end)
       return try builder.signed(by: signer, key: .generate(profile.key))
     } catch {
       throw AuthorityError("the certificate could not be made", error)

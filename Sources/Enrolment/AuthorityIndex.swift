@@ -102,10 +102,12 @@ package struct AuthorityIndex: Sendable, Equatable {
 }
 
 extension AuthorityIndex.Entry {
-  /// A certificate that was just issued.
-  package init(_ certificate: Certificate) {
+  /// A certificate that was just issued; nil for one whose end can't be read. The index has no way to write that, and no
+  /// verification takes such a certificate.
+  package init?(_ certificate: Certificate) {
+    guard let notAfter = certificate.notAfter.seconds else { return nil }
     self.init(
-      state: .valid, notAfter: certificate.notAfter, serial: certificate.serial, file: "unknown",
+      state: .valid, notAfter: notAfter, serial: certificate.serial, file: "unknown",
       subject: certificate.subject.legacy)
   }
 }

@@ -17,6 +17,8 @@ package struct AuthorityStore: Sendable {
 
   /// How long a revocation list counts, in days.
   package static let listDays: Int64 = 30
+  /// The first number that no list is given: there is room above it to count on.
+  private static let numberLimit = 1 << 62
   /// How often a change begins anew because somebody without the lock changed the index.
   private static let attempts = 5
 
@@ -91,7 +93,12 @@ package struct AuthorityStore: Sendable {
       var index = found
       try mend(&index, list)
       guard try isWanted(index) else { return false }
-      if let issued { index.add(AuthorityIndex.Entry(issued)) }
+      if let issued {
+        guard let entry = AuthorityIndex.Entry(issued) else {
+          throw AuthorityError("certificate \(issued.serial): its end can't be read, so it can't be registered")
+        }
+        index.add(entry)
+      }
       try body(&index)
 
       var files = FolderChange(folder)
@@ -137,9 +144,9 @@ package struct AuthorityStore: Sendable {
     for name in try folder.names(in: "certs").sorted() where name.hasSuffix(suffix) {
       let serial = String(name.dropLast(suffix.count))
       guard index[serial: serial] == nil, let orphan = certificate(serial), orphan.serial == serial,
-        certificate.issued(orphan)
+        certificate.issued(orphan), let entry = AuthorityIndex.Entry(orphan)
       else { continue }
-      index.add(AuthorityIndex.Entry(orphan))
+      index.add(entry)
     }
     for entry in list?.entries ?? [] { index.revoke(entry.serial, AuthorityIndex.Revocation(date: entry.date)) }
   }
@@ -157,8 +164,8 @@ package struct AuthorityStore: Sendable {
 
   private func isDue(_ list: RevocationList?, for index: AuthorityIndex) -> Bool {
     guard let list else { return true }
-    let left = list.nextUpdate - Int64(time(nil))
-    if left < (list.nextUpdate - list.thisUpdate) / 4 { return true }
+    // One without an end ends for nobody.
+    if let end = list.nextUpdate, end - Int64(time(nil)) < (end - list.thisUpdate) / 4 { return true }
     return !Set(index.revoked.map(\.serial)).isSubset(of: Set(list.entries.map(\.serial)))
   }
 
@@ -168,7 +175,13 @@ package struct AuthorityStore: Sendable {
     in files: inout FolderChange
   ) throws(AuthorityError) {
     let forgotten = (old?.entries ?? []).filter { index[serial: $0.serial] == nil }
-    let number = max(try nextNumber(), (old?.number ?? 0) + 1)
+    let former = old?.number ?? 0
+    guard former < Self.numberLimit else {
+      throw AuthorityError(
+        "\"\(folder.file("crl.pem"))\" has the number \(former), which leaves no room for the numbers of later lists",
+        hint: "remove the file, and `sallyport ca crl \(folder.path)` makes it anew")
+    }
+    let number = max(try nextNumber(), former + 1)
     var builder = RevocationListBuilder(entries: index.revoked + forgotten, number: number, days: days)
     // Not older than the one it follows, which `openssl ca` may have made a moment ago: the newest counts.
     if let old, old.thisUpdate <= builder.thisUpdate + 3600 {
@@ -185,7 +198,7 @@ package struct AuthorityStore: Sendable {
   private func nextNumber() throws(AuthorityError) -> Int {
     guard let bytes = try folder.read("crlnumber") else { return 1 }
     let text = String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
-    guard let number = Int(text, radix: 16), (0..<(1 << 62)).contains(number) else {
+    guard let number = Int(text, radix: 16), (0..<Self.numberLimit).contains(number) else {
       throw AuthorityError(
         "\"\(folder.file("crlnumber"))\" holds \"\(text.prefix(40))\"; expected the next list's number, hexadecimal")
     }

@@ -1,3 +1,4 @@
+package import Crypto
 import Glibc
 
 /// Instants as the authority's files and answers write them. Seconds since 1970, UTC.
@@ -37,6 +38,11 @@ package enum AuthorityTime {
     let parts = calendar(seconds)
     let rest = parts.rest.map { padded($0, 2) }
     return "\(padded(parts.year, 4))-\(rest[0])-\(rest[1])T\(rest[2]):\(rest[3]):\(rest[4])Z"
+  }
+
+  /// The same of an instant that a certificate names.
+  package static func rfc3339(_ instant: CertificateTime) -> String {
+    instant.seconds.map { rfc3339($0) } ?? "a time that can't be read"
   }
 
   /// `rest`: month, day, hour, minute, second.

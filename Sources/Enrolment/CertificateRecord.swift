@@ -1,5 +1,5 @@
 import Bytes
-import Crypto
+package import Crypto
 import Glibc
 
 /// One certificate of an authority as `sallyport ca list` shows it.
@@ -9,7 +9,7 @@ package struct CertificateRecord: Sendable {
   package let serial: String
   /// RFC 2253; OpenSSL's one-line form where the certificate itself is not in certs/.
   package let subject: String
-  package let commonNames: [[UInt8]]
+  package let commonName: CommonNameReading
   /// `DNS:localhost`, `URI:urn:device:phone`.
   package let alternativeNames: [String]
   /// Seconds since 1970; nil where the certificate itself is not in certs/.
@@ -29,13 +29,14 @@ extension AuthorityStore {
     return index.entries.filter(chosen).map { record($0, at: now) }
   }
 
-  /// The valid certificates of a common name.
+  /// The valid certificates that carry a common name, beside others too: revocation and the count of a device's
+  /// certificates must miss none.
   package func valid(
     _ name: String, in index: AuthorityIndex, at now: Int64 = Int64(time(nil))
   ) throws(AuthorityError) -> [CertificateRecord] {
     let wanted = Array(name.utf8)
     return try records(at: now, of: index) { $0.state == .valid && $0.mayName(name) }.filter {
-      $0.status == .valid && $0.commonNames.contains(wanted)
+      $0.status == .valid && $0.commonName.all.contains(wanted)
     }
   }
 
@@ -49,9 +50,9 @@ extension AuthorityStore {
       }
     return CertificateRecord(
       serial: entry.serial, subject: certificate?.subject.rfc2253 ?? entry.subject,
-      commonNames: certificate?.subject.commonNames ?? entry.lastCommonName.map { [$0] } ?? [],
+      commonName: certificate?.subject.commonName ?? entry.commonName,
       alternativeNames: certificate?.subjectAltNames.all.map { "\($0.kind.label):\($0)" } ?? [],
-      notBefore: certificate?.notBefore, notAfter: entry.notAfter, status: status, revokedAt: revokedAt)
+      notBefore: certificate?.notBefore.seconds, notAfter: entry.notAfter, status: status, revokedAt: revokedAt)
   }
 }
 
@@ -59,17 +60,19 @@ extension AuthorityIndex.Entry {
   /// False: the certificate has another common name, for sure, and need not be read. OpenSSL's one-line form escapes what
   /// is not printable ASCII, and `/` and `+`, but not `\` itself: what has one is for the certificate to say.
   fileprivate func mayName(_ name: String) -> Bool {
-    subject.utf8.contains(UInt8(ascii: "\\")) || subject.contains("/CN=\(name)")
+    subject.utf8.contains(UInt8(ascii: "\\")) || subject.contains("CN=\(name)")
   }
 
-  /// What the last part of the one-line form says, its escapes undone; nil when it is no common name. For certificates
-  /// that are kept elsewhere.
-  fileprivate var lastCommonName: [UInt8]? {
+  /// What the one-line form says, its escapes undone. For certificates that are kept elsewhere.
+  fileprivate var commonName: CommonNameReading {
+    var parts: [[UInt8]] = []
     var part: [UInt8] = []
     var rest = Array(subject.utf8)[...]
     while let byte = rest.popFirst() {
       switch (byte, rest.first) {
-      case (UInt8(ascii: "/"), _): part = []
+      case (UInt8(ascii: "/"), _), (UInt8(ascii: "+"), _):
+        parts.append(part)
+        part = []
       case (UInt8(ascii: "\\"), UInt8(ascii: "/")?), (UInt8(ascii: "\\"), UInt8(ascii: "+")?):
         part += rest.prefix(1)
         rest.removeFirst()
@@ -85,7 +88,7 @@ extension AuthorityIndex.Entry {
       }
     }
     let type = Array("CN=".utf8)
-    return part.starts(with: type) ? Array(part.dropFirst(type.count)) : nil
+    return CommonNameReading((parts + [part]).filter { $0.starts(with: type) }.map { Array($0.dropFirst(type.count)) })
   }
 }
 

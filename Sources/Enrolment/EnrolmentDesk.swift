@@ -159,10 +159,13 @@ package struct EnrolmentDesk: Sendable {
     case .bearer(let token):
       guard let certificate = try store.holder(of: token, at: now) else { return nil }
       let prefix = "urn:device:"
-      let uri = certificate.subjectAltNames.uris.map(\.description).first { $0.hasPrefix(prefix) }
-      // Who is taken out of the file has no password any more, and so nothing that stands for it.
-      guard let uri, let name = certificate.subject.commonNames.first, users.contains(name) else { return nil }
-      return User(name: name, device: String(uri.dropFirst(prefix.count)))
+      let devices = certificate.subjectAltNames.uris.map(\.description).filter { $0.hasPrefix(prefix) }
+      // Who is taken out of the file has no password any more, and so nothing that stands for it. A certificate of several
+      // users or devices speaks for none.
+      guard let device = devices.first, devices.count == 1, let name = certificate.subject.commonName.sole,
+        users.contains(name)
+      else { return nil }
+      return User(name: name, device: String(device.dropFirst(prefix.count)))
     }
   }
 

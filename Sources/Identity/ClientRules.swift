@@ -130,13 +130,13 @@ public final class ClientRules: Sendable {
     return .denied(at: first.location, reason: "no ssl_client_allow is for \"\(identity.subject)\"")
   }
 
-  /// A value with a control character, which a rule reads, decides before any rule does.
+  /// A value that a rule reads and that is not what it seems decides before any rule does: one with a control character,
+  /// and a common name beside another one.
   private func unsound(_ identity: PeerIdentity) -> Verdict? {
     for rule in deny + allow {
-      for condition in rule.conditions where !identity[condition.key].isSound {
-        return .denied(
-          at: rule.location,
-          reason: "the certificate's \(condition.key.rawValue) has a control character, or is malformed")
+      for condition in rule.conditions {
+        guard let fault = identity[condition.key].fault else { continue }
+        return .denied(at: rule.location, reason: "the certificate's \(condition.key.rawValue) \(fault.rawValue)")
       }
     }
     return nil

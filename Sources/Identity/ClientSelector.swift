@@ -30,8 +30,8 @@ package struct ClientSelector: Sendable {
     case (_, nil): return .match
     case (.anonymous, .some): return .noMatch
     case (.known(let identity), let condition?):
-      guard identity[condition.key].isSound else {
-        return .undecided("the certificate's \(condition.key.rawValue) has a control character, or is malformed")
+      if let fault = identity[condition.key].fault {
+        return .undecided("the certificate's \(condition.key.rawValue) \(fault.rawValue)")
       }
       switch condition.match(identity, scratch: scratch) {
       case .match: return .match

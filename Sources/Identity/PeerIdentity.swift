@@ -9,20 +9,34 @@ public import TLS
 public struct PeerIdentity: Sendable {
   /// What a certificate has under one key.
   struct Values: Sendable {
+    /// Why nobody may be judged by a key's values. Whoever has one gets in by no rule that reads the key.
+    enum Fault: String, Sendable {
+      /// A value holds a control character, or can't be read: it may not be what it looks like (CVE-2025-66220).
+      case unreadable = "has a control character, or is malformed"
+      /// Several values where one names the client: programs differ in which of them they take.
+      case ambiguous = "is ambiguous: the certificate has several"
+    }
+
+    /// Empty beside a fault of `ambiguous`: none of them is the client's name.
     var all: [[UInt8]]
-    /// False where a value holds a control character, or can't be read: it may not be what it looks like
-    /// (CVE-2025-66220), so nobody gets in by a rule that reads it.
-    var isSound: Bool
+    var fault: Fault?
 
-    init(_ all: [[UInt8]], isSound: Bool = true) {
+    init(_ all: [[UInt8]], isReadable: Bool = true) {
       self.all = all
-      self.isSound = isSound && !all.contains { $0.contains { $0 < 0x20 || $0 == 0x7F } }
+      fault = isReadable && !all.contains { $0.contains { $0 < 0x20 || $0 == 0x7F } } ? nil : .unreadable
     }
 
-    init(octets: [UInt8]) {
-      self.all = [octets]
-      self.isSound = true
+    init(_ name: CommonNameReading) {
+      switch name {
+      case .absent: self.init([])
+      case .one(let name): self.init([name])
+      case .ambiguous(let names):
+        self.init([])
+        fault = names.count > 1 ? .ambiguous : .unreadable
+      }
     }
+
+    init(octets: [UInt8]) { all = [octets] }
   }
 
   /// RFC 2253, for messages.
@@ -35,11 +49,11 @@ public struct PeerIdentity: Sendable {
     let names = leaf.subjectAltNames
     let subject = leaf.subject
     func alternatives(_ kind: [SubjectAlternativeName], _ value: (SubjectAlternativeName) -> [UInt8]) -> Values {
-      Values(kind.map(value), isSound: !names.isMalformed && kind.allSatisfy(\.isWellFormed))
+      Values(kind.map(value), isReadable: !names.isMalformed && kind.allSatisfy(\.isWellFormed))
     }
     self.subject = subject.rfc2253
     self.values = [
-      .cn: Values(subject.commonNames), .o: Values(subject.organizations), .ou: Values(subject.organizationalUnits),
+      .cn: Values(subject.commonName), .o: Values(subject.organizations), .ou: Values(subject.organizationalUnits),
       .dns: alternatives(names.dns) { Fold.all($0.bytes) },
       .email: alternatives(names.emails) { Fold.domain($0.bytes) },
       .uri: alternatives(names.uris) { $0.bytes },
@@ -49,7 +63,7 @@ public struct PeerIdentity: Sendable {
     ]
   }
 
-  subscript(key: IdentityKey) -> Values { values[key] ?? Values([], isSound: false) }
+  subscript(key: IdentityKey) -> Values { values[key] ?? Values([], isReadable: false) }
 }
 
 /// Letters that are compared without case: DNS names, and the domain of an address of email.

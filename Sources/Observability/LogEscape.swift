@@ -28,6 +28,17 @@ public enum LogEscape {
     }
   }
 
+  /// What a command prints: every control character (Unicode's Cc: up to U+001F, U+007F to U+009F) as `\xHH`, since a
+  /// terminal would obey it.
+  package static func visible(_ text: String) -> String {
+    guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
+    return text.unicodeScalars.map { scalar in
+      guard scalar.properties.generalCategory == .control else { return String(scalar) }
+      let digits = String(scalar.value, radix: 16, uppercase: true)
+      return "\\x" + (digits.utf8.count < 2 ? "0" : "") + digits
+    }.joined()
+  }
+
   /// As it is: nginx's `escape=none`. A line feed in the value then ends the line.
   public static func none(_ value: UnsafeRawBufferPointer, _ line: inout ByteBuffer) { line.append(value) }
 

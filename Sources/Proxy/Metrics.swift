@@ -60,9 +60,11 @@ public final class Metrics: Sendable {
       "sallyport_certificate_end_timestamp_seconds", .gauge, "When a certificate that is shown to clients ends.")
     for (server, context) in servers {
       for certificate in context?.certificates ?? [] {
+        // An end that can't be read has no sample.
+        guard let end = certificate.notAfter.seconds else { continue }
         page.sample(
           "sallyport_certificate_end_timestamp_seconds",
-          ["server": server.primaryName, "subject": certificate.subject.rfc2253], certificate.notAfter)
+          ["server": server.primaryName, "subject": certificate.subject.rfc2253], end)
       }
     }
     let lists: [(side: String, list: RevocationList)] =
@@ -85,8 +87,9 @@ extension Exposition {
     family(
       "sallyport_crl_end_timestamp_seconds", .gauge,
       "When a revocation list ends: from then on everybody of its CA is refused.")
-    for (side, list) in lists where list.nextUpdate != .max {
-      sample("sallyport_crl_end_timestamp_seconds", ["side": side, "issuer": list.issuer], list.nextUpdate)
+    for (side, list) in lists {
+      guard let end = list.nextUpdate else { continue }
+      sample("sallyport_crl_end_timestamp_seconds", ["side": side, "issuer": list.issuer], end)
     }
   }
 }

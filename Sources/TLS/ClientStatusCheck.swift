@@ -35,26 +35,20 @@ enum StatusVerdict: Sendable, Equatable {
 final class ClientStatusCheck: Sendable {
   private typealias Waiter = @Sendable (Result<StatusAnswer, StatusFault>) -> Void
 
-  private struct State {
-    var answers: [StatusQuestion: StatusAnswer] = [:]
-    /// Who waits for an answer that is under way.
-    var asked: [StatusQuestion: [Waiter]] = [:]
-  }
-
   /// By the responder's address, whatever its paths: a host that is silent is so for all of them.
   private static let work = BlockingParties<String>("status", parties: 32, lanes: 4, limit: 1024)
-  /// Responders that did not answer, until when (epoch seconds) they are not asked again: each question of theirs would
-  /// hold one of their lanes for as long as it waits.
-  private static let silent = Mutex<[StatusResponder: Int64]>([:])
-  private static let silence: Int64 = 20
+  private static let silence = Mutex(ResponderSilence())
 
   private let settings: ClientStatusSettings
-  private let state = Mutex(State())
+  let answers: ClientStatusAnswers
+  /// Who waits for an answer that is under way.
+  private let asked = Mutex<[StatusQuestion: [Waiter]]>([:])
 
-  /// nil when nobody is asked.
-  init?(_ settings: ClientStatusSettings) {
+  /// nil when nobody is asked. `answers`: those of the generation before; nil for none.
+  init?(_ settings: ClientStatusSettings, _ answers: ClientStatusAnswers? = nil) {
     if settings.extent == .off { return nil }
     self.settings = settings
+    self.answers = answers ?? ClientStatusAnswers(limit: settings.cacheEntries)
   }
 
   private func questions(_ chain: VerifiedChain) -> [StatusQuestion] {
@@ -78,7 +72,7 @@ final class ClientStatusCheck: Sendable {
   ) -> StatusVerdict? {
     var rest = questions
     while let question = rest.popFirst() {
-      guard let answer = known(question) else {
+      guard let answer = answers.known(question, at: Int64(time(nil))) else {
         let later = rest
         ask(question) { [self] outcome in
           switch outcome {
@@ -109,24 +103,14 @@ final class ClientStatusCheck: Sendable {
     .refused(X509_V_ERR_OCSP_VERIFY_FAILED, "certificate status request failed: \(fault)")
   }
 
-  private func known(_ question: StatusQuestion) -> StatusAnswer? {
-    guard settings.cacheEntries > 0 else { return nil }
-    return state.withLock { state in
-      guard let answer = state.answers[question] else { return nil }
-      if answer.validUntil > Int64(time(nil)) { return answer }
-      state.answers.removeValue(forKey: question)
-      return nil
-    }
-  }
-
   /// Asks once for all who want to know the same at the same time.
   private func ask(_ question: StatusQuestion, _ waiter: @escaping Waiter) {
     guard let responder = settings.responder ?? question.responder.flatMap({ StatusResponder($0) }) else {
       return waiter(.failure(StatusFault("no http OCSP responder in the certificate")))
     }
-    let isFirst = state.withLock { state in
-      defer { state.asked[question, default: []].append(waiter) }
-      return state.asked[question] == nil
+    let isFirst = asked.withLock { asked in
+      defer { asked[question, default: []].append(waiter) }
+      return asked[question] == nil
     }
     guard isFirst else { return }
     let isTaken = Self.work.run(for: responder.address) { [self] in
@@ -139,31 +123,22 @@ final class ClientStatusCheck: Sendable {
   private static func ask(
     _ responder: StatusResponder, _ question: StatusQuestion, _ now: Int64
   ) throws(StatusFault) -> StatusAnswer {
-    let isSilent = silent.withLock { $0[responder].map { $0 > now } ?? false }
-    if isSilent { throw StatusFault("\(responder) did not answer a moment ago") }
+    let address = responder.address
+    let admission = silence.withLock { $0.admit(address, at: Microseconds.now) }
+    if admission == .refused { throw StatusFault("\(responder) did not answer in time a moment ago") }
+    var ending = ResponderSilence.Ending.heard
+    defer { silence.withLock { $0.ended(address, admission, ending, at: Microseconds.now) } }
     do throws(StatusFault) {
       return try responder.ask(question, now: now).answer
     } catch {
-      if error.isSilence {
-        silent.withLock { silent in
-          silent = silent.filter { $0.value > now }
-          silent[responder] = Int64(time(nil)) + silence
-        }
-      }
+      if error.isTimeout { ending = .timedOut }
       throw error
     }
   }
 
   private func answer(_ question: StatusQuestion, _ outcome: Result<StatusAnswer, StatusFault>) {
-    let waiters = state.withLock { state in
-      if case .success(let answer) = outcome, settings.cacheEntries > 0 {
-        if state.answers.count >= settings.cacheEntries, let other = state.answers.keys.first {
-          state.answers.removeValue(forKey: other)
-        }
-        state.answers[question] = answer
-      }
-      return state.asked.removeValue(forKey: question) ?? []
-    }
+    if case .success(let answer) = outcome { answers.keep(answer, for: question) }
+    let waiters = asked.withLock { $0.removeValue(forKey: question) ?? [] }
     for waiter in waiters { waiter(outcome) }
   }
 }

@@ -51,16 +51,21 @@ public final class ServerTLSContext: @unchecked Sendable {
   let chainLevel: Int32
   private let anchors: TrustAnchors?
 
-  /// `sessions`: the generation's store; nil where nothing may be resumed.
+  /// What responders said of its clients; nil where nobody is asked.
+  public var statusAnswers: ClientStatusAnswers? { statusCheck?.answers }
+
+  /// `sessions`: the generation's store; nil where nothing may be resumed. `answers`: what responders said of clients
+  /// under the same settings; nil for nothing.
   public init(
-    settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?
+    settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?,
+    answers: ClientStatusAnswers? = nil
   ) throws(TLSSettingsError) {
     let handle = try ContextBasics.make(server: true)
     self.handle = handle
     self.settings = settings
     self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
-    self.statusCheck = ClientStatusCheck(settings.clientStatus)
+    self.statusCheck = ClientStatusCheck(settings.clientStatus, answers)
     self.staples = material.staples
     self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
     let authorities = material.clientCAs + material.trustedCAs
@@ -108,8 +113,9 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// Those that count for clients.
   package var revocations: [RevocationList] { anchors?.revocations ?? [] }
 
-  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it.
-  var revocationsEnd: Int64 { anchors?.revocationsEnd ?? .max }
+  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it; nil
+  /// where no list has an end.
+  var revocationsEnd: Int64? { anchors?.revocationsEnd }
 
   private static func policyDigest(
     _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ chainLevel: Int32

@@ -32,8 +32,9 @@ public final class SessionStore: Sendable {
   struct Origin: Sendable {
     /// By which the client verified; OpenSSL keeps what was sent, which is something else.
     var chain: VerifiedChain?
-    /// Epoch seconds: when the first certificate of the chain ends.
-    var certificatesEnd: Int64
+    /// Epoch seconds until when the certificates and the revocation lists by which the client was judged count; nil where
+    /// none of them ends.
+    var judgementEnd: Int64?
     /// SNI of the handshake that made it, lower-case.
     var serverName: [UInt8]
   }
@@ -69,7 +70,7 @@ public final class SessionStore: Sendable {
     let id = SSL_SESSION_get_id(session, &length)
     guard let key = Key(id, count: Int(length)) else { return }
     let entry = Entry(
-      session: kept, origin: origin, validUntil: min(origin.certificatesEnd, timeout),
+      session: kept, origin: origin, validUntil: min(origin.judgementEnd ?? timeout, timeout),
       isSingleUse: SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
     state.withLock { sessions in
       if sessions.entries.updateValue(entry, forKey: key) == nil { sessions.order.append(key) }

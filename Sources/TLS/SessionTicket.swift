@@ -30,11 +30,8 @@ extension TLSStream {
   static let sealTicket: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
     guard let ssl, let stream = TLSStream.of(ssl), let context = stream.serverContext, !context.ticketKeys.isEmpty,
       // Without a note nobody resumes by it: a refused client, or a chain too long for a ticket.
-      stream.leavesSession(ssl, context),
-      let note = TicketNote(
-        SessionStore.Origin(
-          chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd),
-          serverName: stream.serverName))
+      stream.leavesSession(ssl, context), let origin = stream.sessionOrigin(ssl, context),
+      let note = TicketNote(origin)
     else { return 1 }
     return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), note.bytes, note.bytes.count)
   }
@@ -56,7 +53,7 @@ extension TLSStream {
       // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
       let isOfName =
         SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION || origin.serverName == stream.serverName
-      guard isOfName, min(origin.certificatesEnd, context.revocationsEnd) > now,
+      guard isOfName, [origin.judgementEnd, context.revocationsEnd].allSatisfy({ $0.map { $0 > now } ?? true }),
         stream.rulesDenial(of: origin.chain, by: context) == nil
       else { return ignored }
       stream.foundOrigin = origin
@@ -67,7 +64,7 @@ extension TLSStream {
 
 /// What SessionStore remembers of a session, inside a ticket: the origin, and the name it was made under.
 ///
-/// Eight octets of the certificates' end, a counted name, then the chain behind the leaf, each certificate counted; the
+/// Eight octets of the judgement's end, a counted name, then the chain behind the leaf, each certificate counted; the
 /// leaf is in the session.
 struct TicketNote {
   let bytes: [UInt8]
@@ -75,12 +72,14 @@ struct TicketNote {
   /// The most octets of a chain: a ticket travels in a ClientHello.
   private static let chainLimit = 16 * 1024
   private static let noChain: UInt8 = 255
+  /// What stands for a judgement that never ends.
+  private static let noEnd = Int64.max
 
   /// nil for what a ticket has no room for.
   init?(_ origin: SessionStore.Origin) {
     let serverName = origin.serverName
     guard serverName.count < 256 else { return nil }
-    var bytes = (0..<8).map { UInt8(truncatingIfNeeded: origin.certificatesEnd >> (56 - 8 * $0)) }
+    var bytes = (0..<8).map { UInt8(truncatingIfNeeded: (origin.judgementEnd ?? Self.noEnd) >> (56 - 8 * $0)) }
     bytes.append(UInt8(serverName.count))
     bytes += serverName
     let others = origin.chain?.others.map(\.der)
@@ -128,6 +127,6 @@ struct TicketNote {
       chain = VerifiedChain(leaf: leaf, others: others)
     }
     guard rest.isEmpty else { return nil }
-    return SessionStore.Origin(chain: chain, certificatesEnd: end, serverName: Array(name))
+    return SessionStore.Origin(chain: chain, judgementEnd: end == noEnd ? nil : end, serverName: Array(name))
   }
 }

@@ -125,15 +125,10 @@ extension TLSStream {
     guard let ssl, let session, let stream = TLSStream.of(ssl), let context = stream.serverContext,
       let store = context.store
     else { return 0 }
-    guard stream.leavesSession(ssl, context) else { return 0 }
+    guard stream.leavesSession(ssl, context), let origin = stream.sessionOrigin(ssl, context) else { return 0 }
     // OpenSSL goes by the timeout of the context that the connection began with.
     let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
-    store.insert(
-      session,
-      origin: SessionStore.Origin(
-        chain: stream.verifiedChain, certificatesEnd: min(stream.certificatesEnd(ssl), context.revocationsEnd),
-        serverName: stream.serverName),
-      timeout: timeout.overflow ? .max : timeout.partialValue)
+    store.insert(session, origin: origin, timeout: timeout.overflow ? .max : timeout.partialValue)
     return 1
   }
 
@@ -175,24 +170,37 @@ extension TLSStream {
     return 1
   }
 
-  /// Epoch seconds until which every certificate by which the client was judged is valid. Without a verified one those
-  /// that were sent count; of a resumed session the end that was known when they were judged.
-  func certificatesEnd(_ ssl: OpaquePointer) -> Int64 {
-    if isResumed { return foundOrigin?.certificatesEnd ?? 0 }
-    if let judgedChain {
-      return judgedChain.others.reduce(judgedChain.leaf.notAfter) { min($0, $1.notAfter) }
-    }
-    let chain = SSL_get_peer_cert_chain(ssl)
-    var earliest = Int64.max
-    if let leaf = copenssl_get0_peer_certificate(ssl) {
-      earliest = min(earliest, Certificate(retaining: leaf).notAfter)
-    }
-    for index in 0..<copenssl_sk_X509_num(chain) {
-      if let certificate = copenssl_sk_X509_value(chain, index) {
-        earliest = min(earliest, Certificate(retaining: certificate).notAfter)
+  /// What a resumed session goes on by; nil where it may not go on: a certificate by which the client is judged has an
+  /// end that can't be read.
+  ///
+  /// Without a verified chain the certificates that were sent count; of a resumed session the end that was known when
+  /// they were judged.
+  func sessionOrigin(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> SessionStore.Origin? {
+    let certificatesEnd: Int64?
+    if isResumed {
+      guard let foundOrigin else { return nil }
+      certificatesEnd = foundOrigin.judgementEnd
+    } else {
+      let judged = judgedChain.map { [$0.leaf] + $0.others } ?? Self.sent(by: ssl)
+      switch CertificateTime.earliest(judged.map(\.notAfter)) {
+      case nil: certificatesEnd = nil
+      case .at(let end): certificatesEnd = end
+      case .unreadable: return nil
       }
     }
-    return earliest
+    return SessionStore.Origin(
+      chain: verifiedChain, judgementEnd: [certificatesEnd, context.revocationsEnd].compactMap { $0 }.min(),
+      serverName: serverName)
+  }
+
+  /// The certificates that the client sent.
+  private static func sent(by ssl: OpaquePointer) -> [Certificate] {
+    let chain = SSL_get_peer_cert_chain(ssl)
+    let leaf = copenssl_get0_peer_certificate(ssl).map { [Certificate(retaining: $0)] } ?? []
+    return leaf
+      + (0..<copenssl_sk_X509_num(chain)).compactMap { index in
+        copenssl_sk_X509_value(chain, index).map { Certificate(retaining: $0) }
+      }
   }
 }
 

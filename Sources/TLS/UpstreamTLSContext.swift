@@ -131,7 +131,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     return judge(leaf: leaf.handle, sent: stack, name: name)
   }
 
-  /// SAN only when there is one, else CN (X509_check_host(3)); an address matches only an IP SAN.
+  /// SAN only when there is one, else the CN where there is exactly one (X509_check_host(3) would take any of several); an
+  /// address matches only an IP SAN.
   private static func matches(_ leaf: OpaquePointer, name: String) -> Bool {
     // X509_check_host takes `.test` for every name below test, and a name may be a client's ($host).
     guard let first = name.utf8.first, first != 0x2E else { return false }
@@ -141,7 +142,11 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     if inet_pton(AF_INET, name, &four) == 1 || inet_pton(AF_INET6, name, &six) == 1 { return false }
     var flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
     // OpenSSL looks for DNS names only; an address or a URI there rules the CN out just as well.
-    if X509_get_ext_by_NID(leaf, NID_subject_alt_name, -1) >= 0 { flags |= UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT) }
+    if X509_get_ext_by_NID(leaf, NID_subject_alt_name, -1) >= 0
+      || Certificate(retaining: leaf).subject.commonName.sole == nil
+    {
+      flags |= UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)
+    }
     return X509_check_host(leaf, name, name.utf8.count, flags, nil) == 1
   }
 

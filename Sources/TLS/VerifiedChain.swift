@@ -8,6 +8,10 @@ public struct VerifiedChain: Sendable {
 }
 
 extension VerifiedChain {
+  /// Nobody verified it: for fuzzing and tests of what is told of a chain, which have no handshake. Sources never call it
+  /// (Tests/HouseTests).
+  package init(unjudged leaf: Certificate, others: [Certificate] = []) { self.init(leaf: leaf, others: others) }
+
   /// nil for an empty chain.
   init?(_ stack: OpaquePointer?) {
     let certificates = (0..<copenssl_sk_X509_num(stack)).compactMap { index in

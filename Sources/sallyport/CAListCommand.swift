@@ -1,5 +1,6 @@
 import ArgumentParser
 import Enrolment
+import Observability
 
 struct CAListCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

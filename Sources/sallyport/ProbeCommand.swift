@@ -62,7 +62,15 @@ struct ProbeCommand: ParsableCommand {
       LogFile.standardError.write(string: "error: \(failure.text)\n")
       throw Exit.noHandshake.code
     case .success(let (probe, target)):
-      print(json ? ProbeJSON(probe.report, target, probe.address).text : ProbeText(probe, target).text)
+      if json {
+        print(ProbeJSON(probe.report, of: target.url, at: probe.address).text)
+      } else {
+        let isColoured = isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == nil
+        print(
+          ProbeText(
+            probe.report, of: target.url, at: probe.address, isColoured: isColoured, now: Int64(time(nil))
+          ).text)
+      }
       if probe.report.trust == .unknown { throw Exit.noHandshake.code }
       if !probe.report.trustsServer { throw Exit.untrusted.code }
       if !probe.report.isAccepted { throw Exit.refused.code }

@@ -76,6 +76,33 @@ private func locations(_ lines: String) -> [LocationSettings] {
     #expect(server(lines).problems.contains(problem), "\(server(lines).problems)")
   }
 
+  @Test(arguments: [
+    ("location / { auth_basic x; auth_basic_user_file u; return 403; }", "auth_basic", "asks for a password", "2:52"),
+    ("location / { return 200 x; auth_basic x; auth_basic_user_file u; }", "auth_basic", "asks for a password", "2:14"),
+    ("auth_basic x; auth_basic_user_file u; location / { return 200 x; }", "auth_basic", "asks for a password", "2:52"),
+    ("auth_basic x; auth_basic_user_file u; return 200 x;", "auth_basic", "asks for a password", "2:39"),
+    ("location / { deny all; return 301 /x; }", "deny", "is judged", "2:24"),
+    ("deny all; location / { return 200 x; }", "deny", "is judged", "2:24"),
+  ])
+  func `a return that answers before the password or the address is looked at is told`(
+    lines: String, name: String, act: String, place: String
+  ) {
+    let told = "\(place) warning: \"return\" answers before \"\(name)\" \(act): everybody gets this answer, as in nginx"
+    #expect(server(lines).problems.contains { $0.hasPrefix(told) }, "\(server(lines).problems)")
+  }
+
+  @Test(arguments: [
+    "auth_basic x; auth_basic_user_file u; location / { auth_basic off; return 200 x; }",
+    "auth_basic x; auth_basic_user_file u; location / { return 301 /x; }",
+    "auth_basic x; auth_basic_user_file u; location / { return https://a/; }",
+    "location / { auth_basic x; auth_basic_user_file u; proxy_pass http://127.0.0.1; }",
+    "deny all; location / { allow all; return 200 x; }", "deny all; location / { return 404; }",
+    "location / { return 200 x; }",
+  ])
+  func `a return where nobody is asked, or that gives nothing away, is not`(lines: String) {
+    #expect(!server(lines).problems.contains { $0.contains("answers before") }, "\(server(lines).problems)")
+  }
+
   @Test func `a location and an exact one of the same path are two`() {
     #expect(server("location /a { return 204; } location = /a { return 204; }").problems == [])
   }
@@ -119,11 +146,11 @@ private func locations(_ lines: String) -> [LocationSettings] {
         .unix, .all,
       ])
     #expect(
-      server("location / { deny 10.0.0.1/8; return 204; }").problems == [
+      server("location / { deny 10.0.0.1/8; proxy_pass http://127.0.0.1; }").problems == [
         "2:19 warning: low address bits of \"10.0.0.1/8\" are meaningless | write the network's address"
       ])
     #expect(
-      server("location / { deny example.com; return 204; }").problems == [
+      server("location / { deny example.com; proxy_pass http://127.0.0.1; }").problems == [
         "2:19 invalid parameter \"example.com\" | an IP address, ADDRESS/BITS, unix: or all; no names"
       ])
     #expect(server("location / { deny 10.0.0.0/33; return 204; }").errors.count == 1)

@@ -59,7 +59,7 @@ struct DamagedInputTests {
       for certificate in try Certificate.loadAll(reference, passwords: passwords) {
         _ = (certificate.subject.rfc2253, certificate.issuer.legacy, certificate.serial, certificate.notAfterText)
         _ = (certificate.notBefore, certificate.pem, certificate.subjectAltNames.all.map(\.description))
-        _ = (certificate.spkiSHA256, certificate.subject.commonNames, certificate.isSelfIssued)
+        _ = (certificate.spkiSHA256, certificate.subject.commonName, certificate.isSelfIssued)
         _ = try? TrustAnchors(.certificates([certificate]))
       }
       succeeded = true

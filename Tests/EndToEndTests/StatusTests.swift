@@ -86,11 +86,93 @@ import Testing
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let responder = try await OCSPResponder(
       scene, cast.authority.root, [(cast.alice.certified.certificate, .good)])
-    let (_, port) = try await daemon(
+    let (daemon, port) = try await daemon(
       scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url); ssl_ocsp_cache shared:ocsp:1m;")
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
     responder.stop()
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200, "a reload takes the answers over")
+  }
+
+  /// A response of the root's about alice, good for an hour, as a responder sends it.
+  private func response(_ scene: Scene, _ cast: Cast) async throws -> [UInt8] {
+    try scene.write(
+      "index.txt", text: "V\t301231235959Z\t\t\(cast.alice.certified.certificate.serial)\tunknown\t/CN=alice\n")
+    _ = try scene.identity("root", cast.authority.root)
+    try await scene.succeed(
+      "openssl", "ocsp", "-issuer", scene.path("ca.pem"), "-cert", cast.alice.certificate, "-no_nonce", "-reqout",
+      "request.der")
+    try await scene.succeed(
+      "openssl", "ocsp", "-index", scene.path("index.txt"), "-CA", scene.path("ca.pem"), "-rsigner",
+      scene.path("root.pem"), "-rkey", scene.path("root.key"), "-reqin", scene.path("request.der"), "-respout",
+      scene.path("answer.der"), "-nmin", "60")
+    return scene.bytes("answer.der")
+  }
+
+  private static let type = ["Content-Type: application/ocsp-response"]
+
+  @Test func `a transfer that failed fails its own client alone, whatever kind of failure it was`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let good = try await response(scene, cast)
+    let responder = try ScriptedUpstream(scene) { wire, number in
+      guard number > 0 else { return }
+      _ = try wire.request()
+      switch number {
+      case 1: try wire.answer("later", status: "503 Service Unavailable", closing: true)
+      case 2: try wire.answer("no DER", fields: Self.type, closing: true)
+      case 3: try wire.answer(bytes: Array(good.prefix(40)), fields: Self.type, closing: true)
+      case 4: try wire.answer("", status: "302 Found", fields: ["Location: http://127.0.0.1:1/"], closing: true)
+      default: try wire.answer(bytes: good, fields: Self.type, closing: true)
+      }
+    }
+    let (_, port) = try await daemon(scene, "ssl_ocsp leaf; ssl_ocsp_responder http://127.0.0.1:\(responder.port)/;")
+    for number in 0..<5 {
+      #expect(try await ask(scene, cast, port, cast.alice).status == 400, "transfer \(number)")
+      #expect(responder.connections == number + 1, "the responder is asked again after each failure")
+    }
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    // RFC 5019 §5: short questions go by GET.
+    #expect(responder.requests("POST") == 0 && responder.requests("GET") == 5)
+  }
+
+  @Test func `a time-out lets the next question through as a probe, and what is kept of others counts on`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let good = try await response(scene, cast)
+    let responder = try ScriptedUpstream(scene) { wire, number in
+      if number == 1 { return _ = try wire.readToEnd() }
+      _ = try wire.request()
+      try wire.answer(bytes: good, fields: Self.type, closing: true)
+    }
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    let (daemon, port) = try await daemon(
+      scene,
+      "ssl_ocsp leaf; ssl_ocsp_responder http://127.0.0.1:\(responder.port)/; ssl_ocsp_cache shared:ocsp:1m;")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    #expect(try await ask(scene, cast, port, bob).status == 400)
+    try await daemon.logged("certificate status request failed", "timeout")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    // The answer is alice's: no fault of the transfer, so the responder is heard again, and bob is not let in by it.
+    #expect(try await ask(scene, cast, port, bob).status == 400)
+    #expect(responder.connections == 3)
+    try await daemon.logged("certificate status request failed", "for another certificate")
+  }
+
+  @Test func `a question that makes a URL of more than 255 bytes goes by POST`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let good = try await response(scene, cast)
+    let responder = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.request()
+      try wire.answer(bytes: good, fields: Self.type, closing: true)
+    }
+    let path = String(repeating: "p", count: 200)
+    let (_, port) = try await daemon(
+      scene, "ssl_ocsp leaf; ssl_ocsp_responder http://127.0.0.1:\(responder.port)/\(path);")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    #expect(responder.requests("POST") == 1 && responder.requests("GET") == 0)
   }
 
   @Test func `many clients at once are asked about once each, and all get their answer`() async throws {

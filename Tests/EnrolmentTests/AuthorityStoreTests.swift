@@ -110,6 +110,55 @@ final class Authority: Sendable {
     #expect(try authority.index().revoked.map(\.serial) == [first, second])
   }
 
+  /// Of our CA, so that its signature is good: made by hand, or by another program on the same folder.
+  private func put(
+    _ authority: Authority, _ change: (inout RevocationListBuilder) -> Void
+  ) throws {
+    var builder = RevocationListBuilder(revoking: [], number: 1)
+    change(&builder)
+    try authority.scene.write("ca/crl.pem", text: builder.pem(signedBy: authority.opened().signer))
+  }
+
+  @Test func `a list whose end can't be read is an error that names the file, and ends nothing`() throws {
+    let authority = try Authority()
+    try put(authority) { $0.rawNextUpdate = Array("notatimeXXXXZ".utf8) }
+    let error = #expect(throws: AuthorityError.self) { try authority.issue("alice") }
+    #expect("\(String(describing: error))".contains("whose nextUpdate can't be read"))
+    #expect("\(String(describing: error))".contains("crl.pem"))
+  }
+
+  @Test(arguments: [Int.max, 1 << 62]) func `a list with the last of all numbers is an error, and ends nothing`(
+    number: Int
+  ) throws {
+    let authority = try Authority()
+    try put(authority) { $0.number = number }
+    let error = #expect(throws: AuthorityError.self) { try authority.revoke(authority.issue("alice")) }
+    #expect("\(String(describing: error))".contains("crl.pem"))
+  }
+
+  @Test func `a certificate that has come into the folder with an end that can't be read is passed over`() throws {
+    let authority = try Authority()
+    var builder = CertificateBuilder(commonName: "alice", .leaf([.clientAuth]))
+    builder.rawNotAfter = Array("notatimeXXXXZ".utf8)
+    let broken = try builder.signed(by: authority.opened().signer, key: .generate()).certificate
+    try authority.scene.write("ca/certs/\(broken.serial).pem", text: broken.pem)
+    let good = try authority.issue("bob")
+    #expect(try authority.index().entries.map(\.serial) == [good])
+  }
+
+  @Test func `a certificate of two names is revoked by either of them`() throws {
+    for name in ["alice", "bob"] {
+      let authority = try Authority()
+      var builder = CertificateBuilder(commonName: "", .leaf([.clientAuth]))
+      builder.subject = [(.commonName, "alice"), (.commonName, "bob")]
+      let opened = try authority.opened()
+      try opened.register(builder.signed(by: opened.signer, key: .generate()))
+      try authority.revoke(name)
+      #expect(try authority.index().revoked.count == 1)
+      #expect(throws: AuthorityError.self) { try authority.revoke("eve") }
+    }
+  }
+
   @Test func `a list is never older than the one it follows`() async throws {
     let authority = try Authority()
     let serial = try authority.issue("alice")

@@ -124,6 +124,28 @@ extension EnrolmentOutcome {
     #expect(desk.ask(.bearer(SecretBytes(Array(renewed.token.utf8))), body).status == 201)
   }
 
+  @Test(arguments: [["alice", "bob"], ["bob", "alice"], ["alice", "alice"]])
+  func `takes no token whose certificate names two users, or two devices`(names: [String]) throws {
+    let desk = try Desk(renewBefore: 400 * 86_400)
+    let enrolled = try desk.ask("alice", "wonderland").enrolled()
+    let token = ShownCredentials.bearer(SecretBytes(Array(enrolled.token.utf8)))
+    let body = "{\"device\": \"phone\", \"passphrase\": \"12345678\"}"
+    let serial = try #require(try desk.authority.index().entries.first).serial
+    func put(_ names: [String], _ devices: [String]) throws {
+      var builder = CertificateBuilder(
+        commonName: "", .leaf([.clientAuth]), names: devices.map { .uri("urn:device:\($0)") })
+      builder.subject = names.map { (.commonName, $0) }
+      let other = try builder.signed(by: desk.authority.opened().signer, key: .generate()).certificate
+      try desk.authority.scene.write("ca/certs/\(serial).pem", text: other.pem)
+    }
+    try put(names, ["phone"])
+    #expect(desk.ask(token, body).status == 401)
+    try put(["alice"], ["phone", "tablet"])
+    #expect(desk.ask(token, body).status == 401)
+    try put(["alice"], ["phone"])
+    #expect(desk.ask(token, body).status == 201)
+  }
+
   @Test func `takes the token of nobody who is not in the users' file any more`() throws {
     let desk = try Desk(renewBefore: 400 * 86_400)
     let token = ShownCredentials.bearer(SecretBytes(Array(try desk.ask("alice", "wonderland").enrolled().token.utf8)))

@@ -29,6 +29,28 @@ import Testing
     #expect(try rules.verdict(on: cast.leaf("bob", [.dns("b.test")])) == "denied by line 2")
   }
 
+  @Test(arguments: [["alice", "bob"], ["bob", "alice"], ["alice", "alice"]])
+  func `of two common names none is the client's: no rule that reads them lets it in`(names: [String]) throws {
+    let twice = try cast.leaf(names)
+    for word in ["cn=alice", "cn=bob", "cn=**", "cn=~.*"] {
+      let allow = try rules(allow: [rule(.allow, word)])
+      #expect(
+        allow.judge(.known(PeerIdentity(leaf: twice)), scratch: .init())
+          == .denied(at: place, reason: "the certificate's cn is ambiguous: the certificate has several"))
+      // Another rule lets nobody past the one that can't be judged.
+      #expect(
+        try rules(allow: [rule(.allow, "o=Example", at: 1), rule(.allow, word)]).verdict(on: twice)
+          == "denied by line 3")
+    }
+    #expect(try rules(deny: [rule(.deny, "cn=eve")]).verdict(on: twice) == "denied by line 3")
+    #expect(try rules(allow: [rule(.allow, "o=Example")]).verdict(on: twice) == "admitted")
+    let selector = try #require(ClientSelector(parsing: "cn=alice"))
+    guard case .undecided = selector.match(.known(PeerIdentity(leaf: twice)), scratch: .init()) else {
+      Issue.record("a selector took an ambiguous name")
+      return
+    }
+  }
+
   @Test func `deny alone lets all others in, with or without a certificate`() throws {
     let rules = try rules(deny: [rule(.deny, "cn=bob")])
     #expect(rules.verdict(on: cast.alice) == "admitted")

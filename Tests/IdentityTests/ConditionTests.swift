@@ -10,8 +10,8 @@ import Testing
   init() throws { cast = try Certificates.shared.get() }
 
   @Test(arguments: [
-    ("cn=alice", true), ("cn=Alice B", true), ("cn=ALICE", false), ("cn=Alice*", true), ("cn=bob", false),
-    ("cn=**", true), ("cn=~al.ce", true), ("cn=~lic", false), ("cn=~(?i)ALICE", true), ("cn=~ali|Alice B", true),
+    ("cn=alice", true), ("cn=Alice B", false), ("cn=ALICE", false), ("cn=ali*", true), ("cn=bob", false),
+    ("cn=**", true), ("cn=~al.ce", true), ("cn=~lic", false), ("cn=~(?i)ALICE", true), ("cn=~ali|alice", true),
     ("o=Example, Inc.", true), ("o=Example", false), ("o=Example,*", false), ("o=Example,**", true),
     ("ou=dev", true), ("ou=ops", true), ("ou=Ops", false), ("ou=sales", false),
     ("dns=www.example.com", true), ("dns=WWW.EXAMPLE.COM", true), ("dns=*.example.com", true), ("dns=*.com", false),

@@ -39,7 +39,7 @@ struct Certificates: Sendable {
   let root: CertifiedKey
   let intermediate: CertifiedKey
   private let key: PrivateKey
-  /// CN and OU twice, every kind of name.
+  /// OU twice, every kind of name.
   let alice: Certificate
 
   static let shared = Result { try Certificates() }
@@ -57,10 +57,17 @@ struct Certificates: Sendable {
         .ip("192.0.2.7"), .ip("2001:DB8::7"),
       ])
     builder.subject += [
-      (.commonName, "Alice B"), (.organization, "Example, Inc."), (.organizationalUnit, "dev"),
+      (.organization, "Example, Inc."), (.organizationalUnit, "dev"),
       (.organizationalUnit, "ops"),
     ]
     alice = try builder.signed(by: intermediate, key: key).certificate
+  }
+
+  /// With several common names.
+  func leaf(_ commonNames: [String]) throws -> Certificate {
+    var builder = CertificateBuilder(commonName: "", .leaf([.clientAuth]))
+    builder.subject = [(.organization, "Example")] + commonNames.map { (.commonName, $0) }
+    return try builder.signed(by: root, key: key).certificate
   }
 
   func leaf(_ commonName: String, _ names: [CertificateBuilder.AlternativeName] = []) throws -> Certificate {

@@ -39,6 +39,7 @@ extension SettingsBuilder {
       diagnostics.append(diagnostic)
     }
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
+    diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, action: action, rewrite: rewriteSteps(scope), locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),

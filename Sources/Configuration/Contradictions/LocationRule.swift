@@ -30,6 +30,29 @@ enum LocationRule {
       .warning, at: place, "this location answers every request with 404", hint: "it has no proxy_pass and no return")
   }
 
+  /// nginx runs the rewrite phase, and so `return`, before the access phase: who may come in is never asked.
+  ///
+  /// What the level itself says beside its `return` has no effect at all. What it inherits may be meant for other
+  /// locations, so only an answer with content (a status below 300) is told of.
+  static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
+    guard let answer = scope.own("return").first else { return [] }
+    let status = Quantity.number(answer.text(0)) ?? 302
+    let password = scope.value("auth_basic").flatMap { $0.text(0) == "off" ? nil : $0 }
+    let judges = [
+      (password, "asks for a password", "auth_basic off;"),
+      (scope.list("allow", "deny").first { $0.name == "deny" }, "is judged", "allow all;"),
+    ]
+    return judges.compactMap { line, act, remedy in
+      guard let line else { return nil }
+      let isOwn = scope.own(line.name).contains { $0.location == line.location }
+      guard isOwn || status < 300 else { return nil }
+      return Diagnostic(
+        .warning, at: answer.location,
+        "\"return\" answers before \"\(line.name)\" \(act): everybody gets this answer, as in nginx",
+        hint: "\(line.name) is at \(line.location); where everybody may see it, say so here: \(remedy)")
+    }
+  }
+
   /// Envelopes are between a client and an upstream. Levels above may say it for locations of theirs.
   static func sealsNothing(_ scope: Scope) -> Diagnostic? {
     guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,

@@ -1,5 +1,4 @@
 import Bytes
-import Crypto
 import Glibc
 import Observability
 import TLS
@@ -44,7 +43,7 @@ final class ConnectionFacts {
     .ssl_client_fingerprint, .ssl_client_v_start, .ssl_client_v_end, .ssl_client_s_dn_cn, .ssl_client_san_dns,
     .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip, .ssl_client_spki, .https, .scheme,
   ]
-  private static let places = Dictionary(uniqueKeysWithValues: cached.enumerated().map { ($1, $0) })
+  private static let places = Dictionary(cached.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
 
   /// Where a variable's value is kept; nil for those that differ from request to request. For load time.
   static func place(of variable: SimpleVariable) -> Int? { places[variable] }
@@ -101,7 +100,10 @@ final class ConnectionFacts {
     case .ssl_session_reused: Array((tls.isResumed ? "r" : ".").utf8)
     case .ssl_alpn_protocol: Array(tls.applicationProtocol.utf8)
     case .ssl_client_verify: Array(verifyText(tls.clientVerdict).utf8)
-    default: tls.clientVerdict.certificate.map { make(variable, $0) } ?? []
+    default:
+      tls.clientVerdict.certificate.flatMap { certificate in
+        CertificateVariable(rawValue: variable.rawValue)?.value(of: certificate, at: Int64(time(nil)))
+      } ?? []
     }
   }
 
@@ -114,63 +116,9 @@ final class ConnectionFacts {
     }
   }
 
-  private static func make(_ variable: SimpleVariable, _ certificate: Certificate) -> [UInt8] {
-    switch variable {
-    case .ssl_client_raw_cert: Array(certificate.pem.utf8)
-    case .ssl_client_cert: tabbed(certificate.pem)
-    case .ssl_client_escaped_cert: escaped(certificate.pem)
-    case .ssl_client_s_dn: Array(certificate.subject.rfc2253.utf8)
-    case .ssl_client_i_dn: Array(certificate.issuer.rfc2253.utf8)
-    case .ssl_client_s_dn_legacy: Array(certificate.subject.legacy.utf8)
-    case .ssl_client_i_dn_legacy: Array(certificate.issuer.legacy.utf8)
-    case .ssl_client_serial: Array(certificate.serial.utf8)
-    case .ssl_client_fingerprint: Array(certificate.sha1Fingerprint.utf8)
-    case .ssl_client_v_start: Array(certificate.notBeforeText.utf8)
-    case .ssl_client_v_end: Array(certificate.notAfterText.utf8)
-    case .ssl_client_v_remain: Array("\(max(0, (certificate.notAfter - Int64(time(nil))) / 86400))".utf8)
-    case .ssl_client_s_dn_cn: certificate.subject.commonNames.last.map { clean([$0]) } ?? []
-    case .ssl_client_san_dns: clean(certificate.subjectAltNames.dns.map(\.bytes))
-    case .ssl_client_san_uri: clean(certificate.subjectAltNames.uris.map(\.bytes))
-    case .ssl_client_san_email: clean(certificate.subjectAltNames.emails.map(\.bytes))
-    case .ssl_client_san_ip: Array(certificate.subjectAltNames.ips.map(\.description).joined(separator: ",").utf8)
-    case .ssl_client_spki: Array(Base64.encode(certificate.spkiSHA256).utf8)
-    default: []
-    }
-  }
-
-  /// Changes with the clock, so it is not kept.
+  /// $ssl_client_v_remain changes with the clock, so it is not kept.
   var remainingDays: [UInt8] {
-    tls?.clientVerdict.certificate.map { Self.make(.ssl_client_v_remain, $0) } ?? []
-  }
-
-  /// Several values with a comma between. One with a control character or a comma in it would read as something else
-  /// than it is: then there is no value at all.
-  private static func clean(_ values: [[UInt8]]) -> [UInt8] {
-    for value in values where value.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == 0x2C }) { return [] }
-    return Array(values.joined(separator: [0x2C]))
-  }
-
-  /// $ssl_client_cert: every line but the first begins with a tab, as nginx has it; no line end at the end.
-  private static func tabbed(_ pem: String) -> [UInt8] {
-    var bytes: [UInt8] = []
-    for byte in pem.utf8 {
-      bytes.append(byte)
-      if byte == 0x0A { bytes.append(0x09) }
-    }
-    while let last = bytes.last, last == 0x09 || last == 0x0A { bytes.removeLast() }
-    return bytes
-  }
-
-  /// $ssl_client_escaped_cert: percent-encoded as nginx's NGX_ESCAPE_URI_COMPONENT.
-  private static func escaped(_ pem: String) -> [UInt8] {
-    let digits = Array("0123456789ABCDEF".utf8)
-    var bytes: [UInt8] = []
-    for byte in pem.utf8 {
-      switch byte {
-      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: bytes.append(byte)
-      default: bytes += [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-      }
-    }
-    return bytes
+    tls?.clientVerdict.certificate.map { CertificateVariable.ssl_client_v_remain.value(of: $0, at: Int64(time(nil))) }
+      ?? []
   }
 }

@@ -32,7 +32,7 @@ struct DemoAuthority {
   }
 
   private static func kept(in folder: DemoFolder, _ names: [DemoName]) -> CertifiedKey? {
-    guard let pair = folder.pair("ca"), pair.certificate.notAfter > Int64(time(nil)) + 365 * 86_400,
+    guard let pair = folder.pair("ca"), !pair.certificate.notAfter.hasEnded(at: Int64(time(nil)) + 365 * 86_400),
       let permitted = folder.text("ca.names")?.split(separator: "\n").map(String.init),
       Set(names.map(\.text)).isSubset(of: permitted)
     else { return nil }

@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 import Glibc
 import HTTP
+import Observability
 
 /// The requests of one connection, one after another.
 struct DemoConversation {

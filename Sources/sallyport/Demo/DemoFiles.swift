@@ -79,7 +79,9 @@ struct DemoFiles: Sendable {
     guard let revoked = folder.pair(DemoRole.revoked.rawValue)?.certificate else { return false }
     let soon = Int64(time(nil)) + Self.daysLeft * 86_400
     let kept = try? RevocationList.loadAll(MaterialReference(path: folder.file("ca.crl"))).first
-    if let kept, kept.nextUpdate > soon, kept.revokes(revoked), !kept.isDisowned(by: [authority.certificate]) {
+    if let kept, let end = kept.nextUpdate, end > soon, kept.revokes(revoked),
+      !kept.isDisowned(by: [authority.certificate])
+    {
       return false
     }
     // Numbers grow as time does.

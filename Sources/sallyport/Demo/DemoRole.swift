@@ -58,12 +58,12 @@ enum DemoRole: String, CaseIterable {
     let soon = Int64(time(nil)) + DemoFiles.daysLeft * Self.day
     guard authority.issued(certificate) != (self == .wrongCA) else { return false }
     switch self {
-    case .expired: return certificate.notAfter < Int64(time(nil))
-    case .notYetValid: return certificate.notBefore > soon
+    case .expired: return certificate.notAfter.hasEnded(at: Int64(time(nil)))
+    case .notYetValid: return !certificate.notBefore.hasBegun(at: soon)
     case .server:
       let shown = Set(certificate.subjectAltNames.all.map(\.description))
-      return certificate.notAfter > soon && shown == Set(names.map(\.text))
-    case .echo, .client, .revoked, .wrongCA: return certificate.notAfter > soon
+      return !certificate.notAfter.hasEnded(at: soon) && shown == Set(names.map(\.text))
+    case .echo, .client, .revoked, .wrongCA: return !certificate.notAfter.hasEnded(at: soon)
     }
   }
 }

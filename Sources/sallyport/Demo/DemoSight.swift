@@ -1,5 +1,6 @@
 import Bytes
 import Crypto
+import Observability
 
 /// What the server saw of a client, out of the fields that the proxy set: for the page and as JSON.
 struct DemoSight {

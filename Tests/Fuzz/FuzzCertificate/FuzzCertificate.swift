@@ -18,7 +18,7 @@ private func tellCertificate(_ der: UnsafeRawBufferPointer) {
   require(!certificate.serial.isEmpty && !certificate.pem.isEmpty)
   _ = (certificate.notAfter, certificate.notAfterText, certificate.notBeforeText, certificate.isSelfIssued)
   for name in [certificate.subject, certificate.issuer] {
-    _ = (name.rfc2253, name.legacy, name.commonNames, name.organizations, name.organizationalUnits)
+    _ = (name.rfc2253, name.legacy, name.commonName, name.organizations, name.organizationalUnits)
   }
   let names = certificate.subjectAltNames
   for name in names.all {

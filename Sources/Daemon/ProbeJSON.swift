@@ -1,15 +1,16 @@
 import Crypto
-import TLS
-import Transport
+import Observability
+package import TLS
+package import Transport
 
 /// A probe's report for programs. Names stay; new ones may come.
-struct ProbeJSON {
-  let text: String
+package struct ProbeJSON {
+  package let text: String
 
-  init(_ report: ProbeReport, _ target: ProbeTarget, _ address: SocketAddress) {
+  package init(_ report: ProbeReport, of url: String, at address: SocketAddress) {
     var json = JSONText()
     json.object { json in
-      json.member("url", target.url)
+      json.member("url", url)
       json.member("address", address.description)
       json.array("handshake", report.steps) { step, json in
         json.object { json in
@@ -34,8 +35,8 @@ struct ProbeJSON {
         json.object { json in
           json.member("subject", certificate.subject.rfc2253)
           json.member("issuer", certificate.issuer.rfc2253)
-          json.member("not_before", certificate.notBefore)
-          json.member("not_after", certificate.notAfter)
+          json.member("not_before", certificate.notBefore.seconds)
+          json.member("not_after", certificate.notAfter.seconds)
           json.array("names", certificate.subjectAltNames.all) { $1.value($0.description) }
           json.member("pin", Pin.spelling(publicKeyDigest: certificate.spkiSHA256))
         }

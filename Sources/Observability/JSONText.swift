@@ -1,22 +1,23 @@
 import Bytes
-import Observability
 
 /// Writes JSON (RFC 8259), compact, in the order of calls.
-struct JSONText {
-  private(set) var text = ""
+package struct JSONText {
+  package private(set) var text = ""
   private var isFirst = true
+
+  package init() {}
 
   private mutating func separate() {
     if !isFirst { text += "," }
     isFirst = false
   }
 
-  mutating func value(_ value: String) {
+  package mutating func value(_ value: String) {
     separate()
     text += Self.quoted(value)
   }
 
-  mutating func object(_ body: (inout JSONText) -> Void) {
+  package mutating func object(_ body: (inout JSONText) -> Void) {
     separate()
     text += "{"
     isFirst = true
@@ -26,7 +27,7 @@ struct JSONText {
   }
 
   /// A whole text: an array without a name.
-  mutating func array<Element>(_ elements: [Element], _ body: (Element, inout JSONText) -> Void) {
+  package mutating func array<Element>(_ elements: [Element], _ body: (Element, inout JSONText) -> Void) {
     separate()
     text += "["
     isFirst = true
@@ -35,7 +36,7 @@ struct JSONText {
     isFirst = false
   }
 
-  mutating func array<Element>(
+  package mutating func array<Element>(
     _ name: String, _ elements: [Element], _ body: (Element, inout JSONText) -> Void
   ) {
     key(name)
@@ -43,28 +44,29 @@ struct JSONText {
     array(elements, body)
   }
 
-  mutating func member(_ name: String, _ value: String?) {
+  package mutating func member(_ name: String, _ value: String?) {
     key(name)
     text += value.map(Self.quoted) ?? "null"
   }
 
-  mutating func member(_ name: String, _ value: Int64) {
-    key(name)
-    text += "\(value)"
-  }
-
-  mutating func member(_ name: String, _ value: Int?) {
+  /// null for nil.
+  package mutating func member(_ name: String, _ value: Int64?) {
     key(name)
     text += value.map { "\($0)" } ?? "null"
   }
 
-  mutating func object(_ name: String, _ body: (inout JSONText) -> Void) {
+  package mutating func member(_ name: String, _ value: Int?) {
+    key(name)
+    text += value.map { "\($0)" } ?? "null"
+  }
+
+  package mutating func object(_ name: String, _ body: (inout JSONText) -> Void) {
     key(name)
     isFirst = true
     object(body)
   }
 
-  mutating func member(_ name: String, _ value: Bool) {
+  package mutating func member(_ name: String, _ value: Bool) {
     key(name)
     text += value ? "true" : "false"
   }

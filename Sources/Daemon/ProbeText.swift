@@ -1,0 +1,115 @@
+import Crypto
+import Observability
+package import TLS
+package import Transport
+
+/// A probe's report as a person reads it: what happened, who it was, and the two answers.
+///
+/// Nearly all of it is what a server says of itself. So that no server writes to the terminal, every control character of
+/// its values is spelt out.
+package struct ProbeText {
+  private var lines: [String] = []
+  private let isColoured: Bool
+  /// Seconds since 1970.
+  private let now: Int64
+
+  package var text: String { lines.joined(separator: "\n") }
+
+  package init(_ report: ProbeReport, of url: String, at address: SocketAddress, isColoured: Bool, now: Int64) {
+    self.isColoured = isColoured
+    self.now = now
+    add("\(url) at \(address)")
+    steps(report)
+    add("protocol", report.protocolName)
+    add("cipher", report.cipher)
+    add("key exchange", report.group)
+    add("its key signed", report.signature)
+    add("application", report.applicationProtocol)
+    if let authorities = report.certificateRequest {
+      add("it asks for", authorities.isEmpty ? "a certificate, of no CA in particular" : "a certificate of")
+      for authority in authorities { add("    \(authority)") }
+    } else {
+      add("it asks for", "no certificate")
+    }
+    add("we show", report.presented?.summary ?? "none")
+    add("certificates it sent")
+    for (index, certificate) in report.certificates.enumerated() { add(certificate, index) }
+    if report.certificates.isEmpty { add("    none") }
+    add("stapled OCSP", words(report.stapled))
+    add("")
+    answers(report)
+  }
+
+  private mutating func add(_ label: String, _ value: String) {
+    guard !value.isEmpty else { return }
+    add(label + String(repeating: " ", count: max(1, 16 - label.count)) + value)
+  }
+
+  private enum Mood { case good, bad, none }
+
+  /// The one way to a line: what is coloured in it stands between `before` and `after`.
+  private mutating func add(_ before: String, _ mood: Mood = .none, _ word: String = "", _ after: String = "") {
+    let middle =
+      isColoured && mood != .none
+      ? "\u{1B}[\(mood == .good ? "32" : "31");1m\(LogEscape.visible(word))\u{1B}[0m" : LogEscape.visible(word)
+    lines.append(LogEscape.visible(before) + middle + LogEscape.visible(after))
+  }
+
+  private mutating func steps(_ report: ProbeReport) {
+    add("handshake")
+    for step in report.steps {
+      let time = "\(step.microseconds / 1000).\(step.microseconds % 1000 / 100) ms"
+      let padding = String(repeating: " ", count: max(1, 12 - time.count))
+      add("\(padding)\(time)  \(step.direction == .sent ? "->" : "<-") \(step.name)")
+    }
+    if let failure = report.failure { add("    ", .bad, "failed", ": \(failure)") }
+  }
+
+  private mutating func add(_ certificate: Certificate, _ index: Int) {
+    add("  \(index) \(certificate.subject)")
+    add("    issuer   \(certificate.issuer)")
+    let (mood, validity) = judge(certificate)
+    add("    valid    \(certificate.notBeforeWords) to \(certificate.notAfterWords), ", mood, validity)
+    let names = certificate.subjectAltNames.all.map(\.description)
+    if !names.isEmpty { add("    names    \(names.joined(separator: ", "))") }
+    add("    pin      \(Pin.spelling(publicKeyDigest: certificate.spkiSHA256))")
+  }
+
+  private func judge(_ certificate: Certificate) -> (Mood, String) {
+    guard let left = certificate.notAfter.days(from: now), certificate.notBefore != .unreadable else {
+      return (.bad, "never valid")
+    }
+    if certificate.notAfter.hasEnded(at: now) { return (.bad, "expired") }
+    if !certificate.notBefore.hasBegun(at: now) { return (.bad, "not yet valid") }
+    return (.none, "\(left) days left")
+  }
+
+  private mutating func answers(_ report: ProbeReport) {
+    let trust = "Do we trust the server?            "
+    switch report.trust {
+    case .trusted: add(trust, .good, "yes")
+    case .refused(_, let reason): add(trust, .bad, "no", ": \(reason)")
+    case .unknown: add(trust, .bad, "unknown", ": nobody proved to hold a certificate's key")
+    }
+    let question = "Does it accept our certificate?    "
+    switch report.acceptance {
+    case .notAsked(let status):
+      add(question, .good, "it asks for none", status.map { ", and answered \($0)" } ?? "")
+    case .accepted(let status):
+      let shown = report.presented == nil ? "it lets us in without one" : "yes"
+      add(question, .good, shown, ", and answered \(status)")
+    case .refused(let reason): add(question, .bad, "no", ": \(reason)")
+    case .unknown(let reason): add(question, .bad, "unknown", ": \(reason)")
+    }
+  }
+
+  private func words(_ stapled: ProbeReport.Stapled) -> String {
+    switch stapled {
+    case .none: "none"
+    case .good(let until): "good, for another \(max(0, until - now) / 3600) hours"
+    case .revoked: "REVOKED"
+    case .unknown: "the responder does not know the certificate"
+    case .fault(let reason): "worth nothing: \(reason)"
+    }
+  }
+}

@@ -1,0 +1,71 @@
+import Bytes
+package import Crypto
+
+/// The variables that say what a certificate says, and how each writes it: nginx's `$ssl_client_…` and ours.
+///
+/// Anybody can show a certificate, so each has a value for whatever OpenSSL parses. What can't be read, or could be taken
+/// for something else than it is, is empty.
+package enum CertificateVariable: String, CaseIterable, Sendable {
+  case ssl_client_raw_cert, ssl_client_cert, ssl_client_escaped_cert
+  case ssl_client_s_dn, ssl_client_i_dn, ssl_client_s_dn_legacy, ssl_client_i_dn_legacy
+  case ssl_client_serial, ssl_client_fingerprint, ssl_client_v_start, ssl_client_v_end, ssl_client_v_remain
+  case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
+  case ssl_client_spki
+
+  /// `now`: seconds since 1970, for $ssl_client_v_remain.
+  package func value(of certificate: Certificate, at now: Int64) -> [UInt8] {
+    switch self {
+    case .ssl_client_raw_cert: Array(certificate.pem.utf8)
+    case .ssl_client_cert: Self.tabbed(certificate.pem)
+    case .ssl_client_escaped_cert: Self.escaped(certificate.pem)
+    case .ssl_client_s_dn: Array(certificate.subject.rfc2253.utf8)
+    case .ssl_client_i_dn: Array(certificate.issuer.rfc2253.utf8)
+    case .ssl_client_s_dn_legacy: Array(certificate.subject.legacy.utf8)
+    case .ssl_client_i_dn_legacy: Array(certificate.issuer.legacy.utf8)
+    case .ssl_client_serial: Array(certificate.serial.utf8)
+    case .ssl_client_fingerprint: Array(certificate.sha1Fingerprint.utf8)
+    case .ssl_client_v_start: Array(certificate.notBeforeText.utf8)
+    case .ssl_client_v_end: Array(certificate.notAfterText.utf8)
+    case .ssl_client_v_remain: certificate.notAfter.days(from: now).map { Array("\(max(0, $0))".utf8) } ?? []
+    case .ssl_client_s_dn_cn: certificate.subject.commonName.sole.map { Self.clean([$0]) } ?? []
+    case .ssl_client_san_dns: Self.clean(certificate.subjectAltNames.dns)
+    case .ssl_client_san_uri: Self.clean(certificate.subjectAltNames.uris)
+    case .ssl_client_san_email: Self.clean(certificate.subjectAltNames.emails)
+    case .ssl_client_san_ip: Array(certificate.subjectAltNames.ips.map(\.description).joined(separator: ",").utf8)
+    case .ssl_client_spki: Array(Base64.encode(certificate.spkiSHA256).utf8)
+    }
+  }
+
+  private static func clean(_ names: [SubjectAlternativeName]) -> [UInt8] { clean(names.map(\.bytes)) }
+
+  /// Several values with a comma between. One with a control character or a comma in it would read as something else
+  /// than it is: then there is no value at all.
+  private static func clean(_ values: [[UInt8]]) -> [UInt8] {
+    for value in values where value.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == 0x2C }) { return [] }
+    return Array(values.joined(separator: [0x2C]))
+  }
+
+  /// $ssl_client_cert: every line but the first begins with a tab, as nginx has it; no line end at the end.
+  private static func tabbed(_ pem: String) -> [UInt8] {
+    var bytes: [UInt8] = []
+    for byte in pem.utf8 {
+      bytes.append(byte)
+      if byte == 0x0A { bytes.append(0x09) }
+    }
+    while let last = bytes.last, last == 0x09 || last == 0x0A { bytes.removeLast() }
+    return bytes
+  }
+
+  /// $ssl_client_escaped_cert: percent-encoded as nginx's NGX_ESCAPE_URI_COMPONENT.
+  private static func escaped(_ pem: String) -> [UInt8] {
+    let digits = Array("0123456789ABCDEF".utf8)
+    var bytes: [UInt8] = []
+    for byte in pem.utf8 {
+      switch byte {
+      case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: bytes.append(byte)
+      default: bytes += [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+      }
+    }
+    return bytes
+  }
+}
