@@ -66,6 +66,18 @@ import Testing
     #expect(try file("deploy/sysusers.d/sallyport.conf").contains("\nu sallyport "))
   }
 
+  /// All of Tests/image: deploy/Dockerfile built, and its binary run as deploy/compose.yaml has it.
+  @Test(.enabled(if: buildsImage, "SALLYPORT_TEST_IMAGE is not set, or root does not run the tests"))
+  func `the image builds, and 5 MB go through it as the compose file runs it`() async throws {
+    let result = try await Scene.ofTest().run("\(checkout)/Tests/image", [], within: .seconds(900))
+    #expect(result.status == 0, "\(result.everything)")
+  }
+
+  private static let buildsImage: Bool = {
+    let environment = ProcessInfo.processInfo.environment
+    return environment["SALLYPORT_TEST_IMAGE"] != nil && environment["SALLYPORT_SANITIZER"] == nil && geteuid() == 0
+  }()
+
   @Test func `the compose file mounts nothing inside what is read-only, and has a place for bodies`() async throws {
     let scene = try Scene.ofTest()
     let lines = try file("deploy/compose.yaml").split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
