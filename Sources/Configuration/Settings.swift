@@ -10,6 +10,7 @@ public enum WorkerCount: Sendable, Hashable {
 /// The main context and `events {}`.
 public struct MainSettings: Sendable {
   public var workers: WorkerCount = .fixed(1)
+  /// `user`; nil: not said.
   public var user: String?
   public var group: String?
   /// As resolved against the configuration's folder; nil: none is written.
@@ -24,6 +25,9 @@ public struct MainSettings: Sendable {
   /// Connections of one worker, of clients and to upstreams together (`worker_connections`).
   public var workerConnections = 512
   public init() {}
+
+  /// Who serves when root starts the process: the directive's default is nobody, and root only where it is said aloud.
+  package var servingUser: String { user ?? "nobody" }
 }
 
 /// The root: everything a configuration says, parsed and checked, nothing loaded.

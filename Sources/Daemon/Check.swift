@@ -1,16 +1,22 @@
 import Configuration
+import Glibc
 package import Observability
 import Proxy
 
 /// What `sallyport check` finds: a configuration read, its material loaded and its names looked up as `run` would, but
 /// nothing bound, and no log opened.
 package struct Check {
-  package let diagnostics: [Diagnostic]
+  package private(set) var diagnostics: [Diagnostic]
   /// The effective policy of every server; empty when the configuration could not be read.
   package let policy: [String]
+  private let path: String
+  /// nil: the configuration could not be read.
+  private let settings: Settings?
 
   package init(_ path: String) {
     let (settings, draft, found) = Configuration.read(path: path)
+    self.path = path
+    self.settings = settings
     guard let settings else {
       diagnostics = found + KeyMaterial.faults(in: draft?.http, besides: found)
       policy = []
@@ -25,6 +31,25 @@ package struct Check {
     }
     diagnostics = found + material.diagnostics + unresolved
     policy = EffectivePolicy(settings.http, material).lines
+  }
+
+  /// Gives up what `run` would give up, and tells what the user that serves can't reach. Of a process that does nothing
+  /// else after: there is no way back.
+  package mutating func becomeServingUser() {
+    guard geteuid() == 0, let settings else { return }
+    if settings.main.user == nil {
+      diagnostics.append(
+        Diagnostic(
+          .notice, at: nil, "started by root it serves as \(settings.main.servingUser), the default of `user`",
+          hint: "say `user NAME;`, or `user root;` where it must stay root"))
+    }
+    do throws(Refusal) {
+      diagnostics +=
+        try [Privileges.drop(settings.main)].compactMap { $0 }
+        + ServingAccess.warnings(settings, configuration: path)
+    } catch {
+      diagnostics += error.diagnostics
+    }
   }
 
   package func count(_ severity: Diagnostic.Severity) -> Int {

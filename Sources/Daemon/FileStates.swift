@@ -43,24 +43,30 @@ package struct FileStates: Sendable, Equatable {
 
 extension HTTPSettings {
   /// The files that are watched: all that decide who is trusted and what is shown, where `ssl_reload` is on.
-  package var watchedFiles: Set<String> {
+  package var watchedFiles: Set<String> { materialFiles { $0 } }
+
+  /// The files that every reload by HUP opens, watched or not.
+  package var reloadedFiles: Set<String> { materialFiles { _ in true } }
+
+  /// `isMeant`: asked with the `ssl_reload` of the block that names the files.
+  private func materialFiles(where isMeant: (_ reloads: Bool) -> Bool) -> Set<String> {
     var references: [MaterialReference?] = []
     var pins: [PinSource] = []
-    for tls in servers.compactMap(\.tls) where tls.reloads {
+    for tls in servers.compactMap(\.tls) where isMeant(tls.reloads) {
       references += tls.certificates.flatMap { [$0.certificate, $0.key] }
       references += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate, tls.dhParameters]
       references += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }
       if case .file(let staple) = tls.stapling { references.append(staple) }
     }
-    for tls in everyLocation.compactMap({ $0.settings.upstreamTLS }) where tls.reloads {
+    for tls in everyLocation.compactMap({ $0.settings.upstreamTLS }) where isMeant(tls.reloads) {
       references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trust.anchors?.file]
       references += tls.revocationLists.map { $0 }
       pins += tls.trust.pins?.sources ?? []
     }
-    for envelope in everyLocation.compactMap({ $0.settings.envelope }) where envelope.reloads {
+    for envelope in everyLocation.compactMap({ $0.settings.envelope }) where isMeant(envelope.reloads) {
       references += envelope.keyFiles.map { $0 }
     }
-    for asked in everyLocation.compactMap({ $0.settings.upstreamAuth }) where asked.reloads {
+    for asked in everyLocation.compactMap({ $0.settings.upstreamAuth }) where isMeant(asked.reloads) {
       references.append(asked.users)
     }
     let paths = references.compactMap { try? $0?.resolvedPath(expecting: .certificate) }

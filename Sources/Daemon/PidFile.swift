@@ -52,12 +52,14 @@ package final class PidFile: Sendable {
     if isFresh && isStillOurs { unlink(path) }
   }
 
-  /// At the end. Where privileges were given up the folder may be closed to us: then it is at least emptied.
+  /// At the end. Where privileges were given up the folder may be closed to us, or even what is in it: then the file is at
+  /// least emptied. What is open is what this process wrote, whatever the name leads to by now.
   package func remove() {
-    guard isStillOurs else { return }
-    if unlink(path) != 0 { _ = ftruncate(descriptor, 0) }
+    if isStillOurs, unlink(path) == 0 { return }
+    _ = ftruncate(descriptor, 0)
   }
 
+  /// The name leads to the file that is open here.
   private var isStillOurs: Bool {
     var there = stat()
     var ours = stat()

@@ -10,7 +10,7 @@ enum RestartOnly {
       ("worker_connections", old.workerConnections != new.workerConnections),
       ("worker_rlimit_nofile", old.openFiles != new.openFiles),
       ("worker_rlimit_core", old.coreSize != new.coreSize),
-      ("user", old.user != new.user || old.group != new.group),
+      ("user", old.servingUser != new.servingUser || old.group != new.group),
       ("pid", old.pidFile != new.pidFile),
     ]
     return changed.filter(\.differs).map {

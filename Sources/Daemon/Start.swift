@@ -41,7 +41,8 @@ struct Start: Sendable {
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
       diagnostics =
-        preparation.diagnostics + [shortage, ignored].compactMap { $0 } + Self.unreadable(preparation.files)
+        preparation.diagnostics + [shortage, ignored].compactMap { $0 }
+        + ServingAccess.warnings(settings, configuration: path)
     } catch {
       pidFile?.abandon()
       throw error
@@ -53,16 +54,6 @@ struct Start: Sendable {
       return try SocketActivation.inherit()
     } catch {
       throw Refusal([Diagnostic(.error, at: nil, error.message)])
-    }
-  }
-
-  /// Files that were read at the start, and are not readable any more now that privileges were dropped: each of them
-  /// stops every reload, that of a revocation too.
-  private static func unreadable(_ files: FileStates) -> [Diagnostic] {
-    files.paths.filter { access($0, R_OK) != 0 }.map { path in
-      Diagnostic(
-        .warning, at: nil, "\"\(path)\" can't be read as the user that serves: no reload will succeed",
-        hint: "let the group of `user` read it, or start as that user (systemd: User=, LoadCredential=)")
     }
   }
 }

@@ -54,14 +54,14 @@ enum AuthState {
     defer { close(descriptor) }
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { return "can't be looked at: \(String(cString: strerror(errno)))" }
-    let account = geteuid() == 0 ? main.user.flatMap { getpwnam($0)?.pointee } : nil
+    let account = geteuid() == 0 ? getpwnam(main.servingUser)?.pointee : nil
     let owner = account?.pw_uid ?? geteuid()
     if status.st_uid == owner, status.st_mode & 0o077 == 0 { return nil }
     guard let names = try? namesInDirectory(folder), ChallengeFile.names.isSuperset(of: names) else {
       return "is \(status.st_uid == owner ? "open to others" : "another's"), and holds files that are not its own"
     }
     if let account, fchown(descriptor, account.pw_uid, account.pw_gid) != 0 {
-      return "can't be given to \(main.user ?? ""): \(String(cString: strerror(errno)))"
+      return "can't be given to \(main.servingUser): \(String(cString: strerror(errno)))"
     }
     if status.st_mode & 0o077 != 0, fchmod(descriptor, 0o700) != 0 {
       return "may be entered by others, and can't be closed to them: \(String(cString: strerror(errno)))"

@@ -24,6 +24,10 @@ public final class Worker {
   /// Of earlier generations, until their last client has gone.
   private(set) var leaving: [LiveGeneration] = []
   private var shortage = Shortage()
+  /// Handshakes that failed, and those of clients that were refused in them.
+  var failedHandshakes = LineBudget()
+  var refusedHandshakes = LineBudget()
+  var repeated = RepeatedLines()
   private var exchanges: [Exchange] = []
   private var nextNumber: UInt64
   private var drained: (@Sendable () -> Void)?
@@ -167,7 +171,7 @@ public final class Worker {
   }
 }
 
-/// Flushes a worker's access logs once a second while they hold something back.
+/// Flushes a worker's access logs once a second, and tells how many lines its error log has left out.
 final class LogTicker: EventTarget {
   private unowned let worker: Worker
 
@@ -179,6 +183,7 @@ final class LogTicker: EventTarget {
 
   override func deadlinePassed() {
     worker.flushLogs()
+    worker.tellWithheldHandshakes()
     setDeadline(in: 1000)
   }
 

@@ -73,9 +73,13 @@ extension TLSStream {
   private func answer(_ store: OpaquePointer, _ context: ServerTLSContext) -> Int32 {
     guard context.settings.rejection == .handshake else { return 1 }
     let verdict = X509_STORE_CTX_get_error(store)
-    guard verdict == X509_V_OK || context.excuses(verdict) else { return 0 }
+    guard verdict == X509_V_OK || context.excuses(verdict) else {
+      refused(X509_STORE_CTX_get0_cert(store))
+      return 0
+    }
     denial = rulesDenial(of: judgedChain, by: context)
     if denial == nil { return 1 }
+    refused(X509_STORE_CTX_get0_cert(store))
     // bad_certificate: OpenSSL makes no access_denied of any verdict.
     X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
     return 0

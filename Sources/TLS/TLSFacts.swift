@@ -1,5 +1,5 @@
 import Bytes
-import Crypto
+public import Crypto
 import COpenSSL
 
 /// What an open session says of itself: for variables, logs and pages. Empty where nginx's are.
@@ -52,6 +52,19 @@ extension TLSStream {
       return String(cString: name)
     }
     return names.joined(separator: ":")
+  }
+
+  /// Towards a client that was refused in the handshake: the certificate it showed.
+  public var refusedClient: Certificate? {
+    guard case .server = side, let lastPeer else { return nil }
+    return Certificate(retaining: lastPeer)
+  }
+
+  /// What was wrong with that certificate; OpenSSL's own reason says only that something was.
+  var clientFault: String? {
+    guard case .server = side, lastPeer != nil, let ssl else { return nil }
+    let code = SSL_get_verify_result(ssl)
+    return ", client SSL certificate verify error: (\(code):\(String(cString: X509_verify_cert_error_string(code))))"
   }
 
   /// Towards an upstream: the SHA-256 of its key, as a pin is spelt.

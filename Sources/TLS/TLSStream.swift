@@ -48,7 +48,8 @@ public final class TLSStream: ByteStream {
   public internal(set) var denial: String?
   /// Towards an upstream: how its certificate was judged in this handshake; nil: not yet.
   public internal(set) var trustResult: TrustResult?
-  /// Towards an upstream: its certificate once the session is gone, for what is logged at the end. Owns a reference.
+  /// The certificate of an upstream once the session is gone, and that of a peer that was refused in the handshake: for what
+  /// is logged at the end. Owns a reference.
   private(set) var lastPeer: OpaquePointer?
   /// Towards a client: its handshake is over, and responders are asked about it.
   private(set) var isAwaitingStatus = false
@@ -150,13 +151,13 @@ public final class TLSStream: ByteStream {
     if let failure { return failure }
     let reasons = OpenSSLReasons.take()
     if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
-    return .tls("SSL_do_handshake() failed (SSL: \(reasons))")
+    return .tls("SSL_do_handshake() failed (SSL: \(reasons))\(clientFault ?? "")")
   }
 
   /// By which the client verified: in this handshake, or in the one that made the session.
   var verifiedChain: VerifiedChain? { isResumed ? foundOrigin?.chain : judgedChain }
 
-  /// Keeps an upstream's certificate that OpenSSL lets go of with the handshake, for what is logged of it.
+  /// Keeps a peer's certificate that OpenSSL lets go of with the handshake, for what is logged of it.
   func refused(_ peer: OpaquePointer?) {
     guard let peer, lastPeer == nil else { return }
     X509_up_ref(peer)

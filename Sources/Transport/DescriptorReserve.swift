@@ -13,6 +13,14 @@ package enum DescriptorReserve {
     return max(1, min(wanted, room / workers))
   }
 
+  /// The smallest limit that leaves each worker so many.
+  package static func limit(for wanted: Int, workers: Int, open: Int) -> Int {
+    let workers = min(max(1, workers), 1 << 16), wanted = min(max(1, wanted), 1 << 24)
+    let room = workers * (wanted + loop) + process + max(0, min(open, 1 << 24))
+    // Below 256 the reserve is a quarter of the limit, rounded down: a third of the room.
+    return room > 192 ? room + 64 : room + (room - 1) / 3
+  }
+
   /// What one worker needs besides: its epoll set, its mailbox, and what Dispatch has for it.
   package static let loop = 4
   /// Signals, the watch on files, Dispatch's own.

@@ -1,4 +1,5 @@
 public import HTTP
+public import Observability
 public import TLS
 public import Transport
 
@@ -66,6 +67,7 @@ public final class UpstreamGroup {
   private let loop: EventLoop
   private let budget: ConnectionBudget
   private var balancer: Balancer
+  private var failures: ServerFailures
   /// Last in, first out: the warmest connection serves.
   private var idle: [UpstreamConnection] = []
   private var isClosed = false
@@ -76,6 +78,7 @@ public final class UpstreamGroup {
     self.addressTexts = group.servers.map { Array($0.address.description.utf8) }
     self.loop = loop
     self.budget = budget
+    self.failures = ServerFailures(servers: group.servers.count)
     self.balancer = Balancer(
       peers: group.servers.map { server in
         Balancer.Peer(
@@ -150,6 +153,22 @@ public final class UpstreamGroup {
       budget.giveBack()
       throw error
     }
+  }
+
+  // MARK: What is told of failures
+
+  /// Whether `answered` may have something to say: asked with each answer.
+  public var hasFailures: Bool { !failures.isEmpty }
+
+  /// What the error log is told of a failure; `server`: nil, it is of none.
+  public func failed(_ server: Int?, _ text: String, now: UInt64) -> RepeatedLines.Choice {
+    failures.failed(server, text, now: now)
+  }
+
+  /// A server has given a whole answer: after how many failures, and how many milliseconds since the first of them.
+  /// nil: the log needs no line.
+  public func answered(_ server: Int, now: UInt64) -> (failures: UInt64, milliseconds: UInt64)? {
+    failures.answered(server, now: now)
   }
 
   // MARK: What connections tell

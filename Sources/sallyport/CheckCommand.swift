@@ -15,7 +15,8 @@ struct CheckCommand: ParsableCommand {
   var strict = false
 
   func run() throws {
-    let check = Check(file.config)
+    var check = Check(file.config)
+    check.becomeServingUser()
     for diagnostic in check.diagnostics { print(diagnostic) }
     if !check.diagnostics.isEmpty { print("") }
     for line in check.policy { print(line) }

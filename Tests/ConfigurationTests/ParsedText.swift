@@ -12,7 +12,7 @@ func memory(_ files: [String: String]) -> SourceFiles {
     },
     expand: { pattern in
       let parts = pattern.split(separator: "*", omittingEmptySubsequences: false)
-      return files.keys.filter { $0.hasPrefix(parts[0]) && $0.hasSuffix(parts[parts.count - 1]) }.sorted()
+      return .success(files.keys.filter { $0.hasPrefix(parts[0]) && $0.hasSuffix(parts[parts.count - 1]) }.sorted())
     })
 }
 

@@ -30,14 +30,15 @@ struct Cast: Sendable {
   }
 }
 
-/// A configuration around the contents of its http block. Logs: error.log from info on, access.log.
+/// A configuration around the contents of its http block. Logs: error.log from info on, access.log. Its connections have
+/// room under a hard limit of 1024 open files, too.
 func configuration(_ http: String, main: String = "", level: String = "info") -> String {
   """
   worker_processes 2;
   error_log error.log \(level);
   pid sallyport.pid;
   \(main)
-  events { worker_connections 1024; }
+  events { worker_connections 256; }
   http {
     access_log access.log;
     \(http)

@@ -51,7 +51,7 @@ private func lines(_ text: String) -> [String] {
       "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "server-rsa.key.pem", "-out",
       "server-rsa.cer", "-subj", "/CN=rsa.example", "-days", "2")
     return try await scene.sallyport(
-      "check", "--config", scene.write("\(example).conf", text: text),
+      "check", "--config", scene.write("\(example).conf", text: Sallyport.withUser(text)),
       environment: ["CREDENTIALS_DIRECTORY": scene.path("credentials")])
   }
 

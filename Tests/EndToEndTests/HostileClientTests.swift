@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.staged) struct `Hostile clients` {
   private func start(
-    _ scene: Scene, _ cast: Cast, upstream: UInt16, server: String = "", events: String = "worker_connections 1024;",
+    _ scene: Scene, _ cast: Cast, upstream: UInt16, server: String = "", events: String = "worker_connections 256;",
     workers: Int = 2, launcher: [String] = []
   ) async throws -> (daemon: Sallyport, port: UInt16) {
     let port = try scene.port()
@@ -15,7 +15,7 @@ import Testing
         server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) \(server)
           location / { proxy_pass http://127.0.0.1:\(upstream); \(PlainProxy.kept) } }
         """
-      ).replacing("worker_connections 1024;", with: events)
+      ).replacing("worker_connections 256;", with: events)
         .replacing("worker_processes 2", with: "worker_processes \(workers)"), launcher: launcher)
     try await daemon.untilReady()
     return (daemon, port)
@@ -261,7 +261,7 @@ import Testing
     let upstream = try ScriptedUpstream.echo(scene)
     let (daemon, port) = try await start(
       scene, cast, upstream: upstream.port, workers: 1, launcher: ["prlimit", "--nofile=160:160"])
-    #expect(scene.text("sallyport.stderr").contains("1024 worker_connections exceed open file resource limit: 160"))
+    #expect(scene.text("sallyport.stderr").contains("256 worker_connections exceed open file resource limit: 160"))
     let crowd = try (0..<200).map { _ in try Wire.dial(port: port) }
     try await daemon.logged("worker_connections are not enough")
     daemon.signal(SIGHUP)

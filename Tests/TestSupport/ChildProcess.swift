@@ -43,6 +43,9 @@ package final class ChildProcess: Sendable {
     if let output { posix_spawn_file_actions_addopen(&actions, 1, output, flags, 0o600) }
     posix_spawn_file_actions_addopen(&actions, 2, errors ?? "/dev/null", flags, 0o600)
 
+    // What others of this process have open is not theirs.
+    closeInherited(&actions)
+
     var attributes = posix_spawnattr_t()
     posix_spawnattr_init(&attributes)
     defer { posix_spawnattr_destroy(&attributes) }

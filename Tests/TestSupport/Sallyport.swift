@@ -28,16 +28,18 @@ package final class Sallyport: Sendable {
     return path
   }
 
-  /// Starts a process of it and returns at once; `configuration` becomes NAME.conf.
+  /// Starts a process of it and returns at once; `configuration` becomes NAME.conf, with `user root;` in front where root
+  /// runs the tests and it names no user: the scene's folder is root's alone.
   ///
-  /// `launcher`: a command in front, such as systemd-socket-activate with its options.
+  /// `launcher`: a command in front, such as systemd-socket-activate with its options. `userAsWritten`: root becomes whom
+  /// the configuration names, and nobody where it names none.
   package init(
     _ scene: Scene, _ configuration: String, name: String = "sallyport", launcher: [String] = [],
-    environment: [String: String] = [:]
+    userAsWritten: Bool = false, environment: [String: String] = [:]
   ) throws {
     self.scene = scene
     self.name = name
-    try scene.write("\(name).conf", text: configuration)
+    try scene.write("\(name).conf", text: userAsWritten ? configuration : Self.withUser(configuration))
     let command = try launcher + [Self.binary(), "run", "--config", scene.path("\(name).conf")]
     process = try ChildProcess(
       command[0], Array(command.dropFirst()), in: scene.folder, environment: environment,
@@ -80,7 +82,15 @@ package final class Sallyport: Sendable {
   }
 
   /// Replaces the configuration's file; a HUP takes it up.
-  package func rewrite(_ configuration: String) throws { try scene.write("\(name).conf", text: configuration) }
+  package func rewrite(_ configuration: String) throws {
+    try scene.write("\(name).conf", text: Self.withUser(configuration))
+  }
+
+  /// Lines keep their numbers.
+  package static func withUser(_ configuration: String) -> String {
+    guard geteuid() == 0, configuration.firstRange(of: /(?m)^\s*user\s/) == nil else { return configuration }
+    return "user root; " + configuration
+  }
 
   package func signal(_ number: Int32) { process.signal(number) }
 
@@ -102,6 +112,6 @@ extension Scene {
 
   /// Runs `check` on a configuration.
   package func check(_ configuration: String, name: String = "check.conf") async throws -> ToolResult {
-    try await sallyport("check", "--config", write(name, text: configuration))
+    try await sallyport("check", "--config", write(name, text: Sallyport.withUser(configuration)))
   }
 }

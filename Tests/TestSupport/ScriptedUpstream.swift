@@ -16,14 +16,16 @@ package final class ScriptedUpstream: Sendable {
   private let isStopped = Mutex(false)
   private let records: Bool
 
-  package init(_ scene: Scene, records: Bool = true, unixPath: String? = nil, script: @escaping Script) throws {
+  package init(
+    _ scene: Scene, records: Bool = true, port wanted: UInt16 = 0, unixPath: String? = nil, script: @escaping Script
+  ) throws {
     self.records = records
     let family = unixPath == nil ? AF_INET : AF_UNIX
     let descriptor = socket(family, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     listener = descriptor
     let bound =
       if let unixPath { LoopbackAddress.withUnix(path: unixPath) { bind(descriptor, $0, $1) } } else {
-        LoopbackAddress.withIPv4(port: 0) { bind(descriptor, $0, $1) }
+        LoopbackAddress.withIPv4(port: wanted) { bind(descriptor, $0, $1) }
       }
     guard bound == 0, listen(descriptor, 512) == 0 else { throw WireError.system("listen", errno) }
     var address = sockaddr_in()

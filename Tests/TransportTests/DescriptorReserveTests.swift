@@ -21,6 +21,18 @@ import Testing
     #expect(DescriptorReserve.size(of: 48) == 12 && DescriptorReserve.size(of: 1 << 20) == 64)
   }
 
+  @Test func `the limit that connections need is the smallest that leaves them all of them`() {
+    for (wanted, workers, open) in [(512, 1, 20), (1024, 2, 80), (7, 1, 9), (1, 1, 0), (50, 3, 4), (4096, 64, 300)] {
+      func each(_ limit: Int) -> Int {
+        DescriptorReserve.connections(limit: limit, open: open, workers: workers, wanted: wanted + 1)
+      }
+      let limit = DescriptorReserve.limit(for: wanted, workers: workers, open: open)
+      #expect(each(limit) >= wanted, "\(wanted) × \(workers), \(open) open: \(limit)")
+      #expect(wanted == 1 || each(limit - 1) < wanted, "\(wanted) × \(workers), \(open) open: \(limit)")
+    }
+    #expect(DescriptorReserve.limit(for: .max, workers: .max, open: .max) > 0)
+  }
+
   @Test func `the highest numbers are the reserve's`() {
     var limit = rlimit()
     getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)

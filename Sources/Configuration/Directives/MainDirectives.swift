@@ -3,10 +3,14 @@ let mainDirectives: [DirectiveEntry] = [
   .local(
     "include", [.main, .events, .http, .server, .location, .upstream], .words(1...1, "FILE | PATTERN"),
     "Puts another file here; relative names count from the main file's folder.", repeatable: true),
-  .local("user", .main, .words(1...2, "USER [GROUP]"), "nobody", "Who the workers run as, when started by root."),
+  .local(
+    "user", .main, .words(1...2, "USER [GROUP]"), "nobody",
+    "Whom root becomes once sockets, logs and keys are open; `user root;` keeps root."),
   .local(
     "worker_processes", .main, .words(1...1, "NUMBER | auto"), "1", "Event loops; `auto` is one for each usable core."),
-  .local("worker_rlimit_nofile", .main, .number(1...1_048_576), "Open files a process may have."),
+  .local(
+    "worker_rlimit_nofile", .main, .number(1...1_048_576),
+    "Open files the process may have; not said, the soft limit is raised to what is needed."),
   .local("worker_rlimit_core", .main, .size, "0", "The largest core: it would hold keys and passwords."),
   .local(
     "worker_shutdown_timeout", .main, .milliseconds, "How long a drain may take before connections are closed."),

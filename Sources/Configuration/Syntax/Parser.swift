@@ -113,7 +113,7 @@ package struct Parser {
     let path = resolve(name.text, in: prefix)
     let isPattern = path.utf8.contains { $0 == UInt8(ascii: "*") || $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "[") }
     var included: [Directive] = []
-    for path in isPattern ? files.expand(path) : [path] {
+    for path in try isPattern ? expand(path, at: name.location) : [path] {
       guard !openFiles.contains(path) else {
         throw fault(
           at: name.location, "\"\(path)\" includes itself",
@@ -137,6 +137,16 @@ package struct Parser {
       }
     }
     return included
+  }
+
+  private func expand(_ pattern: String, at place: SourceLocation) throws(Lexer.Fault) -> [String] {
+    switch files.expand(pattern) {
+    case .success(let paths): return paths
+    case .failure(let unreadable):
+      throw fault(
+        at: place, "cannot include \"\(pattern)\": \(unreadable.reason)",
+        hint: "the user that reads the configuration must be able to list the folder")
+    }
   }
 
   private func directive(_ name: Word, _ words: [Word], block: [Directive]?) -> Directive {

@@ -10,12 +10,13 @@ package struct SourceFiles: Sendable {
 
   /// The bytes of a file, at most `limit` of them.
   package var read: @Sendable (_ path: String, _ limit: Int) -> Result<[UInt8], Unreadable>
-  /// The paths that match a pattern, sorted.
-  package var expand: @Sendable (_ pattern: String) -> [String]
+  /// The paths that match a pattern, sorted. A folder that may not be read is no folder without matches: a reload by a
+  /// user who can't see it would drop what is in it.
+  package var expand: @Sendable (_ pattern: String) -> Result<[String], Unreadable>
 
   package init(
     read: @escaping @Sendable (String, Int) -> Result<[UInt8], Unreadable>,
-    expand: @escaping @Sendable (String) -> [String]
+    expand: @escaping @Sendable (String) -> Result<[String], Unreadable>
   ) {
     self.read = read
     self.expand = expand
@@ -25,7 +26,7 @@ package struct SourceFiles: Sendable {
 
   /// No file but the text given: an `include` finds nothing.
   package static let none = SourceFiles(
-    read: { _, _ in .failure(Unreadable(reason: "no such file or directory")) }, expand: { _ in [] })
+    read: { _, _ in .failure(Unreadable(reason: "no such file or directory")) }, expand: { _ in .success([]) })
 }
 
 /// Reads a regular file. Never waits: a FIFO, a device or a directory is refused.
@@ -50,11 +51,14 @@ private func readFromDisk(_ path: String, _ limit: Int) -> Result<[UInt8], Sourc
   }
 }
 
-private func expandOnDisk(_ pattern: String) -> [String] {
+private func expandOnDisk(_ pattern: String) -> Result<[String], SourceFiles.Unreadable> {
   var result = glob_t()
   defer { globfree(&result) }
-  guard glob(pattern, 0, nil, &result) == 0, let paths = result.gl_pathv else { return [] }
-  return (0..<Int(result.gl_pathc)).compactMap { index in paths[index].map { String(cString: $0) } }
+  let outcome = glob(pattern, GLOB_ERR, nil, &result)
+  // With GLOB_ERR glibc also ends at a folder that is not there, and that one has no matches.
+  if outcome == GLOB_ABORTED { return errno == ENOENT ? .success([]) : .failure(.init(reason: systemReason())) }
+  guard outcome == 0, let paths = result.gl_pathv else { return .success([]) }
+  return .success((0..<Int(result.gl_pathc)).compactMap { index in paths[index].map { String(cString: $0) } })
 }
 
 private func systemReason() -> String {

@@ -106,7 +106,7 @@ final class ClientConnection: StreamOwner {
   }
 
   override func streamDidFail(_ failure: StreamFailure) {
-    if phase == .opening, case .tls(let reason) = failure { handshakeDidFail(reason) }
+    if phase == .opening { handshakeDidFail(failure) }
     if let exchange {
       exchange.clientDidLeave()
       if phase == .closed { return }
@@ -123,6 +123,7 @@ final class ClientConnection: StreamOwner {
     case .exchanging, .tunnelling: exchange?.clientDeadlinePassed()
     case .opening, .idle:
       if phase == .idle && !input.isEmpty { return refuseUnfinishedHead() }
+      if phase == .opening { handshakeDidFail(nil) }
       close()
     case .ending, .lingering:
       // Bytes that still wait are lost: the client must not take what it has for all.

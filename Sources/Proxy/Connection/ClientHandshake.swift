@@ -1,3 +1,4 @@
+import Glibc
 import HTTP
 import Observability
 import TLS
@@ -13,13 +14,53 @@ extension ClientConnection {
     admission = Admission(facts.tls)
   }
 
-  /// Nothing was asked yet: what went wrong is told in the log, and in HTTP to who speaks it without TLS.
-  func handshakeDidFail(_ reason: String) {
+  /// Nothing was asked yet: what went wrong is told in the log, and in HTTP to who speaks it without TLS. `failure`: nil,
+  /// the time for it passed.
+  func handshakeDidFail(_ failure: StreamFailure?) {
+    guard let tls = facts.tls else { return }
     worker.metrics.clients.count(.failed)
+    let reason = Self.reason(failure)
     if reason.contains("http request") { FailureResponse.answerPlainRequest(on: stream, firstServer, worker) }
-    let level = facts.tls?.denial == nil ? LogLevel.info : .error
-    firstServer.root.errorLog.log(
-      level, "*\(facts.number) \(reason) while SSL handshaking, client: \(facts.peer.host)")
+    let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
+    let server = chosen ?? firstServer
+    let level = tls.denial == nil ? LogLevel.info : .error
+    guard server.root.errorLog.takes(level), worker.mayTellOfHandshake(refused: tls.denial != nil) else { return }
+    let identity = tls.refusedClient?.loggedIdentity ?? ""
+    server.root.errorLog.log(
+      level,
+      "*\(facts.number) \(reason)\(identity) while SSL handshaking, client: \(facts.peer.host), "
+        + "server: \(server.settings.primaryName)")
+  }
+
+  /// In nginx's words.
+  private static func reason(_ failure: StreamFailure?) -> String {
+    switch failure {
+    case nil: "client timed out (110: Connection timed out)"
+    case .truncated: "peer closed connection in SSL handshake"
+    case .socket(let error):
+      "peer closed connection in SSL handshake (\(error.code): \(String(cString: strerror(error.code))))"
+    case .tls(let reason): reason
+    }
+  }
+}
+
+extension Worker {
+  /// Whoever may connect may fail to shake hands: of such lines there are so many a second, and then their number.
+  func mayTellOfHandshake(refused: Bool) -> Bool {
+    refused ? refusedHandshakes.take(now: loop.now) : failedHandshakes.take(now: loop.now)
+  }
+
+  /// Once a second.
+  func tellWithheldHandshakes() {
+    guard let log = live?.generation.errorLog else { return }
+    if let count = failedHandshakes.takeWithheld() {
+      log.info("\(count) more handshakes failed: of more than \(LineBudget.lines) a second the lines are left out")
+    }
+    if let count = refusedHandshakes.takeWithheld() {
+      log.error(
+        "\(count) more clients were refused in the handshake: of more than \(LineBudget.lines) a second the lines are "
+          + "left out")
+    }
   }
 }
 

@@ -42,7 +42,7 @@ extension Exchange {
       case .denied(let place, let reason) = facts.standing.judge(by: rules, facts.tls, scratch: patternScratch)
     else { return false }
     worker.metrics.refusals.count(.rule)
-    log(.error, ClientRules.message(place, reason))
+    log(.error, ClientRules.message(place, reason) + facts.loggedClient)
     // `error_page 403 =200 …` leads here too: what it would say is not so.
     statusOverride = nil
     fail(Failure(403))

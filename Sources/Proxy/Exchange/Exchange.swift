@@ -267,9 +267,11 @@ final class Exchange: AttemptObserver {
     switch connection.admission {
     case .refused(let failure, let reason):
       refusals.count(.certificate)
-      log(.info, reason)
+      log(.info, reason + connection.facts.loggedClient)
       return failure
-    case .undecided: return .certificateError
+    case .undecided:
+      log(.info, "the client's handshake chose no server")
+      return .certificateError
     case .granted:
       refusals.count(.misdirected)
       log(.info, "client attempted to request the server name different from the one that was negotiated")

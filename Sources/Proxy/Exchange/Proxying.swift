@@ -45,7 +45,7 @@ extension Exchange {
     connection.live.dynamicGroups.find(authority, defaultPort: pass.settings.scheme.defaultPort) { [self] group in
       guard serial == self.serial else { return }
       guard let group else {
-        log(.error, "\(authority) could not be resolved")
+        tellOfRepeated("\(authority) could not be resolved")
         return fail(Failure(502))
       }
       dynamicGroup = group
@@ -287,6 +287,7 @@ extension Exchange {
   /// The connection serves another exchange only after this one has said all that it has to say of it.
   func upstreamDidEnd(_ trailers: Trailers?) {
     endRecord()
+    noteAnswer()
     if let heldAnswer { return sealAnswer(heldAnswer) }
     endBody(trailers)
     finish()
@@ -299,7 +300,7 @@ extension Exchange {
     if case .tunnel = answer { return cutAnswer() }
     if let authentication, authentication.isDiscarding { return upstreamMayAskAgain(nil) }
     noteFailure(failure, of: failed)
-    log(.error, failure.description)
+    tell(failure)
     if case .streaming = answer { return cutAnswer() }
     upstream = nil
     let wasKept = (failed?.isKept ?? false) && failed?.bytesReceived == 0
@@ -344,6 +345,7 @@ extension Exchange {
       fail(Failure(502))
       return false
     }
+    noteAnswer()
     ResponseRewrite.write(self, response, pass)
     answer = .tunnel
     upstream.becomeTunnel()

@@ -77,7 +77,7 @@ final class RequestBody {
     var description: String {
       switch self {
       case .open(let code):
-        "a temporary file for a request body can't be made in \(RequestBody.folder) (\(code): \(String(cString: strerror(code))))"
+        "a temporary file for a request body can't be made in \(BodyFolder.path) (\(code): \(String(cString: strerror(code))))"
       case .write(let code):
         "a request body can't be written to a temporary file (\(code): \(String(cString: strerror(code))))"
       }
@@ -95,7 +95,7 @@ final class RequestBody {
   }
 
   private func moveToFile() throws(StorageError) {
-    file = Glibc.open(Self.folder, O_TMPFILE_RDWR, 0o600)
+    file = Glibc.open(BodyFolder.path, O_TMPFILE_RDWR, 0o600)
     if file < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT) { file = Self.openNamed() }
     guard file >= 0 else { throw .open(errno) }
     guard !DescriptorReserve.holds(file) else {
@@ -129,11 +129,9 @@ final class RequestBody {
     }
   }
 
-  static let folder: String = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
-
   /// For file systems without O_TMPFILE (overlayfs before Linux 6.1, NFS): the name is gone at once.
   private static func openNamed() -> Int32 {
-    var name = Array("\(folder)/sallyport-XXXXXX".utf8CString)
+    var name = Array("\(BodyFolder.path)/sallyport-XXXXXX".utf8CString)
     let file = mkstemp(&name)
     guard file >= 0 else { return file }
     unlink(name)
@@ -143,4 +141,9 @@ final class RequestBody {
 
   /// O_TMPFILE is a macro of two parts that Swift does not import.
   private var O_TMPFILE_RDWR: Int32 { 0o20000000 | O_DIRECTORY | O_RDWR | O_CLOEXEC }
+}
+
+/// Where the files of request bodies are that are too large for memory.
+package enum BodyFolder {
+  package static let path: String = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
 }

@@ -1,3 +1,4 @@
+import Glibc
 import Transport
 
 /// The demo in the product's own language: the proxy, and behind it the upstream as a second server, in front of the
@@ -16,6 +17,7 @@ struct DemoConfiguration {
   func text() throws(DemoFailure) -> String {
     """
     # Made by `sallyport demo`, and made anew at each start.
+    \(geteuid() == 0 ? "# Root's demo stays root: it renews the files of a folder that is root's alone.\nuser       root;\n" : "")\
     pid        sallyport.pid;
     error_log  stderr info;
 

@@ -18,7 +18,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
       case "inc": .success(included)
       default: .failure(.init(reason: "no such file or directory"))
       }
-    }, expand: { _ in ["inc"] })
+    }, expand: { _ in .success(["inc"]) })
   let first = Configuration.load(bytes: main, fileName: "main.conf", files: files)
   require((first.settings == nil) == first.diagnostics.contains { $0.severity == .error })
   var last: SourceLocation?

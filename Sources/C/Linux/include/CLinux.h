@@ -79,6 +79,19 @@ static inline int linux_replace_descriptor(int with, int fd) {
   return dup3(with, fd, O_CLOEXEC);
 }
 
+#include <sys/prctl.h>
+
+// After a change of user: a core may be written again, as large as RLIMIT_CORE lets it be.
+static inline void linux_allow_core(void) { (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); }
+
+#include <spawn.h>
+
+// For children: of what the parent has open they get nothing from this descriptor on.
+static inline int linux_spawn_closes_from(posix_spawn_file_actions_t *actions, int first) {
+  extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int);
+  return posix_spawn_file_actions_addclosefrom_np(actions, first);
+}
+
 // For children: the environment as it is.
 static inline char **linux_environment(void) {
   extern char **environ;

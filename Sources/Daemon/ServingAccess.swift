@@ -1,0 +1,118 @@
+import Configuration
+import Crypto
+import Enrolment
+import Glibc
+import Observability
+import Proxy
+
+/// What the user that serves can't reach, although root could when it started the process.
+///
+/// To be asked once privileges were given up. Warnings: what was loaded serves. But a reload opens the same files again,
+/// a revocation's too, and some files are opened with each request.
+enum ServingAccess {
+  /// Of a configuration that root has just loaded; empty where nothing was given up, or nothing is out of reach.
+  static func warnings(_ settings: Settings, configuration path: String) -> [Diagnostic] {
+    let user = geteuid() == 0 ? "root" : name(geteuid())
+    return unreadable(settings, path, user) + closedLogs(settings, user) + closedAuthorities(settings.http, user)
+      + closedToRequests(settings.http, user)
+  }
+
+  // MARK: Reloads
+
+  private static func unreadable(_ settings: Settings, _ path: String, _ user: String) -> [Diagnostic] {
+    let hint = hint(settings.main)
+    let material = settings.http.reloadedFiles.filter { access($0, R_OK) != 0 }.sorted().map { path in
+      Diagnostic(
+        .warning, at: nil, "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed",
+        hint: hint)
+    }
+    let (reread, faults) = Configuration.load(path: path)
+    guard reread == nil, let fault = faults.first(where: { $0.severity == .error }) else { return material }
+    return [
+      Diagnostic(
+        .warning, at: fault.location,
+        "the user that serves, \(user), can't read the configuration: no reload will succeed: \(fault.message)",
+        hint: hint)
+    ] + material
+  }
+
+  private static func hint(_ main: MainSettings) -> String {
+    let aloud = main.user == nil ? ", or stay root aloud (`user root;`)" : ""
+    return "let the group of `user` read it, or start as that user (systemd: User=, LoadCredential=)\(aloud)"
+  }
+
+  /// USR1 opens them by name.
+  private static func closedLogs(_ settings: Settings, _ user: String) -> [Diagnostic] {
+    let errorLogs = settings.main.errorLogs + settings.http.everyLocation.flatMap { $0.settings.errorLogs }
+    let accessLogs = settings.http.everyLocation.flatMap { $0.settings.accessLogs }
+    let paths = (errorLogs.map(\.destination) + accessLogs.map(\.destination)).compactMap { destination in
+      if case .file(let path) = destination { path } else { nil as String? }
+    }
+    // Before the start makes one there is nothing to be said of it.
+    return Set(paths).filter { access($0, W_OK) != 0 && errno != ENOENT }.sorted().map { path in
+      Diagnostic(
+        .warning, at: nil,
+        "\"\(path)\" can't be opened again as the user that serves, \(user): USR1 leaves it as it is",
+        hint: "chown \(user) \(path), and let log rotation create it so")
+    }
+  }
+
+  // MARK: Requests
+
+  private static func closedAuthorities(_ http: HTTPSettings, _ user: String) -> [Diagnostic] {
+    var seen: Set<MaterialReference> = []
+    return http.everyLocation.compactMap { place in
+      guard case .enrolment(let desk) = place.settings.action, seen.insert(desk.authority).inserted,
+        let reason = fault(desk)
+      else { return nil }
+      return Diagnostic(
+        .warning, at: desk.authority.location,
+        "\"\(desk.authority)\" can't be used by the user that serves, \(user): nobody will be enrolled: \(reason)",
+        hint: "chown -R \(user) \(desk.authority)")
+    }
+  }
+
+  private static func fault(_ desk: EnrolmentSettings) -> String? {
+    do throws(AuthorityError) { try EnrolmentDesk(desk).trial() } catch { return error.message }
+    guard let folder = try? desk.authority.resolvedPath(expecting: .anchors) else { return nil }
+    if access(folder, W_OK | X_OK) == 0 { return nil }
+    return "it can't be written: \(String(cString: strerror(errno)))"
+  }
+
+  private static func closedToRequests(_ http: HTTPSettings, _ user: String) -> [Diagnostic] {
+    var seen: Set<MaterialReference> = []
+    let passwords: [Diagnostic] = http.everyLocation.compactMap { place in
+      guard let users = place.settings.basicAccess?.users, seen.insert(users).inserted,
+        let path = try? users.resolvedPath(expecting: .users), access(path, R_OK) != 0
+      else { return nil }
+      return Diagnostic(
+        .warning, at: users.location,
+        "\"\(users)\" can't be read as the user that serves, \(user): nobody gets in by a password of it",
+        hint: "chgrp, and chmod 640")
+    }
+    let folder = BodyFolder.path
+    guard access(folder, W_OK | X_OK) != 0, http.everyLocation.contains(where: { $0.settings.keepsBodies }) else {
+      return passwords
+    }
+    let reason = String(cString: strerror(errno))
+    return passwords + [
+      Diagnostic(
+        .warning, at: nil,
+        "no file can be made in \"\(folder)\" (\(reason)): a request body that needs one gets 500",
+        hint: "a tmpfs there, TMPDIR=, or a client_body_buffer_size as large as client_max_body_size")
+    ]
+  }
+
+  private static func name(_ user: uid_t) -> String {
+    getpwuid(user).map { String(cString: $0.pointee.pw_name) } ?? "\(user)"
+  }
+}
+
+extension LocationSettings {
+  /// It may keep a body that is larger than what stays in memory.
+  fileprivate var keepsBodies: Bool {
+    guard case .proxy(let pass) = action, pass.requestBuffering else { return false }
+    guard let memory = limits.bodyBufferSize else { return true }
+    return limits.maxBodySize == 0 || limits.maxBodySize > UInt64(clamping: memory)
+  }
+}

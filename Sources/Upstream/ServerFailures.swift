@@ -1,0 +1,38 @@
+import Observability
+
+/// What the error log is told of the failures of a group's servers: each once, then in summary, and when a server answers
+/// again. Pure: the caller brings the time (milliseconds of one monotonic clock).
+struct ServerFailures {
+  /// Failures without a server, of the group as a whole, are in the last place.
+  private var places: [(lines: RepeatedLines, beganAt: UInt64, failedAt: UInt64)]
+  /// How many servers have failed and not answered since.
+  private var troubled = 0
+  var isEmpty: Bool { troubled == 0 }
+
+  /// A server that fails and answers by turns is not back: so long it must not have failed.
+  private static let calm: UInt64 = 1000
+
+  init(servers: Int) { places = Array(repeating: (RepeatedLines(), 0, 0), count: max(0, servers) + 1) }
+
+  mutating func failed(_ server: Int?, _ text: String, now: UInt64) -> RepeatedLines.Choice {
+    let index = server.flatMap { places.indices.dropLast().contains($0) ? $0 : nil } ?? places.count - 1
+    if places[index].lines.isEmpty {
+      places[index].beganAt = now
+      if index < places.count - 1 { troubled += 1 }
+    }
+    places[index].failedAt = now
+    return places[index].lines.choose(text, now: now)
+  }
+
+  /// How often it had failed, and for how many milliseconds, where lines of it were withheld; nil: there is nothing to say.
+  mutating func answered(_ server: Int, now: UInt64) -> (failures: UInt64, milliseconds: UInt64)? {
+    guard troubled > 0, places.indices.dropLast().contains(server), !places[server].lines.isEmpty,
+      now &- places[server].failedAt >= Self.calm
+    else { return nil }
+    let place = places[server]
+    places[server].lines.forget()
+    places[places.count - 1].lines.forget()
+    troubled -= 1
+    return place.lines.withheld == 0 ? nil : (place.lines.count, now &- place.beganAt)
+  }
+}
