@@ -19,7 +19,7 @@ let httpDirectives: [DirectiveEntry] = [
     "Settings for the requests whose path fits.", repeatable: true),
   .local(
     "return", [.server, .location], .words(1...2, "CODE [TEXT] | CODE URL | URL"),
-    "Answers at once; 444 closes without an answer.", repeatable: true),
+    "Answers at once, before `auth_basic`, `allow` and `deny`; 444 closes without an answer.", repeatable: true),
   .local("set", [.server, .location], .words(2...2, "$VARIABLE VALUE"), "Sets a variable.", repeatable: true),
   .local(
     "metrics", .location, .none,

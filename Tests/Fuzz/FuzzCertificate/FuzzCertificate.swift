@@ -1,6 +1,7 @@
 import Crypto
 
-/// What a peer, or who signs lists, hands us as DER. An even first byte: a certificate; an odd one: a revocation list.
+/// What a peer, a responder, or who signs lists, hands us as DER. A first byte of 2: an OCSP response; another even one: a
+/// certificate; an odd one: a revocation list.
 ///
 /// Holds: whatever OpenSSL takes for one, every fact of it can be told, and no text that is well-formed holds a control
 /// character.
@@ -8,8 +9,23 @@ import Crypto
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   guard count > 1 else { return 0 }
   let der = UnsafeRawBufferPointer(start: start + 1, count: count - 1)
-  if start[0] & 1 == 0 { tellCertificate(der) } else { tellList(der) }
+  switch start[0] {
+  case 2: judgeResponse(Array(der))
+  case let kind where kind & 1 == 0: tellCertificate(der)
+  default: tellList(der)
+  }
   return 0
+}
+
+/// Nobody has its key: whatever a response says, it says nothing.
+private let stranger = try? CertificateBuilder(commonName: "x", .authority(pathLength: nil))
+  .selfSigned(key: .generate()).certificate
+
+private func judgeResponse(_ response: [UInt8]) {
+  guard let stranger else { fatalError("no certificate") }
+  let answer = try? StatusQuestion(of: stranger, issuedBy: stranger).judge(response, now: 1_800_000_000)
+  require(answer == nil)
+  require(OpenSSLError.drain().codes.isEmpty)
 }
 
 private func tellCertificate(_ der: UnsafeRawBufferPointer) {
@@ -32,7 +48,9 @@ private func tellCertificate(_ der: UnsafeRawBufferPointer) {
 private func tellList(_ der: UnsafeRawBufferPointer) {
   guard let list = try? RevocationList(der: der) else { return }
   require(list.sha256.count == 32 && list.count >= 0)
-  _ = (list.issuer, list.nextUpdateText, list.warnsFrom, list.isExpired(at: 0))
+  _ = (list.issuer, list.nextUpdateText, list.warnsFrom, list.isExpired(at: 0), list.number)
+  for entry in list.entries { require(!entry.serial.isEmpty) }
+  _ = RevocationList.taking([list], after: [list], now: 1_800_000_000)
 }
 
 func require(_ holds: Bool, line: UInt = #line) {
