@@ -31,7 +31,8 @@ import Testing
       scene.text("sallyport.conf").split(separator: "\n", omittingEmptySubsequences: false)
       .firstIndex { $0.hasPrefix("ssl_client_allow \"o=") } ?? 0
     try await front.daemon.logged(
-      "[error]", "access forbidden by rule at", "sallyport.conf:\(line + 4):1: ssl_client_deny email=~eve@.*, client: ")
+      "[error]", "access forbidden by rule at",
+      "sallyport.conf:\(line + 4):1: ssl_client_deny email=~eve@.*, subject: \"CN=eve,")
     try await front.daemon.logged(
       "[error]", "access forbidden by rule at", "sallyport.conf:\(line + 1):1: no ssl_client_allow is for \"CN=carol,")
   }

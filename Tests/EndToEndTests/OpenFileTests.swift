@@ -2,7 +2,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// How many files the daemon may have open, by what it is started with.
+/// How many files the daemon may have open, by what it is started with. No test needs a hard limit above 1024.
 @Suite(.staged) struct `The limit of open files` {
   private func soft(_ daemon: Sallyport) async throws -> Int? {
     let limits = try await Scene.ofTest().succeed("cat", "/proc/\(daemon.process.identifier)/limits")
@@ -24,11 +24,11 @@ import Testing
     logs: Int
   ) async throws {
     let scene = try Scene.ofTest()
-    let daemon = try Sallyport(scene, text(scene, logs: logs), launcher: ["prlimit", "--nofile=64:4096"])
+    let daemon = try Sallyport(scene, text(scene, logs: logs), launcher: ["prlimit", "--nofile=64:"])
     try await daemon.untilReady()
     #expect(daemon.errors.isEmpty, "\(daemon.errors)")
     let soft = try #require(try await soft(daemon))
-    #expect(soft >= 512 + logs + 64 && soft <= 4096)
+    #expect(soft >= 512 + logs + 64 && soft <= 1024)
   }
 
   @Test func `where the hard one is not enough, it is used up and the start says so`() async throws {
@@ -43,7 +43,7 @@ import Testing
   @Test func `worker_rlimit_nofile is what it says, or the hard limit where that can't be raised`() async throws {
     let scene = try Scene.ofTest()
     let daemon = try Sallyport(
-      scene, text(scene, main: "worker_rlimit_nofile 700;"), launcher: ["prlimit", "--nofile=1024:4096"])
+      scene, text(scene, main: "worker_rlimit_nofile 700;"), launcher: ["prlimit", "--nofile=300:1024"])
     try await daemon.untilReady()
     #expect(try await soft(daemon) == 700 && daemon.errors.isEmpty)
     daemon.signal(SIGTERM)
@@ -54,10 +54,10 @@ import Testing
     let rights = geteuid() == 0 ? ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-all"] : []
     let bound = try Sallyport(
       scene, text(scene, main: "worker_rlimit_nofile 9000;"), name: "sallyport",
-      launcher: ["prlimit", "--nofile=1024:4096"] + rights)
+      launcher: ["prlimit", "--nofile=300:1024"] + rights)
     try await bound.untilReady()
-    #expect(try await soft(bound) == 4096)
+    #expect(try await soft(bound) == 1024)
     #expect(
-      bound.errors.contains("setrlimit(RLIMIT_NOFILE, 9000) failed (1: Operation not permitted); the limit is 4096"))
+      bound.errors.contains("setrlimit(RLIMIT_NOFILE, 9000) failed (1: Operation not permitted); the limit is 1024"))
   }
 }

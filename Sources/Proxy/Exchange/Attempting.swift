@@ -60,7 +60,7 @@ extension Exchange {
   }
 
   private func refuseIdentity(_ reason: String) {
-    log(.error, "no certificate to present to the upstream: \(reason)")
+    tellOfRepeated(.error, "no certificate to present to the upstream: \(reason)")
     fail(Failure(502))
   }
 }

@@ -37,7 +37,7 @@ extension Exchange {
       log(.error, "user \"\(Self.printable(user))\": too many wrong passwords of this user or address")
       refuse(429, retryAfter: wait)
     case .broken(let reason):
-      log(.crit, reason)
+      tellOfRepeated(.crit, reason)
       fail(Failure(500))
     }
   }

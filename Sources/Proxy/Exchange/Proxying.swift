@@ -45,7 +45,7 @@ extension Exchange {
     connection.live.dynamicGroups.find(authority, defaultPort: pass.settings.scheme.defaultPort) { [self] group in
       guard serial == self.serial else { return }
       guard let group else {
-        tellOfRepeated("\(authority) could not be resolved")
+        tellOfRepeated(.error, "\(authority) could not be resolved")
         return fail(Failure(502))
       }
       dynamicGroup = group

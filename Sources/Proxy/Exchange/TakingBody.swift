@@ -27,7 +27,7 @@ extension Exchange {
       do {
         try kept.append(bytes)
       } catch {
-        log(.crit, error.description)
+        tellOfRepeated(.crit, error.description)
         failDuringBody(Failure(500))
       }
     case .streaming: forwardBody(bytes)

@@ -9,21 +9,24 @@ extension Exchange {
     let text = failure.description
     let server: Int?
     switch failure {
-    // Of no server: the one that was tried before has its own line.
+    // Of no server: the one that was tried before has its own line, and a want of ours is no fault of any.
     case .noServer, .noRoom: server = nil
+    case .connect(let error) where error.isOurs: server = nil
     default: server = attempts.last?.server
     }
-    write(text, group?.failed(server, text, now: worker.loop.now) ?? .write(withheld: 0))
+    write(.error, text, group?.failed(server, text, now: worker.loop.now) ?? .write(withheld: 0))
   }
 
   /// A fault that every request meets until somebody mends it.
-  func tellOfRepeated(_ text: String) { write(text, worker.repeated.choose(text, now: worker.loop.now)) }
+  func tellOfRepeated(_ level: LogLevel, _ text: String) {
+    write(level, text, worker.repeated.choose(text, now: worker.loop.now))
+  }
 
-  private func write(_ text: String, _ choice: RepeatedLines.Choice) {
+  private func write(_ level: LogLevel, _ text: String, _ choice: RepeatedLines.Choice) {
     switch choice {
-    case .write(withheld: 0): log(.error, text)
+    case .write(withheld: 0): log(level, text)
     case .write(let withheld):
-      log(.error, "\(text) (\(withheld) more of these were left out since the last)")
+      log(level, "\(text) (\(withheld) more of these were left out since the last)")
     case .withhold: log(.debug, text)
     }
   }
