@@ -3,7 +3,7 @@
 /// Anybody can show a certificate whose validity is no time at all. So an unreadable instant is a case and never a
 /// number that arithmetic could overflow on. Every question about it fails closed: what it begins has not begun, and
 /// what it ends has ended.
-public enum CertificateTime: Sendable, Hashable {
+package enum CertificateTime: Sendable, Hashable {
   /// Seconds since 1970. The encoding has four digits for a year, so the year lies between 0 and 9999.
   case at(Int64)
   /// The octets encode no instant.
