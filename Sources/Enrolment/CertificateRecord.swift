@@ -62,9 +62,17 @@ extension AuthorityIndex.Entry {
     subject.utf8.contains(UInt8(ascii: "\\")) || subject.contains("/CN=\(name)")
   }
 
+  /// Every common name; nil where the one-line form does not tell them for sure, and the certificate must be read.
+  var commonNames: [[UInt8]]? {
+    let text = subject.utf8
+    if text.contains(UInt8(ascii: "\\")) { return nil }
+    let type = Array("CN=".utf8)
+    return text.split(separator: UInt8(ascii: "/")).filter { $0.starts(with: type) }.map { Array($0.dropFirst(3)) }
+  }
+
   /// What the last part of the one-line form says, its escapes undone; nil when it is no common name. For certificates
   /// that are kept elsewhere.
-  fileprivate var lastCommonName: [UInt8]? {
+  var lastCommonName: [UInt8]? {
     var part: [UInt8] = []
     var rest = Array(subject.utf8)[...]
     while let byte = rest.popFirst() {
