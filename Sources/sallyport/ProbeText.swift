@@ -15,7 +15,7 @@ struct ProbeText {
     let report = probe.report
     lines.append("\(target.url) at \(probe.address)")
     steps(report)
-    add("protocol", report.protocolName)
+    add("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
     add("cipher", report.cipher)
     add("key exchange", report.group)
     add("its key signed", report.signature)
@@ -69,6 +69,12 @@ struct ProbeText {
     switch report.trust {
     case .trusted: lines.append("Do we trust the server?            \(colour(.good, "yes"))")
     case .refused(_, let reason): lines.append("Do we trust the server?            \(colour(.bad, "no")): \(reason)")
+    case .unverified:
+      lines.append(
+        "Do we trust the server?            \(colour(.bad, "no policy to trust by")): nothing is verified, anybody may be it"
+      )
+    case .reportOnly(let warning):
+      lines.append("Do we trust the server?            \(colour(.good, "yes")), though \(warning)")
     case .unknown:
       lines.append(
         "Do we trust the server?            \(colour(.bad, "unknown")): nobody proved to hold a certificate's key")
