@@ -19,7 +19,7 @@ extension Exchange {
     }
     let box = LoopBox(self)
     let (serial, loop, limit, address) = (serial, worker.loop, location.guessLimit, Self.party(facts.peer))
-    awaitTurn(in: Self.passwordWork, from: address) {
+    awaitTurn(in: Self.passwordWork, "passwords", from: address) {
       let verdict = PasswordVerdict(on: user, password, by: access.users, limit, from: address)
       loop.post { box.value.authenticated(verdict, user, serial) }
     }
@@ -45,17 +45,21 @@ extension Exchange {
   }
 
   /// Does what needs the hash of a password, unless too much waits, or the client leaves before its turn.
-  func awaitTurn(in work: FairWork<String>, from address: String, _ body: @escaping @Sendable () -> Void) {
+  ///
+  /// `what`: its plural, for the log.
+  func awaitTurn(
+    in work: FairWork<String>, _ what: String, from address: String, _ body: @escaping @Sendable () -> Void
+  ) {
     switch work.run(for: address, body) {
     case .taken(let ticket, let waits):
       waitingPassword = (work, ticket)
       // It came with its client's end, of which nobody will tell again.
       if waits, connection?.stream.hasPeerEnd == true { clientDidLeave() }
     case .partyIsFull:
-      log(.error, "too many passwords of this address are waiting to be checked")
+      log(.error, "too many \(what) of this address are waiting to be checked")
       refuse(429, retryAfter: 1)
     case .full:
-      log(.error, "too many passwords are waiting to be checked")
+      log(.error, "too many \(what) are waiting to be checked")
       refuse(503, retryAfter: 1)
     }
   }

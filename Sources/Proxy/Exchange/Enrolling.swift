@@ -29,7 +29,7 @@ extension Exchange {
     let request = SecretBytes(copying: kept.memory.readable)
     let box = LoopBox(self)
     let (serial, loop, address) = (serial, worker.loop, Self.party(facts.peer))
-    awaitTurn(in: Self.enrolmentWork, from: address) {
+    awaitTurn(in: Self.enrolmentWork, "enrolments", from: address) {
       let outcome = request.withUnsafeBytes {
         EnrolmentDesk(desk).answer(credentials, from: address, body: $0)
       }
