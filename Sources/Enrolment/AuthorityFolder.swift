@@ -63,11 +63,18 @@ package struct AuthorityFolder: Sendable {
     } ?? nil
   }
 
-  /// A file of it, open for adding to its end. nil: there is none, or it may only be replaced.
+  /// A file of it, open for adding to its end. nil: there is none, or it may only be replaced, as one that has another
+  /// name too: who may write the folder may have put anything in its place.
   func openedForAppending(_ name: String) throws(AuthorityError) -> CInt? {
     try whereIs(name) { (folder, leaf) throws(AuthorityError) -> CInt? in
       let descriptor = openat(folder, leaf, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)
-      return descriptor < 0 ? nil : descriptor
+      guard descriptor >= 0 else { return nil }
+      var status = stat()
+      guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
+        close(descriptor)
+        return nil
+      }
+      return descriptor
     } ?? nil
   }
 

@@ -127,7 +127,7 @@ struct ProbeCommand: ParsableCommand {
       ? policy.servers : policy.servers.filter { authority == ProbeTarget($0.spelling)?.authority ?? $0.spelling }
     if !servers.isEmpty {
       let host = proxied?.authority ?? policy.target ?? server
-      let target = ProbeTarget(host: policy.name ?? host, authority: host, path: spelt?.path ?? "/")
+      let target = ProbeTarget(host: policy.name ?? proxied?.host ?? host, authority: host, path: spelt?.path ?? "/")
       return servers.flatMap { server -> [Result<Report, Failure>] in
         let addresses = server.addresses
         guard !addresses.isEmpty else { return [.failure(Failure("\(server.spelling): host not found"))] }

@@ -61,6 +61,19 @@ import Testing
     #expect(left.sorted() == ["over", "x.draft"])
   }
 
+  @Test func `a register that is another file too is replaced, and nothing is added to that one`() throws {
+    let authority = try Authority()
+    let alice = try authority.issue("alice")
+    // A copy of the folder by hard links, or somebody else's file.
+    let index = "\(authority.path)/index.txt"
+    let other = authority.scene.path("other")
+    try #require(link(index, other) == 0)
+    let before = authority.scene.bytes("other")
+    let bob = try authority.issue("bob")
+    #expect(authority.scene.bytes("other") == before)
+    #expect(try authority.index().entries.map(\.serial) == [alice, bob])
+  }
+
   @Test func `a link in place of the register or of a certificate is no register and no certificate`() throws {
     let authority = try Authority()
     let serial = try authority.issue("alice")
