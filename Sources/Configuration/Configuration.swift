@@ -38,7 +38,8 @@ public enum Configuration {
   ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var checker = DirectiveChecker()
     let sound = checker.check(tree)
-    var found = parser.diagnostics + checker.diagnostics
+    let language = parser.diagnostics + checker.diagnostics
+    var found = language
     var draft: Settings?
     // A file that could not be read to its end would be blamed for what is missing.
     if parser.diagnostics.isEmpty {
@@ -46,7 +47,10 @@ public enum Configuration {
       draft = builder.build(sound)
       found += builder.diagnostics
     }
-    let diagnostics = sorted(found, mainFile: mainFile)
+    // What else is at fault may only follow from a word that could not be read: causes are told first.
+    let causes = sorted(language.filter { $0.severity == .error }, mainFile: mainFile)
+    let known = Set(causes)
+    let diagnostics = causes + sorted(found.filter { !known.contains($0) }, mainFile: mainFile)
     let isRefused = diagnostics.contains { $0.severity == .error }
     return (isRefused ? nil : draft, draft, diagnostics)
   }

@@ -44,7 +44,7 @@ public final class CertifiedKey: Sendable {
       throw MaterialError(
         keyReference, "holds no private key but \((keyContents ?? contents).contentNames)",
         hint: key == nil
-          ? "name the key's file too (ssl_certificate_key, proxy_ssl_certificate_key), or give a PKCS#12"
+          ? "name the key's file too (\(certificate.location == nil ? "--key FILE" : "ssl_certificate_key, proxy_ssl_certificate_key")), or give a PKCS#12"
           : "expected \(MaterialKind.privateKey.expectation)")
     }
     return try pair(certificates, privateKey, keyReference, certificate)

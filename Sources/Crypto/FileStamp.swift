@@ -14,6 +14,17 @@ package struct FileStamp: Sendable, Equatable {
   package init?(_ path: String) {
     var status = stat()
     guard stat(path, &status) == 0 else { return nil }
+    self.init(status)
+  }
+
+  /// Of an open file.
+  package init?(descriptor: CInt) {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { return nil }
+    self.init(status)
+  }
+
+  private init(_ status: stat) {
     isDirectory = status.st_mode & S_IFMT == S_IFDIR
     device = UInt64(status.st_dev)
     inode = UInt64(status.st_ino)

@@ -26,6 +26,8 @@ struct EffectivePolicy {
     lines.append(label + String(repeating: " ", count: max(1, 18 - label.count)) + text)
   }
 
+  private static let notLoaded = "unknown: its files could not be loaded, see the errors above"
+
   // MARK: Towards clients
 
   private mutating func describe(server index: Int) {
@@ -43,18 +45,20 @@ struct EffectivePolicy {
   }
 
   private mutating func describe(_ tls: ServerTLSSettings, _ index: Int) {
-    let loaded = material.servers.indices.contains(index) ? material.servers[index]?.material : nil
     if tls.rejectsHandshake { add(1, "handshake", "rejected (ssl_reject_handshake)") }
-    for pair in loaded?.certificates ?? [] { add(1, "certificate", pair.certificate.summary) }
+    guard material.servers.indices.contains(index), let loaded = material.servers[index]?.material else {
+      return add(1, "TLS", Self.notLoaded)
+    }
+    for pair in loaded.certificates { add(1, "certificate", pair.certificate.summary) }
     add(1, "clients", tls.verification.inWords)
     guard tls.verification != .off else { return }
     if tls.verification != .optionalNoCA {
       add(1, "depth", "\(tls.verifyDepth)")
     }
     if tls.rejection == .handshake { add(1, "refused by", "a TLS alert (ssl_verify_reject handshake)") }
-    for authority in loaded?.clientCAs ?? [] { add(1, "CA", authority.summary) }
-    for authority in loaded?.trustedCAs ?? [] { add(1, "CA, not named", authority.summary) }
-    for list in loaded?.revocations ?? [] { add(1, "CRL", list.summary) }
+    for authority in loaded.clientCAs { add(1, "CA", authority.summary) }
+    for authority in loaded.trustedCAs { add(1, "CA, not named", authority.summary) }
+    for list in loaded.revocations { add(1, "CRL", list.summary) }
   }
 
   /// Deny rules are judged first, and one allow rule is enough.
@@ -96,7 +100,9 @@ struct EffectivePolicy {
     case .rfc9440: add(2, "client told as", "Client-Cert, Client-Cert-Chain (RFC 9440)")
     case .xfcc: add(2, "client told as", "X-Forwarded-Client-Cert (Envoy)")
     }
-    if let envelope = pass.envelope { add(2, "envelope", envelope.inWords) }
+    if let envelope = pass.envelope {
+      add(2, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
+    }
     describe(pass.authentication)
     guard let tls = pass.tls else {
       add(2, "TLS", "none: what is sent upstream can be read and changed on the way")
@@ -112,7 +118,7 @@ struct EffectivePolicy {
     guard let asked else { return }
     let schemes: [(AuthSchemes, String)] = [(.digest, "digest"), (.ntlm, "ntlm"), (.basic, "basic")]
     let names = schemes.filter { asked.schemes.contains($0.0) }.map(\.1).joined(separator: ", ")
-    let count = material.userFiles[asked.users]?.count ?? 0
+    guard let count = material.userFiles[asked.users]?.count else { return add(2, "answers", Self.notLoaded) }
     add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for who is none")
     for space in asked.spaces {
       let realm = space.realm.map { ", realm \"\(String(decoding: $0, as: UTF8.self))\"" } ?? ""
@@ -121,24 +127,25 @@ struct EffectivePolicy {
   }
 
   private mutating func describe(_ tls: UpstreamTLSSettings, name: String) {
-    let loaded = material.upstreams[tls]?.material
+    // What could not be loaded has no policy: half of one would say less than the file does.
+    guard let loaded = material.upstreams[tls]?.material else { return add(2, "TLS", Self.notLoaded) }
     switch tls.trust {
     case .anybody, .pinnedLeaf(_, nil, _): add(2, "chain", "NOT verified")
     case .verified, .pinned: add(2, "chain", "must verify, depth \(tls.verifyDepth)")
     case .pinnedLeaf: add(2, "chain", "need NOT verify where a pin matches (proxy_ssl_allow_invalid on)")
     }
-    for anchor in loaded?.policy.anchors?.certificates ?? [] { add(2, "anchor", anchor.summary) }
+    for anchor in loaded.policy.anchors?.certificates ?? [] { add(2, "anchor", anchor.summary) }
     if tls.trust.anchors?.includesSystem == true { add(2, "anchor", "those of the system") }
-    for list in loaded?.policy.anchors?.revocations ?? [] { add(2, "CRL", list.summary) }
-    for anchor in loaded?.policy.pins?.certificates ?? [] { add(2, "anchor", "the pinned \(anchor.summary)") }
+    for list in loaded.policy.anchors?.revocations ?? [] { add(2, "CRL", list.summary) }
+    for anchor in loaded.policy.pins?.certificates ?? [] { add(2, "anchor", "the pinned \(anchor.summary)") }
     add(2, "name", tls.trust.checksName ? "must be \(name)" : "NOT checked")
-    if let pins = loaded?.policy.pins {
+    if let pins = loaded.policy.pins {
       add(2, "pinned", tls.trust.whatIsPinned(pins.mode))
       for pin in pins.pins { add(2, "pin", pins.spelling(of: pin)) }
     } else {
       add(2, "pin", "none")
     }
-    if let identity = loaded?.identity { add(2, "presents", identity.certificate.summary) }
+    if let identity = loaded.identity { add(2, "presents", identity.certificate.summary) }
     if case .anybody = tls.trust {
       add(2, "WARNING", "the upstream is not authenticated: anybody on the way may be it")
     }

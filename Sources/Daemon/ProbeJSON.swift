@@ -20,7 +20,7 @@ package struct ProbeJSON {
         }
       }
       json.member("failure", report.failure)
-      json.member("protocol", report.protocolName)
+      json.member("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
       json.member("cipher", report.cipher)
       json.member("group", report.group)
       json.member("signature", report.signature)
@@ -69,7 +69,8 @@ extension ProbeReport.Trust {
   fileprivate var reason: String? {
     switch self {
     case .trusted: nil
-    case .refused(_, let reason): reason
+    case .refused(_, let reason), .reportOnly(let reason): reason
+    case .unverified: "no policy to trust by: nothing is verified"
     case .unknown: "nobody proved to hold a certificate's key"
     }
   }

@@ -3,6 +3,8 @@ package import Observability
 import Configuration
 import Proxy
 package import TLS
+package import Transport
+import Upstream
 
 /// By what `sallyport probe` judges a server, and what it shows it: a configuration's policy towards an upstream, or
 /// what the command line says.
@@ -10,8 +12,29 @@ package struct ProbePolicy {
   package let context: UpstreamTLSContext
   package let presented: Certificate?
   package let anchors: [Certificate]
-  /// The proxied `HOST:PORT`, of a configuration.
+  /// The proxied `HOST:PORT`, of a configuration: an upstream group's name, or a server's own.
   package let target: String?
+  /// The name that the configuration expects (`proxy_ssl_name`); nil where a request decides.
+  package let name: String?
+  /// Whether the proxy tells the server that name (`proxy_ssl_server_name`).
+  package let tellsName: Bool
+  /// The servers of the proxied group, or the one proxied server; none where a request decides.
+  package let servers: [Server]
+
+  /// One `server` of an upstream group.
+  package struct Server: Sendable {
+    /// As configured: `HOST:PORT`, `unix:/path`.
+    package let spelling: String
+    fileprivate let address: UpstreamAddress
+
+    /// Looked up now, and waited for; none where the name has none.
+    package var addresses: [SocketAddress] {
+      switch address {
+      case .address(let address): [address]
+      case .name(let name, let port): Resolver.addresses(of: name, port: port)
+      }
+    }
+  }
 
   package struct Refused: Error {
     package let diagnostics: [Diagnostic]
@@ -42,13 +65,33 @@ package struct ProbePolicy {
     } catch {
       throw Refused(diagnostics: [error.diagnostic])
     }
-    try self.init(settings, target: nil)
+    do throws(Refused) { try self.init(settings, of: nil, in: nil) } catch {
+      throw Refused(diagnostics: error.diagnostics.map(Self.inOptions))
+    }
+  }
+
+  private static let commandLine = "command line"
+
+  /// For who typed options: no place, and the options' names.
+  private static func inOptions(_ diagnostic: Diagnostic) -> Diagnostic {
+    func told(_ text: String) -> String {
+      [
+        ("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE"),
+        ("\"proxy_ssl_pinning public_key\" compares", "is compared beside pins of keys"),
+        ("proxy_ssl_pin ", "--pin "),
+      ].reduce(text) { $0.replacing($1.0, with: $1.1) }
+    }
+    var spoken = diagnostic
+    if diagnostic.location?.file == commandLine { spoken.location = nil }
+    spoken.message = told(diagnostic.message)
+    spoken.hint = diagnostic.hint.map(told)
+    return spoken
   }
 
   /// Pins of the leaf's key, as `proxy_ssl_pin` has it where no mode is said; hashes of certificates pin those.
   private static func terms(_ anchors: AnchorSettings, _ pins: [String]) -> TrustSettings {
     guard !pins.isEmpty else { return .verified(anchors, checksName: true) }
-    let place = SourceLocation(file: "command line", line: 1, column: 1)
+    let place = SourceLocation(file: commandLine, line: 1, column: 1)
     let areCertificates = pins.allSatisfy { Pin.Spelling($0) == .certificateHash }
     let settings = PinSettings(
       mode: areCertificates ? .certificate : .publicKey,
@@ -77,22 +120,36 @@ package struct ProbePolicy {
     let passes = http.everyLocation.filter { $0.server == index }.compactMap { entry -> ProxyPassSettings? in
       if case .proxy(let pass) = entry.settings.action, pass.tls != nil { pass } else { nil }
     }
-    let pass = passes.first { $0.authority == authority } ?? passes.first
+    let pass =
+      passes.first { $0.authority == authority }
+      ?? passes.first { pass in Self.servers(of: pass, in: http).contains { $0.spelling == authority } } ?? passes.first
     guard let pass, let tls = pass.tls else {
       throw Refused(diagnostics: [
         Diagnostic(.error, at: nil, "server \"\(name)\" in \(path) passes nothing on over https")
       ])
     }
-    try self.init(tls, target: pass.authority)
+    try self.init(tls, of: pass, in: http)
   }
 
-  private init(_ settings: UpstreamTLSSettings, target: String?) throws(Refused) {
+  private static func servers(of pass: ProxyPassSettings, in http: HTTPSettings) -> [Server] {
+    guard case .group(let index) = pass.target, http.groups.indices.contains(index) else { return [] }
+    return http.groups[index].servers.filter { !$0.isDown }.map {
+      Server(spelling: $0.address.description, address: $0.address)
+    }
+  }
+
+  private init(
+    _ settings: UpstreamTLSSettings, of pass: ProxyPassSettings?, in http: HTTPSettings?
+  ) throws(Refused) {
     let (loaded, diagnostics) = KeyMaterial.loadOne(settings)
     guard let loaded else { throw Refused(diagnostics: diagnostics) }
     context = loaded.context
     presented = loaded.material.identity?.certificate
     anchors = loaded.material.policy.anchors?.certificates ?? []
-    self.target = target
+    tellsName = settings.sendsServerName
+    target = pass?.authority
+    name = pass?.tlsName.constant.map { ProxyPassSettings.nameForTLS($0) }
+    if let pass, let http { servers = Self.servers(of: pass, in: http) } else { servers = [] }
   }
 }
 

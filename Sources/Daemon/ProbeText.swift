@@ -20,7 +20,7 @@ package struct ProbeText {
     self.now = now
     add("\(url) at \(address)")
     steps(report)
-    add("protocol", report.protocolName)
+    add("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
     add("cipher", report.cipher)
     add("key exchange", report.group)
     add("its key signed", report.signature)
@@ -89,6 +89,8 @@ package struct ProbeText {
     switch report.trust {
     case .trusted: add(trust, .good, "yes")
     case .refused(_, let reason): add(trust, .bad, "no", ": \(reason)")
+    case .unverified: add(trust, .bad, "no policy to trust by", ": nothing is verified, anybody may be it")
+    case .reportOnly(let warning): add(trust, .good, "yes", ", though \(warning)")
     case .unknown: add(trust, .bad, "unknown", ": nobody proved to hold a certificate's key")
     }
     let question = "Does it accept our certificate?    "

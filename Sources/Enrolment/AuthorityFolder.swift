@@ -63,6 +63,21 @@ package struct AuthorityFolder: Sendable {
     } ?? nil
   }
 
+  /// A file of it, open for adding to its end. nil: there is none, or it may only be replaced, as one that has another
+  /// name too: who may write the folder may have put anything in its place.
+  func openedForAppending(_ name: String) throws(AuthorityError) -> CInt? {
+    try whereIs(name) { (folder, leaf) throws(AuthorityError) -> CInt? in
+      let descriptor = openat(folder, leaf, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)
+      guard descriptor >= 0 else { return nil }
+      var status = stat()
+      guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1 else {
+        close(descriptor)
+        return nil
+      }
+      return descriptor
+    } ?? nil
+  }
+
   func remove(_ name: String) throws(AuthorityError) {
     _ = try whereIs(name) { (folder, leaf) throws(AuthorityError) in unlinkat(folder, leaf, 0) }
   }
@@ -106,46 +121,5 @@ package struct AuthorityFolder: Sendable {
         throw .system("readdir", file(name), error.code)
       }
     } ?? []
-  }
-}
-
-/// Files of a folder that are replaced together: all are written beside the old ones first, so that a lack of space
-/// changes nothing, and then renamed one by one, in the order in which they were staged.
-struct FolderChange: ~Copyable {
-  private let folder: AuthorityFolder
-  private var drafts: [String] = []
-
-  init(_ folder: AuthorityFolder) { self.folder = folder }
-
-  /// Drafts that were not published go, but for those of a crash.
-  deinit {
-    if folder.interruption?.isUnused != false { for name in drafts { try? folder.remove("\(name).draft") } }
-  }
-
-  mutating func stage(_ name: String, _ contents: SecretBytes, mode: mode_t = 0o644) throws(AuthorityError) {
-    try folder.inside(name) { (place, leaf) throws(AuthorityError) in
-      let draft = "\(leaf).draft"
-      unlinkat(place, draft, 0)
-      do throws(NewFile.Failure) {
-        try NewFile.write(contents, to: draft, in: place, mode: mode, ownerOf: folder.path)
-      } catch {
-        throw .system(error.call, folder.file("\(name).draft"), error.code)
-      }
-    }
-    drafts.append(name)
-    try folder.interruption?.step()
-  }
-
-  /// `unchanged`: a file and how it looked; when it looks otherwise by now nothing happens, and false is returned.
-  consuming func publish(unchanged: (name: String, stamp: FileStamp?)? = nil) throws(AuthorityError) -> Bool {
-    if let unchanged, FileStamp(folder.file(unchanged.name)) != unchanged.stamp { return false }
-    for name in drafts {
-      try folder.inside(name) { (place, leaf) throws(AuthorityError) in
-        guard renameat(place, "\(leaf).draft", place, leaf) == 0 else { throw .system("rename", folder.file(name)) }
-        try folder.interruption?.step()
-        guard fsync(place) == 0 else { throw .system("fsync", NewFile.folder(of: folder.file(name))) }
-      }
-    }
-    return true
   }
 }

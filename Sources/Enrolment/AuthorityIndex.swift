@@ -16,7 +16,7 @@ package struct AuthorityIndex: Sendable, Equatable {
     /// Where the certificate is, or `unknown`; nobody reads it.
     package let file: String
     /// OpenSSL's one-line form, ASCII: `/C=SE/CN=name`.
-    package let subject: String
+    package fileprivate(set) var subject: String
   }
 
   package enum State: Sendable, Hashable {
@@ -88,6 +88,11 @@ package struct AuthorityIndex: Sendable, Equatable {
     if case .revoked = entries[place].state { return false }
     entries[place].state = .revoked(revocation)
     return true
+  }
+
+  /// For a line that broke off.
+  mutating func rename(_ serial: String, _ subject: String) {
+    if let place = places[serial] { entries[place].subject = subject }
   }
 
   /// What a revocation list must name.

@@ -60,16 +60,18 @@ extension AuthorityIndex {
   }
 
   /// The file, as `openssl ca` writes it.
-  package var text: String {
-    entries.map { entry in
-      let (letter, revocation) =
-        switch entry.state {
-        case .valid: ("V", "")
-        case .expired: ("E", "")
-        case .revoked(let revocation): ("R", revocation.text)
-        }
-      let end = AuthorityTime.inIndex(entry.notAfter)
-      return "\(letter)\t\(end)\t\(revocation)\t\(entry.serial)\t\(entry.file)\t\(entry.subject)\n"
-    }.joined()
+  package var text: String { entries.map(\.line).joined() }
+}
+
+extension AuthorityIndex.Entry {
+  /// Its line in the file, to the end of the line.
+  var line: String {
+    let (letter, revocation) =
+      switch state {
+      case .valid: ("V", "")
+      case .expired: ("E", "")
+      case .revoked(let revocation): ("R", revocation.text)
+      }
+    return "\(letter)\t\(AuthorityTime.inIndex(notAfter))\t\(revocation)\t\(serial)\t\(file)\t\(subject)\n"
   }
 }

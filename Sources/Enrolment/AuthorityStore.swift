@@ -14,6 +14,8 @@ package struct AuthorityStore: Sendable {
   package let folder: AuthorityFolder
   /// The CA.
   package let certificate: Certificate
+  /// What this process remembers of the register.
+  let known: AuthorityRegister
 
   /// How long a revocation list counts, in days.
   package static let listDays: Int64 = 30
@@ -24,6 +26,7 @@ package struct AuthorityStore: Sendable {
 
   package init(_ path: String, interruption: Interruption? = nil) throws(AuthorityError) {
     folder = try AuthorityFolder(path, interruption: interruption)
+    known = AuthorityRegister.of(folder)
     let file = MaterialReference(path: folder.file("ca.crt"))
     let certificates: [Certificate]
     do throws(MaterialError) {
@@ -36,11 +39,7 @@ package struct AuthorityStore: Sendable {
   }
 
   /// What is issued, what of it is revoked: for reading. Mended in memory only.
-  package func index() throws(AuthorityError) -> AuthorityIndex {
-    var index = try read().index
-    try mend(&index, list())
-    return index
-  }
+  package func index() throws(AuthorityError) -> AuthorityIndex { try AuthorityReading(self).index }
 
   /// The certificate of this serial, as it was issued; nil when it was issued by others and kept elsewhere.
   package func certificate(_ serial: String) -> Certificate? {
@@ -52,7 +51,42 @@ package struct AuthorityStore: Sendable {
 
   /// Takes a certificate of this CA into the register. Before that nobody may be given it.
   package func register(_ issued: Certificate, signer: CertifiedKey) throws(AuthorityError) {
-    try change(signer, adding: issued) { _ in }
+    try register(issued, signer: signer) { () throws(AuthorityError) in true }
+  }
+
+  /// The same, unless `isWanted`, which is asked under the lock, says no: then nothing happens, and false is returned.
+  ///
+  /// `extra`: new files, for their owner alone, that come with the certificate. Where nothing is to be mended or renewed,
+  /// a line is added to the index: the work does not grow with the register.
+  @discardableResult
+  func register(
+    _ issued: Certificate, signer: CertifiedKey, and extra: [(name: String, contents: SecretBytes)] = [],
+    if isWanted: () throws(AuthorityError) -> Bool
+  ) throws(AuthorityError) -> Bool {
+    let lock = try AuthorityLock(folder)
+    defer { extendLifetime(lock) }
+    guard let entry = AuthorityIndex.Entry(issued) else {
+      throw AuthorityError("certificate \(issued.serial): its end can't be read, so it can't be registered")
+    }
+    for _ in 0..<Self.attempts {
+      let found = try known.found(self)
+      guard try isWanted() else { return false }
+      var files = FolderChange(folder)
+      for file in extra { try files.stage(file.name, file.contents, mode: 0o600) }
+      try files.stage("certs/\(issued.serial).pem", SecretBytes(Array(issued.pem.utf8)))
+      if case .addable(let stamp) = found, let descriptor = try folder.openedForAppending("index.txt") {
+        defer { close(descriptor) }
+        let after = try files.publish(appending: entry.line, to: "index.txt", descriptor, unchanged: stamp)
+        guard let after else { continue }
+        known.add(entry, issued, after, in: self)
+        return true
+      }
+      let reading = try AuthorityReading(self)
+      var index = reading.index
+      index.add(entry)
+      if try publish(index, after: reading, files, signer) { return true }
+    }
+    throw changedByOthers
   }
 
   /// Revokes these serials, and renews the list. Returns those that were not revoked yet.
@@ -75,99 +109,43 @@ package struct AuthorityStore: Sendable {
   }
 
   /// Runs `body` on the index under the lock, and writes what came of it.
-  ///
-  /// `extra`: files, for their owner alone, that come with the certificate. False: `isWanted` said no, and nothing happened.
-  @discardableResult
   func change(
-    _ signer: CertifiedKey, adding issued: Certificate? = nil, and extra: [(name: String, contents: SecretBytes)] = [],
-    days: Int64 = listDays, renewsAlways: Bool = false,
-    isWanted: (AuthorityIndex) throws(AuthorityError) -> Bool = { _ in true },
+    _ signer: CertifiedKey, days: Int64 = listDays, renewsAlways: Bool = false,
     _ body: (inout AuthorityIndex) throws(AuthorityError) -> Void
-  ) throws(AuthorityError) -> Bool {
+  ) throws(AuthorityError) {
     let lock = try AuthorityLock(folder)
     defer { extendLifetime(lock) }
     for name in try folder.names(in: "certs") where name.hasSuffix(".draft") { try folder.remove("certs/\(name)") }
     for _ in 0..<Self.attempts {
-      let (found, stamp) = try read()
-      let list = try list()
-      var index = found
-      try mend(&index, list)
-      guard try isWanted(index) else { return false }
-      if let issued {
-        guard let entry = AuthorityIndex.Entry(issued) else {
-          throw AuthorityError("certificate \(issued.serial): its end can't be read, so it can't be registered")
-        }
-        index.add(entry)
-      }
+      let reading = try AuthorityReading(self)
+      var index = reading.index
       try body(&index)
-
-      var files = FolderChange(folder)
-      for file in extra { try files.stage(file.name, file.contents, mode: 0o600) }
-      if let issued { try files.stage("certs/\(issued.serial).pem", SecretBytes(Array(issued.pem.utf8))) }
-      if index != found { try files.stage("index.txt", SecretBytes(Array(index.text.utf8))) }
-      if renewsAlways || isDue(list, for: index) { try stage(index, after: list, signer, days, in: &files) }
-      if try files.publish(unchanged: ("index.txt", stamp)) { return true }
+      let files = FolderChange(folder)
+      if try publish(index, after: reading, files, signer, days: days, renewsAlways: renewsAlways) { return }
     }
-    throw AuthorityError(
+    throw changedByOthers
+  }
+
+  /// Writes the index anew where that says something else, then the list where one is due; under the lock. False: somebody
+  /// without the lock changed the index meanwhile, and nothing happened.
+  private func publish(
+    _ index: AuthorityIndex, after reading: AuthorityReading, _ files: consuming FolderChange, _ signer: CertifiedKey,
+    days: Int64 = listDays, renewsAlways: Bool = false
+  ) throws(AuthorityError) -> Bool {
+    if reading.isFileBehind || index != reading.index {
+      try files.stage("index.txt", SecretBytes(Array(index.text.utf8)))
+    }
+    if renewsAlways || reading.isListDue(for: index) { try stage(index, after: reading.list, signer, days, in: &files) }
+    return try files.publish(unchanged: ("index.txt", reading.stamps.index))
+  }
+
+  private var changedByOthers: AuthorityError {
+    AuthorityError(
       "\"\(folder.file("index.txt"))\" is changed by somebody who does not take the lock",
       hint: "let `openssl ca` take it: flock \(folder.file(AuthorityLock.name)) openssl ca -config …")
   }
 
-  /// `openssl ca` renames two files, one after the other: between them there is no index.
-  private func read() throws(AuthorityError) -> (index: AuthorityIndex, stamp: FileStamp?) {
-    for _ in 0..<20 {
-      let stamp = FileStamp(folder.file("index.txt"))
-      guard let bytes = try folder.read("index.txt") else {
-        usleep(5000)
-        continue
-      }
-      do {
-        return (try bytes.withUnsafeBytes { try AuthorityIndex(parsing: $0) }, stamp)
-      } catch let fault as AuthorityIndexFault {
-        throw AuthorityError(
-          "\"\(folder.file("index.txt"))\" \(fault)",
-          hint: "mend that line, or take index.txt.old; the certificates themselves are in certs/")
-      } catch {
-        throw AuthorityError("\(error)")
-      }
-    }
-    throw AuthorityError(
-      "\"\(folder.file("index.txt"))\" is missing",
-      hint: "take index.txt.old; or make an empty one, and the certificates of certs/ come back as valid ones")
-  }
-
-  // MARK: Mending
-
-  /// What a crash, or somebody without the lock, has left out of the index. Fails closed: what the list names is revoked.
-  private func mend(_ index: inout AuthorityIndex, _ list: RevocationList?) throws(AuthorityError) {
-    let suffix = ".pem"
-    for name in try folder.names(in: "certs").sorted() where name.hasSuffix(suffix) {
-      let serial = String(name.dropLast(suffix.count))
-      guard index[serial: serial] == nil, let orphan = certificate(serial), orphan.serial == serial,
-        certificate.issued(orphan), let entry = AuthorityIndex.Entry(orphan)
-      else { continue }
-      index.add(entry)
-    }
-    for entry in list?.entries ?? [] { index.revoke(entry.serial, AuthorityIndex.Revocation(date: entry.date)) }
-  }
-
-  /// The list in force; nil when there is none of this CA.
-  func list() throws(AuthorityError) -> RevocationList? {
-    guard let bytes = try folder.read("crl.pem"), !bytes.isEmpty else { return nil }
-    let reference = MaterialReference(path: folder.file("crl.pem"))
-    do throws(MaterialError) {
-      return try RevocationList.loadAll(reference).first { $0.isSigned(by: certificate) }
-    } catch {
-      throw AuthorityError(error.message, hint: "remove the file, and `sallyport ca crl \(folder.path)` makes it anew")
-    }
-  }
-
-  private func isDue(_ list: RevocationList?, for index: AuthorityIndex) -> Bool {
-    guard let list else { return true }
-    // One without an end ends for nobody.
-    if let end = list.nextUpdate, end - Int64(time(nil)) < (end - list.thisUpdate) / 4 { return true }
-    return !Set(index.revoked.map(\.serial)).isSubset(of: Set(list.entries.map(\.serial)))
-  }
+  // MARK: The list
 
   /// The number first: no two lists may have the same one.
   private func stage(

@@ -63,8 +63,11 @@ extension AuthorityIndex.Entry {
     subject.utf8.contains(UInt8(ascii: "\\")) || subject.contains("CN=\(name)")
   }
 
+  /// Every common name; nil where the one-line form does not tell them for sure, and the certificate must be read.
+  var certainCommonNames: [[UInt8]]? { subject.utf8.contains(UInt8(ascii: "\\")) ? nil : commonName.all }
+
   /// What the one-line form says, its escapes undone. For certificates that are kept elsewhere.
-  fileprivate var commonName: CommonNameReading {
+  var commonName: CommonNameReading {
     var parts: [[UInt8]] = []
     var part: [UInt8] = []
     var rest = Array(subject.utf8)[...]

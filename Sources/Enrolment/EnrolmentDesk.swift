@@ -17,19 +17,22 @@ public struct EnrolmentSettings: Sendable, Hashable {
   /// Seconds before its end from which on a certificate may be renewed.
   public let renewBefore: Int64
   public let strength: Strength
+  /// Of one user: those with a valid certificate.
+  public let maxDevices: Int
   /// Wrong passwords, and within how many seconds.
   public let failures: Int
   public let failureTime: Int64
 
   public init(
     authority: MaterialReference, passwords: MaterialReference?, users: MaterialReference, renewBefore: Int64,
-    strength: Strength, failures: Int, failureTime: Int64
+    strength: Strength, maxDevices: Int, failures: Int, failureTime: Int64
   ) {
     self.authority = authority
     self.passwords = passwords
     self.users = users
     self.renewBefore = renewBefore
     self.strength = strength
+    self.maxDevices = maxDevices
     self.failures = failures
     self.failureTime = failureTime
   }
@@ -45,6 +48,8 @@ package enum EnrolmentOutcome: Sendable {
   case unauthorized(String)
   /// 403: the password is right, and yet this user can have no certificate.
   case refused(String)
+  /// 403: the user has certificates for as many devices as `enrolment_max_devices` allows, and this is another one.
+  case tooManyDevices(limit: Int, String)
   /// 400.
   case malformed(String)
   /// 409.
@@ -105,25 +110,26 @@ package struct EnrolmentDesk: Sendable {
   private func issue(
     _ request: EnrolmentRequest, to name: CommonName, _ store: AuthorityStore, at now: Int64
   ) throws(AuthorityError) -> EnrolmentOutcome {
+    let uri = Self.prefix + request.device
+    // Before anything is made; and again under the register's lock, where it counts.
+    if let refusal = refusal(of: uri, request, name, try store.known.held(by: name, in: store, at: now), at: now) {
+      return refusal
+    }
     let authority = try LocalAuthority(store, passwords: passwords())
-    let uri = "urn:device:\(request.device)"
     let profile = try CertificateProfile(.client, name, names: [.uri(uri)])
     let issued = try authority.sign(profile, at: now)
     let file = try authority.bundle(
       issued, name: "\(name) \(request.device)", password: request.passphrase,
       strength: settings.strength == .legacy ? .legacy : .modern)
     guard let token = EnrolmentToken() else { throw AuthorityError("the system gives no random bytes") }
-    var holds: String?
-    let isRegistered = try store.register(issued.certificate, signer: authority.signer, token: token) {
-      (index) throws(AuthorityError) in
-      let others = try store.valid(name.text, in: index, at: now).filter { $0.alternativeNames.contains("URI:\(uri)") }
-      let lasting = others.first { $0.notAfter > now + settings.renewBefore }
-      holds = lasting.map { "valid until \(AuthorityTime.rfc3339($0.notAfter)), serial \($0.serial)" }
-      return holds == nil
+    var refusal: EnrolmentOutcome?
+    let isRegistered = try store.register(
+      issued.certificate, of: name, signer: authority.signer, token: token, at: now
+    ) { held in
+      refusal = self.refusal(of: uri, request, name, held, at: now)
+      return refusal == nil
     }
-    guard isRegistered else {
-      return .conflict("user \"\(name)\" has a certificate for device \"\(request.device)\", \(holds ?? "")")
-    }
+    guard isRegistered else { return refusal ?? .broken("the certificate was not taken into the register") }
     var body = ByteBuffer(capacity: Base64.encodedCount(file.count) + 160)
     body.append("{\"token\": \"")
     body.append(string: token.text)
@@ -138,7 +144,30 @@ package struct EnrolmentDesk: Sendable {
       json, "certificate \(issued.certificate.serial) issued to user \"\(name)\", device \"\(request.device)\"")
   }
 
+  /// Why this device gets no certificate, beside those that its user holds; nil when it may have one.
+  private func refusal(
+    of uri: String, _ request: EnrolmentRequest, _ name: CommonName, _ held: [HeldCertificate], at now: Int64
+  ) -> EnrolmentOutcome? {
+    let (renewable, isLate) = now.addingReportingOverflow(settings.renewBefore)
+    let own = held.filter { $0.uris?.contains(uri) == true }
+    if !isLate, let lasting = own.first(where: { $0.notAfter > renewable }) {
+      return .conflict(
+        "user \"\(name)\" has a certificate for device \"\(request.device)\", valid until "
+          + "\(AuthorityTime.rfc3339(lasting.notAfter)), serial \(lasting.serial)")
+    }
+    guard own.isEmpty else { return nil }
+    // A certificate that can't be read may be a device's, so it counts as one.
+    let devices = Set(held.flatMap { $0.uris?.filter { $0.hasPrefix(Self.prefix) } ?? [$0.serial] })
+    guard devices.count >= settings.maxDevices else { return nil }
+    return .tooManyDevices(
+      limit: settings.maxDevices,
+      "user \"\(name)\" has certificates for \(devices.count) devices, \"\(request.device)\" is another one; "
+        + "\"enrolment_max_devices\" is \(settings.maxDevices)")
+  }
+
   // MARK: Who
+
+  private static let prefix = "urn:device:"
 
   private struct User {
     let name: [UInt8]
@@ -158,14 +187,13 @@ package struct EnrolmentDesk: Sendable {
     case .basic(let name, let password): return users.admits(name, password) ? User(name: name) : nil
     case .bearer(let token):
       guard let certificate = try store.holder(of: token, at: now) else { return nil }
-      let prefix = "urn:device:"
-      let devices = certificate.subjectAltNames.uris.map(\.description).filter { $0.hasPrefix(prefix) }
+      let devices = certificate.subjectAltNames.uris.map(\.description).filter { $0.hasPrefix(Self.prefix) }
       // Who is taken out of the file has no password any more, and so nothing that stands for it. A certificate of several
       // users or devices speaks for none.
       guard let device = devices.first, devices.count == 1, let name = certificate.subject.commonName.sole,
         users.contains(name)
       else { return nil }
-      return User(name: name, device: String(device.dropFirst(prefix.count)))
+      return User(name: name, device: String(device.dropFirst(Self.prefix.count)))
     }
   }
 

@@ -26,14 +26,14 @@ extension AuthorityStore {
     let record = token.withUnsafeBytes { EnrolmentToken.record(Array($0)) }
     guard let bytes = try folder.read(record) else { return nil }
     let serial = String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self)
-    guard let entry = try index()[serial: serial], entry.state == .valid, entry.notAfter > now else { return nil }
+    guard let entry = try known.entry(serial, in: self), entry.state == .valid, entry.notAfter > now else { return nil }
     return certificate(serial)
   }
 
   /// Renews the list where it is due (then its end is returned), and removes the records of tokens whose certificate is
   /// over.
   func keepUp(signer: CertifiedKey, at now: Int64) throws(AuthorityError) -> Int64? {
-    let before = try list()?.nextUpdate
+    let before = try AuthorityReading.list(self)?.nextUpdate
     try change(signer) { (index) throws(AuthorityError) in
       for name in try folder.names(in: "tokens") where !name.hasPrefix(".") {
         let record = "tokens/\(name)"
@@ -42,18 +42,19 @@ extension AuthorityStore {
         if entry?.state != .valid || (entry?.notAfter ?? 0) <= now { try folder.remove(record) }
       }
     }
-    let after = try list()?.nextUpdate
+    let after = try AuthorityReading.list(self)?.nextUpdate
     return after == before ? nil : after
   }
 
-  /// As `register` without a condition. `isWanted` sees the index under the lock; when it says no, nothing is written.
+  /// With a token. `isWanted` sees the valid certificates of this name, under the lock; when it says no, nothing is written.
   func register(
-    _ issued: Certificate, signer: CertifiedKey, token: EnrolmentToken,
-    isWanted: (AuthorityIndex) throws(AuthorityError) -> Bool
+    _ issued: Certificate, of name: CommonName, signer: CertifiedKey, token: EnrolmentToken, at now: Int64,
+    if isWanted: ([HeldCertificate]) -> Bool
   ) throws(AuthorityError) -> Bool {
     if mkdir(folder.file("tokens"), 0o700) != 0 && errno != EEXIST { throw .system("mkdir", folder.file("tokens")) }
-    return try change(
-      signer, adding: issued, and: [(token.record, SecretBytes(Array("\(issued.serial)\n".utf8)))], isWanted: isWanted
-    ) { _ in }
+    let record = (token.record, SecretBytes(Array("\(issued.serial)\n".utf8)))
+    return try register(issued, signer: signer, and: [record]) { () throws(AuthorityError) in
+      isWanted(try known.held(by: name, in: self, at: now))
+    }
   }
 }

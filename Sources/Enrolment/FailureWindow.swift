@@ -31,7 +31,12 @@ package struct FailureWindow: Sendable {
   private var failures: [Key: [Int64]] = [:]
   /// What the most demanding of the locations needs to know: another one shortens no history.
   private var needed = Limit(count: 1, time: 1)
-  private static let keyLimit = 1 << 16
+  /// So many are remembered always. When they are `spare` more, the oldest go all at once: no guess pays for looking
+  /// through all of them.
+  package static let keyLimit = 1 << 16
+  package static let spare = keyLimit / 16
+  /// How often all of them were looked through: for tests.
+  package private(set) var sweeps = 0
 
   /// Of the process: a reload forgives nobody.
   package static let ofProcess = Mutex(FailureWindow())
@@ -43,7 +48,7 @@ package struct FailureWindow: Sendable {
     if let wait = wait(keys, limit, at: now) { return wait }
     needed = Limit(count: max(needed.count, limit.count), time: max(needed.time, limit.time))
     for key in keys {
-      if failures.count >= Self.keyLimit, failures[key] == nil { makeRoom(at: now) }
+      if failures.count >= Self.keyLimit + Self.spare, failures[key] == nil { makeRoom(at: now) }
       failures[key] = Array(((failures[key] ?? []) + [now]).suffix(needed.count))
     }
     return nil
@@ -69,10 +74,10 @@ package struct FailureWindow: Sendable {
   }
 
   private mutating func makeRoom(at now: Int64) {
+    sweeps &+= 1
     failures = failures.filter { ($0.value.last ?? .min) > now - needed.time }
-    guard failures.count >= Self.keyLimit else { return }
-    if let oldest = failures.min(by: { ($0.value.last ?? .min) < ($1.value.last ?? .min) }) {
-      failures[oldest.key] = nil
-    }
+    guard failures.count > Self.keyLimit else { return }
+    let oldest = failures.map { (key: $0.key, last: $0.value.last ?? .min) }.sorted { $0.last < $1.last }
+    for entry in oldest.prefix(failures.count - Self.keyLimit) { failures[entry.key] = nil }
   }
 }

@@ -10,8 +10,10 @@ package import Transport
 package struct Probe: Sendable {
   /// How the server is judged, and what we show it.
   package let policy: UpstreamTLSContext
-  /// For SNI, the name check and Host.
+  /// For the name check, and for SNI.
   package let name: String
+  /// Whether the name goes into SNI.
+  package let tellsName: Bool
   package let host: String
   package let path: String
   package let presented: Certificate?
@@ -20,12 +22,13 @@ package struct Probe: Sendable {
   package var seconds = 10
 
   package init(
-    policy: UpstreamTLSContext, name: String, host: String, path: String, presented: Certificate?,
-    issuers: [Certificate]
+    policy: UpstreamTLSContext, name: String, tellsName: Bool = true, host: String, path: String,
+    presented: Certificate?, issuers: [Certificate]
   ) {
     self.issuers = issuers
     self.policy = policy
     self.name = name
+    self.tellsName = tellsName
     self.host = host
     self.path = path
     self.presented = presented
@@ -55,13 +58,17 @@ package struct Probe: Sendable {
     report.failure = client.handshake(ssl)
     // We go on only where the server has proved its key: our own messages behind that say so.
     let isProved = recorder.steps.contains { $0.direction == .sent && HandshakeNames.afterProof.contains($0.name) }
-    read(ssl, into: &report)
+    read(ssl, recorder, into: &report)
     if !isProved { report.signature = "" }
     if !report.certificates.isEmpty {
-      if case .refused(let refusal) = policy.judgeAgain(ssl, name: name) {
+      let result = policy.judgeAgain(ssl, name: name)
+      switch result {
+      case .refused(let refusal):
         report.trust = .refused(kind: refusal.outcome.rawValue, reason: refusal.description)
-      } else if isProved {
-        report.trust = .trusted
+      case _ where !isProved: break
+      case .unverified: report.trust = .unverified
+      case .reportOnlyMismatch: report.trust = .reportOnly(result.warning ?? "")
+      case .trusted, .trustedByPin: report.trust = .trusted
       }
     }
     if recorder.steps.contains(where: { $0.name == HandshakeNames.message(13) }) {
@@ -97,12 +104,15 @@ package struct Probe: Sendable {
       SSL_free(ssl)
       return nil
     }
-    if SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }
+    if tellsName, SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }
     return ssl
   }
 
-  private func read(_ ssl: OpaquePointer, into report: inout ProbeReport) {
-    report.protocolName = String(cString: SSL_get_version(ssl))
+  private func read(_ ssl: OpaquePointer, _ recorder: Recorder, into report: inout ProbeReport) {
+    // Before a ServerHello OpenSSL names the highest version that we offer.
+    if recorder.steps.contains(where: { $0.direction == .received && $0.name == HandshakeNames.message(2) }) {
+      report.protocolName = String(cString: SSL_get_version(ssl))
+    }
     report.cipher = SSL_get_current_cipher(ssl).flatMap { SSL_CIPHER_get_name($0) }.map { String(cString: $0) } ?? ""
     let group = copenssl_get_negotiated_group(ssl)
     report.group = group > 0 ? OBJ_nid2sn(group).map { String(cString: $0) } ?? "" : ""

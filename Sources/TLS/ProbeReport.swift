@@ -17,6 +17,10 @@ package struct ProbeReport: Sendable {
     case trusted
     /// The kind is one of $upstream_ssl_result's.
     case refused(kind: String, reason: String)
+    /// The policy verifies nothing (`proxy_ssl_verify off` without a pin): whoever answers would do.
+    case unverified
+    /// The pin does not match, which the policy only reports (`proxy_ssl_pin_report_only`).
+    case reportOnly(String)
     /// There was no certificate to judge, or nobody proved to hold its key.
     case unknown
   }
@@ -41,6 +45,7 @@ package struct ProbeReport: Sendable {
   }
 
   package var steps: [Step] = []
+  /// `TLSv1.3`; empty where none was negotiated.
   package var protocolName = ""
   package var cipher = ""
   /// The group of the key exchange.
@@ -61,7 +66,12 @@ package struct ProbeReport: Sendable {
 
   package init() {}
 
-  package var trustsServer: Bool { trust == .trusted }
+  package var trustsServer: Bool {
+    switch trust {
+    case .trusted, .reportOnly: true
+    case .refused, .unverified, .unknown: false
+    }
+  }
 
   package var isAccepted: Bool {
     switch acceptance {

@@ -30,13 +30,14 @@ public final class FairWork<Party: Hashable & Sendable>: Sendable {
     /// Who has a line; whose turn it is stands first.
     var turns: [Party] = []
     var waiting = 0
-    var busy = 0
+    /// Lanes that do nothing.
+    var free: [Int]
     var last: UInt64 = 0
 
-    /// nil: nothing waits, and a thread less is busy.
-    mutating func next() -> Job? {
+    /// nil: nothing waits, and this lane is free.
+    mutating func next(for lane: Int) -> Job? {
       guard let party = turns.first, var line = lines[party], !line.isEmpty else {
-        busy -= 1
+        free.append(lane)
         return nil
       }
       let job = line.removeFirst()
@@ -48,34 +49,35 @@ public final class FairWork<Party: Hashable & Sendable>: Sendable {
     }
   }
 
-  private let queue: DispatchQueue
-  private let lanes: Int
+  /// A serial queue a lane: Dispatch gives each of those a thread at once, whatever waits on the threads of other work.
+  private let queues: [DispatchQueue]
   private let limit: Int
   private let partyLimit: Int
-  private let state = Mutex(State())
+  private let state: Mutex<State>
 
   /// `lanes`: what is done at the same time. `limit` and `partyLimit`: what may wait, of all and of one.
   public init(_ label: String, lanes: Int, limit: Int, partyLimit: Int) {
-    queue = DispatchQueue(label: "sallyport.\(label)", attributes: .concurrent)
-    self.lanes = max(1, lanes)
+    queues = (0..<max(1, lanes)).map { DispatchQueue(label: "sallyport.\(label).\($0)") }
     self.limit = limit
     self.partyLimit = partyLimit
+    state = Mutex(State(free: Array(queues.indices)))
   }
 
   public func run(for party: Party, _ body: @escaping @Sendable () -> Void) -> Outcome {
-    let (outcome, wakes) = state.withLock { state -> (Outcome, Bool) in
-      guard state.waiting < limit else { return (.full, false) }
-      guard state.lines[party]?.count ?? 0 < partyLimit else { return (.partyIsFull, false) }
+    let (outcome, lane) = state.withLock { state -> (Outcome, Int?) in
+      guard state.waiting < limit else { return (.full, nil) }
+      guard state.lines[party]?.count ?? 0 < partyLimit else { return (.partyIsFull, nil) }
       state.last &+= 1
       let job = Job(number: state.last, body: body)
       if state.lines[party] == nil { state.turns.append(party) }
       state.lines[party, default: []].append(job)
       state.waiting += 1
-      let wakes = state.busy < lanes
-      if wakes { state.busy += 1 }
-      return (.taken(Ticket(party: party, number: job.number), waits: !wakes), wakes)
+      let lane = state.free.popLast()
+      return (.taken(Ticket(party: party, number: job.number), waits: lane == nil), lane)
     }
-    if wakes { queue.async { [self] in while let job = state.withLock({ $0.next() }) { job.body() } } }
+    if let lane {
+      queues[lane].async { [self] in while let job = state.withLock({ $0.next(for: lane) }) { job.body() } }
+    }
     return outcome
   }
 
@@ -92,7 +94,7 @@ public final class FairWork<Party: Hashable & Sendable>: Sendable {
   }
 
   /// Nothing waits, and nothing is being done.
-  package var isIdle: Bool { state.withLock { $0.waiting == 0 && $0.busy == 0 } }
+  package var isIdle: Bool { state.withLock { $0.waiting == 0 && $0.free.count == queues.count } }
 
   /// What waits for this party.
   package func waiting(for party: Party) -> Int { state.withLock { $0.lines[party]?.count ?? 0 } }

@@ -14,10 +14,14 @@ struct ProbeCommand: ParsableCommand {
       --pin. One GET is sent, for some servers refuse a certificate only then.
 
       The exit status is 0 when both answers are yes, 1 when we do not trust the server, 2 when it does not take \
-      us in, 3 when there was no handshake to look at.
+      us in, 3 when there was no handshake to look at, 4 when there is no policy to trust by: nothing is verified. Of \
+      several servers (an upstream group) it is the first that is not 0.
       """)
 
-  @Argument(help: "https://HOST[:PORT][/PATH], or HOST:PORT. Not needed with --config: what the server passes on to.")
+  @Argument(
+    help:
+      "https://HOST[:PORT][/PATH], or HOST:PORT; with --config an upstream group or one server of it. Not needed with --config: what the server passes on to."
+  )
   var url: String?
 
   @Option(help: "Our certificate: PEM, DER or PKCS#12.")
@@ -44,94 +48,137 @@ struct ProbeCommand: ParsableCommand {
   @Option(help: "The name that the certificate must be for, and that goes into SNI, in place of the URL's.")
   var name: String?
 
-  @Flag(help: "JSON, for programs.")
+  @Flag(help: "JSON, for programs; of several servers one object a line.")
   var json = false
 
+  /// What is told in place of a report: each fault begins with `error:`.
   private struct Failure: Error {
     let text: String
-    init(_ text: String) { self.text = text }
+    init(_ fault: String) { text = "error: \(fault)" }
+    init(_ diagnostics: [Diagnostic]) { text = diagnostics.map(\.description).joined(separator: "\n") }
   }
 
+  private typealias Report = (probe: (report: ProbeReport, address: SocketAddress), target: ProbeTarget)
+
   func run() throws {
-    let outcome = Result { () throws(Failure) in
-      let (policy, target) = try plan()
-      return (probe: try probe(policy, target), target: target)
-    }
-    switch outcome {
-    case .failure(let failure):
-      LogFile.standardError.write(string: "error: \(failure.text)\n")
-      throw Exit.noHandshake.code
-    case .success(let (probe, target)):
-      if json {
-        print(ProbeJSON(probe.report, of: target.url, at: probe.address).text)
-      } else {
-        let isColoured = isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == nil
-        print(
-          ProbeText(
-            probe.report, of: target.url, at: probe.address, isColoured: isColoured, now: Int64(time(nil))
-          ).text)
+    let outcomes: [Result<Report, Failure>]
+    do throws(Failure) { outcomes = try self.outcomes() } catch { outcomes = [.failure(error)] }
+    var exits: [Exit] = []
+    for (number, outcome) in outcomes.enumerated() {
+      switch outcome {
+      case .failure(let failure):
+        LogFile.standardError.write(string: failure.text + "\n")
+        exits.append(.noHandshake)
+      case .success(let (probe, target)):
+        if number > 0 && !json { print("") }
+        print(json ? ProbeJSON(probe.report, of: target.url, at: probe.address).text : text(probe, target))
+        if let exit = Exit(probe.report) { exits.append(exit) }
       }
-      if probe.report.trust == .unknown { throw Exit.noHandshake.code }
-      if !probe.report.trustsServer { throw Exit.untrusted.code }
-      if !probe.report.isAccepted { throw Exit.refused.code }
     }
+    if let exit = exits.first { throw exit.code }
+  }
+
+  private func text(_ probe: (report: ProbeReport, address: SocketAddress), _ target: ProbeTarget) -> String {
+    let isColoured = isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == nil
+    return ProbeText(
+      probe.report, of: target.url, at: probe.address, isColoured: isColoured, now: Int64(time(nil))
+    ).text
   }
 
   private enum Exit: Int32 {
     case untrusted = 1
     case refused = 2
     case noHandshake = 3
+    case noPolicy = 4
     var code: ExitCode { ExitCode(rawValue) }
+
+    /// nil when both answers are yes.
+    init?(_ report: ProbeReport) {
+      switch report.trust {
+      case .unknown: self = .noHandshake
+      case .refused: self = .untrusted
+      case .unverified: self = .noPolicy
+      case .trusted, .reportOnly:
+        if report.isAccepted { return nil }
+        self = .refused
+      }
+    }
   }
 
-  private func plan() throws(Failure) -> (ProbePolicy, ProbeTarget) {
-    if let config {
-      guard let server else { throw Failure("--config needs --server NAME") }
-      let asked = url.flatMap { ProbeTarget($0) }
-      let policy = try judged { () throws(ProbePolicy.Refused) in
-        try ProbePolicy(configuration: config, server: server, authority: asked?.authority)
-      }
-      guard let target = asked ?? policy.target.flatMap({ ProbeTarget($0) }) else {
-        throw Failure("give a URL: what server \"\(server)\" passes on to is not known before a request")
-      }
-      return (policy, target)
-    }
+  /// One of each server that is to be looked at.
+  private func outcomes() throws(Failure) -> [Result<Report, Failure>] {
+    if let config { return try outcomes(configuration: config) }
     guard let url else { throw Failure("give a URL, or --config FILE --server NAME") }
-    guard let target = ProbeTarget(url) else { throw Failure("\"\(url)\" is no https://HOST[:PORT][/PATH]") }
+    let target = try target(url)
     var arguments = ProbePolicy.Arguments()
     arguments.certificate = cert
     arguments.key = key
     arguments.passwordFile = passwordFile
     arguments.cafile = cafile
     arguments.pins = pin
-    return (try judged { () throws(ProbePolicy.Refused) in try ProbePolicy(arguments) }, target)
+    let policy = try judged { () throws(ProbePolicy.Refused) in try ProbePolicy(arguments) }
+    return [outcome(policy, target, Resolver.addresses(of: target.host, port: target.port))]
+  }
+
+  private func outcomes(configuration: String) throws(Failure) -> [Result<Report, Failure>] {
+    guard let server else { throw Failure("--config needs --server NAME") }
+    let spelt = url.flatMap { ProbeTarget($0) }
+    let authority = spelt?.authority ?? url
+    let policy = try judged { () throws(ProbePolicy.Refused) in
+      try ProbePolicy(configuration: configuration, server: server, authority: authority)
+    }
+    let proxied = policy.target.flatMap { ProbeTarget($0) }
+    // All servers of what is proxied to, or the one of them that is asked for.
+    let servers =
+      authority == nil || authority == proxied?.authority
+      ? policy.servers : policy.servers.filter { authority == ProbeTarget($0.spelling)?.authority ?? $0.spelling }
+    if !servers.isEmpty {
+      let host = proxied?.authority ?? policy.target ?? server
+      let target = ProbeTarget(host: policy.name ?? proxied?.host ?? host, authority: host, path: spelt?.path ?? "/")
+      return servers.flatMap { server -> [Result<Report, Failure>] in
+        let addresses = server.addresses
+        guard !addresses.isEmpty else { return [.failure(Failure("\(server.spelling): host not found"))] }
+        // Each address of a name is a server of the group.
+        return addresses.map { outcome(policy, target, [$0]) }
+      }
+    }
+    guard let url else {
+      throw Failure("give a URL: what server \"\(server)\" passes on to is not known before a request")
+    }
+    let target = try target(url)
+    return [outcome(policy, target, Resolver.addresses(of: target.host, port: target.port))]
+  }
+
+  private func target(_ url: String) throws(Failure) -> ProbeTarget {
+    guard let target = ProbeTarget(url) else { throw Failure("\"\(url)\" is no https://HOST[:PORT][/PATH]") }
+    return target
   }
 
   private func judged(_ make: () throws(ProbePolicy.Refused) -> ProbePolicy) throws(Failure) -> ProbePolicy {
     do throws(ProbePolicy.Refused) {
       return try make()
     } catch {
-      throw Failure(error.diagnostics.map(\.description).joined(separator: "\n"))
+      throw Failure(error.diagnostics)
     }
   }
 
-  private func probe(
-    _ policy: ProbePolicy, _ target: ProbeTarget
-  ) throws(Failure) -> (report: ProbeReport, address: SocketAddress) {
-    let addresses = Resolver.addresses(of: target.host, port: target.port)
-    guard !addresses.isEmpty else { throw Failure("\(target.host): host not found") }
+  /// Of the first of these addresses that takes a connection.
+  private func outcome(
+    _ policy: ProbePolicy, _ target: ProbeTarget, _ addresses: [SocketAddress]
+  ) -> Result<Report, Failure> {
+    guard !addresses.isEmpty else { return .failure(Failure("\(target.host): host not found")) }
     let probe = Probe(
-      policy: policy.context, name: name ?? target.host, host: target.authority, path: target.path,
-      presented: policy.presented, issuers: policy.anchors)
+      policy: policy.context, name: name ?? target.host, tellsName: name != nil || policy.tellsName,
+      host: target.authority, path: target.path, presented: policy.presented, issuers: policy.anchors)
     var reasons: [String] = []
     for address in addresses {
       do throws(SocketError) {
-        return (try probe.run(address), address)
+        return .success(((try probe.run(address), address), target))
       } catch {
         reasons.append("\(address): \(error)")
       }
     }
-    throw Failure(reasons.joined(separator: "\n"))
+    return .failure(Failure(reasons.joined(separator: "\n")))
   }
 }
 
@@ -140,11 +187,15 @@ struct ProbeTarget {
   let host: String
   let port: UInt16
   let path: String
-
   /// As Host has it.
-  var authority: String {
-    let shown = host.contains(":") ? "[\(host)]" : host
-    return port == 443 ? shown : "\(shown):\(port)"
+  let authority: String
+
+  /// A server of an upstream group: `host` is the name that its certificate must be for.
+  init(host: String, authority: String, path: String) {
+    self.host = host
+    self.port = 443
+    self.authority = authority
+    self.path = path
   }
 
   var url: String { "https://\(authority)\(path)" }
@@ -175,6 +226,8 @@ struct ProbeTarget {
       host = parts.first.map(String.init) ?? ""
       self.port = port
     }
+    let shown = host.contains(":") ? "[\(host)]" : host
+    self.authority = port == 443 ? shown : "\(shown):\(port)"
     if host.isEmpty || port == 0 || !host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { return nil }
   }
 }

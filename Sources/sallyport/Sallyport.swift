@@ -2,7 +2,6 @@ import ArgumentParser
 import Observability
 
 /// The command line.
-@main
 struct Sallyport: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sallyport",

@@ -197,7 +197,14 @@ struct CertifiedKeyTests {
     let key = try scratch.file("k", text: keyText)
     #expect(fault(key, certificate).contains("holds no certificate but PEM of private key"))
     #expect(fault(certificate, certificate).contains("holds no private key but PEM of certificate"))
-    #expect(fault(certificate).contains("ssl_certificate_key"))
+    // By the word that says it there: an option, or a directive.
+    #expect(fault(certificate).contains("--key FILE") && !fault(certificate).contains("ssl_"))
+    let place = SourceLocation(file: "x.conf", line: 1, column: 1)
+    #expect {
+      try CertifiedKey.load(certificate: MaterialReference(path: certificate, location: place), key: nil)
+    } throws: {
+      "\($0)".contains("(ssl_certificate_key, proxy_ssl_certificate_key)")
+    }
   }
 
   @Test func `neither PEM nor DER is said`() throws {

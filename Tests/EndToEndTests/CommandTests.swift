@@ -153,6 +153,85 @@ private func lines(_ text: String) -> [String] {
     #expect(result.status == 1 && result.text.contains("none.conf") && result.text.contains("no such file"))
   }
 
+  @Test func `what could not be loaded has no policy`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let result = try await scene.check(
+      """
+      events {} http {
+      server { listen 127.0.0.1:1 ssl; server_name broken.test; ssl_certificate none.pem; ssl_certificate_key server.key;
+        ssl_client_certificate ca.pem; ssl_verify_client on;
+        location / { proxy_pass https://127.0.0.1:2; proxy_ssl_pin none-pin.pem; } }
+      server { listen 127.0.0.1:3; server_name whole.test;
+        location /off { proxy_pass https://127.0.0.1:2; proxy_ssl_verify off; proxy_ssl_pin none-pin.pem; }
+        location /password { proxy_pass http://127.0.0.1:2; proxy_auth basic; proxy_auth_user_file none; }
+        location /good { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate ca.pem; } } }
+      """)
+    #expect(result.status == 1)
+    let said = lines(result.text)
+    let unknown = "unknown: its files could not be loaded, see the errors above"
+    #expect(said.count { $0 == "TLS \(unknown)" } == 3, "\(result.text)")
+    #expect(said.contains("answers \(unknown)"))
+    // What is sound is told, and once only.
+    for line in ["chain must verify, depth 1", "name must be 127.0.0.1", "pin none"] {
+      #expect(said.count { $0 == line } == 1, "\(line) in \(result.text)")
+    }
+    for wrong in ["clients anybody", "chain NOT verified", "name NOT checked", "0 users", "clients only"] {
+      #expect(!said.contains { $0.contains(wrong) }, "\(wrong) in \(result.text)")
+    }
+  }
+
+  @Test func `a cause is told before what follows from it`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let result = try await scene.check(
+      """
+      events {} http { server { listen 127.0.0.1:1 ssl; ssl_verify_client on; ssl_client_certificat ca.pem;
+      ssl_certificate server.pem; ssl_certificate_ke server.key; } upstream u { servr 127.0.0.1:1; } }
+      """)
+    let told = result.text.split(separator: "\n").filter { $0.contains("error: ") || $0.contains("warning: ") }
+    try #require(told.count > 3, "\(result.text)")
+    for (place, name) in ["ssl_client_certificat", "ssl_certificate_ke", "servr"].enumerated() {
+      #expect(told[place].contains("unknown directive \"\(name)\""), "\(told)")
+    }
+  }
+
+  @Test(arguments: [
+    (["rnu"], "rnu", "\"run\""), (["rnu", "-c", "x"], "rnu", "\"run\""), (["help", "chekc"], "chekc", "\"check\""),
+    (["ca", "isue", "x"], "isue", "\"issue\""), (["demo", "trsut"], "trsut", "\"trust\""),
+    (["envelope", "xyzzy"], "xyzzy", "seal, open"), (["-"], "-", "Unexpected"), ([""], "\"\"", "run"),
+  ]) func `a mistyped command is named, and the nearest one`(words: [String], name: String, hint: String) async throws {
+    let scene = try Scene.ofTest()
+    let result = try await scene.run(Sallyport.binary(), words)
+    #expect(result.status == 64 && result.errors.contains(name) && result.errors.contains(hint), "\(result.everything)")
+  }
+
+  /// `bwrap` needs no root where users may have namespaces of their own.
+  private static let withoutProc = ["--die-with-parent", "--dev-bind", "/", "/", "--tmpfs", "/proc"]
+
+  @Test(.enabled("bwrap can't take /proc away here") { await Scene.succeeds("bwrap", withoutProc + ["true"]) })
+  func `the command line counts where /proc is not mounted`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let binary = try Sallyport.binary()
+    func run(_ words: String...) async throws -> ToolResult {
+      try await scene.run("bwrap", Self.withoutProc + [binary] + words)
+    }
+    #expect(try await run("--version").text.hasPrefix("sallyport "))
+    #expect(try await run("rnu").status == 64)
+    let path = try scene.write("bad.conf", text: "events {} http { bogus; }")
+    let bad = try await run("check", "--config", path)
+    #expect(bad.status == 1 && bad.text.contains("unknown directive \"bogus\""), "\(bad.everything)")
+    // It serves too.
+    let port = try scene.port()
+    let daemon = try Sallyport(
+      scene, configuration("server { listen 127.0.0.1:\(port); location / { return 200 served; } }"),
+      launcher: ["bwrap"] + Self.withoutProc)
+    try await until("an answer") { try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "served" }
+    daemon.signal(SIGTERM)
+    _ = try await daemon.process.ended()
+  }
+
   @Test func `the version is the product's`() async throws {
     let scene = try Scene.ofTest()
     let result = try await scene.sallyport("--version")

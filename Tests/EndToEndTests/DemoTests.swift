@@ -87,6 +87,106 @@ import Testing
       Certificate.loadAll(MaterialReference(path: demo.file("server.crt"))).first?.subjectAltNames.all.map(
         \.description))
     #expect(certificate == ["localhost", "127.0.0.1", "::1", "app.test", "10.1.2.3"])
+    // A line to paste for each name, which no resolver knows.
+    for name in ["app.test", "10.1.2.3"] {
+      let command = try #require(
+        demo.said.split(separator: "\n").first { $0.contains("curl ") && $0.contains("https://\(name):") })
+      #expect(try await paste(scene, command.drop { $0 == " " }).status == "200", "\(command)")
+    }
+  }
+
+  @Test func `a folder that is there keeps its mode, and nobody else can reach the sockets in it`() async throws {
+    let scene = try Scene.ofTest()
+    try scene.makeFolder("open")
+    try #require(chmod(scene.path("open"), 0o755) == 0)
+    let demo = try await Demo(scene, folder: "open")
+    func mode(_ name: String) throws -> mode_t {
+      var status = stat()
+      try #require(lstat(scene.path(name), &status) == 0)
+      return status.st_mode & 0o777
+    }
+    #expect(try mode("open") == 0o755 && mode("open/run") == 0o700)
+    // Nothing in the folder itself is for others.
+    for name in try FileManager.default.contentsOfDirectory(atPath: demo.folder) where name != "sallyport.pid" {
+      #expect(try mode("open/\(name)") & 0o077 == 0, "\(name)")
+    }
+    #expect(try await demo.ask("/").status == 200)
+    // One that was left open is shut.
+    demo.process.signal(SIGINT)
+    _ = try await demo.process.ended()
+    try #require(chmod(scene.path("open/run"), 0o777) == 0)
+    _ = try await Demo(scene, folder: "open")
+    #expect(try mode("open/run") == 0o700)
+  }
+
+  @Test func `a folder that others may write is refused, and left as it is`() async throws {
+    let scene = try Scene.ofTest()
+    try scene.makeFolder("shared")
+    try #require(chmod(scene.path("shared"), 0o1777) == 0)
+    let refused = try await scene.sallyport("demo", "--dir", scene.path("shared"), "--port", "\(scene.port())")
+    #expect(refused.status == 1 && refused.errors.contains("others may write into"), "\(refused.everything)")
+    #expect(try FileManager.default.contentsOfDirectory(atPath: scene.path("shared")).isEmpty)
+  }
+
+  @Test func `--help tells every option, of the demo and of deploy/quickstart, which builds nothing for it`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    func options(_ text: String) -> Set<String> { Set(text.matches(of: /--[a-z][a-z-]+/).map { String($0.output) }) }
+    var helps: [ToolResult] = []
+    for words in [["demo", "--help"], ["demo", "-h"], ["help", "demo"], ["demo", "--port", "1", "--help"]] {
+      helps.append(try await scene.run(Sallyport.binary(), words))
+    }
+    let expected: Set = ["--dir", "--port", "--name", "--upstream", "--upstream-pin", "--verify", "--tls"]
+    for help in helps {
+      #expect(help.status == 0 && options(help.text).isSuperset(of: expected), "\(help.everything)")
+      #expect(help.text.contains("demo trust"))
+    }
+    for word in ["--help", "-h"] {
+      // Without a Swift in PATH nothing could be built.
+      let quick = try await scene.run(
+        "\(checkout)/deploy/quickstart", ["--port", "1", word], environment: ["PATH": "/usr/bin:/bin"])
+      #expect(quick.status == 0 && !quick.everything.contains("Building"), "\(quick.everything)")
+      #expect(options(quick.text) == options(helps[0].text).subtracting(["--remove"]), "\(quick.text)")
+    }
+  }
+
+  private static let ownMounts =
+    "mount --make-rprivate / && mount -t tmpfs none /usr/local/share/ca-certificates && cp -a /etc/ssl /tmp/.$$ && "
+    + "mount -t tmpfs none /etc/ssl && cp -a /tmp/.$$/. /etc/ssl/ && rm -r /tmp/.$$"
+
+  @Test(
+    .enabled("no mounts of one's own, or no update-ca-certificates") {
+      await Scene.succeeds("unshare", ["-m", "sh", "-c", "command -v update-ca-certificates && \(ownMounts)"])
+    }) func `trust system puts the CA into the store, and leaves nothing of it behind`() async throws
+  {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let binary = try Sallyport.binary()
+    // In mounts of its own: this machine's store stays as it is.
+    let script = """
+      \(Self.ownMounts) || exit 9
+      list() { ls -l /etc/ssl/certs; }
+      list >before
+      '\(binary)' demo trust system --dir '\(demo.folder)' || exit 1
+      list >during
+      cat /etc/ssl/certs/ca-certificates.crt >bundle
+      '\(binary)' demo trust system --dir '\(demo.folder)' --remove || exit 2
+      list >after
+      cat /etc/ssl/certs/ca-certificates.crt >bundle-after
+      '\(binary)' demo trust system --dir '\(demo.folder)' --remove || exit 3
+      """
+    let result = try await scene.run("unshare", ["-m", "sh", "-c", script], within: .seconds(120))
+    try #require(result.status == 0, "\(result.everything)")
+    func links(_ file: String) -> [Substring] {
+      scene.text(file).split(separator: "\n").filter { $0.contains("sallyport-demo") }
+    }
+    let own = scene.text("demo/ca.crt").split(separator: "\n")[1]
+    #expect(links("before").isEmpty)
+    // By name, and by hash.
+    #expect(links("during").count == 2, "\(links("during"))")
+    #expect(scene.text("bundle").contains(own) && !scene.text("bundle-after").contains(own))
+    #expect(links("after").isEmpty, "\(links("after"))")
   }
 
   @Test func `a browser gets a page with the identity, escaped`() async throws {
@@ -125,6 +225,8 @@ import Testing
     let anonymous = try await demo.ask("/", as: nil)
     #expect(anonymous.status == 200 && anonymous.text.contains(#""verdict":"NONE""#))
     #expect(anonymous.text.contains(#""protocol":"TLSv1.2""#))
+    #expect(!demo.said.contains("Without a certificate: 400") && demo.said.contains("Without a certificate: let in"))
+    #expect(!demo.said.contains("asks for a client certificate on"))
     #expect(try await demo.ask("/", as: "expired").status == 400)
     #expect(try await demo.ask("/", ["--tlsv1.3"]).exit == 35)
   }
@@ -200,8 +302,10 @@ import Testing
     #expect(try await scene.run(Sallyport.binary(), words).status == 0)
     let inside = try await listed()
     #expect(inside.contains("sallyport demo CA") && inside.contains("demo client"))
+    // What somebody took out by hand leaves nothing else in.
+    try await scene.succeed("certutil", "-d", "sql:\(store)", "-D", "-n", "sallyport demo CA")
     #expect(try await scene.run(Sallyport.binary(), words + ["--remove"]).status == 0)
     let after = try await listed()
-    #expect(!after.contains("sallyport demo CA"))
+    #expect(!after.contains("sallyport demo CA") && !after.contains("demo client"), "\(after)")
   }
 }

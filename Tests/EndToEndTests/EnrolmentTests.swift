@@ -155,6 +155,39 @@ private struct Door {
     #expect(try await door.ask(["-u", "alice:wonderland"]).status == 429)
   }
 
+  @Test func `gives one user so many devices, and says so as JSON`() async throws {
+    let door = try await Door("enrolment_max_devices 2;")
+    for device in ["phone", "tablet"] {
+      #expect(try await door.ask(["-u", "bob:builder"], device: device).status == 201)
+    }
+    let third = try await door.ask(["-u", "bob:builder"], device: "watch")
+    #expect(third.status == 403 && third["Content-Type"] == "application/json")
+    #expect(third.text == "{\"error\": \"too many devices\", \"limit\": 2}\n")
+    try await door.daemon.logged("[error]", "user \"bob\"", "\"watch\" is another one", "enrolment_max_devices")
+    #expect(try await door.ask(["-u", "alice:wonderland"], device: "watch").status == 201)
+  }
+
+  @Test func `keeps no password waiting while enrolments wait for the authority`() async throws {
+    let door = try await Door()
+    let lock = open(door.scene.path("ca/lock"), O_RDWR | O_CLOEXEC)
+    defer { close(lock) }
+    try await until("the authority's lock") { flock(lock, LOCK_EX | LOCK_NB) == 0 }
+    async let first = door.ask(["-u", "alice:wonderland"])
+    async let second = door.ask(["-u", "bob:builder"])
+    let open = "/proc/\(door.daemon.process.identifier)/fd"
+    try await until("two enrolments to wait for the lock") {
+      try FileManager.default.contentsOfDirectory(atPath: open).count { name in
+        (try? FileManager.default.destinationOfSymbolicLink(atPath: "\(open)/\(name)"))?.hasSuffix("/ca/lock") == true
+      } >= 2
+    }
+    #expect(try await door.curl("/counts", ["-u", "alice:wonderland"]).status == 200)
+    // Both wait still.
+    #expect(door.scene.text("ca/index.txt").split(separator: "\n").count == 1)
+    try #require(flock(lock, LOCK_UN) == 0)
+    let statuses = try await [first.status, second.status]
+    #expect(statuses == [201, 201])
+  }
+
   @Test func `renews a list that nobody else renews, and forgets a token that is over`() async throws {
     let door = try await Door { scene in
       // Forty days old, with one to go.
@@ -210,6 +243,9 @@ private struct Door {
     #expect(try await check("enrolment_authority ca; \(access) metrics;").contains("a location has one answer"))
     #expect(try await check("enrolment_authority ca; auth_basic x; auth_basic_user_file none;").contains("none"))
     #expect(try await check("enrolment_authority ca; \(access) enrolment_failures 0;").contains("enrolment_failures"))
+    #expect(try await check("enrolment_authority ca; \(access) enrolment_max_devices 0;").contains("is not valid"))
+    let endless = try await check("enrolment_authority ca; \(access) enrolment_renew_before 365d;")
+    #expect(endless.contains("is valid") && endless.contains("may renew at any time, without bound"))
   }
 }
 

@@ -164,4 +164,124 @@ import Testing
       #expect(try await scene.sallyport("probe", url).status == 3)
     }
   }
+
+  /// A line of the text, by its label.
+  private func line(_ label: String, _ text: String) -> String? {
+    text.split(separator: "\n").first { $0.hasPrefix(label) }?.dropFirst(label.count)
+      .trimmingCharacters(in: .whitespaces)
+  }
+
+  @Test func `where nothing is verified there is no yes, and the status is 4`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try await server(scene, tls: Cast.tls(verify: "off"))
+    let other = try Pin.spelling(publicKeyDigest: cast.authority.server().certificate.spkiSHA256)
+    let own = try Pin.spelling(
+      publicKeyDigest: Certificate.loadAll(MaterialReference(path: scene.path("server.pem")))[0].spkiSHA256)
+    func ask(_ trust: String) async throws -> (Report, status: Int32, text: String) {
+      let path = try scene.write(
+        "proxy.conf",
+        text:
+          "events {} http { server { listen 127.0.0.1:1; server_name front.test; location / { proxy_pass https://localhost:\(port); \(trust) } } }"
+      )
+      let arguments = ["--config", path, "--server", "front.test"]
+      let (report, status) = try await probe(scene, arguments)
+      return (report, status, try await scene.run(Sallyport.binary(), ["probe"] + arguments).text)
+    }
+    let nothing = try await ask("proxy_ssl_verify off;")
+    #expect(nothing.status == 4 && !nothing.0.trusted)
+    #expect(nothing.0.trust_reason == "no policy to trust by: nothing is verified")
+    #expect(
+      line("Do we trust the server?", nothing.text)?.hasPrefix("no policy to trust by: nothing is verified") == true)
+    // Alone, a pin is a policy.
+    let pinned = try await ask("proxy_ssl_verify off; proxy_ssl_pin \(own);")
+    #expect(pinned.status == 0 && pinned.0.trusted && line("Do we trust the server?", pinned.text) == "yes")
+    #expect(try await ask("proxy_ssl_verify off; proxy_ssl_pin \(other);").status == 1)
+    // What is only reported is told.
+    let reported = try await ask(
+      "proxy_ssl_trusted_certificate ca.pem; proxy_ssl_pin \(other); proxy_ssl_pin_report_only on;")
+    #expect(reported.status == 0 && reported.0.trusted && reported.0.trust_reason?.hasPrefix("report-only") == true)
+    #expect(line("Do we trust the server?", reported.text)?.hasPrefix("yes, though report-only-mismatch") == true)
+  }
+
+  @Test func `the demo's own configuration is looked at, group, socket and name`() async throws {
+    let scene = try Scene.ofTest()
+    let demo = try await Demo(scene)
+    let arguments = ["--config", demo.file("sallyport.conf"), "--server", "localhost"]
+    let (report, status) = try await probe(scene, arguments)
+    #expect(status == 0 && report.trusted && report.accepted && report.status == 200)
+    #expect(report.certificates.first?.names == ["echo.demo.internal"])
+    // By the group's name, and by the server's own.
+    for url in ["https://upstream/", "unix:\(demo.folder)/run/echo.sock"] {
+      #expect(try await probe(scene, arguments + [url]).status == 0, "\(url)")
+    }
+  }
+
+  @Test func `every server of a group is looked at, or the one that is asked for`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try await server(scene, tls: Cast.tls(verify: "off"))
+    let foreign = try await OpenSSLServer.start(
+      scene, try scene.identity("foreign", TestAuthority("Other").server()), "-www")
+    let silent = try scene.port()
+    let path = try scene.write(
+      "proxy.conf",
+      text: """
+        events {} http { upstream behind { server 127.0.0.1:\(port); server 127.0.0.1:\(foreign.port);
+        server 127.0.0.1:\(silent); server 127.0.0.1:1 down; }
+        server { listen 127.0.0.1:1; server_name front.test; location / { proxy_pass https://behind;
+        proxy_ssl_name localhost; proxy_ssl_trusted_certificate ca.pem; } } }
+        """)
+    let arguments = ["probe", "--json", "--config", path, "--server", "front.test"]
+    let all = try await scene.run(Sallyport.binary(), arguments)
+    let reports = try all.text.split(separator: "\n").map {
+      try JSONDecoder().decode(Report.self, from: Data($0.utf8))
+    }
+    #expect(all.status == 1 && reports.map(\.trusted) == [true, false], "\(all.everything)")
+    #expect(all.errors.contains("127.0.0.1:\(silent): connect() failed") && !all.errors.contains("host not found"))
+    for (url, status) in [
+      ("127.0.0.1:\(port)", 0), ("127.0.0.1:\(foreign.port)", 1), ("127.0.0.1:\(silent)", 3),
+    ] {
+      let one = try await scene.run(Sallyport.binary(), arguments + [url])
+      #expect(one.status == status, "\(url): \(one.everything)")
+    }
+    _ = cast
+  }
+
+  @Test func `the protocol is the one that was negotiated, or none`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let plain = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.readSome()
+      try wire.write("HTTP/1.1 400 Bad Request\r\n\r\n")
+    }
+    let old = try await OpenSSLServer.start(
+      scene, try scene.identity("old", cast.authority.server()), "-tls1_1", "-cipher", "ALL:@SECLEVEL=0")
+    for port in [plain.port, old.port] {
+      let (report, status) = try await probe(scene, ["localhost:\(port)"])
+      #expect(status == 3 && report.protocol == "none", "\(report.protocol)")
+      let text = try await scene.sallyport("probe", "localhost:\(port)").text
+      #expect(line("protocol", text) == "none", "\(text)")
+    }
+    // One that fails after its ServerHello has negotiated it.
+    let port = try await server(scene, "ssl_protocols TLSv1.2;")
+    #expect(try await probe(scene, ["localhost:\(port)"]).0.protocol == "TLSv1.2")
+  }
+
+  @Test func `what is wrong with an option is told once, in the options' own names`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    try scene.pkcs12("client", cast.authority.client())
+    try scene.makeFolder("pins")
+    try await scene.succeed("openssl", "pkey", "-in", "server.key", "-pubout", "-out", "pins/key.pub")
+    let hash = String(repeating: "ab", count: 32)
+    for (arguments, words) in [
+      (["--cert", "alice.pem"], "--key"), (["--cert", "client.p12"], "--password-file"),
+      (["--cert", "alice.pem", "--key", "server.key"], "does not belong"), (["--cert", "none.pem"], "none.pem"),
+      (["--pin", "client.p12"], "--password-file"), (["--pin", "pins"], "--pin"),
+      (["--pin", "cert:\(hash)", "--pin", "spki:\(hash)"], "pins of keys"), (["--pin", "sha256//x"], "sha256//x"),
+      (["--cafile", "none.pem"], "none.pem"), (["--cert", "alice.pem", "--key", "store:x"], "store:"),
+    ] {
+      let result = try await scene.run(Sallyport.binary(), ["probe", "localhost:1"] + arguments)
+      #expect(result.status == 3 && result.errors.contains(words), "\(arguments): \(result.everything)")
+      #expect(result.errors.split(separator: "error:", omittingEmptySubsequences: false).count == 2, "\(result.errors)")
+      #expect(!result.errors.contains("ssl_") && !result.errors.contains("command line"), "\(result.errors)")
+    }
+  }
 }

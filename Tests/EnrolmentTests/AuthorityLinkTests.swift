@@ -52,13 +52,26 @@ import Testing
     try #require(symlink(authority.scene.path("elsewhere"), folder) == 0)
     let settings = EnrolmentSettings(
       authority: MaterialReference(path: authority.path), passwords: nil, users: MaterialReference(path: "none"),
-      renewBefore: 0, strength: .modern, failures: 1, failureTime: 1)
+      renewBefore: 0, strength: .modern, maxDevices: 10, failures: 1, failureTime: 1)
     #expect { try EnrolmentDesk(settings).keepUp() } throws: { "\($0)".contains("/\(name)\"") }
     if name == "certs" {
       #expect { try authority.issue("bob") } throws: { "\($0)".contains("/certs\"") }
     }
     let left = try FileManager.default.contentsOfDirectory(atPath: authority.scene.path("elsewhere"))
     #expect(left.sorted() == ["over", "x.draft"])
+  }
+
+  @Test func `a register that is another file too is replaced, and nothing is added to that one`() throws {
+    let authority = try Authority()
+    let alice = try authority.issue("alice")
+    // A copy of the folder by hard links, or somebody else's file.
+    let index = "\(authority.path)/index.txt"
+    let other = authority.scene.path("other")
+    try #require(link(index, other) == 0)
+    let before = authority.scene.bytes("other")
+    let bob = try authority.issue("bob")
+    #expect(authority.scene.bytes("other") == before)
+    #expect(try authority.index().entries.map(\.serial) == [alice, bob])
   }
 
   @Test func `a link in place of the register or of a certificate is no register and no certificate`() throws {

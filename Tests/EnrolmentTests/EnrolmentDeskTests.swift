@@ -1,10 +1,11 @@
 import Bytes
 import Crypto
-import Enrolment
 import Foundation
 import Glibc
 import TestSupport
 import Testing
+
+@testable import Enrolment
 
 /// An authority, two users, and what they ask.
 private struct Desk {
@@ -14,12 +15,13 @@ private struct Desk {
   let settings: EnrolmentSettings
   let address: String
 
-  init(renewBefore: Int64 = 30 * 86_400, failures: Int = 10) throws {
+  init(renewBefore: Int64 = 30 * 86_400, maxDevices: Int = 10, failures: Int = 10) throws {
     authority = try Authority()
     let users = try authority.scene.write("users", text: Self.users)
     settings = EnrolmentSettings(
       authority: MaterialReference(path: authority.path), passwords: nil, users: MaterialReference(path: users),
-      renewBefore: renewBefore, strength: .modern, failures: failures, failureTime: 60)
+      renewBefore: renewBefore, strength: .modern, maxDevices: maxDevices, failures: failures,
+      failureTime: 60)
     // Failures are the process's.
     address = "test-\(UInt64.random(in: 0 ... .max))"
   }
@@ -50,7 +52,7 @@ extension EnrolmentOutcome {
     switch self {
     case .enrolled: 201
     case .unauthorized: 401
-    case .refused: 403
+    case .refused, .tooManyDevices: 403
     case .malformed: 400
     case .conflict: 409
     case .tooMany: 429
@@ -215,6 +217,45 @@ extension EnrolmentOutcome {
     #expect(desk.ask("alice", "wonderland", at: 61).status == 201)
   }
 
+  @Test func `gives one user certificates for so many devices, and renews those that are known`() throws {
+    let desk = try Desk(renewBefore: 400 * 86_400, maxDevices: 2)
+    // No device's: made by the command.
+    try desk.authority.issue("alice")
+    for device in ["phone", "tablet", "phone"] {
+      #expect(desk.ask("alice", "wonderland", device: device).status == 201, "\(device)")
+    }
+    let answer = desk.ask("alice", "wonderland", device: "watch")
+    guard case .tooManyDevices(limit: 2, let words) = answer else {
+      return #expect(Bool(false), "\(answer)")
+    }
+    #expect(words.contains("\"alice\"") && words.contains("\"watch\"") && words.contains("2 devices"))
+    #expect(desk.ask("bob", "builder", device: "watch").status == 201)
+    // A device that ended, or was revoked, counts no more.
+    let tablet = try #require(try desk.authority.index().entries.dropFirst(2).first).serial
+    try desk.authority.revoke(tablet)
+    #expect(desk.ask("alice", "wonderland", device: "watch").status == 201)
+    #expect(desk.ask("alice", "wonderland", device: "tablet").status == 403)
+    #expect(desk.ask("alice", "wonderland", device: "tablet", at: 366 * 86_400).status == 201)
+  }
+
+  @Test func `counts a certificate that can't be read as a device`() throws {
+    let desk = try Desk(maxDevices: 1)
+    // Its certificate is not in certs/.
+    try fill(desk, 1, of: "alice")
+    #expect(desk.ask("alice", "wonderland").status == 403)
+    #expect(desk.ask("bob", "builder").status == 201)
+  }
+
+  @Test func `gives no more devices to a user who asks for several at once`() async throws {
+    let desk = try Desk(maxDevices: 2)
+    let statuses = await withTaskGroup(of: Int.self) { group in
+      for number in 0..<5 { group.addTask { desk.ask("alice", "wonderland", device: "d\(number)").status } }
+      return await group.reduce(into: []) { $0.append($1) }
+    }
+    #expect(statuses.sorted() == [201, 201, 403, 403, 403])
+    #expect(try desk.authority.index().entries.count == 2)
+  }
+
   @Test func `gives one of two that ask at once for the same device a certificate`() async throws {
     let desk = try Desk()
     let statuses = await withTaskGroup(of: Int.self) { group in
@@ -231,5 +272,41 @@ extension EnrolmentOutcome {
     #expect { try EnrolmentDesk(desk.settings).trial() } throws: { "\($0)".contains("ca.key") }
     #expect(desk.ask("alice", "wonderland").status == 500)
     #expect(try desk.authority.index().entries.isEmpty)
+  }
+
+  /// Bytes that this thread has read from and written to files and the like.
+  private func bytesMoved() throws -> Int {
+    let text = try String(contentsOfFile: "/proc/thread-self/io", encoding: .utf8)
+    return text.split(separator: "\n").filter { $0.hasPrefix("rchar: ") || $0.hasPrefix("wchar: ") }
+      .compactMap { Int($0.dropFirst(7)) }.reduce(0, +)
+  }
+
+  /// Other users' certificates, as an authority has them that was busy for long.
+  private func fill(_ desk: Desk, _ count: Int, of name: String? = nil) throws {
+    let end = AuthorityTime.inIndex(Int64(time(nil)) + 300 * 86_400)
+    let lines = (0..<count).map { number in
+      let digits = String(number, radix: 16, uppercase: true)
+      return
+        "V\t\(end)\t\t5A\(String(repeating: "0", count: 6 - digits.count))\(digits)\tunknown\t/CN=\(name ?? "user\(number)")\n"
+    }
+    try desk.authority.scene.write("ca/index.txt", text: lines.joined())
+  }
+
+  @Test func `costs the same beside a hundred certificates as beside four thousand`() throws {
+    var costs: [Int] = []
+    for count in [100, 4000] {
+      let desk = try Desk()
+      try fill(desk, count)
+      #expect(desk.ask("bob", "builder").status == 201)
+      let known = AuthorityRegister.of(try AuthorityFolder(desk.authority.path))
+      let (before, readings) = (try bytesMoved(), known.readings)
+      for number in 0..<5 { #expect(desk.ask("alice", "wonderland", device: "d\(number)").status == 201) }
+      #expect(desk.ask("alice", "wonderland", device: "d0").status == 409)
+      costs.append(try bytesMoved() - before)
+      #expect(known.readings == readings)
+      #expect(try desk.authority.index().entries.count == count + 6)
+    }
+    // Serials and dates have the same length; ECDSA's signatures differ by some bytes.
+    #expect(abs(costs[1] - costs[0]) < 2000, "\(costs)")
   }
 }

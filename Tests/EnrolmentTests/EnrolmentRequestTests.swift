@@ -94,4 +94,18 @@ import Testing
     #expect(window.begin([alice], limit, at: 103) == 57)
     #expect(window.begin([home], limit, at: 103) == nil)
   }
+
+  @Test func `of more users and addresses than are remembered the oldest go, many at a time`() {
+    let once = FailureWindow.Limit(count: 1, time: 1 << 20)
+    let count = FailureWindow.keyLimit + 2 * FailureWindow.spare + 1
+    func key(_ number: Int) -> FailureWindow.Key { .address("\(number)") }
+    var window = FailureWindow()
+    for number in 0..<count { _ = window.begin([key(number)], once, at: Int64(number)) }
+    // Not with each of those that came beyond the limit.
+    #expect(window.sweeps == 2)
+    for number in stride(from: count - FailureWindow.keyLimit, to: count, by: 101) {
+      #expect(window.begin([key(number)], once, at: Int64(count)) != nil, "\(number)")
+    }
+    #expect(window.begin([key(0)], once, at: Int64(count)) == nil)
+  }
 }

@@ -128,6 +128,6 @@ import Transport
     ("127.0.0.1:8443", "127.0.0.1"), ("", ""),
   ])
   func `a name for TLS has no port`(text: String, name: String) {
-    #expect(LiveProxyPass.nameForTLS(Array(text.utf8)) == name)
+    #expect(ProxyPassSettings.nameForTLS(Array(text.utf8)) == name)
   }
 }

@@ -38,7 +38,7 @@ extension SettingsBuilder {
       renewBefore: Int64(scope.seconds("enrolment_renew_before") ?? 30 * 86_400),
       strength: scope.text("enrolment_pkcs12")
         .flatMap { EnrolmentSettings.Strength(rawValue: $0.lowercased()) } ?? .modern,
-      failures: failures.count, failureTime: failures.time)
+      maxDevices: scope.number("enrolment_max_devices") ?? 10, failures: failures.count, failureTime: failures.time)
   }
 
   private mutating func failureLimit(_ scope: Scope) -> (count: Int, time: Int64) {

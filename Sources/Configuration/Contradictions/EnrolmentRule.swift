@@ -16,6 +16,15 @@ enum EnrolmentRule {
           .error, at: line.location, "\"enrolment\" beside \"\(name)\": a location has one answer",
           hint: "a location of its own for it; \(name) is at \(other.location)"))
     }
+    if let asked = scope.seconds("enrolment_renew_before"), asked >= CertificateProfile.clientDays * 86_400,
+      let place = scope.value("enrolment_renew_before")?.location
+    {
+      found.append(
+        Diagnostic(
+          .warning, at: place,
+          "\"enrolment_renew_before\" is not shorter than a certificate lasts: a device may renew at any time, without bound",
+          hint: "less than \(CertificateProfile.clientDays)d"))
+    }
     if !isEncrypted(level) {
       found.append(
         Diagnostic(

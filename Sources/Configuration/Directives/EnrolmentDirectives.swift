@@ -15,6 +15,9 @@ let enrolmentDirectives: [DirectiveEntry] = [
     "enrolment_pkcs12", levels, .oneOf(["modern", "legacy"]), "modern", "`legacy`: RC2 and 3DES, for old devices; ours."
   ),
   .value(
+    "enrolment_max_devices", levels, .number(1...10_000), "10",
+    "Devices of one user with a valid certificate; for another one 403; ours."),
+  .value(
     "enrolment_failures", levels, .words(1...2, "COUNT [TIME]"), "10 60s",
     "Wrong passwords of a user or an address before 429; ours."),
 ]

@@ -29,7 +29,7 @@ extension Exchange {
     let request = SecretBytes(copying: kept.memory.readable)
     let box = LoopBox(self)
     let (serial, loop, address) = (serial, worker.loop, Self.party(facts.peer))
-    awaitPassword(from: address) {
+    awaitTurn(in: Self.enrolmentWork, "enrolments", from: address) {
       let outcome = request.withUnsafeBytes {
         EnrolmentDesk(desk).answer(credentials, from: address, body: $0)
       }
@@ -52,6 +52,11 @@ extension Exchange {
     case .refused(let reason):
       log(.error, "no certificate for \(credentialsShown): \(reason)")
       fail(Failure(403))
+    case .tooManyDevices(let limit, let reason):
+      log(.error, reason)
+      let json = Array("{\"error\": \"too many devices\", \"limit\": \(limit)}\n".utf8)
+      settleOwnAnswer(status: 403)
+      json.withUnsafeBytes { answer(status: 403, type: "application/json", location: nil, body: $0) }
     case .malformed(let reason):
       log(.info, reason)
       fail(Failure(400))

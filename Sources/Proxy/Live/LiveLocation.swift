@@ -141,7 +141,7 @@ final class LiveProxyPass {
     self.tlsName = LiveTemplate(settings.tlsName)
     self.identity = settings.identity.map { LiveIdentity($0) }
     self.trust = settings.tlsName.constant.map { [context] name in
-      UpstreamTrust(context: context, name: Self.nameForTLS(name))
+      UpstreamTrust(context: context, name: ProxyPassSettings.nameForTLS(name))
     }
     self.attempt = AttemptSettings(
       timeouts: settings.timeouts,
@@ -181,15 +181,5 @@ final class LiveProxyPass {
 
 extension LiveProxyPass {
   /// `proxy_ssl_name` for an exchange, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
-  func nameForTLS(_ exchange: Exchange) -> String { Self.nameForTLS(tlsName.bytes(exchange)) }
-
-  static func nameForTLS(_ name: [UInt8]) -> String {
-    guard let end = name.first == 0x5B ? name.firstIndex(of: 0x5D) : name.firstIndex(of: 0x3A) else {
-      return String(decoding: name, as: UTF8.self)
-    }
-    if name[0] == 0x5B { return String(decoding: name[1..<end], as: UTF8.self) }
-    // More than one colon and no bracket: an IPv6 address.
-    let isAddress = name.count(where: { $0 == 0x3A }) > 1
-    return String(decoding: isAddress ? name[...] : name[..<end], as: UTF8.self)
-  }
+  func nameForTLS(_ exchange: Exchange) -> String { ProxyPassSettings.nameForTLS(tlsName.bytes(exchange)) }
 }

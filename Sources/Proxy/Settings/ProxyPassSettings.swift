@@ -143,3 +143,16 @@ public final class ProxyPassSettings: Sendable {
     self.location = location
   }
 }
+
+extension ProxyPassSettings {
+  /// `proxy_ssl_name` without the port that $proxy_host or $http_host may bring: nginx takes it off too.
+  package static func nameForTLS(_ name: [UInt8]) -> String {
+    guard let end = name.first == 0x5B ? name.firstIndex(of: 0x5D) : name.firstIndex(of: 0x3A) else {
+      return String(decoding: name, as: UTF8.self)
+    }
+    if name[0] == 0x5B { return String(decoding: name[1..<end], as: UTF8.self) }
+    // More than one colon and no bracket: an IPv6 address.
+    let isAddress = name.count(where: { $0 == 0x3A }) > 1
+    return String(decoding: isAddress ? name[...] : name[..<end], as: UTF8.self)
+  }
+}

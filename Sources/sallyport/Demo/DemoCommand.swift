@@ -23,7 +23,13 @@ struct DemoPlace: ParsableArguments {
 }
 
 struct DemoServeCommand: ParsableCommand {
-  static let configuration = CommandConfiguration(commandName: "serve", abstract: "Serve the endpoint (the default).")
+  static let configuration = CommandConfiguration(
+    commandName: "serve", abstract: "Serve the endpoint (the default).",
+    usage: """
+      sallyport demo [<options>]
+      sallyport demo trust system|nss [--remove]
+      """,
+    discussion: DemoCommand.configuration.discussion)
 
   @OptionGroup var place: DemoPlace
 
@@ -62,14 +68,19 @@ struct DemoServeCommand: ParsableCommand {
   func run() throws {
     do throws(DemoFailure) {
       let hasIPv6 = try freePort()
-      let files = DemoFiles(in: try DemoFolder(try place.path()), names: names)
+      let folder = try DemoFolder(try place.path())
+      try folder.refuseOthers()
+      let sockets = try folder.socketFolder()
+      let files = DemoFiles(in: folder, names: names)
       _ = try files.refresh()
-      let application = try upstream == nil ? DemoApplication(at: files.folder.file("app.sock")) : nil
+      let application = try upstream == nil ? DemoApplication(at: "\(sockets)/app.sock") : nil
       let configuration = DemoConfiguration(
-        folder: files.folder, names: files.names, pin: try files.pin(), port: port, hasIPv6: hasIPv6,
+        sockets: sockets, names: files.names, pin: try files.pin(), port: port, hasIPv6: hasIPv6,
         verification: verify, version: version, upstream: upstream, upstreamPin: upstreamPin)
       let path = try files.folder.write(try configuration.text(), to: "sallyport.conf")
-      let guide = DemoGuide(files: files, port: port, configuration: path, isOwnUpstream: upstream != nil)
+      let guide = DemoGuide(
+        files: files, port: port, configuration: path, isOwnUpstream: upstream != nil,
+        verification: verify)
       try files.folder.write(guide.everything, to: DemoGuide.fileName)
       application?.start()
       DemoRenewal(files, every: renewEvery).start()

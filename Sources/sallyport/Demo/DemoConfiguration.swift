@@ -4,7 +4,8 @@ import Transport
 /// The demo in the product's own language: the proxy, and behind it the upstream as a second server, in front of the
 /// application.
 struct DemoConfiguration {
-  let folder: DemoFolder
+  /// Of the demo's own upstream and application.
+  let sockets: String
   let names: [DemoName]
   let pin: String
   let port: UInt16
@@ -164,7 +165,7 @@ struct DemoConfiguration {
 
   /// In quotes, where `$` has no meaning in an address.
   private func socket(_ name: String) throws(DemoFailure) -> String {
-    let path = folder.file(name)
+    let path = "\(sockets)/\(name)"
     guard path.utf8.count <= SocketAddress.longestUnixPath else {
       throw DemoFailure(
         text: "\(path) is too long for the name of a socket (at most \(SocketAddress.longestUnixPath) bytes): "

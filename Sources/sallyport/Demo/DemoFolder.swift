@@ -3,7 +3,8 @@ import Crypto
 import Glibc
 import Observability
 
-/// The demo's folder: for its owner alone (0700), as is every file in it (0600).
+/// The demo's folder. One that it makes is for its owner alone (0700); one that is there keeps its mode. Every file in it is
+/// for its owner alone (0600).
 struct DemoFolder: Sendable {
   /// Absolute.
   let path: String
@@ -13,6 +14,34 @@ struct DemoFolder: Sendable {
     guard let resolved = realpath(path, nil) else { throw DemoFailure.system("realpath", path) }
     self.path = String(cString: resolved)
     free(resolved)
+  }
+
+  /// Refuses a folder that is another user's, or that others may write: they could put their own files in the place of the
+  /// demo's. Its mode stays as it is.
+  func refuseOthers() throws(DemoFailure) {
+    var status = stat()
+    guard stat(path, &status) == 0 else { throw DemoFailure.system("stat", path) }
+    guard status.st_uid == geteuid() else {
+      throw DemoFailure(
+        text: "\(path) belongs to another user: name a folder of your own with --dir, or one that is not there yet")
+    }
+    guard status.st_mode & 0o022 == 0 else {
+      throw DemoFailure(
+        text:
+          "others may write into \(path), and so replace the demo's keys: chmod go-w it, or name a folder that is not there yet"
+      )
+    }
+  }
+
+  /// A folder in it for sockets, which no mode of their own protects: for its owner alone, whatever this one is.
+  func socketFolder() throws(DemoFailure) -> String {
+    let inner = file("run")
+    if mkdir(inner, 0o700) != 0 && errno != EEXIST { throw DemoFailure.system("mkdir", inner) }
+    let descriptor = open(inner, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+    guard descriptor >= 0 else { throw DemoFailure.system("open", inner) }
+    defer { close(descriptor) }
+    guard fchmod(descriptor, 0o700) == 0 else { throw DemoFailure.system("fchmod", inner) }
+    return inner
   }
 
   /// `$XDG_DATA_HOME/sallyport/demo`, `~/.local/share/sallyport/demo`.

@@ -7,9 +7,36 @@ struct DemoGuide {
   let configuration: String
   /// Behind it is the user's own application.
   let isOwnUpstream: Bool
+  let verification: DemoVerification
 
   private var url: String { "https://localhost:\(port)/" }
   private var curl: String { "curl --cacert \(quoted("ca.crt"))" }
+
+  private var whoGetsIn: String {
+    switch verification {
+    case .on: "asks for a client certificate on \(url)"
+    case .optional: "takes a client certificate, or none, on \(url)"
+    }
+  }
+
+  private var withoutCertificate: String {
+    switch verification {
+    case .on: "Without a certificate: 400."
+    case .optional: "Without a certificate: let in too, for --verify is optional."
+    }
+  }
+
+  /// A line for each `--name`. The machine's resolver need not know the name: curl is told where it is.
+  private var byName: String {
+    files.names.filter { !DemoName.standard.contains($0) }.map { name in
+      let authority = "\(name.text.contains(":") ? "[\(name.text)]" : name.text):\(port)"
+      return """
+        By the name \(name.text): 200. Other programs than curl need the name in DNS or /etc/hosts.
+          \(curl) \(with("client")) --connect-to \(shellWord("\(authority):127.0.0.1:\(port)")) \(shellWord("https://\(authority)/"))
+
+        """
+    }.joined()
+  }
 
   private func with(_ name: String) -> String {
     "--cert \(quoted("\(name).crt")) --key \(quoted("\(name).key"))"
@@ -18,7 +45,7 @@ struct DemoGuide {
   var text: String {
     """
 
-    sallyport asks for a client certificate on \(url)
+    sallyport \(whoGetsIn)
     and passes requests on to \(isOwnUpstream ? "your application" : "a TLS upstream whose key is pinned").
     Configuration: \(configuration)
 
@@ -26,7 +53,7 @@ struct DemoGuide {
       \(curl) \(with("client")) \(url)
     The same as PKCS#12; its password is \(DemoFiles.password).
       \(curl) --cert-type P12 --cert \(quoted("client.p12", then: ":\(DemoFiles.password)")) \(url)
-    Without a certificate: 400.
+    \(byName)\(withoutCertificate)
       \(curl) \(url)
     Certificates that are refused, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca.
       \(curl) \(with("revoked")) \(url)
@@ -42,7 +69,7 @@ struct DemoGuide {
     """
     # The local endpoint
 
-    \(url) asks for a client certificate. Here is what it takes:
+    sallyport \(whoGetsIn). Here is what it takes:
 
     | file | what |
     | --- | --- |
@@ -134,9 +161,12 @@ struct DemoGuide {
     """
   }
 
-  /// For a shell, where needed.
   private func quoted(_ name: String, then suffix: String = "") -> String {
-    let word = (name.isEmpty ? files.folder.path : files.folder.file(name)) + suffix
+    shellWord((name.isEmpty ? files.folder.path : files.folder.file(name)) + suffix)
+  }
+
+  /// For a shell: in quotes, where needed.
+  private func shellWord(_ word: String) -> String {
     let plain = word.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/._-:".contains($0)) }
     return plain
       ? word : "'" + word.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"

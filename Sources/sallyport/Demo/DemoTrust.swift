@@ -50,12 +50,24 @@ struct DemoTrustCommand: ParsableCommand {
     }
     if remove {
       unlink(Self.systemFile)
+      // Named as one to be removed, it loses its links in /etc/ssl/certs too, and the hooks (Java's store) hear of it.
+      try DemoTool.run("sh", ["-c", Self.removal], package: "dash")
     } else {
       try DemoTool.run("cp", ["--", folder.file("ca.crt"), Self.systemFile])
       chmod(Self.systemFile, 0o644)
+      try DemoTool.run("update-ca-certificates", [], package: "ca-certificates")
     }
-    try DemoTool.run("update-ca-certificates", [], package: "ca-certificates")
   }
+
+  /// update-ca-certificates(8) with a line more in a copy of its configuration.
+  private static let removal = """
+    command -v update-ca-certificates >/dev/null || { echo 'apt install ca-certificates' >&2; exit 1; }
+    conf=$(mktemp) || exit 1
+    { cat /etc/ca-certificates.conf; echo; echo '!sallyport-demo.crt'; } >"$conf" && update-ca-certificates --certsconf "$conf"
+    status=$?
+    rm -f "$conf"
+    exit $status
+    """
 
   private func changeNSS(_ folder: DemoFolder) throws(DemoFailure) {
     let home = getenv("HOME").map { String(cString: $0) } ?? ""
@@ -65,8 +77,17 @@ struct DemoTrustCommand: ParsableCommand {
     let store = try DemoFolder(path)
     let database = "sql:\(store.path)"
     if remove {
-      try DemoTool.run("certutil", ["-d", database, "-D", "-n", Self.nickname], package: "libnss3-tools")
-      return try DemoTool.run("certutil", ["-d", database, "-F", "-n", "demo client"], package: "libnss3-tools")
+      // Each by itself: one that is gone already leaves the other in.
+      var failures: [DemoFailure] = []
+      for arguments in [["-D", "-n", Self.nickname], ["-F", "-n", "demo client"]] {
+        do throws(DemoFailure) {
+          try DemoTool.run("certutil", ["-d", database] + arguments, package: "libnss3-tools")
+        } catch {
+          failures.append(error)
+        }
+      }
+      if failures.count == 2 { throw failures[0] }
+      return
     }
     if !store.holds("cert9.db") {
       try DemoTool.run("certutil", ["-d", database, "-N", "--empty-password"], package: "libnss3-tools")

@@ -14,6 +14,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+// A word of the command line, from 0, the command's own name; NULL behind the last. Needs no /proc.
+const char *linux_argument(int index);
+
 static inline int linux_accept4(int fd, struct sockaddr *addr, socklen_t *len) {
   extern int accept4(int, struct sockaddr *, socklen_t *, int);
   return accept4(fd, addr, len, SOCK_NONBLOCK | SOCK_CLOEXEC);
