@@ -30,25 +30,30 @@ struct AuthorityReading: Sendable {
   /// closed: what the list names is revoked.
   init(_ store: AuthorityStore) throws(AuthorityError) {
     let folder = store.folder
+    let (stamps, bytes) = try Self.indexBytes(folder)
+    let list = try Self.list(store)
+    let found = try Self.parsed(bytes, folder)
+    var index = found.index
+    let orphans = try Self.addOrphans(to: &index, store)
+    if let fault = found.tailFault, !orphans { throw Self.error(fault, folder) }
+    // The name stands last in a line, and may have been cut.
+    if found.hasTail, let cut = found.index.entries.last, let certificate = store.certificate(cut.serial) {
+      index.rename(cut.serial, certificate.subject.legacy)
+    }
+    for entry in list?.entries ?? [] { index.revoke(entry.serial, AuthorityIndex.Revocation(date: entry.date)) }
+    self.stamps = stamps
+    self.index = index
+    self.list = list
+    isFileBehind = found.hasTail || index != found.index
+  }
+
+  /// The index, and how the files looked before it was read.
+  private static func indexBytes(_ folder: AuthorityFolder) throws(AuthorityError) -> (Stamps, [UInt8]) {
     for _ in 0..<20 {
-      stamps = Stamps(folder)
+      let stamps = Stamps(folder)
+      if let bytes = try folder.read("index.txt") { return (stamps, bytes) }
       // `openssl ca` renames two files, one after the other: between them there is no index.
-      guard let bytes = try folder.read("index.txt") else {
-        usleep(5000)
-        continue
-      }
-      list = try Self.list(store)
-      let found = try Self.parsed(bytes, folder)
-      index = found.index
-      let orphans = try Self.addOrphans(to: &index, store)
-      if let fault = found.tailFault, !orphans { throw Self.error(fault, folder) }
-      // The name stands last in a line, and may have been cut.
-      if found.hasTail, let cut = found.index.entries.last, let certificate = store.certificate(cut.serial) {
-        index.rename(cut.serial, certificate.subject.legacy)
-      }
-      for entry in list?.entries ?? [] { index.revoke(entry.serial, AuthorityIndex.Revocation(date: entry.date)) }
-      isFileBehind = found.hasTail || index != found.index
-      return
+      usleep(5000)
     }
     throw AuthorityError(
       "\"\(folder.file("index.txt"))\" is missing",

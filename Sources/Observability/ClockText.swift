@@ -6,8 +6,8 @@ package import Glibc
 /// Why: every response has a Date and every access line a time; formatting them anew costs more than the rest of the
 /// line. One per worker, never shared: the bytes change in place when the second does.
 public final class ClockText {
-  @usableFromInline static let httpDatePlace = 6, timeLocalPlace = 37, timeISO8601Place = 63
-  private static let size = 88
+  @usableFromInline static let httpDatePlace = 0, timeLocalPlace = 29, timeISO8601Place = 55
+  private static let size = 80
   @usableFromInline let bytes: UnsafeMutableRawPointer
   /// Seconds since 1970 of the texts, and the milliseconds last given.
   public private(set) var seconds: Int64 = .min
@@ -35,8 +35,6 @@ public final class ClockText {
 
   /// `Sat, 21 Nov 2026 11:30:01 GMT`: IMF-fixdate, RFC 9110 §5.6.7. Valid until the next `update`.
   @inlinable public var httpDate: UnsafeRawBufferPointer { text(Self.httpDatePlace, 29) }
-  /// The whole field, with its line end: every answer has it.
-  @inlinable public var dateLine: UnsafeRawBufferPointer { text(0, 37) }
   /// `21/Nov/2026:11:30:01 +0000`: $time_local. Valid until the next `update`.
   @inlinable public var timeLocal: UnsafeRawBufferPointer { text(Self.timeLocalPlace, 26) }
   /// `2026-11-21T11:30:01+00:00`: $time_iso8601. Valid until the next `update`.
@@ -58,7 +56,6 @@ public final class ClockText {
   private func format(_ seconds: Int64) {
     self.seconds = seconds
     var line = ByteBuffer(capacity: Self.size)
-    line.append("Date: ")
     let utc = Moment(seconds, utc: true)
     line.append(string: Self.days[utc.weekday])
     line.append(", ")
@@ -69,7 +66,7 @@ public final class ClockText {
     line.append(year: utc.year)
     line.append(" ")
     line.append(time: utc)
-    line.append(" GMT\r\n")
+    line.append(" GMT")
 
     let local = Moment(seconds, utc: false)
     line.append(padded: local.day)

@@ -148,9 +148,6 @@ public final class EventLoop: @unchecked Sendable {
     }
   }
 
-  /// Keeps an object until the end of the batch.
-  public func bury(_ target: EventTarget) { graveyard.append(target) }
-
   /// Calls `target.again()` after this batch: for work that is cut so that others have their turn.
   public func again(_ target: EventTarget) {
     guard !target.isAskedAgain else { return }

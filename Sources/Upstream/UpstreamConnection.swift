@@ -34,23 +34,20 @@ public final class UpstreamConnection: StreamOwner {
   var observer: AttemptObserver?
   private var timeouts = UpstreamTimeouts()
   private(set) var phase = Phase.opening
-  private var input = ByteBuffer()
-  private var parser = HeadParser()
+  private var input = ByteBuffer(), parser = HeadParser()
   var decoder = BodyDecoder(.none)
   private var limits = HeadLimits()
   private var method = HTTP.Method.get
-  private var isPaused = false
-  private var asksAgain = false
+  private var isPaused = false, asksAgain = false
   /// It has been through a handshake that makes it the trust's user's (NTLM).
   package var isAuthenticated = false
   /// Its server may take whoever comes next over it for this client: it is not kept.
   public var isOfOneClient = false
-  private var requestEnded = false
-  private var awaited = Awaited.nothing
+  private var requestEnded = false, awaited = Awaited.nothing
   /// What had gone out when the deadline was set.
   private var sentAtDeadline: UInt64 = 0
-  /// Bytes of this attempt's answer: none means that the server may not have seen the request.
-  public private(set) var bytesReceived: UInt64 = 0
+  /// Plain bytes of this attempt; none received means that the server may not have seen the request.
+  public private(set) var bytesReceived: UInt64 = 0, bytesSent: UInt64 = 0
 
   /// Each renews the time to wait for the answer: without a bound a server could do so for ever.
   private static let interimLimit = 100
@@ -93,6 +90,7 @@ public final class UpstreamConnection: StreamOwner {
   private func beginRequest() {
     requestsServed += 1
     bytesReceived = 0
+    bytesSent = 0
     interimHeads = 0
     hasFinalHead = false
     requestEnded = false
@@ -108,6 +106,7 @@ public final class UpstreamConnection: StreamOwner {
   public func expect(method: HTTP.Method) { self.method = method }
 
   public func send(_ bytes: UnsafeRawBufferPointer) {
+    bytesSent &+= UInt64(bytes.count)
     stream.write(bytes)
     renewDeadline()
   }

@@ -47,18 +47,11 @@ public struct KeepaliveSettings: Sendable, Hashable {
   public init() {}
 }
 
-/// How a group picks its next server.
-public enum Balancing: Sendable, Hashable {
-  /// nginx's smooth weighted round robin.
-  case roundRobin
-}
-
 /// An `upstream` block, or the group of one server that a `proxy_pass` address makes.
 public struct UpstreamGroupSettings: Sendable, Hashable {
   /// As after `upstream` or as in `proxy_pass`; the default of $proxy_host and `proxy_ssl_name`.
   public var name: String
   public var servers: [UpstreamServerSettings]
-  public var balancing: Balancing = .roundRobin
   public var keepalive = KeepaliveSettings()
   public var location: SourceLocation
 

@@ -90,11 +90,7 @@ import Testing
             if bytes.isEmpty { break }
             try server.write(bytes)
             left -= bytes.count
-            if left > 0, bytes.count < 200 {
-              try client.write(server.readSome())
-            } else if left > 0 {
-              try client.write(server.readSome())
-            }
+            if left > 0 { try client.write(server.readSome()) }
           }
           if resets { server.reset() } else { server.close() }
         }

@@ -46,7 +46,8 @@ let httpDirectives: [DirectiveEntry] = [
   .value(
     "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",
     "How much of a kept body stays in memory; more goes to an unnamed file."),
-  .value("client_header_buffer_size", heads, .size, "1k", "Taken; heads use `large_client_header_buffers`."),
+  .inert(
+    "client_header_buffer_size", heads, because: "a head's memory grows with it, up to `large_client_header_buffers`"),
   .value("large_client_header_buffers", heads, .buffers, "4 8k", "A line fits one, a head fits all."),
   .value("ignore_invalid_headers", heads, .flag, "on", "Fields with odd names are left out, not refused."),
   .value("underscores_in_headers", heads, .flag, "off", "A field's name may hold an underscore."),
@@ -85,7 +86,7 @@ let httpDirectives: [DirectiveEntry] = [
   .inert("tcp_nodelay", levels, because: "it is always on"),
   .inert("send_lowat", levels, because: "it has no meaning on Linux"),
   .inert("postpone_output", levels, because: "what belongs together is sent together"),
-  .inert("client_body_temp_path", levels, because: "bodies are never written to disk"),
+  .inert("client_body_temp_path", levels, because: "a large body is in an unnamed file in $TMPDIR, or /tmp"),
   .inert("client_body_in_single_buffer", levels, because: "a body is never copied for a variable"),
   .inert("connection_pool_size", heads, because: "memory is not kept in pools"),
   .inert("request_pool_size", heads, because: "memory is not kept in pools"),

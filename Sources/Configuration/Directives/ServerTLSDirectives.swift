@@ -73,7 +73,7 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl_stapling_file", levels, .words(1...1, "MATERIAL"), "", "The response, as DER, in place of asking for it."),
   .value(
     "ssl_stapling_responder", levels, .words(1...1, "URL"), "", "Asked in place of the one that our certificate names."),
-  .value("ssl_stapling_verify", levels, .flag, "on", "No effect: a response is always verified."),
+  .inert("ssl_stapling_verify", levels, because: "a response is always verified before it is stapled"),
   .value(
     "ssl_reload", .everyHTTP, .flag, "on",
     "Files of keys, certificates, CAs, CRLs, pins and pass phrases are taken up when they change, without a signal. Off: they stay as they were loaded until HUP."

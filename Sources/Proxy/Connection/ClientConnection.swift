@@ -17,22 +17,21 @@ final class ClientConnection: StreamOwner {
   }
 
   let worker: Worker
-  /// Another one after a reload, while nothing is under way (`move`).
-  var live: LiveGeneration
-  var servers: VirtualServers
+  /// Others after a reload, while nothing is under way (`move`).
+  var live: LiveGeneration, servers: VirtualServers
   let stream: ByteStream
   let facts: ConnectionFacts
   private(set) var phase = Phase.opening
   /// Since when it waits for a request.
   private(set) var idleSince: UInt64
   private(set) var requests = 0
+  /// Plain bytes of responses, handed to the transport (nginx's `$bytes_sent` counts these).
+  private(set) var sentBytes: UInt64 = 0
   private(set) var exchange: Exchange?
   /// Whose head is being read.
   private(set) var reading: Exchange?
   private(set) var input = ByteBuffer()
-  private var parser = HeadParser()
-  private var decoder = BodyDecoder(.none)
-  private var isPumping = false
+  private var parser = HeadParser(), decoder = BodyDecoder(.none), isPumping = false
   /// The exchange takes no body bytes now.
   private var isBodyPaused = false
   /// Of the location that answered last.
@@ -41,10 +40,9 @@ final class ClientConnection: StreamOwner {
   private var sentAtDeadline: UInt64 = 0
   var hostChoice = HostChoice()
 
-  private static let readSize = 16 * 1024
+  private static let readSize = 16 * 1024, pumpLimit = 1 << 20
   /// Bytes that may wait for a client before its next request is looked at.
   private static let backlogLimit = 64 * 1024
-  private static let pumpLimit = 1 << 20
 
   init(
     worker: Worker, live: LiveGeneration, servers: VirtualServers, stream: ByteStream, peer: SocketAddress,
@@ -62,7 +60,6 @@ final class ClientConnection: StreamOwner {
   }
 
   var admission = Admission.undecided
-
   /// The server block that is meant before any Host is known: that of the SNI, or the default.
   var firstServer: LiveServer
 
@@ -314,7 +311,10 @@ final class ClientConnection: StreamOwner {
   }
 
   @inline(never)
-  func send(_ bytes: UnsafeRawBufferPointer) { stream.write(bytes) }
+  func send(_ bytes: UnsafeRawBufferPointer) {
+    sentBytes &+= UInt64(bytes.count)
+    stream.write(bytes)
+  }
 
   func becomeTunnel() {
     phase = .tunnelling

@@ -40,21 +40,22 @@ extension Exchange {
     return trailers.removing { hidden.contains($0, in: $1) }
   }
 
-  // MARK: Fields that every answer may have
+  // MARK: Heads
 
   /// `add_header`: with success and redirects only, unless it says always.
-  func writeAddedFields(status: Int, to output: inout ByteBuffer) {
+  func addConfiguredFields(to outgoing: OutgoingResponseHead) {
     guard !location.addedFields.isEmpty else { return }
     let isUsual: Bool
-    switch status {
+    switch outgoing.status {
     case 200, 201, 204, 206, 301, 302, 303, 304, 307, 308: isUsual = true
     default: isUsual = false
     }
     for field in location.addedFields where isUsual || field.always {
+      // Not in the head's own storage: a variable may read the head that is being built.
       var value = ByteBuffer()
       field.value.append(self, to: &value)
       guard !value.isEmpty else { continue }
-      if !field.name.withUnsafeBytes({ HeadWriter.field($0, value.readable, to: &output) }) {
+      if !field.name.withUnsafeBytes({ outgoing.add($0, value.readable) }) {
         log(
           .error,
           "add_header \"\(String(decoding: field.name, as: UTF8.self))\" left out: its value has control characters")
@@ -62,18 +63,27 @@ extension Exchange {
     }
   }
 
-  func writeConnectionField(to output: inout ByteBuffer) {
-    guard persists else { return HeadWriter.field("Connection", "close", to: &output) }
-    output.append("Connection: keep-alive\r\n")
-    if let announced = location.limits.keepaliveAnnounced {
-      output.append("Keep-Alive: timeout=")
-      output.append(decimal: UInt64(max(0, announced)))
-      output.append("\r\n")
+  /// Sends the head that was built, and settles how its body is framed.
+  func sendHead() {
+    guard let connection else { return }
+    status = Int(responseHead.status)
+    let framing: BodyFraming =
+      switch responseHead.body {
+      case .none: .none
+      case .length(let length): .length(length)
+      case .stream: head.version == .http11 ? .chunked : .untilClose
+      }
+    if framing == .untilClose || !connection.isBodyRead || connection.isLeaving { persists = false }
+    responseHead.framing = framing
+    if status == 101 {
+      responseHead.persistence = .upgrade
+    } else {
+      responseHead.persistence = persists ? .keepAlive(announced: location.limits.keepaliveAnnounced) : .close
     }
-  }
-
-  func keepSentHead(_ bytes: UnsafeRawBufferPointer) {
-    if !location.accessLogs.isEmpty { sentHead = Array(bytes) }
+    scratch.removeAll()
+    HTTP1Encoder.response(responseHead, to: &scratch)
+    connection.send(scratch.readable)
+    answer = .streaming(framing)
   }
 
   // MARK: Answers of our own
@@ -231,27 +241,26 @@ extension Exchange {
 
   func answer(status: Int, type: StaticString, location target: [UInt8]?, body page: UnsafeRawBufferPointer) {
     guard let connection else { return }
-    scratch.removeAll()
-    HeadWriter.statusLine(UInt16(truncatingIfNeeded: status), to: &scratch)
-    FailureResponse.writeCommon(tokens: location.settings.redirects.serverTokens, clock, to: &scratch)
+    let outgoing = responseHead
+    outgoing.reset()
+    outgoing.status = UInt16(truncatingIfNeeded: status)
+    outgoing.add(OwnFields.server(tokens: location.settings.redirects.serverTokens))
+    OwnFields.addDate(clock, to: outgoing)
     let hasBody = status >= 200 && status != 204 && status != 304
     if hasBody {
-      HeadWriter.field("Content-Type", type, to: &scratch)
-      HeadWriter.field("Content-Length", decimal: UInt64(page.count), to: &scratch)
+      outgoing.add("Content-Type", type)
+      outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))
     }
-    if let target, !target.withUnsafeBytes({ HeadWriter.field("Location", $0, to: &scratch) }) {
+    if let target, !target.withUnsafeBytes({ outgoing.add("Location", $0) }) {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
-    if !answerFields.isEmpty { scratch.append(answerFields) }
-    writeAddedFields(status: status, to: &scratch)
-    writeConnectionField(to: &scratch)
-    HeadWriter.end(to: &scratch)
-    keepSentHead(scratch.readable)
-    if hasBody && head.method != .head {
-      scratch.append(page)
+    outgoing.add(answerFields)
+    addConfiguredFields(to: outgoing)
+    sendHead()
+    if case .length = outgoing.body {
       bodyBytesSent = UInt64(page.count)
+      connection.send(page)
     }
-    connection.send(scratch.readable)
     finish()
   }
 }

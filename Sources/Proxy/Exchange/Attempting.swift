@@ -48,7 +48,7 @@ extension Exchange {
   }
 
   /// Sends the head that was built. Credentials of ours are in no buffer afterwards.
-  func sendHead(_ pass: LiveProxyPass, _ upstream: UpstreamConnection) {
+  func sendRequestHead(_ pass: LiveProxyPass, _ upstream: UpstreamConnection) {
     scratch.removeAll()
     HTTP1Encoder.request(outgoing, pass.settings.speaksHTTP11 ? .http11 : .http10, to: &scratch)
     upstream.send(scratch.readable)

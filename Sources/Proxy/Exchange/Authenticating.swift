@@ -130,7 +130,7 @@ extension Exchange {
     // Without the request itself nothing has begun.
     guard authentication.sending.isBodiless, authentication.body != .none else { return true }
     outgoing.asksForUpgrade = false
-    sendHead(pass, upstream)
+    sendRequestHead(pass, upstream)
     upstream.requestDidEnd()
     return false
   }

@@ -101,9 +101,10 @@ extension Exchange {
   }
 
   func setAnswerField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
-    var line = ByteBuffer()
-    if !HeadWriter.field(name, value, to: &line) { log(.error, "\(name) left out: its value has control characters") }
-    answerFields = Array(line.readable)
+    answerFields = FieldBlock()
+    if !answerFields.add(name.withUTF8Buffer { Array($0) }, Array(value)) {
+      log(.error, "\(name) left out: its value has control characters")
+    }
   }
 
   static func printable(_ user: [UInt8]) -> String {

@@ -91,7 +91,8 @@ extension Exchange {
   /// In place of `ResponseRewrite`: the head waits for the body. False: the attempt is over.
   func holdAnswer(_ response: ResponseHead, _ pass: LiveProxyPass, _ envelope: MessageEnvelope) -> Bool {
     guard ResponseRewrite.mayHaveBody(self, response) else {
-      ResponseRewrite.write(self, response, pass)
+      ResponseRewrite.build(responseHead, of: self, response, pass)
+      sendHead()
       return upstream != nil
     }
     if let length = response.announcedLength, length > UInt64(envelope.maxSize) {
@@ -116,12 +117,14 @@ extension Exchange {
       return refuseToSeal("nobody knows what it was")
     }
     guard !held.body.isEmpty else {
-      ResponseRewrite.write(self, response, pass, sealed: 0)
+      ResponseRewrite.build(responseHead, of: self, response, pass, sealed: 0)
+      sendHead()
       return finish()
     }
     do throws(SealingFault) {
       let sealed = try envelope.seal(held.body.readable, now: worker.loop.now)
-      ResponseRewrite.write(self, response, pass, sealed: sealed.count)
+      ResponseRewrite.build(responseHead, of: self, response, pass, sealed: sealed.count)
+      sendHead()
       writeBody(sealed.readable, to: connection)
       finish()
     } catch {

@@ -58,6 +58,8 @@ final class Exchange: AttemptObserver {
   @exclusivity(unchecked) let head = RequestHead()
   /// The request as it goes to the upstream.
   let outgoing: OutgoingRequestHead
+  /// The response as it goes to the client.
+  @exclusivity(unchecked) let responseHead = OutgoingResponseHead()
   /// For what is built and written within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
   let patternScratch: RegularExpression.Scratch
@@ -105,14 +107,13 @@ final class Exchange: AttemptObserver {
   /// `error_page … =CODE`, or the failure's own status while its page is fetched.
   var statusOverride: Int?
   @exclusivity(unchecked) var bodyBytesSent: UInt64 = 0
-  @exclusivity(unchecked) var wireBytesAtStart: UInt64 = 0
+  /// Of the connection, when the request began.
+  @exclusivity(unchecked) var sentBytesAtStart: UInt64 = 0
   var slots: [[UInt8]] = []
   var captures: [[UInt8]] = []
   @exclusivity(unchecked) var requestID: [UInt8] = []
-  /// The head that went to the client, while somebody may ask for $sent_http_….
-  var sentHead: [UInt8] = []
-  /// Lines that our own answer has besides: a challenge.
-  var answerFields: [UInt8] = []
+  /// Fields that our own answer has besides: a challenge.
+  var answerFields = FieldBlock()
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
   private static let scratchKept = 16 * 1024
@@ -171,8 +172,8 @@ final class Exchange: AttemptObserver {
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
-    if !sentHead.isEmpty { sentHead.removeAll() }
-    if !answerFields.isEmpty { answerFields.removeAll() }
+    responseHead.reset()
+    if !answerFields.isEmpty { answerFields = FieldBlock() }
     if sentTrailers != nil { sentTrailers = nil }
   }
 
@@ -196,7 +197,7 @@ final class Exchange: AttemptObserver {
   private func start(_ connection: ClientConnection) {
     self.connection = connection
     startedAt = worker.loop.now
-    wireBytesAtStart = connection.stream.wireBytesOut
+    sentBytesAtStart = connection.sentBytes
   }
 
   /// The server block that answers, and its own settings until a location is found.

@@ -3,44 +3,38 @@ import HTTP
 import Transport
 import Observability
 
-/// The proxy's own pages, in nginx's form, and the head of every answer of our own.
+/// Fields of ours that every response has, unless the upstream's own are passed on.
+enum OwnFields {
+  private static let name = FieldBlock("Server", Product.name)
+  private static let nameAndVersion = FieldBlock("Server", Product.nameAndVersion)
+
+  /// `tokens`: `server_tokens`.
+  static func server(tokens: Bool) -> FieldBlock { tokens ? nameAndVersion : name }
+
+  static func addDate(_ clock: ClockText, to outgoing: OutgoingResponseHead) {
+    clock.update()
+    _ = outgoing.add("Date", clock.httpDate)
+  }
+}
+
+/// The proxy's own pages, in nginx's form.
 enum FailureResponse {
   /// A plain HTTP request on a TLS port (nginx's 497): answered in plain text, since there is no session.
   static func answerPlainRequest(on stream: ByteStream, _ server: LiveServer, _ worker: Worker) {
-    worker.scratch.removeAll()
-    write(.plainRequestOnTLSPort, persists: false, head: nil, server: server, worker: worker, to: &worker.scratch)
-    stream.transmitLater(worker.scratch.readable)
-  }
-
-  /// Head and page. `head`: of the request, when there is one; HEAD gets no page.
-  static func write(
-    _ failure: Failure, persists: Bool, head: RequestHead?, server: LiveServer, worker: Worker,
-    to output: inout ByteBuffer
-  ) {
+    let tokens = server.root.settings.redirects.serverTokens
     var page = ByteBuffer()
-    writePage(failure, tokens: server.root.settings.redirects.serverTokens, to: &page)
-    HeadWriter.statusLine(failure.status, to: &output)
-    writeCommon(tokens: server.root.settings.redirects.serverTokens, worker.clock, to: &output)
-    HeadWriter.field("Content-Type", "text/html", to: &output)
-    HeadWriter.field("Content-Length", decimal: UInt64(page.count), to: &output)
-    HeadWriter.field("Connection", persists ? "keep-alive" : "close", to: &output)
-    HeadWriter.end(to: &output)
-    if head?.method != .head { output.append(page.readable) }
-  }
-
-  /// Server and Date.
-  static func writeCommon(tokens: Bool, _ clock: ClockText, to output: inout ByteBuffer) {
-    writeServer(tokens: tokens, to: &output)
-    writeDate(clock, to: &output)
-  }
-
-  static func writeServer(tokens: Bool, to output: inout ByteBuffer) {
-    HeadWriter.field("Server", tokens ? Product.nameAndVersion : Product.name, to: &output)
-  }
-
-  static func writeDate(_ clock: ClockText, to output: inout ByteBuffer) {
-    clock.update()
-    output.append(clock.dateLine)
+    writePage(.plainRequestOnTLSPort, tokens: tokens, to: &page)
+    let head = OutgoingResponseHead()
+    head.status = Failure.plainRequestOnTLSPort.status
+    head.add(OwnFields.server(tokens: tokens))
+    OwnFields.addDate(worker.clock, to: head)
+    head.add("Content-Type", "text/html")
+    head.body = .length(UInt64(page.count))
+    head.framing = .length(UInt64(page.count))
+    worker.scratch.removeAll()
+    HTTP1Encoder.response(head, to: &worker.scratch)
+    worker.scratch.append(page.readable)
+    stream.transmitLater(worker.scratch.readable)
   }
 
   static func writePage(_ failure: Failure, tokens: Bool, to page: inout ByteBuffer) {

@@ -5,21 +5,6 @@ import TLS
 import Transport
 import Upstream
 
-/// One try at one server of the exchange's group, for variables and the access record. Milliseconds. It holds no
-/// reference: a request makes one and forgets it.
-struct AttemptRecord {
-  var server: Int
-  var beganAt: UInt64
-  var openedAt: UInt64?
-  var headAt: UInt64?
-  var endedAt: UInt64?
-  var status: Int?
-  var bytesReceived: UInt64 = 0
-  var bytesSent: UInt64 = 0
-  var bodyBytes: UInt64 = 0
-  var trust = TrustOutcome.none
-}
-
 /// The upstream half of an exchange: `proxy_pass`.
 extension Exchange {
   /// Bytes of a streamed body that may wait for an upstream.
@@ -88,7 +73,7 @@ extension Exchange {
   func continueClient() {
     guard head.expectsContinue, head.version == .http11, let connection else { return }
     let text: StaticString = "HTTP/1.1 100 Continue\r\n\r\n"
-    connection.stream.write(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+    connection.send(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 
   // MARK: Attempts
@@ -130,7 +115,7 @@ extension Exchange {
       upstream.isOfOneClient = true
     }
     requestBegun = true
-    sendHead(pass, upstream)
+    sendRequestHead(pass, upstream)
     switch body {
     case .none, .streamed: upstream.requestDidEnd()
     case .collected(let kept):
@@ -224,7 +209,8 @@ extension Exchange {
       return false
     }
     if let envelope = pass.envelope { return holdAnswer(response, pass, envelope) }
-    ResponseRewrite.write(self, response, pass)
+    ResponseRewrite.build(responseHead, of: self, response, pass)
+    sendHead()
     return self.upstream != nil
   }
 
@@ -266,6 +252,7 @@ extension Exchange {
 
   func upstreamBody(_ bytes: UnsafeRawBufferPointer) {
     guard let connection else { return }
+    if !attempts.isEmpty { attempts[attempts.count - 1].bodyBytes &+= UInt64(bytes.count) }
     if let heldAnswer { return hold(bytes, in: heldAnswer) }
     if let authentication, authentication.isDiscarding { return discard(authentication, bytes.count) }
     writeBody(bytes, to: connection)
@@ -330,7 +317,9 @@ extension Exchange {
   func endRecord() {
     guard !attempts.isEmpty else { return }
     attempts[attempts.count - 1].endedAt = worker.loop.now
-    if let upstream { attempts[attempts.count - 1].bytesReceived = upstream.bytesReceived }
+    guard let upstream else { return }
+    attempts[attempts.count - 1].bytesReceived = upstream.bytesReceived
+    attempts[attempts.count - 1].bytesSent = upstream.bytesSent
   }
 
   // MARK: Upgrade (101): bytes both ways, as they are
@@ -346,7 +335,8 @@ extension Exchange {
       return false
     }
     noteAnswer()
-    ResponseRewrite.write(self, response, pass)
+    ResponseRewrite.build(responseHead, of: self, response, pass)
+    sendHead()
     answer = .tunnel
     upstream.becomeTunnel()
     connection.becomeTunnel()

@@ -43,7 +43,7 @@ extension Exchange {
     case .remote_user: appendRemoteUser(to: &output)
     case .status: if status > 0 { output.append(decimal: UInt64(status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: bodyBytesSent)
-    case .bytes_sent: output.append(decimal: (connection?.stream.wireBytesOut ?? 0) &- wireBytesAtStart)
+    case .bytes_sent: output.append(decimal: (connection?.sentBytes ?? 0) &- sentBytesAtStart)
     case .connection_requests: output.append(decimal: UInt64(connection?.requests ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
@@ -108,12 +108,7 @@ extension Exchange {
   }
 
   private func appendSentField(_ name: [UInt8], to output: inout ByteBuffer) {
-    for line in sentHead.split(separator: 0x0A).dropFirst() {
-      guard let colon = line.firstIndex(of: 0x3A) else { continue }
-      let folded = line[..<colon].map { $0 == 0x2D ? 0x5F : ASCII.lower($0) }
-      guard folded == name else { continue }
-      return output.append(Array(line[(colon + 1)...].drop { $0 == 0x20 }.prefix { $0 != 0x0D }))
-    }
+    name.withUnsafeBytes { responseHead.append(variableName: $0, to: &output) }
   }
 
   private func appendUpstreamField(_ name: [UInt8], to output: inout ByteBuffer) {
@@ -238,7 +233,7 @@ extension Exchange {
       case .upstream_connect_time: time(record.openedAt)
       case .upstream_header_time: time(record.headAt)
       case .upstream_response_time: time(record.endedAt ?? worker.loop.now)
-      case .upstream_response_length: output.append(decimal: bodyBytesSent)
+      case .upstream_response_length: output.append(decimal: record.bodyBytes)
       case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
       case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
       case .upstream_ssl_result: output.append(string: record.trust.rawValue)

@@ -26,16 +26,14 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 
   let known = whole.bytes.readable
   require(whole.target.raw.count > 0 && whole.host.end <= known.count && (whole.upgrade?.end ?? 0) <= known.count)
-  var rebuilt = ByteBuffer()
-  require(
-    HeadWriter.requestLine(
-      method: known[whole.methodRange], target: known[whole.target.raw], version: whole.version, to: &rebuilt))
+  let outgoing = OutgoingRequestHead(over: whole)
   for field in whole.fields {
     require(field.name.count > 0 && field.name.end < known.count && field.value.end < known.count)
     require(HeadWriter.isValue(known[field.value]))
-    HeadWriter.forward(field, of: known, to: &rebuilt)
+    outgoing.forward(field)
   }
-  HeadWriter.end(to: &rebuilt)
+  var rebuilt = ByteBuffer()
+  HTTP1Encoder.request(outgoing, whole.version, to: &rebuilt)
   let again = RequestHead()
   var generous = limits
   generous.lineBytes += 4

@@ -27,13 +27,17 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 
   let known = whole.bytes.readable
   var rebuilt = ByteBuffer()
-  HeadWriter.statusLine(of: whole, to: &rebuilt)
+  rebuilt.append("HTTP/1.1 ")
+  rebuilt.append(decimal: UInt64(whole.status))
+  rebuilt.append(" ")
+  rebuilt.append(known[whole.reason])
+  rebuilt.append("\r\n")
   for field in whole.fields {
     require(field.name.count > 0 && field.name.end < known.count && field.value.end < known.count)
     require(HeadWriter.isValue(known[field.value]))
     HeadWriter.forward(field, of: known, to: &rebuilt)
   }
-  HeadWriter.end(to: &rebuilt)
+  rebuilt.append("\r\n")
   let again = ResponseHead()
   let generous = HeadLimits(lineBytes: 65536, headBytes: 65536)
   require(read(Array(rebuilt.readable), [rebuilt.count], generous, method, again) == .complete(consumed: rebuilt.count))
