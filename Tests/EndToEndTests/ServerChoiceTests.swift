@@ -98,7 +98,7 @@ import Testing
     #expect(answer.status == 421)
   }
 
-  @Test func `an absolute target of another policy is misdirected, and with another Host beside it refused`() async throws {
+  @Test func `an absolute target of another policy is misdirected, and with another Host refused`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)
     for (host, status) in [("a.test", 421), ("c.test", 400)] {
