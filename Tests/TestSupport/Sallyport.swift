@@ -88,7 +88,7 @@ package final class Sallyport: Sendable {
 
   /// Lines keep their numbers.
   package static func withUser(_ configuration: String) -> String {
-    guard geteuid() == 0, configuration.firstRange(of: /(?m)^\s*user\s/) == nil else { return configuration }
+    guard geteuid() == 0, configuration.firstRange(of: /(?m)(^|;)\s*user\s/) == nil else { return configuration }
     return "user root; " + configuration
   }
 
