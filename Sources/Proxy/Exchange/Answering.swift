@@ -63,10 +63,17 @@ extension Exchange {
     }
   }
 
+  /// Builds the head of an upstream's response and sends it. `sealed`: bytes of the envelope that follows.
+  func sendHead(of response: ResponseHead, _ pass: LiveProxyPass, sealed: Int? = nil) {
+    // Fields that are added may say it.
+    status = Int(ResponseRewrite.status(for: self, response))
+    ResponseRewrite.build(responseHead, of: self, response, pass, sealed: sealed)
+    sendHead()
+  }
+
   /// Sends the head that was built, and settles how its body is framed.
-  func sendHead() {
+  private func sendHead() {
     guard let connection else { return }
-    status = Int(responseHead.status)
     let framing: BodyFraming =
       switch responseHead.body {
       case .none: .none

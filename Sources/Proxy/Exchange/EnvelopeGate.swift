@@ -91,8 +91,7 @@ extension Exchange {
   /// In place of `ResponseRewrite`: the head waits for the body. False: the attempt is over.
   func holdAnswer(_ response: ResponseHead, _ pass: LiveProxyPass, _ envelope: MessageEnvelope) -> Bool {
     guard ResponseRewrite.mayHaveBody(self, response) else {
-      ResponseRewrite.build(responseHead, of: self, response, pass)
-      sendHead()
+      sendHead(of: response, pass)
       return upstream != nil
     }
     if let length = response.announcedLength, length > UInt64(envelope.maxSize) {
@@ -117,14 +116,12 @@ extension Exchange {
       return refuseToSeal("nobody knows what it was")
     }
     guard !held.body.isEmpty else {
-      ResponseRewrite.build(responseHead, of: self, response, pass, sealed: 0)
-      sendHead()
+      sendHead(of: response, pass, sealed: 0)
       return finish()
     }
     do throws(SealingFault) {
       let sealed = try envelope.seal(held.body.readable, now: worker.loop.now)
-      ResponseRewrite.build(responseHead, of: self, response, pass, sealed: sealed.count)
-      sendHead()
+      sendHead(of: response, pass, sealed: sealed.count)
       writeBody(sealed.readable, to: connection)
       finish()
     } catch {

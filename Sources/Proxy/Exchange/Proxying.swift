@@ -209,8 +209,7 @@ extension Exchange {
       return false
     }
     if let envelope = pass.envelope { return holdAnswer(response, pass, envelope) }
-    ResponseRewrite.build(responseHead, of: self, response, pass)
-    sendHead()
+    sendHead(of: response, pass)
     return self.upstream != nil
   }
 
@@ -335,8 +334,7 @@ extension Exchange {
       return false
     }
     noteAnswer()
-    ResponseRewrite.build(responseHead, of: self, response, pass)
-    sendHead()
+    sendHead(of: response, pass)
     answer = .tunnel
     upstream.becomeTunnel()
     connection.becomeTunnel()

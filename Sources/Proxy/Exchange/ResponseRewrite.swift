@@ -27,7 +27,8 @@ enum ResponseRewrite {
     }
   }
 
-  private static func status(for exchange: Exchange, _ response: ResponseHead) -> UInt16 {
+  /// The upstream's, unless `error_page … =CODE` says another one.
+  static func status(for exchange: Exchange, _ response: ResponseHead) -> UInt16 {
     exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
   }
 
