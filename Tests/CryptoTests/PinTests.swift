@@ -44,6 +44,14 @@ struct PinTests {
     }
   }
 
+  @Test func `a hash whose Base64 begins with a slash is the same pin in every spelling`() throws {
+    let digest = [0xFF] + [UInt8](repeating: 1, count: 31), base64 = Base64.encode(digest)
+    #expect(base64.hasPrefix("/"))
+    for prefix in ["sha256//", "sha256/", "sha256:"] {
+      #expect(try parse(prefix + base64) == [Pin(.publicKey(digest))])
+    }
+  }
+
   @Test func `a certificate's hash pins no key, but the certificate`() throws {
     let pins = try parse("cert:\(Hex.encode(server.certificate.sha256))")
     #expect(pins == [Pin(.certificateDigest(server.certificate.sha256))])
