@@ -9,7 +9,7 @@ public import Bytes
 public final class OutgoingRequestHead {
   // Unchecked for the reason that `RequestHead` has.
   @exclusivity(unchecked) var fields = OutgoingFields()
-  private let incoming: RequestHead
+  private var incoming: RequestHead?
   private var ownMethod: ByteRange?
   private var ownTarget: ByteRange?
   /// How its body is framed; `.none` for no body, of which nothing is said.
@@ -17,10 +17,15 @@ public final class OutgoingRequestHead {
   /// It has an Upgrade: an answer of 101 is an answer to it.
   @exclusivity(unchecked) public var asksForUpgrade = false
 
-  public init(over incoming: RequestHead) { self.incoming = incoming }
+  public init(over incoming: RequestHead? = nil) { self.incoming = incoming }
 
-  /// Forgets what was set; method and target are again those of the incoming head.
-  public func reset() {
+  /// Forgets what was set; method and target are again those of the incoming head. nil: of no request.
+  public func reset(over incoming: RequestHead?) {
+    if self.incoming !== incoming { self.incoming = incoming }
+    reset()
+  }
+
+  private func reset() {
     fields.removeAll()
     ownMethod = nil
     ownTarget = nil
@@ -66,11 +71,13 @@ public final class OutgoingRequestHead {
   /// Valid until the head changes.
   public var method: UnsafeRawBufferPointer {
     if let ownMethod { return fields.text.readable[ownMethod] }
+    guard let incoming else { return UnsafeRawBufferPointer(start: nil, count: 0) }
     return incoming.bytes.readable[incoming.methodRange]
   }
   /// Valid until the head changes.
   public var target: UnsafeRawBufferPointer {
     if let ownTarget { return fields.text.readable[ownTarget] }
+    guard let incoming else { return UnsafeRawBufferPointer(start: nil, count: 0) }
     return incoming.bytes.readable[incoming.target.raw]
   }
 
@@ -105,5 +112,7 @@ public final class OutgoingRequestHead {
   public func dropField() { fields.dropField() }
 
   /// The bytes that forwarded fields are ranges of.
-  var incomingBytes: UnsafeRawBufferPointer { incoming.bytes.readable }
+  var incomingBytes: UnsafeRawBufferPointer {
+    incoming?.bytes.readable ?? UnsafeRawBufferPointer(start: nil, count: 0)
+  }
 }

@@ -28,7 +28,7 @@ struct Shortage {
 extension Worker {
   /// Ends the connections, of clients and to upstreams, that have idled longest; returns how many.
   func endOldestIdle() -> Int {
-    let clients = connections.values.filter(\.isReusable).sorted { $0.idleSince < $1.idleSince }
+    let clients = sessions.values.filter(\.isReusable).sorted { $0.idleSince < $1.idleSince }
     let groups = (leaving + (live.map { [$0] } ?? [])).flatMap(\.allGroups).filter { $0.oldestIdle != nil }
     let quota = Shortage.quota(idle: clients.count + groups.reduce(0) { $0 + $1.idleCount })
     var nextClient = clients.makeIterator()

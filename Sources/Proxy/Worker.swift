@@ -20,7 +20,7 @@ public final class Worker {
   let bodies = BodyGauge(limit: 32 << 20)
   let patternScratch = RegularExpression.Scratch()
   private var acceptors: [(socket: ListenerSocket, acceptor: SocketAcceptor)] = []
-  private(set) var connections: [ObjectIdentifier: ClientConnection] = [:]
+  private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
   /// Of earlier generations, until their last client has gone.
   private(set) var leaving: [LiveGeneration] = []
   private var shortage = Shortage()
@@ -29,6 +29,7 @@ public final class Worker {
   var refusedHandshakes = LineBudget()
   var repeated = RepeatedLines()
   private var exchanges: [Exchange] = []
+  private var proxyHandlers: [ProxyHandler] = []
   private var nextNumber: UInt64
   private var drained: (@Sendable () -> Void)?
   private var logTicker: LogTicker?
@@ -57,7 +58,7 @@ public final class Worker {
     leaving.append(old)
     // Each remembers the location it served last, and with it a whole generation.
     exchanges.removeAll()
-    for connection in connections.values where connection.live === old { connection.move(to: fresh) }
+    for session in sessions.values where session.live === old { session.move(to: fresh) }
     endLeaving()
   }
 
@@ -85,28 +86,34 @@ public final class Worker {
       Sockets.apply(servers.settings.options.keepalive, to: descriptor)
     }
     do {
-      let stream: ByteStream =
-        servers.settings.isTLS
-        ? try TLSStream(accepting: descriptor, loop: loop, chooser: servers)
-        : try ByteStream(loop: loop, descriptor: descriptor, isConnecting: false)
-      let connection = ClientConnection(
-        worker: self, live: live, servers: servers, stream: stream, peer: peer, number: nextNumber)
-      nextNumber &+= 1
-      connections[ObjectIdentifier(connection)] = connection
-      live.clients += 1
-      connection.begin()
+      if servers.settings.isTLS {
+        let stream = try TLSStream(accepting: descriptor, loop: loop, chooser: servers)
+        begin(over: stream, tls: stream, servers, peer)
+      } else {
+        begin(over: try ByteStream(loop: loop, descriptor: descriptor, isConnecting: false), tls: nil, servers, peer)
+      }
     } catch {
       budget.giveBack()
       live.generation.errorLog.alert("\(error)")
     }
   }
 
-  func didClose(_ connection: ClientConnection) {
-    guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+  private func begin(over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress) {
+    guard let live else { return }
+    let session = ClientSession(
+      worker: self, live: live, servers: servers, transport: transport, tls: tls, peer: peer, number: nextNumber)
+    nextNumber &+= 1
+    sessions[ObjectIdentifier(session)] = session
+    live.clients += 1
+    session.begin()
+  }
+
+  func didClose(_ session: ClientSession) {
+    guard sessions.removeValue(forKey: ObjectIdentifier(session)) != nil else { return }
     budget.giveBack()
-    connection.live.clients -= 1
+    session.live.clients -= 1
     if !leaving.isEmpty { endLeaving() }
-    if isDraining && connections.isEmpty { finishDraining() }
+    if isDraining && sessions.isEmpty { finishDraining() }
   }
 
   /// Every connection of `worker_connections` is taken: ends those that have idled longest.
@@ -136,8 +143,8 @@ public final class Worker {
     isDraining = true
     self.drained = drained
     for entry in acceptors { entry.acceptor.stop() }
-    for connection in Array(connections.values) { connection.endIfIdle() }
-    if connections.isEmpty { finishDraining() }
+    for session in Array(sessions.values) { session.endIfIdle() }
+    if sessions.isEmpty { finishDraining() }
   }
 
   private func finishDraining() {
@@ -151,7 +158,7 @@ public final class Worker {
   public func stopAtOnce() {
     isDraining = true
     for entry in acceptors { entry.acceptor.stop() }
-    for connection in Array(connections.values) { connection.cut() }
+    for session in Array(sessions.values) { session.cut() }
     finishDraining()
   }
 
@@ -161,13 +168,23 @@ public final class Worker {
     for old in leaving { old.flushLogs() }
   }
 
-  // MARK: Exchanges are used again: a request allocates none
+  // MARK: Exchanges and proxy handlers are used again: a request allocates neither
 
   func takeExchange() -> Exchange { exchanges.popLast() ?? Exchange(worker: self) }
 
   func giveBack(_ exchange: Exchange) {
     exchange.reset()
     if exchanges.count < Self.exchangesKept { exchanges.append(exchange) }
+  }
+
+  func takeProxyHandler(_ pass: LiveProxyPass) -> ProxyHandler {
+    let handler = proxyHandlers.popLast() ?? ProxyHandler(worker: self)
+    handler.prepare(pass)
+    return handler
+  }
+
+  func giveBack(_ handler: ProxyHandler) {
+    if proxyHandlers.count < Self.exchangesKept { proxyHandlers.append(handler) }
   }
 }
 

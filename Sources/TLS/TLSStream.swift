@@ -53,6 +53,11 @@ public final class TLSStream: ByteStream {
   private(set) var lastPeer: OpaquePointer?
   /// Towards a client: its handshake is over, and responders are asked about it.
   private(set) var isAwaitingStatus = false
+  /// Open, although the handshake is not over: what comes may have been sent before, by somebody who only repeats it
+  /// (RFC 8470 §3).
+  public var isEarly: Bool { keepsAdvancing }
+  /// Plain text of one record (RFC 8446 §5.1).
+  private static let recordSize = 16 * 1024
   /// How the client was judged; settled when the stream opens.
   public internal(set) var clientVerdict = ClientVerdict.absent
 
@@ -114,7 +119,7 @@ public final class TLSStream: ByteStream {
   public override func advanceOpening() {
     // The handshake is over; what comes meanwhile waits in the socket.
     if isAwaitingStatus { return }
-    guard let ssl else { return fail(.tls("no session: \(OpenSSLReasons.take())")) }
+    guard let ssl else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
     switch earlyData.map({ $0.read(from: ssl) }) ?? .ended {
     case .waits: return openEarly(ssl)
     case .failed(let error): return handshakeDidFail(error)
@@ -125,7 +130,7 @@ public final class TLSStream: ByteStream {
     if result == 1 {
       if let earlyData, earlyData.bytes.isEmpty { self.earlyData = nil }
       if !isEarly { return finishOpening(ssl) }
-      isEarly = false
+      keepsAdvancing = false
       return
     }
     let error = SSL_get_error(ssl, result)
@@ -136,7 +141,7 @@ public final class TLSStream: ByteStream {
   /// The client's request is here before its Finished: it may be judged and answered (RFC 8470).
   private func openEarly(_ ssl: OpaquePointer) {
     guard !isEarly, let earlyData, !earlyData.bytes.isEmpty else { return }
-    isEarly = true
+    keepsAdvancing = true
     finishOpening(ssl)
   }
 
@@ -146,12 +151,12 @@ public final class TLSStream: ByteStream {
   }
 
   private func handshakeFailure(_ error: Int32) -> StreamFailure {
-    if case .refused(let refusal) = trustResult { return .tls(refusal.description) }
-    if let denial { return .tls(denial) }
+    if case .refused(let refusal) = trustResult { return .protocolError(refusal.description) }
+    if let denial { return .protocolError(denial) }
     if let failure { return failure }
     let reasons = OpenSSLReasons.take()
     if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
-    return .tls("SSL_do_handshake() failed (SSL: \(reasons))\(clientFault ?? "")")
+    return .protocolError("SSL_do_handshake() failed (SSL: \(reasons))\(clientFault ?? "")")
   }
 
   /// By which the client verified: in this handshake, or in the one that made the session.
@@ -169,7 +174,7 @@ public final class TLSStream: ByteStream {
     case .server:
       if let successor {
         self.successor = nil
-        guard isJudgedAnew(ssl, by: successor) else { return fail(.tls(Successor.refusal)) }
+        guard isJudgedAnew(ssl, by: successor) else { return fail(.protocolError(Successor.refusal)) }
       } else {
         let mode = serverContext?.settings.verification ?? .off
         clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)
@@ -183,7 +188,7 @@ public final class TLSStream: ByteStream {
       trustResult = result
       if case .refused(let refusal) = result {
         context.forget(key)
-        return fail(.tls(refusal.description))
+        return fail(.protocolError(refusal.description))
       }
     }
     becomeOpen()
@@ -241,7 +246,7 @@ public final class TLSStream: ByteStream {
   private func readFailure(_ error: Int32) -> StreamFailure {
     let reasons = OpenSSLReasons.take()
     if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
-    return .tls("SSL_read() failed (SSL: \(reasons))")
+    return .protocolError("SSL_read() failed (SSL: \(reasons))")
   }
 
   /// Gathers plain text up to a record; whole records go straight to be sealed.
@@ -255,24 +260,24 @@ public final class TLSStream: ByteStream {
   private func gather(_ bytes: UnsafeRawBufferPointer, in cork: OutputCork) {
     cork.claim(self)
     var rest = bytes
-    if !cork.plain.isEmpty {
-      let room = min(OutputCork.plainLimit - cork.plain.count, rest.count)
-      cork.plain.append(UnsafeRawBufferPointer(rebasing: rest[..<room]))
+    if !cork.gathered.isEmpty {
+      let room = min(Self.recordSize - cork.gathered.count, rest.count)
+      cork.gathered.append(UnsafeRawBufferPointer(rebasing: rest[..<room]))
       rest = UnsafeRawBufferPointer(rebasing: rest[room...])
-      if cork.plain.count >= OutputCork.plainLimit { sealCorked() }
+      if cork.gathered.count >= Self.recordSize { willFlush() }
     }
-    if rest.count >= OutputCork.plainLimit {
-      let whole = rest.count - rest.count % OutputCork.plainLimit
+    if rest.count >= Self.recordSize {
+      let whole = rest.count - rest.count % Self.recordSize
       seal(UnsafeRawBufferPointer(rebasing: rest[..<whole]))
       rest = UnsafeRawBufferPointer(rebasing: rest[whole...])
     }
-    cork.plain.append(rest)
+    cork.gathered.append(rest)
   }
 
-  public override func sealCorked() {
-    guard !loop.cork.plain.isEmpty else { return }
-    seal(loop.cork.plain.readable)
-    loop.cork.plain.removeAll()
+  public override func willFlush() {
+    guard !loop.cork.gathered.isEmpty else { return }
+    seal(loop.cork.gathered.readable)
+    loop.cork.gathered.removeAll()
   }
 
   private func seal(_ bytes: UnsafeRawBufferPointer) {
@@ -287,7 +292,7 @@ public final class TLSStream: ByteStream {
       }
       // Our BIO takes everything, so there is no retry: what fails here is broken.
       guard count > 0 else {
-        return failLater(.tls("SSL_write() failed (SSL: \(OpenSSLReasons.take()))"))
+        return failLater(.protocolError("SSL_write() failed (SSL: \(OpenSSLReasons.take()))"))
       }
       done += count
     }
@@ -299,7 +304,7 @@ public final class TLSStream: ByteStream {
     guard let ssl else { return }
     // What was written must be sealed before the close_notify.
     loop.cork.claim(self)
-    sealCorked()
+    willFlush()
     ERR_clear_error()
     _ = SSL_shutdown(ssl)
     ERR_clear_error()

@@ -16,7 +16,7 @@ public enum ReadOutcome {
 /// Whom a stream tells what happens. A class for the same reason as EventTarget.
 open class StreamOwner {
   public init() {}
-  /// Connected, and with TLS: shaken hands and judged. Before this no byte of the owner's is sent.
+  /// Connected, and opened by the subclass, if there is one. Before this no byte of the owner's is sent.
   open func streamDidOpen() {}
   open func streamIsReadable() {}
   /// What waited has gone out.
@@ -32,11 +32,11 @@ public enum StreamFailure: Error, Sendable {
   case socket(SocketError)
   /// The peer's FIN came where bytes or a close_notify were due.
   case truncated
-  /// TLS: OpenSSL's reason, or that of our own judgement of the peer.
-  case tls(String)
+  /// The protocol that a subclass speaks below its owner failed, for this reason.
+  case protocolError(String)
 }
 
-/// A connected (or connecting) stream socket in a loop; as it stands, without TLS. TLSStream is its subclass.
+/// A connected (or connecting) stream socket in a loop. A subclass may speak a protocol of its own below its owner.
 ///
 /// Reading: whoever owns it reads until `wouldBlock`; a stream left undrained is not announced again by itself.
 /// Writing: `write` always takes all; `pendingCount` tells when to stop feeding it.
@@ -54,9 +54,8 @@ open class ByteStream: EventTarget {
   private final var isDrained = false
   /// FIN seen by the kernel, perhaps with bytes before it still unread.
   public final private(set) var hasPeerEnd = false
-  /// Open, although the handshake is not over: what comes may have been sent before, by somebody who only repeats it.
-  /// Set by the subclass that shakes hands.
-  public final var isEarly = false
+  /// A subclass has opened for its owner before its own opening was over: input goes to `advanceOpening` first.
+  public final var keepsAdvancing = false
   private final var waiting = ByteBuffer()
 
   /// Takes the descriptor over. A connecting one becomes `open` with its first output edge.
@@ -73,9 +72,17 @@ open class ByteStream: EventTarget {
     }
   }
 
+  /// A stream without a socket, for tests: a subclass overrides `read`, and `deliver`.
+  package init(inMemory loop: EventLoop) {
+    descriptor = -1
+    phase = .opening
+    isDrained = true
+    super.init(loop: loop)
+  }
+
   deinit {
     loop.cork.leave(Unmanaged.passUnretained(self).toOpaque())
-    if phase != .closed { Glibc.close(descriptor) }
+    if phase != .closed, descriptor >= 0 { Glibc.close(descriptor) }
   }
 
   /// Bytes that wait for the kernel.
@@ -89,7 +96,7 @@ open class ByteStream: EventTarget {
 
   /// Plain or decrypted bytes inside the stream that a read would give without a system call.
   open var hasBufferedInput: Bool { false }
-  /// The socket is connected: with TLS the handshake begins.
+  /// The socket is connected: a subclass begins its own opening.
   open func opened() { becomeOpen() }
   /// Bytes may have come while opening.
   open func advanceOpening() { becomeOpen() }
@@ -102,9 +109,9 @@ open class ByteStream: EventTarget {
     loop.cork.wire.append(bytes)
     if loop.cork.wire.count >= OutputCork.limit { loop.cork.flush() }
   }
-  /// Turns corked plain text into bytes for the wire.
-  open func sealCorked() {}
-  /// The last bytes before a close in good order (close_notify).
+  /// The cork is about to send: a subclass that gathers output of its own turns it into bytes for the wire now.
+  open func willFlush() {}
+  /// The last bytes before a close in good order.
   open func writeEnd() {}
   /// Frees what only a live connection needs.
   open func released() {}
@@ -114,7 +121,7 @@ open class ByteStream: EventTarget {
     guard phase == .opening else { return }
     opened()
     // What was read to open it no edge announces any more.
-    if isEarly { resumeReading() }
+    if keepsAdvancing { resumeReading() }
   }
 
   /// What came while a stream that opened later than its last byte was waiting.
@@ -172,7 +179,7 @@ open class ByteStream: EventTarget {
     }
   }
 
-  /// Appends bytes for the wire to the cork: what a TLS BIO writes.
+  /// Appends bytes for the wire to the cork: what a subclass has made of its owner's output.
   public final func transmitLater(_ bytes: UnsafeRawBufferPointer) {
     loop.cork.claim(self)
     loop.cork.wire.append(bytes)
@@ -186,7 +193,7 @@ open class ByteStream: EventTarget {
   final func transmit(_ bytes: inout ByteBuffer) {
     guard phase != .closed, !bytes.isEmpty else { return }
     guard waiting.isEmpty else { return waiting.append(bytes.readable) }
-    let sent = send(bytes.readable)
+    let sent = deliver(bytes.readable)
     if sent < bytes.count {
       bytes.consume(sent)
       waiting.append(bytes.readable)
@@ -194,7 +201,7 @@ open class ByteStream: EventTarget {
   }
 
   /// How many bytes the kernel took; a broken connection takes all, and its failure shows with the next event.
-  private final func send(_ bytes: UnsafeRawBufferPointer) -> Int {
+  open func deliver(_ bytes: UnsafeRawBufferPointer) -> Int {
     var done = 0
     while done < bytes.count {
       let count = linux_send(descriptor, bytes.baseAddress.map { $0 + done }, bytes.count - done)
@@ -229,11 +236,11 @@ open class ByteStream: EventTarget {
   }
 
   private final func announceInput() {
-    if phase == .opening || isEarly {
-      let wasEarly = isEarly
+    if phase == .opening || keepsAdvancing {
+      let advanced = keepsAdvancing
       advanceOpening()
       // The client's first request often comes with its last handshake bytes; or it is what waited for their end.
-      if phase == .open && (mayHaveInput || wasEarly) { owner?.streamIsReadable() }
+      if phase == .open && (mayHaveInput || advanced) { owner?.streamIsReadable() }
     } else {
       owner?.streamIsReadable()
     }
@@ -266,7 +273,7 @@ open class ByteStream: EventTarget {
   }
 
   private final func sendWaiting() {
-    let sent = send(waiting.readable)
+    let sent = deliver(waiting.readable)
     waiting.consume(sent)
     if waiting.isEmpty {
       waiting.release()
@@ -276,7 +283,7 @@ open class ByteStream: EventTarget {
 
   // MARK: Ends
 
-  /// FIN after what waits was sent; reading goes on. With TLS the close_notify goes first.
+  /// FIN after what waits was sent, and after `writeEnd`; reading goes on.
   public final func endOutput() {
     guard phase == .open else { return }
     writeEnd()
@@ -285,11 +292,11 @@ open class ByteStream: EventTarget {
   }
 
   public enum Closing: Sendable {
-    /// close_notify, FIN.
+    /// `writeEnd`, FIN.
     case orderly
-    /// FIN without close_notify: what came before may be incomplete.
+    /// FIN without `writeEnd`: what came before may be incomplete.
     case abrupt
-    /// RST: also for who has no TLS to tell the difference.
+    /// RST: a peer that knows no other end than FIN learns that bytes are missing.
     case reset
   }
 
@@ -301,8 +308,12 @@ open class ByteStream: EventTarget {
     phase = .closed
     isOver = true
     if case .reset = closing { Sockets.setLingerZero(descriptor) }
-    loop.remove(self, descriptor: descriptor)
-    Glibc.close(descriptor)
+    if descriptor >= 0 {
+      loop.remove(self, descriptor: descriptor)
+      Glibc.close(descriptor)
+    } else {
+      loop.forgetDeadline(of: self)
+    }
     waiting.release()
     released()
     owner = nil

@@ -9,19 +9,17 @@ import Glibc
 public final class OutputCork {
   /// A send leaves at the latest when this much waits.
   public static let limit = 256 * 1024
-  /// One TLS record's worth of plain text.
-  public static let plainLimit = 16 * 1024
-
   /// Bytes for the wire.
   public final var wire: ByteBuffer
-  /// Plain text that a TLS stream has not sealed yet.
-  public final var plain: ByteBuffer
+  /// Output that the owner has not turned into bytes for the wire yet: room that subclasses of ByteStream share, since
+  /// only the owner has any.
+  public final var gathered: ByteBuffer
   /// Not retained, since every write comes by here: a stream leaves before it dies (`leave`).
   private final var owner: Unmanaged<ByteStream>?
 
   init() {
     wire = ByteBuffer(capacity: Self.limit + 32 * 1024)
-    plain = ByteBuffer(capacity: Self.plainLimit)
+    gathered = ByteBuffer(capacity: 16 * 1024)
   }
 
   /// Makes a stream the owner.
@@ -42,12 +40,12 @@ public final class OutputCork {
   @inline(never)
   private final func send(of owner: Unmanaged<ByteStream>) {
     owner._withUnsafeGuaranteedRef { stream in
-      stream.sealCorked()
+      stream.willFlush()
       self.owner = nil
       stream.transmit(&wire)
     }
     wire.removeAll()
-    plain.removeAll()
+    gathered.removeAll()
   }
 
   /// Sends what is there of a stream that closes.
@@ -60,6 +58,6 @@ public final class OutputCork {
     guard owner?.toOpaque() == stream else { return }
     owner = nil
     wire.removeAll()
-    plain.removeAll()
+    gathered.removeAll()
   }
 }

@@ -3,15 +3,27 @@ public import HTTP
 /// Whom an attempt tells what its server says. One exchange; a class for the same reason as EventTarget.
 ///
 /// Order: `attemptDidOpen`, `attemptHead` for each interim and the final response, `attemptBody`…, `attemptDidEnd`;
-/// or `attemptDidFail` once, at any point. The connection is gone from the observer with the last call.
+/// or `attemptDidFail` once, at any point. With the last call the stream lets go of the observer.
 open class AttemptObserver {
+  /// The final response's head, and before it those of interim responses. The observer owns it, so that a session that
+  /// serves another attempt can't change it.
+  public final let answer = ResponseHead()
+  final var hasFinalHead = false
+  /// The head of the final response to the present attempt; nil until it came.
+  public final var finalHead: ResponseHead? { hasFinalHead ? answer : nil }
   public init() {}
+  /// For an observer that serves another client from now on: nothing of an upstream's response is left.
+  public final func forgetAnswer() {
+    guard hasFinalHead else { return }
+    hasFinalHead = false
+    answer.reset()
+  }
   /// Send the request now.
-  open func attemptDidOpen(_ connection: UpstreamConnection) {}
+  open func attemptDidOpen(_ stream: UpstreamStream) {}
   /// A server was chosen, and counts as tried; a connection may or may not come of it.
   open func attemptWillTry(_ server: Int) {}
-  /// There is a connection, kept or on its way to open.
-  open func attemptDidBegin(_ connection: UpstreamConnection) {}
+  /// There is a session, kept or on its way to open, and a stream on it.
+  open func attemptDidBegin(_ stream: UpstreamStream) {}
   /// Return false to stop reading: the observer takes the rest as a tunnel, or has failed the attempt.
   open func attemptHead(_ head: ResponseHead) -> Bool { true }
   /// Bytes of the body, valid during the call only.
@@ -19,9 +31,9 @@ open class AttemptObserver {
   /// End of one burst of body bytes: decide whether to pause.
   open func attemptDidPump() {}
   open func attemptDidEnd(trailers: Trailers?) {}
-  /// In the place of `attemptDidEnd`, after `askAgain`: send the next request now; nil: the connection can't carry one,
-  /// and is gone.
-  open func attemptMayAskAgain(_ connection: UpstreamConnection?) {}
+  /// In the place of `attemptDidEnd`, after `askAgain`: send the next request now; nil: the session can't carry
+  /// another, and is closed.
+  open func attemptMayAskAgain(_ stream: UpstreamStream?) {}
   open func attemptDidFail(_ failure: AttemptFailure) {}
   /// What waited for the upstream has gone out.
   open func attemptDidDrain() {}

@@ -69,7 +69,10 @@ public final class UpstreamGroup {
   private var balancer: Balancer
   private var failures: ServerFailures
   /// Last in, first out: the warmest connection serves.
-  private var idle: [UpstreamConnection] = []
+  private var idle: [UpstreamSession] = []
+  /// Makes the transport to a server in place of a socket: for tests without one.
+  package typealias Connector = (_ server: Int, UpstreamTrust) throws(SocketError) -> ByteStream
+  package var connector: Connector?
   private var isClosed = false
 
   public init(_ group: ResolvedGroup, loop: EventLoop, budget: ConnectionBudget) {
@@ -111,8 +114,8 @@ public final class UpstreamGroup {
       return .noRoom
     }
     do {
-      let connection = try connect(to: server, trust: trust)
-      connection.begin(observer, settings)
+      let session = try connect(to: server, trust: trust)
+      session.begin(observer, settings)
       return nil
     } catch {
       // That we are out of descriptors says nothing of the server.
@@ -121,7 +124,7 @@ public final class UpstreamGroup {
     }
   }
 
-  private func takeKept(server: Int, trust: UpstreamTrust) -> UpstreamConnection? {
+  private func takeKept(server: Int, trust: UpstreamTrust) -> UpstreamSession? {
     var index = idle.count - 1
     while index >= 0 {
       if idle[index].serves(server, trust) {
@@ -137,22 +140,27 @@ public final class UpstreamGroup {
   }
 
   /// Takes over the room that was taken for it.
-  private func connect(to server: Int, trust: UpstreamTrust) throws(SocketError) -> UpstreamConnection {
+  private func connect(to server: Int, trust: UpstreamTrust) throws(SocketError) -> UpstreamSession {
     do {
+      if let connector { return session(try connector(server, trust), nil, server, trust) }
       let address = servers[server].address
       let descriptor = try Sockets.connect(to: address)
-      let stream: ByteStream =
-        if let context = trust.context {
-          try TLSStream(
-            connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description)
-        } else {
-          try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true)
-        }
-      return UpstreamConnection(stream: stream, server: server, trust: trust, group: self, loop: loop)
+      guard let context = trust.context else {
+        return session(try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true), nil, server, trust)
+      }
+      let stream = try TLSStream(
+        connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description)
+      return session(stream, stream, server, trust)
     } catch {
       budget.giveBack()
       throw error
     }
+  }
+
+  private func session(
+    _ transport: ByteStream, _ tls: TLSStream?, _ server: Int, _ trust: UpstreamTrust
+  ) -> UpstreamSession {
+    UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
   }
 
   // MARK: What is told of failures
@@ -173,23 +181,23 @@ public final class UpstreamGroup {
 
   // MARK: What connections tell
 
-  func attemptDidEnd(_ connection: UpstreamConnection, _ outcome: Balancer.Outcome) {
-    balancer.end(connection.server, outcome, now: loop.now)
+  func attemptDidEnd(_ session: UpstreamSession, _ outcome: Balancer.Outcome) {
+    balancer.end(session.server, outcome, now: loop.now)
   }
 
   /// Keeps an idle connection, or closes it when it has served its time.
-  func keep(_ connection: UpstreamConnection) {
+  func keep(_ session: UpstreamSession) {
     let keepalive = settings.keepalive
-    guard !isClosed, keepalive.connections > 0, connection.requestsServed < keepalive.requests,
-      loop.now &- connection.openedAt < UInt64(max(0, keepalive.time))
-    else { return connection.close() }
+    guard !isClosed, keepalive.connections > 0, session.requestsServed < keepalive.requests,
+      loop.now &- session.openedAt < UInt64(max(0, keepalive.time))
+    else { return session.close() }
     if idle.count >= keepalive.connections, let oldest = idle.first {
       idle.removeFirst()
       oldest.close()
     }
-    connection.idleSince = loop.now
-    idle.append(connection)
-    connection.stream.setDeadline(in: keepalive.timeout)
+    session.idleSince = loop.now
+    idle.append(session)
+    session.transport.setDeadline(in: keepalive.timeout)
   }
 
   /// Since when the connection idles that has idled longest; nil: none does.
@@ -201,9 +209,9 @@ public final class UpstreamGroup {
     idle.removeFirst().close()
   }
 
-  func forget(_ connection: UpstreamConnection) { idle.removeAll { $0 === connection } }
+  func forget(_ session: UpstreamSession) { idle.removeAll { $0 === session } }
 
-  func connectionDidClose() { budget.giveBack() }
+  func sessionDidClose() { budget.giveBack() }
 
   /// Ends the idle connections; those that serve end when they have.
   public func close() {
@@ -215,12 +223,12 @@ public final class UpstreamGroup {
 }
 
 // Calls and not inlined loads: what an object itself asks of its parts is not counted.
-extension UpstreamConnection {
+extension UpstreamSession {
   @inline(never)
   fileprivate func serves(_ server: Int, _ trust: UpstreamTrust) -> Bool {
     self.server == server && self.trust.isSame(as: trust)
   }
 
   @inline(never)
-  fileprivate var mayHaveInput: Bool { stream.mayHaveInput }
+  fileprivate var mayHaveInput: Bool { transport.mayHaveInput }
 }

@@ -86,7 +86,7 @@ import Testing
       #expect(withBytes("secret") { head.add("Authorization", $0) })
       head.framing = .chunked
       head.asksForUpgrade = true
-      wipes ? head.wipe() : head.reset()
+      wipes ? head.wipe() : head.reset(over: incoming)
       #expect(!head.asksForUpgrade)
     }
     #expect(lines == ["GET /a?b HTTP/1.1"])

@@ -1,4 +1,6 @@
 import Bytes
+import Crypto
+import Envelope
 import HTTP
 import Observability
 @testable import Proxy
@@ -50,11 +52,15 @@ import Transport
     #expect(!gauge.admits(20_000, having: 0) && gauge.admits(16_384, having: 0))
     var plain = ByteBuffer()
     [UInt8](repeating: 7, count: 1000).withUnsafeBytes { plain.append($0) }
-    var opened: RequestBody? = RequestBody(opened: plain, gauge: gauge)
+    let key = try MaterialReference(parsing: "/nowhere/key", relativeTo: "/", isKey: true)
+    let settings = EnvelopeSettings(
+      suite: try EnvelopeSuite(.aes256GCM, nil), current: .init(cipher: key, mac: nil), previous: nil,
+      replayWindow: nil, maxSize: 1000, reloads: false, location: .init(file: "", line: 0, column: 0))
+    var opened: RequestBody? = RequestBody(opened: plain, by: settings, gauge: gauge)
     #expect(opened?.count == 1000 && gauge.used == 201_000)
     envelope = nil
     #expect(gauge.used == 1000)
-    var answer: HeldAnswer? = HeldAnswer(gauge: gauge)
+    var answer: BufferedResponse? = BufferedResponse(gauge: gauge)
     [UInt8](repeating: 7, count: 500).withUnsafeBytes { answer?.append($0) }
     #expect(answer?.body.count == 500 && gauge.used == 1500)
     (opened, answer) = (nil, nil)
@@ -110,7 +116,7 @@ import Transport
       rule(false, .ipv4(network: 0x0A00_0001, mask: .max)), rule(true, .ipv4(network: 0x0A00_0000, mask: 0xFF00_0000)),
       rule(true, .ipv6(high: 0x2001_0db8_0000_0000, low: 0, prefixLength: 32)), rule(true, .unix), rule(false, .all),
     ]
-    func allowed(_ peer: SocketAddress) -> Bool { AccessCheck.allows(peer, rules) }
+    func allowed(_ peer: SocketAddress) -> Bool { AddressAccess.decision(for: peer, rules) ?? true }
     #expect(!allowed(.ipv4(address: 0x0A00_0001, port: 1)))
     #expect(allowed(.ipv4(address: 0x0A00_0002, port: 1)))
     #expect(!allowed(.ipv4(address: 0x0B00_0002, port: 1)))
@@ -120,7 +126,7 @@ import Transport
     #expect(allowed(.ipv6(high: 0, low: 0xFFFF_0A00_0002, port: 1)))
     #expect(!allowed(.ipv6(high: 0, low: 0xFFFF_0A00_0001, port: 1)))
     #expect(allowed(.unix(path: "/s")))
-    #expect(AccessCheck.allows(.unix(path: ""), []))
+    #expect(AddressAccess.decision(for: .unix(path: ""), []) == nil)
   }
 
   @Test(arguments: [

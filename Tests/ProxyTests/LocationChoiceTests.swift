@@ -13,9 +13,11 @@ import Testing
   }
 
   private func chosen(_ rig: Rig, _ path: String) throws -> String {
-    let exchange = try rig.exchange("GET \(path) HTTP/1.1", "Host: a")
-    let text = exchange.location === exchange.server.root ? "none" : spelling(exchange.location.settings.match)
-    let first = exchange.captures.count > 1 ? " " + String(decoding: exchange.captures[1], as: UTF8.self) : ""
+    let client = try rig.ask("GET \(path) HTTP/1.1", "Host: a")
+    let location = try #require(client.location)
+    let isRoot = rig.live.servers.contains { $0.root === location }
+    let text = isRoot ? "none" : spelling(location.settings.match)
+    let first = client.captures.count > 1 ? " " + String(decoding: client.captures[1], as: UTF8.self) : ""
     return text + first
   }
 

@@ -23,10 +23,10 @@ import Transport
 
   /// Nothing of others is under way, and nothing is hashed until it is raised.
   private func holdThreads() async throws -> Flag {
-    try await until("the threads to be free") { Exchange.passwordWork.isIdle }
+    try await until("the threads to be free") { PendingWork.passwords.isIdle }
     let held = Flag(), begun = (Flag(), Flag())
     for flag in [begun.0, begun.1] {
-      _ = Exchange.passwordWork.run(for: "held") {
+      _ = PendingWork.passwords.run(for: "held") {
         flag.raise()
         held.wait()
       }
@@ -39,16 +39,16 @@ import Transport
     let held = try await holdThreads()
     defer { held.raise() }
     let rig = try Rig(Self.http)
-    let (connection, peer) = try rig.connect()
-    connection.begin()
+    let (session, peer) = try rig.connect()
+    session.begin()
     let bytes = Array(Self.request.utf8)
     #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
-    connection.stream.ready([.input])
-    #expect(Exchange.passwordWork.waiting(for: Self.address) == 1)
+    session.transport.ready([.input])
+    #expect(PendingWork.passwords.waiting(for: Self.address) == 1)
     close(peer)
-    connection.stream.ready([.input, .peerEnd])
-    #expect(connection.phase == .closed)
-    #expect(Exchange.passwordWork.waiting(for: Self.address) == 0)
+    session.transport.ready([.input, .peerEnd])
+    #expect(session.isClosed)
+    #expect(PendingWork.passwords.waiting(for: Self.address) == 0)
   }
 
   @Test func `one that would have to wait is not looked at when its client went with the request`() async throws {
@@ -57,17 +57,17 @@ import Transport
     for isHeld in [true, false] {
       let held = isHeld ? try await holdThreads() : nil
       defer { held?.raise() }
-      let (connection, peer) = try rig.connect()
-      connection.begin()
+      let (session, peer) = try rig.connect()
+      session.begin()
       #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
       close(peer)
-      connection.stream.ready([.input, .peerEnd])
-      #expect(Exchange.passwordWork.waiting(for: Self.address) == 0 || !isHeld)
+      session.transport.ready([.input, .peerEnd])
+      #expect(PendingWork.passwords.waiting(for: Self.address) == 0 || !isHeld)
       // Who has only ended its half still gets an answer, if it costs nobody else anything.
-      #expect((connection.phase == .closed) == isHeld)
-      connection.close()
+      #expect((session.isClosed) == isHeld)
+      session.close()
       try await until("the threads to be free") {
-        held?.raise(); return Exchange.passwordWork.isIdle
+        held?.raise(); return PendingWork.passwords.isIdle
       }
     }
   }
@@ -75,10 +75,10 @@ import Transport
   @Test func `one address has a bound on what waits, and is told to come again`() async throws {
     let held = try await holdThreads()
     defer { held.raise() }
-    while case .taken = Exchange.passwordWork.run(for: Self.address, {}) {}
+    while case .taken = PendingWork.passwords.run(for: Self.address, {}) {}
     let answer = try Rig(Self.http).answer(Self.request)
     #expect(answer.hasPrefix("HTTP/1.1 429 ") && answer.contains("\r\nRetry-After: 1\r\n"), "\(answer)")
-    guard case .taken = Exchange.passwordWork.run(for: "another", {}) else {
+    guard case .taken = PendingWork.passwords.run(for: "another", {}) else {
       return #expect(Bool(false), "nobody else is kept out")
     }
   }
@@ -90,7 +90,11 @@ import Transport
         location = /e2 { auth_basic x; enrolment on; enrolment_authority /nowhere/ca; enrolment_failures 9 90s; }
         """
       let http = Self.http.replacing("location /none", with: "\(enrols ? enrolments : "") location /none")
-      return try Rig(http).exchange("GET \(path) HTTP/1.1", "Host: h").location.guessLimit
+      let rig = try Rig(http)
+      let location = rig.live.generation.http.servers[0].root.locations.first {
+        if case .prefix(let prefix) = $0.match { prefix == Array(path.utf8) } else { false }
+      }
+      return try #require(location).basicAccess.flatMap { GuardedFiles(rig.live.generation.http).limit(of: $0.users) }
     }
     // The stricter of both.
     let guarded = FailureWindow.Limit(count: 7, time: 90)

@@ -84,9 +84,13 @@ import Testing
         server { listen 1080; location / { proxy_pass \(Self.up); proxy_set_header Upgrade \(value);
           proxy_set_header Connection upgrade; } }
         """)
-      let exchange = try rig.exchange("GET / HTTP/\(version)", "Host: a", "Connection: upgrade", "Upgrade: \(upgrade)")
-      #expect(try rig.upstreamHead(of: exchange).contains("Upgrade: ") == isAsked)
-      #expect(exchange.outgoing.asksForUpgrade == isAsked)
+      let fields = ["GET / HTTP/\(version)", "Host: a", "Connection: upgrade", "Upgrade: \(upgrade)"]
+      let client = try rig.ask(fields)
+      try rig.upstream.open()
+      #expect(try rig.upstream.sent.contains("Upgrade: ") == isAsked)
+      // Who has not asked for it is told of no other protocol.
+      try rig.upstream.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: \(upgrade)\r\n\r\n")
+      #expect(client.status == (isAsked ? 101 : 502) && client.isTunnel == isAsked)
     }
   }
 
@@ -124,37 +128,39 @@ import Testing
   }
 
   @Test func `says its own framing`() throws {
-    let rig = try Rig("server { listen 1080; location / { proxy_pass \(Self.up); } }")
-    let exchange = try rig.exchange("POST / HTTP/1.1", "Host: a", "Content-Length: 99")
-    func head(_ body: Exchange.Body) throws -> String {
-      exchange.body = body
-      return try rig.upstreamHead(of: exchange)
-    }
-    let kept = RequestBody(allowance: 10)
-    try [UInt8]("abc".utf8).withUnsafeBytes { try kept.append($0) }
-    #expect(try head(.collected(kept)).contains("\r\nContent-Length: 3\r\n"))
-    #expect(try head(.held).contains("\r\nContent-Length: 99\r\n"))
-    #expect(try head(.none).contains("\r\nContent-Length: 0\r\n"))
+    let rig = try Rig(
+      """
+      server { listen 1080; proxy_http_version 1.1; location / { proxy_pass \(Self.up); }
+        location /stream { proxy_pass \(Self.up); proxy_request_buffering off; } }
+      """)
+    let length = "Content-Length: 3", chunked = "Transfer-Encoding: chunked"
+    #expect(try rig.request("POST / HTTP/1.1", "Host: a", length, body: ["a", "bc"]).hasSuffix("\(length)\r\n\r\nabc"))
+    #expect(try rig.request("POST / HTTP/1.1", "Host: a", chunked, body: ["abc"]).hasSuffix("\(length)\r\n\r\nabc"))
+    #expect(
+      try rig.request("POST /stream HTTP/1.1", "Host: a", length, body: ["a", "bc"]).hasSuffix(
+        "\(length)\r\n\r\nabc"))
+    #expect(
+      try rig.request("POST /stream HTTP/1.1", "Host: a", chunked, body: ["a", "bc"]).hasSuffix(
+        "\(chunked)\r\n\r\n1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"))
+    #expect(try rig.request("POST / HTTP/1.1", "Host: a").hasSuffix("Content-Length: 0\r\n\r\n"))
   }
 
-  enum Shown: CaseIterable, Sendable { case none, whole, bodiless, path }
-
   @Test(arguments: [
-    (Shown.none, "POST /a/../x?y HTTP/1.0"), (.whole, "POST /a/../x?y HTTP/1.0"), (.bodiless, "GET /a/../x?y HTTP/1.0"),
-    (.path, "GET /x?y HTTP/1.0"),
+    ("418", "@named", "POST /a/../x?y HTTP/1.0"), ("400", "@named", "GET /a/../x?y HTTP/1.0"),
+    ("418", "/other?z", "GET /other?z HTTP/1.0"),
   ])
-  func `is the client's own in a named location, and a GET for another path`(shown: Shown, line: String) throws {
-    let rig = try Rig("server { listen 1080; location / { proxy_pass \(Self.up); } }")
-    let exchange = try rig.exchange("POST /a/../x?y HTTP/1.1", "Host: a")
-    let pass = try #require(exchange.pass)
-    exchange.redirection =
-      switch shown {
-      case .none: .none
-      case .whole: .whole
-      case .bodiless: .bodiless
-      case .path: .path
-      }
-    #expect(try rig.upstreamHead(of: exchange).hasPrefix(line + "\r\n"))
-    #expect(RequestRewrite.method(exchange, pass) == (line.hasPrefix("POST") ? .post : .get))
+  func `is the client's own in a named location, and a GET for another path`(
+    status: String, page: String, line: String
+  ) throws {
+    let rig = try Rig(
+      """
+      server { listen 1080; error_page \(status) \(page); location / { return \(status); }
+        location @named { proxy_pass \(Self.up); } location /other { proxy_pass \(Self.up); } }
+      """)
+    let length = "Content-Length: 3"
+    let request = try rig.request("POST /a/../x?y HTTP/1.1", "Host: a", length, body: ["abc"])
+    #expect(request.hasPrefix(line + "\r\n"))
+    // The body goes where the method goes.
+    #expect(request.hasSuffix("abc") == line.hasPrefix("POST"))
   }
 }

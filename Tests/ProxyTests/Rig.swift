@@ -38,79 +38,98 @@ final class Rig {
     worker = Worker(loop: loop, connections: 16, metrics: Metrics())
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
     live = try #require(worker.live)
+    script()
   }
 
-  /// A client's connection and the descriptor of its far end, which the caller closes.
-  func connect(listener: Int = 0) throws -> (connection: ClientConnection, peer: Int32) {
+  /// A client's session and the descriptor of its far end, which the caller closes.
+  func connect(listener: Int = 0) throws -> (session: ClientSession, peer: Int32) {
     var both: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
     guard socketpair(AF_UNIX, type, 0, &both) == 0 else { throw SocketError("socketpair", errno) }
-    let stream = try ByteStream(loop: loop, descriptor: both[0], isConnecting: false)
-    let connection = ClientConnection(
-      worker: worker, live: live, servers: live.listeners[listener], stream: stream,
+    let transport = try ByteStream(loop: loop, descriptor: both[0], isConnecting: false)
+    return (session(over: transport, listener: listener), both[1])
+  }
+
+  private func session(over transport: ByteStream, listener: Int = 0) -> ClientSession {
+    ClientSession(
+      worker: worker, live: live, servers: live.listeners[listener], transport: transport, tls: nil,
       peer: .ipv4(address: 0xC000_0201, port: 4711), number: 7)
-    return (connection, both[1])
   }
 
   /// What a client is answered that sends this and ends: for what needs no upstream.
   func answer(_ request: String) throws -> String {
-    let (connection, peer) = try connect()
+    let (session, peer) = try connect()
     defer { close(peer) }
-    connection.begin()
+    session.begin()
     let bytes = Array(request.utf8)
     #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
     shutdown(peer, Int32(SHUT_WR))
-    connection.stream.ready([.input, .peerEnd])
+    session.transport.ready([.input, .peerEnd])
     loop.cork.flush()
     var answer = [UInt8](repeating: 0, count: 65_536)
     let count = recv(peer, &answer, answer.count, 0)
-    connection.close()
+    session.close()
     return String(decoding: answer.prefix(max(0, count)), as: UTF8.self)
   }
 
-  /// An exchange whose head was read, and which has found its server and location, but done nothing yet.
-  func exchange(_ lines: String...) throws -> Exchange {
-    let (connection, peer) = try connect()
-    close(peer)
+  // MARK: In memory, without a socket
+
+  /// A client in memory that makes a request, which runs until it must wait for something. `body`: pieces, of which the last
+  /// ends the body unless more is to come.
+  @discardableResult
+  func ask(_ lines: String..., body: [String] = [], isWhole: Bool = true) throws -> MemoryStream {
+    try ask(lines, body: body, isWhole: isWhole)
+  }
+
+  func ask(_ lines: [String], body: [String] = [], isWhole: Bool = true) throws -> MemoryStream {
+    let transport = ScriptedUpstream(0, loop)
+    let session = session(over: transport)
+    session.begin()
+    let stream = MemoryStream(session, body: body, isWhole: isWhole)
     let exchange = worker.takeExchange()
     let head = lines.map { $0 + "\r\n" }.joined() + "\r\n"
     var parser = HeadParser()
     let outcome = head.utf8.withContiguousStorageIfAvailable {
-      parser.request(UnsafeRawBufferPointer($0), limits: connection.firstServer.headLimits, into: exchange.head)
+      parser.request(UnsafeRawBufferPointer($0), limits: session.firstServer.headLimits, into: exchange.head)
     }
     guard case .complete = outcome else { throw NoHead() }
-    exchange.connection = connection
-    exchange.server = try #require(connection.server(for: exchange))
-    let path = exchange.head.bytes.readable[exchange.head.target.path]
-    #expect(TargetPath.normalize(path: path, mergeSlashes: true, into: &exchange.uri))
-    var captures = Captures()
-    switch exchange.server.locations.find(
-      exchange.uri.readable, captures: &captures, scratch: worker.patternScratch)
-    {
-    case .location(let found), .redirect(let found): exchange.location = found
-    case .pattern(let found, _, let slots):
-      exchange.location = found
-      exchange.take(captures, of: Array(exchange.uri.readable), slots: slots)
-    case .none, .undecided: exchange.location = exchange.server.root
+    session.requests += 1
+    stream.exchange = exchange
+    exchange.begin(stream)
+    loop.cork.flush()
+    return stream
+  }
+
+  /// The transports that were made to upstreams, in order.
+  private(set) var upstreams: [ScriptedUpstream] = []
+  var upstream: ScriptedUpstream { get throws { try #require(upstreams.last) } }
+
+  private func script() {
+    let connector: UpstreamGroup.Connector = { [unowned self] server, _ in
+      let upstream = ScriptedUpstream(server, loop)
+      upstreams.append(upstream)
+      return upstream
     }
-    if case .proxy(let pass) = exchange.location.action { exchange.pass = pass }
-    return exchange
+    for group in live.groups { group.connector = connector }
+    live.dynamicGroups.connector = connector
+  }
+
+  /// What an upstream is sent for a request: head and body.
+  func request(_ lines: String..., body: [String] = []) throws -> String {
+    try request(lines, body: body)
+  }
+
+  private func request(_ lines: [String], body: [String]) throws -> String {
+    _ = try ask(lines, body: body)
+    let upstream = try upstream
+    upstream.open()
+    return upstream.sent
+  }
+
+  /// The lines of the head that an upstream is sent.
+  func forwarded(_ lines: String...) throws -> [String] {
+    try request(lines, body: []).split(separator: "\r\n").map(String.init)
   }
 
   struct NoHead: Error {}
-
-  /// The head that an upstream would be sent.
-  func forwarded(_ lines: String...) throws -> [String] {
-    try upstreamHead(of: exchange(lines.joined(separator: "\r\n"))).replacing("\r\n\r\n", with: "")
-      .split(separator: "\r\n").map(String.init)
-  }
-
-  /// The head that an upstream would be sent for this exchange.
-  func upstreamHead(of exchange: Exchange) throws -> String {
-    let pass = try #require(exchange.pass)
-    #expect(RequestRewrite.build(exchange.outgoing, of: exchange, pass))
-    var output = ByteBuffer()
-    HTTP1Encoder.request(exchange.outgoing, pass.settings.speaksHTTP11 ? .http11 : .http10, to: &output)
-    return String(decoding: output.readable, as: UTF8.self)
-  }
 }

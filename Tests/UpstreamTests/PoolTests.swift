@@ -9,8 +9,8 @@ import Transport
 
 /// Notes which connection it was given.
 private final class Probe: AttemptObserver {
-  var connection: UpstreamConnection?
-  override func attemptDidBegin(_ connection: UpstreamConnection) { self.connection = connection }
+  var session: UpstreamSession?
+  override func attemptDidBegin(_ stream: UpstreamStream) { session = stream.session }
 }
 
 /// A group on a loop that does not turn, whose server nobody can reach: only kept connections serve.
@@ -36,15 +36,15 @@ private final class Pool {
   deinit { for peer in peers { close(peer) } }
 
   /// A connection that is open and has served so many requests.
-  func connection(served: Int = 1, trust: UpstreamTrust? = nil) throws -> (UpstreamConnection, peer: Int32) {
+  func connection(served: Int = 1, trust: UpstreamTrust? = nil) throws -> (UpstreamSession, peer: Int32) {
     var both: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
     guard socketpair(AF_UNIX, type, 0, &both) == 0 else { throw SocketError("socketpair", errno) }
     peers.append(both[1])
     #expect(budget.take())
     let stream = try ByteStream(loop: loop, descriptor: both[0], isConnecting: false)
-    let connection = UpstreamConnection(
-      stream: stream, server: 0, trust: trust ?? self.trust, group: group, loop: loop)
+    let connection = UpstreamSession(
+      transport: stream, tls: nil, server: 0, trust: trust ?? self.trust, group: group)
     let settings = AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits())
     for _ in 0..<served { connection.begin(Probe(), settings) }
     stream.begin()
@@ -55,12 +55,12 @@ private final class Pool {
   }
 
   /// The kept connection that an attempt gets; nil when it would have to dial.
-  func kept(trust: UpstreamTrust? = nil) -> UpstreamConnection? {
+  func kept(trust: UpstreamTrust? = nil) -> UpstreamSession? {
     let probe = Probe()
     let settings = AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits())
     let failure = group.attempt(probe, trust: trust ?? self.trust, settings: settings, tried: TriedServers())
-    if probe.connection == nil, case .connect = failure { return nil }
-    return probe.connection
+    if probe.session == nil, case .connect = failure { return nil }
+    return probe.session
   }
 }
 
@@ -69,7 +69,7 @@ private final class Pool {
     let pool = try Pool { $0.connections = 2 }
     let connections = try (0..<3).map { _ in try pool.connection().0 }
     for connection in connections { pool.group.keep(connection) }
-    #expect(pool.group.idleCount == 2 && connections[0].stream.isClosed && pool.budget.used == 2)
+    #expect(pool.group.idleCount == 2 && connections[0].transport.isClosed && pool.budget.used == 2)
     #expect(pool.kept() === connections[2])
     #expect(pool.kept() === connections[1])
     #expect(pool.kept() == nil)
@@ -82,7 +82,7 @@ private final class Pool {
       let pool = try Pool(change)
       let (connection, _) = try pool.connection(served: 3)
       pool.group.keep(connection)
-      #expect(pool.group.idleCount == 0 && connection.stream.isClosed && pool.budget.used == 0)
+      #expect(pool.group.idleCount == 0 && connection.transport.isClosed && pool.budget.used == 0)
     }
     let pool = try Pool { ($0.connections, $0.requests) = (8, 3) }
     try pool.group.keep(pool.connection(served: 2).0)
@@ -109,12 +109,12 @@ private final class Pool {
   }
 
   /// Lets the server answer, with more behind it.
-  private func answered(_ pool: Pool, more: String = "") throws -> (UpstreamConnection, peer: Int32) {
+  private func answered(_ pool: Pool, more: String = "") throws -> (UpstreamSession, peer: Int32) {
     let (connection, peer) = try pool.connection()
-    connection.requestDidEnd()
+    try #require(connection.stream).requestDidEnd()
     let answer = Array("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\(more)".utf8)
     #expect(send(peer, answer, answer.count, 0) == answer.count)
-    connection.stream.ready([.input])
+    connection.transport.ready([.input])
     return (connection, peer)
   }
 
@@ -123,7 +123,7 @@ private final class Pool {
     let (connection, _) = try answered(pool)
     #expect(pool.kept() === connection)
     let (poisoned, _) = try answered(pool, more: "HTTP/1.1 200 OK\r\n")
-    #expect(pool.kept() == nil && poisoned.stream.isClosed)
+    #expect(pool.kept() == nil && poisoned.transport.isClosed)
   }
 
   @Test(arguments: [true, false])
@@ -131,8 +131,8 @@ private final class Pool {
     let pool = try Pool { $0.connections = 8 }
     let (connection, peer) = try answered(pool)
     if bytes { #expect(send(peer, [0x21] as [UInt8], 1, 0) == 1) } else { shutdown(peer, Int32(SHUT_WR)) }
-    connection.stream.ready(bytes ? [.input] : [.input, .peerEnd])
-    #expect(pool.group.idleCount == 0 && connection.stream.isClosed && pool.kept() == nil)
+    connection.transport.ready(bytes ? [.input] : [.input, .peerEnd])
+    #expect(pool.group.idleCount == 0 && connection.transport.isClosed && pool.kept() == nil)
   }
 
   @Test func `the one that idles longest is given up when somebody needs the room`() throws {
@@ -142,7 +142,7 @@ private final class Pool {
     for connection in connections { pool.group.keep(connection) }
     #expect(pool.group.oldestIdle != nil)
     pool.group.closeOldestIdle()
-    #expect(connections[0].stream.isClosed && !connections[1].stream.isClosed && pool.budget.used == 1)
+    #expect(connections[0].transport.isClosed && !connections[1].transport.isClosed && pool.budget.used == 1)
   }
 
   @Test func `a group that was closed keeps nothing more`() throws {
@@ -151,6 +151,6 @@ private final class Pool {
     pool.group.keep(connections[0])
     pool.group.close()
     pool.group.keep(connections[1])
-    #expect(pool.group.idleCount == 0 && connections.allSatisfy(\.stream.isClosed) && pool.budget.used == 0)
+    #expect(pool.group.idleCount == 0 && connections.allSatisfy(\.transport.isClosed) && pool.budget.used == 0)
   }
 }

@@ -1,128 +1,43 @@
 import Bytes
-import Glibc
 import HTTP
 import Observability
 import Patterns
-import TLS
 import Transport
-import Upstream
 
-/// One request and its final response.
+/// One request and its final response: a driver that runs the phases of nginx over `PhaseCursor`, starts the content
+/// handler of the location, and ends the exchange.
 ///
-///     begin ─► admit (who) ─► route (which location) ─► permit ─► answer itself, or proxy:
-///                                                                    body ─► attempt ─► head ─► body ─► end
-///                                                                      ▲        │
-///                                                                      └─ retry ┘
+///     begin ─► admission ─► phases (which location, who may) ─► content handler ─► response ─► end
+///                               ▲                                    │
+///                               └────────── error_page ◄── fail ─────┘
 ///
-/// Objects are used again from request to request; `reset` makes one as new. Whatever happens, `finish` or one of the
-/// ways a connection is cut writes the access record, once.
-final class Exchange: AttemptObserver {
-  /// How far the answer to the client has come.
-  enum Answer {
-    case waiting
-    /// The head is written; `framing`: of the body that follows.
-    case streaming(BodyFraming)
-    case tunnel
-    case ended
-  }
-
-  /// What `error_page` has made of the request: once at most.
-  enum Redirection {
-    /// It is as the client sent it.
-    case none
-    /// In a named location, with method, target and body as the client sent them.
-    case whole
-    /// In a named location, as a GET without body: its own body is at fault, or has gone to an upstream already.
-    case bodiless
-    /// A GET of another path, without body.
-    case path
-
-    var keepsBody: Bool { self == .none || self == .whole }
-  }
-
-  /// Where the request's body goes.
-  enum Body {
-    case none
-    /// It waits for the upstream: bytes are not read yet.
-    case held
-    /// It is kept until it is whole.
-    case collecting(RequestBody)
-    case collected(RequestBody)
-    /// It goes on as it comes.
-    case streaming
-    case streamed
-  }
-
-  // Uncounted: the worker holds its connections and its spare exchanges, and goes after them.
+/// Objects are used again from request to request; `reset` makes one as new. `serial` tells a late callback that the object
+/// serves another request by now. Whatever happens, `end` is called once, and writes the access record.
+final class Exchange {
+  // Uncounted: the worker holds its sessions and its spare exchanges, and goes after them.
   unowned(unsafe) let worker: Worker
   @exclusivity(unchecked) let head = RequestHead()
-  /// The request as it goes to the upstream.
-  let outgoing: OutgoingRequestHead
   /// The response as it goes to the client.
-  @exclusivity(unchecked) let responseHead = OutgoingResponseHead()
-  /// For what is built and written within one call.
-  @exclusivity(unchecked) var scratch = ByteBuffer()
-  let patternScratch: RegularExpression.Scratch
-  let clock: ClockText
-  /// nginx's $uri: normalised; another one after an internal redirect.
-  @exclusivity(unchecked) var uri = ByteBuffer()
-  /// Query of an internal redirect; nil: the client's.
-  var redirectedArguments: [UInt8]?
-  @exclusivity(unchecked) var connection: ClientConnection?
-  @exclusivity(unchecked) var server: LiveServer
-  @exclusivity(unchecked) var location: LiveLocation
-  @exclusivity(unchecked) var answer = Answer.waiting
-  @exclusivity(unchecked) var body = Body.none
-  @exclusivity(unchecked) var persists = false
-  @exclusivity(unchecked) var bodyReceived: UInt64 = 0
-  var isClientGone = false
-  @exclusivity(unchecked) var redirection = Redirection.none
-
-  // The upstream side
-  @exclusivity(unchecked) var pass: LiveProxyPass?
-  /// $proxy_host and $proxy_port of a target with variables; otherwise `pass` knows them.
-  var passed: (host: [UInt8], port: [UInt8])?
-  /// Of a `proxy_pass` with variables.
-  var dynamicGroup: UpstreamGroup?
-  @exclusivity(unchecked) var upstream: UpstreamConnection?
-  @exclusivity(unchecked) var tried = TriedServers()
-  @exclusivity(unchecked) var attempts: [AttemptRecord] = []
-  @exclusivity(unchecked) var requestBegun = false
-  @exclusivity(unchecked) var deadConnections = 0
-  var fileOffset: UInt64 = 0
-  /// What will be sealed (`message_envelope`).
-  @exclusivity(unchecked) var heldAnswer: HeldAnswer?
-  /// nil: an upstream's 401 is the client's.
-  @exclusivity(unchecked) var authentication: ExchangeAuthentication?
-  /// A password that waits to be looked at.
-  @exclusivity(unchecked) var waitingPassword: (work: FairWork<String>, ticket: FairWork<String>.Ticket)?
-  /// $upstream_ssl_spki of the upstream that was refused last, whose connection is gone.
-  var refusedKey = ""
-  /// Calls that come back for an exchange that has been used again since carry an older number.
-  @exclusivity(unchecked) var serial: UInt64 = 0
-
-  // For variables and the access record
-  @exclusivity(unchecked) var startedAt: UInt64 = 0
-  @exclusivity(unchecked) var status = 0
-  /// `error_page … =CODE`, or the failure's own status while its page is fetched.
-  var statusOverride: Int?
-  @exclusivity(unchecked) var bodyBytesSent: UInt64 = 0
-  /// Of the connection, when the request began.
-  @exclusivity(unchecked) var sentBytesAtStart: UInt64 = 0
-  var slots: [[UInt8]] = []
-  var captures: [[UInt8]] = []
-  @exclusivity(unchecked) var requestID: [UInt8] = []
-  /// Fields that our own answer has besides: a challenge.
-  var answerFields = FieldBlock()
-  /// The trailers that went to the client.
-  var sentTrailers: Trailers?
-  private static let scratchKept = 16 * 1024
+  @exclusivity(unchecked) let response = OutgoingResponseHead()
+  @exclusivity(unchecked) private(set) var stream: ClientStream?
+  @exclusivity(unchecked) private(set) var server: LiveServer
+  @exclusivity(unchecked) private(set) var location: LiveLocation
+  @exclusivity(unchecked) private(set) var target = ExchangeTarget()
+  @exclusivity(unchecked) private(set) var redirection = Redirection.none
+  @exclusivity(unchecked) private var cursor = PhaseCursor()
+  @exclusivity(unchecked) var body = ExchangeBody()
+  @exclusivity(unchecked) var progress = ResponseProgress()
+  @exclusivity(unchecked) var account = ExchangeAccount()
+  @exclusivity(unchecked) var variables = VariableStorage()
+  /// nil before the content phase, and for responses that no handler makes.
+  @exclusivity(unchecked) private(set) var handler: ContentHandler?
+  /// Work beside the loop that the exchange waits for; withdrawn when the exchange ends.
+  @exclusivity(unchecked) var pending: PendingWork?
+  /// Which request of this object runs.
+  @exclusivity(unchecked) private(set) var serial: UInt64 = 0
 
   init(worker: Worker) {
     self.worker = worker
-    self.outgoing = OutgoingRequestHead(over: head)
-    self.patternScratch = worker.patternScratch
-    self.clock = worker.clock
     // Overwritten by `begin` before anybody looks.
     guard let live = worker.live, let first = live.servers.first else {
       preconditionFailure("an exchange is made by a worker that serves")
@@ -131,73 +46,43 @@ final class Exchange: AttemptObserver {
     self.location = first.root
   }
 
-  var facts: ConnectionFacts {
-    guard let connection else { preconditionFailure("a template is evaluated while its exchange runs") }
-    return connection.facts
+  var session: ClientSession {
+    guard let stream else { preconditionFailure("an exchange has a client stream from begin to end") }
+    return stream.session
   }
-
+  var facts: ConnectionFacts { session.facts }
   /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
-  var isEarly: Bool { connection?.stream.isEarly ?? false }
+  var isEarly: Bool { stream?.isEarly ?? false }
+  var bodyTimeout: Int { location.limits.bodyTimeout }
 
   func reset() {
     serial &+= 1
     head.reset()
-    outgoing.reset()
-    uri.removeAll()
-    if scratch.storageSize > Self.scratchKept { scratch.release() }
-    if redirectedArguments != nil { redirectedArguments = nil }
-    connection = nil
-    answer = .waiting
-    body = .none
-    persists = false
-    bodyReceived = 0
-    isClientGone = false
+    response.reset()
+    target.reset()
+    stream = nil
     redirection = .none
-    pass = nil
-    if passed != nil { passed = nil }
-    if dynamicGroup != nil { dynamicGroup = nil }
-    if upstream != nil { upstream = nil }
-    if heldAnswer != nil { heldAnswer = nil }
-    tried = TriedServers()
-    while !attempts.isEmpty { attempts.removeLast() }
-    requestBegun = false
-    deadConnections = 0
-    fileOffset = 0
-    if authentication != nil { authentication = nil }
-    if waitingPassword != nil { withdrawPassword() }
-    if !refusedKey.isEmpty { refusedKey = "" }
-    status = 0
-    statusOverride = nil
-    bodyBytesSent = 0
-    if !slots.isEmpty { slots.removeAll() }
-    if !captures.isEmpty { captures.removeAll() }
-    if !requestID.isEmpty { requestID.removeAll() }
-    responseHead.reset()
-    if !answerFields.isEmpty { answerFields = FieldBlock() }
-    if sentTrailers != nil { sentTrailers = nil }
+    cursor = PhaseCursor()
+    body = ExchangeBody()
+    progress.reset()
+    account.reset()
+    variables.reset()
+    if let handler {
+      handler.recycle()
+      self.handler = nil
+    }
+    if let pending {
+      pending.withdraw()
+      self.pending = nil
+    }
   }
-
-  // MARK: What an attempt tells; the work is in Proxying.swift
-
-  override func attemptWillTry(_ server: Int) { upstreamWillBeTried(server) }
-  override func attemptDidBegin(_ connection: UpstreamConnection) { upstreamDidBegin(connection) }
-  override func attemptDidOpen(_ connection: UpstreamConnection) { upstreamDidOpen(connection) }
-  override func attemptHead(_ head: ResponseHead) -> Bool { upstreamHead(head) }
-  override func attemptBody(_ bytes: UnsafeRawBufferPointer) { upstreamBody(bytes) }
-  override func attemptDidPump() { upstreamDidPump() }
-  override func attemptDidEnd(trailers: Trailers?) { upstreamDidEnd(trailers) }
-  override func attemptDidFail(_ failure: AttemptFailure) { upstreamDidFail(failure) }
-  override func attemptDidDrain() { upstreamDidDrain() }
-  override func attemptMayAskAgain(_ connection: UpstreamConnection?) { upstreamMayAskAgain(connection) }
-  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { tunnelFromUpstream(bytes) }
-  override func tunnelDidEnd(inGoodOrder: Bool) { tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) }
 
   // MARK: Begin
 
-  private func start(_ connection: ClientConnection) {
-    self.connection = connection
-    startedAt = worker.loop.now
-    sentBytesAtStart = connection.sentBytes
+  private func start(_ stream: ClientStream) {
+    self.stream = stream
+    account.startedAt = worker.loop.now
+    account.sentBytesAtStart = stream.sentBytes
   }
 
   /// The server block that answers, and its own settings until a location is found.
@@ -208,8 +93,8 @@ final class Exchange: AttemptObserver {
 
   /// A head that was refused, or with no error one that did not come to its end in time: answered, logged, and the
   /// connection ends.
-  func beginRefused(_ connection: ClientConnection, server: LiveServer, _ error: HeadError?) {
-    start(connection)
+  func beginRefused(_ stream: ClientStream, server: LiveServer, _ error: HeadError?) {
+    start(stream)
     assume(server)
     log(
       .info,
@@ -218,57 +103,46 @@ final class Exchange: AttemptObserver {
     fail(error.map { Failure($0) } ?? .timedOut)
   }
 
-  /// The head is parsed: decides everything up to the point where somebody must be waited for.
-  func begin(_ connection: ClientConnection) {
-    start(connection)
-    if connection.servers.hasOnlyOne { return begin(connection, at: connection.servers.fallback) }
-    guard let server = connection.server(for: self) else {
-      assume(connection.firstServer)
+  /// The head is parsed: runs the phases up to the point where something must be waited for.
+  func begin(_ stream: ClientStream) {
+    start(stream)
+    let session = stream.session
+    if session.servers.hasOnlyOne { return begin(session, at: session.servers.fallback) }
+    guard let server = session.server(for: self) else {
+      assume(session.firstServer)
       return fail(Failure(400))
     }
-    begin(connection, at: server)
+    begin(session, at: server)
   }
 
-  private func begin(_ connection: ClientConnection, at server: LiveServer) {
+  private func begin(_ session: ClientSession, at server: LiveServer) {
     // Mostly it is the one of this object's last exchange: then no count is touched. The location is that of the last
-    // one, too, until `route`, or until somebody needs it before.
+    // one, too, until it is found, or until somebody needs it before.
     if self.server !== server { assume(server) }
-    let limits = server.root.limits
-    persists =
-      head.persists && connection.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0
-      && worker.loop.now &- connection.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
-    if !isAdmitted(connection, at: server) {
+    if !session.admits(at: server) {
       assume(server)
-      return fail(refusal(connection))
+      return fail(refusal(session))
     }
     let path = head.bytes.readable[head.target.path]
-    guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &uri) else {
+    guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &target.uri) else {
       assume(server)
       log(.info, "client sent invalid request target")
       return fail(Failure(400))
     }
-    if !server.root.rewrite.isEmpty {
+    guard server.rewrite.isEmpty else {
       assume(server)
-      if runRewrite(of: location) { return }
+      return perform(cursor.next(counts, .all))
     }
-    route(at: server)
+    perform(findLocation())
   }
 
-  /// Who may ask at all, and whether the server block of the handshake may stand for the one that Host names.
-  private func isAdmitted(_ connection: ClientConnection, at server: LiveServer) -> Bool {
-    guard case .granted = connection.admission else { return false }
-    guard let tls = connection.facts.tls else { return true }
-    guard let context = tls.serverContext else { return false }
-    return server.admits(clientOf: context)
-  }
-
-  /// Why a client was not admitted.
-  private func refusal(_ connection: ClientConnection) -> Failure {
+  /// Why the client was not admitted.
+  private func refusal(_ session: ClientSession) -> Failure {
     let refusals = worker.metrics.refusals
-    switch connection.admission {
+    switch session.admission {
     case .refused(let failure, let reason):
       refusals.count(.certificate)
-      log(.info, reason + connection.facts.loggedClient)
+      log(.info, reason + session.facts.loggedClient)
       return failure
     case .undecided:
       log(.info, "the client's handshake chose no server")
@@ -280,72 +154,243 @@ final class Exchange: AttemptObserver {
     }
   }
 
-  /// Finds the location and goes on there.
-  func route(at server: LiveServer) {
+  // MARK: Phases
+
+  private var counts: PhaseCounts {
+    let steps = location.steps
+    return PhaseCounts(
+      serverRewrite: server.rewrite.count, rewrite: steps.rewrite.count, preaccess: steps.preaccess.count,
+      access: steps.access.count, precontent: steps.precontent.count)
+  }
+
+  private func step(_ phase: Phase, _ index: Int) -> PhaseStep {
+    switch phase {
+    case .serverRewrite: server.rewrite[index]
+    case .rewrite: location.steps.rewrite[index]
+    case .preaccess: location.steps.preaccess[index]
+    case .access: location.steps.access[index]
+    case .precontent: location.steps.precontent[index]
+    case .findLocation, .postRewrite, .postAccess, .content: PhaseStep()
+    }
+  }
+
+  private func perform(_ first: PhaseAction) {
+    var action = first
+    while true {
+      switch action {
+      case .run(let phase, let index):
+        // A step that has answered may have ended the exchange: then its outcome changes nothing here.
+        action = cursor.take(step(phase, index).run(self), counts, location.steps.satisfy)
+      case .findLocation: action = findLocation()
+      case .startContent: return startContent()
+      case .fail(let failure): return fail(failure)
+      case .stop: return
+      }
+    }
+  }
+
+  /// A step that answered `wait` has come to its outcome.
+  func resume(_ outcome: StepOutcome) { perform(cursor.take(outcome, counts, location.steps.satisfy)) }
+
+  private func findLocation() -> PhaseAction {
     var captures = Captures()
-    switch server.locations.find(uri.readable, captures: &captures, scratch: patternScratch) {
-    case .location(let found):
-      if location !== found { location = found }
-      return enter(found)
+    let scratch = worker.patternScratch
+    switch server.locations.find(target.uri.readable, captures: &captures, scratch: scratch) {
+    case .location(let found): if location !== found { location = found }
     case .pattern(let found, _, let slots):
       location = found
-      take(captures, of: Array(uri.readable), slots: slots)
+      variables.take(captures, of: Array(target.uri.readable), slots: slots)
     case .redirect(let found):
       location = found
-      if !found.settings.isInternal { return denies(found) ? () : redirectToSlash() }
+      if !found.settings.isInternal {
+        if !denies(found) { redirectToSlash() }
+        return .stop
+      }
     case .none: location = server.root
     case .undecided(let pattern):
       location = server.root
       log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this path")
-      return fail(Failure(500))
+      return .fail(Failure(500))
     }
-    enter(location)
+    return enter(location)
   }
 
-  /// What a location does with the request. `location`: the exchange's.
-  func enter(_ location: LiveLocation) {
-    if location.settings.isInternal && redirection == .none { return fail(Failure(404)) }
-    if denies(location) { return }
+  /// What holds at each entry to a location, wherever the request came from: then the location's own phases. `location`:
+  /// the exchange's.
+  private func enter(_ location: LiveLocation) -> PhaseAction {
+    if location.settings.isInternal && redirection == .none { return .fail(Failure(404)) }
+    if denies(location) { return .stop }
     let limits = location.limits
     if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize,
       redirection == .none
     {
       log(.error, "client intended to send too large body: \(length) bytes")
-      return fail(Failure(413))
+      return .fail(Failure(413))
     }
-    if location !== server.root, runRewrite(of: location) { return }
-    guard location.settings.accessRules.isEmpty || AccessCheck.allows(facts.peer, location.settings.accessRules) else {
-      log(.error, "access forbidden by rule")
-      return fail(Failure(403))
-    }
-    // Enrolment asks for itself: it takes a token, too, and counts wrong passwords.
-    if let access = location.settings.basicAccess {
-      if case .enrolment(let desk) = location.action { return enrol(desk) }
-      return authenticate(access)
-    }
-    act()
+    if location.hasNoSteps { return .startContent }
+    return cursor.enterLocation(counts, location.steps.satisfy)
   }
 
-  /// Who asks may be here: does what the location is for.
-  func act() {
-    switch location.action {
-    case .none, .enrolment: fail(Failure(404))
-    case .proxy(let pass): proxy(pass)
-    case .metrics: answerMetrics()
+  /// Whether the location's rules on clients deny this one, which has then been answered. They are judged before any step
+  /// of the location, `return` included, and count for an error page, too: no password outweighs them.
+  @inline(__always)
+  func denies(_ location: LiveLocation) -> Bool {
+    guard let rules = location.rules else { return false }
+    return facts.admittedBy != rules && answersDenied(location)
+  }
+
+  @inline(never)
+  private func answersDenied(_ location: LiveLocation) -> Bool {
+    guard let reason = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) else { return false }
+    worker.metrics.refusals.count(.rule)
+    log(.error, reason + facts.loggedClient)
+    // `error_page 403 =200 …` leads here too: what it would say is not so.
+    progress.statusOverride = nil
+    fail(Failure(403))
+    return true
+  }
+
+  /// Does what the location is for.
+  private func startContent() {
+    guard let handler = location.content.handler(for: worker) else { return fail(Failure(404)) }
+    self.handler?.recycle()
+    self.handler = handler
+    handler.start(self)
+  }
+
+  // MARK: Internal redirects of error_page
+
+  /// How the request goes on to an error page. The handler that failed is done.
+  func prepareRedirect(_ redirection: Redirection) {
+    self.redirection = redirection
+    if let handler {
+      handler.recycle()
+      self.handler = nil
+    }
+    if !redirection.keepsBody {
+      stream?.discardBody()
+      body.state = .none
+    } else if case .held = body.state {
+      // Not a byte of it was read: whoever answers now may take it.
+      body.state = .none
     }
   }
 
-  /// True when a `return` answered.
-  private func runRewrite(of location: LiveLocation) -> Bool {
-    for step in location.rewrite {
-      switch step {
-      case .set(let slot, let template): setSlot(slot, template.bytes(self))
-      case .return(let status, let content):
-        if denies(location) { return true }
-        answerReturn(status: status, content)
-        return true
+  /// Goes on as a GET of another path of this server.
+  func redirect(toPath text: [UInt8]) {
+    target.redirect(to: text)
+    cursor.restart()
+    location = server.root
+    perform(cursor.next(counts, .all))
+  }
+
+  func redirect(toNamed found: LiveLocation) {
+    location = found
+    perform(enter(found))
+  }
+
+  // MARK: Variables of patterns and set
+
+  func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
+
+  // MARK: What the stream tells of the body
+
+  func requestBody(_ bytes: UnsafeRawBufferPointer) {
+    body.received &+= UInt64(bytes.count)
+    let limit = location.limits.maxBodySize
+    if limit > 0 && body.received > limit {
+      log(.error, "client intended to send too large chunked body: \(body.received) bytes")
+      return failDuringBody(Failure(413))
+    }
+    switch body.state {
+    case .collecting(let kept):
+      guard handler?.admits(bytes.count, in: kept) ?? true else { return }
+      do {
+        try kept.append(bytes)
+      } catch {
+        tellOfRepeated(.crit, error.description)
+        failDuringBody(Failure(500))
       }
+    case .streaming: handler?.requestBody(bytes)
+    case .none, .held, .collected, .streamed: break
     }
-    return false
+  }
+
+  func requestBodyDidEnd(trailers: Trailers?) {
+    switch body.state {
+    case .collecting(let kept): body.state = .collected(kept)
+    case .streaming: body.state = .streamed
+    case .none, .held, .collected, .streamed: return
+    }
+    handler?.requestBodyDidEnd(trailers)
+  }
+
+  func requestBodyIsInvalid(_ error: BodyError) {
+    log(.info, "client sent an invalid body: \(error.reason)")
+    failDuringBody(Failure(400))
+  }
+
+  /// Keeps the body until it is whole; the handler hears of its end, perhaps before this returns.
+  func collectBody(in kept: RequestBody) {
+    body.state = .collecting(kept)
+    continueClient()
+    stream?.resumeBody()
+  }
+
+  /// Hands the body to the handler as it comes, perhaps before this returns.
+  func streamBody() {
+    body.state = .streaming
+    continueClient()
+    stream?.resumeBody()
+  }
+
+  /// One 100 to a client that waits for it, when the body is wanted (RFC 9110 §10.1.1).
+  private func continueClient() {
+    if head.expectsContinue { stream?.sendInterim(100) }
+  }
+
+  // MARK: What the stream tells of the client
+
+  func streamDidDrain() { handler?.clientDidDrain() }
+  func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
+  func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
+  /// The worker stops.
+  func streamWasCut() { end(.workerStops) }
+
+  func clientDidLeave() {
+    guard stream != nil else { return }
+    if let handler, handler.goesOnWithoutClient() { return }
+    if case .waiting = progress.state {
+      progress.status = 499
+      log(.info, "client prematurely closed connection")
+    }
+    end(.clientLeft)
+  }
+
+  /// Nothing of the body came, or nothing of the response was taken, for too long.
+  func deadlinePassed() {
+    if case .waiting = progress.state {
+      log(.info, "client timed out (110: Connection timed out) while sending request body")
+      return failDuringBody(.timedOut)
+    }
+    log(.info, "client timed out (110: Connection timed out) while sending to client")
+    end(.clientTimedOut)
+  }
+
+  // MARK: End
+
+  /// Ends the exchange: the stream, the access record, the handler, and then the object is free for the next request.
+  func end(_ reason: EndReason) {
+    guard let stream else { return }
+    switch reason {
+    case .complete: progress.state = .whole
+    case .silent: progress.status = 444
+    case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
+    }
+    AccessRecord.write(self)
+    handler?.cancel()
+    let limits = location.limits
+    worker.giveBack(self)
+    if case .complete = reason { stream.release(limits) } else { stream.cut(reason) }
   }
 }

@@ -2,7 +2,7 @@ import HTTP
 
 /// Why the proxy itself answers with an error. The code is nginx's, with its private 494 to 499; it is what
 /// `error_page` and the access log name, and it decides status and text of the standard page.
-struct Failure: Equatable {
+struct Failure: Error, Equatable {
   /// 400 to 599.
   let code: Int
 

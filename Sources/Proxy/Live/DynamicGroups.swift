@@ -17,6 +17,8 @@ final class DynamicGroups {
   }
 
   private let named: [String: UpstreamGroup]
+  /// That of every group that is made: for tests without a socket.
+  var connector: UpstreamGroup.Connector?
   private var entries: [String: Entry] = [:]
   private let loop: EventLoop
   private let budget: ConnectionBudget
@@ -75,6 +77,7 @@ final class DynamicGroups {
       settings: settings,
       servers: zip(addresses, settings.servers).map { ResolvedGroup.Server(address: $0, settings: $1) })
     let group = UpstreamGroup(resolved, loop: loop, budget: budget)
+    group.connector = connector
     entries[key] = .ready(group, expires: loop.now &+ Self.lifetime)
     return group
   }

@@ -48,7 +48,7 @@ final class LiveGeneration {
       makers.identityNames = IdentityNames.of(settings.root)
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],
-        root: LiveLocation(settings: settings.root, makers: makers))
+        root: LiveLocation(settings: settings.root, makers: makers, isRoot: true))
     }
     self.servers = servers
     self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }

@@ -7,27 +7,28 @@ import Observability
 import TLS
 import Upstream
 
-/// One location in one worker: its settings, compiled into what an exchange needs.
+/// One location in one worker: its settings, compiled into the steps of the phases and the content that an exchange runs.
 final class LiveLocation {
   let settings: LocationSettings
-  let action: LiveAction
-  let rewrite: [LiveRewriteStep]
+  /// The root of a server block has no rewrite steps: the server's own phase runs them.
+  let steps: PhaseSteps
+  let hasNoSteps: Bool
+  let content: LiveContent
   let inner: LocationTree
   let hasInner: Bool
-  /// Which rules on clients count here, without a reference: a connection remembers which it was let in by.
+  /// Which rules on clients count here, without a reference: a session remembers which it was let in by.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
-  /// Wrong passwords that `auth_basic` takes; nil: any number.
-  let guessLimit: FailureWindow.Limit?
-  /// Of `auth_basic`.
-  let realm: LiveTemplate?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   var limits: LocationLimits { settings.limits }
 
-  init(settings: LocationSettings, makers: LiveMakers) {
+  init(settings: LocationSettings, makers: LiveMakers, isRoot: Bool = false) {
     self.settings = settings
-    self.rewrite = settings.rewrite.map { LiveRewriteStep($0) }
+    let steps = Self.steps(settings, makers, isRoot: isRoot)
+    self.steps = steps
+    self.hasNoSteps = steps.isEmpty
+    self.content = Self.content(settings, makers)
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
@@ -35,47 +36,39 @@ final class LiveLocation {
     self.addedFields = settings.addedFields.map {
       LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
     }
-    self.realm = settings.basicAccess.map { LiveTemplate($0.realm) }
-    self.guessLimit = settings.basicAccess.flatMap { makers.guardedFiles.limit(of: $0.users) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
+  }
+
+  /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
+  private static func steps(_ settings: LocationSettings, _ makers: LiveMakers, isRoot: Bool) -> PhaseSteps {
+    var steps = PhaseSteps()
+    if !isRoot { steps.rewrite = settings.rewrite.map { .rewrite($0) } }
+    if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
+    if let access = settings.basicAccess, !settings.action.checksCredentials {
+      steps.access.append(PasswordAccess(access, guessLimit: makers.guardedFiles.limit(of: access.users)))
+    }
+    return steps
+  }
+
+  /// One row for each content that a location can have.
+  private static func content(_ settings: LocationSettings, _ makers: LiveMakers) -> LiveContent {
     switch settings.action {
-    case .none: action = .none
-    case .proxy(let pass): action = .proxy(LiveProxyPass(pass, makers: makers))
-    case .metrics: action = .metrics
-    case .enrolment(let desk): action = .enrolment(desk)
+    case .none: LiveContent()
+    case .proxy(let pass): LiveProxyPass(pass, makers: makers)
+    case .metrics: MetricsContent()
+    case .enrolment(let enrolment):
+      // Without `auth_basic` nobody could be told apart: the configuration does not load; here it is 404.
+      settings.basicAccess.map { EnrolmentContent(enrolment, realm: LiveTemplate($0.realm)) } ?? LiveContent()
     }
   }
 }
 
-enum LiveAction {
-  case none
-  case proxy(LiveProxyPass)
-  case metrics
-  case enrolment(EnrolmentSettings)
-}
-
-enum LiveRewriteStep {
-  case set(slot: Int, LiveTemplate)
-  case `return`(status: Int, LiveReturn)
-
-  init(_ step: RewriteStep) {
-    switch step {
-    case .set(let slot, let template): self = .set(slot: slot, LiveTemplate(template))
-    case .return(let settings):
-      switch settings.content {
-      case .standard: self = .return(status: settings.status, .standard)
-      case .redirect(let target): self = .return(status: settings.status, .redirect(LiveTemplate(target)))
-      case .text(let text): self = .return(status: settings.status, .text(LiveTemplate(text)))
-      }
-    }
+extension LocationAction {
+  /// The content asks for credentials itself.
+  fileprivate var checksCredentials: Bool {
+    if case .enrolment = self { true } else { false }
   }
-}
-
-enum LiveReturn {
-  case standard
-  case redirect(LiveTemplate)
-  case text(LiveTemplate)
 }
 
 /// A field of `add_header`.
@@ -93,7 +86,7 @@ struct LiveAccessLog {
 }
 
 /// `proxy_pass` in one worker.
-final class LiveProxyPass {
+final class LiveProxyPass: LiveContent {
   let settings: ProxyPassSettings
   /// nil when the target has variables.
   let group: UpstreamGroup?
@@ -168,14 +161,22 @@ final class LiveProxyPass {
     for name in makers.identityNames { replaced.insert(name, withAliases: true) }
     self.authentication = settings.authentication.map { [group] in LiveUpstreamAuth($0, settings, group, makers) }
     if authentication != nil { for name in LiveUpstreamAuth.ours { replaced.insert(name, withAliases: true) } }
-    if envelope != nil { for name in Exchange.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) } }
+    if envelope != nil { for name in EnvelopeFilter.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) } }
     self.replaced = replaced
     var hidden = NameSet()
     for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
     if authentication != nil { for name in LiveUpstreamAuth.hidden { hidden.insert(name, withAliases: false) } }
-    if envelope != nil { for name in Exchange.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) } }
+    if envelope != nil { for name in EnvelopeFilter.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) } }
     self.hidden = hidden
     self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }
+  }
+
+  override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
+
+  /// What was opened from an envelope goes where the same keys open, and what did not come in one, where none is opened.
+  override func takes(_ body: RequestBody) -> Bool {
+    guard let opened = body.openedBy else { return settings.envelope == nil }
+    return settings.envelope?.hasKeys(of: opened) ?? false
   }
 }
 

@@ -126,6 +126,8 @@ final class LiveServer {
   let settings: ServerSettings
   let context: ServerTLSContext?
   let root: LiveLocation
+  /// Steps of the server block itself, before a location is found.
+  let rewrite: [PhaseStep]
   let locations: LocationTree
   let headLimits: HeadLimits
 
@@ -133,6 +135,7 @@ final class LiveServer {
     self.settings = settings
     self.context = context
     self.root = root
+    self.rewrite = settings.root.rewrite.map { .rewrite($0) }
     self.locations = root.inner
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(

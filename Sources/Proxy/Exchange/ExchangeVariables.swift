@@ -3,8 +3,6 @@ import Glibc
 import HTTP
 import Observability
 import Transport
-import TLS
-import Upstream
 
 /// What variables are worth for an exchange. One that has no value now appends nothing, as in nginx.
 extension Exchange {
@@ -18,8 +16,9 @@ extension Exchange {
     case .upstreamField(let name): appendUpstreamField(name, to: &output)
     case .upstreamCookie(let name): appendUpstreamCookie(name, to: &output)
     case .sentTrailer(let name): appendSentTrailer(name, to: &output)
-    case .capture(let group): if captures.indices.contains(group) { output.append(captures[group]) }
-    case .slot(let slot): if slots.indices.contains(slot) { output.append(slots[slot]) }
+    case .capture(let group):
+      if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
+    case .slot(let slot): if variables.slots.indices.contains(slot) { output.append(variables.slots[slot]) }
     }
   }
 
@@ -28,49 +27,44 @@ extension Exchange {
     switch variable {
     case .args, .query_string: appendArguments(to: &output)
     case .is_args: if hasArguments { output.append(0x3F) }
-    case .uri, .document_uri: output.append(uri.readable)
+    case .uri, .document_uri: output.append(target.uri.readable)
     case .request_uri: appendRequestURI(to: &output)
     case .request: appendRequestLine(to: &output)
     case .request_method: output.append(bytes[head.methodRange])
-    case .request_length: output.append(decimal: UInt64(head.byteCount) &+ bodyReceived)
-    case .request_time: Self.append(milliseconds: worker.loop.now &- startedAt, to: &output)
+    case .request_length: output.append(decimal: UInt64(head.byteCount) &+ body.received)
+    case .request_time: Self.append(milliseconds: worker.loop.now &- account.startedAt, to: &output)
     case .request_id: output.append(requestIdentifier())
-    case .request_completion: if case .ended = answer { output.append("OK") }
+    case .request_completion: if case .whole = progress.state { output.append("OK") }
     case .host: appendHost(to: &output)
     case .server_protocol: output.append(head.version == .http11 ? "HTTP/1.1" : "HTTP/1.0")
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: if let field = head.first(.contentType) { output.append(bytes[field.value]) }
     case .remote_user: appendRemoteUser(to: &output)
-    case .status: if status > 0 { output.append(decimal: UInt64(status)) } else { output.append("000") }
-    case .body_bytes_sent: output.append(decimal: bodyBytesSent)
-    case .bytes_sent: output.append(decimal: (connection?.sentBytes ?? 0) &- sentBytesAtStart)
-    case .connection_requests: output.append(decimal: UInt64(connection?.requests ?? 0))
+    case .status: if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
+    case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
+    case .bytes_sent: output.append(decimal: (stream?.sentBytes ?? 0) &- account.sentBytesAtStart)
+    case .connection_requests: output.append(decimal: UInt64(stream?.session.requests ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
     case .server_name: output.append(string: server.settings.primaryName)
-    case .proxy_host:
-      if let passed { output.append(passed.host) } else { output.append(string: pass?.settings.host ?? "") }
-    case .proxy_port:
-      if let passed { output.append(passed.port) } else { output.append(string: pass?.settings.port ?? "") }
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
-    case .upstream_addr, .upstream_status, .upstream_connect_time, .upstream_header_time, .upstream_response_time,
-      .upstream_response_length, .upstream_bytes_sent, .upstream_bytes_received, .upstream_ssl_result:
-      appendAttempts(variable, to: &output)
-    case .upstream_ssl_spki:
-      output.append(string: (upstream?.stream as? TLSStream)?.upstreamKeyHash ?? refusedKey)
     default:
-      if let place = ConnectionFacts.place(of: variable) { facts.append(variable, place: place, to: &output) }
+      if let place = ConnectionFacts.place(of: variable) {
+        facts.append(variable, place: place, to: &output)
+      } else {
+        handler?.append(variable, to: &output)
+      }
     }
   }
 
   private var hasArguments: Bool {
-    redirectedArguments.map { !$0.isEmpty } ?? (head.target.query.map { !$0.isEmpty } ?? false)
+    target.redirectedArguments.map { !$0.isEmpty } ?? (head.target.query.map { !$0.isEmpty } ?? false)
   }
 
   private func appendArguments(to output: inout ByteBuffer) {
-    if let redirectedArguments { return output.append(redirectedArguments) }
+    if let redirectedArguments = target.redirectedArguments { return output.append(redirectedArguments) }
     if let query = head.target.query { output.append(head.bytes.readable[query]) }
   }
 
@@ -108,11 +102,11 @@ extension Exchange {
   }
 
   private func appendSentField(_ name: [UInt8], to output: inout ByteBuffer) {
-    name.withUnsafeBytes { responseHead.append(variableName: $0, to: &output) }
+    name.withUnsafeBytes { response.append(variableName: $0, to: &output) }
   }
 
   private func appendUpstreamField(_ name: [UInt8], to output: inout ByteBuffer) {
-    guard let response = upstream?.finalHead else { return }
+    guard let response = handler?.upstreamHead else { return }
     name.withUnsafeBytes { name in
       if let value = response.value(variableName: name) { output.append(response.bytes.readable[value]) }
     }
@@ -120,7 +114,7 @@ extension Exchange {
 
   /// $upstream_cookie_name: of the first Set-Cookie of that name, letters folded, without its attributes.
   private func appendUpstreamCookie(_ name: [UInt8], to output: inout ByteBuffer) {
-    guard let response = upstream?.finalHead else { return }
+    guard let response = handler?.upstreamHead else { return }
     for field in response.fields where field.id == .setCookie {
       let pair = response.bytes.readable[field.value].prefix { $0 != 0x3B }
       guard let equals = pair.firstIndex(of: 0x3D), pair[..<equals].count == name.count,
@@ -132,7 +126,7 @@ extension Exchange {
 
   /// $sent_trailer_name: `_` stands for `-`.
   private func appendSentTrailer(_ name: [UInt8], to output: inout ByteBuffer) {
-    guard let sentTrailers else { return }
+    guard let sentTrailers = account.sentTrailers else { return }
     sentTrailers.bytes.withUnsafeBytes { bytes in
       for field in sentTrailers.fields {
         let sent = bytes[field.name]
@@ -146,7 +140,7 @@ extension Exchange {
 
   /// $arg_name: the first of that name, letters folded, as sent.
   private func appendArgument(_ name: [UInt8], to output: inout ByteBuffer) {
-    if let redirectedArguments {
+    if let redirectedArguments = target.redirectedArguments {
       return redirectedArguments.withUnsafeBytes { bytes in
         let all = ByteRange(start: 0, count: bytes.count)
         if let value = NamedPairs.value(of: name, in: bytes, all, separator: 0x26) { output.append(bytes[value]) }
@@ -179,12 +173,12 @@ extension Exchange {
   }
 
   private func requestIdentifier() -> [UInt8] {
-    if requestID.isEmpty {
+    if variables.requestID.isEmpty {
       var generator = SystemRandomNumberGenerator()
       let words: [UInt64] = [generator.next(), generator.next()]
-      requestID = Array(Hex.encode(words.withUnsafeBytes { Array($0) }).utf8)
+      variables.requestID = Array(Hex.encode(words.withUnsafeBytes { Array($0) }).utf8)
     }
-    return requestID
+    return variables.requestID
   }
 
   private func appendForwardedFor(to output: inout ByteBuffer) {
@@ -197,6 +191,7 @@ extension Exchange {
   }
 
   private func appendTime(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    let clock = worker.clock
     clock.update()
     switch variable {
     case .msec: clock.appendSeconds(to: &output)
@@ -213,32 +208,5 @@ extension Exchange {
     if rest < 100 { output.append(0x30) }
     if rest < 10 { output.append(0x30) }
     output.append(decimal: rest)
-  }
-
-  /// One value an attempt, with a comma between: nginx's $upstream_ variables.
-  private func appendAttempts(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    for (index, record) in attempts.enumerated() {
-      if index > 0 { output.append(", ") }
-      func time(_ moment: UInt64?) {
-        if let moment {
-          Self.append(milliseconds: moment &- record.beganAt, to: &output)
-        } else {
-          output.append(0x2D)
-        }
-      }
-      switch variable {
-      case .upstream_addr: output.append(group?.addressTexts[record.server] ?? [])
-      case .upstream_status:
-        if let status = record.status { output.append(decimal: UInt64(status)) } else { output.append(0x2D) }
-      case .upstream_connect_time: time(record.openedAt)
-      case .upstream_header_time: time(record.headAt)
-      case .upstream_response_time: time(record.endedAt ?? worker.loop.now)
-      case .upstream_response_length: output.append(decimal: record.bodyBytes)
-      case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
-      case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
-      case .upstream_ssl_result: output.append(string: record.trust.rawValue)
-      default: break
-      }
-    }
   }
 }

@@ -17,11 +17,11 @@ enum ResponseRewrite {
     if !passes(.server, response, pass) {
       outgoing.add(OwnFields.server(tokens: exchange.location.settings.redirects.serverTokens))
     }
-    if !passes(.date, response, pass) { OwnFields.addDate(exchange.clock, to: outgoing) }
+    if !passes(.date, response, pass) { OwnFields.addDate(exchange.worker.clock, to: outgoing) }
     // Of HEAD it is said what GET would have: an envelope.
     let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0
     addFields(to: outgoing, of: exchange, response, pass, isSealed: isSealed)
-    exchange.addConfiguredFields(to: outgoing)
+    exchange.addConfiguredFields()
     if response.status == 101, let upgrade = response.upgrade {
       _ = outgoing.add("Upgrade", response.bytes.readable[upgrade])
     }
@@ -29,7 +29,7 @@ enum ResponseRewrite {
 
   /// The upstream's, unless `error_page … =CODE` says another one.
   static func status(for exchange: Exchange, _ response: ResponseHead) -> UInt16 {
-    exchange.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
+    exchange.progress.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
   }
 
   /// Whether the client gets a body, be it an empty one.

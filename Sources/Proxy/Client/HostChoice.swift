@@ -8,7 +8,7 @@ struct HostChoice {
   fileprivate var lastServer: LiveServer?
 }
 
-extension ClientConnection {
+extension ClientSession {
   /// The server block for a Host; nil when a regular expression could not decide. Fills the exchange's captures.
   func server(for exchange: Exchange) -> LiveServer? {
     if servers.hasOnlyOne { return servers.fallback }
@@ -22,7 +22,7 @@ extension ClientConnection {
       return host.isEmpty ? firstServer : servers.fallback
     case .found(let found):
       if found.captures.count > 0 {
-        exchange.take(found.captures, of: name, slots: found.slots)
+        exchange.variables.take(found.captures, of: name, slots: found.slots)
       } else {
         hostChoice.lastHost = Array(host)
         hostChoice.lastServer = found.server

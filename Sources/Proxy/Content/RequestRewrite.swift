@@ -11,18 +11,20 @@ import UpstreamAuth
 /// nor changes it.
 enum RequestRewrite {
   /// False when a template made a method or target that would break the request line.
-  static func build(_ outgoing: OutgoingRequestHead, of exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
-    outgoing.reset()
-    guard setMethod(of: outgoing, exchange, pass), setTarget(of: outgoing, exchange, pass) else { return false }
+  static func build(
+    _ outgoing: OutgoingRequestHead, of exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
+  ) -> Bool {
+    outgoing.reset(over: exchange.head)
+    guard setMethod(of: outgoing, exchange, handler, pass), setTarget(of: outgoing, exchange, pass) else { return false }
     pass.setFields.add(to: outgoing, for: exchange)
     switch pass.settings.clientIdentity {
     case .off: break
-    case let form: outgoing.add(exchange.facts.standing.fields(form, exchange.facts.tls))
+    case let form: outgoing.add(exchange.facts.identityFields(form))
     }
     // RFC 8470 §5.1: a second one, of the client's own, means the same.
     if exchange.isEarly && !pass.setsEarlyData { outgoing.add(earlyData) }
-    if pass.envelope != nil, exchange.isBodyOpened { outgoing.add(openedType) }
-    outgoing.framing = framing(exchange)
+    if pass.envelope != nil, exchange.body.opened != nil { outgoing.add(openedType) }
+    outgoing.framing = framing(exchange, handler.authentication)
     if pass.settings.passesRequestFields {
       let bytes = exchange.head.bytes.readable
       for field in exchange.head.fields {
@@ -34,25 +36,11 @@ enum RequestRewrite {
   }
 
   /// The method as the upstream gets it: how its answer is framed, and whether it may be asked again, depends on it.
-  static func method(_ exchange: Exchange, _ pass: LiveProxyPass) -> HTTP.Method {
-    if let authentication = exchange.authentication, authentication.isProbe { return .head }
+  static func method(_ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass) -> HTTP.Method {
+    if let authentication = handler.authentication, authentication.isProbe { return .head }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
     // An error page is fetched, whatever the request was.
     return exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
-  }
-
-  /// The end of a chunked body. A field that is set here does not come in by the back door: there are servers that
-  /// take trailers for header fields.
-  static func writeLastChunk(_ trailers: Trailers?, _ pass: LiveProxyPass, to output: inout ByteBuffer) {
-    output.append("0\r\n")
-    if let trailers {
-      trailers.bytes.withUnsafeBytes { bytes in
-        for field in trailers.fields where !pass.replaced.contains(field, in: bytes) {
-          HeadWriter.forward(field, of: bytes, to: &output)
-        }
-      }
-    }
-    output.append("\r\n")
   }
 
   private static let earlyData = FieldBlock("Early-Data", "1")
@@ -62,8 +50,10 @@ enum RequestRewrite {
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .expect, .host)
 
   /// That of the client, unless the configuration says another one, or an error page is fetched.
-  private static func setMethod(of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
-    if let authentication = exchange.authentication, authentication.isProbe { return outgoing.setMethod("HEAD") }
+  private static func setMethod(
+    of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
+  ) -> Bool {
+    if let authentication = handler.authentication, authentication.isProbe { return outgoing.setMethod("HEAD") }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { outgoing.setMethod($0) } }
     if exchange.redirection.keepsBody || exchange.head.method == .get || exchange.head.method == .head { return true }
     return outgoing.setMethod("GET")
@@ -91,13 +81,13 @@ enum RequestRewrite {
       }
     } else if let uri = pass.settings.uri {
       target.append(uri)
-      let path = exchange.uri.readable
+      let path = exchange.target.uri.readable
       let rest = min(pass.settings.replacedPrefix, path.count)
       TargetPath.escape(UnsafeRawBufferPointer(rebasing: path[rest...]), into: &target)
       return appendArguments(exchange, to: &target)
     }
     if exchange.redirection == .path {
-      TargetPath.escape(exchange.uri.readable, into: &target)
+      TargetPath.escape(exchange.target.uri.readable, into: &target)
       return appendArguments(exchange, to: &target)
     }
     if head.target.form == .asterisk { return target.append("*") }
@@ -107,7 +97,7 @@ enum RequestRewrite {
   }
 
   private static func appendArguments(_ exchange: Exchange, to target: inout ByteBuffer) {
-    if let redirected = exchange.redirectedArguments {
+    if let redirected = exchange.target.redirectedArguments {
       if !redirected.isEmpty {
         target.append(0x3F)
         target.append(redirected)
@@ -118,11 +108,11 @@ enum RequestRewrite {
     }
   }
 
-  private static func framing(_ exchange: Exchange) -> BodyFraming {
-    if let authentication = exchange.authentication, authentication.sending.isBodiless {
+  private static func framing(_ exchange: Exchange, _ authentication: UpstreamAuthentication?) -> BodyFraming {
+    if let authentication, authentication.sending.isBodiless {
       return !authentication.isProbe && exchange.head.framing != .none ? .length(0) : .none
     }
-    switch exchange.body {
+    switch exchange.body.state {
     case .collected(let kept): return .length(kept.count)
     case .held, .streaming, .streamed: return exchange.head.framing
     case .none, .collecting:

@@ -4,23 +4,14 @@ import Observability
 import TLS
 import Transport
 
-extension ClientConnection {
-  /// The handshake is over: settles who the client is, for the requests that come.
-  func admit() {
-    firstServer = servers.fallback
-    if let context = facts.tls?.serverContext, context !== firstServer.context {
-      firstServer = live.servers.first { $0.context === context } ?? firstServer
-    }
-    admission = Admission(facts.tls)
-  }
-
+extension ClientSession {
   /// Nothing was asked yet: what went wrong is told in the log, and in HTTP to who speaks it without TLS. `failure`: nil,
   /// the time for it passed.
-  func handshakeDidFail(_ failure: StreamFailure?) {
-    guard let tls = facts.tls else { return }
+  func handshakeDidFail(_ failure: StreamFailure?, _ tls: TLSStream?) {
+    guard let tls else { return }
     worker.metrics.clients.count(.failed)
     let reason = Self.reason(failure)
-    if reason.contains("http request") { FailureResponse.answerPlainRequest(on: stream, firstServer, worker) }
+    if reason.contains("http request") { FailureResponse.answerPlainRequest(on: transport, firstServer, worker) }
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
     let server = chosen ?? firstServer
     let level = tls.denial == nil ? LogLevel.info : .error
@@ -39,7 +30,7 @@ extension ClientConnection {
     case .truncated: "peer closed connection in SSL handshake"
     case .socket(let error):
       "peer closed connection in SSL handshake (\(error.code): \(String(cString: strerror(error.code))))"
-    case .tls(let reason): reason
+    case .protocolError(let reason): reason
     }
   }
 }

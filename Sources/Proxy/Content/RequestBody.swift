@@ -33,15 +33,16 @@ final class RequestBody {
   private let allowance: Int
   private let gauge: BodyGauge?
   private let staysInMemory: Bool
-  /// It came in an envelope.
-  let isOpened: Bool
+  /// The envelope that the body came in; nil: in none.
+  let openedBy: EnvelopeSettings?
+  var isOpened: Bool { openedBy != nil }
 
   /// `allowance`: bytes that may stay in memory. Without a gauge it stands whatever others take.
   init(allowance: Int, gauge: BodyGauge? = nil) {
     self.allowance = allowance
     self.gauge = gauge
     staysInMemory = false
-    isOpened = false
+    openedBy = nil
   }
 
   /// An envelope, which is kept in memory: whoever adds to it asks the gauge first.
@@ -49,15 +50,15 @@ final class RequestBody {
     allowance = .max
     self.gauge = gauge
     staysInMemory = true
-    isOpened = false
+    openedBy = nil
   }
 
   /// What an envelope held.
-  init(opened plain: consuming ByteBuffer, gauge: BodyGauge) {
+  init(opened plain: consuming ByteBuffer, by envelope: EnvelopeSettings, gauge: BodyGauge) {
     allowance = 0
     self.gauge = gauge
     staysInMemory = true
-    isOpened = true
+    openedBy = envelope
     count = UInt64(plain.count)
     memory.swap(with: &plain)
     gauge.take(memory.count)

@@ -6,7 +6,7 @@ import UpstreamAuth
 
 /// What rules and identity fields make of one connection's client: worked out when first asked for and kept, so that a
 /// request compares a pointer, or copies bytes.
-struct ClientStanding {
+struct AuthorizationCache {
   /// The rules that let the client in last.
   private(set) var admittedBy: ObjectIdentifier?
   private var client: ClientRules.Client?

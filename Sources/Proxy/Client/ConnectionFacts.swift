@@ -1,8 +1,12 @@
 import Bytes
 import Glibc
+import HTTP
+import Identity
 import Observability
+import Patterns
 import TLS
 import Transport
+import UpstreamAuth
 
 /// What stays the same as long as a connection lives: who is at the other end, and what TLS says of it.
 ///
@@ -11,26 +15,50 @@ final class ConnectionFacts {
   let number: UInt64
   let peer: SocketAddress
   let openedAt: UInt64
-  let tls: TLSStream?
-  var standing = ClientStanding()
-  private let stream: ByteStream
+  private let tls: TLSStream?
+  private var authorization = AuthorizationCache()
+  private let transport: ByteStream
   private var values: [[UInt8]?]
 
-  init(number: UInt64, peer: SocketAddress, stream: ByteStream) {
+  /// `tls`: the transport, where it is one with TLS.
+  init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
     self.number = number
     self.peer = peer
-    self.stream = stream
-    self.tls = stream as? TLSStream
-    self.openedAt = stream.loop.now
+    self.transport = transport
+    self.tls = tls
+    self.openedAt = transport.loop.now
     self.values = []
   }
 
   /// Asked of the kernel each time, since few templates want it; nil once the connection is closed.
-  var local: SocketAddress? { stream.isClosed ? nil : Sockets.localAddress(of: stream.descriptor) }
+  var local: SocketAddress? { transport.isClosed ? nil : Sockets.localAddress(of: transport.descriptor) }
+
+  var isTLS: Bool { tls != nil }
+
+  /// The certificate that the client showed, verified or not, for the error log; empty without one.
+  var loggedClient: String { tls?.clientVerdict.certificate?.loggedIdentity ?? "" }
+
+  // MARK: Authorization
+
+  /// The rules that let the client in last.
+  var admittedBy: ObjectIdentifier? { authorization.admittedBy }
+
+  /// What access rules make of the client.
+  func judge(by rules: ClientRules, scratch: RegularExpression.Scratch) -> ClientRules.Verdict {
+    authorization.judge(by: rules, tls, scratch: scratch)
+  }
+
+  /// Which user of this file the client is.
+  func choose(from file: UserFile, scratch: RegularExpression.Scratch) -> UserFile.Choice {
+    authorization.choose(from: file, tls, scratch: scratch)
+  }
+
+  /// The fields of `client_identity`.
+  func identityFields(_ form: IdentityFieldForm) -> FieldBlock { authorization.fields(form, tls) }
 
   /// The client was judged anew.
   func forget() {
-    standing = ClientStanding()
+    authorization = AuthorizationCache()
     values = []
   }
 

@@ -15,8 +15,3 @@ extension Certificate {
     text.utf8.count <= limit ? text : String(decoding: text.utf8.prefix(limit), as: UTF8.self) + "…"
   }
 }
-
-extension ConnectionFacts {
-  /// The certificate that the client showed, verified or not; empty without one.
-  var loggedClient: String { tls?.clientVerdict.certificate?.loggedIdentity ?? "" }
-}

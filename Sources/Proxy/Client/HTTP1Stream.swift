@@ -1,0 +1,166 @@
+import Bytes
+import HTTP
+import Transport
+
+/// The one stream of an HTTP/1 connection. Settles how a response of unknown length is framed, and whether the connection
+/// takes another request.
+final class HTTP1Stream: ClientStream {
+  // Uncounted: the connection owns the stream, and takes itself out when it closes (`connectionDidClose`).
+  unowned(unsafe) var connection: HTTP1Connection?
+  private let transport: ByteStream
+  /// How the body that is being sent is framed; nil before the head.
+  private var framing: BodyFraming?
+  private var keepsAlive = true
+  private var isTunnel = false
+  private(set) var sent: UInt64 = 0
+  /// What had gone out when the deadline was set.
+  private var sentAtDeadline: UInt64 = 0
+
+  override init(_ session: ClientSession) {
+    self.transport = session.transport
+    super.init(session)
+  }
+
+  /// A request begins.
+  func begin(_ exchange: Exchange) {
+    self.exchange = exchange
+    framing = nil
+    keepsAlive = true
+    isTunnel = false
+  }
+
+  // MARK: The request
+
+  override var isBodyRead: Bool { connection?.isBodyRead ?? true }
+  override var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }
+  override func resumeBody() { connection?.resumeBody() }
+  override func pauseBody() {
+    connection?.pauseBody()
+    setDeadline(in: nil)
+  }
+  override func discardBody() { connection?.discardBody() }
+
+  // MARK: The response
+
+  override var waitingBytes: Int { transport.pendingCount }
+  override var sentBytes: UInt64 { sent }
+  override var takesTrailers: Bool { framing == .chunked }
+  override func closeAfterResponse() { keepsAlive = false }
+
+  override func sendInterim(_ status: UInt16) {
+    guard let exchange, exchange.head.version == .http11 else { return }
+    worker.scratch.removeAll()
+    HeadWriter.statusLine(status, to: &worker.scratch)
+    worker.scratch.append("\r\n")
+    write(worker.scratch.readable)
+  }
+
+  override func send(head: OutgoingResponseHead) {
+    guard let exchange else { return }
+    let framing: BodyFraming =
+      switch head.body {
+      case .none: .none
+      case .length(let length): .length(length)
+      case .stream: exchange.head.version == .http11 ? .chunked : .untilClose
+      }
+    if keepsAlive { keepsAlive = framing != .untilClose && mayTakeAnother(exchange) }
+    head.framing = framing
+    if head.status == 101 {
+      head.persistence = .upgrade
+    } else {
+      head.persistence = keepsAlive ? .keepAlive(announced: exchange.location.limits.keepaliveAnnounced) : .close
+    }
+    self.framing = framing
+    worker.scratch.removeAll()
+    HTTP1Encoder.response(head, to: &worker.scratch)
+    write(worker.scratch.readable)
+  }
+
+  /// Whether the connection may take a request after this one: `keepalive_requests`, `keepalive_timeout`,
+  /// `keepalive_time` of the server block, and nothing of this request left to read.
+  private func mayTakeAnother(_ exchange: Exchange) -> Bool {
+    let limits = exchange.server.root.limits
+    return exchange.head.persists && isBodyRead && session.requests < limits.keepaliveRequests
+      && limits.keepaliveTimeout > 0 && !session.isLeaving
+      && loop.now &- session.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
+  }
+
+  override func send(body bytes: UnsafeRawBufferPointer) {
+    guard framing == .chunked else { return write(bytes) }
+    // The size line and the data gather in the loop's cork: three writes do not make three records.
+    worker.scratch.removeAll()
+    ChunkedWriter.append(size: bytes.count, to: &worker.scratch)
+    write(worker.scratch.readable)
+    write(bytes)
+    worker.scratch.removeAll()
+    ChunkedWriter.endChunk(to: &worker.scratch)
+    write(worker.scratch.readable)
+  }
+
+  override func end(_ trailers: Trailers?) {
+    guard framing == .chunked else { return }
+    worker.scratch.removeAll()
+    ChunkedWriter.lastChunk(trailers, to: &worker.scratch)
+    write(worker.scratch.readable)
+  }
+
+  @inline(never)
+  private func write(_ bytes: UnsafeRawBufferPointer) {
+    sent &+= UInt64(bytes.count)
+    transport.write(bytes)
+  }
+
+  private var worker: Worker { session.worker }
+
+  override func becomeTunnel() {
+    isTunnel = true
+    keepsAlive = false
+    connection?.becomeTunnel()
+  }
+
+  override func watchSending(_ timeout: Int) {
+    guard !transport.isClosed else { return }
+    sentAtDeadline = transport.wireBytesOut
+    setDeadline(in: timeout)
+  }
+
+  override func deadlinePassed() {
+    guard let exchange else { return }
+    // Slow, but taking: `send_timeout` is between two writes, not for all of a response.
+    if transport.pendingCount > 0, transport.wireBytesOut != sentAtDeadline {
+      return watchSending(exchange.location.limits.sendTimeout)
+    }
+    exchange.deadlinePassed()
+  }
+
+  // MARK: Ends
+
+  override func release(_ limits: LocationLimits) {
+    exchange = nil
+    loop.forgetDeadline(of: self)
+    connection?.exchangeDidEnd(limits, keepsAlive: keepsAlive)
+  }
+
+  override func cut(_ reason: EndReason) {
+    exchange = nil
+    loop.forgetDeadline(of: self)
+    connection?.abort(closing(reason))
+  }
+
+  /// How the connection ends under a response that is not whole.
+  private func closing(_ reason: EndReason) -> ByteStream.Closing {
+    if isTunnel { return .abrupt }
+    switch framing {
+    // The end of the connection would be the end of the body.
+    case .untilClose: return .reset
+    case .some: return .abrupt
+    case nil: return .orderly
+    }
+  }
+
+  /// The connection is closed: an exchange that goes on without its client finds nobody here.
+  func connectionDidClose() {
+    connection = nil
+    loop.forgetDeadline(of: self)
+  }
+}

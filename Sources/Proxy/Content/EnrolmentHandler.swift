@@ -1,0 +1,109 @@
+import Bytes
+import Enrolment
+import HTTP
+import Observability
+import Transport
+
+/// `enrolment`: issues a certificate for a request with a password, or with the token of one. Enrolment checks the
+/// credentials itself, since it takes tokens, too, and counts wrong passwords: no `auth_basic` step comes before it.
+final class EnrolmentContent: LiveContent {
+  fileprivate let settings: EnrolmentSettings
+  fileprivate let realm: LiveTemplate
+
+  init(_ settings: EnrolmentSettings, realm: LiveTemplate) {
+    self.settings = settings
+    self.realm = realm
+  }
+
+  override func handler(for worker: Worker) -> ContentHandler? { EnrolmentHandler(self) }
+}
+
+private final class EnrolmentHandler: ContentHandler {
+  private let content: EnrolmentContent
+  // Uncounted: the exchange owns its handler.
+  private unowned(unsafe) var exchange: Exchange?
+
+  init(_ content: EnrolmentContent) { self.content = content }
+
+  override func start(_ exchange: Exchange) {
+    self.exchange = exchange
+    guard let stream = exchange.stream else { return }
+    guard exchange.head.method == .post, exchange.redirection.keepsBody else {
+      Array("POST".utf8).withUnsafeBytes { exchange.setOwnField("Allow", $0) }
+      return exchange.fail(Failure(405))
+    }
+    guard exchange.head.shownCredentials != nil else {
+      exchange.log(.info, "no user/password was provided for enrolment")
+      return challenge(exchange)
+    }
+    let kept = RequestBody(allowance: EnrolmentRequest.sizeLimit)
+    guard exchange.head.framing != .none, !stream.isBodyRead else { return enrol(exchange, kept) }
+    exchange.collectBody(in: kept)
+  }
+
+  override func requestBodyDidEnd(_ trailers: Trailers?) {
+    guard let exchange, case .collected(let kept) = exchange.body.state else { return }
+    enrol(exchange, kept)
+  }
+
+  private func enrol(_ exchange: Exchange, _ kept: RequestBody) {
+    guard let credentials = exchange.head.shownCredentials, !kept.isInFile else {
+      return exchange.fail(Failure(kept.isInFile ? 413 : 401))
+    }
+    let request = SecretBytes(copying: kept.memory.readable)
+    let box = LoopBox((handler: self, exchange: exchange))
+    let (serial, loop, settings) = (exchange.serial, exchange.worker.loop, content.settings)
+    let address = PendingWork.party(exchange.facts.peer)
+    PendingWork.start(PendingWork.enrolments, "enrolments", for: exchange) {
+      let outcome = request.withUnsafeBytes {
+        EnrolmentDesk(settings).answer(credentials, from: address, body: $0)
+      }
+      loop.post {
+        let (handler, exchange) = box.value
+        guard serial == exchange.serial else { return }
+        exchange.pending = nil
+        handler.answer(outcome, exchange)
+      }
+    }
+  }
+
+  private func answer(_ outcome: EnrolmentOutcome, _ exchange: Exchange) {
+    switch outcome {
+    case .enrolled(let json, let words):
+      exchange.log(.notice, words)
+      Array("no-store".utf8).withUnsafeBytes { exchange.setOwnField("Cache-Control", $0) }
+      json.withUnsafeBytes { exchange.answer(status: 201, type: "application/json", body: $0) }
+    case .unauthorized(let reason):
+      exchange.log(.error, "\(reason): \(shown(exchange))")
+      challenge(exchange)
+    case .refused(let reason):
+      exchange.log(.error, "no certificate for \(shown(exchange)): \(reason)")
+      exchange.fail(Failure(403))
+    case .tooManyDevices(let limit, let reason):
+      exchange.log(.error, reason)
+      let json = Array("{\"error\": \"too many devices\", \"limit\": \(limit)}\n".utf8)
+      json.withUnsafeBytes { exchange.answer(status: 403, type: "application/json", body: $0) }
+    case .malformed(let reason):
+      exchange.log(.info, reason)
+      exchange.fail(Failure(400))
+    case .conflict(let reason):
+      exchange.log(.info, reason)
+      exchange.fail(Failure(409))
+    case .tooMany(let wait, let reason):
+      exchange.log(.error, "\(reason): \(shown(exchange))")
+      exchange.refuse(429, retryAfter: wait)
+    case .broken(let reason):
+      exchange.log(.crit, reason)
+      exchange.fail(Failure(500))
+    }
+  }
+
+  private func challenge(_ exchange: Exchange) {
+    PasswordAccess.setChallenge(content.realm, of: exchange)
+    exchange.fail(Failure(401))
+  }
+
+  private func shown(_ exchange: Exchange) -> String {
+    if case .basic(let user, _) = exchange.head.shownCredentials { "user \"\(LogEscape.text(user))\"" } else { "a token" }
+  }
+}

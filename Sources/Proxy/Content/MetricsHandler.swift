@@ -1,0 +1,17 @@
+import HTTP
+import Observability
+
+/// `metrics`: what the workers count, for Prometheus.
+final class MetricsContent: LiveContent {
+  override func handler(for worker: Worker) -> ContentHandler? { MetricsHandler() }
+}
+
+private final class MetricsHandler: ContentHandler {
+  override func start(_ exchange: Exchange) {
+    guard exchange.head.method == .get || exchange.head.method == .head else { return exchange.fail(Failure(405)) }
+    let page = Array(exchange.worker.metrics.page(of: exchange.session.live.generation).text.utf8)
+    page.withUnsafeBytes {
+      exchange.answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", body: $0)
+    }
+  }
+}

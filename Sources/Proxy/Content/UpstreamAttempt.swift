@@ -1,0 +1,192 @@
+import Bytes
+import HTTP
+import Observability
+import TLS
+import Transport
+import Upstream
+
+/// The tries of one exchange at the servers of a group: the one under way, the record of each, and what is known of them
+/// for the next decision. Tells the handler what the upstream says.
+final class UpstreamAttempt: AttemptObserver {
+  private unowned(unsafe) let worker: Worker
+  // Uncounted: the handler owns its attempt, and sets this once.
+  unowned(unsafe) var handler: ProxyHandler?
+  /// The request as it goes to the upstream.
+  let outgoing = OutgoingRequestHead()
+  /// nil between two tries.
+  @exclusivity(unchecked) private(set) var stream: UpstreamStream?
+  @exclusivity(unchecked) private(set) var records: [AttemptRecord] = []
+  @exclusivity(unchecked) private(set) var tried = TriedServers()
+  /// Bytes of the request may have reached the server.
+  @exclusivity(unchecked) private(set) var isRequestBegun = false
+  /// Kept sessions that this exchange found dead.
+  @exclusivity(unchecked) private(set) var deadConnections = 0
+  /// `$upstream_ssl_spki` of the upstream that was refused last.
+  private var refusedKey = ""
+
+  init(_ worker: Worker) {
+    self.worker = worker
+    super.init()
+  }
+
+  /// Forgets all: another exchange may use the object.
+  func reset() {
+    forgetAnswer()
+    outgoing.reset(over: nil)
+    if stream != nil { stream = nil }
+    while !records.isEmpty { records.removeLast() }
+    tried = TriedServers()
+    isRequestBegun = false
+    deadConnections = 0
+    if !refusedKey.isEmpty { refusedKey = "" }
+  }
+
+  // MARK: What the handler asks for
+
+  /// Tries the next server, or with `again` the same one over a new connection. The handler hears of the outcome, perhaps
+  /// before this returns.
+  func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
+    if let failure = group.attempt(self, trust: trust, settings: settings, tried: tried, again: again) {
+      attemptDidFail(failure)
+    }
+  }
+
+  /// Sends the head in `outgoing`; its text is in `scratch` afterwards.
+  func sendHead(_ version: HTTPVersion, _ method: HTTP.Method, scratch: inout ByteBuffer) {
+    isRequestBegun = true
+    stream?.send(head: outgoing, version, method, scratch: &scratch)
+  }
+
+  /// Leaves the upstream: what it says is not wanted any more.
+  func abandon(isFailure: Bool = false) {
+    guard let stream else { return }
+    endRecord()
+    self.stream = nil
+    stream.abandon(isFailure: isFailure)
+  }
+
+  /// The session is closed, or the next request goes over another one.
+  func leave() {
+    endRecord()
+    if stream != nil { stream = nil }
+  }
+
+  var lastServer: Int? { records.last?.server }
+
+  /// `$upstream_ssl_spki`.
+  var keyHash: String { stream?.session.peer.keyHash ?? refusedKey }
+
+  // MARK: Records
+
+  private func note(_ change: (inout AttemptRecord) -> Void) {
+    guard !records.isEmpty else { return }
+    change(&records[records.count - 1])
+  }
+
+  private var now: UInt64 { worker.loop.now }
+
+  func endRecord() {
+    guard !records.isEmpty else { return }
+    let last = records.count - 1
+    records[last].endedAt = now
+    guard let stream else { return }
+    records[last].bytesReceived = stream.bytesReceived
+    records[last].bytesSent = stream.bytesSent
+  }
+
+  // MARK: What the upstream says
+
+  override func attemptWillTry(_ server: Int) {
+    tried.insert(server)
+    records.append(AttemptRecord(server: server, beganAt: now))
+  }
+
+  override func attemptDidBegin(_ stream: UpstreamStream) {
+    self.stream = stream
+    isRequestBegun = false
+    handler?.attemptDidBegin()
+  }
+
+  override func attemptDidOpen(_ stream: UpstreamStream) {
+    let outcome = stream.session.trustOutcome
+    if !records.isEmpty {
+      records[records.count - 1].openedAt = now
+      records[records.count - 1].trust = outcome
+    }
+    handler?.attemptDidOpen(stream)
+  }
+
+  override func attemptHead(_ head: ResponseHead) -> Bool {
+    // 100 and 103 are between the upstream and us.
+    if head.isInterim { return true }
+    if !records.isEmpty {
+      records[records.count - 1].headAt = now
+      records[records.count - 1].status = Int(head.status)
+    }
+    return handler?.responseHead(head) ?? false
+  }
+
+  override func attemptBody(_ bytes: UnsafeRawBufferPointer) {
+    if !records.isEmpty { records[records.count - 1].bodyBytes &+= UInt64(bytes.count) }
+    handler?.responseBody(bytes)
+  }
+
+  override func attemptDidPump() { handler?.responseDidPump() }
+
+  override func attemptDidEnd(trailers: Trailers?) {
+    endRecord()
+    handler?.responseDidEnd(trailers)
+  }
+
+  override func attemptMayAskAgain(_ stream: UpstreamStream?) { handler?.mayAskAgain(stream) }
+  override func attemptDidDrain() { handler?.upstreamDidDrain() }
+  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelFromUpstream(bytes) }
+  override func tunnelDidEnd(inGoodOrder: Bool) { handler?.tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) }
+
+  override func attemptDidFail(_ failure: AttemptFailure) {
+    endRecord()
+    let failed = stream
+    stream = nil
+    if case .tls = failure { noteRefusal(failed?.session.peer) }
+    let wasKept = (failed?.session.isKept ?? false) && failed?.bytesReceived == 0
+    if wasKept { deadConnections += 1 }
+    handler?.attemptDidFail(failure, onKept: wasKept)
+  }
+
+  private func noteRefusal(_ peer: UpstreamPeer?) {
+    if let peer, peer.isRefused { refusedKey = peer.keyHash }
+    note { $0.trust = peer.flatMap { $0.isRefused ? $0.outcome : nil } ?? .incompatible }
+  }
+
+  /// What a failure without a response is worth as a status: `$upstream_status`.
+  func noteStatus(of failure: AttemptFailure) { note { if $0.status == nil { $0.status = failure.status } } }
+
+  // MARK: Variables
+
+  /// One value a try, with a comma between: nginx's `$upstream_…`.
+  func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, to output: inout ByteBuffer) {
+    for (index, record) in records.enumerated() {
+      if index > 0 { output.append(", ") }
+      func time(_ moment: UInt64?) {
+        if let moment {
+          Exchange.append(milliseconds: moment &- record.beganAt, to: &output)
+        } else {
+          output.append(0x2D)
+        }
+      }
+      switch variable {
+      case .upstream_addr: output.append(group?.addressTexts[record.server] ?? [])
+      case .upstream_status:
+        if let status = record.status { output.append(decimal: UInt64(status)) } else { output.append(0x2D) }
+      case .upstream_connect_time: time(record.openedAt)
+      case .upstream_header_time: time(record.headAt)
+      case .upstream_response_time: time(record.endedAt ?? now)
+      case .upstream_response_length: output.append(decimal: record.bodyBytes)
+      case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
+      case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
+      case .upstream_ssl_result: output.append(string: record.trust.rawValue)
+      default: break
+      }
+    }
+  }
+}

@@ -1,0 +1,332 @@
+import Bytes
+import Crypto
+import Glibc
+import HTTP
+import Observability
+import Upstream
+import UpstreamAuth
+
+/// `proxy_auth` for one exchange: as which user the upstream is asked, and how far the answer to its challenge has come. The
+/// client sees nothing of a 401 that is answered here.
+final class UpstreamAuthentication {
+  /// What goes out over a session that is open.
+  enum Authorization {
+    /// The request, with the credentials that were added.
+    case sendRequest
+    /// The head without a body: the first message of a handshake.
+    case sendHeadAlone
+    /// No credentials can be shown; the client has been answered.
+    case answered
+  }
+
+  /// Whose the response is.
+  enum Share {
+    case isForClient
+    /// A challenge: the body is read for the sake of the session, and thrown away.
+    case discard
+    /// The client has been answered, or the request goes over another session.
+    case answered
+  }
+
+  let live: LiveUpstreamAuth
+  let user: UpstreamUser
+  // Uncounted: the handler owns its authentication.
+  private unowned(unsafe) let handler: ProxyHandler
+  /// Where nothing is remembered, the exchange counts for itself: it may answer one challenge twice, to a server that
+  /// broke off.
+  private let store: ChallengeStore
+  private var responder = ChallengeResponder()
+  /// The request that is under way.
+  private(set) var sending = ChallengeResponder.Sending.plain(isProbe: false)
+  private var body = ChallengeResponder.Body.none
+  /// The nonce that was answered last.
+  private var nonce: [UInt8]?
+  /// The session carries the next request.
+  var isSameConnection = false
+  /// The next request must go over the same session.
+  private var needsSameConnection = false
+  /// The response under way is a challenge that is answered.
+  private(set) var isDiscarding = false
+  private var discarded = 0
+
+  /// What of a 401's body is read, for the sake of its session.
+  private static let discardLimit = 64 * 1024
+
+  init(_ live: LiveUpstreamAuth, _ user: UpstreamUser, _ handler: ProxyHandler) {
+    self.live = live
+    self.user = user
+    self.handler = handler
+    store = live.store ?? ChallengeStore()
+  }
+
+  /// Who the client is to this upstream; throws when no line of the user file is for it.
+  static func user(for exchange: Exchange, _ live: LiveUpstreamAuth) throws(Failure) -> UpstreamUser {
+    guard let users = live.users else { throw Failure(500) }
+    switch exchange.facts.choose(from: users, scratch: exchange.worker.patternScratch) {
+    case .user(let user): return user
+    case .nobody: exchange.log(.error, "no line of \"\(live.settings.users)\" is for this client")
+    case .undecided(let reason):
+      exchange.log(.error, "which line of \"\(live.settings.users)\" is for this client can't be said: \(reason)")
+    }
+    throw Failure(403)
+  }
+
+  /// HEAD goes out, whatever the request is.
+  var isProbe: Bool {
+    switch sending {
+    case .plain(let isProbe), .ahead(_, let isProbe): isProbe
+    case .answer, .negotiate, .authenticate: false
+    }
+  }
+
+  // MARK: The request
+
+  /// Decides what goes out over a session that is open.
+  func choose(_ exchange: Exchange, _ stream: UpstreamStream) {
+    switch exchange.body.state {
+    case .none: body = .none
+    case .collected(let kept): body = kept.isInFile ? .large : .small
+    case .collecting, .held, .streaming, .streamed: body = .once
+    }
+    let session = stream.session, key = key(session)
+    sending = responder.begin(
+      to: session.server, body: body, isAuthenticated: session.isAuthenticated, isSame: isSameConnection
+    ) {
+      guard let key else { return nil }
+      return store.ahead(key) { admits($0, session) }
+    }
+    isSameConnection = false
+    isDiscarding = false
+  }
+
+  private func place(_ session: UpstreamSession) -> LiveUpstreamAuth.Place? {
+    handler.group.flatMap { live.place(session.server, of: $0) }
+  }
+
+  /// Whether this server may be shown an answer to the offer.
+  private func admits(_ offer: Offer, _ session: UpstreamSession) -> Bool {
+    guard let place = place(session) else { return false }
+    return live.settings.admits(offer, from: place.origin)
+  }
+
+  private func key(_ session: UpstreamSession) -> ChallengeKey? {
+    place(session).map { ChallengeKey(user: user.name, server: $0.key) }
+  }
+
+  /// Adds the credentials to the head that was built.
+  func authorize(_ exchange: Exchange, _ stream: UpstreamStream) -> Authorization {
+    nonce = nil
+    let outgoing = handler.attempt.outgoing
+    if let failure = addCredentials(to: outgoing, exchange, stream.session) {
+      refuse(failure, exchange)
+      return .answered
+    }
+    // Without the request itself nothing has begun.
+    guard sending.isBodiless, body != .none else { return .sendRequest }
+    outgoing.asksForUpgrade = false
+    return .sendHeadAlone
+  }
+
+  /// nil: added, where there are any to add. The place is judged once more, here, where it is shown.
+  private func addCredentials(
+    to outgoing: OutgoingRequestHead, _ exchange: Exchange, _ session: UpstreamSession
+  ) -> AuthFailure? {
+    let shown: Offer
+    switch sending {
+    case .plain where !session.isAuthenticated: return nil
+    case .ahead(let answer, _): shown = answer.offer
+    case .answer(let offer): shown = offer
+    // Of the connection, or on its way to be.
+    case .plain, .negotiate, .authenticate: shown = .ntlm(message: nil)
+    }
+    guard admits(shown, session) else { return .outsideSpace }
+    if case .plain = sending { return nil }
+    var value = ByteBuffer()
+    defer { value.wipe() }
+    let isMade = makeCredentials(exchange, session, to: &value) && outgoing.add("Authorization", value.readable)
+    return isMade ? nil : .hashNotAvailable
+  }
+
+  /// Writes the value of Authorization; false when none can be made.
+  private func makeCredentials(
+    _ exchange: Exchange, _ session: UpstreamSession, to value: inout ByteBuffer
+  ) -> Bool {
+    switch sending {
+    case .plain: return false
+    case .ahead(let answer, _): return write(answer, exchange, to: &value)
+    case .answer(let offer):
+      return key(session).map { write(store.answer($0, offer), exchange, to: &value) } ?? false
+    case .negotiate:
+      Self.writeNTLM(NTLMAnswer.negotiate, to: &value)
+      return true
+    case .authenticate(let challenge):
+      session.isAuthenticated = false
+      guard let message = NTLMAnswer.authenticate(user, challenge, circumstances(exchange, session)) else {
+        return false
+      }
+      Self.writeNTLM(message, to: &value)
+      return true
+    }
+  }
+
+  private func write(_ answer: PreparedAnswer, _ exchange: Exchange, to value: inout ByteBuffer) -> Bool {
+    switch answer {
+    case .basic:
+      BasicAnswer.append(user, to: &value)
+      return true
+    case .digest(let digest):
+      nonce = digest.challenge.nonce
+      return digest.append(user, authorizedRequest(exchange), to: &value)
+    // The responder begins it by `negotiate`.
+    case .ntlm: return false
+    }
+  }
+
+  private static func writeNTLM(_ message: [UInt8], to value: inout ByteBuffer) {
+    value.append("NTLM ")
+    message.withUnsafeBytes { Base64.encode($0, into: &value) }
+  }
+
+  /// What a Digest answer is about.
+  private func authorizedRequest(_ exchange: Exchange) -> AuthorizedRequest {
+    let outgoing = handler.attempt.outgoing, body = exchange.body.state
+    return AuthorizedRequest(method: Array(outgoing.method), target: Array(outgoing.target)) { algorithm in
+      let digest = RunningDigest(algorithm)
+      switch body {
+      case .none: break
+      case .collected(let kept): guard kept.digest(into: digest) else { return nil }
+      case .collecting, .held, .streaming, .streamed: return nil
+      }
+      return digest.finish()
+    }
+  }
+
+  private func circumstances(_ exchange: Exchange, _ session: UpstreamSession) -> NTLMAnswer.Circumstances {
+    var now = timespec()
+    clock_gettime(CLOCK_REALTIME, &now)
+    // 100 ns since 1601.
+    let time = UInt64(clamping: now.tv_sec) &* 10_000_000 &+ 116_444_736_000_000_000
+    func bytes(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) } }
+    return NTLMAnswer.Circumstances(
+      clientChallenge: bytes(.random(in: .min ... .max)), time: bytes(time),
+      target: "HTTP/" + (handler.pass?.nameForTLS(exchange) ?? ""), endPoint: session.peer.endPoint)
+  }
+
+  // MARK: The response
+
+  /// Takes the head of a final response.
+  func take(_ response: ResponseHead, _ exchange: Exchange, _ stream: UpstreamStream) -> Share {
+    guard response.status != 101 else { return .isForClient }
+    let session = stream.session
+    takeNextNonce(response, session)
+    let verdict = responder.head(
+      status: response.status, body: body, offers: { Self.offers(response) },
+      isAccepted: { live.settings.schemes.contains($0.scheme) },
+      isInSpace: { admits($0, session) })
+    switch verdict {
+    case .passOn:
+      if case .authenticate = sending {
+        session.isAuthenticated = true
+        if let key = key(session) { _ = store.answer(key, .ntlm(message: nil)) }
+      }
+      return .isForClient
+    case .sendAgain(let onSameConnection):
+      session.isAuthenticated = false
+      return readForAnother(response, stream, onSameConnection)
+    case .fail(let failure):
+      if failure == .credentialsRefused, let key = key(session) { store.forget(key) }
+      refuse(failure, exchange)
+      return .answered
+    }
+  }
+
+  private static func offers(_ response: ResponseHead) -> [Offer] {
+    let bytes = response.bytes.readable
+    return Offer.all(in: response.fields.filter { $0.id == .wwwAuthenticate }.map { Array(bytes[$0.value]) })
+  }
+
+  /// RFC 7616 §3.5.
+  private func takeNextNonce(_ response: ResponseHead, _ session: UpstreamSession) {
+    guard let nonce, let field = response.first(.authenticationInfo),
+      let next = AuthenticationInfo.nextNonce(Array(response.bytes.readable[field.value])), let key = key(session)
+    else { return }
+    store.advance(key, from: nonce, to: next)
+  }
+
+  /// A session that carries another request is worth a small body; else it is left.
+  private func readForAnother(_ response: ResponseHead, _ stream: UpstreamStream, _ needsConnection: Bool) -> Share {
+    needsSameConnection = needsConnection
+    let isWorthIt =
+      switch response.framing {
+      case .none, .chunked: live.keepsConnections
+      case .length(let length): live.keepsConnections && length <= UInt64(Self.discardLimit)
+      case .untilClose: false
+      }
+    guard isWorthIt else {
+      handler.leaveForAnother()
+      return .answered
+    }
+    isDiscarding = true
+    discarded = 0
+    stream.askAgain()
+    return .discard
+  }
+
+  /// Bytes of a challenge's body; false when they are too many to be read.
+  func discard(_ count: Int) -> Bool {
+    discarded += count
+    return discarded <= Self.discardLimit
+  }
+
+  /// The challenge is over, and its session gone: whether another one may carry the next request.
+  func mayUseAnotherConnection() -> Bool {
+    isDiscarding = false
+    return !needsSameConnection
+  }
+
+  func refuse(_ failure: AuthFailure, _ exchange: Exchange) {
+    exchange.log(.error, "\(failure.rawValue): \(failure.explanation), \(user)")
+    exchange.fail(Failure(502))
+  }
+}
+
+extension RequestHead {
+  /// The client's own credentials are of a scheme that is of a connection: NTLM, or Negotiate, which may be the same.
+  var authorizesConnection: Bool {
+    guard let field = first(.authorization) else { return false }
+    let scheme = UnsafeRawBufferPointer(rebasing: bytes.readable[field.value].prefix { $0 != 0x20 })
+    return scheme.equalsIgnoringCase("ntlm") || scheme.equalsIgnoringCase("negotiate")
+  }
+}
+
+extension AuthFailure {
+  fileprivate var explanation: String {
+    switch self {
+    case .credentialsRefused: "the upstream did not take the answer to its challenge"
+    case .noAcceptableScheme: "the upstream asks for credentials, by no scheme that \"proxy_auth\" names"
+    case .bodyNotReplayable: "the upstream asks for credentials, and the request's body has gone out already"
+    case .outsideSpace: "the upstream asks for credentials outside of \"proxy_auth_space\"; none were sent"
+    case .malformedChallenge: "the upstream's NTLM message is none"
+    case .connectionNotKept: "the upstream closed the connection in the middle of NTLM"
+    case .hashNotAvailable: "no answer can be made: this OpenSSL lacks the hash, or the body is not at hand"
+    }
+  }
+}
+
+extension RequestBody {
+  /// False when it can't be read.
+  func digest(into digest: RunningDigest) -> Bool {
+    guard isInFile else {
+      digest.update(memory.readable)
+      return true
+    }
+    let piece = ByteBuffer(capacity: 65536)
+    var offset: UInt64 = 0
+    while let count = read(at: offset, into: piece.writable) {
+      if count == 0 { return true }
+      digest.update(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(piece.writable)[..<count]))
+      offset &+= UInt64(count)
+    }
+    return false
+  }
+}

@@ -1,0 +1,26 @@
+import Observability
+import Transport
+import Upstream
+
+/// What the error log says of upstreams that fail: a dead one fails with every request.
+enum UpstreamFailureLog {
+  /// At `error` the first of its kind and then a summary; each of them at `debug`. `tried`: the server that was tried last.
+  static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
+    let text = failure.description
+    let server: Int?
+    switch failure {
+    // Of no server: the one that was tried before has its own line, and a want of ours is no fault of any.
+    case .noServer, .noRoom: server = nil
+    case .connect(let error) where error.isOurs: server = nil
+    default: server = tried
+    }
+    exchange.write(.error, text, group?.failed(server, text, now: exchange.worker.loop.now) ?? .write(withheld: 0))
+  }
+
+  /// The server has answered. At the level of the failures: who has read of them reads this.
+  @inline(never)
+  static func tellRecovery(of server: Int, in group: UpstreamGroup, _ exchange: Exchange) {
+    guard let (failures, milliseconds) = group.answered(server, now: exchange.worker.loop.now) else { return }
+    exchange.log(.error, "upstream answers again, after \(failures) failures in \(milliseconds / 1000) s")
+  }
+}

@@ -1,0 +1,259 @@
+import Bytes
+import HTTP
+import Observability
+import Transport
+
+/// What an exchange says: to the client, by responses of ours, error pages and what content handlers hand over; and to the
+/// error log.
+extension Exchange {
+  // MARK: For content handlers
+
+  /// Sends the head that was built in `response`.
+  func sendHead() {
+    guard let stream else { return }
+    progress.status = Int(response.status)
+    let hasBody: Bool
+    if case .none = response.body { hasBody = false } else { hasBody = true }
+    progress.state = .streaming(hasBody: hasBody)
+    stream.send(head: response)
+  }
+
+  /// Sends bytes of the response's body, where it has one.
+  func sendBody(_ bytes: UnsafeRawBufferPointer) {
+    guard case .streaming(hasBody: true) = progress.state, let stream else { return }
+    account.bodyBytesSent &+= UInt64(bytes.count)
+    stream.send(body: bytes)
+  }
+
+  /// The response is whole.
+  func complete(_ trailers: Trailers? = nil) {
+    if let stream, case .streaming(hasBody: true) = progress.state {
+      if let trailers, stream.takesTrailers, head.acceptsTrailers { account.sentTrailers = shown(trailers) }
+      stream.end(account.sentTrailers)
+    }
+    end(.complete)
+  }
+
+  private func shown(_ trailers: Trailers) -> Trailers? {
+    guard let handler else { return trailers }
+    return trailers.removing { handler.hides($0, in: $1) }
+  }
+
+  /// The 101 was sent: bytes go both ways as they are.
+  func becomeTunnel() {
+    progress.state = .tunnel
+    stream?.becomeTunnel()
+  }
+
+  func sendTunnel(_ bytes: UnsafeRawBufferPointer) {
+    account.bodyBytesSent &+= UInt64(bytes.count)
+    stream?.send(body: bytes)
+  }
+
+  /// `add_header`: with success and redirects only, unless it says always.
+  func addConfiguredFields() {
+    guard !location.addedFields.isEmpty else { return }
+    let isUsual: Bool
+    switch response.status {
+    case 200, 201, 204, 206, 301, 302, 303, 304, 307, 308: isUsual = true
+    default: isUsual = false
+    }
+    for field in location.addedFields where isUsual || field.always {
+      // Not in the head's own storage: a variable may read the head that is being built.
+      var value = ByteBuffer()
+      field.value.append(self, to: &value)
+      guard !value.isEmpty else { continue }
+      if !field.name.withUnsafeBytes({ response.add($0, value.readable) }) {
+        log(
+          .error,
+          "add_header \"\(String(decoding: field.name, as: UTF8.self))\" left out: its value has control characters")
+      }
+    }
+  }
+
+  // MARK: Errors
+
+  /// Answers with an error: the page that `error_page` names, or the standard one. Once the head of a response has gone
+  /// out, the response breaks off instead.
+  func fail(_ failure: Failure) {
+    guard case .waiting = progress.state else { return end(.upstreamBroke) }
+    if failure.endsConnection { stream?.closeAfterResponse() }
+    handler?.cancel()
+    if redirection == .none, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
+      return show(page, for: failure)
+    }
+    answerPage(status: progress.statusOverride ?? failure.code)
+  }
+
+  /// The same for what may come when the response is under way already.
+  func failDuringBody(_ failure: Failure) {
+    handler?.cancel()
+    fail(failure)
+  }
+
+  private func show(_ page: ErrorPage, for failure: Failure) {
+    prepareRedirect(redirection(to: page.target, for: failure))
+    switch page.replacement {
+    case nil: progress.statusOverride = Int(failure.status)
+    case 0: progress.statusOverride = nil
+    case .some(let code): progress.statusOverride = code
+    }
+    switch page.target {
+    case .path(let template): redirect(toPath: LiveTemplate(template).bytes(self))
+    case .named(let name):
+      guard let found = server.locations.named(name) else {
+        log(.error, "could not find named location \"\(name)\"")
+        return answerPage(status: 500)
+      }
+      redirect(toNamed: found)
+    case .redirect(let template):
+      let code = page.replacement.flatMap { [301, 302, 303, 307, 308].contains($0) ? $0 : nil } ?? 302
+      redirect(status: code, to: LiveTemplate(template).bytes(self))
+    }
+  }
+
+  /// A named location gets the request as it is, so that a POST is not done as a GET; unless the request is at fault, or
+  /// its body is gone.
+  private func redirection(to target: ErrorPage.Target, for failure: Failure) -> Redirection {
+    guard case .named(let name) = target else { return .path }
+    switch body.state {
+    case .collected(let kept) where !(server.locations.named(name)?.content.takes(kept) ?? true): return .bodiless
+    case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
+    case .collecting, .streaming, .streamed: return .bodiless
+    }
+  }
+
+  /// A failure whose response says when to come back. `wait`: seconds.
+  func refuse(_ code: Int, retryAfter wait: Int64) {
+    Array("\(wait)".utf8).withUnsafeBytes { setOwnField("Retry-After", $0) }
+    fail(Failure(code))
+  }
+
+  // MARK: Responses of ours
+
+  /// nginx's standard page of a status; nothing for a status without a page.
+  func answerPage(status code: Int) {
+    let failure = Failure(code)
+    var page = ByteBuffer()
+    if failure.status >= 300, failure.status != 304 {
+      FailureResponse.writePage(failure, tokens: location.settings.redirects.serverTokens, to: &page)
+    }
+    answer(status: Int(failure.status), type: "text/html", body: page.readable)
+  }
+
+  /// `location /a/ { proxy_pass … }` and a request for `/a`.
+  func redirectToSlash() {
+    var target = ByteBuffer()
+    TargetPath.escape(self.target.uri.readable, into: &target)
+    target.append(0x2F)
+    var arguments = ByteBuffer()
+    append(.simple(.args), to: &arguments)
+    if !arguments.isEmpty {
+      target.append(0x3F)
+      target.append(arguments.readable)
+    }
+    redirect(status: 301, to: Array(target.readable))
+  }
+
+  func redirect(status code: Int, to target: [UInt8]) {
+    var page = ByteBuffer()
+    FailureResponse.writePage(Failure(code), tokens: location.settings.redirects.serverTokens, to: &page)
+    answer(status: code, type: "text/html", location: absolute(target), body: page.readable)
+  }
+
+  /// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
+  func absolute(_ target: [UInt8]) -> [UInt8] {
+    let rules = location.settings.redirects
+    guard target.first == 0x2F, rules.absolute else { return target }
+    let isTLS = facts.isTLS
+    var url = Array((isTLS ? "https://" : "http://").utf8)
+    let named = server.settings.primaryName
+    if rules.serverNameIn && !named.isEmpty {
+      url += Array(named.utf8)
+    } else if !head.host.isEmpty {
+      url += Array(head.bytes.readable[head.host])
+    } else {
+      url += Array((facts.local?.host ?? named).utf8)
+    }
+    if rules.portIn, let port = facts.local?.port, port != (isTLS ? 443 : 80) { url += Array(":\(port)".utf8) }
+    return url + target
+  }
+
+  /// A field that a response of ours has besides, in the place of an earlier one: a challenge, `Retry-After`.
+  func setOwnField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
+    progress.ownFields = FieldBlock()
+    if !progress.ownFields.add(name.withUTF8Buffer { Array($0) }, Array(value)) {
+      log(.error, "\(name) left out: its value has control characters")
+    }
+  }
+
+  /// A whole response. A request body that nobody has read is over with what of it is at hand, or the connection ends
+  /// after the response.
+  func answer(
+    status: Int, type: StaticString, location target: [UInt8]? = nil, body page: UnsafeRawBufferPointer
+  ) {
+    guard let stream else { return }
+    progress.status = status
+    if !stream.isBodyRead { stream.discardBody() }
+    let outgoing = response
+    outgoing.reset()
+    outgoing.status = UInt16(truncatingIfNeeded: status)
+    outgoing.add(OwnFields.server(tokens: location.settings.redirects.serverTokens))
+    OwnFields.addDate(worker.clock, to: outgoing)
+    if status >= 200 && status != 204 && status != 304 {
+      outgoing.add("Content-Type", type)
+      outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))
+    }
+    if let target, !target.withUnsafeBytes({ outgoing.add("Location", $0) }) {
+      log(.error, "Location left out: the address to redirect to has control characters")
+    }
+    outgoing.add(progress.ownFields)
+    addConfiguredFields()
+    sendHead()
+    if case .length = outgoing.body { sendBody(page) }
+    complete()
+  }
+
+  // MARK: The error log
+
+  /// A line with nginx's particulars.
+  func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
+    guard location.errorLog.takes(level) else { return }
+    location.errorLog.log(level, "*\(stream?.session.facts.number ?? 0) \(message())\(particulars)")
+  }
+
+  /// A fault that every request meets until somebody mends it: told once, then in summary.
+  func tellOfRepeated(_ level: LogLevel, _ text: String) {
+    write(level, text, worker.repeated.choose(text, now: worker.loop.now))
+  }
+
+  func write(_ level: LogLevel, _ text: String, _ choice: RepeatedLines.Choice) {
+    switch choice {
+    case .write(withheld: 0): log(level, text)
+    case .write(let withheld):
+      log(level, "\(text) (\(withheld) more of these were left out since the last)")
+    case .withhold: log(.debug, text)
+    }
+  }
+
+  /// `, client: 127.0.0.1, server: a.test, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`
+  private var particulars: String {
+    guard let stream else { return "" }
+    var text = ByteBuffer()
+    text.append(string: ", client: \(stream.session.facts.peer.host), server: \(server.settings.primaryName)")
+    if !head.methodRange.isEmpty {
+      var line = ByteBuffer()
+      append(.simple(.request), to: &line)
+      text.append(", request: \"")
+      LogEscape.default(line.readable, &text)
+      text.append("\"")
+    }
+    handler?.appendParticulars(to: &text)
+    if !head.host.isEmpty {
+      text.append(", host: \"")
+      LogEscape.default(head.bytes.readable[head.host], &text)
+      text.append("\"")
+    }
+    return text.readable.text
+  }
+}

@@ -1,0 +1,57 @@
+import Identity
+import Observability
+import Patterns
+import Transport
+
+/// `allow` and `deny`: the first rule that matches the client's address decides; without such a rule the step says nothing.
+final class AddressAccess: PhaseStep {
+  private let rules: [AccessRule]
+
+  init(_ rules: [AccessRule]) { self.rules = rules }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    switch Self.decision(for: exchange.facts.peer, rules) {
+    case nil: return .next
+    case true?: return .granted
+    case false?:
+      exchange.log(.error, "access forbidden by rule")
+      return .denied(Failure(403))
+    }
+  }
+
+  /// nil: no rule matches.
+  static func decision(for peer: SocketAddress, _ rules: [AccessRule]) -> Bool? {
+    rules.first { matches(peer, $0.source) }?.allows
+  }
+
+  private static func matches(_ peer: SocketAddress, _ source: AccessRule.Source) -> Bool {
+    switch (source, peer) {
+    case (.all, _): return true
+    case (.unix, .unix): return true
+    case (.ipv4(let network, let mask), .ipv4(let address, _)): return address & mask == network
+    case (.ipv4(let network, let mask), .ipv6(let high, let low, _)):
+      // A client of a dual-stack socket: ::ffff:a.b.c.d.
+      guard high == 0, low >> 32 == 0xFFFF else { return false }
+      return UInt32(truncatingIfNeeded: low) & mask == network
+    case (.ipv6(let high, let low, let length), .ipv6(let peerHigh, let peerLow, _)):
+      let highMask = length >= 64 ? UInt64.max : length == 0 ? 0 : ~(UInt64.max >> UInt64(length))
+      let lowMask = length <= 64 ? 0 : length >= 128 ? UInt64.max : ~(UInt64.max >> UInt64(length - 64))
+      return peerHigh & highMask == high & highMask && peerLow & lowMask == low & lowMask
+    default: return false
+    }
+  }
+}
+
+/// `ssl_client_allow` and `ssl_client_deny`. They are no step of the access phase: no `satisfy` and no password outweighs
+/// them (docs/SECURITY.md).
+enum AccessRules {
+  /// Why the location's rules deny the client, for the error log; nil: they let it in.
+  static func denial(
+    of facts: ConnectionFacts, at location: LiveLocation, scratch: RegularExpression.Scratch
+  ) -> String? {
+    guard let rules = location.settings.clientRules,
+      case .denied(let place, let reason) = facts.judge(by: rules, scratch: scratch)
+    else { return nil }
+    return ClientRules.message(place, reason)
+  }
+}

@@ -1,0 +1,90 @@
+import Bytes
+import Crypto
+import Enrolment
+import HTTP
+import Observability
+import Transport
+
+/// `auth_basic`: a step of the access phase. Files and hashes are slow, so they are looked at beside the loop.
+final class PasswordAccess: PhaseStep {
+  private let realm: LiveTemplate
+  private let users: MaterialReference
+  /// Wrong passwords that are taken; nil: any number.
+  private let guessLimit: FailureWindow.Limit?
+
+  init(_ settings: BasicAccessSettings, guessLimit: FailureWindow.Limit?) {
+    realm = LiveTemplate(settings.realm)
+    users = settings.users
+    self.guessLimit = guessLimit
+  }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    guard case .basic(let user, let password) = exchange.head.shownCredentials else {
+      exchange.log(.info, "no user/password was provided for basic authentication")
+      return challenge(exchange)
+    }
+    let box = LoopBox((step: self, exchange: exchange))
+    let (serial, loop, users, limit) = (exchange.serial, exchange.worker.loop, users, guessLimit)
+    let address = PendingWork.party(exchange.facts.peer)
+    PendingWork.start(PendingWork.passwords, "passwords", for: exchange) {
+      let verdict = PasswordVerdict(on: user, password, by: users, limit, from: address)
+      loop.post {
+        let (step, exchange) = box.value
+        guard serial == exchange.serial else { return }
+        exchange.pending = nil
+        exchange.resume(step.outcome(of: verdict, for: user, exchange))
+      }
+    }
+    return .wait
+  }
+
+  private func outcome(of verdict: PasswordVerdict, for user: [UInt8], _ exchange: Exchange) -> StepOutcome {
+    switch verdict {
+    case .admitted: return .granted
+    case .refused:
+      exchange.log(.error, "user \"\(LogEscape.text(user))\": wrong password, or no such user")
+      return challenge(exchange)
+    case .tooMany(let wait):
+      exchange.log(.error, "user \"\(LogEscape.text(user))\": too many wrong passwords of this user or address")
+      exchange.refuse(429, retryAfter: wait)
+      return .responded
+    case .broken(let reason):
+      exchange.tellOfRepeated(.crit, reason)
+      return .fail(Failure(500))
+    }
+  }
+
+  private func challenge(_ exchange: Exchange) -> StepOutcome {
+    Self.setChallenge(realm, of: exchange)
+    return .denied(Failure(401))
+  }
+
+  /// The field of a 401 (RFC 7617 §2).
+  static func setChallenge(_ realm: LiveTemplate, of exchange: Exchange) {
+    var value = ByteBuffer()
+    value.append("Basic realm=\"")
+    for byte in realm.bytes(exchange) {
+      if byte == 0x22 || byte == 0x5C { value.append(0x5C) }
+      value.append(byte)
+    }
+    value.append("\"")
+    exchange.setOwnField("WWW-Authenticate", value.readable)
+  }
+}
+
+extension RequestHead {
+  /// nil: no credentials, or none that can be read.
+  var shownCredentials: ShownCredentials? {
+    guard let field = first(.authorization) else { return nil }
+    return ShownCredentials(bytes.readable[field.value])
+  }
+}
+
+extension LogEscape {
+  /// A name that a client sent, for a line of the error log.
+  static func text(_ bytes: [UInt8]) -> String {
+    var line = ByteBuffer()
+    bytes.withUnsafeBytes { `default`($0, &line) }
+    return line.readable.text
+  }
+}

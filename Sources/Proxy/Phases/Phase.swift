@@ -1,0 +1,158 @@
+/// The phases that an exchange runs through, with nginx's names and order (`ngx_http_phases`). The log phase is
+/// `Exchange.end`.
+enum Phase: Int, CaseIterable, Comparable {
+  case serverRewrite, findLocation, rewrite, postRewrite, preaccess, access, postAccess, precontent, content
+
+  static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
+}
+
+/// What a step of a phase answers.
+enum StepOutcome: Equatable {
+  /// The step has nothing against the request.
+  case next
+  /// Access only: the step lets the client in. With `satisfy any` that is enough.
+  case granted
+  /// Access only: the step does not let the client in. With `satisfy any` another step still may.
+  case denied(Failure)
+  /// The request is answered with an error.
+  case fail(Failure)
+  /// The step has answered, or ended the exchange.
+  case responded
+  /// The step waits, and calls `Exchange.resume` with its outcome.
+  case wait
+  /// The request's path is another one: after the phase the location is found again (`rewrite … last`).
+  case uriChanged
+}
+
+/// nginx's `satisfy`: whether every step of the access phase must let the client in, or one is enough.
+enum Satisfy: Equatable {
+  case all, any
+}
+
+/// What the exchange is to do now.
+enum PhaseAction: Equatable {
+  /// Run this step of this phase.
+  case run(Phase, step: Int)
+  case findLocation
+  /// Start the location's content handler.
+  case startContent
+  case fail(Failure)
+  /// Do nothing: the exchange waits, or is answered.
+  case stop
+}
+
+/// How many steps each phase has: those of the server block and those of the location at hand.
+struct PhaseCounts: Equatable {
+  var serverRewrite = 0
+  var rewrite = 0
+  var preaccess = 0
+  var access = 0
+  var precontent = 0
+
+  func callAsFunction(_ phase: Phase) -> Int {
+    switch phase {
+    case .serverRewrite: serverRewrite
+    case .rewrite: rewrite
+    case .preaccess: preaccess
+    case .access: access
+    case .precontent: precontent
+    case .findLocation, .postRewrite, .postAccess, .content: 0
+    }
+  }
+}
+
+/// Where an exchange stands in its phases: a pure state machine. Outcomes of steps go in, one action comes out.
+///
+///     serverRewrite ─► findLocation ─► rewrite ─► postRewrite ─► preaccess ─► access ─► postAccess ─► precontent ─► content
+///                           ▲                         │
+///                           └──────── uriChanged ─────┘
+struct PhaseCursor {
+  private(set) var phase = Phase.serverRewrite
+  private var step = 0
+  private var isURIChanged = false
+  /// `satisfy any`: what the last step said that did not let the client in.
+  private var denial: Failure?
+  /// How often the location was found again; nginx gives up after ten.
+  private var locationChanges = 0
+  private static let locationChangeLimit = 10
+
+  /// From the server block's own steps on: the beginning of a request, and of an internal redirect to a path.
+  mutating func restart() {
+    let changes = locationChanges
+    self = PhaseCursor()
+    locationChanges = changes
+  }
+
+  /// Goes on in a location that was found, or that a named error page names.
+  mutating func enterLocation(_ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
+    begin(.rewrite)
+    return next(counts, satisfy)
+  }
+
+  /// What is due now: for the beginning.
+  mutating func next(_ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
+    while true {
+      if step < counts(phase) { return .run(phase, step: step) }
+      switch phase {
+      case .findLocation: return .findLocation
+      case .content: return .startContent
+      case .rewrite where isURIChanged:
+        isURIChanged = false
+        locationChanges += 1
+        guard locationChanges <= Self.locationChangeLimit else { return .fail(Failure(500)) }
+        begin(.findLocation)
+      case .access:
+        // With `satisfy any` nobody has let the client in.
+        if let denial { return .fail(denial) }
+        begin(.postAccess)
+      default: begin(Phase(rawValue: phase.rawValue + 1) ?? .content)
+      }
+    }
+  }
+
+  /// What is due after a step.
+  mutating func take(_ outcome: StepOutcome, _ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
+    switch outcome {
+    case .next: step += 1
+    case .granted:
+      if satisfy == .any {
+        denial = nil
+        begin(.postAccess)
+      } else {
+        step += 1
+      }
+    case .denied(let failure):
+      guard satisfy == .any else { return .fail(failure) }
+      // As nginx: a challenge outweighs a refusal.
+      if denial?.code != 401 { denial = failure }
+      step += 1
+    case .uriChanged:
+      isURIChanged = true
+      step = counts(phase)
+    case .fail(let failure): return .fail(failure)
+    case .responded, .wait: return .stop
+    }
+    return next(counts, satisfy)
+  }
+
+  private mutating func begin(_ phase: Phase) {
+    self.phase = phase
+    step = 0
+  }
+}
+
+/// One step of a phase: a directive of a location, compiled at load. A step keeps no state of a request.
+class PhaseStep {
+  func run(_ exchange: Exchange) -> StepOutcome { .next }
+}
+
+/// The steps of a server block or a location, by phase, in the order of the configuration or of nginx's modules.
+struct PhaseSteps {
+  var rewrite: [PhaseStep] = []
+  var preaccess: [PhaseStep] = []
+  var access: [PhaseStep] = []
+  var precontent: [PhaseStep] = []
+  var satisfy = Satisfy.all
+
+  var isEmpty: Bool { rewrite.isEmpty && preaccess.isEmpty && access.isEmpty && precontent.isEmpty }
+}

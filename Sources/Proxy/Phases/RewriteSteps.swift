@@ -1,0 +1,63 @@
+/// `set`.
+final class SetStep: PhaseStep {
+  private let slot: Int
+  private let value: LiveTemplate
+
+  init(slot: Int, _ value: LiveTemplate) {
+    self.slot = slot
+    self.value = value
+  }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    exchange.set(slot, value.bytes(exchange))
+    return .next
+  }
+}
+
+/// `return`.
+final class ReturnStep: PhaseStep {
+  private enum Content {
+    /// The standard page of the status.
+    case standard
+    case redirect(LiveTemplate)
+    case text(LiveTemplate)
+  }
+
+  private let status: Int
+  private let content: Content
+
+  init(_ settings: ReturnSettings) {
+    status = settings.status
+    content =
+      switch settings.content {
+      case .standard: .standard
+      case .redirect(let target): .redirect(LiveTemplate(target))
+      case .text(let text): .text(LiveTemplate(text))
+      }
+  }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    // A server block's `return` comes before any location is entered, where the rules are judged otherwise.
+    if exchange.denies(exchange.location) { return .responded }
+    switch content {
+    case _ where status == 444: exchange.end(.silent)
+    case .standard where status >= 400: return .fail(Failure(status))
+    case .standard: exchange.answerPage(status: status)
+    case .redirect(let target): exchange.redirect(status: status, to: target.bytes(exchange))
+    case .text(let text):
+      text.bytes(exchange).withUnsafeBytes {
+        exchange.answer(status: exchange.progress.statusOverride ?? status, type: "text/plain", body: $0)
+      }
+    }
+    return .responded
+  }
+}
+
+extension PhaseStep {
+  static func rewrite(_ step: RewriteStep) -> PhaseStep {
+    switch step {
+    case .set(let slot, let template): SetStep(slot: slot, LiveTemplate(template))
+    case .return(let settings): ReturnStep(settings)
+    }
+  }
+}

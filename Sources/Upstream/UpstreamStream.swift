@@ -1,0 +1,385 @@
+public import Bytes
+public import HTTP
+import Transport
+
+/// One attempt's request and response on a session, as HTTP/1 carries them.
+///
+/// Order of calls: `send(head:)`, `send(body:)`…, `requestDidEnd`; the observer hears of the response. `abandon` at any time.
+/// Encoding and framing happen here, so that nobody else writes HTTP/1 text for an upstream.
+public final class UpstreamStream {
+  enum Phase: Equatable {
+    /// The session opens, or idles between attempts.
+    case waiting
+    case awaitingHead, readingBody, tunnel, closed
+  }
+
+  /// Which of the upstream's timeouts the deadline stands for.
+  private enum Awaited {
+    /// The client feeds the request; the client has a deadline of its own.
+    case nothing
+    case sending, response
+  }
+
+  public let session: UpstreamSession
+  private let transport: ByteStream
+  private var observer: AttemptObserver?
+  private var timeouts = UpstreamTimeouts(), limits = HeadLimits()
+  private(set) var phase = Phase.waiting
+  // The request
+  private var method = HTTP.Method.get, requestFraming = BodyFraming.none, isRequestSent = false
+  // The response
+  private var input = ByteBuffer(), parser = HeadParser(), decoder = BodyDecoder(.none)
+  private var isPaused = false, asksAgain = false
+  private var awaited = Awaited.nothing
+  /// What had gone out when the deadline was set.
+  private var sentAtDeadline: UInt64 = 0
+  /// Bytes of this attempt, without TLS. While `bytesReceived` is 0, the upstream may not have seen the request.
+  public private(set) var bytesReceived: UInt64 = 0, bytesSent: UInt64 = 0
+  private var interimHeads = 0
+
+  /// Each interim response renews the time to wait for the final one: without a bound an upstream could do so for ever.
+  private static let interimLimit = 100
+  private static let readSize = 16 * 1024, pumpLimit = 1 << 20
+
+  init(_ session: UpstreamSession, _ transport: ByteStream) {
+    self.session = session
+    self.transport = transport
+  }
+
+  var hasObserver: Bool { observer != nil }
+
+  // MARK: An attempt
+
+  func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
+    self.observer = observer
+    timeouts = settings.timeouts
+    limits = settings.headLimits
+    asksAgain = false
+    isPaused = false
+    reset()
+  }
+
+  private func reset() {
+    bytesReceived = 0
+    bytesSent = 0
+    interimHeads = 0
+    observer?.hasFinalHead = false
+    isRequestSent = false
+  }
+
+  /// The session is open: the request may be sent.
+  func open() {
+    startAwaiting()
+    observer?.attemptDidOpen(self)
+  }
+
+  private func startAwaiting() {
+    phase = .awaitingHead
+    parser = HeadParser()
+    watchDeadline()
+  }
+
+  // MARK: The request
+
+  /// Sends a head; `scratch` is where its text is made, for the caller to wipe when it held credentials. `method`: that of
+  /// the request, which decides how the response is framed.
+  public func send(
+    head: OutgoingRequestHead, _ version: HTTPVersion, _ method: HTTP.Method, scratch: inout ByteBuffer
+  ) {
+    self.method = method
+    requestFraming = head.framing
+    scratch.removeAll()
+    HTTP1Encoder.request(head, version, to: &scratch)
+    write(scratch.readable)
+  }
+
+  /// Sends bytes of the request's body.
+  public func send(body bytes: UnsafeRawBufferPointer) {
+    guard requestFraming == .chunked, phase != .tunnel else { return write(bytes) }
+    guard !bytes.isEmpty else { return }
+    var line = ByteBuffer(capacity: 20)
+    ChunkedWriter.append(size: bytes.count, to: &line)
+    write(line.readable)
+    write(bytes)
+    line.removeAll()
+    ChunkedWriter.endChunk(to: &line)
+    write(line.readable)
+  }
+
+  /// The request is whole; the time to wait for the response begins. Trailers go out where the framing has room for them.
+  public func requestDidEnd(_ trailers: Trailers? = nil) {
+    if requestFraming == .chunked {
+      var end = ByteBuffer(capacity: 64)
+      ChunkedWriter.lastChunk(trailers, to: &end)
+      write(end.readable)
+    }
+    isRequestSent = true
+    watchDeadline()
+  }
+
+  private func write(_ bytes: UnsafeRawBufferPointer) {
+    bytesSent &+= UInt64(bytes.count)
+    transport.write(bytes)
+    renewDeadline()
+  }
+
+  /// Bytes of the request that the upstream has not taken yet.
+  public var waitingBytes: Int { transport.pendingCount }
+
+  /// Sends at once what the loop's cork holds back.
+  public func flush() { transport.loop.cork.flush() }
+
+  /// Calls `attemptDidDrain` after this batch of events: a long request lets other connections have their turn.
+  public func continueLater() { transport.loop.again(transport) }
+
+  func continueSending() {
+    if phase == .awaitingHead, !isRequestSent, transport.pendingCount == 0 { observer?.attemptDidDrain() }
+  }
+
+  // MARK: The response
+
+  /// The response that comes is a challenge: when it is over, the observer sends another request over this session.
+  public func askAgain() { asksAgain = true }
+
+  public func pause() {
+    isPaused = true
+    transport.setDeadline(in: nil)
+  }
+
+  public func resume() {
+    guard isPaused else { return }
+    isPaused = false
+    watchDeadline()
+    pump()
+  }
+
+  /// From the 101 on bytes go both ways as they are.
+  public func becomeTunnel() {
+    phase = .tunnel
+    watchDeadline()
+  }
+
+  /// Gives the attempt up: the client is gone, or the response is not wanted (`isFailure`: it counts against the server).
+  public func abandon(isFailure: Bool = false) {
+    guard observer != nil else { return }
+    observer = nil
+    session.attemptDidEnd(isFailure ? .failure : .unjudged)
+    session.close()
+  }
+
+  // MARK: Deadlines
+
+  private func watchDeadline() {
+    guard !isPaused, phase != .waiting, phase != .closed else { return }
+    sentAtDeadline = transport.wireBytesOut
+    if transport.pendingCount > 0 {
+      awaited = .sending
+      transport.setDeadline(in: timeouts.send)
+    } else if isRequestSent || phase == .tunnel {
+      awaited = .response
+      transport.setDeadline(in: timeouts.read)
+    } else {
+      awaited = .nothing
+      transport.setDeadline(in: nil)
+    }
+  }
+
+  /// After some progress; more bytes for an upstream that takes none are no progress.
+  private func renewDeadline() {
+    if awaited != .sending || transport.wireBytesOut != sentAtDeadline { watchDeadline() }
+  }
+
+  func transportDidDrain() {
+    watchDeadline()
+    observer?.attemptDidDrain()
+  }
+
+  func deadlinePassed() {
+    // Slow, but taking: the time is between two writes, not for all of the request.
+    if awaited == .sending, transport.wireBytesOut != sentAtDeadline { return watchDeadline() }
+    if transport.pendingCount > 0 { return fail(.sendTimeout) }
+    fail(phase == .readingBody ? .invalidBody("upstream timed out (110: Connection timed out)") : .readTimeout)
+  }
+
+  // MARK: Reading
+
+  func pump() {
+    var taken = 0
+    while !isPaused, phase != .closed, phase != .waiting {
+      guard consumeInput() else { break }
+      guard taken < Self.pumpLimit else {
+        transport.loop.again(transport)
+        break
+      }
+      guard transport.mayHaveInput else {
+        if input.isEmpty { input.release() }
+        if taken > 0 { renewDeadline() }
+        break
+      }
+      input.reserve(Self.readSize)
+      switch transport.read(into: input.writable) {
+      case .bytes(let count):
+        input.didWrite(count)
+        taken += count
+        bytesReceived &+= UInt64(count)
+        continue
+      case .wouldBlock:
+        if input.isEmpty { input.release() }
+        if taken > 0 { renewDeadline() }
+      case .end: inputDidEnd(inGoodOrder: true)
+      case .failed: inputDidEnd(inGoodOrder: false)
+      }
+      break
+    }
+    if taken > 0 { observer?.attemptDidPump() }
+  }
+
+  /// Works off what was read; false when there is nothing more to read for now.
+  private func consumeInput() -> Bool {
+    while !input.isEmpty {
+      switch phase {
+      case .awaitingHead:
+        // After a head a body may follow that needs more: stopping here would lose the edge.
+        guard consumeHead() else { return phase == .awaitingHead || phase == .readingBody }
+      case .readingBody: guard consumeBody() else { return phase == .readingBody }
+      case .tunnel:
+        observer?.tunnelBytes(input.readable)
+        input.removeAll()
+      case .waiting, .closed: return false
+      }
+      if isPaused { return false }
+    }
+    return phase != .closed && phase != .waiting
+  }
+
+  /// True when a head was taken and work can go on.
+  private func consumeHead() -> Bool {
+    guard let observer else { return false }
+    let head = observer.answer
+    switch parser.response(input.readable, limits: limits, requestMethod: method, into: head) {
+    case .incomplete: return false
+    case .failed(let error):
+      fail(.invalidHead(error))
+      return false
+    case .complete(let consumed):
+      input.consume(consumed)
+      parser = HeadParser()
+      if head.isInterim {
+        interimHeads += 1
+        guard interimHeads <= Self.interimLimit else {
+          fail(.invalidBody("upstream sent more than \(Self.interimLimit) interim responses"))
+          return false
+        }
+        return observer.attemptHead(head)
+      }
+      observer.hasFinalHead = true
+      phase = .readingBody
+      decoder = BodyDecoder(head.framing)
+      guard observer.attemptHead(head), phase == .readingBody else { return phase == .tunnel }
+      // A body of no bytes has no input that would end it.
+      return consumeBody()
+    }
+  }
+
+  private func consumeBody() -> Bool {
+    while phase == .readingBody {
+      switch decoder.next(input.readable) {
+      case .needsMore(let consumed):
+        input.consume(consumed)
+        return false
+      case .data(let start, let count, let consumed):
+        let bytes = input.readable[ByteRange(start: start, count: count)]
+        observer?.attemptBody(bytes)
+        guard phase == .readingBody else { return false }
+        input.consume(consumed)
+      case .end(let consumed):
+        input.consume(consumed)
+        responseDidEnd()
+        return false
+      case .failed(let error):
+        fail(.invalidBody("upstream sent an invalid body: \(error.reason)"))
+        return false
+      }
+    }
+    return false
+  }
+
+  private func responseDidEnd() {
+    guard let observer else { return session.close() }
+    // What follows a whole response was asked for by nobody.
+    let isPoisoned = !input.isEmpty
+    let isReusable =
+      isRequestSent && !session.isOfOneClient && transport.pendingCount == 0 && observer.answer.persists
+      && observer.answer.framing != .untilClose && !isPoisoned && !transport.hasPeerEnd
+    input.release()
+    if asksAgain { return endForAnother(observer, isReusable: isReusable) }
+    self.observer = nil
+    let trailers = decoder.trailers
+    session.attemptDidEnd(.success)
+    phase = .waiting
+    if isReusable { session.keep() } else { session.close() }
+    observer.attemptDidEnd(trailers: trailers)
+  }
+
+  private func endForAnother(_ observer: AttemptObserver, isReusable: Bool) {
+    asksAgain = false
+    if isReusable && !(transport.mayHaveInput && session.hasUnsolicitedBytes()) {
+      session.beginAgain()
+      reset()
+      startAwaiting()
+      observer.attemptMayAskAgain(self)
+    } else {
+      self.observer = nil
+      session.attemptDidEnd(.success)
+      session.close()
+      observer.attemptMayAskAgain(nil)
+    }
+  }
+
+  // MARK: Ends
+
+  /// What the end of the transport says.
+  func inputDidEnd(inGoodOrder: Bool) {
+    switch phase {
+    case .awaitingHead: fail(brokenReason.map { .broken($0) } ?? .closedBeforeHead)
+    case .readingBody:
+      if inGoodOrder && decoder.atEndOfStream() == .complete {
+        responseDidEnd()
+      } else {
+        fail(.invalidBody(brokenReason ?? "upstream prematurely closed connection"))
+      }
+    case .tunnel: observer?.tunnelDidEnd(inGoodOrder: inGoodOrder)
+    case .waiting, .closed: session.close()
+    }
+  }
+
+  /// Why the transport ended, when it was by more than the upstream's leaving.
+  private var brokenReason: String? {
+    switch transport.failure {
+    case .protocolError(let reason): reason
+    case .socket(let error): error.description
+    case .truncated, nil: nil
+    }
+  }
+
+  func fail(_ failure: AttemptFailure) {
+    let observer = observer
+    self.observer = nil
+    if observer != nil { session.attemptDidEnd(saysNothing(failure) ? .unjudged : .failure) }
+    session.close()
+    observer?.attemptDidFail(failure)
+  }
+
+  /// That a kept session had ended says nothing of its server; that nothing came over it in time does.
+  private func saysNothing(_ failure: AttemptFailure) -> Bool {
+    switch failure {
+    case .closedBeforeHead, .broken: session.isKept && bytesReceived == 0
+    default: false
+    }
+  }
+
+  func sessionDidClose() {
+    phase = .closed
+    input.release()
+  }
+}

@@ -1,0 +1,157 @@
+import Bytes
+import HTTP
+@testable import Proxy
+import Transport
+
+/// A client in memory: gives a body as it is asked for, and keeps what it is told.
+final class MemoryStream: ClientStream {
+  /// Pieces of the request's body that have not been asked for yet.
+  private var pieces: [[UInt8]]
+  private var isPaused = true, isWhole: Bool
+  private(set) var interim: [UInt16] = []
+  private(set) var status: UInt16?
+  /// The head as HTTP/1 would write it.
+  private(set) var head = ""
+  private(set) var body = ""
+  private(set) var trailers: Trailers?
+  /// Where the request stood when it was answered.
+  private(set) var location: LiveLocation?, captures: [[UInt8]] = []
+  private(set) var hasEnded = false, isReleased = false, isTunnel = false, closesAfterResponse = false
+  private(set) var cutReason: EndReason?
+  private(set) var watchedFor: Int?
+  /// Bytes that the client is said not to have taken.
+  var held = 0
+  var isGone = false
+
+  init(_ session: ClientSession, body pieces: [String] = [], isWhole: Bool = true) {
+    self.pieces = pieces.map { Array($0.utf8) }
+    self.isWhole = isWhole
+    super.init(session)
+  }
+
+  // MARK: The request
+
+  override var isBodyRead: Bool { pieces.isEmpty && isWhole }
+  override var hasClientLeft: Bool { isGone }
+  override func pauseBody() { isPaused = true }
+  override func discardBody() {
+    isPaused = true
+    pieces = []
+  }
+
+  override func resumeBody() {
+    isPaused = false
+    deliver()
+  }
+
+  private func deliver() {
+    while !isPaused, let exchange {
+      guard !pieces.isEmpty else {
+        guard isWhole, !isTunnel else { return }
+        isPaused = true
+        return exchange.requestBodyDidEnd(trailers: nil)
+      }
+      let piece = pieces.removeFirst()
+      piece.withUnsafeBytes { isTunnel ? exchange.tunnelBytes($0) : exchange.requestBody($0) }
+    }
+  }
+
+  /// More of the body comes, or bytes of a tunnel.
+  func more(_ text: String, isLast: Bool = false) {
+    pieces.append(Array(text.utf8))
+    isWhole = isLast
+    deliver()
+  }
+
+  // MARK: The response
+
+  override var waitingBytes: Int { held }
+  override var sentBytes: UInt64 { UInt64(head.utf8.count + body.utf8.count) }
+  override var takesTrailers: Bool { true }
+  override func sendInterim(_ status: UInt16) { interim.append(status) }
+  override func closeAfterResponse() { closesAfterResponse = true }
+  override func becomeTunnel() { isTunnel = true }
+  override func watchSending(_ timeout: Int) { watchedFor = timeout }
+
+  override func send(head: OutgoingResponseHead) {
+    status = head.status
+    head.framing =
+      switch head.body {
+      case .none: .none
+      case .length(let length): .length(length)
+      case .stream: .chunked
+      }
+    var text = ByteBuffer()
+    HTTP1Encoder.response(head, to: &text)
+    self.head = text.readable.text
+    location = exchange?.location
+    captures = exchange?.variables.captures ?? []
+  }
+
+  override func send(body bytes: UnsafeRawBufferPointer) { body += bytes.text }
+
+  override func end(_ trailers: Trailers?) {
+    hasEnded = true
+    self.trailers = trailers
+  }
+
+  override func release(_ limits: LocationLimits) {
+    isReleased = true
+    exchange = nil
+  }
+
+  override func cut(_ reason: EndReason) {
+    cutReason = reason
+    exchange = nil
+  }
+}
+
+/// An upstream's end of a transport in memory.
+final class ScriptedUpstream: ByteStream {
+  /// The server of the group that was dialled.
+  let server: Int
+  private(set) var sent = ""
+  private var input: [UInt8] = []
+  private var hasEnded = false
+
+  init(_ server: Int, _ loop: EventLoop) {
+    self.server = server
+    super.init(inMemory: loop)
+  }
+
+  override func deliver(_ bytes: UnsafeRawBufferPointer) -> Int {
+    sent += bytes.text
+    return bytes.count
+  }
+
+  override var hasBufferedInput: Bool { !input.isEmpty || hasEnded }
+
+  override func read(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    guard !input.isEmpty else { return hasEnded ? .end : .wouldBlock }
+    let count = min(target.count, input.count)
+    target.copyBytes(from: input.prefix(count))
+    input.removeFirst(count)
+    return .bytes(count)
+  }
+
+  /// The connection stands: the request comes.
+  func open() {
+    begin()
+    loop.cork.flush()
+  }
+
+  /// Forgets what was sent, and answers.
+  func answer(_ text: String, ends: Bool = false) {
+    sent = ""
+    input += Array(text.utf8)
+    hasEnded = ends
+    ready(ends ? [.input, .peerEnd] : [.input])
+    loop.cork.flush()
+  }
+
+  /// The connection can't be made, or breaks.
+  func refuse() {
+    fail(.socket(SocketError("connect", 111)))
+    loop.cork.flush()
+  }
+}
