@@ -124,3 +124,19 @@ public struct RetryPolicy: Sendable {
     return situation.attempts < allowed ? .nextServer : .giveUp
   }
 }
+
+extension RetryConditions {
+  /// Under which condition an upstream's status falls.
+  public init(status: UInt16) {
+    switch status {
+    case 500: self = .http500
+    case 502: self = .http502
+    case 503: self = .http503
+    case 504: self = .http504
+    case 403: self = .http403
+    case 404: self = .http404
+    case 429: self = .http429
+    default: self = []
+    }
+  }
+}

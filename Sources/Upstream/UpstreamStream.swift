@@ -46,6 +46,8 @@ public final class UpstreamStream {
     self.transport = transport
   }
 
+  /// The attempt is under way.
+  public var isOpen: Bool { phase != .closed && phase != .waiting }
   var hasObserver: Bool { observer != nil }
 
   // MARK: An attempt

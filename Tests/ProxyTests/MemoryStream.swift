@@ -145,7 +145,7 @@ final class ScriptedUpstream: ByteStream {
     sent = ""
     input += Array(text.utf8)
     hasEnded = ends
-    ready(ends ? [.input, .peerEnd] : [.input])
+    if ends { ready([.input, .peerEnd]) } else { owner?.streamIsReadable() }
     loop.cork.flush()
   }
 

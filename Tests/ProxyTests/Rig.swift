@@ -1,6 +1,8 @@
 import Bytes
 import Configuration
+import Crypto
 import Daemon
+import Envelope
 import Glibc
 import HTTP
 import Observability
@@ -10,6 +12,7 @@ import TestSupport
 import Testing
 import Transport
 import Upstream
+import UpstreamAuth
 
 /// A worker that serves a configuration on a loop that does not turn: everything happens within the test's own calls.
 final class Rig {
@@ -18,7 +21,8 @@ final class Rig {
   let live: LiveGeneration
 
   /// `http`: the contents of the http block, without files. Listens nowhere, whatever it says.
-  init(_ http: String, accessLog: String = "off") throws {
+  /// `users`: the contents of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`.
+  init(_ http: String, accessLog: String = "off", users: String = "* al:secret\n") throws {
     let text = "events {} http { access_log \(accessLog); \(http) }"
     let (settings, diagnostics) = Configuration.load(text: text, fileName: "/etc/test.conf")
     let errors = diagnostics.filter { $0.severity == .error }.map(\.description)
@@ -33,12 +37,39 @@ final class Rig {
     }
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
-      errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: LogFiles()).accessLogs)
+      errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: LogFiles()).accessLogs,
+      envelopes: try Self.envelopes(loaded), userFiles: try Self.userFiles(loaded, users))
     loop = try EventLoop(index: 0)
     worker = Worker(loop: loop, connections: 16, metrics: Metrics())
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
     live = try #require(worker.live)
     script()
+  }
+
+  static let envelopeKey = [UInt8](repeating: 7, count: 32)
+
+  /// For what a client seals, too.
+  static func envelope(_ suite: EnvelopeSuite) throws -> MessageEnvelope {
+    let key = envelopeKey.withUnsafeBytes { SecretBytes(copying: $0) }
+    let pair = try #require(EnvelopeKeys.Pair(suite, cipherKey: key, macKey: nil))
+    return MessageEnvelope(EnvelopeKeys(suite, current: pair), replays: nil, maxSize: 1 << 20)
+  }
+
+  private static func envelopes(_ http: HTTPSettings) throws -> [EnvelopeSettings: MessageEnvelope] {
+    var made: [EnvelopeSettings: MessageEnvelope] = [:]
+    for case .proxy(let pass) in http.servers.flatMap({ [$0.root] + $0.root.locations }).map(\.action) {
+      if let settings = pass.envelope { made[settings] = try envelope(settings.suite) }
+    }
+    return made
+  }
+
+  private static func userFiles(_ http: HTTPSettings, _ text: String) throws -> [MaterialReference: UserFile] {
+    var made: [MaterialReference: UserFile] = [:]
+    for case .proxy(let pass) in http.servers.flatMap({ [$0.root] + $0.root.locations }).map(\.action) {
+      guard let users = pass.authentication?.users else { continue }
+      made[users] = try Array(text.utf8).withUnsafeBytes { try UserFile(parsing: $0, users) }
+    }
+    return made
   }
 
   /// A client's session and the descriptor of its far end, which the caller closes.

@@ -104,6 +104,10 @@ private final class EnrolmentHandler: ContentHandler {
   }
 
   private func shown(_ exchange: Exchange) -> String {
-    if case .basic(let user, _) = exchange.head.shownCredentials { "user \"\(LogEscape.text(user))\"" } else { "a token" }
+    if case .basic(let user, _) = exchange.head.shownCredentials {
+      "user \"\(LogEscape.text(user))\""
+    } else {
+      "a token"
+    }
   }
 }

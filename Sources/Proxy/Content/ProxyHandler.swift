@@ -15,33 +15,26 @@ import UpstreamAuth
 ///
 /// Used again from exchange to exchange (`Worker.takeProxyHandler`).
 final class ProxyHandler: ContentHandler {
+  // Uncounted: the worker holds its handlers, and goes after them.
   unowned(unsafe) let worker: Worker
   // Uncounted: the exchange owns its handler.
   private(set) unowned(unsafe) var exchange: Exchange?
   @exclusivity(unchecked) private(set) var pass: LiveProxyPass?
   let attempt: UpstreamAttempt
-  /// Of a `proxy_pass` with variables, with `$proxy_host` and `$proxy_port` of its target.
-  private var dynamic: (group: UpstreamGroup?, host: [UInt8], port: [UInt8])?
+  /// Of a `proxy_pass` with variables.
+  private var dynamic: DynamicTarget?
   /// nil: an upstream's 401 is the client's.
   @exclusivity(unchecked) private(set) var authentication: UpstreamAuthentication?
   /// nil without `message_envelope`.
   @exclusivity(unchecked) private(set) var envelope: EnvelopeFilter?
-  /// Bytes of the request's body that were read from its file.
-  private var fileOffset: UInt64 = 0
+  private let sender: RequestBodySender
   /// The client has left, and the upstream is asked all the same (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
-
-  /// Bytes of a streamed body that may wait for an upstream.
-  private static let requestWatermark = 128 * 1024
-  /// Less than the watermark: what one piece leaves waiting is seen, and timed, with the next.
-  private static let filePiece = 64 * 1024
-  private static let filePerTurn: UInt64 = 1 << 20
-  /// Memory that one kept body may take where `client_body_buffer_size` is not said.
-  private static let adaptiveAllowance = 1 << 20
 
   init(worker: Worker) {
     self.worker = worker
     attempt = UpstreamAttempt(worker)
+    sender = RequestBodySender(worker)
     super.init()
     attempt.handler = self
   }
@@ -58,7 +51,6 @@ final class ProxyHandler: ContentHandler {
     if dynamic != nil { dynamic = nil }
     if authentication != nil { authentication = nil }
     if envelope != nil { envelope = nil }
-    fileOffset = 0
     isClientGone = false
     attempt.reset()
     worker.giveBack(self)
@@ -85,63 +77,32 @@ final class ProxyHandler: ContentHandler {
       self.envelope = EnvelopeFilter(envelope, settings, self)
     }
     if pass.group != nil { return takeBody(exchange, pass) }
-    findGroup(exchange, pass)
-  }
-
-  /// `proxy_pass` with variables: the group is that of the authority in the target.
-  private func findGroup(_ exchange: Exchange, _ pass: LiveProxyPass) {
     guard let template = pass.targetTemplate else { return exchange.fail(Failure(500)) }
-    let target = String(decoding: template.bytes(exchange), as: UTF8.self)
-    let authority = String(target.prefix { $0 != "/" && $0 != "?" })
-    let defaultPort = pass.settings.scheme.defaultPort
-    let named = DynamicGroups.variables(of: authority, defaultPort: defaultPort)
-    dynamic = (nil, named.host, named.port)
+    // With variables in `proxy_pass` the group is that of the target's authority.
+    let dynamic = DynamicTarget(template.bytes(exchange), pass)
+    self.dynamic = dynamic
     let serial = exchange.serial
-    exchange.session.live.dynamicGroups.find(authority, defaultPort: defaultPort) { [self] group in
+    exchange.session.live.dynamicGroups.find(dynamic.authority, defaultPort: dynamic.defaultPort) { [self] group in
       // The object may be in another exchange's service.
       guard self.exchange === exchange, serial == exchange.serial else { return }
       guard let group else {
-        exchange.tellOfRepeated(.error, "\(authority) could not be resolved")
+        exchange.tellOfRepeated(.error, "\(dynamic.authority) could not be resolved")
         return exchange.fail(Failure(502))
       }
-      dynamic?.group = group
+      self.dynamic?.group = group
       takeBody(exchange, pass)
     }
   }
 
-  // MARK: The request's body
-
   private func takeBody(_ exchange: Exchange, _ pass: LiveProxyPass) {
     if let envelope { return envelope.takeBody(exchange) }
-    if case .none = exchange.body.state, exchange.head.framing == .none { return tryNext() }
-    guard let stream = exchange.stream else { return }
-    // Kept from before: an error page of a named location sends it on.
-    if case .collected = exchange.body.state, pass.settings.passesRequestBody { return tryNext() }
-    let hasBody = exchange.head.framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
-    guard hasBody, pass.settings.passesRequestBody else {
-      if hasBody { stream.discardBody() }
-      exchange.body.state = .none
-      return tryNext()
+    switch sender.plan(exchange, pass, isChallenged: authentication != nil) {
+    case .tryNow: tryNext()
+    case .collect(let kept): exchange.collectBody(in: kept)
     }
-    // A chunked body has no length to announce to HTTP/1.0: it must be whole first.
-    guard
-      pass.settings.requestBuffering || (exchange.head.framing == .chunked && !pass.settings.speaksHTTP11)
-        || keepsForChallenge(exchange)
-    else {
-      exchange.body.state = .held
-      return tryNext()
-    }
-    let allowance = exchange.location.limits.bodyBufferSize
-    exchange.collectBody(
-      in: allowance.map { RequestBody(allowance: $0) }
-        ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies))
   }
 
-  /// A body that fits `client_body_buffer_size` is kept, so that it can be sent again with the answer to a challenge.
-  private func keepsForChallenge(_ exchange: Exchange) -> Bool {
-    guard authentication != nil, case .length(let length) = exchange.head.framing else { return false }
-    return length <= UInt64(max(0, exchange.location.limits.bodyBufferSize ?? Self.adaptiveAllowance))
-  }
+  // MARK: The request's body
 
   override func admits(_ count: Int, in kept: RequestBody) -> Bool {
     guard let envelope, let exchange else { return true }
@@ -149,9 +110,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   override func requestBody(_ bytes: UnsafeRawBufferPointer) {
-    guard let stream = attempt.stream else { return }
-    stream.send(body: bytes)
-    if stream.waitingBytes > Self.requestWatermark { exchange?.stream?.pauseBody() }
+    if let exchange { sender.send(bytes, exchange, attempt.stream) }
   }
 
   override func requestBodyDidEnd(_ trailers: Trailers?) {
@@ -167,35 +126,13 @@ final class ProxyHandler: ContentHandler {
     }
   }
 
-  /// The next pieces of a body that is in a file, as the upstream takes them; not all at once, for others wait too.
-  private func sendFile(_ kept: RequestBody) {
-    worker.scratch.removeAll()
-    worker.scratch.reserve(Self.filePiece)
-    let end = fileOffset &+ Self.filePerTurn
-    while let stream = attempt.stream, stream.waitingBytes < Self.requestWatermark {
-      if fileOffset >= end { return stream.continueLater() }
-      let piece = UnsafeMutableRawBufferPointer(rebasing: worker.scratch.writable[..<Self.filePiece])
-      guard let count = kept.read(at: fileOffset, into: piece) else {
-        exchange?.log(.crit, "a request body can't be read from its temporary file")
-        exchange?.failDuringBody(Failure(500))
-        return
-      }
-      if count == 0 { return stream.requestDidEnd() }
-      fileOffset &+= UInt64(count)
-      stream.send(body: UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(piece)[..<count]))
-      stream.flush()
-    }
-  }
-
   func upstreamDidDrain() {
-    guard let exchange else { return }
-    switch exchange.body.state {
-    case .collected(let kept) where kept.isInFile: sendFile(kept)
-    case .streaming: exchange.stream?.resumeBody()
-    default: break
+    guard let exchange, let stream = attempt.stream else { return }
+    if case .tunnel = exchange.progress.state {
+      if isClientGone { tunnelClientDidEnd() } else { exchange.stream?.resumeBody() }
+    } else {
+      sender.upstreamDidDrain(exchange, stream)
     }
-    guard self.exchange === exchange, case .tunnel = exchange.progress.state else { return }
-    if isClientGone { tunnelClientDidEnd() } else { exchange.stream?.resumeBody() }
   }
 
   // MARK: Attempts
@@ -203,7 +140,13 @@ final class ProxyHandler: ContentHandler {
   /// Tries the next server, or with `again` the same one over a new connection.
   func tryNext(again: Int? = nil) {
     guard let exchange, let pass, let group else { return }
-    if let identity = pass.identity { return attempt(exchange, pass, group, presenting: identity, again) }
+    if let identity = pass.identity {
+      // With a certificate that this request names. Without it no upstream is asked.
+      return identity.find(for: exchange, pass) { [self] context in
+        let trust = UpstreamTrust(context: context, name: pass.nameForTLS(exchange), boundTo: boundUser)
+        attempt.begin(group, trust, pass.attempt, again: again)
+      }
+    }
     if let trust = pass.trust, boundUser == nil { return attempt.begin(group, trust, pass.attempt, again: again) }
     let trust = UpstreamTrust(context: pass.context, name: pass.nameForTLS(exchange), boundTo: boundUser)
     attempt.begin(group, trust, pass.attempt, again: again)
@@ -213,33 +156,6 @@ final class ProxyHandler: ContentHandler {
   private var boundUser: (any AnyObject & Sendable)? {
     guard let authentication, authentication.live.bindsConnections else { return nil }
     return authentication.user
-  }
-
-  /// With a certificate that this request names. Without it no upstream is asked.
-  private func attempt(
-    _ exchange: Exchange, _ pass: LiveProxyPass, _ group: UpstreamGroup, presenting identity: LiveIdentity, _ again: Int?
-  ) {
-    guard let base = pass.context else { return exchange.fail(Failure(500)) }
-    let source: CertificateSource
-    do throws(MaterialError) { source = try identity.source(exchange) } catch {
-      return refuseIdentity(error.message, exchange)
-    }
-    let serial = exchange.serial
-    exchange.session.live.identities.find(base, source) { [self] outcome in
-      // The client may be gone, and this object in another exchange's service.
-      guard self.exchange === exchange, serial == exchange.serial else { return }
-      switch outcome {
-      case .success(let context):
-        let trust = UpstreamTrust(context: context, name: pass.nameForTLS(exchange), boundTo: boundUser)
-        attempt.begin(group, trust, pass.attempt, again: again)
-      case .failure(let refusal): refuseIdentity(refusal.reason, exchange)
-      }
-    }
-  }
-
-  private func refuseIdentity(_ reason: String, _ exchange: Exchange) {
-    exchange.tellOfRepeated(.error, "no certificate to present to the upstream: \(reason)")
-    exchange.fail(Failure(502))
   }
 
   func attemptDidBegin() { envelope?.forgetResponse() }
@@ -271,7 +187,7 @@ final class ProxyHandler: ContentHandler {
       session.isOfOneClient = true
     }
     sendHead(exchange, pass)
-    sendBody(exchange, stream)
+    sender.begin(exchange, stream)
   }
 
   /// Credentials of ours are in no buffer afterwards.
@@ -284,22 +200,6 @@ final class ProxyHandler: ContentHandler {
     let isUpgrade = attempt.outgoing.asksForUpgrade
     attempt.outgoing.wipe()
     attempt.outgoing.asksForUpgrade = isUpgrade
-  }
-
-  private func sendBody(_ exchange: Exchange, _ stream: UpstreamStream) {
-    switch exchange.body.state {
-    case .none, .streamed: stream.requestDidEnd()
-    case .collected(let kept):
-      if kept.isInFile {
-        fileOffset = 0
-        sendFile(kept)
-      } else {
-        stream.send(body: kept.memory.readable)
-        stream.requestDidEnd()
-      }
-    case .held: exchange.streamBody()
-    case .collecting, .streaming: break
-    }
   }
 
   /// A session that carries another request after a challenge, or none.
@@ -381,7 +281,7 @@ final class ProxyHandler: ContentHandler {
   /// The session serves another exchange only after this one has said all that it has to say of it.
   func responseDidEnd(_ trailers: Trailers?) {
     guard let exchange else { return }
-    noteAnswer(exchange)
+    UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
     finish(exchange, trailers)
   }
@@ -420,19 +320,7 @@ final class ProxyHandler: ContentHandler {
   private func decide(_ condition: RetryConditions, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Decision {
     guard let pass, let group else { return .giveUp }
     return RetryPolicy(settings: pass.settings.retry, servers: group.servers.count).decide(
-      condition,
-      RetryPolicy.Situation(
-        method: RequestRewrite.method(exchange, self, pass), requestBegun: attempt.isRequestBegun,
-        bodyReplayable: exchange.body.isReplayable, responseBegun: exchange.progress.state != .waiting,
-        onKeptConnection: onKept, attempts: attempt.tried.count, deadConnections: attempt.deadConnections,
-        elapsed: now &- (attempt.records.first?.beganAt ?? now)))
-  }
-
-  /// The server has answered: the error log may say that it does so again.
-  @inline(__always)
-  private func noteAnswer(_ exchange: Exchange) {
-    guard let server = attempt.lastServer, let group, group.hasFailures else { return }
-    UpstreamFailureLog.tellRecovery(of: server, in: group, exchange)
+      condition, attempt.situation(RequestRewrite.method(exchange, self, pass), exchange, onKept: onKept))
   }
 
   // MARK: Upgrade (101): bytes both ways, as they are
@@ -446,7 +334,7 @@ final class ProxyHandler: ContentHandler {
       exchange.fail(Failure(502))
       return false
     }
-    noteAnswer(exchange)
+    UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
     sendHead(of: response, exchange, pass)
     exchange.becomeTunnel()
     stream.becomeTunnel()
@@ -509,21 +397,5 @@ final class ProxyHandler: ContentHandler {
     text.append(string: ", upstream: \"\(pass.settings.scheme.rawValue)://")
     text.append(group.addressTexts[server])
     text.append("\"")
-  }
-}
-
-extension RetryConditions {
-  /// Under which condition an upstream's status falls.
-  init(status: UInt16) {
-    switch status {
-    case 500: self = .http500
-    case 502: self = .http502
-    case 503: self = .http503
-    case 504: self = .http504
-    case 403: self = .http403
-    case 404: self = .http404
-    case 429: self = .http429
-    default: self = []
-    }
   }
 }

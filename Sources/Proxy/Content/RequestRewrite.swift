@@ -15,7 +15,9 @@ enum RequestRewrite {
     _ outgoing: OutgoingRequestHead, of exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
   ) -> Bool {
     outgoing.reset(over: exchange.head)
-    guard setMethod(of: outgoing, exchange, handler, pass), setTarget(of: outgoing, exchange, pass) else { return false }
+    guard setMethod(of: outgoing, exchange, handler, pass), setTarget(of: outgoing, exchange, pass) else {
+      return false
+    }
     pass.setFields.add(to: outgoing, for: exchange)
     switch pass.settings.clientIdentity {
     case .off: break

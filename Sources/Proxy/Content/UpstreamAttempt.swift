@@ -8,6 +8,7 @@ import Upstream
 /// The tries of one exchange at the servers of a group: the one under way, the record of each, and what is known of them
 /// for the next decision. Tells the handler what the upstream says.
 final class UpstreamAttempt: AttemptObserver {
+  // Uncounted: the worker holds its handlers, and goes after them.
   private unowned(unsafe) let worker: Worker
   // Uncounted: the handler owns its attempt, and sets this once.
   unowned(unsafe) var handler: ProxyHandler?
@@ -156,6 +157,14 @@ final class UpstreamAttempt: AttemptObserver {
   private func noteRefusal(_ peer: UpstreamPeer?) {
     if let peer, peer.isRefused { refusedKey = peer.keyHash }
     note { $0.trust = peer.flatMap { $0.isRefused ? $0.outcome : nil } ?? .incompatible }
+  }
+
+  /// What `RetryPolicy` decides by. `onKept`: the session had served before, and gave not one byte of a response.
+  func situation(_ method: HTTP.Method, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Situation {
+    RetryPolicy.Situation(
+      method: method, requestBegun: isRequestBegun, bodyReplayable: exchange.body.isReplayable,
+      responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: tried.count,
+      deadConnections: deadConnections, elapsed: now &- (records.first?.beganAt ?? now))
   }
 
   /// What a failure without a response is worth as a status: `$upstream_status`.

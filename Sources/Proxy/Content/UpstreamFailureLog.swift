@@ -17,9 +17,16 @@ enum UpstreamFailureLog {
     exchange.write(.error, text, group?.failed(server, text, now: exchange.worker.loop.now) ?? .write(withheld: 0))
   }
 
-  /// The server has answered. At the level of the failures: who has read of them reads this.
+  /// The server has answered: the error log may say that it does so again.
+  @inline(__always)
+  static func noteAnswer(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
+    guard let server, let group, group.hasFailures else { return }
+    tellRecovery(of: server, in: group, exchange)
+  }
+
+  /// At the level of the failures: whoever has read of them reads this.
   @inline(never)
-  static func tellRecovery(of server: Int, in group: UpstreamGroup, _ exchange: Exchange) {
+  private static func tellRecovery(of server: Int, in group: UpstreamGroup, _ exchange: Exchange) {
     guard let (failures, milliseconds) = group.answered(server, now: exchange.worker.loop.now) else { return }
     exchange.log(.error, "upstream answers again, after \(failures) failures in \(milliseconds / 1000) s")
   }

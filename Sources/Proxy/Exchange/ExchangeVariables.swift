@@ -40,7 +40,8 @@ extension Exchange {
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: if let field = head.first(.contentType) { output.append(bytes[field.value]) }
     case .remote_user: appendRemoteUser(to: &output)
-    case .status: if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
+    case .status:
+      if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
     case .bytes_sent: output.append(decimal: (stream?.sentBytes ?? 0) &- account.sentBytesAtStart)
     case .connection_requests: output.append(decimal: UInt64(stream?.session.requests ?? 0))

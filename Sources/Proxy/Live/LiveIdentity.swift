@@ -1,5 +1,7 @@
 import Crypto
+import Observability
 import TLS
+import Upstream
 
 /// `proxy_ssl_certificate` with variables in one worker.
 struct LiveIdentity {
@@ -18,6 +20,30 @@ struct LiveIdentity {
     CertificateSource(
       certificate: try reference(certificate, exchange, isKey: false),
       key: try key.map { (key) throws(MaterialError) in try reference(key, exchange, isKey: true) })
+  }
+
+  /// Calls back with the context that presents what they name for this exchange, perhaps at once; or answers the exchange
+  /// with 502.
+  func find(for exchange: Exchange, _ pass: LiveProxyPass, _ found: @escaping (UpstreamTLSContext) -> Void) {
+    guard let base = pass.context else { return exchange.fail(Failure(500)) }
+    let source: CertificateSource
+    do throws(MaterialError) { source = try self.source(exchange) } catch {
+      return Self.refuse(error.message, exchange)
+    }
+    let serial = exchange.serial
+    exchange.session.live.identities.find(base, source) { outcome in
+      // The client may be gone, and the object serve another request.
+      guard serial == exchange.serial else { return }
+      switch outcome {
+      case .success(let context): found(context)
+      case .failure(let refusal): Self.refuse(refusal.reason, exchange)
+      }
+    }
+  }
+
+  private static func refuse(_ reason: String, _ exchange: Exchange) {
+    exchange.tellOfRepeated(.error, "no certificate to present to the upstream: \(reason)")
+    exchange.fail(Failure(502))
   }
 
   /// A value that a client has a say in must not climb out of the folder that was meant.

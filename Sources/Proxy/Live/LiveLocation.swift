@@ -161,12 +161,16 @@ final class LiveProxyPass: LiveContent {
     for name in makers.identityNames { replaced.insert(name, withAliases: true) }
     self.authentication = settings.authentication.map { [group] in LiveUpstreamAuth($0, settings, group, makers) }
     if authentication != nil { for name in LiveUpstreamAuth.ours { replaced.insert(name, withAliases: true) } }
-    if envelope != nil { for name in EnvelopeFilter.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) } }
+    if envelope != nil {
+      for name in EnvelopeFilter.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) }
+    }
     self.replaced = replaced
     var hidden = NameSet()
     for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
     if authentication != nil { for name in LiveUpstreamAuth.hidden { hidden.insert(name, withAliases: false) } }
-    if envelope != nil { for name in EnvelopeFilter.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) } }
+    if envelope != nil {
+      for name in EnvelopeFilter.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) }
+    }
     self.hidden = hidden
     self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }
   }

@@ -1,0 +1,111 @@
+import Bytes
+import HTTP
+import Observability
+import Transport
+import Upstream
+
+/// How the body of a request gets to an upstream: kept first or as it comes, from memory or from a file, and never more at
+/// once than the upstream takes.
+final class RequestBodySender {
+  /// What is to be done before the first attempt.
+  enum Plan {
+    case tryNow
+    /// The body must be whole first.
+    case collect(RequestBody)
+  }
+
+  // Uncounted: the worker holds its handlers, and goes after them.
+  private unowned(unsafe) let worker: Worker
+  /// Bytes of the body that were read from its file.
+  private var fileOffset: UInt64 = 0
+
+  /// Bytes of a streamed body that may wait for an upstream.
+  private static let watermark = 128 * 1024
+  /// Less than the watermark: what one piece leaves waiting is seen, and timed, with the next.
+  private static let filePiece = 64 * 1024
+  private static let filePerTurn: UInt64 = 1 << 20
+  /// Memory that one kept body may take where `client_body_buffer_size` is not said.
+  private static let adaptiveAllowance = 1 << 20
+
+  init(_ worker: Worker) { self.worker = worker }
+
+  /// Settles where the body goes. `isChallenged`: the upstream may ask for credentials, and for the body once more.
+  func plan(_ exchange: Exchange, _ pass: LiveProxyPass, isChallenged: Bool) -> Plan {
+    let framing = exchange.head.framing
+    if case .none = exchange.body.state, framing == .none { return .tryNow }
+    guard let stream = exchange.stream else { return .tryNow }
+    // Kept from before: an error page of a named location sends it on.
+    if case .collected = exchange.body.state, pass.settings.passesRequestBody { return .tryNow }
+    let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
+    guard hasBody, pass.settings.passesRequestBody else {
+      if hasBody { stream.discardBody() }
+      exchange.body.state = .none
+      return .tryNow
+    }
+    let allowance = exchange.location.limits.bodyBufferSize
+    // A chunked body has no length to announce to HTTP/1.0: it must be whole first. A body that fits its allowance is kept
+    // so that it can be sent again with the answer to a challenge.
+    var isKept = pass.settings.requestBuffering || (framing == .chunked && !pass.settings.speaksHTTP11)
+    if isChallenged, case .length(let length) = framing {
+      isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))
+    }
+    guard isKept else {
+      exchange.body.state = .held
+      return .tryNow
+    }
+    return .collect(
+      allowance.map { RequestBody(allowance: $0) }
+        ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies))
+  }
+
+  /// The request's head was sent: the body follows.
+  func begin(_ exchange: Exchange, _ stream: UpstreamStream) {
+    switch exchange.body.state {
+    case .none, .streamed: stream.requestDidEnd()
+    case .collected(let kept):
+      if kept.isInFile {
+        fileOffset = 0
+        sendFile(kept, exchange, stream)
+      } else {
+        stream.send(body: kept.memory.readable)
+        stream.requestDidEnd()
+      }
+    case .held: exchange.streamBody()
+    case .collecting, .streaming: break
+    }
+  }
+
+  /// Bytes of a body that goes on as it comes, or of a tunnel.
+  func send(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ stream: UpstreamStream?) {
+    guard let stream else { return }
+    stream.send(body: bytes)
+    if stream.waitingBytes > Self.watermark { exchange.stream?.pauseBody() }
+  }
+
+  func upstreamDidDrain(_ exchange: Exchange, _ stream: UpstreamStream) {
+    switch exchange.body.state {
+    case .collected(let kept) where kept.isInFile: sendFile(kept, exchange, stream)
+    case .streaming: exchange.stream?.resumeBody()
+    default: break
+    }
+  }
+
+  /// The next pieces of a body that is in a file, as the upstream takes them; not all at once, for others wait too.
+  private func sendFile(_ kept: RequestBody, _ exchange: Exchange, _ stream: UpstreamStream) {
+    worker.scratch.removeAll()
+    worker.scratch.reserve(Self.filePiece)
+    let end = fileOffset &+ Self.filePerTurn
+    while stream.isOpen, stream.waitingBytes < Self.watermark {
+      if fileOffset >= end { return stream.continueLater() }
+      let piece = UnsafeMutableRawBufferPointer(rebasing: worker.scratch.writable[..<Self.filePiece])
+      guard let count = kept.read(at: fileOffset, into: piece) else {
+        exchange.log(.crit, "a request body can't be read from its temporary file")
+        return exchange.failDuringBody(Failure(500))
+      }
+      if count == 0 { return stream.requestDidEnd() }
+      fileOffset &+= UInt64(count)
+      stream.send(body: UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(piece)[..<count]))
+      stream.flush()
+    }
+  }
+}

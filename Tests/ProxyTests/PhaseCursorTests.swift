@@ -1,0 +1,83 @@
+@testable import Proxy
+import Testing
+
+@Suite struct `The phases of an exchange` {
+  private static let counts = PhaseCounts(serverRewrite: 1, rewrite: 1, preaccess: 1, access: 2, precontent: 1)
+
+  /// The actions that come when the steps answer one after the other.
+  private func actions(
+    _ outcomes: [StepOutcome], _ satisfy: Satisfy = .all, _ counts: PhaseCounts = counts
+  ) -> [PhaseAction] {
+    var cursor = PhaseCursor(), outcomes = outcomes[...]
+    var actions = [cursor.next(counts, satisfy)]
+    while let last = actions.last {
+      switch last {
+      case .run:
+        guard let outcome = outcomes.popFirst() else { return actions }
+        actions.append(cursor.take(outcome, counts, satisfy))
+      case .findLocation: actions.append(cursor.enterLocation(counts, satisfy))
+      case .startContent, .fail, .stop: return actions
+      }
+    }
+    return actions
+  }
+
+  @Test func `are nginx's, in nginx's order`() {
+    #expect(
+      actions(Array(repeating: .next, count: 6)) == [
+        .run(.serverRewrite, step: 0), .findLocation, .run(.rewrite, step: 0), .run(.preaccess, step: 0),
+        .run(.access, step: 0), .run(.access, step: 1), .run(.precontent, step: 0), .startContent,
+      ])
+    #expect(actions([], .all, PhaseCounts()) == [.findLocation, .startContent])
+  }
+
+  @Test func `with satisfy all every step must let the client in`() {
+    let counts = PhaseCounts(access: 2)
+    #expect(actions([.granted, .granted], .all, counts).last == .startContent)
+    #expect(actions([.granted, .denied(Failure(401))], .all, counts).last == .fail(Failure(401)))
+    #expect(
+      actions([.denied(Failure(403))], .all, counts) == [
+        .findLocation, .run(.access, step: 0), .fail(Failure(403)),
+      ])
+  }
+
+  @Test func `with satisfy any the first grant is enough, and without one the last denial is the answer`() {
+    let counts = PhaseCounts(access: 2, precontent: 1)
+    #expect(
+      actions([.granted, .next], .any, counts) == [
+        .findLocation, .run(.access, step: 0), .run(.precontent, step: 0), .startContent,
+      ])
+    #expect(actions([.denied(Failure(403)), .granted, .next], .any, counts).last == .startContent)
+    #expect(actions([.denied(Failure(403)), .denied(Failure(401))], .any, counts).last == .fail(Failure(401)))
+    // A challenge outweighs a refusal.
+    #expect(actions([.denied(Failure(401)), .denied(Failure(403))], .any, counts).last == .fail(Failure(401)))
+    // A step that says nothing neither grants nor denies.
+    #expect(actions([.denied(Failure(403)), .next], .any, counts).last == .fail(Failure(403)))
+    #expect(actions([.next, .next, .next], .any, counts).last == .startContent)
+  }
+
+  @Test func `a step that answers, fails or waits stops them`() {
+    for (outcome, action) in [
+      (StepOutcome.responded, PhaseAction.stop), (.wait, .stop), (.fail(Failure(500)), .fail(Failure(500))),
+    ] {
+      #expect(actions([.next, .next, outcome]).last == action)
+    }
+  }
+
+  @Test func `what waits goes on behind the step that waited`() {
+    let counts = PhaseCounts(access: 2)
+    var cursor = PhaseCursor()
+    _ = cursor.next(counts, .all)
+    #expect(cursor.enterLocation(counts, .all) == .run(.access, step: 0))
+    #expect(cursor.take(.wait, counts, .all) == .stop)
+    #expect(cursor.take(.granted, counts, .all) == .run(.access, step: 1))
+  }
+
+  @Test func `a changed path finds its location anew, ten times`() {
+    let counts = PhaseCounts(rewrite: 2)
+    let changes = actions(Array(repeating: .uriChanged, count: 20), .all, counts)
+    #expect(changes.prefix(3) == [.findLocation, .run(.rewrite, step: 0), .findLocation])
+    #expect(changes.last == .fail(Failure(500)))
+    #expect(changes.count { $0 == .findLocation } == 11)
+  }
+}
