@@ -2,8 +2,8 @@ import Crypto
 import Observability
 import Proxy
 
-/// What a location may not say of the pins of its upstream (trust-and-identity.md §2). Each case is one rule; order is
-/// that of the messages.
+/// What a location may not say of the pins of its upstream (docs/SECURITY.md, *Trust in upstreams*). Each case is one
+/// rule; order is that of the messages.
 enum PinningRule: CaseIterable {
   case pinningWithoutPin
   case pinsWithPinningNone
