@@ -184,7 +184,7 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
     ),
     (
       "upstream g { server a; least_conn; }",
-      "2:24 `least_conn` is not supported yet | leave it out: servers take turns by weight"
+      "2:24 `least_conn` is not supported yet | leave it out: sallyport selects servers by weight, in turn"
     ),
     ("upstream g { server a; } upstream G { server b; }", "2:35 duplicate upstream \"G\" | take another name"),
   ])
