@@ -50,7 +50,7 @@ private let serving = "http { server { listen 80; return 204; } }"
     ),
     (
       "error_log off;",
-      "1:11 warning: \"error_log off\" names a file called \"off\" | error_log stderr emerg; says the least"
+      "1:11 warning: \"error_log off\" names a file called \"off\" | error_log stderr emerg; logs the least"
     ),
     (
       "env A=b;",
@@ -66,10 +66,10 @@ private let serving = "http { server { listen 80; return 204; } }"
   }
 
   @Test func `nothing to serve is an error`() {
-    #expect(LoadedText("").problems == ["no \"http\" block: there is nothing to serve | http { server { … } }"])
+    #expect(LoadedText("").problems == ["no \"http\" block: sallyport has nothing to serve | http { server { … } }"])
     #expect(
       LoadedText("http { }").problems == [
-        "1:1 \"http\" has no \"server\" block: there is nothing to serve | server { listen 443 ssl; … }"
+        "1:1 \"http\" has no \"server\" block: sallyport has nothing to serve | server { listen 443 ssl; … }"
       ])
   }
 
