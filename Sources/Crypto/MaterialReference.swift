@@ -2,7 +2,7 @@ public import Observability
 
 /// Where a certificate, key, CA, password or pin file is: parsed, so that it can be read, but not yet read.
 ///
-/// Equal references are to the same file, wherever they stand. trust-and-identity.md §1.
+/// Two references are equal if they are to the same file, wherever the configuration names it.
 public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
   public enum Spelling: Sendable, Hashable {
     /// An absolute path, or one relative to the working directory when no folder was given.

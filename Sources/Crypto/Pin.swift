@@ -1,4 +1,4 @@
-/// One thing that an upstream's certificate must match (`proxy_ssl_pin`; trust-and-identity.md §2).
+/// One thing that an upstream's certificate must match (`proxy_ssl_pin`; docs/SECURITY.md, *Trust in upstreams*).
 public struct Pin: Sendable, Hashable, CustomStringConvertible {
   public enum Target: Sendable, Hashable {
     /// SHA-256, 32 octets, of a SubjectPublicKeyInfo: a hash or a key file. For `proxy_ssl_pinning public_key`.

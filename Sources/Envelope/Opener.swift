@@ -4,7 +4,7 @@ import Crypto
 /// Opens envelopes. Values in, values out, for any thread.
 ///
 /// Every envelope that is not opened has had the same done to it, whatever is wrong with it: it is decrypted and
-/// authenticated with each key, one that is no envelope by a stand-in of its size. docs/decisions, *message envelope*.
+/// authenticated with each key, one that is no envelope by a stand-in of its size. docs/decisions/0014.
 public struct Opener: Sendable {
   private let keys: EnvelopeKeys
   private let replays: ReplayGuard?

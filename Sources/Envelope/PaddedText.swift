@@ -2,7 +2,7 @@ import Bytes
 import Crypto
 
 /// PKCS#7 padding of a text that may be forged, and codes over such a text, without a branch or a memory address that
-/// depends on what the padding is. docs/decisions, *message envelope*.
+/// depends on what the padding is. docs/decisions/0014.
 enum PaddedText {
   /// What the padding comes to. Masks: all bits set, or none.
   struct Padding {

@@ -1,4 +1,5 @@
-/// What of a client's certificate a rule may ask for; the raw value is its spelling (trust-and-identity.md §3).
+/// What of a client's certificate a rule may ask for; the raw value is its spelling (docs/DIRECTIVES.md,
+/// `ssl_client_allow`).
 public enum IdentityKey: String, Sendable, Hashable, CaseIterable {
   case cn, o, ou
   /// Of the subjectAltName extension; the CN never stands in.

@@ -7,8 +7,8 @@ import Synchronization
 /// Sessions of clients, kept by the workers in common so that a client may resume on any of them.
 ///
 /// Why not OpenSSL's cache or stateless tickets: a ticket encodes the session and the peer's certificate and decodes
-/// them again at each resumption (performance.md); and a kept object can be dropped when trust changes. The store
-/// belongs to one generation: after a reload nothing resumes. It is bounded; the oldest go first.
+/// them again at each resumption (docs/decisions/0006-tls-sessions.md); and a kept object can be dropped when trust
+/// changes. The store belongs to one generation: after a reload nothing resumes. It is bounded; the oldest go first.
 public final class SessionStore: Sendable {
   /// What OpenSSL calls a session id: at most 32 bytes.
   struct Key: Hashable {
@@ -56,7 +56,7 @@ public final class SessionStore: Sendable {
   private let limit: Int
 
   public static let standardLimit = 1024
-  /// What one parsed session takes, measured (performance.md).
+  /// The memory that one parsed session takes, measured (docs/OPERATING.md, *Sizing*).
   static let bytesPerSession = 12 * 1024
 
   public init(limit: Int) { self.limit = max(1, limit) }

@@ -69,8 +69,8 @@ extension TrustTerms where Pins == PinSet {
   /// RSA of 1024 bits has 80: what is worth less anybody can compute (NIST SP 800-57 part 1, §5.6).
   static var leastKeyBits: Int { 80 }
 
-  /// The decision, in the order of trust-and-identity.md §2: chain, name, pin. Pure: the same for a new handshake and
-  /// for a session that is resumed.
+  /// The decision, in the order of docs/SECURITY.md, *Upstreams*: chain, name, pin. Pure: the same for a new handshake
+  /// and for a session that is resumed.
   func judge(_ facts: PeerFacts) -> TrustResult {
     switch self {
     case .anybody: return .unverified

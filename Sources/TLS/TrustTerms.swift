@@ -1,6 +1,6 @@
 public import Crypto
 
-/// What an upstream must show before a byte of a request goes out (trust-and-identity.md §2).
+/// What an upstream must show before a byte of a request goes out (docs/SECURITY.md, *Trust in upstreams*).
 ///
 /// Why an enum: what must not be combined can't be. No chain is excused without a pin, a mismatch is only reported
 /// where the chain still counts, and an anchor is there wherever a chain must verify. Settings name files

@@ -7,10 +7,10 @@ import Observability
 struct CACommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ca",
-    abstract: "A certificate authority in a folder: issue certificates, revoke them, list them.",
+    abstract: "Run a certificate authority in a folder: issue, revoke and list certificates.",
     discussion: """
-      The folder has the layout of `openssl ca`, which works on it with the openssl.cnf in it. Every change is atomic and \
-      locked; its lock is the file lock, which `flock DIR/lock openssl ca …` takes too.
+      The folder has the layout of `openssl ca` and contains an openssl.cnf for it. Every change is atomic and locks the \
+      file `lock`. To use the same lock with openssl, run `flock DIR/lock openssl ca …`.
       """,
     subcommands: [
       CAInitCommand.self, CAIssueCommand.self, CARevokeCommand.self, CAListOfRevokedCommand.self, CAListCommand.self,
@@ -27,7 +27,7 @@ struct AuthorityArgument: ParsableArguments {
 
 /// Where the pass phrase of the CA's key is, if it has one.
 struct AuthorityPassword: ParsableArguments {
-  @Option(help: "Pass phrases for the authority's key, one a line.")
+  @Option(help: "A file with pass phrases for the authority's key, one on each line.")
   var caPasswordFile: String?
 
   func passwords() throws(AuthorityError) -> [SecretBytes] {
@@ -40,7 +40,8 @@ struct AuthorityPassword: ParsableArguments {
       return try LocalAuthority(argument.store(), passwords: passwords())
     } catch {
       let isAsked = error.hint?.contains("--password-file") == true
-      throw isAsked ? AuthorityError(error.message, hint: "name a file with it: --ca-password-file FILE") : error
+      throw isAsked
+        ? AuthorityError(error.message, hint: "name a file with the pass phrase: --ca-password-file FILE") : error
     }
   }
 }
@@ -78,14 +79,14 @@ enum CATool {
 
 struct CAInitCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "init", abstract: "Make an authority in a folder that is empty or not there yet.")
+    commandName: "init", abstract: "Create an authority in a folder that is empty or doesn't exist.")
 
   @OptionGroup var argument: AuthorityArgument
-  @Option(help: "The common name of its certificate.")
+  @Option(help: "The common name of the CA's certificate.")
   var name = "sallyport CA"
-  @Option(help: "The kind of its key.")
+  @Option(help: "The kind of the CA's key.")
   var key = KeyChoice.p256
-  @Option(help: "Encrypt its key with the first pass phrase of this file.")
+  @Option(help: "Encrypt the CA's key with the first pass phrase in this file.")
   var caPasswordFile: String?
 
   func run() throws {
@@ -102,7 +103,7 @@ struct CAInitCommand: ParsableCommand {
 struct CARevokeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "revoke", abstract: "Revoke a certificate, and renew the revocation list.",
-    discussion: "A name means every valid certificate of it.")
+    discussion: "If you give a name, the command revokes every valid certificate with this name.")
 
   @OptionGroup var argument: AuthorityArgument
   @Argument(help: "A serial as `ca list` shows it, or a common name.")
@@ -116,7 +117,7 @@ struct CARevokeCommand: ParsableCommand {
         try authority.store.chosen(which, in: index)
       }
       for serial in revoked { print("revoked \(serial)") }
-      if revoked.isEmpty { print("\(which) is revoked already") }
+      if revoked.isEmpty { print("\(which) is already revoked") }
     }
   }
 }
@@ -124,10 +125,12 @@ struct CARevokeCommand: ParsableCommand {
 struct CAListOfRevokedCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "crl", abstract: "Renew the revocation list, crl.pem.",
-    discussion: "A list that has ended refuses every client of the CA: renew it well before, by a timer.")
+    discussion:
+      "When the list expires, sallyport refuses every client of the CA. Renew the list in time, for example by a timer."
+  )
 
   @OptionGroup var argument: AuthorityArgument
-  @Option(help: "How many days it counts.")
+  @Option(help: "The number of days that the list is valid.")
   var days = AuthorityStore.listDays
   @OptionGroup var password: AuthorityPassword
 

@@ -9,34 +9,34 @@ struct CAIssueCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "issue", abstract: "Issue a certificate with a new key: NAME.crt and NAME.key.",
     discussion: """
-      A client's is for clientAuth and lasts 365 days. A server's is for serverAuth and lasts as long as platforms take \
-      it: the CA/Browser Forum's limit of the day, now \(CertificateProfile.serverDays(at: Int64(time(nil)))) days.
+      A client certificate is for clientAuth and valid for 365 days. A server certificate is for serverAuth and valid for \
+      the CA/Browser Forum's limit, today \(CertificateProfile.serverDays(at: Int64(time(nil)))) days.
       """)
 
   @OptionGroup var argument: AuthorityArgument
-  @Option(help: ArgumentHelp("A client's certificate of this common name.", valueName: "name"))
+  @Option(help: ArgumentHelp("Issue a client certificate with this common name.", valueName: "name"))
   var client: String?
-  @Option(help: ArgumentHelp("A server's certificate of this common name.", valueName: "name"))
+  @Option(help: ArgumentHelp("Issue a server certificate with this common name.", valueName: "name"))
   var server: String?
-  @Option(help: "What it is for: DNS:…,IP:…,URI:…,email:… A server's default is its name.")
+  @Option(help: "Subject alternative names: DNS:…,IP:…,URI:…,email:… The default for a server is its common name.")
   var san: String?
   @Option(help: "The folder for NAME.crt and NAME.key.")
   var out = "."
-  @Option(name: .customLong("p12"), help: "Write a PKCS#12 too, with the CA's certificate in it.")
+  @Option(name: .customLong("p12"), help: "Also write a PKCS#12 file, with the CA's certificate.")
   var bundle: String?
-  @Option(help: "The pass phrase of the PKCS#12: the first line of this file.")
+  @Option(help: "A file whose first line is the pass phrase of the PKCS#12.")
   var passwordFile: String?
-  @Flag(help: "RC2 and 3DES in the PKCS#12, for devices that know nothing else.")
+  @Flag(help: "Encrypt the PKCS#12 with RC2 and 3DES, for devices that support nothing else.")
   var legacy = false
   @Option(help: "The kind of the key.")
   var key = KeyChoice.p256
-  @Option(help: "How many days it lasts; never more than the default of a server's.")
+  @Option(help: "The number of days that the certificate is valid; for a server, at most the default.")
   var days: Int64?
   @OptionGroup var password: AuthorityPassword
 
   func validate() throws {
     guard (client == nil) != (server == nil) else {
-      throw ValidationError("say whose certificate: --client NAME or --server NAME")
+      throw ValidationError("give --client NAME or --server NAME")
     }
     if bundle != nil, passwordFile == nil {
       throw ValidationError("--p12 needs a pass phrase: --password-file FILE")

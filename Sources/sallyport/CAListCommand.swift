@@ -4,10 +4,10 @@ import Observability
 
 struct CAListCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "list", abstract: "Show every certificate that was issued.")
+    commandName: "list", abstract: "List all certificates that the authority has issued.")
 
   @OptionGroup var argument: AuthorityArgument
-  @Flag(help: "An array of objects, for programs.")
+  @Flag(help: "Print a JSON array of objects.")
   var json = false
 
   func run() throws {

@@ -5,13 +5,13 @@ import Observability
 struct CheckCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check",
-    abstract: "Tell everything that is wrong with a configuration, and what it comes to.",
+    abstract: "Report all errors in a configuration, and print its effective policy.",
     discussion:
-      "Certificates, keys and pins are loaded as `run` would load them. The exit status is 0 when it is valid.")
+      "Loads certificates, keys and pins as `run` does. The exit status is 0 if the configuration is valid.")
 
   @OptionGroup var file: ConfigurationFile
 
-  @Flag(help: "Warnings count as errors.")
+  @Flag(help: "Treat warnings as errors.")
   var strict = false
 
   func run() throws {

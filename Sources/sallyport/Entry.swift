@@ -41,8 +41,8 @@ enum CommandName {
         let names = inner.map { $0._commandName }
         let near = Spelling.nearest(to: word, among: names).map { "did you mean \"\($0)\"?" }
         return """
-          error: "\(word)" is no command of \(path)
-              hint: \(near ?? "there are: \(names.joined(separator: ", "))"); see `\(path) --help`
+          error: "\(word)" is not a command of \(path)
+              hint: \(near ?? "the commands are: \(names.joined(separator: ", "))"); see `\(path) --help`
 
           """
       }

@@ -10,13 +10,13 @@ struct EnvelopeCommand: ParsableCommand {
     commandName: "envelope",
     abstract: "Seal or open a message envelope, as message_envelope does.",
     discussion: """
-      From stdin to stdout. Keys are files (or credential:NAME) of hexadecimal digits or base64. The exit status is 0 \
-      when it is done, 1 when the input can't be sealed or opened, 2 when a key or an option is at fault.
+      Reads stdin and writes stdout. A key is a file (or credential:NAME) of hexadecimal digits or base64. Exit status: 0 \
+      on success, 1 if the input can't be sealed or opened, 2 if a key or an option is invalid.
       """,
     subcommands: [Seal.self, Open.self])
 
   struct Seal: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Make an envelope of a plain body.")
+    static let configuration = CommandConfiguration(abstract: "Seal a plain body in an envelope.")
     @OptionGroup var options: EnvelopeOptions
 
     func run() throws {
@@ -24,14 +24,14 @@ struct EnvelopeCommand: ParsableCommand {
       let plain = try EnvelopeStreams.input()
       let sealed: ByteBuffer
       do throws(SealingFault) { sealed = try sealer.seal(plain.readable) } catch {
-        throw EnvelopeStreams.failure("this can't be sealed: \(error)", EnvelopeStreams.refused)
+        throw EnvelopeStreams.failure("the input can't be sealed: \(error)", EnvelopeStreams.refused)
       }
       try EnvelopeStreams.output(sealed.readable)
     }
   }
 
   struct Open: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Take the plain body out of an envelope.")
+    static let configuration = CommandConfiguration(abstract: "Open an envelope and print its plain body.")
     @OptionGroup var options: EnvelopeOptions
 
     func run() throws {
@@ -40,7 +40,7 @@ struct EnvelopeCommand: ParsableCommand {
       let plain: ByteBuffer
       do throws(EnvelopeFault) { plain = try opener.open(body.readable, now: 0) } catch {
         // One answer here too: a script that passes it on must not be an oracle.
-        throw EnvelopeStreams.failure("this is no envelope that these keys open", EnvelopeStreams.refused)
+        throw EnvelopeStreams.failure("these keys can't open this input as an envelope", EnvelopeStreams.refused)
       }
       try EnvelopeStreams.output(plain.readable)
     }
@@ -52,10 +52,10 @@ struct EnvelopeOptions: ParsableArguments {
   @Option(help: "aes-128-cbc, aes-256-cbc or aes-256-gcm.")
   var cipher: String
 
-  @Option(help: "The cipher's key; a second one, the previous, opens too.")
+  @Option(help: "The cipher's key. A second --key is the previous key, which only opens envelopes.")
   var key: [String]
 
-  @Option(name: .customLong("mac-key"), help: "The MAC's key, one for each of the cipher's.")
+  @Option(name: .customLong("mac-key"), help: "The MAC's key: one for each --key, in the same order.")
   var macKey: [String] = []
 
   @Option(
@@ -78,13 +78,15 @@ struct EnvelopeOptions: ParsableArguments {
 
   private func parsed() throws(Fault) -> EnvelopeKeys {
     let suite = try suite()
-    guard (1...2).contains(key.count) else { throw Fault("--key: expected one key, or the current and the previous") }
+    guard (1...2).contains(key.count) else {
+      throw Fault("--key: expected one key, or the current key and the previous one")
+    }
     let wanted = suite.mac == nil ? 0 : key.count
     guard macKey.count == wanted else {
       throw Fault(
         suite.mac == nil
-          ? "--mac-key beside --mac none: remove one of the two"
-          : "--mac-key: \(macKey.count) given, but \(key.count) of the cipher's: they go in pairs, the current one first"
+          ? "--mac-key and --mac none exclude each other: remove one"
+          : "--mac-key: \(macKey.count) given, but \(key.count) --key: give one for each, the current pair first"
       )
     }
     var pairs: [EnvelopeKeys.Pair] = []
@@ -93,7 +95,7 @@ struct EnvelopeOptions: ParsableArguments {
       let cipher = try load(key[index], .cipherKey, count...count)
       let mac = suite.mac == nil ? nil : try load(macKey[index], .macKey, EnvelopeKeys.macKeyCounts)
       guard let pair = EnvelopeKeys.Pair(suite, cipherKey: cipher, macKey: mac) else {
-        throw Fault("this OpenSSL has not got \(suite.mac?.algorithm.rawValue ?? suite.cipher.rawValue)")
+        throw Fault("the installed OpenSSL does not support \(suite.mac?.algorithm.rawValue ?? suite.cipher.rawValue)")
       }
       pairs.append(pair)
     }
@@ -103,7 +105,7 @@ struct EnvelopeOptions: ParsableArguments {
   private func suite() throws(Fault) -> EnvelopeSuite {
     guard let cipher = Cipher(rawValue: cipher.lowercased()) else {
       throw Fault(
-        "--cipher: \"\(cipher)\" is none known here",
+        "--cipher: \"\(cipher)\" is not a supported cipher",
         "one of \(Cipher.allCases.map(\.rawValue).joined(separator: ", "))")
     }
     // `--mac "hmac-sha256 payload"` and `--mac hmac-sha256 payload` are one.
@@ -113,7 +115,8 @@ struct EnvelopeOptions: ParsableArguments {
       throw Fault("--mac: \(error.reason)", error.hint)
     }
     do { return try EnvelopeSuite(cipher, parsed) } catch {
-      throw Fault("--mac none with \(cipher.rawValue): anybody could change what is sealed", "aes-256-gcm, or a MAC")
+      throw Fault(
+        "--mac none with \(cipher.rawValue): an attacker could change a sealed message", "use aes-256-gcm, or a MAC")
     }
   }
 

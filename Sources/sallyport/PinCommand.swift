@@ -12,14 +12,14 @@ struct PinCommand: ParsableCommand {
     commandName: "pin",
     abstract: "Print the proxy_ssl_pin directive for a key.",
     discussion: """
-      The key may be that of a certificate (PEM, DER, PKCS#12), a public or private key, or what a server presents. \
-      The directive goes to stdout, what it belongs to goes to stderr.
+      The source is a certificate (PEM, DER, PKCS#12), a public or private key, or a server. The command prints the \
+      directive to stdout and a description of the key to stderr.
       """)
 
   @Argument(help: "A certificate or key file, or HOST:PORT of a TLS server.")
   var source: String
 
-  @Option(name: .customLong("password-file"), help: "Pass phrases for a key or PKCS#12, one a line.")
+  @Option(name: .customLong("password-file"), help: "A file with pass phrases for a key or PKCS#12, one on each line.")
   var passwordFile: String?
 
   func run() throws {
@@ -82,8 +82,8 @@ struct PinCommand: ParsableCommand {
     for certificate in sent.others { comment("#   sent with it, not pinned: \(certificate.summary)") }
     comment(
       """
-      # WARNING: this connection was not authenticated: anybody on the path could have presented this key.
-      # Compare it with what the owner of \(source) says before you use it.
+      # WARNING: this connection was not authenticated. An attacker on the path could have presented this key.
+      # Ask the owner of \(source) for the key's pin, and compare, before you use this one.
       """)
   }
 

@@ -8,47 +8,47 @@ import Transport
 struct ProbeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "probe",
-    abstract: "Tell what a handshake with a server shows: do we trust it, does it take our certificate?",
+    abstract: "Inspect a handshake with a server: do we trust it, does it accept our certificate?",
     discussion: """
-      The server is judged by the policy of a configuration (--config, --server), or by the system's CAs, --cafile and \
-      --pin. One GET is sent, for some servers refuse a certificate only then.
+      The command verifies the server by the policy of a configuration (--config, --server), or by the system's CAs, \
+      --cafile and --pin. It sends one GET request, because some servers refuse a certificate only then.
 
-      The exit status is 0 when both answers are yes, 1 when we do not trust the server, 2 when it does not take \
-      us in, 3 when there was no handshake to look at, 4 when there is no policy to trust by: nothing is verified. Of \
-      several servers (an upstream group) it is the first that is not 0.
+      Exit status: 0 if both answers are yes; 1 if we do not trust the server; 2 if the server does not accept our \
+      certificate; 3 if there was no complete handshake; 4 if the policy verifies nothing. For several servers (an \
+      upstream group), it is the first status other than 0.
       """)
 
   @Argument(
     help:
-      "https://HOST[:PORT][/PATH], or HOST:PORT; with --config an upstream group or one server of it. Not needed with --config: what the server passes on to."
+      "https://HOST[:PORT][/PATH], or HOST:PORT. With --config: an upstream group or one of its servers; the default is the upstream of the server block."
   )
   var url: String?
 
-  @Option(help: "Our certificate: PEM, DER or PKCS#12.")
+  @Option(help: "The client certificate to present: PEM, DER or PKCS#12.")
   var cert: String?
 
-  @Option(help: "Its key, where it is in a file of its own.")
+  @Option(help: "The key of the client certificate, if it is in a separate file.")
   var key: String?
 
-  @Option(name: .customLong("password-file"), help: "Pass phrases for it, one a line.")
+  @Option(name: .customLong("password-file"), help: "A file with pass phrases for the key, one on each line.")
   var passwordFile: String?
 
-  @Option(help: "CAs that the server must come from, in place of the system's.")
+  @Option(help: "The CAs to verify the server with, instead of the system's.")
   var cafile: String?
 
   @Option(help: "A pin that the server's key must match, as in proxy_ssl_pin; repeatable.")
   var pin: [String] = []
 
-  @Option(name: .shortAndLong, help: "A configuration, whose policy towards an upstream is taken.")
+  @Option(name: .shortAndLong, help: "A configuration. The command applies its policy for an upstream.")
   var config: String?
 
-  @Option(help: "The server block of it, by one of its names.")
+  @Option(help: "The server block of the configuration, by one of its names.")
   var server: String?
 
-  @Option(help: "The name that the certificate must be for, and that goes into SNI, in place of the URL's.")
+  @Option(help: "The name to verify and to send as SNI, instead of the URL's host.")
   var name: String?
 
-  @Flag(help: "JSON, for programs; of several servers one object a line.")
+  @Flag(help: "Print JSON: one object on each line for each server.")
   var json = false
 
   /// What is told in place of a report: each fault begins with `error:`.
@@ -143,14 +143,16 @@ struct ProbeCommand: ParsableCommand {
       }
     }
     guard let url else {
-      throw Failure("give a URL: what server \"\(server)\" passes on to is not known before a request")
+      throw Failure("give a URL: server \"\(server)\" selects its upstream only when a request arrives")
     }
     let target = try target(url)
     return [outcome(policy, target, Resolver.addresses(of: target.host, port: target.port))]
   }
 
   private func target(_ url: String) throws(Failure) -> ProbeTarget {
-    guard let target = ProbeTarget(url) else { throw Failure("\"\(url)\" is no https://HOST[:PORT][/PATH]") }
+    guard let target = ProbeTarget(url) else {
+      throw Failure("\"\(url)\" is not of the form https://HOST[:PORT][/PATH]")
+    }
     return target
   }
 

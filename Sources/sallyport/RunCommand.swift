@@ -4,10 +4,10 @@ import Daemon
 struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "run",
-    abstract: "Serve what a configuration says, in the foreground.",
+    abstract: "Run the proxy in the foreground.",
     discussion: """
-      QUIT lets exchanges end and exits, TERM and INT stop at once, HUP reloads (a configuration with a fault is \
-      refused, and the old one serves on), USR1 reopens the logs.
+      Signals: QUIT finishes the exchanges in progress and exits. TERM and INT stop immediately. HUP reloads; if the \
+      new configuration has an error, the old one stays in effect. USR1 reopens the logs.
       """)
 
   @OptionGroup var file: ConfigurationFile

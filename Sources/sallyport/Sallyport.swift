@@ -5,7 +5,7 @@ import Observability
 struct Sallyport: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sallyport",
-    abstract: "A mutual-TLS reverse proxy that speaks nginx's configuration language and pins its upstreams.",
+    abstract: "A mutual-TLS reverse proxy that reads nginx's configuration language and pins its upstreams.",
     version: "\(Product.name) \(Product.version)",
     subcommands: [
       RunCommand.self, CheckCommand.self, PinCommand.self, ProbeCommand.self, CACommand.self, EnvelopeCommand.self,

@@ -8,7 +8,7 @@ import Testing
   }
 
   @Test func `buffer= and flush= are taken, and what happens instead is said`() {
-    let what = "lines wait for 64k of them or a second, whatever is said"
+    let what = "sallyport always buffers 64k or one second of lines"
     #expect(
       problems("access_log a.log combined buffer=32k flush=5s;") == [
         "3:27 notice: \"buffer=32k\" is taken and has no effect: \(what)",

@@ -25,19 +25,19 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
     ),
     (
       off + "ssl_client_allow cn=alice;",
-      "3:1 \"ssl_client_allow\", but no client is asked for a certificate: the server at /etc/x.conf:1:8 says ssl_verify_client off | ssl_verify_client on, or optional; rules for some servers stand in those"
+      "3:1 \"ssl_client_allow\" needs client certificates, but the server at /etc/x.conf:1:8 says ssl_verify_client off | ssl_verify_client on or optional; move rules for some servers into those servers"
     ),
     (
       "listen 80;\nssl_client_deny cn=alice;",
-      "3:1 \"ssl_client_deny\", but no client is asked for a certificate: the server at /etc/x.conf:1:8 has no listen with ssl | ssl_verify_client on, or optional; rules for some servers stand in those"
+      "3:1 \"ssl_client_deny\" needs client certificates, but the server at /etc/x.conf:1:8 has no listen with ssl | ssl_verify_client on or optional; move rules for some servers into those servers"
     ),
     (
       off + "location / { location /a { client_identity xfcc; proxy_pass http://127.0.0.1; } return 204; }",
-      "3:28 \"client_identity\", but no client is asked for a certificate: the server at /etc/x.conf:1:8 says ssl_verify_client off | ssl_verify_client on, or optional; or client_identity off"
+      "3:28 \"client_identity\" needs client certificates, but the server at /etc/x.conf:1:8 says ssl_verify_client off | ssl_verify_client on or optional, or client_identity off"
     ),
     (
       off + "ssl_verify_reject handshake;",
-      "3:1 \"ssl_verify_reject\", but no client is asked for a certificate: the server at /etc/x.conf:1:8 says ssl_verify_client off | ssl_verify_client on, or optional"
+      "3:1 \"ssl_verify_reject\" needs client certificates, but the server at /etc/x.conf:1:8 says ssl_verify_client off | ssl_verify_client on, or optional"
     ),
     (
       tls + "client_identity rfc9440; location / { proxy_set_header client-CERT x; proxy_pass http://127.0.0.1; }",
@@ -46,7 +46,7 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
     (
       tls
         + "ssl_verify_reject handshake; ssl_client_allow cn=a; location / { ssl_client_allow cn=b; return 204; }",
-      "3:66 warning: who the server's ssl_client_allow denies never comes to this location's | ssl_verify_reject handshake judges before any location is known"
+      "3:66 warning: a client that the server's ssl_client_allow denies never reaches this location's ssl_client_allow | with ssl_verify_reject handshake, the server's rules apply before a location is selected"
     ),
     (
       tls + "client_identity rfc9400;",

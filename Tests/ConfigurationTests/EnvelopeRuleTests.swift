@@ -14,7 +14,7 @@ private func location(_ lines: String, outside: String = "") -> LoadedText {
 private let keys = "message_envelope_key a; message_envelope_mac_key b;\n"
 private let on = "message_envelope on; message_envelope_cipher aes-256-cbc;\n"
 private let joining =
-  "and joining is ambiguous: values can be moved from one field into the next | hmac-sha256 payload authenticates all of a body"
+  "and joining is ambiguous: an attacker can move data from one field to the next | hmac-sha256 payload authenticates the whole body"
 
 @Suite struct `Message envelopes, as configured` {
   private func settings(_ text: LoadedText) -> EnvelopeSettings? {
@@ -58,7 +58,7 @@ private let joining =
     ),
     (
       on + "message_envelope_mac_key b;",
-      "2:1 \"message_envelope on\" without \"message_envelope_key\" | message_envelope_key FILE; a key is made by: openssl rand -hex 32"
+      "2:1 \"message_envelope on\" without \"message_envelope_key\" | message_envelope_key FILE; to create a key: openssl rand -hex 32"
     ),
     (
       on + "message_envelope_key a;",
@@ -66,7 +66,7 @@ private let joining =
     ),
     (
       on + "message_envelope_key a; message_envelope_mac none;",
-      "3:25 \"message_envelope_mac none\" with aes-256-cbc: anybody could change what is sealed | aes-256-gcm, or a MAC"
+      "3:25 \"message_envelope_mac none\" with aes-256-cbc: an attacker could change a sealed message | use aes-256-gcm, or a MAC"
     ),
     (
       "message_envelope on; message_envelope_cipher aes-256-gcm; message_envelope_mac none;\n" + keys,
@@ -74,15 +74,15 @@ private let joining =
     ),
     (
       on + "message_envelope_key a b; message_envelope_mac_key c;",
-      "3:27 1 MAC keys, but 2 of the cipher's | they go in pairs, the current one first; those are at /etc/x.conf:3:1"
+      "3:27 1 MAC keys, but 2 keys of the cipher | give one for each, the current pair first; the cipher's keys are at /etc/x.conf:3:1"
     ),
     (
       on + keys + "message_envelope_max_size 0;",
-      "4:27 invalid value \"0\" in \"message_envelope_max_size\" directive | from 1 to 256m: a message is held in memory whole"
+      "4:27 invalid value \"0\" in \"message_envelope_max_size\" directive | from 1 to 256m: sallyport holds a whole message in memory"
     ),
     (
       on + keys + "message_envelope_max_size 1g;",
-      "4:27 invalid value \"1g\" in \"message_envelope_max_size\" directive | from 1 to 256m: a message is held in memory whole"
+      "4:27 invalid value \"1g\" in \"message_envelope_max_size\" directive | from 1 to 256m: sallyport holds a whole message in memory"
     ),
     (
       on + keys + "proxy_pass_request_body off;",
@@ -90,7 +90,7 @@ private let joining =
     ),
     (
       on + keys + "proxy_set_header accept-Encoding gzip;",
-      "4:1 \"accept-Encoding\" is set here, and taken off or set by message_envelope | remove one of the two; the other is at /etc/x.conf:2:1"
+      "4:1 \"accept-Encoding\" is set here, but message_envelope sets or removes this field | remove one of the two; the other is at /etc/x.conf:2:1"
     ),
     (
       on + keys + "message_envelope_replay_window soon;",
@@ -119,30 +119,30 @@ private let joining =
     #expect(
       location(on + keys + fields).problems
         == [
-          "4:1 warning: \"fields\" with CBC protects no secret: neither the IV nor members that are not listed are authenticated, so who has caught a message can read of it by what is answered to changes of it, its first block for sure; and joining is ambiguous: values can be moved from one field into the next | message_envelope_cipher aes-256-gcm, or message_envelope_mac hmac-sha256 payload"
+          "4:1 warning: \"fields\" with CBC protects no secret: neither the IV nor unlisted members are authenticated, so an attacker can learn the content of a recorded message, at least its first block, from the responses to changed copies; and joining is ambiguous: an attacker can move data from one field to the next | message_envelope_cipher aes-256-gcm, or message_envelope_mac hmac-sha256 payload"
         ])
     #expect(
       location("message_envelope on; message_envelope_cipher aes-256-gcm;\n" + keys + fields).problems
-        == ["4:1 warning: \"fields\": the MAC vouches for no member that is not listed, \(joining)"])
+        == ["4:1 warning: \"fields\": the MAC authenticates only the listed members, \(joining)"])
     #expect(
       location(on + keys + fields + "message_envelope_replay_window 1m;").problems.last
-        == "5:1 warning: with \"fields\" and CBC the IV is not authenticated: a replay may have another | hmac-sha256 payload, or aes-256-gcm"
+        == "5:1 warning: with \"fields\" and CBC the IV is not authenticated: a replay can use another IV | hmac-sha256 payload, or aes-256-gcm"
     )
   }
 
   @Test func `what changes nothing is told`() {
     #expect(
       location(keys).problems == [
-        "2:1 warning: \"message_envelope_key\" changes nothing here: message_envelope is off | message_envelope on;"
+        "2:1 warning: \"message_envelope_key\" has no effect here: message_envelope is off | message_envelope on;"
       ])
     #expect(
       location(on + keys + "message_envelope_max_size 8m;").problems == [
-        "4:1 warning: \"message_envelope_max_size\" is above \"client_max_body_size\", which refuses first | client_max_body_size 8m;"
+        "4:1 warning: \"message_envelope_max_size\" is above \"client_max_body_size\", which applies first | client_max_body_size 8m;"
       ])
     let nothing = LoadedText("http { server { listen 80; location / { return 204;\nmessage_envelope on; } } }")
     #expect(
       nothing.problems == [
-        "2:1 warning: \"message_envelope on\" where nothing is proxied: answers of our own are not sealed | it goes with proxy_pass"
+        "2:1 warning: \"message_envelope on\" without proxy_pass: sallyport seals only responses of upstreams | use it together with proxy_pass"
       ])
   }
 

@@ -47,7 +47,7 @@ import Testing
     (";", "1:1 unexpected \";\""), ("{}", "1:1 unexpected \"{\""),
     ("a \"b\"c;", "1:6 unexpected \"c\" | after a closing quote comes a blank, \";\" or \"{\""),
     ("\u{FEFF}a;", "1:1 the file begins with a byte order mark | save it as UTF-8 without one"),
-    ("a \u{0};", "1:3 this word holds a NUL byte | is this a text file?"),
+    ("a \u{0};", "1:3 this word contains a NUL byte | is this a text file?"),
   ])
   func `a lexical fault names its place`(text: String, problem: String) {
     #expect(ParsedText(text).problems == [problem])

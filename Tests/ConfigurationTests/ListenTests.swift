@@ -82,7 +82,7 @@ private func addresses(_ text: String) -> [String] {
       ])
     #expect(
       LoadedText(first + "server { listen 80 backlog=6; server_name b; return 204; } }").problems == [
-        "2:10 duplicate listen options for 0.0.0.0:80 | the socket is one: keep its options in one line, such as that at /etc/x.conf:1:17"
+        "2:10 duplicate listen options for 0.0.0.0:80 | both lines share one socket: keep its options in one line, such as the one at /etc/x.conf:1:17"
       ])
     #expect(
       LoadedText(first + "server { listen 80 ssl; ssl_reject_handshake on; server_name b; return 204; } }").problems
@@ -92,7 +92,7 @@ private func addresses(_ text: String) -> [String] {
     #expect(
       LoadedText(first + "server { listen 80 ssl; ssl_reject_handshake on; server_name b; return 204; } }").problems
         .last
-        == "2:10 warning: protocol options redefined for 0.0.0.0:80: it speaks TLS | say \"ssl\" in every listen of the address, or in none"
+        == "2:10 warning: protocol options redefined for 0.0.0.0:80: it uses TLS | write \"ssl\" in every listen of the address, or in no listen"
     )
   }
 
@@ -101,7 +101,7 @@ private func addresses(_ text: String) -> [String] {
       LoadedText(
         "http { server { listen 80; server_name a; return 204; }\nserver { listen 80; server_name A; return 204; } }"
       ).problems == [
-        "2:1 warning: conflicting server name \"a\" on 0.0.0.0:80, ignored | the server at /etc/x.conf:1:8 has it"
+        "2:1 warning: conflicting server name \"a\" on 0.0.0.0:80, ignored | the server at /etc/x.conf:1:8 has the name"
       ])
   }
 

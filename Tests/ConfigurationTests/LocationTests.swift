@@ -57,19 +57,19 @@ private func locations(_ lines: String) -> [LocationSettings] {
     ),
     (
       "location /a%20b { return 204; }",
-      "2:10 warning: location \"/a%20b\" matches no request: paths are compared decoded | write the character itself, in quotes where it is a blank"
+      "2:10 warning: location \"/a%20b\" matches no request: paths are compared decoded | write the character itself, and quote a blank"
     ),
     (
       "location / { }",
-      "2:1 warning: this location answers every request with 404 | it has no proxy_pass and no return"
+      "2:1 warning: this location responds to every request with 404 | it has no proxy_pass and no return"
     ),
     (
       "location / { metrics; proxy_pass http://127.0.0.1; }",
-      "2:14 \"metrics\" beside \"proxy_pass\": a location has one answer | a location of its own for it; proxy_pass is at /etc/x.conf:2:23"
+      "2:14 \"metrics\" beside \"proxy_pass\": a location can have only one content handler | use a separate location; proxy_pass is at /etc/x.conf:2:23"
     ),
     (
       "error_page 502 @sory; location @sorry { return 503; }",
-      "2:23 an error page in effect here is \"@sory\", which is no location of the server | location @sory { … }"
+      "2:23 an error page for this location is \"@sory\", which is not a location of this server | location @sory { … }"
     ),
   ])
   func `what a location can't be is told at its place`(lines: String, problem: String) {
@@ -87,7 +87,8 @@ private func locations(_ lines: String) -> [LocationSettings] {
   func `a return that answers before the password or the address is looked at is told`(
     lines: String, name: String, act: String, place: String
   ) {
-    let told = "\(place) warning: \"return\" answers before \"\(name)\" \(act): everybody gets this answer, as in nginx"
+    let told =
+      "\(place) warning: \"return\" answers before \"\(name)\" \(act): every client gets this response, as in nginx"
     #expect(server(lines).problems.contains { $0.hasPrefix(told) }, "\(server(lines).problems)")
   }
 
@@ -110,7 +111,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
   @Test func `a server without location and return is warned of`() {
     #expect(
       server("").problems == [
-        "1:8 warning: this server answers every request with 404 | it has no location and no return"
+        "1:8 warning: this server responds to every request with 404 | it has no location and no return"
       ])
   }
 
@@ -226,11 +227,11 @@ private func locations(_ lines: String) -> [LocationSettings] {
     ("return 200 $hots;", "2:25 unknown \"hots\" variable | did you mean \"$host\"?"),
     (
       "return 200 $;",
-      "2:25 invalid variable name in \"$\" | after \"$\" comes a name; there is no way to write a bare \"$\""
+      "2:25 invalid variable name in \"$\" | write a variable's name after \"$\"; a literal \"$\" is not possible"
     ),
     ("return 200 \"${host\";", "2:25 the closing bracket in \"host\" variable is missing | write ${host}"),
     ("return 200 $request_body;", "2:25 `$request_body` is nginx's, but not supported yet"),
-    ("set $host x; return 204;", "2:18 the \"host\" variable is nginx's own and can't be set | take another name"),
+    ("set $host x; return 204;", "2:18 the \"host\" variable is built into nginx and can't be set | use another name"),
     ("set x y; return 204;", "2:18 invalid variable name \"x\" | expected: set $NAME VALUE;"),
   ])
   func `a variable that is none is told at its place`(line: String, problem: String) {

@@ -34,7 +34,7 @@ private let serving = "http { server { listen 80; return 204; } }"
       loaded.problems == [
         "2:1 notice: \"worker_cpu_affinity\" is taken and has no effect: a worker has no thread of its own; bind the process: CPUAffinity= of systemd, or taskset",
         "2:74 notice: \"daemon\" is taken and has no effect: sallyport stays in the foreground; the service manager does the rest",
-        "3:32 notice: \"use\" is taken and has no effect: the event loop is epoll's",
+        "3:32 notice: \"use\" is taken and has no effect: the event loop always uses epoll",
       ])
     #expect(loaded.settings?.folder == "/etc")
   }
@@ -50,7 +50,7 @@ private let serving = "http { server { listen 80; return 204; } }"
     ),
     (
       "error_log off;",
-      "1:11 warning: \"error_log off\" names a file called \"off\" | error_log stderr emerg; says the least"
+      "1:11 warning: \"error_log off\" names a file called \"off\" | error_log stderr emerg; logs the least"
     ),
     (
       "env A=b;",
@@ -58,7 +58,7 @@ private let serving = "http { server { listen 80; return 204; } }"
     ),
     (
       "load_module x.so;",
-      "1:1 `load_module` is nginx's, but not supported here: sallyport has no modules; what it can do is built in"
+      "1:1 `load_module` is nginx's, but not supported here: sallyport has no loadable modules"
     ),
   ])
   func `what the main context can't take is told at its place`(line: String, problem: String) {
@@ -66,10 +66,10 @@ private let serving = "http { server { listen 80; return 204; } }"
   }
 
   @Test func `nothing to serve is an error`() {
-    #expect(LoadedText("").problems == ["no \"http\" block: there is nothing to serve | http { server { … } }"])
+    #expect(LoadedText("").problems == ["no \"http\" block: sallyport has nothing to serve | http { server { … } }"])
     #expect(
       LoadedText("http { }").problems == [
-        "1:1 \"http\" has no \"server\" block: there is nothing to serve | server { listen 443 ssl; … }"
+        "1:1 \"http\" has no \"server\" block: sallyport has nothing to serve | server { listen 443 ssl; … }"
       ])
   }
 

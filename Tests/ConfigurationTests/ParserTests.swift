@@ -27,7 +27,7 @@ import Testing
     let parsed = ParsedText("include a.conf; b;")
     #expect(
       parsed.problems == [
-        "1:9 cannot include \"/etc/a.conf\": no such file or directory | a relative name counts from the main file's folder"
+        "1:9 cannot include \"/etc/a.conf\": no such file or directory | relative names are relative to the main file's folder"
       ])
     #expect(parsed.directives.map(\.name) == ["b"])
   }
@@ -36,7 +36,7 @@ import Testing
     let parsed = ParsedText("include a.conf;", files: ["/etc/a.conf": "\ninclude x.conf;"])
     #expect(
       parsed.problems == [
-        "2:9 \"/etc/x.conf\" includes itself | the way here: /etc/x.conf → /etc/a.conf → /etc/x.conf"
+        "2:9 \"/etc/x.conf\" includes itself | chain of includes: /etc/x.conf → /etc/a.conf → /etc/x.conf"
       ])
   }
 

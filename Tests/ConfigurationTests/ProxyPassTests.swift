@@ -86,11 +86,11 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
     ),
     (
       "/", "proxy_pass http://app:81;",
-      "2:12 upstream \"app\" may not have port 81 in \"proxy_pass\" directive: \"http://app:81\" | its servers have ports of their own"
+      "2:12 upstream \"app\" may not have port 81 in \"proxy_pass\" directive: \"http://app:81\" | the servers of the group have their own ports"
     ),
     (
       "/", "proxy_pass http://ap;",
-      "2:12 warning: \"ap\" is no upstream block, and will be looked up as a host | did you mean \"app\"?"
+      "2:12 warning: \"ap\" is not an upstream block; sallyport resolves it as a host name | did you mean \"app\"?"
     ),
     (
       "/", "proxy_redirect ~x y; proxy_pass http://h;",
@@ -171,10 +171,13 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
 
   @Test(arguments: [
     ("upstream g { }", "2:1 no servers are inside upstream \"g\" | server ADDRESS:PORT;"),
-    ("upstream g { server a backup; }", "2:1 upstream \"g\" has only backup servers | one must not be a backup"),
+    (
+      "upstream g { server a backup; }",
+      "2:1 upstream \"g\" has only backup servers | at least one server must not be a backup"
+    ),
     (
       "upstream g { server http://a; }",
-      "2:21 invalid host in upstream \"http://a\" | leave out \"http://\": proxy_pass says which protocol is spoken"
+      "2:21 invalid host in upstream \"http://a\" | leave out \"http://\": proxy_pass names the protocol"
     ),
     ("upstream g { server a weight=0; }", "2:23 invalid parameter \"weight=0\" | a number from 1 to 65535"),
     ("upstream g { server a resolve; }", "2:23 `resolve` is nginx's, but not supported here | leave it out"),
@@ -184,9 +187,9 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
     ),
     (
       "upstream g { server a; least_conn; }",
-      "2:24 `least_conn` is not supported yet | leave it out: servers take turns by weight"
+      "2:24 `least_conn` is not supported yet | leave it out: sallyport selects servers by weight, in turn"
     ),
-    ("upstream g { server a; } upstream G { server b; }", "2:35 duplicate upstream \"G\" | take another name"),
+    ("upstream g { server a; } upstream G { server b; }", "2:35 duplicate upstream \"G\" | use another name"),
   ])
   func `what a group can't be is told at its place`(group: String, problem: String) {
     #expect(LoadedText("http {\n\(group) server { listen 80; return 204; } }").problems == [problem])
@@ -196,7 +199,7 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
     let group = "upstream g { server a; keepalive 4; }"
     #expect(
       location("proxy_pass http://g;", http: group).problems == [
-        "2:1 warning: connections to \"g\" are not kept, although it says keepalive | proxy_http_version 1.1; proxy_set_header Connection \"\";"
+        "2:1 warning: connections to \"g\" are not kept open, although the group has keepalive | proxy_http_version 1.1; proxy_set_header Connection \"\";"
       ])
     #expect(
       location("proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass http://g;", http: group).problems

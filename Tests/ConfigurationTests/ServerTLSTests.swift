@@ -19,7 +19,7 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       "listen 443 ssl; ssl_certificate a; ssl_certificate_key k; ssl_certificate b;",
-      "2:59 no \"ssl_certificate_key\" is defined for certificate \"b\" | the keys stand in the order of the certificates; a PKCS#12 beside others needs its key's line too"
+      "2:59 no \"ssl_certificate_key\" is defined for certificate \"b\" | write the keys in the order of the certificates; a PKCS#12 among several certificates needs a key line too"
     ),
     (
       "listen 443 ssl; ssl_certificate a; ssl_certificate_key k; ssl_certificate_key l;",
@@ -31,23 +31,23 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       pair + "ssl_client_certificate ca.cer;",
-      "3:1 warning: client certificates are not asked for: ssl_verify_client is off | ssl_verify_client on; or, aloud, ssl_verify_client off;"
+      "3:1 warning: the server does not ask for client certificates: ssl_verify_client is off | ssl_verify_client on; or write ssl_verify_client off; to confirm"
     ),
     (
       "listen 443; ssl_verify_client on; ssl_client_certificate ca.cer;",
-      "2:13 no client is ever asked for a certificate: the server has no listen with ssl | listen 443 ssl;"
+      "2:13 no client can present a certificate: the server has no listen with ssl | listen 443 ssl;"
     ),
     (
       "listen 443; ssl_certificate a;",
-      "2:13 warning: the certificate is never shown: the server has no listen with ssl | listen 443 ssl;"
+      "2:13 warning: the certificate is never used: the server has no listen with ssl | listen 443 ssl;"
     ),
     (
       pair + "listen 80; ssl_verify_client on; ssl_client_certificate ca.cer;",
-      "3:12 warning: nobody is asked for a certificate on this server's listen without ssl | a server of its own for it, with: return 301 https://$host$request_uri;"
+      "3:12 warning: clients of this server's listen without ssl can't present a certificate | use a separate server for it, with: return 301 https://$host$request_uri;"
     ),
     (
       pair + "add_header Content-Length 3;",
-      "3:12 \"Content-Length\" is not for add_header to set | how a body is framed follows from the body: take this line out"
+      "3:12 \"Content-Length\" can't be set by add_header | sallyport sets the framing fields itself: remove this line"
     ),
     (
       pair + "ssl_early_data on; ssl_protocols TLSv1.2;",
@@ -84,15 +84,15 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       pair + "ssl_crl a.crl;",
-      "3:1 warning: \"ssl_crl\" has no effect: no client is asked for a certificate | ssl_verify_client on;"
+      "3:1 warning: \"ssl_crl\" has no effect: the server asks no client for a certificate | ssl_verify_client on;"
     ),
     (
       pair + "ssl_ocsp on;",
-      "3:1 \"ssl_ocsp\" is incompatible with \"ssl_verify_client off\" | responders are asked about verified chains: ssl_verify_client on;"
+      "3:1 \"ssl_ocsp\" is incompatible with \"ssl_verify_client off\" | OCSP needs verified chains: ssl_verify_client on;"
     ),
     (
       pair + "ssl_stapling on; ssl_stapling_responder https://x/;",
-      "3:41 invalid URL \"https://x/\" in \"ssl_stapling_responder\" | http://HOST[:PORT]/PATH: answers are signed, so https is not used"
+      "3:41 invalid URL \"https://x/\" in \"ssl_stapling_responder\" | http://HOST[:PORT]/PATH: OCSP responses are signed, so https is not needed"
     ),
     (
       pair + "ssl_ocsp_cache shared:a;",
@@ -100,7 +100,7 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       pair + "ssl_session_ticket_key t.key; ssl_session_tickets off;",
-      "3:1 warning: \"ssl_session_ticket_key\" has no effect: no ticket is given | remove it, or ssl_session_tickets off and ssl_session_cache off"
+      "3:1 warning: \"ssl_session_ticket_key\" has no effect: the server issues no tickets | remove it, or ssl_session_tickets off and ssl_session_cache off"
     ),
   ])
   func `a contradiction in a server's TLS has its place`(lines: String, problem: String) {

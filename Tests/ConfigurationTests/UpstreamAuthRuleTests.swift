@@ -59,11 +59,11 @@ import UpstreamAuth
     ("proxy_auth digest; proxy_auth_user_file u; proxy_auth_persistence permanent;", "without \"proxy_auth_state\""),
     ("proxy_auth digest; proxy_auth_user_file u; proxy_auth_state d;", "without \"proxy_auth_persistence permanent\""),
     ("proxy_auth digest; proxy_auth_user_file u; proxy_set_header Authorization x;", "is set here and by proxy_auth"),
-    ("proxy_auth ntlm; proxy_auth_user_file u; proxy_http_version 1.0;", "keeps no connection"),
+    ("proxy_auth ntlm; proxy_auth_user_file u; proxy_http_version 1.0;", "does not keep connections open"),
     ("proxy_auth ntlm; proxy_auth_user_file u; proxy_set_header Connection close;", "beside \"Connection close\""),
     (
       "proxy_auth ntlm; proxy_auth_user_file u; proxy_auth_space https://up.test:8443 realm=x;",
-      "whose challenges have none"
+      "whose challenges have no realm"
     ),
     ("proxy_auth digest; proxy_auth_user_file u; proxy_auth_space up.test;", "invalid protection space"),
     ("proxy_auth digest; proxy_auth_user_file u; proxy_auth_space https://up.test/x;", "invalid host"),

@@ -38,7 +38,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     #expect(
       upstream("").diagnostics.map(\.description) == [
         """
-        /etc/x.conf:3:1: error: nothing is said of the trust in this https upstream
+        /etc/x.conf:3:1: error: this https upstream has no trust settings
             hint: pin its key (`sallyport pin HOST:PORT` prints the line), or say proxy_ssl_verify on, or, aloud, \
         proxy_ssl_verify off
         """
@@ -157,23 +157,23 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     ),
     (
       "proxy_ssl_pinning none;\nproxy_ssl_pin \(aPin);",
-      "3:15 a pin is given, but \"proxy_ssl_pinning none\" disregards it | remove one of the two; the other is at /etc/x.conf:2:1"
+      "3:15 a pin is given, but \"proxy_ssl_pinning none\" ignores it | remove one of the two; the other is at /etc/x.conf:2:1"
     ),
     (
       "proxy_ssl_pin \(aPin);\nproxy_ssl_pinning certificate;",
-      "3:1 \"proxy_ssl_pinning certificate\" with only hashes of keys: no certificate could ever match | pin certificates (cert:HEX or a file), or say proxy_ssl_pinning public_key"
+      "3:1 \"proxy_ssl_pinning certificate\" with hashes of keys only: no certificate can match | pin certificates (cert:HEX or a file), or use proxy_ssl_pinning public_key"
     ),
     (
       "proxy_ssl_pin up.pem \(aPin);\nproxy_ssl_pinning certificate;",
-      "2:22 a key's hash pins nothing with \"proxy_ssl_pinning certificate\" | write the certificate's: cert:HEX, or its file"
+      "2:22 a key's hash matches nothing with \"proxy_ssl_pinning certificate\" | write the certificate's hash (cert:HEX) or its file"
     ),
     (
       "proxy_ssl_pin \(aCertificate);\nproxy_ssl_pinning public_key;",
-      "2:15 a certificate's hash pins nothing with \"proxy_ssl_pinning public_key\" | write the key's hash (`sallyport pin FILE` prints it), or say proxy_ssl_pinning certificate"
+      "2:15 a certificate's hash matches nothing with \"proxy_ssl_pinning public_key\" | write the key's hash (`sallyport pin FILE` prints it), or use proxy_ssl_pinning certificate"
     ),
     (
       "proxy_ssl_pin up.pem \(aCertificate);",
-      "2:22 a certificate's hash pins nothing with \"proxy_ssl_pinning public_key\" | pins of both kinds are given: write the key's hash (`sallyport pin FILE` prints it), or only cert:HEX"
+      "2:22 a certificate's hash matches nothing with \"proxy_ssl_pinning public_key\" | pins of both kinds are given: write the key's hash (`sallyport pin FILE` prints it), or only cert:HEX"
     ),
     (
       "proxy_ssl_allow_invalid on;",
@@ -185,15 +185,15 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     ),
     (
       "proxy_ssl_allow_invalid on;\nproxy_ssl_pin_report_only on; proxy_ssl_pin \(aPin);",
-      "3:1 \"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_allow_invalid on\": anybody would be let in | remove one of the two; the other is at /etc/x.conf:2:1"
+      "3:1 \"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_allow_invalid on\": every upstream would be accepted | remove one of the two; the other is at /etc/x.conf:2:1"
     ),
     (
       "proxy_ssl_verify off;\nproxy_ssl_pin_report_only on; proxy_ssl_pin \(aPin);",
-      "3:1 \"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_verify off\": anybody would be let in | the pin alone decides there; remove one of the two, the other is at /etc/x.conf:2:1"
+      "3:1 \"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_verify off\": every upstream would be accepted | only the pin counts with proxy_ssl_verify off; remove one of the two; the other is at /etc/x.conf:2:1"
     ),
     (
       "proxy_ssl_verify off;\nproxy_ssl_allow_invalid off; proxy_ssl_pin \(aPin);",
-      "3:1 \"proxy_ssl_allow_invalid off\" beside \"proxy_ssl_verify off\", which lets a pin stand for the chain | remove one of the two; the other is at /etc/x.conf:2:1"
+      "3:1 \"proxy_ssl_allow_invalid off\" beside \"proxy_ssl_verify off\", which accepts a pin instead of a verified chain | remove one of the two; the other is at /etc/x.conf:2:1"
     ),
     (
       "proxy_ssl_verify on; proxy_ssl_pin chain;",
@@ -201,19 +201,19 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     ),
     (
       "proxy_ssl_pin \(aPin) chain;",
-      "2:68 \"chain\" stands before the pins of its line | proxy_ssl_pin chain PIN …; pins of the leaf in a line of their own; a file of that name is ./chain"
+      "2:68 \"chain\" must precede the pins of its line | proxy_ssl_pin chain PIN …; write pins of the leaf in a separate line; for a file with this name, write ./chain"
     ),
     (
       "proxy_ssl_verify off;\nproxy_ssl_trusted_certificate a;",
-      "2:1 \"proxy_ssl_verify off\" beside \"proxy_ssl_trusted_certificate\" | anchors that nothing is verified against: remove one of the two; the other is at /etc/x.conf:3:1"
+      "2:1 \"proxy_ssl_verify off\" beside \"proxy_ssl_trusted_certificate\" | nothing is verified against these CAs: remove one of the two; the other is at /etc/x.conf:3:1"
     ),
     (
       "proxy_ssl_verify off;\nproxy_ssl_trust_system on;",
-      "2:1 \"proxy_ssl_verify off\" beside \"proxy_ssl_trust_system\" | anchors that nothing is verified against: remove one of the two; the other is at /etc/x.conf:3:1"
+      "2:1 \"proxy_ssl_verify off\" beside \"proxy_ssl_trust_system\" | nothing is verified against these CAs: remove one of the two; the other is at /etc/x.conf:3:1"
     ),
     (
       "proxy_ssl_verify on;\nproxy_ssl_trust_system off;",
-      "3:1 the upstream's chain has nothing to verify against | give proxy_ssl_trusted_certificate, or leave out proxy_ssl_trust_system off"
+      "3:1 there are no CAs to verify the upstream's chain | add proxy_ssl_trusted_certificate, or remove proxy_ssl_trust_system off"
     ),
     (
       "proxy_ssl_verify on;\nproxy_ssl_certificate_key k;",
@@ -237,12 +237,12 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     ),
     (
       "proxy_ssl_verify off;\nproxy_ssl_crl crl.pem;",
-      "3:1 \"proxy_ssl_crl\" beside a chain that is not verified | a list counts for a verified chain only: proxy_ssl_verify on, or remove the list"
+      "3:1 \"proxy_ssl_crl\" without verification of the chain | a revocation list needs a verified chain: use proxy_ssl_verify on, or remove the list"
     ),
     // One fault, and not another beside it.
     (
       "proxy_ssl_pin up.pem \(aCertificate);\nproxy_ssl_pinning none;",
-      "2:15 a pin is given, but \"proxy_ssl_pinning none\" disregards it | remove one of the two; the other is at /etc/x.conf:3:1"
+      "2:15 a pin is given, but \"proxy_ssl_pinning none\" ignores it | remove one of the two; the other is at /etc/x.conf:3:1"
     ),
   ])
   func `a contradiction in the trust of an upstream is refused`(lines: String, problem: String) {
@@ -267,11 +267,11 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     ),
     (
       "proxy_ssl_pin chain \(aCertificate);",
-      "2:21 warning: \"chain\" has no effect on this pin: it speaks of keys | with proxy_ssl_pinning certificate any certificate of the verified chain may be the pinned one"
+      "2:21 warning: \"chain\" has no effect on this pin: it applies only to pins of keys | with proxy_ssl_pinning certificate, a pin can match any certificate of the verified chain"
     ),
     (
       "proxy_ssl_allow_invalid on; proxy_ssl_pin chain \(aPin);",
-      "2:49 warning: \"chain\" has no effect on this pin: the chain need not verify here | with proxy_ssl_allow_invalid on, or proxy_ssl_verify off, only the upstream's own key counts"
+      "2:49 warning: \"chain\" has no effect on this pin: here the chain does not have to verify | with proxy_ssl_allow_invalid on, or proxy_ssl_verify off, only the upstream's own key counts"
     ),
   ])
   func `what has no effect on the trust of an upstream is warned of`(lines: String, problem: String) {
@@ -301,14 +301,14 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
   @Test func `a name check of an upstream that is not verified is warned of`() {
     #expect(
       upstream("proxy_ssl_verify off;\nproxy_ssl_verify_name on;").problems == [
-        "3:1 warning: \"proxy_ssl_verify_name on\" has no effect beside proxy_ssl_verify off | anyone can write a name into a certificate that nobody verifies"
+        "3:1 warning: \"proxy_ssl_verify_name on\" has no effect beside proxy_ssl_verify off | without verification, a certificate can contain any name"
       ])
   }
 
   @Test func `TLS of an upstream that is asked without TLS is warned of, inherited or not`() {
     #expect(
       upstream("proxy_ssl_pin \(aPin);", pass: "http://up.example").problems == [
-        "2:1 warning: \"proxy_ssl_pin\" has no effect: the upstream is asked without TLS | proxy_pass https://…, at /etc/x.conf:3:1"
+        "2:1 warning: \"proxy_ssl_pin\" has no effect: the connection to the upstream has no TLS | proxy_pass https://…, at /etc/x.conf:3:1"
       ])
     #expect(
       LoadedText("http { proxy_ssl_verify on; server { location / { proxy_pass http://a.example; } } }").problems == [])
@@ -318,7 +318,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
     let text = "http { upstream app { server a.example:443; }\nserver { location / { proxy_ssl_verify on;\n"
     #expect(
       LoadedText(text + "proxy_pass https://app; } } }").problems == [
-        "3:1 warning: the upstream's certificate must be for \"app\", the name of the group | say which name it has: proxy_ssl_name a.example;"
+        "3:1 warning: the upstream's certificate must be for \"app\", the name of the group | set the name in the certificate: proxy_ssl_name a.example;"
       ])
     for quiet in ["proxy_ssl_name a.example;", "proxy_ssl_verify_name off;"] {
       #expect(LoadedText(text + "\(quiet) proxy_pass https://app; } } }").problems == [])
@@ -330,7 +330,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
       LoadedText(
         "http { upstream a.example {\nserver a.example; }\nserver { location / { proxy_ssl_verify on; proxy_pass https://a.example; } } }"
       ).problems == [
-        "2:1 warning: a.example:80 is asked for TLS at port 80 | in an upstream block the port is 80 unless said: write a.example:443"
+        "2:1 warning: a.example:80 would get TLS on port 80 | in an upstream block the default port is 80: write a.example:443"
       ])
   }
 

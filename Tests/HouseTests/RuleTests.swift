@@ -83,7 +83,7 @@ import Testing
       Set(text.matches(of: /CVE-\d{4}-\d+|GHSA(-[0-9a-z]{4}){3}/).map { String($0.output.0) })
     }
     let page = try String(contentsOfFile: "\(checkout)/docs/SECURITY.md", encoding: .utf8)
-    let start = try #require(page.firstRange(of: "## Holes of our peers"))
+    let start = try #require(page.firstRange(of: "## Known vulnerabilities"))
     let end = try #require(page[start.upperBound...].firstRange(of: "\n## "))
     let claimed = numbers(page[start.upperBound..<end.lowerBound])
     let tested = SourceFile.tests.reduce(into: Set<String>()) { all, file in

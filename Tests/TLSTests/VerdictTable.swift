@@ -96,17 +96,17 @@ enum Difference: Int, CaseIterable, Sendable {
   var reason: String {
     switch self {
     case .anybody:
-      "stricter: AFSecurityPolicy lets anybody in there, unless it checks the name, which proves nothing either. Refused when the configuration is read."
+      "stricter: AFSecurityPolicy accepts every upstream in this mode unless it checks the name, and a name without a verified chain proves nothing. sallyport refuses such a configuration when it reads it."
     case .nameOfPinned:
-      "stricter: AFSecurityPolicy forgets the name where invalid certificates are allowed. The name is no fault of the chain; `proxy_ssl_verify_name off` says that it does not count."
+      "stricter: where invalid certificates are allowed, AFSecurityPolicy does not check the name. A wrong name is not a fault of the chain, so sallyport checks it; `proxy_ssl_verify_name off` turns this check off."
     case .revocation:
-      "stricter: nobody is excused whom his own CA has revoked."
+      "stricter: nothing excuses a certificate that its own CA has revoked."
     case .shortKey:
-      "stricter: a pin takes the place of signatures, not of the key. One worth less than 80 bits (RSA under 1024) can be computed by anybody, and with it the pin be met."
+      "stricter: a pin replaces signatures, but not the strength of the key. Anybody can compute the private key of a key worth less than 80 bits (RSA under 1024), and then match the pin."
     case .usage:
-      "stricter: without the name AFSecurityPolicy looks at no usage either. Here the two have nothing to do with each other."
+      "stricter: without a name, AFSecurityPolicy does not check the key usage either. sallyport checks name and usage independently."
     case .pinIsAnchor:
-      "AFSecurityPolicy asks for allowInvalidCertificates as well. Here a certificate file that is pinned is an anchor by itself: nobody but the holder of its key is let in, and its dates and usage count."
+      "AFSecurityPolicy also requires allowInvalidCertificates. In sallyport, a pinned certificate file is itself a trust anchor: only the holder of its key is accepted, and its dates and usage are checked."
     }
   }
 }

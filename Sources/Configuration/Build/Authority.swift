@@ -23,7 +23,7 @@ enum Authority: Hashable {
       return
     }
     for scheme in ["http://", "https://"] where text.lowercased().hasPrefix(scheme) {
-      throw Fault(reason: "invalid host", hint: "leave out \"\(scheme)\": proxy_pass says which protocol is spoken")
+      throw Fault(reason: "invalid host", hint: "leave out \"\(scheme)\": proxy_pass names the protocol")
     }
     var host = text
     var portText: String?

@@ -9,8 +9,8 @@ extension SettingsBuilder {
     guard let line = scope.value("auth_basic"), line.text(0) != "off" else { return nil }
     guard let file = scope.value("auth_basic_user_file") else {
       error(
-        line.location, "\"auth_basic\" without \"auth_basic_user_file\": nobody could get in",
-        hint: "auth_basic_user_file FILE, USER:HASH a line")
+        line.location, "\"auth_basic\" without \"auth_basic_user_file\": no client could log in",
+        hint: "auth_basic_user_file FILE; with one USER:HASH on each line")
       return nil
     }
     let realm = template(line, 0)
@@ -23,12 +23,12 @@ extension SettingsBuilder {
     let authority = material(scope.value("enrolment_authority"))
     if scope.value("enrolment_authority") == nil {
       error(
-        line.location, "\"enrolment\" without \"enrolment_authority\": there is nobody to sign",
-        hint: "enrolment_authority DIR; `sallyport ca init DIR` makes one")
+        line.location, "\"enrolment\" without \"enrolment_authority\": no CA could sign certificates",
+        hint: "enrolment_authority DIR; `sallyport ca init DIR` creates one")
     }
     if scope.value("auth_basic").map({ $0.text(0) == "off" }) ?? true {
       error(
-        line.location, "\"enrolment\" without \"auth_basic\": anybody would get a certificate",
+        line.location, "\"enrolment\" without \"auth_basic\": every client would get a certificate",
         hint: "auth_basic \"…\"; auth_basic_user_file FILE;")
     }
     let failures = failureLimit(scope)

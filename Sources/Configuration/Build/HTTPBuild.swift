@@ -12,7 +12,8 @@ extension SettingsBuilder {
     collectGroups(http)
     let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
     if blocks.isEmpty {
-      error(place, "\"http\" has no \"server\" block: there is nothing to serve", hint: "server { listen 443 ssl; … }")
+      error(
+        place, "\"http\" has no \"server\" block: sallyport has nothing to serve", hint: "server { listen 443 ssl; … }")
     }
     for (index, (directive, scope)) in blocks.enumerated() {
       for line in listenLines(scope, at: directive.location, allTLS: isObsoleteTLS(scope)) {
@@ -50,7 +51,7 @@ extension SettingsBuilder {
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
     if root.locations.isEmpty, !root.rewrite.contains(where: \.isReturn) {
-      warning(place, "this server answers every request with 404", hint: "it has no location and no return")
+      warning(place, "this server responds to every request with 404", hint: "it has no location and no return")
     }
     return ServerSettings(
       names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), root: root,

@@ -53,7 +53,7 @@ struct ListenerTable {
         found.append(
           Diagnostic(
             .error, at: line.location, "duplicate listen options for \(address)",
-            hint: "the socket is one: keep its options in one line, such as that at \(first)"))
+            hint: "both lines share one socket: keep its options in one line, such as the one at \(first)"))
       } else {
         optionPlaces[index] = line.location
         listeners[index].options = options
@@ -72,8 +72,8 @@ struct ListenerTable {
     if line.isTLS != listeners[index].isTLS {
       found.append(
         Diagnostic(
-          .warning, at: line.location, "protocol options redefined for \(address): it speaks TLS",
-          hint: "say \"ssl\" in every listen of the address, or in none"))
+          .warning, at: line.location, "protocol options redefined for \(address): it uses TLS",
+          hint: "write \"ssl\" in every listen of the address, or in no listen"))
       listeners[index].isTLS = true
     }
     return found

@@ -33,7 +33,7 @@ extension SettingsBuilder {
   private mutating func destination(_ line: Directive) -> LogDestination? {
     if line.name == "error_log", line.text(0) == "off" {
       warning(
-        line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; says the least")
+        line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; logs the least")
     }
     guard line.name != "access_log" || line.text(0) != "journal" else {
       error(
@@ -57,7 +57,7 @@ extension SettingsBuilder {
     for line in scope.own("log_format") {
       let name = line.text(0)
       guard formats[name] == nil else {
-        error(line.place(0), "duplicate \"log_format\" name \"\(name)\"", hint: "take another name")
+        error(line.place(0), "duplicate \"log_format\" name \"\(name)\"", hint: "use another name")
         continue
       }
       var escape = LogEscaping.default
@@ -91,7 +91,7 @@ extension SettingsBuilder {
         diagnostics.append(
           Diagnostic(
             .notice, at: word.location,
-            "\"\(word.text)\" is taken and has no effect: lines wait for 64k of them or a second, whatever is said"))
+            "\"\(word.text)\" is taken and has no effect: sallyport always buffers 64k or one second of lines"))
       } else if word.text == "gzip" || word.text.hasPrefix("gzip=") {
         error(word.location, "`access_log … gzip` is nginx's, but not supported here: compress when you rotate")
       } else if let named = formats[word.text] {

@@ -92,7 +92,8 @@ extension SettingsBuilder {
     if case .host(let host, let port) = authority, let index = namedGroups[host.lowercased()] {
       if let port {
         throw .init(
-          reason: "upstream \"\(host)\" may not have port \(port)", hint: "its servers have ports of their own")
+          reason: "upstream \"\(host)\" may not have port \(port)",
+          hint: "the servers of the group have their own ports")
       }
       return index
     }
@@ -100,7 +101,7 @@ extension SettingsBuilder {
       let nearest = Spelling.nearest(to: host.lowercased(), among: namedGroups.keys.sorted())
     {
       warning(
-        directive.place(0), "\"\(host)\" is no upstream block, and will be looked up as a host",
+        directive.place(0), "\"\(host)\" is not an upstream block; sallyport resolves it as a host name",
         hint: "did you mean \"\(nearest)\"?")
     }
     return group(for: authority, defaultPort: scheme.defaultPort, at: directive.location)

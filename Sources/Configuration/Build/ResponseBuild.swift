@@ -37,7 +37,8 @@ extension SettingsBuilder {
     let redirects = [301, 302, 303, 307, 308].contains(status)
     guard directive.arguments.count > 1 else {
       if redirects {
-        warning(directive.location, "`return \(status)` without a URL sends no Location", hint: "return \(status) URL;")
+        warning(
+          directive.location, "`return \(status)` without a URL sends no Location field", hint: "return \(status) URL;")
       }
       return ReturnSettings(status: status, content: .standard)
     }
@@ -54,8 +55,8 @@ extension SettingsBuilder {
       guard let name = fieldName(line) else { return nil }
       if ["content-length", "transfer-encoding"].contains(line.text(0).lowercased()) {
         error(
-          line.place(0), "\"\(line.text(0))\" is not for add_header to set",
-          hint: "how a body is framed follows from the body: take this line out")
+          line.place(0), "\"\(line.text(0))\" can't be set by add_header",
+          hint: "sallyport sets the framing fields itself: remove this line")
         return nil
       }
       return AddedField(name: name, value: fieldValue(line), always: line.arguments.count > 2)

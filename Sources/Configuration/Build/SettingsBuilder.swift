@@ -27,7 +27,7 @@ struct SettingsBuilder {
     let main = mainSettings(scope)
     guard let http = scope.own("http").first, let block = http.block else {
       diagnostics.append(
-        Diagnostic(.error, at: nil, "no \"http\" block: there is nothing to serve", hint: "http { server { … } }"))
+        Diagnostic(.error, at: nil, "no \"http\" block: sallyport has nothing to serve", hint: "http { server { … } }"))
       return nil
     }
     return Settings(main: main, http: httpSettings(block, at: http.location, outer: scope), folder: folder)

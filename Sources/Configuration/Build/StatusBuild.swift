@@ -36,7 +36,7 @@ extension SettingsBuilder {
     guard let responder = StatusResponder(directive.text(0)) else {
       error(
         directive.place(0), "invalid URL \"\(directive.text(0))\" in \"\(directive.name)\"",
-        hint: "http://HOST[:PORT]/PATH: answers are signed, so https is not used")
+        hint: "http://HOST[:PORT]/PATH: OCSP responses are signed, so https is not needed")
       return nil
     }
     return responder

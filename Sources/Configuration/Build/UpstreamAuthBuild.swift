@@ -64,7 +64,7 @@ extension SettingsBuilder {
       let authority = try Authority(parsing: String(text.dropFirst(scheme.rawValue.count + 3)))
       guard case .host(let host, let port) = authority else {
         throw Authority.Fault(
-          reason: "a socket", hint: "leave proxy_auth_space out: the proxy_pass server is its space")
+          reason: "a socket", hint: "remove proxy_auth_space: without it, credentials go only to the proxy_pass server")
       }
       return ProtectionSpace(
         scheme: scheme.rawValue, host: SocketAddress(literal: host, port: 0)?.host ?? host.lowercased(), port: port,

@@ -8,12 +8,13 @@ extension SettingsBuilder {
     for directive in http.own("upstream") {
       let name = directive.text(0)
       guard namedGroups[name.lowercased()] == nil else {
-        error(directive.place(0), "duplicate upstream \"\(name)\"", hint: "take another name")
+        error(directive.place(0), "duplicate upstream \"\(name)\"", hint: "use another name")
         continue
       }
       guard Authority.isHost(name) else {
         error(
-          directive.place(0), "invalid name of an upstream: \"\(name)\"", hint: "a name as of a host, without a port")
+          directive.place(0), "invalid name of an upstream: \"\(name)\"",
+          hint: "use a name like a host name, without a port")
         continue
       }
       let scope = Scope(directive.block ?? [], outer: nil)
@@ -23,7 +24,9 @@ extension SettingsBuilder {
       if lines.isEmpty {
         error(directive.location, "no servers are inside upstream \"\(name)\"", hint: "server ADDRESS:PORT;")
       } else if !group.servers.isEmpty, group.servers.allSatisfy(\.isBackup) {
-        error(directive.location, "upstream \"\(name)\" has only backup servers", hint: "one must not be a backup")
+        error(
+          directive.location, "upstream \"\(name)\" has only backup servers",
+          hint: "at least one server must not be a backup")
       }
       group.keepalive = keepalive(scope)
       namedGroups[name.lowercased()] = groups.count

@@ -25,10 +25,11 @@ enum ClientIdentityRule: CaseIterable {
     case .rulesWithoutVerification:
       // Inherited deny rules do no harm where nobody shows a certificate; allow rules would let nobody in.
       guard let line = (level.list("ssl_client_allow") + level.own("ssl_client_deny")).first else { return nil }
-      return facts.unasked(line, hint: "ssl_verify_client on, or optional; rules for some servers stand in those")
+      return facts.unasked(
+        line, hint: "ssl_verify_client on or optional; move rules for some servers into those servers")
     case .identityWithoutVerification:
       guard let line = level.own("client_identity").last, level.identityForm != .off else { return nil }
-      return facts.unasked(line, hint: "ssl_verify_client on, or optional; or client_identity off")
+      return facts.unasked(line, hint: "ssl_verify_client on or optional, or client_identity off")
     case .rejectionWithoutVerification:
       guard let line = level.own("ssl_verify_reject").last, line.text(0).lowercased() == "handshake" else { return nil }
       return facts.unasked(line, hint: "ssl_verify_client on, or optional")
@@ -47,8 +48,9 @@ enum ClientIdentityRule: CaseIterable {
         let line = level.own("ssl_client_allow").first
       else { return nil }
       return Diagnostic(
-        .warning, at: line.location, "who the server's ssl_client_allow denies never comes to this location's",
-        hint: "ssl_verify_reject handshake judges before any location is known")
+        .warning, at: line.location,
+        "a client that the server's ssl_client_allow denies never reaches this location's ssl_client_allow",
+        hint: "with ssl_verify_reject handshake, the server's rules apply before a location is selected")
     }
   }
 }
@@ -66,7 +68,7 @@ extension ServerTLSFacts {
     }
     return Diagnostic(
       .error, at: line.location,
-      "\"\(line.name)\", but no client is asked for a certificate: the server at \(place) \(reason)",
+      "\"\(line.name)\" needs client certificates, but the server at \(place) \(reason)",
       hint: hint)
   }
 }

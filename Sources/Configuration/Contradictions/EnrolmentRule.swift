@@ -13,8 +13,8 @@ enum EnrolmentRule {
       guard let other = scope.own(name).first else { continue }
       found.append(
         Diagnostic(
-          .error, at: line.location, "\"enrolment\" beside \"\(name)\": a location has one answer",
-          hint: "a location of its own for it; \(name) is at \(other.location)"))
+          .error, at: line.location, "\"enrolment\" beside \"\(name)\": a location can have only one content handler",
+          hint: "use a separate location; \(name) is at \(other.location)"))
     }
     if let asked = scope.seconds("enrolment_renew_before"), asked >= CertificateProfile.clientDays * 86_400,
       let place = scope.value("enrolment_renew_before")?.location
@@ -22,14 +22,14 @@ enum EnrolmentRule {
       found.append(
         Diagnostic(
           .warning, at: place,
-          "\"enrolment_renew_before\" is not shorter than a certificate lasts: a device may renew at any time, without bound",
+          "\"enrolment_renew_before\" is not shorter than the validity of a certificate: a device could renew at any time, without limit",
           hint: "less than \(CertificateProfile.clientDays)d"))
     }
     if !isEncrypted(level) {
       found.append(
         Diagnostic(
           .warning, at: line.location,
-          "\"enrolment\" without TLS: passwords and pass phrases cross the network in clear",
+          "\"enrolment\" without TLS: passwords and pass phrases are sent unencrypted",
           hint: "listen … ssl"))
     }
     return found
@@ -53,7 +53,7 @@ enum EnrolmentRule {
         guard let unheeded else { continue }
         return Diagnostic(
           .warning, at: anchor.location ?? server.location,
-          "whom the authority \"\(unheeded)\" of \"enrolment\" revokes is let in here all the same: its crl.pem is not looked at",
+          "this server admits clients that the authority \"\(unheeded)\" of \"enrolment\" has revoked: no ssl_crl names its crl.pem",
           hint: "ssl_crl \(unheeded)/crl.pem;")
       }
       return nil

@@ -84,14 +84,14 @@ enum EnvelopeRule: CaseIterable {
     case .withoutKey where facts.keys == nil:
       return error(
         line, "\"message_envelope on\" without \"message_envelope_key\"",
-        "message_envelope_key FILE; a key is made by: openssl rand -hex \(facts.cipher?.keyCount ?? 32)")
+        "message_envelope_key FILE; to create a key: openssl rand -hex \(facts.cipher?.keyCount ?? 32)")
     case .unauthenticatedCipher:
       guard facts.macFault == nil, facts.mac == nil, let cipher = facts.cipher, !cipher.isAuthenticated,
         let mac = facts.scope.value("message_envelope_mac")
       else { return nil }
       return error(
-        mac, "\"message_envelope_mac none\" with \(cipher.rawValue): anybody could change what is sealed",
-        "aes-256-gcm, or a MAC")
+        mac, "\"message_envelope_mac none\" with \(cipher.rawValue): an attacker could change a sealed message",
+        "use aes-256-gcm, or a MAC")
     case .withoutMACKey where facts.mac != nil && facts.macKeys == nil:
       return error(
         line, "\"message_envelope on\" without \"message_envelope_mac_key\"",
@@ -105,8 +105,8 @@ enum EnvelopeRule: CaseIterable {
         keys.arguments.count != macKeys.arguments.count
       else { return nil }
       return error(
-        macKeys, "\(macKeys.arguments.count) MAC keys, but \(keys.arguments.count) of the cipher's",
-        "they go in pairs, the current one first; those are at \(keys.location)")
+        macKeys, "\(macKeys.arguments.count) MAC keys, but \(keys.arguments.count) keys of the cipher",
+        "give one for each, the current pair first; the cipher's keys are at \(keys.location)")
     default: return nil
     }
   }
@@ -130,12 +130,12 @@ enum EnvelopeRule: CaseIterable {
       guard let size, !(1...EnvelopeSettings.sizeLimit).contains(facts.maxSize) else { return nil }
       return error(
         size, "invalid value \"\(size.text(0))\" in \"\(size.name)\" directive",
-        "from 1 to \(EnvelopeSettings.sizeLimit >> 20)m: a message is held in memory whole", word: 0)
+        "from 1 to \(EnvelopeSettings.sizeLimit >> 20)m: sallyport holds a whole message in memory", word: 0)
     case .sizeAboveBodyLimit:
       let limit = facts.scope.size("client_max_body_size") ?? 1 << 20
       guard let size, limit > 0, facts.maxSize > limit else { return nil }
       return Diagnostic(
-        .warning, at: size.location, "\"\(size.name)\" is above \"client_max_body_size\", which refuses first",
+        .warning, at: size.location, "\"\(size.name)\" is above \"client_max_body_size\", which applies first",
         hint: "client_max_body_size \(size.text(0));")
     default: return nil
     }
@@ -155,7 +155,7 @@ enum EnvelopeRule: CaseIterable {
       names.contains($0.text(0).lowercased()) && !$0.text(1).isEmpty
     }.map {
       error(
-        $0, "\"\($0.text(0))\" is set here, and taken off or set by message_envelope",
+        $0, "\"\($0.text(0))\" is set here, but message_envelope sets or removes this field",
         "remove one of the two; the other is at \(facts.line?.location ?? facts.pass.location)")
     }
   }
@@ -164,32 +164,32 @@ enum EnvelopeRule: CaseIterable {
     guard facts.fields != nil, let line = facts.scope.value("message_envelope_mac") else { return nil }
     if self == .fieldsUnauthenticated {
       let isTagged = facts.cipher?.isAuthenticated ?? false
-      let joining = "joining is ambiguous: values can be moved from one field into the next"
+      let joining = "joining is ambiguous: an attacker can move data from one field to the next"
       if isTagged {
         return Diagnostic(
           .warning, at: line.location,
-          "\"fields\": the MAC vouches for no member that is not listed, and \(joining)",
-          hint: "hmac-sha256 payload authenticates all of a body")
+          "\"fields\": the MAC authenticates only the listed members, and \(joining)",
+          hint: "hmac-sha256 payload authenticates the whole body")
       }
       return Diagnostic(
         .warning, at: line.location,
-        "\"fields\" with CBC protects no secret: neither the IV nor members that are not listed are authenticated, so who "
-          + "has caught a message can read of it by what is answered to changes of it, its first block for sure; "
-          + "and \(joining)",
+        "\"fields\" with CBC protects no secret: neither the IV nor unlisted members are authenticated, so an "
+          + "attacker can learn the content of a recorded message, at least its first block, from the responses to "
+          + "changed copies; and \(joining)",
         hint: "message_envelope_cipher aes-256-gcm, or message_envelope_mac hmac-sha256 payload")
     }
     guard let window = facts.scope.value("message_envelope_replay_window"), facts.replayWindow != nil,
       facts.cipher?.isAuthenticated == false
     else { return nil }
     return Diagnostic(
-      .warning, at: window.location, "with \"fields\" and CBC the IV is not authenticated: a replay may have another",
+      .warning, at: window.location, "with \"fields\" and CBC the IV is not authenticated: a replay can use another IV",
       hint: "hmac-sha256 payload, or aes-256-gcm")
   }
 
   private func saidWhereOff(_ facts: EnvelopeFacts) -> Diagnostic? {
     guard let line = facts.scope.directives.first(where: { $0.name.hasPrefix("message_envelope_") }) else { return nil }
     return Diagnostic(
-      .warning, at: line.location, "\"\(line.name)\" changes nothing here: message_envelope is off",
+      .warning, at: line.location, "\"\(line.name)\" has no effect here: message_envelope is off",
       hint: "message_envelope on;")
   }
 }

@@ -15,7 +15,7 @@ enum LocationRule {
     if word.text.contains("%") {
       return Diagnostic(
         .warning, at: word.location, "location \"\(word.text)\" matches no request: paths are compared decoded",
-        hint: "write the character itself, in quotes where it is a blank")
+        hint: "write the character itself, and quote a blank")
     }
     return nil
   }
@@ -27,7 +27,8 @@ enum LocationRule {
       return nil
     }
     return Diagnostic(
-      .warning, at: place, "this location answers every request with 404", hint: "it has no proxy_pass and no return")
+      .warning, at: place, "this location responds to every request with 404",
+      hint: "it has no proxy_pass and no return")
   }
 
   /// nginx runs the rewrite phase, and so `return`, before the access phase: who may come in is never asked.
@@ -48,8 +49,8 @@ enum LocationRule {
       guard isOwn || status < 300 else { return nil }
       return Diagnostic(
         .warning, at: answer.location,
-        "\"return\" answers before \"\(line.name)\" \(act): everybody gets this answer, as in nginx",
-        hint: "\(line.name) is at \(line.location); where everybody may see it, say so here: \(remedy)")
+        "\"return\" answers before \"\(line.name)\" \(act): every client gets this response, as in nginx",
+        hint: "\(line.name) is at \(line.location); if this is intended, write here: \(remedy)")
     }
   }
 
@@ -60,16 +61,16 @@ enum LocationRule {
     else { return nil }
     return Diagnostic(
       .warning, at: line.location,
-      "\"message_envelope on\" where nothing is proxied: answers of our own are not sealed",
-      hint: "it goes with proxy_pass")
+      "\"message_envelope on\" without proxy_pass: sallyport seals only responses of upstreams",
+      hint: "use it together with proxy_pass")
   }
 
   /// One place has one answer.
   static func answersTwice(_ scope: Scope, at metrics: Directive) -> Diagnostic? {
     guard let pass = scope.own("proxy_pass").first else { return nil }
     return Diagnostic(
-      .error, at: metrics.location, "\"metrics\" beside \"proxy_pass\": a location has one answer",
-      hint: "a location of its own for it; proxy_pass is at \(pass.location)")
+      .error, at: metrics.location, "\"metrics\" beside \"proxy_pass\": a location can have only one content handler",
+      hint: "use a separate location; proxy_pass is at \(pass.location)")
   }
 
   /// Every `@name` that error pages point to is a location of the server.
@@ -85,7 +86,7 @@ enum LocationRule {
       found.append(
         Diagnostic(
           .error, at: location.location,
-          "an error page in effect here is \"@\(name)\", which is no location of the server",
+          "an error page for this location is \"@\(name)\", which is not a location of this server",
           hint: "location @\(name) { … }"))
     }
     return found + location.locations.flatMap { missing(in: $0, names) }
@@ -104,7 +105,8 @@ enum KeptConnectionRule {
     guard !speaksHTTP11 || fields.contains(where: \.closesConnection) else { return [] }
     return [
       Diagnostic(
-        .warning, at: place, "connections to \"\(groups[index].name)\" are not kept, although it says keepalive",
+        .warning, at: place,
+        "connections to \"\(groups[index].name)\" are not kept open, although the group has keepalive",
         hint: "proxy_http_version 1.1; proxy_set_header Connection \"\";")
     ]
   }

@@ -6,8 +6,10 @@ enum PinSpellingRule {
   static func diagnostic(_ word: Word, folder: String) -> Diagnostic? {
     if word.text == "chain", !word.quoted {
       return Diagnostic(
-        .error, at: word.location, "\"chain\" stands before the pins of its line",
-        hint: "proxy_ssl_pin chain PIN …; pins of the leaf in a line of their own; a file of that name is ./chain")
+        .error, at: word.location, "\"chain\" must precede the pins of its line",
+        hint:
+          "proxy_ssl_pin chain PIN …; write pins of the leaf in a separate line; for a file with this name, write ./chain"
+      )
     }
     do throws(MaterialError) {
       switch Pin.Spelling(word.text) {

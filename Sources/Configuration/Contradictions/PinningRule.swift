@@ -2,8 +2,8 @@ import Crypto
 import Observability
 import Proxy
 
-/// What a location may not say of the pins of its upstream (trust-and-identity.md §2). Each case is one rule; order is
-/// that of the messages.
+/// What a location may not say of the pins of its upstream (docs/SECURITY.md, *Trust in upstreams*). Each case is one
+/// rule; order is that of the messages.
 enum PinningRule: CaseIterable {
   case pinningWithoutPin
   case pinsWithPinningNone
@@ -39,14 +39,14 @@ enum PinningRule: CaseIterable {
     case .pinsWithPinningNone:
       guard let pinning = facts.pinning, pinning.value == "none", let pin = facts.pins.first else { return nil }
       return Diagnostic(
-        .error, at: pin.word.location, "a pin is given, but \"proxy_ssl_pinning none\" disregards it",
+        .error, at: pin.word.location, "a pin is given, but \"proxy_ssl_pinning none\" ignores it",
         hint: "remove one of the two; the other is at \(pinning.directive.location)")
     case .onlyKeyHashesForCertificates:
       guard facts.mode == .certificate, facts.hasOnlyKeyHashes, let pinning = facts.pinning else { return nil }
       return Diagnostic(
         .error, at: pinning.directive.location,
-        "\"proxy_ssl_pinning certificate\" with only hashes of keys: no certificate could ever match",
-        hint: "pin certificates (cert:HEX or a file), or say proxy_ssl_pinning public_key")
+        "\"proxy_ssl_pinning certificate\" with hashes of keys only: no certificate can match",
+        hint: "pin certificates (cert:HEX or a file), or use proxy_ssl_pinning public_key")
     case .allowInvalidWithoutPin:
       guard let allowInvalid, facts.pins.isEmpty else { return nil }
       return Diagnostic(
@@ -57,21 +57,23 @@ enum PinningRule: CaseIterable {
       guard let allowInvalid, let reportOnly else { return nil }
       return Diagnostic(
         .error, at: reportOnly.location,
-        "\"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_allow_invalid on\": anybody would be let in",
+        "\"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_allow_invalid on\": every upstream would be accepted",
         hint: "remove one of the two; the other is at \(allowInvalid.location)")
     case .reportOnlyBesideVerifyOff:
       guard let reportOnly, let verify = facts.verify, !verify.value, facts.isPinned else { return nil }
       return Diagnostic(
         .error, at: reportOnly.location,
-        "\"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_verify off\": anybody would be let in",
-        hint: "the pin alone decides there; remove one of the two, the other is at \(verify.directive.location)")
+        "\"proxy_ssl_pin_report_only on\" beside \"proxy_ssl_verify off\": every upstream would be accepted",
+        hint:
+          "only the pin counts with proxy_ssl_verify off; remove one of the two; the other is at \(verify.directive.location)"
+      )
     case .verifyOffBesideAllowInvalidOff:
       guard let said = facts.allowInvalid, !said.value, let verify = facts.verify, !verify.value, facts.isPinned else {
         return nil
       }
       return Diagnostic(
         .error, at: said.directive.location,
-        "\"proxy_ssl_allow_invalid off\" beside \"proxy_ssl_verify off\", which lets a pin stand for the chain",
+        "\"proxy_ssl_allow_invalid off\" beside \"proxy_ssl_verify off\", which accepts a pin instead of a verified chain",
         hint: "remove one of the two; the other is at \(verify.directive.location)")
     case .reportOnlyWithoutPin:
       guard let reportOnly, facts.pins.isEmpty else { return nil }
@@ -81,13 +83,13 @@ enum PinningRule: CaseIterable {
     case .chainPinForCertificates:
       guard facts.mode == .certificate, let pin = facts.pins.first(where: { $0.scope == .chain }) else { return nil }
       return Diagnostic(
-        .warning, at: pin.word.location, "\"chain\" has no effect on this pin: it speaks of keys",
-        hint: "with proxy_ssl_pinning certificate any certificate of the verified chain may be the pinned one")
+        .warning, at: pin.word.location, "\"chain\" has no effect on this pin: it applies only to pins of keys",
+        hint: "with proxy_ssl_pinning certificate, a pin can match any certificate of the verified chain")
     case .chainPinOfExcusedChain:
       guard facts.excusesChain, facts.mode == .publicKey, let pin = facts.pins.first(where: { $0.scope == .chain })
       else { return nil }
       return Diagnostic(
-        .warning, at: pin.word.location, "\"chain\" has no effect on this pin: the chain need not verify here",
+        .warning, at: pin.word.location, "\"chain\" has no effect on this pin: here the chain does not have to verify",
         hint: "with proxy_ssl_allow_invalid on, or proxy_ssl_verify off, only the upstream's own key counts")
     case .keyHashForCertificates, .certificateHashForKeys: return nil
     }
@@ -102,13 +104,13 @@ enum PinningRule: CaseIterable {
     return facts.pins.filter { $0.spelling == spelling }.map { pin in
       isForKeys
         ? Diagnostic(
-          .error, at: pin.word.location, "a key's hash pins nothing with \"proxy_ssl_pinning certificate\"",
-          hint: "write the certificate's: cert:HEX, or its file")
+          .error, at: pin.word.location, "a key's hash matches nothing with \"proxy_ssl_pinning certificate\"",
+          hint: "write the certificate's hash (cert:HEX) or its file")
         : Diagnostic(
-          .error, at: pin.word.location, "a certificate's hash pins nothing with \"proxy_ssl_pinning public_key\"",
+          .error, at: pin.word.location, "a certificate's hash matches nothing with \"proxy_ssl_pinning public_key\"",
           hint: facts.pinning == nil
             ? "pins of both kinds are given: write the key's hash (`sallyport pin FILE` prints it), or only cert:HEX"
-            : "write the key's hash (`sallyport pin FILE` prints it), or say proxy_ssl_pinning certificate")
+            : "write the key's hash (`sallyport pin FILE` prints it), or use proxy_ssl_pinning certificate")
     }
   }
 }

@@ -14,7 +14,8 @@ enum ServerNameRule {
               Diagnostic(
                 .warning, at: servers[index].location,
                 "conflicting server name \"\(name)\" on \(listener.address), ignored",
-                hint: first == index ? "it stands twice" : "the server at \(servers[first].location) has it"))
+                hint: first == index
+                  ? "the name is there twice" : "the server at \(servers[first].location) has the name"))
           } else {
             firsts[name] = index
           }

@@ -47,39 +47,39 @@ enum ServerTLSRule: CaseIterable {
         let line = facts.scope.value("ssl_client_certificate")
       else { return nil }
       return Diagnostic(
-        .warning, at: line.location, "client certificates are not asked for: ssl_verify_client is off",
-        hint: "ssl_verify_client on; or, aloud, ssl_verify_client off;")
+        .warning, at: line.location, "the server does not ask for client certificates: ssl_verify_client is off",
+        hint: "ssl_verify_client on; or write ssl_verify_client off; to confirm")
     case .verificationOfPlainText:
       guard facts.tls == nil, let line = facts.own("ssl_verify_client"), line.text(0).lowercased() != "off" else {
         return nil
       }
       return Diagnostic(
-        .error, at: line.location, "no client is ever asked for a certificate: the server has no listen with ssl",
+        .error, at: line.location, "no client can present a certificate: the server has no listen with ssl",
         hint: "listen 443 ssl;")
     case .verificationBesidePlainText:
       guard facts.alsoPlain, let tls = facts.tls, tls.verification != .off else { return nil }
       return Diagnostic(
         .warning, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
-        "nobody is asked for a certificate on this server's listen without ssl",
-        hint: "a server of its own for it, with: return 301 https://$host$request_uri;")
+        "clients of this server's listen without ssl can't present a certificate",
+        hint: "use a separate server for it, with: return 301 https://$host$request_uri;")
     case .certificateForPlainText:
       guard facts.tls == nil, let line = facts.own("ssl_certificate") else { return nil }
       return Diagnostic(
-        .warning, at: line.location, "the certificate is never shown: the server has no listen with ssl",
+        .warning, at: line.location, "the certificate is never used: the server has no listen with ssl",
         hint: "listen 443 ssl;")
     case .revocationWithoutVerification:
       guard let tls = facts.tls, tls.verification == .off, let line = facts.scope.own("ssl_crl").first else {
         return nil
       }
       return Diagnostic(
-        .warning, at: line.location, "\"ssl_crl\" has no effect: no client is asked for a certificate",
+        .warning, at: line.location, "\"ssl_crl\" has no effect: the server asks no client for a certificate",
         hint: "ssl_verify_client on;")
     case .ticketKeysWithoutTickets:
       guard let tls = facts.tls, !tls.sessionTickets || tls.sessionCache == .off,
         let line = facts.scope.own("ssl_session_ticket_key").first
       else { return nil }
       return Diagnostic(
-        .warning, at: line.location, "\"ssl_session_ticket_key\" has no effect: no ticket is given",
+        .warning, at: line.location, "\"ssl_session_ticket_key\" has no effect: the server issues no tickets",
         hint: "remove it, or ssl_session_tickets off and ssl_session_cache off")
     case .earlyDataWithoutEffect:
       guard let tls = facts.tls, tls.earlyData, let reason = tls.earlyDataHindrance,
@@ -97,7 +97,7 @@ enum ServerTLSRule: CaseIterable {
         return Diagnostic(
           .error, at: line.location,
           "\"ssl_ocsp\" is incompatible with \"ssl_verify_client \(tls.verification.rawValue)\"",
-          hint: "responders are asked about verified chains: ssl_verify_client on;")
+          hint: "OCSP needs verified chains: ssl_verify_client on;")
       }
     }
   }
@@ -109,7 +109,8 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .error, at: certificate.location,
         "no \"ssl_certificate_key\" is defined for certificate \"\(certificate.text(0))\"",
-        hint: "the keys stand in the order of the certificates; a PKCS#12 beside others needs its key's line too")
+        hint:
+          "write the keys in the order of the certificates; a PKCS#12 among several certificates needs a key line too")
     }
     let key = keys[certificates.count]
     return Diagnostic(

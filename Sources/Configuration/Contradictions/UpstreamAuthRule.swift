@@ -37,7 +37,7 @@ enum UpstreamAuthRule: CaseIterable {
       guard scope.value("proxy_auth_user_file") == nil else { return nil }
       return Diagnostic(
         .error, at: line.location, "\"proxy_auth\" without \"proxy_auth_user_file\"",
-        hint: "name the file that says who is which user: proxy_auth_user_file FILE;")
+        hint: "name the file that assigns users to clients: proxy_auth_user_file FILE;")
     case .fieldSetByHand:
       guard let field = facts.fields.first(where: { $0.name.spells("authorization") }),
         let other = scope.list("proxy_set_header").first(where: { $0.text(0).lowercased() == "authorization" }),
@@ -50,8 +50,8 @@ enum UpstreamAuthRule: CaseIterable {
       guard facts.group == nil, facts.spaces.isEmpty else { return nil }
       return Diagnostic(
         .error, at: line.location,
-        "\"proxy_auth\" for a proxy_pass with variables: whoever chooses the server gets the passwords",
-        hint: "say where they may be shown: proxy_auth_space SCHEME://HOST:PORT;")
+        "\"proxy_auth\" for a proxy_pass with variables: a client that can choose the server could get the passwords",
+        hint: "name the servers that may get passwords: proxy_auth_space SCHEME://HOST:PORT;")
     case .noServerInSpace:
       guard let group = facts.group, let first = facts.spaces.first,
         !group.servers.contains(where: { server in
@@ -63,14 +63,14 @@ enum UpstreamAuthRule: CaseIterable {
       else { return nil }
       return Diagnostic(
         .warning, at: first.location,
-        "no server of this proxy_pass is in a \"proxy_auth_space\": no challenge is answered",
+        "no server of this proxy_pass is in a \"proxy_auth_space\": sallyport answers no challenge",
         hint: "the proxy_pass is at \(facts.scope.own("proxy_pass").first?.location ?? line.location)")
     case .permanentWithoutState:
       guard isPermanent, scope.value("proxy_auth_state") == nil, let said = scope.value("proxy_auth_persistence")
       else { return nil }
       return Diagnostic(
         .error, at: said.location, "\"proxy_auth_persistence permanent\" without \"proxy_auth_state\"",
-        hint: "name a folder of ours: proxy_auth_state /var/lib/sallyport/auth;")
+        hint: "name a folder for sallyport's use: proxy_auth_state /var/lib/sallyport/auth;")
     case .stateWithoutPermanent:
       // Where an inner level says how long, an outer one's folder does no harm.
       guard !isPermanent, let state = scope.value("proxy_auth_state"),
@@ -78,14 +78,15 @@ enum UpstreamAuthRule: CaseIterable {
       else { return nil }
       return Diagnostic(
         .error, at: state.location, "\"proxy_auth_state\" without \"proxy_auth_persistence permanent\"",
-        hint: "say permanent, or remove the folder")
+        hint: "write proxy_auth_persistence permanent; or remove this line")
     case .oldVersionForNTLM:
       guard scope.authSchemes.contains(.ntlm), let version = scope.value("proxy_http_version"),
         version.text(0) != "1.1"
       else { return nil }
       return Diagnostic(
-        .error, at: version.location, "\"proxy_auth ntlm\" over HTTP/\(version.text(0)), which keeps no connection",
-        hint: "proxy_http_version 1.1; or leave it out")
+        .error, at: version.location,
+        "\"proxy_auth ntlm\" over HTTP/\(version.text(0)), which does not keep connections open",
+        hint: "use proxy_http_version 1.1; or remove this line")
     case .closeForNTLM:
       guard scope.authSchemes.contains(.ntlm),
         let close = scope.list("proxy_set_header").first(where: {
@@ -93,21 +94,23 @@ enum UpstreamAuthRule: CaseIterable {
         })
       else { return nil }
       return Diagnostic(
-        .error, at: close.location, "\"proxy_auth ntlm\" beside \"Connection close\": it is of a connection",
+        .error, at: close.location,
+        "\"proxy_auth ntlm\" beside \"Connection close\": NTLM authenticates a connection, so it must stay open",
         hint: "remove this line")
     case .realmForNTLM:
       guard scope.authSchemes == .ntlm, !facts.spaces.isEmpty, facts.spaces.allSatisfy({ $0.realm != nil }),
         let first = facts.spaces.first
       else { return nil }
       return Diagnostic(
-        .error, at: first.location, "a realm for \"proxy_auth ntlm\", whose challenges have none",
-        hint: "leave the realm out")
+        .error, at: first.location, "a realm for \"proxy_auth ntlm\", whose challenges have no realm",
+        hint: "remove the realm")
     case .passwordInPlainText:
       guard scope.authSchemes.contains(.basic), facts.url.scheme == .http, facts.group?.isReachedBySocket != true
       else { return nil }
       return Diagnostic(
-        .warning, at: line.location, "\"proxy_auth basic\" over plain http: passwords can be read on the way",
-        hint: "proxy_pass https://…, or only digest")
+        .warning, at: line.location,
+        "\"proxy_auth basic\" over plain http: an attacker on the path can read the passwords",
+        hint: "use proxy_pass https://…, or only digest")
     }
   }
 
@@ -118,7 +121,7 @@ enum UpstreamAuthRule: CaseIterable {
     return names.compactMap { scope.own($0).first }.map {
       Diagnostic(
         .warning, at: $0.location, "\"\($0.name)\" has no effect: there is no \"proxy_auth\" here",
-        hint: "proxy_auth basic digest ntlm, those that may be used")
+        hint: "add proxy_auth with the schemes that sallyport may use")
     }
   }
 }

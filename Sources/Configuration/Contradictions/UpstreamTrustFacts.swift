@@ -23,7 +23,7 @@ struct SaidPin {
   var scope: Pin.Scope
 }
 
-/// What is in effect for a location's upstream, and what follows from it (trust-and-identity.md §2).
+/// What is in effect for a location's upstream, and what follows from it (docs/SECURITY.md, *Trust in upstreams*).
 struct UpstreamTrustFacts {
   let scheme: UpstreamScheme
   let pass: Directive

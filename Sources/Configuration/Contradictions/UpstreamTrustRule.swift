@@ -23,9 +23,9 @@ enum UpstreamTrustRule: CaseIterable {
     case .upstreamOfWhichNothingIsSaid:
       guard facts.verify == nil, !facts.saysTrust, facts.pinning?.value ?? "none" == "none" else { return nil }
       return Diagnostic(
-        .error, at: place, "nothing is said of the trust in this https upstream",
+        .error, at: place, "this https upstream has no trust settings",
         hint:
-          "pin its key (`sallyport pin HOST:PORT` prints the line), or say proxy_ssl_verify on, or, aloud, proxy_ssl_verify off"
+          "pin its key (`sallyport pin HOST:PORT` prints the line), or write proxy_ssl_verify on, or proxy_ssl_verify off to accept any upstream"
       )
     case .verifyOffBesideTrust:
       guard let verify = facts.verify, !verify.value else { return nil }
@@ -33,27 +33,27 @@ enum UpstreamTrustRule: CaseIterable {
       guard let other else { return nil }
       return Diagnostic(
         .error, at: verify.directive.location, "\"proxy_ssl_verify off\" beside \"\(other.name)\"",
-        hint: "anchors that nothing is verified against: remove one of the two; the other is at \(other.location)")
+        hint: "nothing is verified against these CAs: remove one of the two; the other is at \(other.location)")
     case .noAnchors:
       guard facts.verifiesChain, !facts.trustsSystem, facts.trustedCertificate == nil, !facts.excusesChain,
         !facts.pinsAreAnchors
       else { return nil }
       return Diagnostic(
         .error, at: facts.trustSystem?.directive.location ?? place,
-        "the upstream's chain has nothing to verify against",
-        hint: "give proxy_ssl_trusted_certificate, or leave out proxy_ssl_trust_system off")
+        "there are no CAs to verify the upstream's chain",
+        hint: "add proxy_ssl_trusted_certificate, or remove proxy_ssl_trust_system off")
     case .nameCheckOfUnverified:
       guard let name = facts.verifyName, name.value, let verify = facts.verify, !verify.value, !facts.isPinned else {
         return nil
       }
       return Diagnostic(
         .warning, at: name.directive.location, "\"proxy_ssl_verify_name on\" has no effect beside proxy_ssl_verify off",
-        hint: "anyone can write a name into a certificate that nobody verifies")
+        hint: "without verification, a certificate can contain any name")
     case .revocationOfUnverified:
       guard let line = facts.revocation, !facts.verifiesChain else { return nil }
       return Diagnostic(
-        .error, at: line.location, "\"proxy_ssl_crl\" beside a chain that is not verified",
-        hint: "a list counts for a verified chain only: proxy_ssl_verify on, or remove the list")
+        .error, at: line.location, "\"proxy_ssl_crl\" without verification of the chain",
+        hint: "a revocation list needs a verified chain: use proxy_ssl_verify on, or remove the list")
     case .keyWithoutCertificate:
       guard let key = facts.certificateKey, facts.certificate == nil else { return nil }
       return Diagnostic(
@@ -64,12 +64,12 @@ enum UpstreamTrustRule: CaseIterable {
       else { return nil }
       return Diagnostic(
         .warning, at: place, "the upstream's certificate must be for \"\(group.name)\", the name of the group",
-        hint: "say which name it has: proxy_ssl_name \(group.serverNames.first ?? "NAME");")
+        hint: "set the name in the certificate: proxy_ssl_name \(group.serverNames.first ?? "NAME");")
     case .plainPortForTLS:
       guard let server = facts.group?.servers.first(where: { $0.address.port == 80 }) else { return nil }
       return Diagnostic(
-        .warning, at: server.location, "\(server.address) is asked for TLS at port 80",
-        hint: "in an upstream block the port is 80 unless said: write \(server.address.host):443")
+        .warning, at: server.location, "\(server.address) would get TLS on port 80",
+        hint: "in an upstream block the default port is 80: write \(server.address.host):443")
     case .tlsForPlainUpstream:
       return nil
     }
@@ -78,7 +78,7 @@ enum UpstreamTrustRule: CaseIterable {
   private func tlsForPlainUpstream(_ facts: UpstreamTrustFacts) -> Diagnostic? {
     guard facts.scheme == .http, let line = facts.ownTLSLine else { return nil }
     return Diagnostic(
-      .warning, at: line.location, "\"\(line.name)\" has no effect: the upstream is asked without TLS",
+      .warning, at: line.location, "\"\(line.name)\" has no effect: the connection to the upstream has no TLS",
       hint: "proxy_pass https://…, at \(facts.pass.location)")
   }
 }

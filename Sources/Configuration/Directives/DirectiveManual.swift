@@ -4,9 +4,10 @@ package enum DirectiveManual {
     var text = """
       # Directives
 
-      Made from the table in `Sources/Configuration/Directives`; a test compares the two. The language is nginx's: so are
-      names, contexts, inheritance and defaults, where nothing else is said. *Inherits*: `value`, an inner level that says
-      nothing takes the outer value; `list`, it takes all outer lines or, with one of its own, none.
+      This page is generated from the table in `Sources/Configuration/Directives`; a test compares the two. Names, contexts,
+      inheritance and defaults are nginx's unless a row says otherwise. *Inherits* says what an inner level without the
+      directive gets: `value`, the value of the outer level; `list`, all lines of the outer level. An inner level with a line
+      of its own inherits no line.
 
       """
     for family in DirectiveTable.families {
@@ -20,13 +21,15 @@ package enum DirectiveManual {
         text += " | \(entry.help.cell) |\n"
       }
     }
-    text += "\n## Taken, without effect\n\n| directive | why |\n| --- | --- |\n"
+    text += "\n## Accepted without effect\n\n| directive | why |\n| --- | --- |\n"
     for entry in DirectiveTable.families.flatMap(\.entries) {
       if case .withoutEffect(let reason) = entry.status { text += "| `\(entry.name)` | \(reason.cell) |\n" }
     }
-    text += "\n## Not supported yet\n\nRefused by name.\n\n| directives | meanwhile |\n| --- | --- |\n"
+    text +=
+      "\n## Not supported yet\n\nsallyport refuses these directives by name.\n\n| directives | until then |\n| --- | --- |\n"
     text += grouped(plannedDirectives)
-    text += "\n## nginx's, not supported here\n\nRefused by name.\n\n| directives | instead |\n| --- | --- |\n"
+    text +=
+      "\n## nginx directives that sallyport doesn't support\n\nsallyport refuses these directives by name.\n\n| directives | instead |\n| --- | --- |\n"
     text += grouped(foreignDirectives)
     return text
   }

@@ -2,22 +2,26 @@ private let levels = DirectiveContexts.everyHTTP
 
 /// Passwords at the door (nginx: auth_basic module), and certificates for those who have one (ours).
 let enrolmentDirectives: [DirectiveEntry] = [
-  .value("auth_basic", levels, .words(1...1, "REALM | off"), "off", "Asks clients for a name and a password."),
+  .value("auth_basic", levels, .words(1...1, "REALM | off"), "off", "Asks clients for a user name and a password."),
   .value(
     "auth_basic_user_file", levels, .words(1...1, "FILE"), "",
-    "`USER:HASH` a line: crypt(3), bcrypt, `$apr1$`, `{SHA}`, `{SSHA}`. Read with each request."),
+    "A file with one `USER:HASH` on each line: crypt(3), bcrypt, `$apr1$`, `{SHA}`, `{SSHA}`. sallyport reads it for each request."
+  ),
   .local(
-    "enrolment", .location, .flag, "off", "Gives a certificate to who shows a password: POST, JSON; ours."),
-  .value("enrolment_authority", levels, .words(1...1, "DIR"), "", "The folder of `sallyport ca`; ours."),
+    "enrolment", .location, .flag, "off",
+    "Whether to issue a certificate to a user who sends a password (POST, JSON). Not in nginx."),
+  .value("enrolment_authority", levels, .words(1...1, "DIR"), "", "The folder that `sallyport ca` made. Not in nginx."),
   .value(
-    "enrolment_renew_before", levels, .seconds, "30d", "So long before its end a certificate may be renewed; ours."),
+    "enrolment_renew_before", levels, .seconds, "30d",
+    "How long before its end a certificate can be renewed. Not in nginx."),
   .value(
-    "enrolment_pkcs12", levels, .oneOf(["modern", "legacy"]), "modern", "`legacy`: RC2 and 3DES, for old devices; ours."
+    "enrolment_pkcs12", levels, .oneOf(["modern", "legacy"]), "modern",
+    "How to encrypt the PKCS#12; `legacy` uses RC2 and 3DES, for old devices. Not in nginx."
   ),
   .value(
     "enrolment_max_devices", levels, .number(1...10_000), "10",
-    "Devices of one user with a valid certificate; for another one 403; ours."),
+    "How many devices of one user can have a valid certificate; a further device gets 403. Not in nginx."),
   .value(
     "enrolment_failures", levels, .words(1...2, "COUNT [TIME]"), "10 60s",
-    "Wrong passwords of a user or an address before 429; ours."),
+    "How many wrong passwords of a user or an address are allowed before sallyport responds with 429. Not in nginx."),
 ]

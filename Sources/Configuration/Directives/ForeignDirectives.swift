@@ -1,10 +1,10 @@
-private let noFiles = "sallyport serves no files; put a file server upstream and proxy_pass to it"
-private let noContent = "sallyport passes content on unchanged; let the upstream do it"
+private let noFiles = "sallyport serves no files; proxy_pass to a file server"
+private let noContent = "sallyport forwards content unchanged; let the upstream do it"
 private let noStream = "sallyport proxies HTTP only"
-private let oneUpstreamProtocol = "upstreams speak HTTP/1.1; put a gateway between"
-private let noCache = "sallyport keeps no copies; put a cache upstream"
-private let noScripts = "sallyport runs no code of yours"
-private let commercial = "it is of nginx's commercial edition"
+private let oneUpstreamProtocol = "sallyport uses HTTP/1.1 to upstreams; put a gateway between them"
+private let noCache = "sallyport keeps no copies; use a cache as upstream"
+private let noScripts = "sallyport runs no scripts"
+private let commercial = "it belongs to nginx's commercial edition"
 
 private func family(_ prefix: String, _ suffixes: String) -> String {
   suffixes.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { prefix + $0 }.joined(separator: " ")
@@ -80,7 +80,7 @@ let foreignDirectives: [DirectiveEntry] =
       """
       allow_upstream bind bind_dynamic buffer_size connect_timeout next_upstream next_upstream_timeout
       next_upstream_tries pass read_timeout send_lowat send_timeout socket_keepalive
-      """), instead: "sallyport is no forward proxy")
+      """), instead: "sallyport is not a forward proxy")
   + DirectiveEntry.foreign(
     family(
       "proxy_",
@@ -90,11 +90,11 @@ let foreignDirectives: [DirectiveEntry] =
       cache_use_stale cache_valid force_ranges no_cache store store_access
       """), instead: noCache)
   + DirectiveEntry.foreign(
-    "proxy_ignore_headers", instead: "no response field has a meaning to sallyport; proxy_hide_header leaves one out")
+    "proxy_ignore_headers", instead: "sallyport interprets no such response field; proxy_hide_header removes a field")
   + DirectiveEntry.foreign(
     "proxy_ssl_certificate_cache ssl_certificate_cache", instead: "certificates are read at start and at reload")
   + DirectiveEntry.foreign("proxy_ssl_key_log ssl_key_log", instead: "session keys are never written")
-  + DirectiveEntry.foreign("ssl_engine", instead: "keys of a token are named in ssl_certificate_key")
+  + DirectiveEntry.foreign("ssl_engine", instead: "name the key of a token in ssl_certificate_key")
   + DirectiveEntry.foreign("ssl_encrypted_hello_key", instead: "OpenSSL 3.0 has no ECH")
   + DirectiveEntry.foreign(
     """
@@ -103,9 +103,10 @@ let foreignDirectives: [DirectiveEntry] =
     js_fetch_verify_depth js_filter js_header_filter js_import js_include js_path js_periodic js_preload_object
     js_preread js_set js_shared_dict_zone js_var perl perl_modules perl_require perl_set
     """, instead: noScripts)
-  + DirectiveEntry.foreign("load_module", instead: "sallyport has no modules; what it can do is built in")
+  + DirectiveEntry.foreign("load_module", instead: "sallyport has no loadable modules")
   + DirectiveEntry.foreign(
-    "auth_request auth_request_set mirror mirror_request_body", instead: "there are no subrequests; decide upstream")
+    "auth_request auth_request_set mirror mirror_request_body",
+    instead: "sallyport has no subrequests; decide in the upstream")
   + DirectiveEntry.foreign(
     """
     api status status_format status_zone session_log session_log_format session_log_zone sticky sticky_cookie_insert
@@ -129,18 +130,18 @@ let foreignDirectives: [DirectiveEntry] =
     modern_browser modern_browser_value valid_referers referer_hash_bucket_size referer_hash_max_size secure_link
     secure_link_md5 secure_link_secret userid userid_domain userid_expires userid_flags userid_mark userid_name
     userid_p3p userid_path userid_service
-    """, instead: "decide upstream")
+    """, instead: "decide in the upstream")
   + DirectiveEntry.foreign(
     """
     otel_exporter otel_service_name otel_span_attr otel_span_name otel_trace otel_trace_context otel_resource_attr
     google_perftools_profiles debug_connection
-    """, instead: "the access and error logs tell what happened")
+    """, instead: "use the access log and the error log")
   + DirectiveEntry.foreign(
     """
     acme_certificate acme_issuer acme_shared_zone account_key accept_terms_of_service
-    """, instead: "renew certificates with an ACME client of their own")
+    """, instead: "renew certificates with a separate ACME client")
   + DirectiveEntry.foreign(
-    "worker_priority working_directory", instead: "the service manager sets it (Nice=, WorkingDirectory=)")
+    "worker_priority working_directory", instead: "set it in the service manager (Nice=, WorkingDirectory=)")
   + DirectiveEntry.foreign(
     "add_header_inherit max_headers keepalive_min_timeout early_hints post_action",
     instead: "leave it out")

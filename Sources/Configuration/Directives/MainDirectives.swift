@@ -2,16 +2,18 @@
 let mainDirectives: [DirectiveEntry] = [
   .local(
     "include", [.main, .events, .http, .server, .location, .upstream], .words(1...1, "FILE | PATTERN"),
-    "Puts another file here; relative names count from the main file's folder.", repeatable: true),
+    "Includes another file; relative names are relative to the main file's folder.", repeatable: true),
   .local(
     "user", .main, .words(1...2, "USER [GROUP]"), "nobody",
-    "Whom root becomes once sockets, logs and keys are open; `user root;` keeps root."),
+    "The user that root switches to after it has opened sockets, logs and keys; `user root;` keeps root."),
   .local(
-    "worker_processes", .main, .words(1...1, "NUMBER | auto"), "1", "Event loops; `auto` is one for each usable core."),
+    "worker_processes", .main, .words(1...1, "NUMBER | auto"), "1",
+    "The number of event loops; `auto` is one for each usable core."),
   .local(
     "worker_rlimit_nofile", .main, .number(1...1_048_576),
-    "Open files the process may have; not said, the soft limit is raised to what is needed."),
-  .local("worker_rlimit_core", .main, .size, "0", "The largest core: it would hold keys and passwords."),
+    "The limit of open files; without it, sallyport raises the soft limit as needed."),
+  .local(
+    "worker_rlimit_core", .main, .size, "0", "The maximum size of a core file, which would contain keys and passwords."),
   .local(
     "worker_shutdown_timeout", .main, .milliseconds, "How long a drain may take before connections are closed."),
   .local("pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs."),
@@ -20,7 +22,9 @@ let mainDirectives: [DirectiveEntry] = [
     "error_log", [.main, .http, .server, .location], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
     "stderr error", "Where the log goes, and from which level on."),
   .local("events", .main, .block(0...0, ""), "Settings of the event loop."),
-  .local("worker_connections", .events, .number(1...1_048_576), "512", "Connections a worker may have, all kinds."),
+  .local(
+    "worker_connections", .events, .number(1...1_048_576), "512",
+    "The maximum number of connections of a worker, of all kinds."),
   .local("http", .main, .block(0...0, ""), "The HTTP servers."),
   .inert("daemon", .main, because: "sallyport stays in the foreground; the service manager does the rest"),
   .inert("master_process", .main, because: "workers are threads of one process"),
@@ -31,8 +35,8 @@ let mainDirectives: [DirectiveEntry] = [
     "worker_cpu_affinity", .main,
     because: "a worker has no thread of its own; bind the process: CPUAffinity= of systemd, or taskset"),
   .inert("thread_pool", .main, because: "no request waits for a disk"),
-  .inert("debug_points", .main, because: "there are none"),
-  .inert("use", .events, because: "the event loop is epoll's"),
+  .inert("debug_points", .main, because: "sallyport has no debug points"),
+  .inert("use", .events, because: "the event loop always uses epoll"),
   .inert("multi_accept", .events, because: "a worker accepts what is waiting"),
   .inert("accept_mutex", .events, because: "each worker has a socket of its own"),
   .inert("accept_mutex_delay", .events, because: "each worker has a socket of its own"),

@@ -1,16 +1,16 @@
-/// Of the plan (nginx's language and what we add to it), not built yet: refused by name, never ignored.
+/// Directives that are planned but not implemented yet: refused by name, never ignored.
 let plannedDirectives: [DirectiveEntry] =
   DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
   + DirectiveEntry.planned(
     "proxy_set_body proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_limit_rate")
   + DirectiveEntry.planned(
-    "hash ip_hash least_conn random", meanwhile: "leave it out: servers take turns by weight")
-  + DirectiveEntry.planned("health_check", meanwhile: "max_fails and fail_timeout leave a failing server out")
-  + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: the system's resolver is asked")
+    "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
+  + DirectiveEntry.planned("health_check", meanwhile: "max_fails and fail_timeout suspend a failing server")
+  + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: sallyport uses the system's resolver")
   + DirectiveEntry.planned(
-    "rewrite if break", meanwhile: "a regular expression location with captures and `return` does most of it")
+    "rewrite if break", meanwhile: "use a location with a regular expression, captures and `return`")
   + DirectiveEntry.planned("map geo split_clients map_hash_bucket_size map_hash_max_size")
-  + DirectiveEntry.planned("limit_except", meanwhile: "decide upstream")
+  + DirectiveEntry.planned("limit_except", meanwhile: "decide in the upstream")
   + DirectiveEntry.planned("add_trailer expires", meanwhile: "add_header sets Cache-Control")
   + DirectiveEntry.planned("satisfy auth_delay")
   + DirectiveEntry.planned(

@@ -163,7 +163,7 @@ struct Lexer {
     }
     guard !raw.contains(0) else {
       throw Fault(
-        diagnostic: Diagnostic(.error, at: place, "this word holds a NUL byte", hint: "is this a text file?"))
+        diagnostic: Diagnostic(.error, at: place, "this word contains a NUL byte", hint: "is this a text file?"))
     }
     return Word(text, at: place, quoted: quoted)
   }

@@ -117,7 +117,7 @@ package struct Parser {
       guard !openFiles.contains(path) else {
         throw fault(
           at: name.location, "\"\(path)\" includes itself",
-          hint: "the way here: \((openFiles + [path]).joined(separator: " → "))")
+          hint: "chain of includes: \((openFiles + [path]).joined(separator: " → "))")
       }
       guard openFiles.count < Self.maximumIncludeDepth else {
         throw fault(at: name.location, "includes are nested more than \(Self.maximumIncludeDepth) deep")
@@ -131,7 +131,7 @@ package struct Parser {
         diagnostics.append(
           Diagnostic(
             .error, at: name.location, "cannot include \"\(path)\": \(unreadable.reason)",
-            hint: "a relative name counts from the main file's folder"))
+            hint: "relative names are relative to the main file's folder"))
       case .success(let bytes):
         included += parse(bytes: bytes, path: path, nesting: nesting)
       }

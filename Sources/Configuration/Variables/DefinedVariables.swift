@@ -52,7 +52,7 @@ struct DefinedVariables {
     if case .unknown = VariableNames.look(up: name) {
       if slots[name] == nil { slots[name] = slots.count }
     } else {
-      report(word, "the \"\(name)\" variable is nginx's own and can't be set", hint: "take another name")
+      report(word, "the \"\(name)\" variable is built into nginx and can't be set", hint: "use another name")
     }
   }
 

@@ -39,7 +39,7 @@ struct TemplateCompiler {
     guard !name.isEmpty else {
       throw fault(
         word, "invalid variable name in \"\(word.text)\"",
-        hint: "after \"$\" comes a name; there is no way to write a bare \"$\"")
+        hint: "write a variable's name after \"$\"; a literal \"$\" is not possible")
     }
     if isBraced {
       guard rest.popFirst() == UInt8(ascii: "}") else {

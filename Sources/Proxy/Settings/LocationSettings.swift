@@ -204,7 +204,7 @@ public struct RedirectSettings: Sendable, Hashable {
 public struct LocationLimits: Sendable, Hashable {
   /// 0 is no bound (`client_max_body_size`, 1m).
   public var maxBodySize: UInt64 = 1 << 20
-  /// nil: not said; see docs/decisions on request buffering (`client_body_buffer_size`).
+  /// nil: not said; see docs/decisions/0007-request-buffering.md (`client_body_buffer_size`).
   public var bodyBufferSize: Int?
   public var bodyTimeout = 60_000
   public var sendTimeout = 60_000

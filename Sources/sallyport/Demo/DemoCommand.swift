@@ -7,16 +7,17 @@ import Transport
 struct DemoCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "demo",
-    abstract: "A local mTLS endpoint: a CA, client certificates good and bad, and a pinned TLS upstream.",
+    abstract: "Run a local mTLS endpoint: a CA, valid and invalid client certificates, and a pinned TLS upstream.",
     discussion: """
-      Makes a CA, certificates and a configuration in a folder of its own, serves it on localhost and prints the \
-      commands to try. The files are kept between starts and renewed by themselves under the same CA. Ctrl-C ends it.
+      Creates a CA, certificates and a configuration in a separate folder, serves on localhost and prints commands to \
+      try. The demo keeps the files between starts and renews certificates under the same CA. Ctrl-C ends the demo.
       """,
     subcommands: [DemoServeCommand.self, DemoTrustCommand.self], defaultSubcommand: DemoServeCommand.self)
 }
 
 struct DemoPlace: ParsableArguments {
-  @Option(help: "The folder for its files (default: $XDG_DATA_HOME/sallyport/demo, ~/.local/share/sallyport/demo).")
+  @Option(
+    help: "The folder for the demo's files (default: $XDG_DATA_HOME/sallyport/demo, or ~/.local/share/sallyport/demo).")
   var dir: String?
 
   func path() throws(DemoFailure) -> String { if let dir { dir } else { try DemoFolder.standard() } }
@@ -36,19 +37,19 @@ struct DemoServeCommand: ParsableCommand {
   @Option(help: "The port on 127.0.0.1 and ::1.")
   var port: UInt16 = 8443
 
-  @Option(name: .customLong("name"), help: "Another name or address for the server's certificate; repeatable.")
+  @Option(name: .customLong("name"), help: "Another name or address in the server's certificate; repeatable.")
   var names: [DemoName] = []
 
-  @Option(help: "Your own application instead of the demo's: http://HOST:PORT, or https:// with --upstream-pin.")
+  @Option(help: "Proxy to your own application: http://HOST:PORT, or https:// with --upstream-pin.")
   var upstream: DemoUpstreamURL?
 
   @Option(help: "The pin of an https upstream, as `sallyport pin HOST:PORT` prints it.")
   var upstreamPin: DemoPin?
 
-  @Option(help: "Who gets in: on (with a certificate only) or optional.")
+  @Option(help: "Whether clients need a certificate: on or optional.")
   var verify: DemoVerification = .on
 
-  @Option(name: .customLong("tls"), help: "One protocol version only: 1.2 or 1.3.")
+  @Option(name: .customLong("tls"), help: "Accept only this TLS version: 1.2 or 1.3.")
   var version: DemoVersion?
 
   @Option(help: .hidden)
@@ -100,7 +101,7 @@ struct DemoServeCommand: ParsableCommand {
       return true
     } catch {
       if error.code != EADDRINUSE { return false }
-      throw DemoFailure(text: "port \(port) of ::1 is taken: choose another with --port")
+      throw DemoFailure(text: "another process uses port \(port) of ::1: choose another port with --port")
     }
   }
 
@@ -110,8 +111,8 @@ struct DemoServeCommand: ParsableCommand {
     } catch {
       throw DemoFailure(
         text: error.code == EADDRINUSE
-          ? "port \(port) of \(name) is taken: choose another with --port"
-          : "can't listen on port \(port) of \(name): \(error); choose another with --port")
+          ? "another process uses port \(port) of \(name): choose another port with --port"
+          : "can't listen on port \(port) of \(name): \(error); choose another port with --port")
     }
   }
 }

@@ -168,7 +168,7 @@ struct DemoConfiguration {
     let path = "\(sockets)/\(name)"
     guard path.utf8.count <= SocketAddress.longestUnixPath else {
       throw DemoFailure(
-        text: "\(path) is too long for the name of a socket (at most \(SocketAddress.longestUnixPath) bytes): "
+        text: "\(path) is too long for a unix socket (at most \(SocketAddress.longestUnixPath) bytes): "
           + "choose a shorter folder with --dir")
     }
     let special: Set<Character> = ["\\", "\""]

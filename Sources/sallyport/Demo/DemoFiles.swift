@@ -23,7 +23,7 @@ struct DemoFiles: Sendable {
   /// Of the echo upstream's key. For when the files are made.
   func pin() throws(DemoFailure) -> String {
     guard let echo = folder.pair(DemoRole.echo.rawValue) else {
-      throw DemoFailure(text: "\(folder.file("echo.key")) is gone: start the demo again")
+      throw DemoFailure(text: "\(folder.file("echo.key")) does not exist any more: start the demo again")
     }
     return Pin.spelling(publicKeyDigest: echo.key.spkiSHA256)
   }

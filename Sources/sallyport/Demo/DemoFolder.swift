@@ -23,12 +23,12 @@ struct DemoFolder: Sendable {
     guard stat(path, &status) == 0 else { throw DemoFailure.system("stat", path) }
     guard status.st_uid == geteuid() else {
       throw DemoFailure(
-        text: "\(path) belongs to another user: name a folder of your own with --dir, or one that is not there yet")
+        text: "\(path) belongs to another user: with --dir, name a folder of your own or one that does not exist yet")
     }
     guard status.st_mode & 0o022 == 0 else {
       throw DemoFailure(
         text:
-          "others may write into \(path), and so replace the demo's keys: chmod go-w it, or name a folder that is not there yet"
+          "other users can write to \(path) and replace the demo's keys: run `chmod go-w`, or name a folder that does not exist yet"
       )
     }
   }
@@ -51,7 +51,7 @@ struct DemoFolder: Sendable {
     }
     if let data = variable("XDG_DATA_HOME") { return "\(data)/sallyport/demo" }
     if let home = variable("HOME") { return "\(home)/.local/share/sallyport/demo" }
-    throw DemoFailure(text: "neither XDG_DATA_HOME nor HOME says where to keep files: name a folder with --dir")
+    throw DemoFailure(text: "neither XDG_DATA_HOME nor HOME is an absolute path: name a folder with --dir")
   }
 
   func file(_ name: String) -> String { "\(path)/\(name)" }

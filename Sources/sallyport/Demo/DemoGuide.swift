@@ -15,14 +15,14 @@ struct DemoGuide {
   private var whoGetsIn: String {
     switch verification {
     case .on: "asks for a client certificate on \(url)"
-    case .optional: "takes a client certificate, or none, on \(url)"
+    case .optional: "accepts clients with or without a certificate on \(url)"
     }
   }
 
   private var withoutCertificate: String {
     switch verification {
     case .on: "Without a certificate: 400."
-    case .optional: "Without a certificate: let in too, for --verify is optional."
+    case .optional: "Without a certificate: 200 too, because --verify is optional."
     }
   }
 
@@ -31,7 +31,7 @@ struct DemoGuide {
     files.names.filter { !DemoName.standard.contains($0) }.map { name in
       let authority = "\(name.text.contains(":") ? "[\(name.text)]" : name.text):\(port)"
       return """
-        By the name \(name.text): 200. Other programs than curl need the name in DNS or /etc/hosts.
+        With the name \(name.text): 200. For programs other than curl, add the name to DNS or /etc/hosts.
           \(curl) \(with("client")) --connect-to \(shellWord("\(authority):127.0.0.1:\(port)")) \(shellWord("https://\(authority)/"))
 
         """
@@ -46,20 +46,20 @@ struct DemoGuide {
     """
 
     sallyport \(whoGetsIn)
-    and passes requests on to \(isOwnUpstream ? "your application" : "a TLS upstream whose key is pinned").
+    and forwards requests to \(isOwnUpstream ? "your application" : "a TLS upstream whose key is pinned").
     Configuration: \(configuration)
 
-    With the client's certificate: 200\(isOwnUpstream ? "." : ", and what the server saw of you.")
+    With the client certificate: 200\(isOwnUpstream ? "." : ", and a report of what the server saw.")
       \(curl) \(with("client")) \(url)
-    The same as PKCS#12; its password is \(DemoFiles.password).
+    The same certificate as PKCS#12, with the password \(DemoFiles.password):
       \(curl) --cert-type P12 --cert \(quoted("client.p12", then: ":\(DemoFiles.password)")) \(url)
     \(byName)\(withoutCertificate)
       \(curl) \(url)
-    Certificates that are refused, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca.
+    Invalid certificates, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca.
       \(curl) \(with("revoked")) \(url)
 
     Python, Java, Swift, Go, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
-    Ctrl-C ends it; the files stay for the next start.
+    Ctrl-C ends the demo. The files stay for the next start.
 
     """ + "\n"
   }
@@ -69,19 +69,19 @@ struct DemoGuide {
     """
     # The local endpoint
 
-    sallyport \(whoGetsIn). Here is what it takes:
+    sallyport \(whoGetsIn). Its folder contains these files:
 
-    | file | what |
+    | file | contents |
     | --- | --- |
-    | `ca.crt` | the CA: clients trust it. It may certify the demo's names only |
-    | `client.crt`, `client.key`, `client.p12` | gets in |
-    | `expired.*`, `not-yet-valid.*`, `revoked.*`, `wrong-ca.*` | are refused with 400, and the log says why |
+    | `ca.crt` | the CA that clients have to trust. Name constraints limit the CA to the demo's names |
+    | `client.crt`, `client.key`, `client.p12` | the valid client certificate |
+    | `expired.*`, `not-yet-valid.*`, `revoked.*`, `wrong-ca.*` | invalid client certificates: sallyport responds with 400 and logs the reason |
     | `\(DemoProfile.fileName)` | CA and client for an iOS simulator or device |
 
-    All keys are without a pass phrase; the password of every .p12 is `\(DemoFiles.password)`. Certificates are renewed here by themselves, a
-    week before they end, with the same keys and under the same CA; whoever has copied them, copies them again.
+    No key has a pass phrase. The password of every .p12 file is `\(DemoFiles.password)`. The demo renews each certificate a week before it expires,
+    with the same key and under the same CA. If you copied a certificate, copy it again after that.
 
-    Paths: `/` what the server saw (a page for browsers, JSON for others), `/delay/SECONDS`, `/bytes/N`, `/status/CODE`, `/upload`, `/ws` (WebSocket echo).
+    Paths: `/` reports what the server saw (a page for browsers, JSON for others). To test clients: `/delay/SECONDS`, `/bytes/N`, `/status/CODE`, `/upload`, `/ws` (WebSocket echo).
 
     ## curl
 
@@ -123,7 +123,7 @@ struct DemoGuide {
 
     ## Swift, URLSession on Apple platforms
 
-        // client.p12 in the bundle; the CA trusted by the system or the profile below.
+        // Put client.p12 into the bundle. Install the CA in the system or by the profile below.
         func urlSession(_ session: URLSession, didReceive challenge: URLAuthenticationChallenge) async
             -> (URLSession.AuthChallengeDisposition, URLCredential?) {
           guard challenge.protectionSpace.authenticationMethod == NSURLAuthenticationMethodClientCertificate else {
@@ -137,26 +137,26 @@ struct DemoGuide {
           return (.useCredential, URLCredential(identity: identity as\("!") SecIdentity, certificates: nil, persistence: .forSession))
         }
 
-    On Linux FoundationNetworking's URLSession shows no client certificate: there use curl, or swift-nio-ssl.
+    On Linux, URLSession of FoundationNetworking can't present a client certificate. Use curl or swift-nio-ssl there.
 
     ## A browser
 
-    Firefox: Settings, Certificates, import `ca.crt` under Authorities and `client.p12` under Your Certificates.
-    Chromium and others with an NSS store: `sallyport demo trust nss --dir \(quoted(""))`. Chromium asks which certificate to
-    show; with this in a file of `/etc/chromium/policies/managed` it doesn't, which it needs without a window:
+    Firefox: under Settings, Certificates, import `ca.crt` under Authorities and `client.p12` under Your Certificates.
+    Chromium and other browsers with an NSS store: run `sallyport demo trust nss --dir \(quoted(""))`. Chromium then asks which certificate
+    to present. To skip the question, put this line into a file in `/etc/chromium/policies/managed`; headless mode needs it:
 
         {"AutoSelectCertificateForUrls": ["{\\"pattern\\": \\"https://localhost:\(port)\\", \\"filter\\": {}}"]}
 
-    `chromium --headless --screenshot=demo.png \(url)` then takes a picture of the page.
+    `chromium --headless --screenshot=demo.png \(url)` then writes a screenshot of the page.
 
     ## An iOS simulator
 
-    Drag `\(files.folder.file(DemoProfile.fileName))` onto it, install it under Settings, General, VPN & Device Management, and switch
-    the CA on under General, About, Certificate Trust Settings.
+    Drag `\(files.folder.file(DemoProfile.fileName))` onto the simulator. Install the profile under Settings, General, VPN & Device Management,
+    and enable the CA under General, About, Certificate Trust Settings.
 
     ## The whole system
 
-    `sudo sallyport demo trust system --dir \(quoted(""))` puts `ca.crt` into the system's trust store; `--remove` takes it out.
+    `sudo sallyport demo trust system --dir \(quoted(""))` adds `ca.crt` to the system's trust store; `--remove` removes it.
 
     """
   }

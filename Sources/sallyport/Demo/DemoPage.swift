@@ -6,7 +6,7 @@ struct DemoPage {
     let banner =
       switch sight.verdict {
       case "SUCCESS": ("good", "Your certificate was accepted", sight.subject ?? "")
-      case "NONE": ("none", "You showed no certificate", "the demo was started with --verify optional")
+      case "NONE": ("none", "You presented no certificate", "the demo was started with --verify optional")
       default: ("none", "Your certificate did not verify", sight.verdict)
       }
     text = """

@@ -6,10 +6,10 @@ import Observability
 /// `sallyport demo trust`: the only thing of the demo's that touches anything outside its folder, so it is asked for.
 struct DemoTrustCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "trust", abstract: "Put the demo's CA into a trust store, or take it out again.",
+    commandName: "trust", abstract: "Add the demo's CA to a trust store, or remove it.",
     discussion: """
-      system: /usr/local/share/ca-certificates and update-ca-certificates, as root. \
-      nss: ~/.pki/nssdb, which Chromium reads, by certutil and pk12util; the client's certificate goes with it.
+      system: adds the CA to /usr/local/share/ca-certificates and runs update-ca-certificates; needs root. \
+      nss: adds the CA and the client certificate to ~/.pki/nssdb, which Chromium reads, with certutil and pk12util.
       """)
 
   enum Store: String, ExpressibleByArgument, CaseIterable { case system, nss }
@@ -19,7 +19,7 @@ struct DemoTrustCommand: ParsableCommand {
 
   @OptionGroup var place: DemoPlace
 
-  @Flag(help: "Take it out.")
+  @Flag(help: "Remove the CA from the store.")
   var remove = false
 
   @Option(help: "The folder of the NSS store.")
@@ -32,7 +32,7 @@ struct DemoTrustCommand: ParsableCommand {
     do throws(DemoFailure) {
       let folder = try DemoFolder(try place.path())
       guard remove || folder.holds("ca.crt") else {
-        throw DemoFailure(text: "\(folder.file("ca.crt")) is not there: start `sallyport demo` once")
+        throw DemoFailure(text: "\(folder.file("ca.crt")) does not exist: first start `sallyport demo` once")
       }
       switch store {
       case .system: try changeSystem(folder)
@@ -46,7 +46,7 @@ struct DemoTrustCommand: ParsableCommand {
 
   private func changeSystem(_ folder: DemoFolder) throws(DemoFailure) {
     guard geteuid() == 0 else {
-      throw DemoFailure(text: "only root may: sudo sallyport demo trust system --dir \(folder.path)")
+      throw DemoFailure(text: "this needs root: sudo sallyport demo trust system --dir \(folder.path)")
     }
     if remove {
       unlink(Self.systemFile)
@@ -72,7 +72,7 @@ struct DemoTrustCommand: ParsableCommand {
   private func changeNSS(_ folder: DemoFolder) throws(DemoFailure) {
     let home = getenv("HOME").map { String(cString: $0) } ?? ""
     guard let path = nssDir ?? (home.hasPrefix("/") ? "\(home)/.pki/nssdb" : nil) else {
-      throw DemoFailure(text: "HOME does not say where the store is: name it with --nss-dir")
+      throw DemoFailure(text: "HOME is not set to an absolute path: name the store with --nss-dir")
     }
     let store = try DemoFolder(path)
     let database = "sql:\(store.path)"
