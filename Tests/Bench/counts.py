@@ -15,6 +15,10 @@ from processes import BenchError
 from proxies import Proxy
 
 
+# Of callgrind_annotate: a count, a share, a function, and the library or program that it is in.
+LINE = r"^\s*([\d,]+) \([^)]*\)\s+(.*?)(?: \[([^\]]*)\])?$"
+
+
 def system_calls(stage, name, workload):
     """System calls a unit, by name (strace)."""
     folder = stage.new_folder("strace")
@@ -77,7 +81,7 @@ def by_place(paths):
     places = {}
     for path in paths:
         text = subprocess.run(["callgrind_annotate", "--threshold=100", path], capture_output=True).stdout
-        for found in re.finditer(r"^\s*([\d,]+) \([^)]*\)\s+(.*?)(?: \[([^\]]*)\])?$", text.decode(errors="replace"), re.M):
+        for found in re.finditer(LINE, text.decode(errors="replace"), re.M):
             # Left out: sums, and lines of calls, whose cost is that of who is called.
             if re.search(r"PROGRAM TOTALS|events annotated| \([\d,]+x\)$", found[2]):
                 continue
