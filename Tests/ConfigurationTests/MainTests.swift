@@ -54,7 +54,7 @@ private let serving = "http { server { listen 80; return 204; } }"
     ),
     (
       "env A=b;",
-      "1:5 `env NAME=VALUE` is not supported yet | set it in the service manager; all variables of the environment are kept"
+      "1:5 invalid value \"A=b\" in \"env\" directive | it must be a name alone: the service manager sets values, and all variables are kept"
     ),
     (
       "load_module x.so;",

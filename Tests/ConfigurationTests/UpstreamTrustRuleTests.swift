@@ -39,8 +39,8 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
       upstream("").diagnostics.map(\.description) == [
         """
         /etc/x.conf:3:1: error: this https upstream has no trust settings
-            hint: pin its key (`sallyport pin HOST:PORT` prints the line), or say proxy_ssl_verify on, or, aloud, \
-        proxy_ssl_verify off
+            hint: pin its key (`sallyport pin HOST:PORT` prints the line), or write proxy_ssl_verify on, or \
+        proxy_ssl_verify off to accept any upstream
         """
       ])
     #expect(upstream("proxy_ssl_verify_name on; proxy_ssl_trust_system off;").errors.count == 1)

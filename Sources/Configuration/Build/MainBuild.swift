@@ -17,11 +17,6 @@ extension SettingsBuilder {
     main.coreSize = UInt64(clamping: scope.size("worker_rlimit_core") ?? 0)
     main.shutdownTimeout = scope.milliseconds("worker_shutdown_timeout") ?? 0
     main.workerConnections = events.number("worker_connections") ?? 512
-    for line in scope.own("env") where line.text(0).contains("=") {
-      error(
-        line.place(0), "`env NAME=VALUE` is not supported yet",
-        hint: "set it in the service manager; all variables of the environment are kept")
-    }
     return main
   }
 

@@ -22,6 +22,7 @@ package struct DirectiveChecker {
         firsts[entry.name] = directive.location
       }
       if case .withoutEffect(let reason) = entry.status {
+        guard entry.form == .anything || checkForm(directive, entry) else { continue }
         diagnostics.append(
           Diagnostic(.notice, at: directive.location, "\"\(entry.name)\" is taken and has no effect: \(reason)"))
         continue
@@ -126,6 +127,8 @@ package struct DirectiveChecker {
     case .buffers:
       if index == 0 { return Quantity.number(text).map { $0 > 0 } == true ? nil : "a number above 0" }
       return Quantity.size(text).map { $0 > 0 } == true ? nil : Expected.size
+    case .environmentName:
+      return text.contains("=") ? "a name alone: the service manager sets values, and all variables are kept" : nil
     case .oneOf(let words), .someOf(let words):
       if words.contains(where: { $0.lowercased() == text.lowercased() }) { return nil }
       let nearest = Spelling.nearest(to: text, among: words).map { "; did you mean \"\($0)\"?" } ?? ""

@@ -35,10 +35,15 @@ package enum ArgumentForm: Sendable, Hashable {
   case someOf([String])
   /// A count and a size.
   case buffers
+  /// The name of a variable of the environment, without a value.
+  case environmentName
   /// Free words, judged by who builds the value.
   case words(ClosedRange<Int>, String)
   /// A block, with its words before the brace.
   case block(ClosedRange<Int>, String)
+
+  /// Whatever stands there, a block too: of a directive that changes nothing.
+  package static let anything = words(0...Int.max, "…")
 
   package var opensBlock: Bool { if case .block = self { true } else { false } }
 
@@ -53,6 +58,7 @@ package enum ArgumentForm: Sendable, Hashable {
     case .oneOf(let words): words.joined(separator: " | ")
     case .someOf(let words): words.joined(separator: " | ") + " …"
     case .buffers: "NUMBER SIZE"
+    case .environmentName: "NAME"
     case .words(_, let usage): usage
     case .block(_, let usage): usage.isEmpty ? "{ … }" : "\(usage) { … }"
     }
@@ -61,7 +67,7 @@ package enum ArgumentForm: Sendable, Hashable {
   package var argumentCount: ClosedRange<Int> {
     switch self {
     case .none: 0...0
-    case .flag, .number, .size, .milliseconds, .seconds, .oneOf: 1...1
+    case .flag, .number, .size, .milliseconds, .seconds, .oneOf, .environmentName: 1...1
     case .someOf: 1...Int.max
     case .buffers: 2...2
     case .words(let count, _), .block(let count, _): count
@@ -134,10 +140,10 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// A directive that is taken and changes nothing.
-  static func inert(_ name: String, _ contexts: DirectiveContexts, because reason: String) -> DirectiveEntry {
-    DirectiveEntry(
-      name: name, contexts: contexts, form: .words(0...Int.max, "…"), isRepeatable: true,
-      status: .withoutEffect(reason))
+  static func inert(
+    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String
+  ) -> DirectiveEntry {
+    DirectiveEntry(name: name, contexts: contexts, form: form, isRepeatable: true, status: .withoutEffect(reason))
   }
 
   /// Directives of the plan that are not built yet.

@@ -17,7 +17,6 @@ let mainDirectives: [DirectiveEntry] = [
   .local(
     "worker_shutdown_timeout", .main, .milliseconds, "How long a drain may take before connections are closed."),
   .local("pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs."),
-  .local("env", .main, .words(1...1, "NAME"), "Keeps an environment variable: all are kept.", repeatable: true),
   .list(
     "error_log", [.main, .http, .server, .location], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
     "stderr error", "Where the log goes, and from which level on."),
@@ -26,6 +25,7 @@ let mainDirectives: [DirectiveEntry] = [
     "worker_connections", .events, .number(1...1_048_576), "512",
     "The maximum number of connections of a worker, of all kinds."),
   .local("http", .main, .block(0...0, ""), "The HTTP servers."),
+  .inert("env", .main, .environmentName, because: "all variables of the environment are kept"),
   .inert("daemon", .main, because: "sallyport stays in the foreground; the service manager does the rest"),
   .inert("master_process", .main, because: "workers are threads of one process"),
   .inert("lock_file", .main, because: "workers need no lock to accept"),

@@ -1,0 +1,215 @@
+"""The load generators, and the workloads: each measures one proxy once."""
+import json
+import os
+import shutil
+import subprocess
+import time
+
+import processes
+from processes import BenchError
+from proxies import GROUP, SUITE
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+SCRIPT = r"""
+if os.getenv("WRK_UPLOAD") then
+  wrk.method = "POST"
+  wrk.body = string.rep("u", 1048576)
+end
+function done(summary, latency)
+  local e = summary.errors
+  io.write(string.format('\nJSON {"requests":%d,"duration_us":%d,"bytes":%d,"connect":%d,"read":%d,"write":%d,' ..
+    '"status":%d,"timeout":%d,"p50_us":%d,"p99_us":%d}\n', summary.requests, summary.duration, summary.bytes, e.connect,
+    e.read, e.write, e.status, e.timeout, latency:percentile(50), latency:percentile(99)))
+end
+"""
+
+
+class Tools:
+    """The load generators, compiled into the run's folder."""
+
+    def __init__(self, folder, certificates, cpu):
+        self.certificates, self.cpu = certificates, cpu
+        self.shim = self._compile("wrkcert", f"{folder}/wrkcert.so", "-shared", "-fPIC", libraries=["ssl", "crypto"])
+        self.tlsload = self._compile("tlsload", f"{folder}/tlsload", libraries=["ssl", "crypto"])
+        self.sigsuspend = self._compile("sigsuspend", f"{folder}/sigsuspend.so", "-shared", "-fPIC")
+        self.script = f"{folder}/wrk.lua"
+        with open(self.script, "w") as out:
+            out.write(SCRIPT)
+
+    @staticmethod
+    def _compile(name, product, *flags, libraries=()):
+        compiler = os.environ.get("CC") or shutil.which("cc") or "clang"
+        argv = [compiler, "-O2", *flags, "-o", product, f"{HERE}/{name}.c", *(f"-l{each}" for each in libraries)]
+        made = subprocess.run(argv, capture_output=True, text=True)
+        if made.returncode:
+            raise BenchError(f"{name}.c does not compile:\n{made.stderr[-2000:]}")
+        return product
+
+    def wrk(self, port, path, connections, seconds, uploads=False, shows_certificate=True):
+        """One run of wrk: its figures, and the CPU seconds that it took itself."""
+        env = {"LD_PRELOAD": self.shim, "WRKCERT_SUITE": SUITE, "WRKCERT_GROUP": GROUP}
+        if shows_certificate:
+            env |= {"WRKCERT_CHAIN": self.certificates.client_chain, "WRKCERT_KEY": self.certificates.client_key}
+        if uploads:
+            env["WRK_UPLOAD"] = "1"
+        argv = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", self.script,
+                f"https://127.0.0.1:{port}{path}"]
+        process = processes.spawn(argv, self.cpu, env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            text = process.stdout.read().decode(errors="replace")
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            processes.stop(process)
+        lines = [line for line in text.splitlines() if line.startswith("JSON ")]
+        if process.returncode or not lines:
+            raise BenchError("wrk failed:\n" + text[-2000:])
+        return {**json.loads(lines[0][5:]), "cpu_s": usage.ru_utime + usage.ru_stime}
+
+    def tls(self, mode, port, **arguments):
+        """Starts tlsload and waits until it is ready."""
+        arguments |= {"port": port, "chain": self.certificates.client_chain, "key": self.certificates.client_key,
+                      "suite": SUITE, "group": GROUP}
+        argv = [self.tlsload, mode] + [f"{name}={value}" for name, value in arguments.items()]
+        process = processes.spawn(argv, self.cpu, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if process.stdout.readline() != b"ready\n":
+            processes.stop(process)
+            raise BenchError(f"tlsload {mode} did not start")
+        return process
+
+
+def go(generator):
+    """Lets tlsload take its next step; returns what it counted."""
+    generator.stdin.write(b"go\n")
+    generator.stdin.flush()
+    line = generator.stdout.readline()
+    if not line:
+        raise BenchError(f"tlsload ended with status {generator.wait()}")
+    result = json.loads(line)
+    if result["errors"]:
+        raise BenchError(f"tlsload counted {result['errors']} errors, the first: {result['first_error']}")
+    return result
+
+
+class Meter:
+    """CPU time of the proxy, the upstream and the proxy's whole CPU between two moments."""
+
+    def __init__(self, stage, proxy):
+        self.stage, self.proxy = stage, proxy
+        self.begin = self._read()
+
+    def _read(self):
+        return (time.monotonic(), processes.cpu_by_process(self.proxy.process.pid),
+                processes.cpu_by_process(self.stage.upstream.process.pid),
+                processes.busy_seconds(self.stage.proxy_cpu))
+
+    def stop(self, generator_seconds):
+        """CPU seconds of the proxy, and how busy it, the load and other processes on its CPU were (1 is a CPU)."""
+        wall, proxy, upstream, busy = self._read()
+        seconds = wall - self.begin[0]
+        used = processes.cpu_between(self.begin[1], proxy)
+        load = processes.cpu_between(self.begin[2], upstream) + generator_seconds
+        return used, {"proxy_busy": used / seconds, "load_busy": load / seconds,
+                      "others_busy": max(0.0, (busy - self.begin[3] - used) / seconds)}
+
+
+class Requests:
+    """Requests over kept connections, by wrk; `scale` is how many units of its name a CPU second has."""
+
+    def __init__(self, text, path, connections, counted, unit="µs a request", scale=1e6, size=0, uploads=False):
+        self.text, self.path, self.connections, self.counted = text, path, connections, counted
+        self.unit, self.scale, self.size, self.uploads = unit, scale, size, uploads
+
+    def drive(self, stage, port, connections, seconds):
+        result = stage.tools.wrk(port, self.path, connections, seconds, self.uploads)
+        faults = {what: result[what] for what in ("connect", "read", "write", "status", "timeout") if result[what]}
+        if faults:
+            raise BenchError(f"wrk counted {result['requests']} responses and the faults {faults}")
+        if result["bytes"] < result["requests"] * self.size:
+            raise BenchError("responses were too short")
+        return result
+
+    def measure(self, stage, proxy):
+        self.drive(stage, proxy.port, self.connections, 1)
+        meter = Meter(stage, proxy)
+        result = self.drive(stage, proxy.port, self.connections, stage.seconds)
+        cpu, busy = meter.stop(result["cpu_s"])
+        if not result["requests"]:
+            raise BenchError("wrk got no response")
+        return {"cost": cpu * self.scale / result["requests"], "rate": result["requests"] * 1e6 / result["duration_us"],
+                "p50_us": result["p50_us"], "p99_us": result["p99_us"], **busy}
+
+    def units(self, stage, port, seconds):
+        """Runs a load that a proxy can bear under a tool; the number of its units."""
+        return self.drive(stage, port, self.counted, seconds)["requests"]
+
+
+class Handshakes:
+    """A full handshake with both certificates, one request, the end; 16 at a time."""
+
+    text, unit = "full mTLS handshake, one request, closed", "µs a handshake"
+
+    @staticmethod
+    def drive(stage, port, connections, seconds, meter=None):
+        """What was counted and, with a meter, what it read."""
+        generator = stage.tools.tls("handshake", port, conns=connections, seconds=seconds)
+        try:
+            before = processes.cpu_by_process(generator.pid)[generator.pid]
+            meter = meter and meter()
+            result = go(generator)
+            read = meter and meter.stop(result["cpu_s"] - before)
+        finally:
+            processes.stop(generator)
+        if not result["completed"] or result["resumed"]:
+            raise BenchError(f"{result['completed']} handshakes, of which {result['resumed']} were resumed")
+        return result, read
+
+    def measure(self, stage, proxy):
+        self.drive(stage, proxy.port, 16, 1)
+        result, (cpu, busy) = self.drive(stage, proxy.port, 16, stage.seconds, lambda: Meter(stage, proxy))
+        return {"cost": cpu * 1e6 / result["completed"], "rate": result["completed"] / result["seconds"],
+                "p50_us": result["p50_us"], "p99_us": result["p99_us"], **busy}
+
+    def units(self, stage, port, seconds):
+        return self.drive(stage, port, 4, seconds)[0]["completed"]
+
+
+class Idle:
+    """Memory of connections that are kept open after one request each. The kernel's buffers are not in it."""
+
+    text, unit = "memory of a kept connection", "KiB a connection"
+
+    def measure(self, stage, proxy):
+        count = stage.idle
+        warm = stage.tools.tls("idle", proxy.port, count=8, conns=8, path="/1k")
+        try:
+            go(warm)
+        finally:
+            processes.stop(warm)
+        time.sleep(0.5)
+        before = processes.memory_kib(proxy.process.pid)
+        generator = stage.tools.tls("idle", proxy.port, count=count, conns=64, path="/1k")
+        try:
+            meter = Meter(stage, proxy)
+            result = go(generator)
+            _, busy = meter.stop(result["cpu_s"])
+            if result["completed"] != count:
+                raise BenchError(f"{result['completed']} of {count} connections were opened")
+            time.sleep(2)
+            after = processes.memory_kib(proxy.process.pid)
+            go(generator)  # which looks whether all of them are still open
+        finally:
+            processes.stop(generator)
+        return {"cost": (after - before) / count, "rate": result["completed"] / result["seconds"],
+                "base_kib": before, **busy}
+
+
+WORKLOADS = {
+    "small": Requests("GET 1 KiB, 64 connections", "/1k", 64, 4, size=1 << 10),
+    "latency": Requests("GET 1 KiB, 4 connections", "/1k", 4, 1, size=1 << 10),
+    "bulk": Requests("GET 1 MiB, 8 connections", "/1m", 8, 2, "ms a MiB", 1e3, size=1 << 20),
+    "upload": Requests("POST 1 MiB, 8 connections", "/upload", 8, 2, "ms a MiB", 1e3, uploads=True),
+    "handshake": Handshakes(),
+    "idle": Idle(),
+}

@@ -1,0 +1,256 @@
+"""The upstream, and the proxies: how each is configured and started.
+
+All of them do the same work: TLS 1.3 from a client whose certificate must verify, and TLS 1.3 to an upstream whose
+certificate and name must verify. Each has one worker.
+"""
+import os
+
+import processes
+
+SUITE = "TLS_AES_128_GCM_SHA256"
+GROUP = "X25519"
+
+
+def user():
+    """Root keeps its rights here: the folder of a run is root's alone."""
+    return "user root;" if os.geteuid() == 0 else ""
+
+
+def written(path, text):
+    with open(path, "w") as out:
+        out.write(text)
+    return path
+
+
+class Upstream:
+    """An nginx with one worker, on the CPU of the load.
+
+    /1k and /1m are files; /tiny is a 204; /dn returns X-Client-DN; /upload reads the whole body (for `mirror`) and
+    answers 204. `wrong` are ports with certificates that a proxy must refuse.
+    """
+
+    def __init__(self, folder, certificates, cpu):
+        os.makedirs(folder + "/www")
+        for name, size in (("1k", 1 << 10), ("1m", 1 << 20), ("upload", 1)):
+            with open(f"{folder}/www/{name}", "wb") as out:
+                out.write(b"s" * size)
+        self.port = processes.free_port()
+        self.wrong = {name: processes.free_port() for name in certificates.wrong_upstreams}
+        self.log = folder + "/upstream.out"
+        pairs = [(self.port, certificates.upstream, certificates.upstream_key)]
+        pairs += [(self.wrong[name], *pair) for name, pair in certificates.wrong_upstreams.items()]
+        servers = "".join(f"""
+  server {{
+    listen 127.0.0.1:{port} ssl backlog=8192;
+    ssl_certificate {certificate}; ssl_certificate_key {key};
+    location = /tiny {{ return 204; }}
+    location = /dn {{ return 200 "$http_x_client_dn"; }}
+    location = /drop {{ internal; return 204; }}
+    location = /upload {{ mirror /drop; error_page 405 =204 @done; }}
+    location @done {{ return 204; }}
+  }}""" for port, certificate, key in pairs)
+        text = f"""
+worker_processes 1; daemon off; {user()} pid {folder}/upstream.pid; error_log {folder}/upstream.log warn;
+events {{ worker_connections {max(512, processes.file_limit() - 1000)}; }}
+http {{
+  access_log off; default_type application/octet-stream; root {folder}/www;
+  ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {SUITE};
+  keepalive_timeout 900s; keepalive_requests 1000000000; keepalive_time 10h;
+  client_max_body_size 0; client_body_buffer_size 2m; output_buffers 2 64k;
+  open_file_cache max=16 inactive=900s; open_file_cache_valid 900s;
+  {nginx_folders(folder, "u-")}{servers}
+}}
+"""
+        configuration = written(folder + "/upstream.conf", text)
+        self.process = processes.spawn(["nginx", "-e", "stderr", "-c", configuration], cpu, log=self.log)
+        try:
+            processes.wait_for_port(self.port, self.process, self.log)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self):
+        processes.stop(self.process)
+
+
+def nginx_folders(folder, prefix=""):
+    names = {"client_body": "body", "proxy": "proxy", "fastcgi": "fastcgi", "uwsgi": "uwsgi", "scgi": "scgi"}
+    return " ".join(f"{directive}_temp_path {folder}/{prefix}{name};" for directive, name in names.items())
+
+
+class Place:
+    """What a proxy's configuration is made from."""
+
+    def __init__(self, folder, certificates, port, upstream_port, sallyport):
+        self.folder, self.certificates, self.port = folder, certificates, port
+        self.upstream_port, self.sallyport = upstream_port, sallyport
+
+
+def nginx_text(place, main="", http="", location=""):
+    """The configuration that nginx and sallyport share; `main`, `http` and `location` are what is one's own."""
+    files = place.certificates
+    return f"""worker_processes 1;
+{user()} {main}
+events {{ worker_connections 18000; }}
+http {{
+  access_log off;
+  keepalive_timeout 900s;
+  keepalive_requests 1000000000;
+  keepalive_time 10h;
+  client_max_body_size 0;
+  proxy_request_buffering off;
+  {http}
+  upstream x {{ server 127.0.0.1:{place.upstream_port}; keepalive 64; }}
+  server {{
+    listen 127.0.0.1:{place.port} ssl;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_certificate {files.front};
+    ssl_certificate_key {files.front_key};
+    ssl_client_certificate {files.client_root};
+    ssl_verify_client on;
+    location / {{
+      proxy_pass https://x;
+      proxy_ssl_protocols TLSv1.2 TLSv1.3;
+      proxy_ssl_trusted_certificate {files.server_root};
+      proxy_ssl_verify on;
+      proxy_ssl_name upstream.test;
+      proxy_ssl_server_name on;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header X-Client-DN $ssl_client_s_dn;
+      {location}
+    }}
+  }}
+}}
+"""
+
+
+def sallyport(place):
+    """With a pin of the upstream's key on top of what the peers verify."""
+    text = nginx_text(place, location=f"proxy_ssl_pin sha256//{place.certificates.upstream_pin};")
+    return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}
+
+
+def nginx(place):
+    """At its best: no temporary files, and buffers that hold what the workloads send."""
+    text = nginx_text(
+        place, main=f"daemon off; pid {place.folder}/nginx.pid; error_log {place.folder}/error.log error;",
+        http=f"""{nginx_folders(place.folder)}
+  proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k;
+  client_body_buffer_size 64k;""")
+    return ["nginx", "-e", "stderr", "-c", written(place.folder + "/nginx.conf", text)], {}
+
+
+def haproxy(place):
+    files = place.certificates
+    text = f"""
+global
+  nbthread 1
+  maxconn 15000
+  no strict-limits
+  log stderr format raw local0 err
+defaults
+  mode http
+  timeout connect 10s
+  timeout client 900s
+  timeout server 900s
+  timeout http-keep-alive 900s
+  timeout http-request 30s
+  option http-keep-alive
+  option dontlognull
+frontend front
+  bind 127.0.0.1:{place.port} backlog 4096 ssl crt {files.front_both} ca-file {files.client_root} verify required \
+curves X25519:P-256 alpn http/1.1
+  http-request set-header X-Client-DN "%{{+Q}}[ssl_c_s_dn]"
+  default_backend up
+backend up
+  http-reuse always
+  server u 127.0.0.1:{place.upstream_port} ssl verify required ca-file {files.server_root} verifyhost upstream.test \
+sni str(upstream.test) pool-max-conn 64
+"""
+    return ["haproxy", "-db", "-q", "-f", written(place.folder + "/haproxy.cfg", text)], {}
+
+
+def caddy(place):
+    files = place.certificates
+    text = f"""{{
+  admin off
+  auto_https off
+  default_sni front.test
+  storage file_system {place.folder}/caddy
+  log {{
+    level ERROR
+  }}
+  servers {{
+    protocols h1
+    strict_sni_host insecure_off
+  }}
+}}
+https://:{place.port} {{
+  bind 127.0.0.1
+  tls {files.front} {files.front_key} {{
+    client_auth {{
+      mode require_and_verify
+      trusted_ca_cert_file {files.client_root}
+    }}
+  }}
+  reverse_proxy https://127.0.0.1:{place.upstream_port} {{
+    header_up X-Client-DN {{http.request.tls.client.subject}}
+    transport http {{
+      tls_trusted_ca_certs {files.server_root}
+      tls_server_name upstream.test
+      keepalive 900s
+      keepalive_idle_conns 64
+      keepalive_idle_conns_per_host 64
+      versions 1.1
+      compression off
+    }}
+  }}
+}}
+"""
+    return (["caddy", "run", "--adapter", "caddyfile", "--config", written(place.folder + "/Caddyfile", text)],
+            {"GOMAXPROCS": "1", "HOME": place.folder, "XDG_DATA_HOME": place.folder, "XDG_CONFIG_HOME": place.folder})
+
+
+class Kind:
+    """How a proxy is started, its Debian package, and the upstreams that it must refuse."""
+
+    def __init__(self, start, package=None, refuses=("untrusted", "wrong-name")):
+        self.start, self.package, self.refuses = start, package, refuses
+
+
+KINDS = {
+    "sallyport": Kind(sallyport, refuses=("untrusted", "wrong-name", "wrong-key")),
+    "nginx": Kind(nginx, "nginx-light"),
+    "haproxy": Kind(haproxy, "haproxy"),
+    "caddy": Kind(caddy, "caddy"),
+}
+
+
+class Proxy:
+    """A running proxy. `tool` is what it runs under: the words before its own."""
+
+    def __init__(self, stage, name, wrong=None, tool=(), env=None):
+        self.name, self.kind, self.port = name, KINDS[name], processes.free_port()
+        self.grace = 30 if tool else 4
+        folder = stage.new_folder(name)
+        self.log = folder + "/out.log"
+        upstream_port = stage.upstream.wrong[wrong] if wrong else stage.upstream.port
+        binary = stage.plain_sallyport if tool else stage.sallyport
+        argv, own = self.kind.start(Place(folder, stage.certificates, self.port, upstream_port, binary))
+        self.process = processes.spawn(
+            [*tool, *argv], stage.proxy_cpu, env={**own, **(env or {})}, log=self.log, cwd=folder)
+        try:
+            processes.wait_for_port(self.port, self.process, self.log)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self):
+        processes.stop(self.process, self.grace)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()

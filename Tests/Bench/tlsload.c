@@ -1,0 +1,346 @@
+/* mTLS load generator: handshakes and idle connections.
+ *
+ *   tlsload MODE port=P chain=PEM key=PEM [suite=S] [group=G] [path=/x]
+ *           [conns=16] [seconds=4] [count=N]
+ *   MODE: handshake | idle
+ *
+ * Talk with the bench: it prints "ready", waits for a line on stdin, then
+ * works and prints one JSON line.  In idle mode it prints the JSON line when
+ * all connections are open, waits for another line, checks that none has been
+ * dropped, and prints a second JSON line.
+ * handshake: `conns` slots; each connects, handshakes, sends one GET
+ * with "Connection: close", reads to the end, closes, starts again.  Every
+ * connection that was started is finished and counted, so that the proxy's
+ * CPU time over the run belongs to exactly `completed` connections.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { HANDSHAKE, SENDING, READING, IDLE, CLOSED };
+
+struct conn {
+    int fd, state;
+    SSL *ssl;
+    char head[2048];     /* start of the response */
+    size_t got;
+    double t0;
+};
+
+static SSL_CTX *ctx;
+static int ep, keepalive, port = 0;
+static char request[512];
+static size_t request_len;
+static long completed, resumed, errors, unclean, active;
+static char first_error[256];
+static float *lat;
+static long lat_cap, lat_n;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static void fail(const char *what)
+{
+    errors++;
+    if (!first_error[0]) {
+        char buf[160] = "";
+        unsigned long e = ERR_peek_last_error();
+        if (e)
+            ERR_error_string_n(e, buf, sizeof buf);
+        snprintf(first_error, sizeof first_error, "%s errno=%d %s", what, errno, buf);
+        for (char *p = first_error; *p; p++)
+            if (*p == '"' || *p == '\\' || *p < ' ')
+                *p = ' ';
+    }
+    ERR_clear_error();
+}
+
+static void finish(struct conn *c)
+{
+    struct linger hard = {1, 0}; /* no TIME_WAIT: ports must not run out */
+    if (c->ssl)
+        SSL_free(c->ssl);
+    if (c->fd >= 0) {
+        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+        close(c->fd);
+    }
+    c->ssl = NULL;
+    c->fd = -1;
+    c->state = CLOSED;
+    active--;
+}
+
+static void drive(struct conn *c);
+
+static void start(struct conn *c)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
+    int one = 1;
+
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    active++;
+    c->got = 0;
+    c->ssl = NULL;
+    c->t0 = now();
+    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (c->fd < 0 || connect(c->fd, (void *)&a, sizeof a) < 0) {
+        fail("connect");
+        finish(c);
+        return;
+    }
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    c->ssl = SSL_new(ctx);
+    SSL_set_fd(c->ssl, c->fd);
+    SSL_set_tlsext_host_name(c->ssl, "front.test");
+    SSL_set_connect_state(c->ssl);
+    c->state = HANDSHAKE;
+    epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &ev);
+    drive(c);
+}
+
+/* End of one HTTP exchange: status must be 2xx. */
+static void answered(struct conn *c)
+{
+    c->head[c->got < sizeof c->head ? c->got : sizeof c->head - 1] = 0;
+    if (strncmp(c->head, "HTTP/1.1 2", 10)) {
+        errno = 0;
+        fail(c->got ? "status not 2xx" : "no response");
+        finish(c);
+        return;
+    }
+    completed++;
+    if (SSL_session_reused(c->ssl))
+        resumed++;
+    if (lat_n == lat_cap)
+        lat = realloc(lat, (lat_cap = lat_cap ? lat_cap * 2 : 65536) * sizeof *lat);
+    lat[lat_n++] = now() - c->t0;
+    if (keepalive) {
+        c->state = IDLE;
+        active--;
+    } else
+        finish(c);
+}
+
+/* Keep-alive only: whole response received? */
+static int whole(struct conn *c)
+{
+    char *end, *len;
+    if (c->got >= sizeof c->head)
+        return 1; /* longer than anything we ask for */
+    c->head[c->got] = 0;
+    if (!(end = strstr(c->head, "\r\n\r\n")))
+        return 0;
+    len = strcasestr(c->head, "\r\ncontent-length:");
+    return c->got >= (size_t)(end + 4 - c->head) + (len ? atol(len + 17) : 0);
+}
+
+static void drive(struct conn *c)
+{
+    char skip[16384];
+    int r;
+
+    if (c->state == HANDSHAKE) {
+        r = SSL_do_handshake(c->ssl);
+        if (r != 1) {
+            r = SSL_get_error(c->ssl, r);
+            if (r == SSL_ERROR_WANT_READ || r == SSL_ERROR_WANT_WRITE)
+                return;
+            fail("handshake");
+            finish(c);
+            return;
+        }
+        c->state = SENDING;
+    }
+    if (c->state == SENDING) {
+        r = SSL_write(c->ssl, request, request_len);
+        if (r <= 0) {
+            r = SSL_get_error(c->ssl, r);
+            if (r == SSL_ERROR_WANT_READ || r == SSL_ERROR_WANT_WRITE)
+                return;
+            fail("write");
+            finish(c);
+            return;
+        }
+        c->state = READING;
+    }
+    while (c->state == READING) {
+        int room = c->got < sizeof c->head;
+        r = room ? SSL_read(c->ssl, c->head + c->got, sizeof c->head - c->got)
+                 : SSL_read(c->ssl, skip, sizeof skip);
+        if (r > 0) {
+            if (room)
+                c->got += r;
+            if (keepalive && whole(c))
+                answered(c);
+            continue;
+        }
+        r = SSL_get_error(c->ssl, r);
+        if (r == SSL_ERROR_WANT_READ || r == SSL_ERROR_WANT_WRITE)
+            return;
+        if (r != SSL_ERROR_ZERO_RETURN) {
+            if (keepalive || !c->got) {
+                fail("read");
+                finish(c);
+                return;
+            }
+            unclean++; /* closed without close_notify, after a response */
+            ERR_clear_error();
+        }
+        answered(c);
+    }
+}
+
+static void poll_once(void)
+{
+    struct epoll_event ev[256];
+    int n = epoll_wait(ep, ev, 256, 20000);
+    if (n == 0) {
+        errno = ETIMEDOUT;
+        fail("no progress for 20 s");
+        active = 0;
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        struct conn *c = ev[i].data.ptr;
+        if (c->state < IDLE)
+            drive(c);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void report(double seconds)
+{
+    struct rusage u;
+    double cpu;
+    getrusage(RUSAGE_SELF, &u);
+    cpu = u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+    qsort(lat, lat_n, sizeof *lat, by_value);
+    printf("{\"completed\":%ld,\"resumed\":%ld,\"errors\":%ld,\"unclean\":%ld,"
+           "\"seconds\":%.6f,\"cpu_s\":%.6f,\"p50_us\":%.1f,\"p99_us\":%.1f,"
+           "\"first_error\":\"%s\"}\n",
+           completed, resumed, errors, unclean, seconds, cpu,
+           lat_n ? lat[lat_n / 2] * 1e6 : 0, lat_n ? lat[lat_n * 99 / 100] * 1e6 : 0,
+           first_error);
+    fflush(stdout);
+}
+
+static void wait_line(void)
+{
+    char line[64];
+    if (!fgets(line, sizeof line, stdin))
+        exit(1); /* the bench has gone */
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "", *chain = NULL, *key = NULL, *suite = NULL,
+               *group = NULL, *path = "/tiny";
+    long conns = 16, count = 0, opened = 0, i;
+    double seconds = 4, t0, end;
+    struct conn *slot;
+
+    for (i = 2; i < argc; i++) {
+        char *v = strchr(argv[i], '=');
+        if (!v)
+            return fprintf(stderr, "tlsload: bad argument %s\n", argv[i]), 2;
+        *v++ = 0;
+        if (!strcmp(argv[i], "port")) port = atoi(v);
+        else if (!strcmp(argv[i], "chain")) chain = v;
+        else if (!strcmp(argv[i], "key")) key = v;
+        else if (!strcmp(argv[i], "suite")) suite = v;
+        else if (!strcmp(argv[i], "group")) group = v;
+        else if (!strcmp(argv[i], "path")) path = v;
+        else if (!strcmp(argv[i], "conns")) conns = atol(v);
+        else if (!strcmp(argv[i], "seconds")) seconds = atof(v);
+        else if (!strcmp(argv[i], "count")) count = atol(v);
+        else return fprintf(stderr, "tlsload: unknown %s\n", argv[i]), 2;
+    }
+    keepalive = !strcmp(mode, "idle");
+    if (!port || (!keepalive && strcmp(mode, "handshake")))
+        return fprintf(stderr, "usage: tlsload handshake|idle port=P ...\n"), 2;
+
+    signal(SIGPIPE, SIG_IGN);
+    ctx = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
+    SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
+    if ((chain && SSL_CTX_use_certificate_chain_file(ctx, chain) != 1) ||
+        (key && SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) ||
+        (suite && !SSL_CTX_set_ciphersuites(ctx, suite)) ||
+        (group && !SSL_CTX_set1_groups_list(ctx, group))) {
+        ERR_print_errors_fp(stderr);
+        return 2;
+    }
+    request_len = snprintf(request, sizeof request,
+                           "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n", path, port,
+                           keepalive ? "" : "Connection: close\r\n");
+    ep = epoll_create1(0);
+    slot = calloc(keepalive ? count : conns, sizeof *slot);
+    for (i = 0; i < (keepalive ? count : conns); i++)
+        slot[i].fd = -1, slot[i].state = CLOSED;
+
+    puts("ready");
+    fflush(stdout);
+    wait_line();
+    t0 = now();
+    end = t0 + seconds;
+
+    if (keepalive) {
+        while (opened < count || active > 0) {
+            while (opened < count && active < conns && !errors)
+                start(&slot[opened++]);
+            if (errors)
+                break;
+            if (active > 0)
+                poll_once();
+        }
+        report(now() - t0);
+        wait_line();
+        for (i = 0; i < opened; i++) {
+            char b[4096];
+            int r = slot[i].ssl ? SSL_read(slot[i].ssl, b, sizeof b) : 0;
+            if (!slot[i].ssl || SSL_get_error(slot[i].ssl, r) != SSL_ERROR_WANT_READ) {
+                errno = 0;
+                fail("connection dropped while idle");
+            }
+        }
+        report(now() - t0);
+        return errors != 0;
+    }
+    for (;;) {
+        int open_more = now() < end && errors == 0;
+        if (!open_more && active <= 0)
+            break;
+        if (open_more)
+            for (i = 0; i < conns; i++)
+                if (slot[i].state == CLOSED)
+                    start(&slot[i]);
+        if (active > 0)
+            poll_once();
+    }
+    report(now() - t0);
+    return errors != 0;
+}

@@ -1,0 +1,196 @@
+extension DirectiveSample {
+  /// By name, or by context and name where a name means two things.
+  static let all: [String: DirectiveSample] = main.merging(http) { $1 }.merging(tls) { $1 }.merging(upstreamTLS) { $1 }
+    .merging(proxy) { $1 }.merging(ours) { $1 }
+
+  private static let main: [String: DirectiveSample] = [
+    "include": .init("include more.conf;"),
+    "user": .init("user somebody;"),
+    "worker_processes": .init("worker_processes 2;"),
+    "worker_rlimit_nofile": .init("worker_rlimit_nofile 4096;"),
+    "worker_rlimit_core": .init("worker_rlimit_core 1m;"),
+    "worker_shutdown_timeout": .init("worker_shutdown_timeout 5s;"),
+    "pid": .init("pid x.pid;"),
+    "error_log": .init("error_log /x.log;"),
+    "events": .init("events { worker_connections 77; }"),
+    "worker_connections": .init("worker_connections 77;"),
+    "http": .init(
+      "http { server { listen 80; return 204; } }", or: "http { server { listen 81; return 204; } }", isWhole: true),
+  ]
+
+  private static let http: [String: DirectiveSample] = [
+    "http/server": .init("server { listen 80; return 204; }"),
+    "listen": .init("listen 127.0.0.1:444 ssl;"),
+    "server_name": .init("server_name a.test;"),
+    "location": .init("location /x { return 204; }"),
+    "return": .init("return 204;"),
+    "set": .init("set $x y;"),
+    "metrics": .init("metrics;", location: ""),
+    "internal": .init("internal;"),
+    "error_page": .init("error_page 502 /x;"),
+    "add_header": .init("add_header X y;"),
+    "allow": .init("allow 127.0.0.1;"),
+    "deny": .init("deny all;"),
+    "access_log": .init("access_log /x.log;"),
+    "log_format": .init("log_format f $uri;", or: "log_format f $host;", beside: "access_log /x.log f;"),
+    "keepalive_timeout": .init("keepalive_timeout 7s;"),
+    "keepalive_requests": .init("keepalive_requests 7;"),
+    "keepalive_time": .init("keepalive_time 7s;"),
+    "client_header_timeout": .init("client_header_timeout 7s;"),
+    "client_body_timeout": .init("client_body_timeout 7s;"),
+    "client_max_body_size": .init("client_max_body_size 7m;"),
+    "client_body_buffer_size": .init("client_body_buffer_size 7k;"),
+    "large_client_header_buffers": .init("large_client_header_buffers 2 4k;"),
+    "ignore_invalid_headers": .init("ignore_invalid_headers off;"),
+    "underscores_in_headers": .init("underscores_in_headers on;"),
+    "merge_slashes": .init("merge_slashes off;"),
+    "send_timeout": .init("send_timeout 7s;"),
+    "lingering_close": .init("lingering_close off;"),
+    "lingering_time": .init("lingering_time 7s;"),
+    "lingering_timeout": .init("lingering_timeout 7s;"),
+    "reset_timedout_connection": .init("reset_timedout_connection on;"),
+    "server_tokens": .init("server_tokens off;"),
+    "absolute_redirect": .init("absolute_redirect off;"),
+    "port_in_redirect": .init("port_in_redirect off;"),
+    "server_name_in_redirect": .init("server_name_in_redirect on;"),
+  ]
+
+  private static let tls: [String: DirectiveSample] = [
+    "ssl": .init("ssl on;", listen: "listen 127.0.0.1:443;", server: certificate + "ssl_verify_client off;"),
+    "ssl_certificate": .init("ssl_certificate a.pem;", or: "ssl_certificate b.pem;", server: clients),
+    "ssl_certificate_key": .init("ssl_certificate_key a.key;", beside: "ssl_certificate a.pem;", server: clients),
+    "ssl_password_file": .init("ssl_password_file p;"),
+    "ssl_client_certificate": .init(
+      "ssl_client_certificate a.pem;", or: "ssl_client_certificate b.pem;",
+      server: certificate + "ssl_verify_client on;"),
+    "ssl_trusted_certificate": .init("ssl_trusted_certificate more.pem;"),
+    "ssl_crl": .init("ssl_crl crl.pem;"),
+    "ssl_verify_client": .init(
+      "ssl_verify_client on;", server: certificate + "ssl_client_certificate ca.pem;"),
+    "ssl_client_allow": .init("ssl_client_allow cn=a;"),
+    "ssl_client_deny": .init("ssl_client_deny cn=a;"),
+    "client_identity": .init("client_identity rfc9440;"),
+    "ssl_verify_reject": .init("ssl_verify_reject handshake;"),
+    "ssl_verify_depth": .init("ssl_verify_depth 2;"),
+    "ssl_protocols": .init("ssl_protocols TLSv1.3;"),
+    "ssl_ciphers": .init("ssl_ciphers HIGH;"),
+    "ssl_prefer_server_ciphers": .init("ssl_prefer_server_ciphers on;"),
+    "ssl_ecdh_curve": .init("ssl_ecdh_curve X25519;"),
+    "ssl_dhparam": .init("ssl_dhparam dh.pem;"),
+    "ssl_conf_command": .init("ssl_conf_command Options PrioritizeChaCha;"),
+    "ssl_reject_handshake": .init("ssl_reject_handshake on;"),
+    "ssl_session_cache": .init("ssl_session_cache shared:x:1m;"),
+    "ssl_session_tickets": .init("ssl_session_tickets off;"),
+    "ssl_session_timeout": .init("ssl_session_timeout 7s;"),
+    "ssl_session_ticket_key": .init("ssl_session_ticket_key t.key;"),
+    "ssl_ocsp": .init("ssl_ocsp on;"),
+    "ssl_ocsp_cache": .init("ssl_ocsp_cache shared:x:1m;", beside: "ssl_ocsp on;"),
+    "ssl_ocsp_responder": .init("ssl_ocsp_responder http://o.test/;", beside: "ssl_ocsp on;"),
+    "ssl_stapling": .init("ssl_stapling on;"),
+    "ssl_stapling_file": .init("ssl_stapling_file s.der;", beside: "ssl_stapling on;"),
+    "ssl_stapling_responder": .init("ssl_stapling_responder http://o.test/;", beside: "ssl_stapling on;"),
+    "ssl_reload": .init("ssl_reload off;"),
+    "ssl_early_data": .init("ssl_early_data on;", server: certificate),
+    "ssl_buffer_size": .init("ssl_buffer_size 4k;"),
+  ]
+
+  private static let pin = "proxy_ssl_pin sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=;"
+
+  private static let upstreamTLS: [String: DirectiveSample] = [
+    "proxy_ssl_verify": .init("proxy_ssl_verify off;", beside: pin, location: pass + name),
+    "proxy_ssl_trusted_certificate": .init(
+      "proxy_ssl_trusted_certificate a.pem;", or: "proxy_ssl_trusted_certificate b.pem;",
+      location: pass + name),
+    "proxy_ssl_crl": .init("proxy_ssl_crl crl.pem;"),
+    "proxy_ssl_trust_system": .init("proxy_ssl_trust_system on;"),
+    "proxy_ssl_verify_name": .init("proxy_ssl_verify_name off;"),
+    "proxy_ssl_verify_depth": .init("proxy_ssl_verify_depth 2;"),
+    "proxy_ssl_pinning": .init(
+      "proxy_ssl_pinning certificate;", or: "proxy_ssl_pinning public_key;", beside: "proxy_ssl_pin up.pem;"),
+    "proxy_ssl_pin": .init(pin),
+    "proxy_ssl_pin_report_only": .init("proxy_ssl_pin_report_only on;", beside: pin),
+    "proxy_ssl_allow_invalid": .init("proxy_ssl_allow_invalid on;", beside: pin),
+    "proxy_ssl_name": .init("proxy_ssl_name v.test;", or: "proxy_ssl_name w.test;", location: pass + anchors),
+    "proxy_ssl_server_name": .init("proxy_ssl_server_name on;"),
+    "proxy_ssl_certificate": .init("proxy_ssl_certificate a.pem;"),
+    "proxy_ssl_certificate_key": .init("proxy_ssl_certificate_key a.key;", beside: "proxy_ssl_certificate a.pem;"),
+    "proxy_ssl_password_file": .init("proxy_ssl_password_file p;"),
+    "proxy_ssl_session_reuse": .init("proxy_ssl_session_reuse off;"),
+    "proxy_ssl_protocols": .init("proxy_ssl_protocols TLSv1.3;"),
+    "proxy_ssl_ciphers": .init("proxy_ssl_ciphers HIGH;"),
+    "proxy_ssl_conf_command": .init("proxy_ssl_conf_command Options PrioritizeChaCha;"),
+  ]
+
+  private static let proxy: [String: DirectiveSample] = [
+    "proxy_pass": .init("proxy_pass http://u;", or: "proxy_pass http://127.0.0.1:1;", location: ""),
+    "proxy_http_version": .init("proxy_http_version 1.1;"),
+    "proxy_method": .init("proxy_method POST;"),
+    "proxy_set_header": .init("proxy_set_header X y;"),
+    "proxy_pass_request_headers": .init("proxy_pass_request_headers off;"),
+    "proxy_pass_request_body": .init("proxy_pass_request_body off;"),
+    "proxy_hide_header": .init("proxy_hide_header X;"),
+    "proxy_pass_header": .init("proxy_pass_header Server;"),
+    "proxy_redirect": .init("proxy_redirect off;", or: "proxy_redirect /a /b;"),
+    "proxy_intercept_errors": .init("proxy_intercept_errors on;"),
+    "proxy_buffering": .init("proxy_buffering off;"),
+    "proxy_buffer_size": .init("proxy_buffer_size 7k;"),
+    "proxy_buffers": .init("proxy_buffers 3 7k;"),
+    "proxy_request_buffering": .init("proxy_request_buffering off;"),
+    "proxy_connect_timeout": .init("proxy_connect_timeout 7s;"),
+    "proxy_send_timeout": .init("proxy_send_timeout 7s;"),
+    "proxy_read_timeout": .init("proxy_read_timeout 7s;"),
+    "proxy_next_upstream": .init("proxy_next_upstream off;"),
+    "proxy_next_upstream_tries": .init("proxy_next_upstream_tries 7;"),
+    "proxy_next_upstream_timeout": .init("proxy_next_upstream_timeout 7s;"),
+    "proxy_ignore_client_abort": .init("proxy_ignore_client_abort on;"),
+    "upstream": .init("upstream v { server 127.0.0.1:1; }"),
+    "upstream/server": .init("server 127.0.0.1:1;"),
+    "keepalive": .init("keepalive 7;"),
+  ]
+
+  /// All that an envelope needs, less the directive that is looked at.
+  private static func envelope(less name: String = "") -> String {
+    let lines = [
+      "message_envelope on", "message_envelope_cipher aes-256-cbc", "message_envelope_key a.key",
+      "message_envelope_mac_key b.key",
+    ]
+    return lines.filter { !$0.hasPrefix(name + " ") }.map { $0 + "; " }.joined()
+  }
+
+  private static let password = "auth_basic r; auth_basic_user_file u; "
+  private static let enrolment = "enrolment on; enrolment_authority ca; " + password
+  private static let users = "proxy_auth_user_file u; "
+
+  private static let ours: [String: DirectiveSample] = [
+    "message_envelope": .init("message_envelope on;", beside: envelope(less: "message_envelope")),
+    "message_envelope_cipher": .init(
+      "message_envelope_cipher aes-128-cbc;", or: "message_envelope_cipher aes-256-cbc;",
+      beside: envelope(less: "message_envelope_cipher")),
+    "message_envelope_key": .init(
+      "message_envelope_key c.key;", or: "message_envelope_key d.key;", beside: envelope(less: "message_envelope_key")),
+    "message_envelope_mac": .init("message_envelope_mac hmac-sha1 payload;", beside: envelope()),
+    "message_envelope_mac_key": .init(
+      "message_envelope_mac_key c.key;", or: "message_envelope_mac_key d.key;",
+      beside: envelope(less: "message_envelope_mac_key")),
+    "message_envelope_replay_window": .init("message_envelope_replay_window 7s;", beside: envelope()),
+    "message_envelope_max_size": .init("message_envelope_max_size 7k;", beside: envelope()),
+    "proxy_auth": .init("proxy_auth basic;", beside: users),
+    "proxy_auth_user_file": .init(
+      "proxy_auth_user_file a;", or: "proxy_auth_user_file b;", beside: "proxy_auth basic;"),
+    "proxy_auth_space": .init("proxy_auth_space https://u;", beside: users + "proxy_auth basic;"),
+    "proxy_auth_persistence": .init("proxy_auth_persistence none;", beside: users + "proxy_auth basic;"),
+    "proxy_auth_state": .init(
+      "proxy_auth_state a;", or: "proxy_auth_state b;",
+      beside: users + "proxy_auth basic; proxy_auth_persistence permanent;"),
+    "auth_basic": .init("auth_basic r;", beside: "auth_basic_user_file u;"),
+    "auth_basic_user_file": .init(
+      "auth_basic_user_file a;", or: "auth_basic_user_file b;", beside: "auth_basic r;"),
+    "enrolment": .init("enrolment on;", location: "enrolment_authority ca; " + password),
+    "enrolment_authority": .init(
+      "enrolment_authority a;", or: "enrolment_authority b;", location: "enrolment on; " + password),
+    "enrolment_renew_before": .init("enrolment_renew_before 7d;", location: enrolment),
+    "enrolment_pkcs12": .init("enrolment_pkcs12 legacy;", location: enrolment),
+    "enrolment_max_devices": .init("enrolment_max_devices 7;", location: enrolment),
+    "enrolment_failures": .init("enrolment_failures 7;", location: enrolment),
+  ]
+}

@@ -1,0 +1,75 @@
+import Testing
+
+/// What a configuration stores is for somebody to read: a setting that nobody reads is a directive without effect.
+@Suite struct `Settings` {
+  /// A stored property of a type of settings.
+  private struct Property: CustomStringConvertible {
+    var file: SourceFile
+    var type: String
+    var name: String
+    var line: Int
+    var description: String { "\(type).\(name)" }
+  }
+
+  @Test func `every stored setting is read`() {
+    let properties = SourceFile.sources.flatMap(Self.properties).filter {
+      $0.type.hasSuffix("Settings") || $0.file.path.hasSuffix("Settings.swift") || $0.file.path.contains("/Settings/")
+    }
+    #expect(properties.count > 150)
+    // The Configuration module writes settings; what it reads of them, it reads to judge and not to act.
+    let readers = SourceFile.sources.filter { $0.module != "Configuration" }
+    let words = readers.map { (path: $0.path, accesses: Self.accesses(in: $0)) }
+    for property in properties {
+      let isRead =
+        words.contains { $0.path != property.file.path && $0.accesses.contains(property.name[...]) }
+        || Self.isRead(property, within: property.file)
+      #expect(isRead, "\(property), \(property.file.path):\(property.line)")
+    }
+  }
+
+  /// `let` and `var` of the file's types that hold a value, with the type that they stand in.
+  private static func properties(of file: SourceFile) -> [Property] {
+    var types: [(name: String, indentation: Int)] = []
+    return file.code.compactMap { number, text in
+      let indentation = text.prefix { $0 == " " }.count
+      let declaration = /^ *(?:@\w+ )?(?:public |package |private\(set\) )*(?:let|var) (\w+)(?!\w)[^{]*$/
+      if text.hasSuffix("}"), text.dropFirst(indentation) == "}" {
+        types.removeAll { $0.indentation >= indentation }
+      } else if let found = text.firstMatch(of: /^ *(?:\w+ )*(struct|final class|enum|extension) (\w+).*{$/) {
+        types.append((String(found.2), indentation))
+      } else if let type = types.last, indentation == type.indentation + 2,
+        let found = text.firstMatch(of: declaration)
+      {
+        return Property(file: file, type: type.name, name: String(found.1), line: number)
+      }
+      return nil
+    }
+  }
+
+  /// Names after a dot that are not assigned to, those in interpolated text too.
+  private static func accesses(in file: SourceFile) -> Set<Substring> {
+    file.lines.reduce(into: []) { all, line in
+      if line.drop(while: \.isWhitespace).hasPrefix("//") { return }
+      for found in line.matches(of: /\.(\w+)(?!\w)(?! = )/) { all.insert(found.1) }
+    }
+  }
+
+  /// Whether the declaring file itself reads it, beyond declaring it and beyond what stores it in `init`.
+  private static func isRead(_ property: Property, within file: SourceFile) -> Bool {
+    var end: String?
+    for (number, text) in file.code where number != property.line {
+      if let initEnd = end {
+        if text == initEnd { end = nil }
+        continue
+      }
+      if let found = text.firstMatch(of: /^( *)(?:public |package )?init\(/) {
+        end = text.hasSuffix("}") ? nil : found.1 + "}"
+        continue
+      }
+      let isDeclared = text.contains("var \(property.name)") || text.contains("let \(property.name)")
+      let words = text.split { !$0.isLetter && !$0.isNumber && $0 != "_" }
+      if !isDeclared, words.contains(property.name[...]) { return true }
+    }
+    return false
+  }
+}
