@@ -175,7 +175,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
       "2:20 invalid return code \"ok\" | return CODE [TEXT], return CODE URL, or a URL that begins with http://, https:// or $scheme"
     ),
     ("return 1000;", "2:20 invalid return code \"1000\" | a status of HTTP, 200 to 599, or 444"),
-    ("return 301;", "2:13 warning: `return 301` without a URL sends no Location | return 301 URL;"),
+    ("return 301;", "2:13 warning: `return 301` without a URL sends no Location field | return 301 URL;"),
     (
       "add_header \"a b\" c; return 204;",
       "2:24 invalid field name \"a b\" in \"add_header\" directive | letters, digits, \"-\" and \"_\", without a colon"

@@ -358,8 +358,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   func tunnelUpstreamDidEnd(inGoodOrder: Bool) {
-    guard inGoodOrder else { exchange?.end(.upstreamBroke); return }
-    exchange?.complete()
+    if inGoodOrder { exchange?.complete() } else { exchange?.end(.upstreamBroke) }
   }
 
   // MARK: The client
