@@ -27,15 +27,13 @@ public final class Generation: Sendable {
   public let accessLogs: [LogDestination: AccessLog]
   /// `proxy_auth_user_file`
   package let userFiles: [MaterialReference: UserFile]
-  /// The one thing that outlives a generation: what servers asked us.
-  package let challenges: ChallengeMemory
 
   package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
     envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
-    userFiles: [MaterialReference: UserFile] = [:], challenges: ChallengeMemory = ChallengeMemory()
+    userFiles: [MaterialReference: UserFile] = [:]
   ) {
     self.number = number
     self.http = http
@@ -47,7 +45,6 @@ public final class Generation: Sendable {
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs
     self.userFiles = userFiles
-    self.challenges = challenges
   }
 }
 

@@ -68,6 +68,29 @@ import Testing
     }
   }
 
+  /// What may be shared by the whole process, and why.
+  private static let allowedToBeGlobal: [String: String] = [:]
+
+  /// State belongs to the daemon (`SharedState`) or to a generation, so that tests and generations do not share it unseen.
+  @Test func `no state belongs to the process`() {
+    let shapes = [
+      "= Mutex(", "= Mutex<", "= Atomic(", "= Atomic<", "= DispatchQueue(", "= DispatchSemaphore(", "= DispatchGroup(",
+      "= BlockingPool(", "= SharedState(", ": Mutex<", ": Atomic<",
+    ]
+    for file in SourceFile.sources where Self.allowedToBeGlobal[file.path] == nil {
+      for line in file.code {
+        let isStored = line.text.contains("static var ") && !line.text.hasSuffix("{") && !line.text.contains("{ ")
+        let isGlobal =
+          line.text.contains("static let ")
+          || ["let ", "private let ", "fileprivate let ", "package let ", "public let "].contains {
+            line.text.hasPrefix($0)
+          }
+        let isState = isGlobal && shapes.contains { line.text.contains($0) }
+        #expect(!isStored && !isState && !line.text.hasPrefix("var "), "\(file.path):\(line.number): \(line.text)")
+      }
+    }
+  }
+
   @Test func `every example configuration is in a test`() throws {
     let tested = SourceFile.tests.first { $0.path.hasSuffix("ExampleTests.swift") }?.lines.joined(separator: "\n") ?? ""
     let examples = try FileManager.default.contentsOfDirectory(atPath: "\(checkout)/config")

@@ -35,7 +35,7 @@ final class Rig {
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
       errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: LogFiles()).accessLogs)
     loop = try EventLoop(index: 0)
-    worker = Worker(loop: loop, connections: 16, metrics: Metrics())
+    worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState())
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
     live = try #require(worker.live)
   }

@@ -7,11 +7,6 @@ import Transport
 
 /// `auth_basic`: a name and a password at the door. Files and hashes are slow, so they are looked at beside the loop.
 extension Exchange {
-  /// Of all loops: hashes are work for the processor. In turns by address, so that nobody's guesses keep others waiting.
-  static let passwordWork = FairWork<String>("passwords", lanes: 2, limit: 512, partyLimit: 32)
-  /// Enrolments also make keys and wait for the authority's lock: lanes of their own, so that no password waits for them.
-  static let enrolmentWork = FairWork<String>("enrolments", lanes: 2, limit: 512, partyLimit: 32)
-
   func authenticate(_ access: BasicAccessSettings) {
     guard case .basic(let user, let password) = shownCredentials else {
       log(.info, "no user/password was provided for basic authentication")
@@ -19,8 +14,9 @@ extension Exchange {
     }
     let box = LoopBox(self)
     let (serial, loop, limit, address) = (serial, worker.loop, location.guessLimit, Self.party(facts.peer))
-    awaitTurn(in: Self.passwordWork, "passwords", from: address) {
-      let verdict = PasswordVerdict(on: user, password, by: access.users, limit, from: address)
+    let state = worker.shared.enrolment
+    awaitTurn(.passwords, from: address) {
+      let verdict = PasswordVerdict(on: user, password, by: access.users, limit, from: address, state)
       loop.post { box.value.authenticated(verdict, user, serial) }
     }
   }
@@ -45,27 +41,23 @@ extension Exchange {
   }
 
   /// Does what needs the hash of a password, unless too much waits, or the client leaves before its turn.
-  ///
-  /// `what`: its plural, for the log.
-  func awaitTurn(
-    in work: FairWork<String>, _ what: String, from address: String, _ body: @escaping @Sendable () -> Void
-  ) {
-    switch work.run(for: address, body) {
+  func awaitTurn(_ work: BlockingWork, from address: String, _ body: @escaping @Sendable () -> Void) {
+    switch worker.shared.pool.run(work, for: address, body) {
     case .taken(let ticket, let waits):
-      waitingPassword = (work, ticket)
+      waitingPassword = ticket
       // It came with its client's end, of which nobody will tell again.
       if waits, connection?.stream.hasPeerEnd == true { clientDidLeave() }
     case .partyIsFull:
-      log(.error, "too many \(what) of this address are waiting to be checked")
+      log(.error, "too many \(work) of this address are waiting to be checked")
       refuse(429, retryAfter: 1)
     case .full:
-      log(.error, "too many \(what) are waiting to be checked")
+      log(.error, "too many \(work) are waiting to be checked")
       refuse(503, retryAfter: 1)
     }
   }
 
   func withdrawPassword() {
-    if let (work, ticket) = waitingPassword { work.withdraw(ticket) }
+    if let waitingPassword { worker.shared.pool.withdraw(waitingPassword) }
     waitingPassword = nil
   }
 

@@ -28,10 +28,10 @@ extension Exchange {
     guard let credentials = shownCredentials, !kept.isInFile else { return fail(Failure(kept.isInFile ? 413 : 401)) }
     let request = SecretBytes(copying: kept.memory.readable)
     let box = LoopBox(self)
-    let (serial, loop, address) = (serial, worker.loop, Self.party(facts.peer))
-    awaitTurn(in: Self.enrolmentWork, "enrolments", from: address) {
+    let (serial, loop, address, state) = (serial, worker.loop, Self.party(facts.peer), worker.shared.enrolment)
+    awaitTurn(.enrolments, from: address) {
       let outcome = request.withUnsafeBytes {
-        EnrolmentDesk(desk).answer(credentials, from: address, body: $0)
+        EnrolmentDesk(desk, state).answer(credentials, from: address, body: $0)
       }
       loop.post { box.value.enrolled(outcome, serial) }
     }

@@ -95,7 +95,7 @@ final class Exchange: AttemptObserver {
   /// nil: an upstream's 401 is the client's.
   @exclusivity(unchecked) var authentication: ExchangeAuthentication?
   /// A password that waits to be looked at.
-  @exclusivity(unchecked) var waitingPassword: (work: FairWork<String>, ticket: FairWork<String>.Ticket)?
+  @exclusivity(unchecked) var waitingPassword: BlockingPool.Ticket?
   /// $upstream_ssl_spki of the upstream that was refused last, whose connection is gone.
   var refusedKey = ""
   /// Calls that come back for an exchange that has been used again since carry an older number.

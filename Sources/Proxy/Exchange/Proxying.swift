@@ -27,10 +27,11 @@ extension Exchange {
     let authority = String(target.prefix { $0 != "/" && $0 != "?" })
     passed = DynamicGroups.variables(of: authority, defaultPort: pass.settings.scheme.defaultPort)
     let serial = serial
-    connection.live.dynamicGroups.find(authority, defaultPort: pass.settings.scheme.defaultPort) { [self] group in
+    connection.live.dynamicGroups.find(authority, defaultPort: pass.settings.scheme.defaultPort) { [self] found in
       guard serial == self.serial else { return }
-      guard let group else {
-        tellOfRepeated(.error, "\(authority) could not be resolved")
+      guard case .success(let group) = found else {
+        let reason = if case .failure(.crowded) = found { ": too many names are being looked up" } else { "" }
+        tellOfRepeated(.error, "\(authority) could not be resolved\(reason)")
         return fail(Failure(502))
       }
       dynamicGroup = group
