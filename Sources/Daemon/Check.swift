@@ -31,7 +31,7 @@ package struct Check {
       warning.severity = .warning
       return warning
     }
-    diagnostics = found + material.diagnostics + unresolved
+    diagnostics = found + UnheededRevocations.warnings(settings.http) + material.diagnostics + unresolved
     policy = EffectivePolicy(settings.http, material).lines
   }
 

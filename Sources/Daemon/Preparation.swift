@@ -32,7 +32,7 @@ package struct Preparation: Sendable {
     guard let settings else {
       throw Refusal(diagnostics + KeyMaterial.faults(in: draft?.http, besides: diagnostics, sharing: shared))
     }
-    return (settings, diagnostics)
+    return (settings, diagnostics + UnheededRevocations.warnings(settings.http))
   }
 
   /// Opens logs, loads material and resolves names; all of it is tried, so that all faults are told at once.
@@ -63,6 +63,6 @@ package struct Preparation: Sendable {
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
       errorLogs: logs.errorLogs, accessLogs: logs.accessLogs, envelopes: material.envelopes,
-      userFiles: material.userFiles)
+      userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http))
   }
 }

@@ -43,6 +43,7 @@ struct Start: Sendable {
     }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
+      AuthState.takeOver(preparation.generation, shared)
       diagnostics =
         preparation.diagnostics + [shortage, ignored].compactMap { $0 }
         + ServingAccess.warnings(settings, configuration: path, sharing: shared)

@@ -174,6 +174,7 @@ final class Supervisor {
           onlyFiles: reload == .files)
         let bound = try ListeningSockets(
           for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
+        AuthState.takeOver(next.generation, shared)
         return Successor(preparation: next, sockets: bound)
       }
       DispatchQueue.main.async {

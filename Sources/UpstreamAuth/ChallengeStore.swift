@@ -225,7 +225,12 @@ package final class ChallengeMemory: Sendable {
 
   package init(pool: BlockingPool) { self.pool = pool }
 
-  /// nil: nothing is remembered. Reads the folder at the first use, so never on an event loop then.
+  /// Takes over the folder, so never on an event loop; then `store` finds it. As the user that serves, to whom its files belong.
+  package func open(_ persistence: AuthPersistence, log: ErrorLog) {
+    if case .permanent = persistence { _ = store(persistence, log: log) }
+  }
+
+  /// nil: nothing is remembered. Reads a folder that was not opened before.
   package func store(_ persistence: AuthPersistence, log: ErrorLog?) -> ChallengeStore? {
     switch persistence {
     case .none: return nil

@@ -68,6 +68,20 @@ import Testing
     }
   }
 
+  /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
+  @Test(arguments: ["Configuration", "Proxy", "HTTP", "Upstream"])
+  func `an event loop opens no file but a request's body, and settings are made without one`(module: String) {
+    let allowed = ["Sources/Configuration/Syntax/SourceFiles.swift", "Sources/Proxy/Exchange/RequestBody.swift"]
+    for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
+      for line in file.code {
+        for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
+          let isCalled = line.text.contains(call) && !line.text.contains("func ")
+          #expect(!isCalled, "\(file.path):\(line.number): \(line.text)")
+        }
+      }
+    }
+  }
+
   /// What may be shared by the whole process, and why.
   private static let allowedToBeGlobal: [String: String] = [:]
 

@@ -8,7 +8,6 @@ struct LiveMakers {
   let shared: SharedState
   let groups: [UpstreamGroup]
   let accessLogWriters: [LogDestination: AccessLogWriter]
-  let guardedFiles: GuardedFiles
   /// Fields that the server at hand says of clients: no client of it says them, in no location.
   var identityNames: [[UInt8]] = []
 
@@ -43,8 +42,7 @@ final class LiveGeneration {
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
     let makers = LiveMakers(
-      generation: generation, shared: shared, groups: groups, accessLogWriters: writers,
-      guardedFiles: GuardedFiles(generation.http))
+      generation: generation, shared: shared, groups: groups, accessLogWriters: writers)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root)

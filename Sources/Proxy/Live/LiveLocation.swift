@@ -36,7 +36,7 @@ final class LiveLocation {
       LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
     }
     self.realm = settings.basicAccess.map { LiveTemplate($0.realm) }
-    self.guessLimit = settings.basicAccess.flatMap { makers.guardedFiles.limit(of: $0.users) }
+    self.guessLimit = settings.basicAccess.flatMap { makers.generation.guessLimits[$0.users] }
     self.errorLog = makers.errorLog(settings.errorLogs)
     self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
     switch settings.action {
