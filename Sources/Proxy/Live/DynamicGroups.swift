@@ -44,9 +44,8 @@ final class DynamicGroups {
   func find(_ authority: String, defaultPort: UInt16, _ found: @escaping (Found) -> Void) {
     let authority = authority.lowercased()
     if let group = named[authority] { return found(.success(group)) }
-    guard let (host, port) = Self.split(authority, defaultPort: defaultPort) else {
-      return found(.failure(.unknownHost))
-    }
+    guard let parsed = try? HostPort(authority, bareIPv6: .isHost) else { return found(.failure(.unknownHost)) }
+    let (host, port) = (parsed.host, parsed.port ?? defaultPort)
     let key = "\(host):\(port)"
     switch entries[key] {
     case .ready(let group, let expires) where expires > loop.now: return found(.success(group))
@@ -110,25 +109,13 @@ final class DynamicGroups {
 
   /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
   static func variables(of authority: String, defaultPort: UInt16) -> (host: [UInt8], port: [UInt8]) {
-    let port = split(authority, defaultPort: defaultPort)?.1 ?? defaultPort
+    let port = (try? HostPort(authority, bareIPv6: .isHost))?.port
     let suffix = ":\(defaultPort)"
-    // `[::80]` ends in a bracket, and `::80` is no port either.
-    let saysDefault = port == defaultPort && authority.hasSuffix(suffix) && split(authority, defaultPort: 0)?.1 != 0
-    return (Array((saysDefault ? String(authority.dropLast(suffix.count)) : authority).utf8), Array("\(port)".utf8))
-  }
-
-  private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {
-    var host = authority
-    var port = defaultPort
-    if let colon = authority.lastIndex(of: ":"), !authority.hasSuffix("]"),
-      authority.hasPrefix("[") || !authority[..<colon].contains(":")
-    {
-      guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
-      port = number
-      host = String(authority[..<colon])
-    }
-    if host.hasPrefix("[") && host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-    return host.isEmpty ? nil : (host, port)
+    let saysDefault = port == defaultPort && authority.hasSuffix(suffix)
+    return (
+      Array((saysDefault ? String(authority.dropLast(suffix.count)) : authority).utf8),
+      Array("\(port ?? defaultPort)".utf8)
+    )
   }
 
   var made: [UpstreamGroup] {
