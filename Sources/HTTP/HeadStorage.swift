@@ -5,7 +5,7 @@ public import Bytes
 /// A struct inside the two final classes, so that the hot path has no call more than with the properties themselves.
 @usableFromInline struct HeadStorage: ~Copyable {
   @usableFromInline var buffer = ByteBuffer()
-  var list = TrivialList<Field>()
+  @usableFromInline var list = TrivialList<Field>()
   /// The known names in `list`.
   @usableFromInline var present = FieldNameSet()
 
