@@ -23,7 +23,7 @@ public final class CertifiedKey: Sendable {
   /// `key` may be left out when the certificate's file holds the key too: a PKCS#12, or a PEM of both. The first
   /// certificate of a PEM is the leaf. `passwords` are tried in order. Blocks, so never on an event loop.
   package static func load(
-    certificate: MaterialReference, key: MaterialReference?, passwords: [SecretBytes] = []
+    certificate: MaterialReference, key: MaterialReference?, passwords: [SecretBytes] = [], tokens: TokenRefusals
   ) throws(MaterialError) -> CertifiedKey {
     let contents = try certificate.contents(expecting: .certificate)
     let certificates = try certificate.parsing(.certificate) { () throws(CryptoError) in
@@ -32,7 +32,7 @@ public final class CertifiedKey: Sendable {
     let keyReference = key ?? certificate
     if let key, case .key(let name) = key.spelling {
       let stored = try key.parsing(.privateKey) { () throws(CryptoError) in
-        try StoredKey.load(name, passwords: passwords)
+        try StoredKey.load(name, passwords: passwords, tokens)
       }
       return try pair(certificates, stored, keyReference, certificate)
     }

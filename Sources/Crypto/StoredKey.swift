@@ -7,13 +7,13 @@ import COpenSSL
 /// stands in. A key of a token never leaves it.
 enum StoredKey {
   static func load(
-    _ name: MaterialReference.KeyName, passwords: [SecretBytes]
+    _ name: MaterialReference.KeyName, passwords: [SecretBytes], _ tokens: TokenRefusals
   ) throws(CryptoError) -> PrivateKey {
     switch name {
-    case .engine(let identifier): try TokenKey.load(identifier, passwords: passwords)
+    case .engine(let identifier): try TokenKey.load(identifier, passwords: passwords, tokens)
     case .store(let uri):
       uri.hasPrefix("pkcs11:") && !hasLoader(of: "pkcs11")
-        ? try TokenKey.load(uri, passwords: passwords) : try load(uri, passwords: passwords)
+        ? try TokenKey.load(uri, passwords: passwords, tokens) : try load(uri, passwords: passwords)
     }
   }
 

@@ -7,17 +7,15 @@ import Synchronization
 /// The engine is loaded by the first such key, and then stays; each use of it ends before `load` returns, the one that
 /// the key itself holds with the key. Nobody is asked at a terminal.
 enum TokenKey {
-  /// Digests of what a token refused: it counts wrong PINs and locks itself, and files that were refused are tried
-  /// again. Locked while a key is loaded, too, for the engine keeps the PIN that it was told last.
-  private static let refusals = Mutex<Set<[UInt8]>>([])
-
   /// Kept by the engine, so never freed. It gives no answer.
   // Never written again; OpenSSL only reads it.
   nonisolated(unsafe) private static let asksNobody = UI_UTIL_wrap_read_pem_callback({ _, _, _, _ in -1 }, 0)
 
   /// `identifier`: a URI of RFC 7512, or an older spelling of the engine's. The PIN is the URI's, else the first pass
   /// phrase. Blocks, and with a token for long.
-  static func load(_ identifier: String, passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
+  static func load(
+    _ identifier: String, passwords: [SecretBytes], _ tokens: TokenRefusals
+  ) throws(CryptoError) -> PrivateKey {
     let saysPIN = identifier.contains("pin-value=") || identifier.contains("pin-source=")
     guard saysPIN || passwords.first?.isEmpty == false else {
       throw .token(
@@ -27,7 +25,7 @@ enum TokenKey {
     }
     let pin = saysPIN ? nil : passwords.first
     let attempt = digest(identifier, pin)
-    return try refusals.withLock { (refusals) throws(CryptoError) in
+    return try tokens.digests.withLock { (refusals) throws(CryptoError) in
       guard !refusals.contains(attempt) else {
         throw .token(
           "the token has refused this PIN before, and is not asked again",
@@ -94,6 +92,16 @@ enum TokenKey {
     }
     return all.withUnsafeBytes { Digest.of($0) }
   }
+}
+
+/// What tokens have refused: a token counts wrong PINs and locks itself, and files that were refused are tried again.
+///
+/// A process has one: OpenSSL's engine keeps the PIN that it was told last, so each key is loaded under this lock.
+package final class TokenRefusals: Sendable {
+  /// Of key and PIN.
+  let digests = Mutex<Set<[UInt8]>>([])
+
+  package init() {}
 }
 
 extension OpenSSLError {

@@ -12,7 +12,7 @@ extension MaterialLoader {
   /// Files of passwords and authorities are read with each request; that they can be is known before the first.
   mutating func tryAccess(of location: LocationSettings) {
     if case .enrolment(let desk) = location.action {
-      do throws(AuthorityError) { try EnrolmentDesk(desk).trial() } catch {
+      do throws(AuthorityError) { try EnrolmentDesk(desk, shared.enrolment).trial() } catch {
         report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
       }
     }

@@ -2,13 +2,17 @@ import Dispatch
 import Enrolment
 import Observability
 import Proxy
+import Transport
 
 /// Keeps the authorities that `enrolment` signs with in order, off every loop: a revocation list that nobody renews ends,
 /// and with it everybody who is judged by it is refused.
 @MainActor
 final class AuthorityUpkeep {
+  private let shared: SharedState
   private var timer: (any DispatchSourceTimer)?
   private nonisolated static let interval = 3600
+
+  init(_ shared: SharedState) { self.shared = shared }
 
   /// At once, and then each hour: of these settings, and no others from now on.
   func keep(_ http: HTTPSettings, log: ErrorLog) {
@@ -19,7 +23,13 @@ final class AuthorityUpkeep {
     }
     let settings = Dictionary(desks.map { ($0.authority, $0) }, uniquingKeysWith: { first, _ in first }).values
     guard !settings.isEmpty else { return }
-    timer = Self.timer { for settings in settings { Self.keepUp(settings, log) } }
+    timer = Self.timer { [shared] in
+      for settings in settings {
+        // An authority that still waits for its lock from an hour ago is passed over.
+        guard shared.pool.waiting(.authorities, for: "\(settings.authority)") == 0 else { continue }
+        _ = shared.pool.run(.authorities, for: "\(settings.authority)") { Self.keepUp(settings, shared, log) }
+      }
+    }
   }
 
   private nonisolated static func timer(_ body: @escaping @Sendable () -> Void) -> any DispatchSourceTimer {
@@ -30,9 +40,9 @@ final class AuthorityUpkeep {
     return timer
   }
 
-  private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ log: ErrorLog) {
+  private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ shared: SharedState, _ log: ErrorLog) {
     do throws(AuthorityError) {
-      if let end = try EnrolmentDesk(settings).keepUp() {
+      if let end = try EnrolmentDesk(settings, shared.enrolment).keepUp() {
         log.notice("\"\(settings.authority)\": the revocation list was renewed, it counts until \(end)")
       }
     } catch {

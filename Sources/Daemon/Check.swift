@@ -10,26 +10,28 @@ package struct Check {
   /// The effective policy of every server; empty when the configuration could not be read.
   package let policy: [String]
   private let path: String
+  private let shared: SharedState
   /// nil: the configuration could not be read.
   private let settings: Settings?
 
   package init(_ path: String) {
     let (settings, draft, found) = Configuration.read(path: path)
     self.path = path
+    shared = SharedState()
     self.settings = settings
     guard let settings else {
-      diagnostics = found + KeyMaterial.faults(in: draft?.http, besides: found)
+      diagnostics = found + KeyMaterial.faults(in: draft?.http, besides: found, sharing: shared)
       policy = []
       return
     }
-    let material = KeyMaterial(loading: settings.http)
+    let material = KeyMaterial(loading: settings.http, sharing: shared)
     // A warning here: where a configuration is checked is not always where it runs.
-    let unresolved = Resolution.resolve(settings.http.groups).diagnostics.map { diagnostic in
+    let unresolved = Resolution.resolve(settings.http.groups, by: shared.resolver).diagnostics.map { diagnostic in
       var warning = diagnostic
       warning.severity = .warning
       return warning
     }
-    diagnostics = found + material.diagnostics + unresolved
+    diagnostics = found + UnheededRevocations.warnings(settings.http) + material.diagnostics + unresolved
     policy = EffectivePolicy(settings.http, material).lines
   }
 
@@ -46,7 +48,7 @@ package struct Check {
     do throws(Refusal) {
       diagnostics +=
         try [Privileges.drop(settings.main)].compactMap { $0 }
-        + ServingAccess.warnings(settings, configuration: path)
+        + ServingAccess.warnings(settings, configuration: path, sharing: shared)
     } catch {
       diagnostics += error.diagnostics
     }

@@ -33,7 +33,7 @@ package enum Daemon {
 
   private static func fleet(_ start: Start) throws(Refusal) -> WorkerFleet {
     do throws(SocketError) {
-      return try WorkerFleet(count: start.workers, connections: start.connections)
+      return try WorkerFleet(count: start.workers, connections: start.connections, shared: start.shared)
     } catch {
       start.pidFile?.abandon()
       throw Refusal([Diagnostic(.error, at: nil, "the event loops can't be made: \(error)")])

@@ -42,8 +42,10 @@ package struct KeyMaterial {
 
   /// `former`: what is in use until now: an expired revocation list does not replace a valid one of it, a staple
   /// serves until the next is there, and what it keeps of `ssl_reload off` is not loaded.
-  package init(loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial()) {
-    var loader = MaterialLoader(keeping: former)
+  package init(
+    loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState
+  ) {
+    var loader = MaterialLoader(keeping: former, sharing: shared)
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for (index, server) in http.servers.enumerated() {
       servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
@@ -67,9 +69,11 @@ package struct KeyMaterial {
 
   /// What is wrong with the files that a refused configuration names, at places that are not at fault already. Contexts
   /// are not made: they would be blamed for what the configuration lacks.
-  package static func faults(in draft: HTTPSettings?, besides told: [Diagnostic]) -> [Diagnostic] {
+  package static func faults(
+    in draft: HTTPSettings?, besides told: [Diagnostic], sharing shared: SharedState
+  ) -> [Diagnostic] {
     guard let http = draft else { return [] }
-    var loader = MaterialLoader()
+    var loader = MaterialLoader(sharing: shared)
     for (index, server) in http.servers.enumerated() {
       if let tls = server.tls { _ = material(tls, &loader) }
       for (_, location) in http.everyLocation.filter({ $0.server == index }) {
@@ -120,12 +124,13 @@ package struct KeyMaterial {
     _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
   ) -> Server? {
     guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
-    let answers = loader.statusAnswers[tls.clientStatus]
+    let (answers, ocsp) = (loader.statusAnswers[tls.clientStatus], loader.shared.ocsp)
     let loaded = attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
       Server(
         material: material,
         context: try ServerTLSContext(
-          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, answers: answers))
+          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, ocsp: ocsp,
+          answers: answers))
     }
     loader.statusAnswers[tls.clientStatus] = loaded?.context.statusAnswers
     return loaded
@@ -170,7 +175,7 @@ package struct KeyMaterial {
 
   /// One policy by itself, or what is wrong with it.
   static func loadOne(_ tls: UpstreamTLSSettings) -> (loaded: Upstream?, diagnostics: [Diagnostic]) {
-    var loader = MaterialLoader()
+    var loader = MaterialLoader(sharing: SharedState())
     let loaded = load(tls, &loader)
     return (loaded, loader.diagnostics)
   }

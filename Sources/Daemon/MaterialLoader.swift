@@ -2,6 +2,7 @@ import Bytes
 import Crypto
 import Glibc
 import Observability
+import Proxy
 import TLS
 import UpstreamAuth
 
@@ -27,6 +28,7 @@ struct MaterialLoader {
   /// nil: at fault, and told.
   var userFiles: [MaterialReference: UserFile?] = [:]
   let former: FormerMaterial
+  let shared: SharedState
   var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
   /// Files of blocks that keep what they have.
   var keptRevocations: Set<MaterialReference> = []
@@ -35,8 +37,9 @@ struct MaterialLoader {
   var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
   private(set) var diagnostics: [Diagnostic] = []
 
-  init(keeping former: FormerMaterial = FormerMaterial()) {
+  init(keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState) {
     self.former = former
+    self.shared = shared
     statusAnswers = former.statusAnswers
   }
 
@@ -55,8 +58,9 @@ struct MaterialLoader {
     let key = PairKey(source: source, passwords: passwordFile, place: source.certificate.location)
     if let known = pairs[key] { return known }
     let passwords = passwords(in: passwordFile)
-    let pair = attempt { () throws(MaterialError) in
-      try CertifiedKey.load(certificate: source.certificate, key: source.key, passwords: passwords)
+    let pair = attempt { [shared] () throws(MaterialError) in
+      try CertifiedKey.load(
+        certificate: source.certificate, key: source.key, passwords: passwords, tokens: shared.tokens)
     }
     pairs[key] = .some(pair)
     if let pair { warnOfValidity(pair.certificate, source.certificate) }

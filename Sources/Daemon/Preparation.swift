@@ -2,7 +2,6 @@ package import Configuration
 import Crypto
 package import Observability
 package import Proxy
-import UpstreamAuth
 
 /// Why a start or a reload was refused: everything that was found, in the order of the configuration.
 package struct Refusal: Error, Sendable, CustomStringConvertible {
@@ -26,12 +25,14 @@ package struct Preparation: Sendable {
   package let diagnostics: [Diagnostic]
 
   /// Parses, or tells all that is wrong, with the files that are named too.
-  package static func read(_ path: String) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
+  package static func read(
+    _ path: String, sharing shared: SharedState
+  ) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
     let (settings, draft, diagnostics) = Configuration.read(path: path)
     guard let settings else {
-      throw Refusal(diagnostics + KeyMaterial.faults(in: draft?.http, besides: diagnostics))
+      throw Refusal(diagnostics + KeyMaterial.faults(in: draft?.http, besides: diagnostics, sharing: shared))
     }
-    return (settings, diagnostics)
+    return (settings, diagnostics + UnheededRevocations.warnings(settings.http))
   }
 
   /// Opens logs, loads material and resolves names; all of it is tried, so that all faults are told at once.
@@ -41,15 +42,16 @@ package struct Preparation: Sendable {
   /// `ssl_reload off` keep what was loaded for them.
   package init(
     _ settings: Settings, after diagnostics: [Diagnostic], number: Int, logs files: LogFiles,
-    former: Preparation? = nil, onlyFiles: Bool = false
+    sharing shared: SharedState, former: Preparation? = nil, onlyFiles: Bool = false
   ) throws(Refusal) {
     let logs = OpenLogs(settings.main.errorLogs, settings.http, in: files)
     self.files = FileStates(of: settings.http.watchedFiles)
     var keeping = former?.material ?? FormerMaterial()
     if !onlyFiles { keeping.forgetUnwatched() }
-    let material = KeyMaterial(loading: settings.http, keeping: keeping)
+    let material = KeyMaterial(loading: settings.http, keeping: keeping, sharing: shared)
     let names = onlyFiles ? former?.generation.groups : nil
-    let resolution = names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups)
+    let resolution =
+      names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups, by: shared.resolver)
     let all =
       diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
       + AuthState.prepare(settings)
@@ -61,6 +63,6 @@ package struct Preparation: Sendable {
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
       errorLogs: logs.errorLogs, accessLogs: logs.accessLogs, envelopes: material.envelopes,
-      userFiles: material.userFiles, challenges: former?.generation.challenges ?? ChallengeMemory())
+      userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http))
   }
 }

@@ -107,7 +107,9 @@ package struct ProbePolicy {
   /// `authority`, where there is one.
   package init(configuration path: String, server name: String, authority: String?) throws(Refused) {
     let read: (settings: Settings, diagnostics: [Diagnostic])
-    do throws(Refusal) { read = try Preparation.read(path) } catch { throw Refused(diagnostics: error.diagnostics) }
+    do throws(Refusal) { read = try Preparation.read(path, sharing: SharedState()) } catch {
+      throw Refused(diagnostics: error.diagnostics)
+    }
     let http = read.settings.http
     guard let index = http.servers.firstIndex(where: { $0.names.contains { $0.spelling == name } }) else {
       let names = http.servers.flatMap { $0.names.map(\.spelling) }.filter { !$0.isEmpty }

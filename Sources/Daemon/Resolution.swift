@@ -1,6 +1,4 @@
-import Dispatch
 import Observability
-import Synchronization
 import Transport
 import Upstream
 
@@ -8,14 +6,21 @@ import Upstream
 enum Resolution {
   /// Every address of a name becomes a server. A name that has none is an error. Waits for the answers, which come
   /// side by side: never on an event loop.
-  static func resolve(_ groups: [UpstreamGroupSettings]) -> (groups: [ResolvedGroup], diagnostics: [Diagnostic]) {
-    let found = lookUp(Array(Set(groups.flatMap { $0.servers.map(\.address) })))
+  static func resolve(
+    _ groups: [UpstreamGroupSettings], by resolver: Resolver
+  ) -> (groups: [ResolvedGroup], diagnostics: [Diagnostic]) {
+    let names = groups.flatMap { $0.servers.compactMap { Self.name(of: $0.address) } }
+    let found = resolver.addresses(of: Set(names))
     var diagnostics: [Diagnostic] = []
     let resolved = groups.map { group in
       ResolvedGroup(
         settings: group,
         servers: group.servers.flatMap { server in
-          let addresses = found[server.address] ?? []
+          let addresses =
+            switch server.address {
+            case .address(let address): [address]
+            case .name(let host, let port): found[Resolver.Name(host, port: port)] ?? []
+            }
           if addresses.isEmpty {
             diagnostics.append(
               Diagnostic(
@@ -28,16 +33,7 @@ enum Resolution {
     return (resolved, diagnostics)
   }
 
-  private static func lookUp(_ wanted: [UpstreamAddress]) -> [UpstreamAddress: [SocketAddress]] {
-    let found = Mutex<[UpstreamAddress: [SocketAddress]]>([:])
-    DispatchQueue.concurrentPerform(iterations: wanted.count) { index in
-      let addresses =
-        switch wanted[index] {
-        case .address(let address): [address]
-        case .name(let name, let port): Resolver.addresses(of: name, port: port)
-        }
-      found.withLock { $0[wanted[index]] = addresses }
-    }
-    return found.withLock { $0 }
+  private static func name(of address: UpstreamAddress) -> Resolver.Name? {
+    if case .name(let host, let port) = address { Resolver.Name(host, port: port) } else { nil }
   }
 }

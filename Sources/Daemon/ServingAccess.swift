@@ -11,9 +11,10 @@ import Proxy
 /// a revocation's too, and some files are opened with each request.
 enum ServingAccess {
   /// Of a configuration that root has just loaded; empty where nothing was given up, or nothing is out of reach.
-  static func warnings(_ settings: Settings, configuration path: String) -> [Diagnostic] {
+  static func warnings(_ settings: Settings, configuration path: String, sharing shared: SharedState) -> [Diagnostic] {
     let user = geteuid() == 0 ? "root" : name(geteuid())
-    return unreadable(settings, path, user) + closedLogs(settings, user) + closedAuthorities(settings.http, user)
+    return unreadable(settings, path, user) + closedLogs(settings, user)
+      + closedAuthorities(settings.http, user, shared)
       + closedToRequests(settings.http, user)
   }
 
@@ -59,11 +60,13 @@ enum ServingAccess {
 
   // MARK: Requests
 
-  private static func closedAuthorities(_ http: HTTPSettings, _ user: String) -> [Diagnostic] {
+  private static func closedAuthorities(
+    _ http: HTTPSettings, _ user: String, _ shared: SharedState
+  ) -> [Diagnostic] {
     var seen: Set<MaterialReference> = []
     return http.everyLocation.compactMap { place in
       guard case .enrolment(let desk) = place.settings.action, seen.insert(desk.authority).inserted,
-        let reason = fault(desk)
+        let reason = fault(desk, shared)
       else { return nil }
       return Diagnostic(
         .warning, at: desk.authority.location,
@@ -72,8 +75,8 @@ enum ServingAccess {
     }
   }
 
-  private static func fault(_ desk: EnrolmentSettings) -> String? {
-    do throws(AuthorityError) { try EnrolmentDesk(desk).trial() } catch { return error.message }
+  private static func fault(_ desk: EnrolmentSettings, _ shared: SharedState) -> String? {
+    do throws(AuthorityError) { try EnrolmentDesk(desk, shared.enrolment).trial() } catch { return error.message }
     guard let folder = try? desk.authority.resolvedPath(expecting: .anchors) else { return nil }
     if access(folder, W_OK | X_OK) == 0 { return nil }
     return "it can't be written: \(String(cString: strerror(errno)))"

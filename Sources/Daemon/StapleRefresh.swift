@@ -3,6 +3,7 @@ import Dispatch
 import Glibc
 import Observability
 import TLS
+import Transport
 
 /// Asks for OCSP responses about our own certificates, off every loop, and again before they end (nginx's times: an
 /// hour, or half of what is left, no less than five minutes).
@@ -10,11 +11,14 @@ import TLS
 /// An old response stays until it ends: a responder that can't be reached takes nothing away before.
 @MainActor
 final class StapleRefresh {
+  private let pool: BlockingPool
   private var round = 0
   /// By what they wait with. Each holds its staple and log until it is cancelled.
   private(set) var timers: [ObjectIdentifier: any DispatchSourceTimer] = [:]
   private nonisolated static let soonest: Int64 = 300
   private nonisolated static let latest: Int64 = 3600
+
+  init(pool: BlockingPool) { self.pool = pool }
 
   /// These from now on, and no others: those of an earlier generation are let go at once.
   func refresh(_ staples: [Staple], log: ErrorLog) {
@@ -25,7 +29,9 @@ final class StapleRefresh {
   }
 
   private func ask(_ staple: Staple, _ round: Int, _ log: ErrorLog) {
-    DispatchQueue.global(qos: .utility).async { [self] in
+    let responder = staple.responder ?? staple.question.responder.flatMap { StatusResponder($0) }
+    // The configuration bounds how many staples there are, so it is always taken.
+    _ = pool.run(.staples, for: responder?.address ?? "") { [self] in
       let delay = Self.answer(staple, log)
       DispatchQueue.main.async { MainActor.assumeIsolated { self.wait(delay, with: staple, round, log) } }
     }

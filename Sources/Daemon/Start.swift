@@ -9,6 +9,7 @@ import Systemd
 struct Start: Sendable {
   let path: String
   let logs: LogFiles
+  let shared: SharedState
   let inherited: [InheritedSocket]
   let preparation: Preparation
   let sockets: ListeningSockets
@@ -23,12 +24,14 @@ struct Start: Sendable {
     self.path = path
     inherited = try Self.inherit()
     logs = LogFiles(journal: { JournalSink() })
-    let (settings, found) = try Preparation.read(path)
+    let shared = SharedState()
+    self.shared = shared
+    let (settings, found) = try Preparation.read(path, sharing: shared)
     workers = settings.main.workers.resolved
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
-    preparation = try Preparation(settings, after: found + limits + cores, number: 1, logs: logs)
+    preparation = try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
     sockets = try ListeningSockets(
       for: settings.http.listeners, workers: workers, inherited: inherited, keeping: nil)
     let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)
@@ -40,9 +43,10 @@ struct Start: Sendable {
     }
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
+      AuthState.takeOver(preparation.generation, shared)
       diagnostics =
         preparation.diagnostics + [shortage, ignored].compactMap { $0 }
-        + ServingAccess.warnings(settings, configuration: path)
+        + ServingAccess.warnings(settings, configuration: path, sharing: shared)
     } catch {
       pidFile?.abandon()
       throw error

@@ -19,6 +19,7 @@ final class Supervisor {
 
   let path: String
   let logs: LogFiles
+  let shared: SharedState
   let inherited: [InheritedSocket]
   let fleet: WorkerFleet
   let pidFile: PidFile?
@@ -32,14 +33,17 @@ final class Supervisor {
   private var signals: [any DispatchSourceSignal] = []
   private var watchdog: WatchdogTimer?
   private var hotFiles: HotFiles?
-  private let stapling = StapleRefresh()
-  private let upkeep = AuthorityUpkeep()
+  private let stapling: StapleRefresh
+  private let upkeep: AuthorityUpkeep
   private var revocationAges: [RevocationNotice.Age] = []
   private var retry = RetryTurns()
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     path = start.path
     logs = start.logs
+    shared = start.shared
+    stapling = StapleRefresh(pool: start.shared.pool)
+    upkeep = AuthorityUpkeep(start.shared)
     inherited = start.inherited
     pidFile = start.pidFile
     current = start.preparation
@@ -156,17 +160,21 @@ final class Supervisor {
       Notification.send(.reloadingNow, .status("Reloading: \(path)"))
     }
     let number = current.generation.number + 1
-    DispatchQueue.global().async { [self, path, logs, inherited, sockets, current, workers = fleet.count] in
+    // One reload at a time, and nothing else in its class: it is always taken.
+    _ = shared.pool.run(.reload, for: path) {
+      [self, path, logs, shared, inherited, sockets, current, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
         let (settings, found) =
           switch reload {
-          case .configuration: try Preparation.read(path)
+          case .configuration: try Preparation.read(path, sharing: shared)
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
         let next = try Preparation(
-          settings, after: found, number: number, logs: logs, former: current, onlyFiles: reload == .files)
+          settings, after: found, number: number, logs: logs, sharing: shared, former: current,
+          onlyFiles: reload == .files)
         let bound = try ListeningSockets(
           for: settings.http.listeners, workers: workers, inherited: inherited, keeping: sockets)
+        AuthState.takeOver(next.generation, shared)
         return Successor(preparation: next, sockets: bound)
       }
       DispatchQueue.main.async {

@@ -47,6 +47,13 @@ enum AuthState {
     }
   }
 
+  /// Reads what each folder remembers, once privileges were given up and before a worker serves: no event loop waits for it.
+  static func takeOver(_ generation: Generation, _ shared: SharedState) {
+    for asked in generation.http.everyLocation.compactMap({ $0.settings.upstreamAuth }) {
+      shared.challenges.open(asked.persistence, log: generation.errorLog)
+    }
+  }
+
   private static func prepare(_ folder: String, _ main: MainSettings) -> String? {
     if mkdir(folder, 0o700) != 0, errno != EEXIST { return "can't be made: \(String(cString: strerror(errno)))" }
     let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)

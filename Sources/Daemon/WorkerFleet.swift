@@ -9,12 +9,13 @@ struct WorkerFleet: Sendable {
   var count: Int { workers.count }
 
   /// Makes the loops and starts them; each worker is its loop's first work.
-  init(count: Int, connections: Int) throws(SocketError) {
+  init(count: Int, connections: Int, shared: SharedState) throws(SocketError) {
     var workers: [LoopConfined<Worker>] = []
     let metrics = Metrics()
     for index in 0..<count {
       let loop = try EventLoop(index: index)
-      workers.append(LoopConfined(on: loop) { Worker(loop: $0, connections: connections, metrics: metrics) })
+      workers.append(
+        LoopConfined(on: loop) { Worker(loop: $0, connections: connections, metrics: metrics, shared: shared) })
     }
     self.workers = workers
     for worker in workers { worker.loop.start { _ in } }

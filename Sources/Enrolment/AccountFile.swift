@@ -64,10 +64,10 @@ package enum PasswordVerdict: Sendable {
   /// Blocks, so never on an event loop.
   package init(
     on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, _ limit: FailureWindow.Limit?,
-    from address: String, at now: Int64 = Int64(time(nil))
+    from address: String, _ state: EnrolmentState, at now: Int64 = Int64(time(nil))
   ) {
     let keys = [FailureWindow.Key.address(address), .user(user)]
-    if let limit, let wait = FailureWindow.ofProcess.withLock({ $0.begin(keys, limit, at: now) }) {
+    if let limit, let wait = state.failures.withLock({ $0.begin(keys, limit, at: now) }) {
       self = .tooMany(wait: wait)
       return
     }
@@ -77,7 +77,7 @@ package enum PasswordVerdict: Sendable {
       self = .broken(error.message)
     }
     if case .refused = self { return }
-    if limit != nil { FailureWindow.ofProcess.withLock { $0.forgive(keys, at: now) } }
+    if limit != nil { state.failures.withLock { $0.forgive(keys, at: now) } }
   }
 }
 

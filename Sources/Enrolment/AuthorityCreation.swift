@@ -68,7 +68,8 @@ package struct LocalAuthority: Sendable {
     do throws(MaterialError) {
       signer = try CertifiedKey.load(
         certificate: MaterialReference(path: store.folder.file("ca.crt")),
-        key: MaterialReference(path: store.folder.file("private/ca.key")), passwords: passwords)
+        key: MaterialReference(path: store.folder.file("private/ca.key")), passwords: passwords,
+        tokens: store.tokens)
     } catch {
       throw AuthorityError(error)
     }

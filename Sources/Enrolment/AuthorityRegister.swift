@@ -39,21 +39,6 @@ final class AuthorityRegister: Sendable {
 
   private let state = Mutex(State())
 
-  private static let ofProcess = Mutex<[String: AuthorityRegister]>([:])
-  /// More authorities than one configuration has; who has more reads more often.
-  private static let limit = 64
-
-  /// By the folder's path. Of the process: two generations of a server, and all its workers, know the same.
-  static func of(_ folder: AuthorityFolder) -> AuthorityRegister {
-    ofProcess.withLock { registers in
-      if let known = registers[folder.path] { return known }
-      if registers.count >= limit { registers = [:] }
-      let register = AuthorityRegister()
-      registers[folder.path] = register
-      return register
-    }
-  }
-
   /// How often everything was read: for tests.
   var readings: Int { state.withLock { $0.readings } }
 

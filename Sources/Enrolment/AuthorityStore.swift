@@ -16,6 +16,7 @@ package struct AuthorityStore: Sendable {
   package let certificate: Certificate
   /// What this process remembers of the register.
   let known: AuthorityRegister
+  let tokens: TokenRefusals
 
   /// How long a revocation list counts, in days.
   package static let listDays: Int64 = 30
@@ -24,9 +25,14 @@ package struct AuthorityStore: Sendable {
   /// How often a change begins anew because somebody without the lock changed the index.
   private static let attempts = 5
 
-  package init(_ path: String, interruption: Interruption? = nil) throws(AuthorityError) {
+  /// `state`: the daemon's; a command has one for itself.
+  package init(
+    _ path: String, _ state: EnrolmentState = EnrolmentState(tokens: TokenRefusals()),
+    interruption: Interruption? = nil
+  ) throws(AuthorityError) {
     folder = try AuthorityFolder(path, interruption: interruption)
-    known = AuthorityRegister.of(folder)
+    known = state.register(of: folder)
+    tokens = state.tokens
     let file = MaterialReference(path: folder.file("ca.crt"))
     let certificates: [Certificate]
     do throws(MaterialError) {

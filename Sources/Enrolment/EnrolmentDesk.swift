@@ -65,8 +65,12 @@ package enum EnrolmentOutcome: Sendable {
 /// Reads and writes files, hashes passwords and makes keys, so never on an event loop.
 package struct EnrolmentDesk: Sendable {
   private let settings: EnrolmentSettings
+  private let state: EnrolmentState
 
-  package init(_ settings: EnrolmentSettings) { self.settings = settings }
+  package init(_ settings: EnrolmentSettings, _ state: EnrolmentState) {
+    self.settings = settings
+    self.state = state
+  }
 
   /// `address`: the client's, as failures are counted by it.
   package func answer(
@@ -75,18 +79,18 @@ package struct EnrolmentDesk: Sendable {
   ) -> EnrolmentOutcome {
     var keys = [FailureWindow.Key.address(address)]
     if case .basic(let user, _) = credentials { keys.append(.user(user)) }
-    if let wait = FailureWindow.ofProcess.withLock({ $0.begin(keys, settings.failureLimit, at: now) }) {
+    if let wait = state.failures.withLock({ $0.begin(keys, settings.failureLimit, at: now) }) {
       return .tooMany(wait: wait, "too many wrong passwords of this user or address")
     }
     do throws(AuthorityError) {
-      let store = try AuthorityStore(folder())
+      let store = try AuthorityStore(folder(), state)
       guard let user = try user(credentials, store, at: now) else {
         return .unauthorized("wrong password, or no such user or token")
       }
-      FailureWindow.ofProcess.withLock { $0.forgive(keys, at: now) }
+      state.failures.withLock { $0.forgive(keys, at: now) }
       return try answer(user, body, store, at: now)
     } catch {
-      FailureWindow.ofProcess.withLock { $0.forgive(keys, at: now) }
+      state.failures.withLock { $0.forgive(keys, at: now) }
       return .broken("\(error)")
     }
   }
@@ -213,13 +217,13 @@ package struct EnrolmentDesk: Sendable {
   /// Renews the revocation list where it is due, and removes what is kept of tokens that ended. When the list ends, if it
   /// was renewed.
   package func keepUp(at now: Int64 = Int64(time(nil))) throws(AuthorityError) -> String? {
-    let authority = try LocalAuthority(AuthorityStore(folder()), passwords: passwords())
+    let authority = try LocalAuthority(AuthorityStore(folder(), state), passwords: passwords())
     return try authority.store.keepUp(signer: authority.signer, at: now).map { AuthorityTime.rfc3339($0) }
   }
 
   /// What keeps it from issuing anything: for `check`, a start and a reload.
   package func trial() throws(AuthorityError) {
-    _ = try LocalAuthority(AuthorityStore(folder()), passwords: passwords())
+    _ = try LocalAuthority(AuthorityStore(folder(), state), passwords: passwords())
     do throws(MaterialError) { _ = try AccountFile(loading: settings.users) } catch {
       throw AuthorityError(error.message, hint: error.hint)
     }

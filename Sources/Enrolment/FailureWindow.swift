@@ -1,5 +1,3 @@
-package import Synchronization
-
 /// Guesses of the last while that were not right, by user and by address: who has too many must wait
 /// (`enrolment_failures`).
 ///
@@ -37,9 +35,6 @@ package struct FailureWindow: Sendable {
   package static let spare = keyLimit / 16
   /// How often all of them were looked through: for tests.
   package private(set) var sweeps = 0
-
-  /// Of the process: a reload forgives nobody.
-  package static let ofProcess = Mutex(FailureWindow())
 
   package init() {}
 

@@ -1,4 +1,4 @@
-public import Bytes
+import Bytes
 
 /// The fields of a head that is being made, in the order in which they go out.
 ///

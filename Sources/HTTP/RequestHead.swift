@@ -7,13 +7,11 @@ public import Bytes
 public final class RequestHead {
   // Exclusivity is not checked at run time: a head belongs to one exchange on one worker, and the check at each
   // reading of a property costs more than reading a field line.
-  @usableFromInline @exclusivity(unchecked) var buffer = ByteBuffer()
-  @exclusivity(unchecked) var list = TrivialList<Field>()
+  @usableFromInline @exclusivity(unchecked) var storage = HeadStorage()
   @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
 
   /// What is forgotten from one request to the next.
   @usableFromInline struct Parsed {
-    @usableFromInline var present = FieldNameSet()
     @usableFromInline var method = Method.other
     @usableFromInline var methodRange = ByteRange.absent
     @usableFromInline var target = RequestTarget.unread
@@ -30,11 +28,11 @@ public final class RequestHead {
   public init() {}
 
   /// The head's own copy of its bytes, as sent, line ends included.
-  @inlinable public var bytes: HeadBytes { HeadBytes(buffer.readable) }
+  @inlinable public var bytes: HeadBytes { HeadBytes(storage.buffer.readable) }
   /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
-  public var fields: UnsafeBufferPointer<Field> { list.elements }
+  public var fields: UnsafeBufferPointer<Field> { storage.list.elements }
   /// The known names among `fields`.
-  @inlinable public var present: FieldNameSet { parsed.present }
+  @inlinable public var present: FieldNameSet { storage.present }
   @inlinable public var method: Method { parsed.method }
   @inlinable public var methodRange: ByteRange { parsed.methodRange }
   @inlinable public var target: RequestTarget { parsed.target }
@@ -53,20 +51,18 @@ public final class RequestHead {
   /// TE said `trailers`.
   @inlinable public var acceptsTrailers: Bool { parsed.acceptsTrailers }
   /// Bytes of the head as sent, its line ends included.
-  @inlinable public var byteCount: Int { buffer.count }
+  @inlinable public var byteCount: Int { storage.buffer.count }
 
   /// Forgets the request, keeps the storage.
   public func reset() {
-    buffer.removeAll()
-    list.removeAll()
+    storage.reset()
     parsed = Parsed()
   }
 
   /// Forgets the request and gives the storage back: for connections that idle.
   public func release() {
-    reset()
-    buffer.release()
-    list.release()
+    storage.release()
+    parsed = Parsed()
   }
 
   /// The first field of this name; for `.other`, of any unknown name.
@@ -77,14 +73,14 @@ public final class RequestHead {
 
   /// The value of the first field of this name, letters folded.
   public func value(named name: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(named: name, in: buffer.readable)
+    storage.value(named: name)
   }
 
   /// The value of the first field whose name becomes this variable: nginx's `$http_NAME`, where `_` stands for `-`.
   /// `host` is the authority by which the request was judged: that of an absolute form, where there is one.
   public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
     if let authority = target.authority, variableName.equalsIgnoringCase("host") { return authority }
-    return fields.value(variableName: variableName, in: buffer.readable)
+    return fields.value(variableName: variableName, in: storage.buffer.readable)
   }
 }
 

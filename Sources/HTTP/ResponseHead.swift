@@ -4,13 +4,11 @@ public import Bytes
 ///
 /// As `RequestHead` in all that concerns storage, ranges and exclusivity.
 public final class ResponseHead {
-  @usableFromInline @exclusivity(unchecked) var buffer = ByteBuffer()
-  @exclusivity(unchecked) var list = TrivialList<Field>()
+  @usableFromInline @exclusivity(unchecked) var storage = HeadStorage()
   @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
 
   /// What is forgotten from one response to the next.
   @usableFromInline struct Parsed {
-    @usableFromInline var present = FieldNameSet()
     @usableFromInline var status: UInt16 = 0
     @usableFromInline var reason = ByteRange.absent
     @usableFromInline var version = HTTPVersion.http11
@@ -23,11 +21,11 @@ public final class ResponseHead {
   public init() {}
 
   /// The head's own copy of its bytes, as sent, line ends included.
-  @inlinable public var bytes: HeadBytes { HeadBytes(buffer.readable) }
+  @inlinable public var bytes: HeadBytes { HeadBytes(storage.buffer.readable) }
   /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
-  public var fields: UnsafeBufferPointer<Field> { list.elements }
+  public var fields: UnsafeBufferPointer<Field> { storage.list.elements }
   /// The known names among `fields`.
-  @inlinable public var present: FieldNameSet { parsed.present }
+  @inlinable public var present: FieldNameSet { storage.present }
   /// 100 to 999; 0 before there is one.
   @inlinable public var status: UInt16 { parsed.status }
   @inlinable public var reason: ByteRange { parsed.reason }
@@ -43,20 +41,18 @@ public final class ResponseHead {
   /// Another response to the same request follows (1xx, but not 101, after which HTTP has ended).
   @inlinable public var isInterim: Bool { parsed.status < 200 && parsed.status != 101 }
   /// Bytes of the head as sent, its line ends included.
-  @inlinable public var byteCount: Int { buffer.count }
+  @inlinable public var byteCount: Int { storage.buffer.count }
 
   /// Forgets the response, keeps the storage.
   public func reset() {
-    buffer.removeAll()
-    list.removeAll()
+    storage.reset()
     parsed = Parsed()
   }
 
   /// Forgets the response and gives the storage back.
   public func release() {
-    reset()
-    buffer.release()
-    list.release()
+    storage.release()
+    parsed = Parsed()
   }
 
   /// The first field of this name; for `.other`, of any unknown name.
@@ -67,11 +63,11 @@ public final class ResponseHead {
 
   /// The value of the first field of this name, letters folded.
   public func value(named name: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(named: name, in: buffer.readable)
+    storage.value(named: name)
   }
 
   /// The value of the first field whose name becomes this variable: nginx's `$upstream_http_NAME`.
   public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(variableName: variableName, in: buffer.readable)
+    fields.value(variableName: variableName, in: storage.buffer.readable)
   }
 }

@@ -2,14 +2,15 @@
 ///
 /// Why not an array: appending to one and walking it cost reference counting per field and per walk, which is a
 /// measurable part of a parsed head.
-struct TrivialList<Element: BitwiseCopyable>: ~Copyable {
-  private var base: UnsafeMutablePointer<Element>?
+@usableFromInline struct TrivialList<Element: BitwiseCopyable>: ~Copyable {
+  @usableFromInline var base: UnsafeMutablePointer<Element>?
   private var capacity = 0
   private(set) var count = 0
 
   init() {}
 
-  deinit { base?.deallocate() }
+  // Inlinable, as whatever holds a list is: an optimised build of a head that other modules read into needs it.
+  @inlinable deinit { base?.deallocate() }
 
   /// Valid until the next mutating call.
   var elements: UnsafeBufferPointer<Element> { UnsafeBufferPointer(start: base, count: count) }

@@ -1,3 +1,4 @@
+import Bytes
 import Glibc
 
 /// `syslog:server=…[,facility=…][,tag=…][,severity=…][,nohostname]`, as nginx documents it.
@@ -68,22 +69,12 @@ public struct SyslogSettings: Sendable, Hashable {
       }
       return .unix(path: String(path))
     }
-    var host = text
-    var port: UInt16? = 514
-    if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
-      host = text[text.index(after: text.startIndex)..<end]
-      let rest = text[text.index(after: end)...]
-      if !rest.isEmpty { port = rest.hasPrefix(":") ? UInt16(rest.dropFirst()) : nil }
-    } else if let colon = text.firstIndex(of: ":") {
-      host = text[..<colon]
-      port = UInt16(text[text.index(after: colon)...])
-    }
-    guard let port, port > 0, isAddress(String(host)) else {
+    guard let server = try? HostPort(text), isAddress(server.host) else {
       throw LogDestinationError(
         "syslog server \"\(text)\": expected an IP address with an optional port (192.0.2.1:514, [2001:db8::1]:514), "
           + "or unix:/dev/log; names are not looked up")
     }
-    return .udp(host: String(host), port: port)
+    return .udp(host: server.host, port: server.port ?? 514)
   }
 
   private static func isAddress(_ host: String) -> Bool {

@@ -1,4 +1,5 @@
 package import Crypto
+package import Enrolment
 public import Envelope
 public import Observability
 public import TLS
@@ -27,15 +28,15 @@ public final class Generation: Sendable {
   public let accessLogs: [LogDestination: AccessLog]
   /// `proxy_auth_user_file`
   package let userFiles: [MaterialReference: UserFile]
-  /// The one thing that outlives a generation: what servers asked us.
-  package let challenges: ChallengeMemory
+  /// Wrong passwords that a file of `auth_basic` takes; any number without an entry.
+  package let guessLimits: [MaterialReference: FailureWindow.Limit]
 
   package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
     envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
-    userFiles: [MaterialReference: UserFile] = [:], challenges: ChallengeMemory = ChallengeMemory()
+    userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:]
   ) {
     self.number = number
     self.http = http
@@ -47,7 +48,7 @@ public final class Generation: Sendable {
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs
     self.userFiles = userFiles
-    self.challenges = challenges
+    self.guessLimits = guessLimits
   }
 }
 

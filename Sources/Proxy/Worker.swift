@@ -11,6 +11,7 @@ public final class Worker {
   public let loop: EventLoop
   public let budget: ConnectionBudget
   public let metrics: Metrics
+  let shared: SharedState
   private(set) var live: LiveGeneration?
   private(set) var isDraining = false
   let clock = ClockText()
@@ -36,9 +37,10 @@ public final class Worker {
 
   private static let exchangesKept = 64
 
-  /// `metrics`: those of all workers.
-  public init(loop: EventLoop, connections: Int, metrics: Metrics) {
+  /// `metrics` and `shared`: those of all workers.
+  package init(loop: EventLoop, connections: Int, metrics: Metrics, shared: SharedState) {
     self.loop = loop
+    self.shared = shared
     self.metrics = metrics
     self.budget = ConnectionBudget(limit: connections)
     // Numbers of different workers don't meet: a log line says which connection it speaks of.
@@ -50,7 +52,7 @@ public final class Worker {
   /// `failed` hears of a socket that can't be listened on.
   public func serve(_ generation: Generation, sockets: [ListenerSocket], failed: (SocketError) -> Void) {
     let old = live
-    let fresh = LiveGeneration(generation, loop: loop, budget: budget)
+    let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget)
     live = fresh
     if logTicker == nil { logTicker = LogTicker(worker: self) }
     replaceAcceptors(sockets, failed)

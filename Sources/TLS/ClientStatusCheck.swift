@@ -2,7 +2,6 @@ import COpenSSL
 public import Crypto
 import Glibc
 import Synchronization
-import Transport
 
 /// `ssl_ocsp` and what goes with it.
 public struct ClientStatusSettings: Sendable, Hashable {
@@ -29,24 +28,22 @@ enum StatusVerdict: Sendable, Equatable {
   case refused(Int32, String)
 }
 
-/// Asks OCSP responders about clients, beside the loops, and keeps what they said.
+/// Judges clients by what OCSP responders say of them, and keeps what they said.
 ///
 /// Why it may never say good for want of an answer: a responder that can be cut off would let in whom it has revoked.
 final class ClientStatusCheck: Sendable {
   private typealias Waiter = @Sendable (Result<StatusAnswer, StatusFault>) -> Void
 
-  /// By the responder's address, whatever its paths: a host that is silent is so for all of them.
-  private static let work = BlockingParties<String>("status", parties: 32, lanes: 4, limit: 1024)
-  private static let silence = Mutex(ResponderSilence())
-
   private let settings: ClientStatusSettings
   let answers: ClientStatusAnswers
+  private let client: OCSPClient
   /// Who waits for an answer that is under way.
   private let asked = Mutex<[StatusQuestion: [Waiter]]>([:])
 
   /// nil when nobody is asked. `answers`: those of the generation before; nil for none.
-  init?(_ settings: ClientStatusSettings, _ answers: ClientStatusAnswers? = nil) {
+  init?(_ settings: ClientStatusSettings, _ client: OCSPClient, _ answers: ClientStatusAnswers? = nil) {
     if settings.extent == .off { return nil }
+    self.client = client
     self.settings = settings
     self.answers = answers ?? ClientStatusAnswers(limit: settings.cacheEntries)
   }
@@ -113,27 +110,7 @@ final class ClientStatusCheck: Sendable {
       return asked[question] == nil
     }
     guard isFirst else { return }
-    let isTaken = Self.work.run(for: responder.address) { [self] in
-      let now = Int64(time(nil))
-      answer(question, Result { () throws(StatusFault) in try Self.ask(responder, question, now) })
-    }
-    if !isTaken { answer(question, .failure(StatusFault("too many questions are under way"))) }
-  }
-
-  private static func ask(
-    _ responder: StatusResponder, _ question: StatusQuestion, _ now: Int64
-  ) throws(StatusFault) -> StatusAnswer {
-    let address = responder.address
-    let admission = silence.withLock { $0.admit(address, at: Microseconds.now) }
-    if admission == .refused { throw StatusFault("\(responder) did not answer in time a moment ago") }
-    var ending = ResponderSilence.Ending.heard
-    defer { silence.withLock { $0.ended(address, admission, ending, at: Microseconds.now) } }
-    do throws(StatusFault) {
-      return try responder.ask(question, now: now).answer
-    } catch {
-      if error.isTimeout { ending = .timedOut }
-      throw error
-    }
+    client.ask(responder, question) { [self] in answer(question, $0) }
   }
 
   private func answer(_ question: StatusQuestion, _ outcome: Result<StatusAnswer, StatusFault>) {

@@ -56,8 +56,8 @@ public final class ServerTLSContext: @unchecked Sendable {
 
   /// `sessions`: the generation's store; nil where nothing may be resumed. `answers`: what responders said of clients
   /// under the same settings; nil for nothing.
-  public init(
-    settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?,
+  package init(
+    settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?, ocsp: OCSPClient,
     answers: ClientStatusAnswers? = nil
   ) throws(TLSSettingsError) {
     let handle = try ContextBasics.make(server: true)
@@ -65,7 +65,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.settings = settings
     self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
-    self.statusCheck = ClientStatusCheck(settings.clientStatus, answers)
+    self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
     self.staples = material.staples
     self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
     let authorities = material.clientCAs + material.trustedCAs

@@ -1,73 +1,66 @@
-import Dispatch
-import Synchronization
+/// A class of work that blocks. Each class has lanes of its own in a `BlockingPool`, so none waits for another.
+public enum BlockingWork: Sendable, Hashable, CaseIterable {
+  /// Hashes of `auth_basic`, by the client's address: work for the processor.
+  case passwords
+  /// Enrolments, by the client's address. They also make keys and wait for the authority's lock, so no password may
+  /// wait behind them.
+  case enrolments
+  /// OCSP requests about clients, by the responder's address.
+  case clientStatus
+  /// OCSP requests about the certificates that are shown, by the responder's address.
+  case staples
+  /// Names that requests bring (`proxy_pass` with variables), by name.
+  case requestNames
+  /// Names of the configuration, by name. A reload waits for them, and a reload may carry a revocation.
+  case reloadNames
+  /// Certificates that requests name (`proxy_ssl_certificate` with variables), by what holds the key.
+  case identities
+  /// Files of `proxy_auth_state`, by folder.
+  case challengeFiles
+  /// Reading and loading a configuration.
+  case reload
+  /// Renewing what an authority publishes, by its folder.
+  case authorities
 
-/// Work that waits (files, responders), done beside the loops: on a few threads, with a bound on what stands in line.
-public final class BlockingWork: Sendable {
-  private struct State {
-    /// By lane, what waits there or is done.
-    var lanes: [Int]
-    var waiting: Int { lanes.reduce(0, +) }
-  }
-
-  private let queues: [DispatchQueue]
-  private let limit: Int
-  private let state: Mutex<State>
-
-  /// `lanes`: what is done at the same time. `limit`: what may wait, or is done.
-  public init(_ label: String, lanes: Int, limit: Int) {
-    queues = (0..<max(1, lanes)).map { DispatchQueue(label: "sallyport.\(label).\($0)") }
-    self.limit = limit
-    state = Mutex(State(lanes: queues.map { _ in 0 }))
-  }
-
-  /// Nothing waits, and nothing is being done.
-  var isIdle: Bool { state.withLock { $0.waiting == 0 } }
-
-  /// False, and nothing happens, when too much waits already.
-  public func run(_ body: @escaping @Sendable () -> Void) -> Bool {
-    let lane = state.withLock { state -> Int? in
-      guard state.waiting < limit, let lane = state.lanes.indices.min(by: { state.lanes[$0] < state.lanes[$1] })
-      else { return nil }
-      state.lanes[lane] += 1
-      return lane
+  /// The daemon's bounds. All lanes together stay well below 255: Dispatch gives no more threads to the serial queues of
+  /// one quality of service, and past that a class would wait for another after all.
+  public var limits: BlockingLimits {
+    switch self {
+    case .passwords, .enrolments: BlockingLimits(lanes: 2, waiting: 512, partyWaiting: 32)
+    // A responder that never answers holds its own lanes only. 32 responders at once, 1024 requests of each.
+    case .clientStatus:
+      BlockingLimits(lanes: 128, partyLanes: 4, parties: 32, waiting: 32 * 1020, partyWaiting: 1020)
+    // The configuration bounds how many there are.
+    case .staples: BlockingLimits(lanes: 8, partyLanes: 1)
+    case .reloadNames: BlockingLimits(lanes: 16)
+    case .requestNames: BlockingLimits(lanes: 24, partyLanes: 1, waiting: 256, partyWaiting: 64)
+    // A token may take long, and must not hold up files.
+    case .identities: BlockingLimits(lanes: 8, partyLanes: 4, waiting: 1024)
+    case .challengeFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
+    case .reload: BlockingLimits(lanes: 1)
+    case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
     }
-    guard let lane else { return false }
-    queues[lane].async { [self] in
-      body()
-      state.withLock { $0.lanes[lane] -= 1 }
-    }
-    return true
   }
 }
 
-/// Work that waits for somebody: each of them has lanes and a line of its own, so that who is silent holds up nobody who
-/// waits for another.
-///
-/// Bounded whoever names them: `parties × lanes` threads, `parties × limit` waiting.
-public final class BlockingParties<Party: Hashable & Sendable>: Sendable {
-  private let label: String
-  private let parties: Int
-  private let lanes: Int
-  private let limit: Int
-  private let works = Mutex<[Party: BlockingWork]>([:])
+/// The bounds of one class of blocking work.
+public struct BlockingLimits: Sendable, Hashable {
+  /// Jobs done at the same time, and so threads: of all parties, and of one.
+  public var lanes: Int
+  public var partyLanes: Int
+  /// Parties that may have a job waiting or being done.
+  public var parties: Int
+  /// Jobs that wait: of all parties, and of one.
+  public var waiting: Int
+  public var partyWaiting: Int
 
-  /// `parties`: those that there may be work of at the same time. `lanes` and `limit`: of each.
-  public init(_ label: String, parties: Int, lanes: Int, limit: Int) {
-    self.label = label
+  public init(
+    lanes: Int, partyLanes: Int = .max, parties: Int = .max, waiting: Int = .max, partyWaiting: Int = .max
+  ) {
+    self.lanes = max(1, lanes)
+    self.partyLanes = max(1, partyLanes)
     self.parties = parties
-    self.lanes = lanes
-    self.limit = limit
-  }
-
-  /// False, and nothing happens, when too much of this party waits already, or there is work of too many others.
-  public func run(for party: Party, _ body: @escaping @Sendable () -> Void) -> Bool {
-    works.withLock { works in
-      if let work = works[party] { return work.run(body) }
-      if works.count >= parties { works = works.filter { !$0.value.isIdle } }
-      guard works.count < parties else { return false }
-      let work = BlockingWork(label, lanes: lanes, limit: limit)
-      works[party] = work
-      return work.run(body)
-    }
+    self.waiting = waiting
+    self.partyWaiting = partyWaiting
   }
 }

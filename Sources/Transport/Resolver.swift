@@ -1,21 +1,71 @@
 import Dispatch
 import Glibc
+import Synchronization
 
-/// Names to addresses, through the system (getaddrinfo), off the loops.
-public enum Resolver {
-  private static let queue = DispatchQueue(label: "sallyport.resolver", attributes: .concurrent)
+/// Looks names up through the system (getaddrinfo), on the daemon's pool.
+///
+/// Names of requests and names of a reload are different classes of work: a client that brings slow names delays no
+/// reload.
+public struct Resolver: Sendable {
+  /// What a name has.
+  public enum Answer: Sendable, Hashable {
+    /// None: the name has no addresses, or could not be looked up.
+    case addresses([SocketAddress])
+    /// It was not looked up: too many names wait already.
+    case tooManyNames
+  }
 
-  /// Calls back on the loop; no addresses when the name has none or can't be asked.
-  public static func resolve(
-    _ host: String, port: UInt16, on loop: EventLoop, _ resolved: @escaping @Sendable ([SocketAddress]) -> Void
-  ) {
-    queue.async {
-      let addresses = addresses(of: host, port: port)
-      loop.post { resolved(addresses) }
+  public struct Name: Sendable, Hashable {
+    public let host: String
+    public let port: UInt16
+
+    public init(_ host: String, port: UInt16) {
+      self.host = host
+      self.port = port
     }
   }
 
-  /// Waits for the answer: at start, and on queues that may wait.
+  public typealias LookUp = @Sendable (_ host: String, _ port: UInt16) -> [SocketAddress]
+
+  private let pool: BlockingPool
+  private let lookUp: LookUp
+
+  /// `lookUp`: another one than the system's, for tests.
+  public init(pool: BlockingPool, lookUp: @escaping LookUp = { Resolver.addresses(of: $0, port: $1) }) {
+    self.pool = pool
+    self.lookUp = lookUp
+  }
+
+  /// Looks up a name that a request brought. `resolved` is called on the loop, and never before this returns.
+  public func resolve(
+    _ host: String, port: UInt16, on loop: EventLoop, _ resolved: @escaping @Sendable (Answer) -> Void
+  ) {
+    let outcome = pool.run(.requestNames, for: host) { [lookUp] in
+      let addresses = lookUp(host, port)
+      loop.post { resolved(.addresses(addresses)) }
+    }
+    if !outcome.isTaken { loop.post { resolved(.tooManyNames) } }
+  }
+
+  /// Looks up the names of a configuration side by side, and waits for all of them: never on an event loop.
+  public func addresses(of names: Set<Name>) -> [Name: [SocketAddress]] {
+    let found = Mutex<[Name: [SocketAddress]]>([:])
+    let group = DispatchGroup()
+    for name in names {
+      group.enter()
+      let look: @Sendable () -> Void = { [lookUp] in
+        let addresses = lookUp(name.host, name.port)
+        found.withLock { $0[name] = addresses }
+        group.leave()
+      }
+      // A name of the configuration is never left out for want of room.
+      if !pool.run(.reloadNames, for: name.host, look).isTaken { look() }
+    }
+    group.wait()
+    return found.withLock { $0 }
+  }
+
+  /// Asks the system and waits for its answer: for commands, and inside the pool.
   public static func addresses(of host: String, port: UInt16) -> [SocketAddress] {
     var hints = addrinfo()
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -1,4 +1,4 @@
-import Crypto
+package import Crypto
 package import TLS
 package import Transport
 
@@ -39,14 +39,18 @@ package final class PresentedIdentities {
   private static let lookInterval: UInt64 = 4000
   private static let lifetime: UInt64 = 30_000
   private static let limit = 256
-  /// Of all loops. A token may take long, and must not hold up who has a file.
-  private static let work = BlockingWork("identities", lanes: 4, limit: 1024)
   private static let crowded = Refusal(reason: "too many certificates are being loaded")
 
   private var entries: [Key: Entry] = [:]
   private let loop: EventLoop
+  private let pool: BlockingPool
+  private let tokens: TokenRefusals
 
-  package init(loop: EventLoop) { self.loop = loop }
+  package init(loop: EventLoop, pool: BlockingPool, tokens: TokenRefusals) {
+    self.loop = loop
+    self.pool = pool
+    self.tokens = tokens
+  }
 
   /// Calls back with `base`'s policy and this certificate, perhaps at once.
   package func find(_ base: UpstreamTLSContext, _ source: CertificateSource, _ found: @escaping (Outcome) -> Void) {
@@ -65,16 +69,17 @@ package final class PresentedIdentities {
     }
     entries[key] = .loading([found])
     let box = LoopBox(self)
-    let isTaken = Self.work.run { [known, loop] in
-      let result = Self.load(base, source, known)
+    // A token may take long, and must not hold up certificates whose key is in a file.
+    let outcome = pool.run(.identities, for: source.isOfStore ? "store" : "file") { [known, loop, tokens] in
+      let result = Self.load(base, source, known, tokens)
       loop.post { box.value.loaded(key, result, after: known) }
     }
-    if !isTaken { loaded(key, .failure(Self.crowded), after: known) }
+    if !outcome.isTaken { loaded(key, .failure(Self.crowded), after: known) }
   }
 
   /// An unchanged certificate keeps its context, and with it sessions and connections.
   private static func load(
-    _ base: UpstreamTLSContext, _ source: CertificateSource, _ known: Known?
+    _ base: UpstreamTLSContext, _ source: CertificateSource, _ known: Known?, _ tokens: TokenRefusals
   ) -> Result<Known, Refusal> {
     let passwordFile = base.settings.passwordFile
     let files = [source.certificate, source.key, passwordFile].compactMap { $0 }
@@ -83,7 +88,8 @@ package final class PresentedIdentities {
     if let known, let stamps, known.stamps == stamps { return .success(known) }
     do {
       let passwords = try passwordFile.map { try PasswordFile.load($0) } ?? []
-      let identity = try CertifiedKey.load(certificate: source.certificate, key: source.key, passwords: passwords)
+      let identity = try CertifiedKey.load(
+        certificate: source.certificate, key: source.key, passwords: passwords, tokens: tokens)
       if var known, known.identity.certificate == identity.certificate, known.identity.chain == identity.chain {
         known.stamps = stamps
         return .success(known)
@@ -115,4 +121,9 @@ package final class PresentedIdentities {
     let idle = entries.first { if case .ready = $0.value { true } else { false } }
     if let idle { entries[idle.key] = nil }
   }
+}
+
+extension CertificateSource {
+  /// The key is of a token or another store, not of a file.
+  fileprivate var isOfStore: Bool { if case .key = key?.spelling { true } else { false } }
 }

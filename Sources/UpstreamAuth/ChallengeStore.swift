@@ -1,6 +1,6 @@
 package import Observability
 import Synchronization
-import Transport
+package import Transport
 
 /// Whose challenge is remembered, and of which server: state is per user and space, and a space's servers have nonces of
 /// their own.
@@ -71,9 +71,12 @@ package final class ChallengeStore: Sendable {
   private let file: ChallengeFile?
   private let lock: ChallengeFile.Lock?
   private let log: Mutex<ErrorLog?>
+  /// nil: nothing is written.
+  private let pool: BlockingPool?
 
   /// For the life of the process.
   package init() {
+    pool = nil
     state = Mutex(State())
     file = nil
     lock = nil
@@ -84,7 +87,8 @@ package final class ChallengeStore: Sendable {
   ///
   /// Every count that may have been used before is passed over, and the next ones are written down before the first of
   /// them is used. Where they can't be, nothing of the folder is known.
-  init(folder: String, log: ErrorLog?) {
+  init(folder: String, pool: BlockingPool, log: ErrorLog?) {
+    self.pool = pool
     let file = ChallengeFile(folder: folder)
     var state = State()
     do throws(ChallengeFile.Fault) {
@@ -180,8 +184,6 @@ package final class ChallengeStore: Sendable {
 
   // MARK: The folder
 
-  private static let work = BlockingWork("auth-state", lanes: 1, limit: 1024)
-
   private func schedule(_ state: inout State) -> Bool {
     guard file != nil, !state.isScheduled else { return false }
     state.isScheduled = true
@@ -189,7 +191,8 @@ package final class ChallengeStore: Sendable {
   }
 
   private func save() {
-    if !Self.work.run({ [self] in write() }) { state.withLock { $0.isScheduled = false } }
+    let outcome = pool?.run(.challengeFiles, for: file?.path ?? "") { [self] in write() }
+    if outcome?.isTaken != true { state.withLock { $0.isScheduled = false } }
   }
 
   private func write() {
@@ -216,19 +219,25 @@ extension RememberedChallenge {
 
 /// All stores of a process; they outlive generations.
 package final class ChallengeMemory: Sendable {
+  private let pool: BlockingPool
   private let session = ChallengeStore()
   private let permanent = Mutex<[String: ChallengeStore]>([:])
 
-  package init() {}
+  package init(pool: BlockingPool) { self.pool = pool }
 
-  /// nil: nothing is remembered. Reads the folder at the first use, so never on an event loop then.
+  /// Takes over the folder, so never on an event loop; then `store` finds it. As the user that serves, to whom its files belong.
+  package func open(_ persistence: AuthPersistence, log: ErrorLog) {
+    if case .permanent = persistence { _ = store(persistence, log: log) }
+  }
+
+  /// nil: nothing is remembered. Reads a folder that was not opened before.
   package func store(_ persistence: AuthPersistence, log: ErrorLog?) -> ChallengeStore? {
     switch persistence {
     case .none: return nil
     case .session: return session
     case .permanent(let folder):
       return permanent.withLock { stores in
-        let store = stores[folder] ?? ChallengeStore(folder: folder, log: log)
+        let store = stores[folder] ?? ChallengeStore(folder: folder, pool: pool, log: log)
         if let log { store.report(to: log) }
         stores[folder] = store
         return store

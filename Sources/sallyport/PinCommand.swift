@@ -88,11 +88,9 @@ struct PinCommand: ParsableCommand {
   }
 
   private var hostAndPort: (String, UInt16)? {
-    guard let colon = source.lastIndex(of: ":"), let port = UInt16(source[source.index(after: colon)...]), port > 0
+    guard let server = try? HostPort(source, bareIPv6: .endsInPort), let port = server.port, !server.host.contains("/")
     else { return nil }
-    var host = source[..<colon]
-    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
-    return host.isEmpty || host.contains("/") ? nil : (String(host), port)
+    return (server.host, port)
   }
 
   private func comment(_ text: String) { LogFile.standardError.write(string: "\(text)\n") }

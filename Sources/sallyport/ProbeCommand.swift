@@ -1,3 +1,4 @@
+import Bytes
 import ArgumentParser
 import Daemon
 import Glibc
@@ -214,23 +215,12 @@ struct ProbeTarget {
     let tail = rest[end...]
     path = tail.isEmpty ? "/" : tail.hasPrefix("?") ? "/\(tail)" : String(tail)
     guard path.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && $0 != 0x23 }), !authority.contains("@") else { return nil }
-    if authority.hasPrefix("[") {
-      guard let close = authority.firstIndex(of: "]") else { return nil }
-      host = String(authority[authority.index(after: authority.startIndex)..<close])
-      let after = authority[authority.index(after: close)...]
-      guard after.isEmpty || after.hasPrefix(":"), let port = after.isEmpty ? 443 : UInt16(after.dropFirst()) else {
-        return nil
-      }
-      self.port = port
-    } else {
-      let parts = authority.split(separator: ":", omittingEmptySubsequences: false)
-      guard parts.count <= 2, let port = parts.count == 2 ? UInt16(parts[1]) : 443 else { return nil }
-      host = parts.first.map(String.init) ?? ""
-      self.port = port
-    }
+    guard let server = try? HostPort(authority) else { return nil }
+    host = server.host
+    port = server.port ?? 443
     let shown = host.contains(":") ? "[\(host)]" : host
     self.authority = port == 443 ? shown : "\(shown):\(port)"
-    if host.isEmpty || port == 0 || !host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { return nil }
+    if !host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { return nil }
   }
 }
 

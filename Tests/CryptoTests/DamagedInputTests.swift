@@ -65,7 +65,8 @@ struct DamagedInputTests {
       succeeded = true
     } catch let error { #expect(!error.description.isEmpty) }
     do {
-      _ = try CertifiedKey.load(certificate: reference, key: nil, passwords: passwords)
+      _ = try CertifiedKey.load(
+        certificate: reference, key: nil, passwords: passwords, tokens: TokenRefusals())
       succeeded = true
     } catch let error { #expect(!error.description.isEmpty) }
     do {

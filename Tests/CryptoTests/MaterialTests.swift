@@ -149,14 +149,14 @@ struct CertifiedKeyTests {
   private func load(_ certificate: String, _ key: String? = nil, _ passwords: String...) throws -> CertifiedKey {
     try CertifiedKey.load(
       certificate: MaterialReference(path: certificate), key: key.map { MaterialReference(path: $0) },
-      passwords: passwords.map { SecretBytes(text: $0) })
+      passwords: passwords.map { SecretBytes(text: $0) }, tokens: TokenRefusals())
   }
 
   private func fault(_ certificate: String, _ key: String? = nil, _ passwords: String...) -> String {
     do {
       _ = try CertifiedKey.load(
         certificate: MaterialReference(path: certificate), key: key.map { MaterialReference(path: $0) },
-        passwords: passwords.map { SecretBytes(text: $0) })
+        passwords: passwords.map { SecretBytes(text: $0) }, tokens: TokenRefusals())
       return "loaded"
     } catch { return error.description }
   }
@@ -201,7 +201,8 @@ struct CertifiedKeyTests {
     #expect(fault(certificate).contains("--key FILE") && !fault(certificate).contains("ssl_"))
     let place = SourceLocation(file: "x.conf", line: 1, column: 1)
     #expect {
-      try CertifiedKey.load(certificate: MaterialReference(path: certificate, location: place), key: nil)
+      try CertifiedKey.load(
+        certificate: MaterialReference(path: certificate, location: place), key: nil, tokens: TokenRefusals())
     } throws: {
       "\($0)".contains("(ssl_certificate_key, proxy_ssl_certificate_key)")
     }

@@ -31,7 +31,8 @@ struct PrivateKeyTests {
     try #require(outcome.status == 0, "\(outcome.errors)")
     let certificate = try Fixtures.shared.get().client.certificate
     let pem = try scratch.file("c.pem", text: certificate.pem)
-    let pair = try CertifiedKey.load(certificate: MaterialReference(path: pem), key: MaterialReference(path: file))
+    let pair = try CertifiedKey.load(
+      certificate: MaterialReference(path: pem), key: MaterialReference(path: file), tokens: TokenRefusals())
     #expect(pair.key.spkiSHA256 == rsa.spkiSHA256)
   }
 

@@ -18,7 +18,7 @@ struct StoredKeyTests {
     try CertifiedKey.load(
       certificate: MaterialReference(path: "\(scratch.path)/c.pem"),
       key: MaterialReference(parsing: "store:\(key)", relativeTo: "/", isKey: true),
-      passwords: passwords.map { SecretBytes(text: $0) })
+      passwords: passwords.map { SecretBytes(text: $0) }, tokens: TokenRefusals())
   }
 
   private func fault(_ key: String, _ passwords: String...) -> String {
@@ -26,7 +26,7 @@ struct StoredKeyTests {
       _ = try CertifiedKey.load(
         certificate: MaterialReference(path: "\(scratch.path)/c.pem"),
         key: MaterialReference(parsing: "store:\(key)", relativeTo: "/", isKey: true),
-        passwords: passwords.map { SecretBytes(text: $0) })
+        passwords: passwords.map { SecretBytes(text: $0) }, tokens: TokenRefusals())
       return "loaded"
     } catch { return "\(error)" }
   }

@@ -1,3 +1,4 @@
+import Proxy
 import Crypto
 import Observability
 import TestSupport
@@ -158,7 +159,7 @@ import Testing
       ] { #expect(told.count { $0.hasPrefix(fault) } == 1, "\(fault) in \(told)") }
       #expect(told.count == 5, "\(told)")
       do throws(Refusal) {
-        _ = try Preparation.read(path)
+        _ = try Preparation.read(path, sharing: SharedState())
         Issue.record("it was read")
       } catch {
         #expect(error.errors.count == 5)

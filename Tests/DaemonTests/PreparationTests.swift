@@ -11,7 +11,9 @@ import Upstream
 @Suite struct PreparationTests {
   private func prepare(_ scene: Scene, _ text: String) throws -> Result<Preparation, Refusal> {
     let settings = try scene.settings(text)
-    return Result { () throws(Refusal) in try Preparation(settings, after: [], number: 7, logs: LogFiles()) }
+    return Result { () throws(Refusal) in
+      try Preparation(settings, after: [], number: 7, logs: LogFiles(), sharing: SharedState())
+    }
   }
 
   @Test func `logs, material and names are all tried, and all faults told`() throws {

@@ -1,3 +1,4 @@
+import Transport
 import Crypto
 import Observability
 import TLS
@@ -14,7 +15,7 @@ import Testing
     let log = ErrorLog([])
     var staple: Staple? = Staple(question, responder: nil, isFromFile: false)
     let seen = Weak(staple)
-    let refresh = StapleRefresh()
+    let refresh = StapleRefresh(pool: BlockingPool())
     refresh.refresh([staple].compactMap { $0 }, log: log)
     staple = nil
     // It names no responder: the next turn is in an hour.

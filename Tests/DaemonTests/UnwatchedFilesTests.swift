@@ -36,24 +36,25 @@ import Testing
       let old = try write(scene, authority)
       try scene.anchors("ca", authority)
       let http = try scene.settings(configuration).http
-      let first = KeyMaterial(loading: http)
+      let first = KeyMaterial(loading: http, sharing: SharedState())
       #expect(first.diagnostics.isEmpty, "\(first.diagnostics)")
 
       let new = try write(scene, next)
       try scene.anchors("ca", next)
       var former = FormerMaterial(first)
-      let second = KeyMaterial(loading: http, keeping: former)
+      let second = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
       #expect(second.diagnostics.isEmpty, "\(second.diagnostics)")
       #expect(shown(second) == [old.off, new.on])
       #expect(second.servers[0]?.material.clientCAs == [authority.root.certificate])
       #expect(second.upstreams.values.first?.material.policy.anchors?.certificates == [authority.root.certificate])
       // Their lists' ends are watched on, and the change after keeps them too.
       #expect(second.revocations.values.joined().map(\.sha256) == first.revocations.values.joined().map(\.sha256))
-      #expect(shown(KeyMaterial(loading: http, keeping: FormerMaterial(second))) == [old.off, new.on])
+      #expect(
+        shown(KeyMaterial(loading: http, keeping: FormerMaterial(second), sharing: SharedState())) == [old.off, new.on])
 
       former.forgetUnwatched()
       former.revocations = [:]
-      let third = KeyMaterial(loading: http, keeping: former)
+      let third = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
       #expect(third.diagnostics.isEmpty, "\(third.diagnostics)")
       #expect(shown(third) == [new.off, new.on])
     }
@@ -65,10 +66,10 @@ import Testing
       let old = try write(scene, authority)
       try scene.anchors("ca", authority)
       let http = try scene.settings(configuration).http
-      let former = FormerMaterial(KeyMaterial(loading: http))
+      let former = FormerMaterial(KeyMaterial(loading: http, sharing: SharedState()))
       let new = try scene.identity("on", authority.server()).certified.certificate
       for name in ["off.pem", "off.crl", "upca.pem"] { try scene.write(name, text: "half") }
-      let next = KeyMaterial(loading: http, keeping: former)
+      let next = KeyMaterial(loading: http, keeping: former, sharing: SharedState())
       #expect(next.diagnostics.isEmpty, "\(next.diagnostics)")
       #expect(shown(next) == [old.off, new])
     }

@@ -256,10 +256,11 @@ import Testing
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene, ["--renew-every", "1"])
     let authority = try CertifiedKey.load(
-      certificate: MaterialReference(path: demo.file("ca.crt")), key: MaterialReference(path: demo.file("ca.key")))
+      certificate: MaterialReference(path: demo.file("ca.crt")), key: MaterialReference(path: demo.file("ca.key")),
+      tokens: TokenRefusals())
     let server = try CertifiedKey.load(
       certificate: MaterialReference(path: demo.file("server.crt")),
-      key: MaterialReference(path: demo.file("server.key")))
+      key: MaterialReference(path: demo.file("server.key")), tokens: TokenRefusals())
     let ending = try CertificateBuilder(
       commonName: "localhost", .leaf([.serverAuth]), names: [.dns("localhost"), .ip("127.0.0.1"), .ip("::1")], days: 2
     ).signed(by: authority, key: server.key)
@@ -280,7 +281,8 @@ import Testing
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene)
     let authority = try CertifiedKey.load(
-      certificate: MaterialReference(path: demo.file("ca.crt")), key: MaterialReference(path: demo.file("ca.key")))
+      certificate: MaterialReference(path: demo.file("ca.crt")), key: MaterialReference(path: demo.file("ca.key")),
+      tokens: TokenRefusals())
     for (name, isGood) in [("localhost", true), ("bank.example", false)] {
       let leaf = try CertificateBuilder(commonName: name, .leaf([.serverAuth]), names: [.dns(name)])
         .signed(by: authority, key: .generate())

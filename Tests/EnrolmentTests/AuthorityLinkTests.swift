@@ -53,7 +53,9 @@ import Testing
     let settings = EnrolmentSettings(
       authority: MaterialReference(path: authority.path), passwords: nil, users: MaterialReference(path: "none"),
       renewBefore: 0, strength: .modern, maxDevices: 10, failures: 1, failureTime: 1)
-    #expect { try EnrolmentDesk(settings).keepUp() } throws: { "\($0)".contains("/\(name)\"") }
+    #expect { try EnrolmentDesk(settings, EnrolmentState(tokens: TokenRefusals())).keepUp() } throws: {
+      "\($0)".contains("/\(name)\"")
+    }
     if name == "certs" {
       #expect { try authority.issue("bob") } throws: { "\($0)".contains("/certs\"") }
     }

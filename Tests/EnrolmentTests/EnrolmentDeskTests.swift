@@ -13,7 +13,8 @@ private struct Desk {
 
   let authority: Authority
   let settings: EnrolmentSettings
-  let address: String
+  let state = EnrolmentState(tokens: TokenRefusals())
+  let address = "192.0.2.1"
 
   init(renewBefore: Int64 = 30 * 86_400, maxDevices: Int = 10, failures: Int = 10) throws {
     authority = try Authority()
@@ -22,8 +23,6 @@ private struct Desk {
       authority: MaterialReference(path: authority.path), passwords: nil, users: MaterialReference(path: users),
       renewBefore: renewBefore, strength: .modern, maxDevices: maxDevices, failures: failures,
       failureTime: 60)
-    // Failures are the process's.
-    address = "test-\(UInt64.random(in: 0 ... .max))"
   }
 
   func ask(
@@ -36,7 +35,7 @@ private struct Desk {
 
   func ask(_ credentials: ShownCredentials, _ body: String, at later: Int64 = 0) -> EnrolmentOutcome {
     Array(body.utf8).withUnsafeBytes {
-      EnrolmentDesk(settings).answer(credentials, from: address, body: $0, at: Int64(time(nil)) + later)
+      EnrolmentDesk(settings, state).answer(credentials, from: address, body: $0, at: Int64(time(nil)) + later)
     }
   }
 }
@@ -269,7 +268,7 @@ extension EnrolmentOutcome {
   @Test func `says what is at fault with its files, and gives nothing`() throws {
     let desk = try Desk()
     try FileManager.default.removeItem(atPath: "\(desk.authority.path)/private/ca.key")
-    #expect { try EnrolmentDesk(desk.settings).trial() } throws: { "\($0)".contains("ca.key") }
+    #expect { try EnrolmentDesk(desk.settings, desk.state).trial() } throws: { "\($0)".contains("ca.key") }
     #expect(desk.ask("alice", "wonderland").status == 500)
     #expect(try desk.authority.index().entries.isEmpty)
   }
@@ -298,7 +297,7 @@ extension EnrolmentOutcome {
       let desk = try Desk()
       try fill(desk, count)
       #expect(desk.ask("bob", "builder").status == 201)
-      let known = AuthorityRegister.of(try AuthorityFolder(desk.authority.path))
+      let known = desk.state.register(of: try AuthorityFolder(desk.authority.path))
       let (before, readings) = (try bytesMoved(), known.readings)
       for number in 0..<5 { #expect(desk.ask("alice", "wonderland", device: "d\(number)").status == 201) }
       #expect(desk.ask("alice", "wonderland", device: "d0").status == 409)

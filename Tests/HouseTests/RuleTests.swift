@@ -68,6 +68,43 @@ import Testing
     }
   }
 
+  /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
+  @Test(arguments: ["Configuration", "Proxy", "HTTP", "Upstream"])
+  func `an event loop opens no file but a request's body, and settings are made without one`(module: String) {
+    let allowed = ["Sources/Configuration/Syntax/SourceFiles.swift", "Sources/Proxy/Exchange/RequestBody.swift"]
+    for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
+      for line in file.code {
+        for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
+          let isCalled = line.text.contains(call) && !line.text.contains("func ")
+          #expect(!isCalled, "\(file.path):\(line.number): \(line.text)")
+        }
+      }
+    }
+  }
+
+  /// What may be shared by the whole process, and why.
+  private static let allowedToBeGlobal: [String: String] = [:]
+
+  /// State belongs to the daemon (`SharedState`) or to a generation, so that tests and generations do not share it unseen.
+  @Test func `no state belongs to the process`() {
+    let shapes = [
+      "= Mutex(", "= Mutex<", "= Atomic(", "= Atomic<", "= DispatchQueue(", "= DispatchSemaphore(", "= DispatchGroup(",
+      "= BlockingPool(", "= SharedState(", ": Mutex<", ": Atomic<",
+    ]
+    for file in SourceFile.sources where Self.allowedToBeGlobal[file.path] == nil {
+      for line in file.code {
+        let isStored = line.text.contains("static var ") && !line.text.hasSuffix("{") && !line.text.contains("{ ")
+        let isGlobal =
+          line.text.contains("static let ")
+          || ["let ", "private let ", "fileprivate let ", "package let ", "public let "].contains {
+            line.text.hasPrefix($0)
+          }
+        let isState = isGlobal && shapes.contains { line.text.contains($0) }
+        #expect(!isStored && !isState && !line.text.hasPrefix("var "), "\(file.path):\(line.number): \(line.text)")
+      }
+    }
+  }
+
   @Test func `every example configuration is in a test`() throws {
     let tested = SourceFile.tests.first { $0.path.hasSuffix("ExampleTests.swift") }?.lines.joined(separator: "\n") ?? ""
     let examples = try FileManager.default.contentsOfDirectory(atPath: "\(checkout)/config")

@@ -6,8 +6,7 @@ import TestSupport
 import Testing
 import Transport
 
-/// The threads that hash are the process's: one test at a time holds them.
-@Suite(.serialized) struct `Passwords at the door` {
+@Suite struct `Passwords at the door` {
   private static let http = """
     server {
       listen 80; auth_basic_user_file /nowhere/users;
@@ -21,12 +20,12 @@ import Transport
   /// Of the rig's clients.
   private static let address = "192.0.2.1"
 
-  /// Nothing of others is under way, and nothing is hashed until it is raised.
-  private func holdThreads() async throws -> Flag {
-    try await until("the threads to be free") { PendingWork.passwords.isIdle }
+  /// Nothing is hashed until it is raised.
+  private func holdThreads(of rig: Rig) async throws -> Flag {
+    let pool = rig.worker.shared.pool
     let held = Flag(), begun = (Flag(), Flag())
     for flag in [begun.0, begun.1] {
-      _ = PendingWork.passwords.run(for: "held") {
+      _ = pool.run(.passwords, for: "held") {
         flag.raise()
         held.wait()
       }
@@ -36,49 +35,53 @@ import Transport
   }
 
   @Test func `one that waits is not looked at any more when its client has gone`() async throws {
-    let held = try await holdThreads()
-    defer { held.raise() }
     let rig = try Rig(Self.http)
+    let pool = rig.worker.shared.pool
+    let held = try await holdThreads(of: rig)
+    defer { held.raise() }
     let (session, peer) = try rig.connect()
     session.begin()
     let bytes = Array(Self.request.utf8)
     #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
     session.transport.ready([.input])
-    #expect(PendingWork.passwords.waiting(for: Self.address) == 1)
+    #expect(pool.waiting(.passwords, for: Self.address) == 1)
     close(peer)
     session.transport.ready([.input, .peerEnd])
     #expect(session.isClosed)
-    #expect(PendingWork.passwords.waiting(for: Self.address) == 0)
+    #expect(pool.waiting(.passwords, for: Self.address) == 0)
   }
 
   @Test func `one that would have to wait is not looked at when its client went with the request`() async throws {
     let rig = try Rig(Self.http)
+    let pool = rig.worker.shared.pool
     let bytes = Array(Self.request.utf8)
     for isHeld in [true, false] {
-      let held = isHeld ? try await holdThreads() : nil
+      let held = isHeld ? try await holdThreads(of: rig) : nil
       defer { held?.raise() }
       let (session, peer) = try rig.connect()
       session.begin()
       #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
       close(peer)
       session.transport.ready([.input, .peerEnd])
-      #expect(PendingWork.passwords.waiting(for: Self.address) == 0 || !isHeld)
+      #expect(pool.waiting(.passwords, for: Self.address) == 0 || !isHeld)
       // Who has only ended its half still gets an answer, if it costs nobody else anything.
       #expect((session.isClosed) == isHeld)
       session.close()
       try await until("the threads to be free") {
-        held?.raise(); return PendingWork.passwords.isIdle
+        held?.raise(); return pool.isIdle(.passwords)
       }
     }
   }
 
   @Test func `one address has a bound on what waits, and is told to come again`() async throws {
-    let held = try await holdThreads()
+    let rig = try Rig(Self.http)
+    let pool = rig.worker.shared.pool
+    let held = try await holdThreads(of: rig)
     defer { held.raise() }
-    while case .taken = PendingWork.passwords.run(for: Self.address, {}) {}
-    let answer = try Rig(Self.http).answer(Self.request)
+    while case .taken = pool.run(.passwords, for: Self.address, {}) {}
+    let answer = try rig.answer(Self.request)
     #expect(answer.hasPrefix("HTTP/1.1 429 ") && answer.contains("\r\nRetry-After: 1\r\n"), "\(answer)")
-    guard case .taken = PendingWork.passwords.run(for: "another", {}) else {
+    guard case .taken = pool.run(.passwords, for: "another", {}) else {
       return #expect(Bool(false), "nobody else is kept out")
     }
   }
@@ -90,11 +93,11 @@ import Transport
         location = /e2 { auth_basic x; enrolment on; enrolment_authority /nowhere/ca; enrolment_failures 9 90s; }
         """
       let http = Self.http.replacing("location /none", with: "\(enrols ? enrolments : "") location /none")
-      let rig = try Rig(http)
-      let location = rig.live.generation.http.servers[0].root.locations.first {
+      let generation = try Rig(http).live.generation
+      let location = generation.http.servers[0].root.locations.first {
         if case .prefix(let prefix) = $0.match { prefix == Array(path.utf8) } else { false }
       }
-      return try #require(location).basicAccess.flatMap { GuardedFiles(rig.live.generation.http).limit(of: $0.users) }
+      return try #require(location).basicAccess.flatMap { generation.guessLimits[$0.users] }
     }
     // The stricter of both.
     let guarded = FailureWindow.Limit(count: 7, time: 90)

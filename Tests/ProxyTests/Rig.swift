@@ -38,9 +38,10 @@ final class Rig {
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
       errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: LogFiles()).accessLogs,
-      envelopes: try Self.envelopes(loaded), userFiles: try Self.userFiles(loaded, users))
+      envelopes: try Self.envelopes(loaded), userFiles: try Self.userFiles(loaded, users),
+      guessLimits: GuessLimits.resolved(loaded))
     loop = try EventLoop(index: 0)
-    worker = Worker(loop: loop, connections: 16, metrics: Metrics())
+    worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState())
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
     live = try #require(worker.live)
     script()

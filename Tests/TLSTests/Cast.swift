@@ -1,3 +1,4 @@
+import Transport
 import Crypto
 import Observability
 @testable import TLS
@@ -37,7 +38,7 @@ struct Cast: Sendable {
       material: ServerTLSMaterial(
         certificates: [certificate ?? server], clientCAs: authorities ?? [clients.root.certificate], trustedCAs: [],
         revocations: revocations),
-      sessions: store)
+      sessions: store, ocsp: OCSPClient(pool: BlockingPool()))
   }
 
   /// A client that judges nobody, with this certificate.

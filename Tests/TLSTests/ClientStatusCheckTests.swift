@@ -2,15 +2,18 @@ import Crypto
 import Synchronization
 import TestSupport
 import Testing
+import Transport
 
 @testable import TLS
 
 @Suite(.timeLimit(.minutes(1))) struct `Responders that clients wait for` {
+  private let client = OCSPClient(pool: BlockingPool())
+
   private func check(_ url: String) throws -> ClientStatusCheck {
     var settings = ClientStatusSettings()
     settings.extent = .leaf
     settings.responder = StatusResponder(url)
-    return try #require(ClientStatusCheck(settings))
+    return try #require(ClientStatusCheck(settings, client))
   }
 
   @Test func `one that never answers holds up no question to another`() async throws {

@@ -1,3 +1,4 @@
+import Transport
 import Crypto
 @testable import TLS
 import TestSupport
@@ -13,7 +14,7 @@ import Testing
       settings.versions = .tls12
       let block = try ServerTLSContext(
         settings: settings, material: ServerTLSMaterial(certificates: certificates, clientCAs: [], trustedCAs: []),
-        sessions: nil)
+        sessions: nil, ocsp: OCSPClient(pool: BlockingPool()))
       let expected = isECDSA ? cast.server : rsa
       let result = try await meet(
         Blocks(block), cast.policy(pins: [pin(expected)], versions: .tls12, ciphers: cipher))

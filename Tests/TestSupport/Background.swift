@@ -26,6 +26,9 @@ package final class Flag: Sendable {
   /// Blocks a script's thread until it is raised; five minutes at most, so that a test that fails leaves no thread behind.
   /// Not less: under a sanitizer on a busy machine a test may wait for a minute until it goes on.
   package func wait() {
-    for _ in 0..<150_000 where !isRaised { usleep(2000) }
+    for _ in 0..<150_000 {
+      if isRaised { return }
+      usleep(2000)
+    }
   }
 }

@@ -1,3 +1,4 @@
+import Transport
 import Bytes
 import Foundation
 import Synchronization
@@ -109,11 +110,11 @@ import Testing
     let file = ChallengeFile(folder: folder)
     var last: UInt32 = 0
     do {
-      let store = ChallengeStore(folder: folder, log: nil)
+      let store = ChallengeStore(folder: folder, pool: BlockingPool(), log: nil)
       last = try #require(count(store.answer(key, offer)))
       let deadline = Date() + 20
       while case .absent = file.read(), Date() < deadline { usleep(1000) }
-      #expect(ChallengeStore(folder: folder, log: nil).count == 0, "one process at a time")
+      #expect(ChallengeStore(folder: folder, pool: BlockingPool(), log: nil).count == 0, "one process at a time")
     }
     // Each ends without a word, and nothing is written after its first use.
     for _ in 0..<3 {
@@ -130,7 +131,7 @@ import Testing
   private func taken(_ folder: String) throws -> ChallengeStore {
     let deadline = Date() + 20
     while Date() < deadline {
-      let store = ChallengeStore(folder: folder, log: nil)
+      let store = ChallengeStore(folder: folder, pool: BlockingPool(), log: nil)
       if store.keepsFolder { return store }
       usleep(1000)
     }

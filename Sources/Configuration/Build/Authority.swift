@@ -1,3 +1,4 @@
+import Bytes
 import Transport
 import Upstream
 
@@ -25,32 +26,28 @@ enum Authority: Hashable {
     for scheme in ["http://", "https://"] where text.lowercased().hasPrefix(scheme) {
       throw Fault(reason: "invalid host", hint: "leave out \"\(scheme)\": proxy_pass names the protocol")
     }
-    var host = text
-    var portText: String?
-    if text.hasPrefix("[") {
-      guard let end = text.firstIndex(of: "]") else {
-        throw Fault(reason: "invalid host", hint: "the \"]\" is missing")
-      }
-      host = String(text[text.index(after: text.startIndex)..<end])
-      let rest = text[text.index(after: end)...]
-      guard rest.isEmpty || rest.hasPrefix(":") else { throw Fault(reason: "invalid port", hint: "[ADDRESS]:PORT") }
-      portText = rest.isEmpty ? nil : String(rest.dropFirst())
+    let parts: HostPort.Parts
+    do throws(HostPort.Fault) { parts = try HostPort.Parts(of: text[...]) } catch {
+      throw error == .missingBracket
+        ? Fault(reason: "invalid host", hint: "the \"]\" is missing")
+        : Fault(reason: "invalid port", hint: "[ADDRESS]:PORT")
+    }
+    let host = String(parts.host)
+    if parts.isBracketed {
       guard case .ipv6? = SocketAddress(literal: host, port: 0) else {
         throw Fault(reason: "invalid IPv6 address", hint: "[ADDRESS]:PORT")
       }
-    } else if let colon = text.firstIndex(of: ":") {
-      host = String(text[..<colon])
-      portText = String(text[text.index(after: colon)...])
+    } else {
+      guard !host.isEmpty else { throw Fault(reason: "no host", hint: "ADDRESS[:PORT]") }
+      guard Self.isHost(host) else {
+        throw Fault(reason: "invalid host", hint: "letters, digits, \".\", \"-\" and \"_\"; an IPv6 address needs [ ]")
+      }
     }
-    guard !host.isEmpty else { throw Fault(reason: "no host", hint: "ADDRESS[:PORT]") }
-    guard text.hasPrefix("[") || Self.isHost(host) else {
-      throw Fault(reason: "invalid host", hint: "letters, digits, \".\", \"-\" and \"_\"; an IPv6 address needs [ ]")
-    }
-    guard let portText else {
+    guard let digits = parts.port else {
       self = .host(host, port: nil)
       return
     }
-    guard let number = Quantity.number(portText), let port = UInt16(exactly: number), port > 0 else {
+    guard let port = HostPort.port(digits) else {
       throw Fault(reason: "invalid port", hint: "a port is a number from 1 to 65535")
     }
     self = .host(host, port: port)

@@ -29,7 +29,6 @@ extension SettingsBuilder {
           alsoPlain: speakingPlain.contains(index)))
     }
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
-    diagnostics += EnrolmentRule.unrevoked(servers)
     return HTTPSettings(
       listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count)
   }

@@ -1,3 +1,4 @@
+import Bytes
 import Glibc
 import Observability
 import Proxy
@@ -44,25 +45,20 @@ extension SettingsBuilder {
     let invalidPort = Authority.Fault(reason: "invalid port", hint: "a port, or a range of them, from 1 to 65535")
     func range(_ text: Substring) throws(Authority.Fault) -> ClosedRange<UInt16> {
       let ends = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
-      let numbers = ends.compactMap { Quantity.number(String($0)).flatMap { UInt16(exactly: $0) } }
-      guard numbers.count == ends.count, let low = numbers.first, let high = numbers.last, low > 0, low <= high,
+      let numbers = ends.compactMap { HostPort.port($0) }
+      guard numbers.count == ends.count, let low = numbers.first, let high = numbers.last, low <= high,
         high - low < 1024
       else { throw invalidPort }
       return low...high
     }
-    if text.hasPrefix("[") {
-      guard let end = text.firstIndex(of: "]") else {
-        throw .init(reason: "invalid address", hint: "the \"]\" is missing")
-      }
-      let rest = text[text.index(after: end)...]
-      guard rest.isEmpty || rest.hasPrefix(":") else { throw invalidPort }
-      return (String(text[...end]), rest.isEmpty ? 80...80 : try range(rest.dropFirst()))
+    if text.utf8.allSatisfy({ $0 &- 48 < 10 || $0 == UInt8(ascii: "-") }) { return ("*", try range(text[...])) }
+    let parts: HostPort.Parts
+    do throws(HostPort.Fault) { parts = try HostPort.Parts(of: text[...]) } catch {
+      throw error == .missingBracket ? .init(reason: "invalid address", hint: "the \"]\" is missing") : invalidPort
     }
-    if let colon = text.firstIndex(of: ":") {
-      return (String(text[..<colon]), try range(text[text.index(after: colon)...]))
-    }
-    let isPort = text.utf8.allSatisfy { $0 &- 48 < 10 || $0 == UInt8(ascii: "-") }
-    return isPort ? ("*", try range(text[...])) : (text, 80...80)
+    let host = parts.isBracketed ? "[\(parts.host)]" : String(parts.host)
+    guard let ports = parts.port else { return (host, 80...80) }
+    return (host, try range(ports))
   }
 
   private static func socketAddress(_ host: String, _ port: UInt16) throws(Authority.Fault) -> SocketAddress {

@@ -50,13 +50,13 @@ public struct HeadParser: Sendable {
       }
       guard
         let end = try FieldLines.read(
-          base, available, lineStart: &lineStart, section: .head, limits: limits, into: &head.list)
+          base, available, lineStart: &lineStart, section: .head, limits: limits, into: &head.storage.list)
       else {
         return try awaitMore(available, limits)
       }
       if end > limits.headBytes { throw .headTooLarge }
       try Self.finish(base, limits, head)
-      head.buffer.append(UnsafeRawBufferPointer(start: base, count: end))
+      head.storage.buffer.append(UnsafeRawBufferPointer(start: base, count: end))
       let consumed = skipped + end
       self = HeadParser()
       return .complete(consumed: consumed)
@@ -85,13 +85,13 @@ public struct HeadParser: Sendable {
       }
       guard
         let end = try FieldLines.read(
-          base, bytes.count, lineStart: &lineStart, section: .head, limits: limits, into: &head.list)
+          base, bytes.count, lineStart: &lineStart, section: .head, limits: limits, into: &head.storage.list)
       else {
         return try awaitMore(bytes.count, limits)
       }
       if end > limits.headBytes { throw .headTooLarge }
       try Self.finish(base, limits, head, requestMethod)
-      head.buffer.append(UnsafeRawBufferPointer(start: base, count: end))
+      head.storage.buffer.append(UnsafeRawBufferPointer(start: base, count: end))
       self = HeadParser()
       return .complete(consumed: end)
     } catch {
@@ -106,7 +106,7 @@ public struct HeadParser: Sendable {
   private static func finish(
     _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: RequestHead
   ) throws(HeadError) {
-    let facts = try MessageFacts(&head.list, base, limits)
+    let facts = try MessageFacts(&head.storage.list, base, limits)
     let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
     if facts.hasTwoHosts { throw .repeatedHost }
@@ -131,7 +131,7 @@ public struct HeadParser: Sendable {
     head.parsed.expectsContinue = facts.expectsContinue && version == .http11
     head.parsed.upgrade = facts.upgrade(version)
     head.parsed.acceptsTrailers = facts.acceptsTrailers
-    head.parsed.present = facts.present
+    head.storage.present = facts.present
   }
 
   /// What holds of the response as a whole.
@@ -139,13 +139,13 @@ public struct HeadParser: Sendable {
   private static func finish(
     _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: ResponseHead, _ method: Method
   ) throws(HeadError) {
-    let facts = try MessageFacts(&head.list, base, limits)
+    let facts = try MessageFacts(&head.storage.list, base, limits)
     let decision = try facts.framing.response(head.parsed.version, status: head.parsed.status, to: method)
     head.parsed.framing = decision.framing
     head.parsed.announcedLength = facts.framing.length
     head.parsed.persists = facts.persists(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose
     head.parsed.upgrade = facts.upgrade(head.parsed.version)
-    head.parsed.present = facts.present
+    head.storage.present = facts.present
   }
 
   /// False when there are no bytes behind the empty lines yet.
@@ -199,7 +199,7 @@ public struct HeadParser: Sendable {
     head.reset()
     let read = lineStart
     guard read > 0, let base = bytes.baseAddress, skipped + read <= bytes.count else { return }
-    head.buffer.append(UnsafeRawBufferPointer(start: base + skipped, count: read))
+    head.storage.buffer.append(UnsafeRawBufferPointer(start: base + skipped, count: read))
     head.parsed.method = method
     head.parsed.methodRange = methodRange
     head.parsed.target = target

@@ -53,10 +53,10 @@ private final class EnrolmentHandler: ContentHandler {
     let request = SecretBytes(copying: kept.memory.readable)
     let box = LoopBox((handler: self, exchange: exchange))
     let (serial, loop, settings) = (exchange.serial, exchange.worker.loop, content.settings)
-    let address = PendingWork.party(exchange.facts.peer)
-    PendingWork.start(PendingWork.enrolments, "enrolments", for: exchange) {
+    let (address, state) = (PendingWork.party(exchange.facts.peer), exchange.worker.shared.enrolment)
+    PendingWork.start(.enrolments, for: exchange) {
       let outcome = request.withUnsafeBytes {
-        EnrolmentDesk(settings).answer(credentials, from: address, body: $0)
+        EnrolmentDesk(settings, state).answer(credentials, from: address, body: $0)
       }
       loop.post {
         let (handler, exchange) = box.value

@@ -82,11 +82,12 @@ final class ProxyHandler: ContentHandler {
     let dynamic = DynamicTarget(template.bytes(exchange), pass)
     self.dynamic = dynamic
     let serial = exchange.serial
-    exchange.session.live.dynamicGroups.find(dynamic.authority, defaultPort: dynamic.defaultPort) { [self] group in
+    exchange.session.live.dynamicGroups.find(dynamic.authority, defaultPort: dynamic.defaultPort) { [self] found in
       // The object may be in another exchange's service.
       guard self.exchange === exchange, serial == exchange.serial else { return }
-      guard let group else {
-        exchange.tellOfRepeated(.error, "\(dynamic.authority) could not be resolved")
+      guard case .success(let group) = found else {
+        let reason = if case .failure(.crowded) = found { ": too many names are being looked up" } else { "" }
+        exchange.tellOfRepeated(.error, "\(dynamic.authority) could not be resolved\(reason)")
         return exchange.fail(Failure(502))
       }
       self.dynamic?.group = group

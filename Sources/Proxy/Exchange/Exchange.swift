@@ -32,7 +32,7 @@ final class Exchange {
   /// nil before the content phase, and for responses that no handler makes.
   @exclusivity(unchecked) private(set) var handler: ContentHandler?
   /// Work beside the loop that the exchange waits for; withdrawn when the exchange ends.
-  @exclusivity(unchecked) var pending: PendingWork?
+  @exclusivity(unchecked) var pending: BlockingPool.Ticket?
   /// Which request of this object runs.
   @exclusivity(unchecked) private(set) var serial: UInt64 = 0
 
@@ -72,7 +72,7 @@ final class Exchange {
       self.handler = nil
     }
     if let pending {
-      pending.withdraw()
+      worker.shared.pool.withdraw(pending)
       self.pending = nil
     }
   }

@@ -1,4 +1,5 @@
 import Bytes
+import Enrolment
 import Glibc
 import HTTP
 import Observability
@@ -165,12 +166,7 @@ extension Exchange {
 
   /// What the client claims in Basic credentials; nobody has judged it.
   private func appendRemoteUser(to output: inout ByteBuffer) {
-    guard let field = head.first(.authorization) else { return }
-    let value = head.bytes.readable[field.value]
-    guard value.count > 6, UnsafeRawBufferPointer(rebasing: value[..<6]).equalsIgnoringCase("basic "),
-      let decoded = try? Base64.decode(String(decoding: value[6...], as: UTF8.self))
-    else { return }
-    output.append(Array(decoded.prefix { $0 != 0x3A }))
+    if case .basic(let user, _) = head.shownCredentials { output.append(user) }
   }
 
   private func requestIdentifier() -> [UInt8] {

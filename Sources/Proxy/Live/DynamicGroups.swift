@@ -11,9 +11,18 @@ final class DynamicGroups {
   private static let lifetime: UInt64 = 30_000
   private static let limit = 1024
 
+  typealias Found = Result<UpstreamGroup, Refusal>
+
+  /// Why there is no group.
+  enum Refusal: Error {
+    case unknownHost
+    /// Too many names are being looked up.
+    case crowded
+  }
+
   private enum Entry {
     case ready(UpstreamGroup, expires: UInt64)
-    case resolving([(UpstreamGroup?) -> Void])
+    case resolving([(Found) -> Void])
   }
 
   private let named: [String: UpstreamGroup]
@@ -22,23 +31,26 @@ final class DynamicGroups {
   private var entries: [String: Entry] = [:]
   private let loop: EventLoop
   private let budget: ConnectionBudget
+  private let resolver: Resolver
 
-  init(groups: [UpstreamGroup], loop: EventLoop, budget: ConnectionBudget) {
+  init(groups: [UpstreamGroup], resolver: Resolver, loop: EventLoop, budget: ConnectionBudget) {
     self.named = Dictionary(
       groups.map { ($0.settings.name.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
     self.loop = loop
     self.budget = budget
+    self.resolver = resolver
   }
 
-  /// Calls back with the group for `authority` (`host`, `host:port`, `[::1]:port`), perhaps at once; nil when there is
-  /// no such host. Letters of either case name the same, as in a `proxy_pass` without variables.
-  func find(_ authority: String, defaultPort: UInt16, _ found: @escaping (UpstreamGroup?) -> Void) {
+  /// Calls back with the group for `authority` (`host`, `host:port`, `[::1]:port`), perhaps at once, or with the
+  /// reason why there is none. Letters of either case name the same, as in a `proxy_pass` without variables.
+  func find(_ authority: String, defaultPort: UInt16, _ found: @escaping (Found) -> Void) {
     let authority = authority.lowercased()
-    if let group = named[authority] { return found(group) }
-    guard let (host, port) = Self.split(authority, defaultPort: defaultPort) else { return found(nil) }
+    if let group = named[authority] { return found(.success(group)) }
+    guard let parsed = try? HostPort(authority, bareIPv6: .isHost) else { return found(.failure(.unknownHost)) }
+    let (host, port) = (parsed.host, parsed.port ?? defaultPort)
     let key = "\(host):\(port)"
     switch entries[key] {
-    case .ready(let group, let expires) where expires > loop.now: return found(group)
+    case .ready(let group, let expires) where expires > loop.now: return found(.success(group))
     case .resolving(let others):
       entries[key] = .resolving(others + [found])
       return
@@ -46,23 +58,28 @@ final class DynamicGroups {
     case nil: break
     }
     if let address = SocketAddress(literal: host, port: port) {
-      return found(keep([address], of: nil, key: key))
+      return found(.success(keep([address], of: nil, key: key)))
     }
     makeRoom()
     // All room is taken by names that the resolver still thinks about.
-    guard entries.count < Self.limit else { return found(nil) }
+    guard entries.count < Self.limit else { return found(.failure(.crowded)) }
     entries[key] = .resolving([found])
     let box = LoopBox(self)
-    Resolver.resolve(host, port: port, on: loop) { addresses in
-      box.value.resolved(key, addresses, of: .name(host, port: port))
+    resolver.resolve(host, port: port, on: loop) { answer in
+      box.value.resolved(key, answer, of: .name(host, port: port))
     }
   }
 
-  private func resolved(_ key: String, _ addresses: [SocketAddress], of name: UpstreamAddress) {
+  private func resolved(_ key: String, _ answer: Resolver.Answer, of name: UpstreamAddress) {
     guard case .resolving(let waiting) = entries[key] else { return }
     entries[key] = nil
-    let group = addresses.isEmpty ? nil : keep(addresses, of: name, key: key)
-    for found in waiting { found(group) }
+    let result: Found =
+      switch answer {
+      case .addresses(let addresses) where addresses.isEmpty: .failure(.unknownHost)
+      case .addresses(let addresses): .success(keep(addresses, of: name, key: key))
+      case .tooManyNames: .failure(.crowded)
+      }
+    for found in waiting { found(result) }
   }
 
   /// `name`: what the addresses are of; nil for a literal one.
@@ -95,25 +112,13 @@ final class DynamicGroups {
 
   /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
   static func variables(of authority: String, defaultPort: UInt16) -> (host: [UInt8], port: [UInt8]) {
-    let port = split(authority, defaultPort: defaultPort)?.1 ?? defaultPort
+    let port = (try? HostPort(authority, bareIPv6: .isHost))?.port
     let suffix = ":\(defaultPort)"
-    // `[::80]` ends in a bracket, and `::80` is no port either.
-    let saysDefault = port == defaultPort && authority.hasSuffix(suffix) && split(authority, defaultPort: 0)?.1 != 0
-    return (Array((saysDefault ? String(authority.dropLast(suffix.count)) : authority).utf8), Array("\(port)".utf8))
-  }
-
-  private static func split(_ authority: String, defaultPort: UInt16) -> (String, UInt16)? {
-    var host = authority
-    var port = defaultPort
-    if let colon = authority.lastIndex(of: ":"), !authority.hasSuffix("]"),
-      authority.hasPrefix("[") || !authority[..<colon].contains(":")
-    {
-      guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
-      port = number
-      host = String(authority[..<colon])
-    }
-    if host.hasPrefix("[") && host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-    return host.isEmpty ? nil : (host, port)
+    let saysDefault = port == defaultPort && authority.hasSuffix(suffix)
+    return (
+      Array((saysDefault ? String(authority.dropLast(suffix.count)) : authority).utf8),
+      Array("\(port ?? defaultPort)".utf8)
+    )
   }
 
   var made: [UpstreamGroup] {

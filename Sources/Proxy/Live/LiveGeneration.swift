@@ -5,9 +5,9 @@ import Upstream
 /// What locations are compiled with.
 struct LiveMakers {
   let generation: Generation
+  let shared: SharedState
   let groups: [UpstreamGroup]
   let accessLogWriters: [LogDestination: AccessLogWriter]
-  let guardedFiles: GuardedFiles
   /// Fields that the server at hand says of clients: no client of it says them, in no location.
   var identityNames: [[UInt8]] = []
 
@@ -35,14 +35,14 @@ final class LiveGeneration {
   /// Connections of clients that it serves.
   var clients = 0
 
-  init(_ generation: Generation, loop: EventLoop, budget: ConnectionBudget) {
+  init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget) {
     self.generation = generation
     let groups = generation.groups.map { UpstreamGroup($0, loop: loop, budget: budget) }
     self.groups = groups
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
     let makers = LiveMakers(
-      generation: generation, groups: groups, accessLogWriters: writers, guardedFiles: GuardedFiles(generation.http))
+      generation: generation, shared: shared, groups: groups, accessLogWriters: writers)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root)
@@ -52,8 +52,8 @@ final class LiveGeneration {
     }
     self.servers = servers
     self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }
-    self.identities = PresentedIdentities(loop: loop)
-    self.dynamicGroups = DynamicGroups(groups: groups, loop: loop, budget: budget)
+    self.identities = PresentedIdentities(loop: loop, pool: shared.pool, tokens: shared.tokens)
+    self.dynamicGroups = DynamicGroups(groups: groups, resolver: shared.resolver, loop: loop, budget: budget)
   }
 
   /// Those that may keep idle connections.

@@ -46,7 +46,7 @@ final class LiveLocation {
     if !isRoot { steps.rewrite = settings.rewrite.map { .rewrite($0) } }
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
-      steps.access.append(PasswordAccess(access, guessLimit: makers.guardedFiles.limit(of: access.users)))
+      steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
     }
     return steps
   }

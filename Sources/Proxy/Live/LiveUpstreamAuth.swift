@@ -33,7 +33,7 @@ final class LiveUpstreamAuth {
   init(_ settings: UpstreamAuthSettings, _ pass: ProxyPassSettings, _ group: UpstreamGroup?, _ makers: LiveMakers) {
     self.settings = settings
     users = makers.generation.userFiles[settings.users]
-    store = makers.generation.challenges.store(settings.persistence, log: makers.generation.errorLog)
+    store = makers.shared.challenges.store(settings.persistence, log: makers.generation.errorLog)
     keepsConnections = pass.speaksHTTP11 && !pass.setFields.contains(where: \.closesConnection)
     scheme = pass.scheme.rawValue
     // Locations that may answer differently don't overwrite each other's.

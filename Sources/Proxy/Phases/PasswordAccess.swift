@@ -25,9 +25,9 @@ final class PasswordAccess: PhaseStep {
     }
     let box = LoopBox((step: self, exchange: exchange))
     let (serial, loop, users, limit) = (exchange.serial, exchange.worker.loop, users, guessLimit)
-    let address = PendingWork.party(exchange.facts.peer)
-    PendingWork.start(PendingWork.passwords, "passwords", for: exchange) {
-      let verdict = PasswordVerdict(on: user, password, by: users, limit, from: address)
+    let (address, state) = (PendingWork.party(exchange.facts.peer), exchange.worker.shared.enrolment)
+    PendingWork.start(.passwords, for: exchange) {
+      let verdict = PasswordVerdict(on: user, password, by: users, limit, from: address, state)
       loop.post {
         let (step, exchange) = box.value
         guard serial == exchange.serial else { return }

@@ -61,7 +61,8 @@ struct DemoFolder: Sendable {
   /// nil when it can't be read, or is no certificate with its key.
   func pair(_ name: String) -> CertifiedKey? {
     try? CertifiedKey.load(
-      certificate: MaterialReference(path: file("\(name).crt")), key: MaterialReference(path: file("\(name).key")))
+      certificate: MaterialReference(path: file("\(name).crt")), key: MaterialReference(path: file("\(name).key")),
+      tokens: TokenRefusals())
   }
 
   /// Up to 64 KiB; nil when it can't be read.

@@ -1,0 +1,36 @@
+import Crypto
+import Enrolment
+package import Observability
+package import Proxy
+import TLS
+
+/// Servers that let in whom an authority of ours has certified, and look at no list of whom it has revoked.
+///
+/// A responder (`ssl_ocsp`) is a look, too. Another list than crl.pem is none: nobody renews it with a revocation. Follows
+/// links, so never on an event loop.
+package enum UnheededRevocations {
+  package static func warnings(_ http: HTTPSettings) -> [Diagnostic] {
+    let authorities = http.everyLocation.compactMap { place -> MaterialReference? in
+      if case .enrolment(let desk) = place.settings.action { desk.authority } else { nil }
+    }
+    guard !authorities.isEmpty else { return [] }
+    return http.servers.compactMap { server in
+      guard let tls = server.tls, tls.verification != .off, tls.clientStatus.extent == .off else { return nil }
+      let lists = Set(tls.revocationLists.compactMap { $0.realPath() })
+      for anchor in [tls.clientCertificate, tls.trustedCertificate].compactMap({ $0 }) {
+        let unheeded = authorities.first { authority in
+          guard let list = authority.realPath("crl.pem"), authority.realPath("ca.crt") == anchor.realPath() else {
+            return false
+          }
+          return !lists.contains(list)
+        }
+        guard let unheeded else { continue }
+        return Diagnostic(
+          .warning, at: anchor.location ?? server.location,
+          "whom the authority \"\(unheeded)\" of \"enrolment\" revokes is let in here all the same: its crl.pem is not looked at",
+          hint: "ssl_crl \(unheeded)/crl.pem;")
+      }
+      return nil
+    }
+  }
+}

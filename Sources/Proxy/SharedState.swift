@@ -1,0 +1,27 @@
+package import Crypto
+package import Enrolment
+package import TLS
+package import Transport
+package import UpstreamAuth
+
+/// State that outlives a generation and that all workers share. The daemon makes one and hands it down.
+///
+/// Everything in it is bounded, and safe to use from any thread.
+package final class SharedState: Sendable {
+  package let pool: BlockingPool
+  package let resolver: Resolver
+  package let ocsp: OCSPClient
+  package let tokens: TokenRefusals
+  package let enrolment: EnrolmentState
+  /// What upstream servers asked us.
+  package let challenges: ChallengeMemory
+
+  package init() {
+    pool = BlockingPool()
+    resolver = Resolver(pool: pool)
+    ocsp = OCSPClient(pool: pool)
+    tokens = TokenRefusals()
+    enrolment = EnrolmentState(tokens: tokens)
+    challenges = ChallengeMemory(pool: pool)
+  }
+}

@@ -1,0 +1,94 @@
+/// The jobs of one class of blocking work: which wait, which lane each begins on, and which is refused.
+///
+/// Parties take turns, so a party that asks for much waits behind itself. A party that has all the lanes it may have is
+/// passed over until one of its jobs ends. A value without threads: its owner does what it is told to begin.
+struct BlockingQueueState<Job: Sendable>: Sendable {
+  enum Admission: Sendable {
+    /// The caller does the job on this lane, and then calls `finished`.
+    case begins(lane: Int, number: UInt64)
+    case waits(number: UInt64)
+    case partyIsFull
+    case full
+  }
+
+  private struct Party: Sendable {
+    var line: [(number: UInt64, job: Job)] = []
+    var running = 0
+  }
+
+  private let limits: BlockingLimits
+  /// Those with a job that waits or is being done.
+  private var parties: [String: Party] = [:]
+  /// Parties with a job that may begin as soon as a lane is free; whose turn it is stands first.
+  private var turns: [String] = []
+  /// Whose job each busy lane does.
+  private var busy: [Int: String] = [:]
+  private var free: [Int] = []
+  private var lastNumber: UInt64 = 0
+  private(set) var waiting = 0
+
+  init(_ limits: BlockingLimits) { self.limits = limits }
+
+  /// No job waits, and none is being done.
+  var isIdle: Bool { parties.isEmpty }
+
+  func waiting(for party: String) -> Int { parties[party]?.line.count ?? 0 }
+
+  mutating func submit(_ job: Job, for name: String) -> Admission {
+    guard waiting < limits.waiting else { return .full }
+    guard parties[name] != nil || parties.count < limits.parties else { return .full }
+    var party = parties[name] ?? Party()
+    guard party.line.count < limits.partyWaiting else { return .partyIsFull }
+    defer { parties[name] = party }
+    lastNumber &+= 1
+    // A lane is free only when no job waits that may begin.
+    if party.running < limits.partyLanes, let lane = takeLane(for: name) {
+      party.running += 1
+      return .begins(lane: lane, number: lastNumber)
+    }
+    if party.line.isEmpty, party.running < limits.partyLanes { turns.append(name) }
+    party.line.append((lastNumber, job))
+    waiting += 1
+    return .waits(number: lastNumber)
+  }
+
+  /// The lane's job has ended. The job that the lane does next; nil: none may begin, and the lane is free.
+  mutating func finished(lane: Int) -> Job? {
+    if let name = busy.removeValue(forKey: lane), var party = parties[name] {
+      if party.running == limits.partyLanes, !party.line.isEmpty { turns.append(name) }
+      party.running -= 1
+      keep(party, name)
+    }
+    guard let name = turns.first, var party = parties[name], !party.line.isEmpty else {
+      free.append(lane)
+      return nil
+    }
+    turns.removeFirst()
+    let job = party.line.removeFirst().job
+    waiting -= 1
+    party.running += 1
+    busy[lane] = name
+    if !party.line.isEmpty, party.running < limits.partyLanes { turns.append(name) }
+    parties[name] = party
+    return job
+  }
+
+  /// A job that still waits is not done any more; one that is being done, or has ended, stays as it is.
+  mutating func withdraw(_ number: UInt64, of name: String) {
+    guard var party = parties[name], let place = party.line.firstIndex(where: { $0.number == number }) else { return }
+    party.line.remove(at: place)
+    waiting -= 1
+    if party.line.isEmpty { turns.removeAll { $0 == name } }
+    keep(party, name)
+  }
+
+  private mutating func takeLane(for name: String) -> Int? {
+    guard let lane = free.popLast() ?? (busy.count < limits.lanes ? busy.count : nil) else { return nil }
+    busy[lane] = name
+    return lane
+  }
+
+  private mutating func keep(_ party: Party, _ name: String) {
+    parties[name] = party.running == 0 && party.line.isEmpty ? nil : party
+  }
+}
