@@ -66,7 +66,7 @@ final class EnvelopeFilter {
   }
 
   /// The envelope is whole.
-  func open(_ kept: RequestBody, _ exchange: Exchange) {
+  func openBody(_ kept: RequestBody, _ exchange: Exchange) {
     // Chunks of no bytes: a request without a body.
     guard kept.count > 0 else {
       exchange.body.state = .none
@@ -130,7 +130,7 @@ final class EnvelopeFilter {
     do throws(SealingFault) {
       let sealed = try envelope.seal(buffered.body.readable, now: handler.now)
       handler.sendHead(of: response, exchange, pass, sealed: sealed.count)
-      handler.sendBody(sealed.readable)
+      handler.sendBody(sealed.readable, exchange)
       handler.finish(exchange)
     } catch {
       if error == .windowFull { exchange.log(.alert, "an answer is not sealed: \(error)") }

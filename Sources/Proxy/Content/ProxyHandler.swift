@@ -17,9 +17,10 @@ import UpstreamAuth
 final class ProxyHandler: ContentHandler {
   // Uncounted: the worker holds its handlers, and goes after them.
   unowned(unsafe) let worker: Worker
-  // Uncounted: the exchange owns its handler.
-  private(set) unowned(unsafe) var exchange: Exchange?
-  @exclusivity(unchecked) private(set) var pass: LiveProxyPass?
+  // Uncounted, since every event comes by here: the exchange owns its handler, and the location the pass. nil between two
+  // exchanges.
+  @exclusivity(unchecked) private var exchangeRef: Unmanaged<Exchange>?
+  @exclusivity(unchecked) private var passRef: Unmanaged<LiveProxyPass>?
   let attempt: UpstreamAttempt
   /// Of a `proxy_pass` with variables.
   private var dynamic: DynamicTarget?
@@ -36,18 +37,31 @@ final class ProxyHandler: ContentHandler {
     attempt = UpstreamAttempt(worker)
     sender = RequestBodySender(worker)
     super.init()
-    attempt.handler = self
+    attempt.handler = Unmanaged.passUnretained(self)
   }
 
   var now: UInt64 { worker.loop.now }
 
   /// For the next `start`.
-  func prepare(_ pass: LiveProxyPass) { self.pass = pass }
+  func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
+
+  /// For what is not hot.
+  var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
+  var pass: LiveProxyPass? { passRef?.takeUnretainedValue() }
+
+  /// Runs `body` for the exchange that is served, if there is one.
+  @inline(__always)
+  private func serve<Value>(_ body: (Exchange, LiveProxyPass) -> Value) -> Value? {
+    guard let exchangeRef, let passRef else { return nil }
+    return exchangeRef._withUnsafeGuaranteedRef { exchange in
+      passRef._withUnsafeGuaranteedRef { pass in body(exchange, pass) }
+    }
+  }
 
   override func recycle() {
     cancel()
-    exchange = nil
-    pass = nil
+    exchangeRef = nil
+    passRef = nil
     if dynamic != nil { dynamic = nil }
     if authentication != nil { authentication = nil }
     if envelope != nil { envelope = nil }
@@ -64,8 +78,11 @@ final class ProxyHandler: ContentHandler {
   // MARK: Begin
 
   override func start(_ exchange: Exchange) {
-    guard let pass else { return }
-    self.exchange = exchange
+    exchangeRef = Unmanaged.passUnretained(exchange)
+    _ = serve { start($0, $1) }
+  }
+
+  private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
     if let asked = pass.authentication {
       do throws(Failure) {
         authentication = UpstreamAuthentication(asked, try UpstreamAuthentication.user(for: exchange, asked), self)
@@ -98,7 +115,7 @@ final class ProxyHandler: ContentHandler {
   private func takeBody(_ exchange: Exchange, _ pass: LiveProxyPass) {
     if let envelope { return envelope.takeBody(exchange) }
     switch sender.plan(exchange, pass, isChallenged: authentication != nil) {
-    case .tryNow: tryNext()
+    case .tryNow: tryNext(exchange, pass)
     case .collect(let kept): exchange.collectBody(in: kept)
     }
   }
@@ -118,7 +135,7 @@ final class ProxyHandler: ContentHandler {
     guard let exchange, let pass else { return }
     switch exchange.body.state {
     case .collected(let kept):
-      if let envelope { return envelope.open(kept, exchange) }
+      if let envelope { return envelope.openBody(kept, exchange) }
       tryNext()
     case .streamed:
       // A field that is set here does not come in by the trailers: there are servers that take them for header fields.
@@ -139,8 +156,13 @@ final class ProxyHandler: ContentHandler {
   // MARK: Attempts
 
   /// Tries the next server, or with `again` the same one over a new connection.
-  func tryNext(again: Int? = nil) {
-    guard let exchange, let pass, let group else { return }
+  func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
+
+  private func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
+    if let group = pass.group, let trust = pass.trust, pass.identity == nil, authentication == nil {
+      return attempt.begin(group, trust, pass.attempt, again: again)
+    }
+    guard let group else { return }
     if let identity = pass.identity {
       // With a certificate that this request names. Without it no upstream is asked.
       return identity.find(for: exchange, pass) { [self] context in
@@ -148,9 +170,10 @@ final class ProxyHandler: ContentHandler {
         attempt.begin(group, trust, pass.attempt, again: again)
       }
     }
-    if let trust = pass.trust, boundUser == nil { return attempt.begin(group, trust, pass.attempt, again: again) }
-    let trust = UpstreamTrust(context: pass.context, name: pass.nameForTLS(exchange), boundTo: boundUser)
-    attempt.begin(group, trust, pass.attempt, again: again)
+    let trust = boundUser == nil ? pass.trust : nil
+    attempt.begin(
+      group, trust ?? UpstreamTrust(context: pass.context, name: pass.nameForTLS(exchange), boundTo: boundUser),
+      pass.attempt, again: again)
   }
 
   /// As whom a connection is used, where that is of a connection (NTLM).
@@ -161,8 +184,9 @@ final class ProxyHandler: ContentHandler {
 
   func attemptDidBegin() { envelope?.forgetResponse() }
 
-  func attemptDidOpen(_ stream: UpstreamStream) {
-    guard let exchange, let pass else { return }
+  func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
+
+  private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
     let session = stream.session
     if session.trustOutcome != .none, !session.isKept {
       worker.metrics.upstreams.count(session.trustOutcome)
@@ -217,16 +241,17 @@ final class ProxyHandler: ContentHandler {
 
   // MARK: The response
 
-  func responseHead(_ response: ResponseHead) -> Bool {
-    guard let exchange, let pass, let stream = attempt.stream else { return false }
-    if let authentication {
+  func responseHead(_ response: ResponseHead) -> Bool { serve { responseHead(response, $0, $1) } ?? false }
+
+  private func responseHead(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+    if let authentication, let stream = attempt.stream {
       switch authentication.take(response, exchange, stream) {
       case .isForClient: break
       case .discard: return true
       case .answered: return false
       }
     }
-    if response.status == 101 { return switchProtocols(response, exchange, pass, stream) }
+    if response.status == 101 { return switchProtocols(response, exchange, pass) }
     if triesNext(for: response, exchange, pass) { return false }
     if pass.settings.interceptsErrors, response.status >= 300, exchange.redirection == .none,
       exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
@@ -248,19 +273,20 @@ final class ProxyHandler: ContentHandler {
     exchange.sendHead()
   }
 
-  func responseBody(_ bytes: UnsafeRawBufferPointer) {
-    guard let exchange else { return }
+  func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
+
+  private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass) {
     if let envelope, envelope.isHolding { return envelope.hold(bytes, exchange) }
     if let authentication, authentication.isDiscarding {
       if !authentication.discard(bytes.count) { leaveForAnother() }
       return
     }
-    sendBody(bytes)
-    responseDidPump()
+    sendBody(bytes, exchange)
+    watchClient(exchange, pass)
   }
 
-  func sendBody(_ bytes: UnsafeRawBufferPointer) {
-    if !isClientGone { exchange?.sendBody(bytes) }
+  func sendBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange) {
+    if !isClientGone { exchange.sendBody(bytes) }
   }
 
   /// A challenge with a body that is not worth reading: the next request goes over another session.
@@ -269,10 +295,11 @@ final class ProxyHandler: ContentHandler {
     mayAskAgain(nil)
   }
 
-  func responseDidPump() {
-    guard let exchange, let client = exchange.stream, client.waitingBytes > pass?.settings.bufferTotal ?? 65536 else {
-      return
-    }
+  func responseDidPump() { _ = serve { watchClient($0, $1) } }
+
+  /// Pauses the upstream while the client takes nothing.
+  private func watchClient(_ exchange: Exchange, _ pass: LiveProxyPass) {
+    guard exchange.waitingBytes > pass.bufferTotal, let client = exchange.stream else { return }
     attempt.stream?.pause()
     client.watchSending(exchange.location.limits.sendTimeout)
   }
@@ -280,9 +307,10 @@ final class ProxyHandler: ContentHandler {
   override func clientDidDrain() { attempt.stream?.resume() }
 
   /// The session serves another exchange only after this one has said all that it has to say of it.
-  func responseDidEnd(_ trailers: Trailers?) {
-    guard let exchange else { return }
-    UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
+  func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
+
+  private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
+    UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
     finish(exchange, trailers)
   }
@@ -326,9 +354,7 @@ final class ProxyHandler: ContentHandler {
 
   // MARK: Upgrade (101): bytes both ways, as they are
 
-  private func switchProtocols(
-    _ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass, _ stream: UpstreamStream
-  ) -> Bool {
+  private func switchProtocols(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
     guard attempt.outgoing.asksForUpgrade, exchange.head.version == .http11, pass.envelope == nil else {
       exchange.log(.error, "upstream switched protocols without being asked")
@@ -338,7 +364,7 @@ final class ProxyHandler: ContentHandler {
     UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
     sendHead(of: response, exchange, pass)
     exchange.becomeTunnel()
-    stream.becomeTunnel()
+    attempt.stream?.becomeTunnel()
     exchange.stream?.resumeBody()
     return false
   }

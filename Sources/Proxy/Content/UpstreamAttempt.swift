@@ -11,7 +11,7 @@ final class UpstreamAttempt: AttemptObserver {
   // Uncounted: the worker holds its handlers, and goes after them.
   private unowned(unsafe) let worker: Worker
   // Uncounted: the handler owns its attempt, and sets this once.
-  unowned(unsafe) var handler: ProxyHandler?
+  @exclusivity(unchecked) var handler: Unmanaged<ProxyHandler>?
   /// The request as it goes to the upstream.
   let outgoing = OutgoingRequestHead()
   /// nil between two tries.
@@ -105,7 +105,7 @@ final class UpstreamAttempt: AttemptObserver {
   override func attemptDidBegin(_ stream: UpstreamStream) {
     self.stream = stream
     isRequestBegun = false
-    handler?.attemptDidBegin()
+    handler?._withUnsafeGuaranteedRef { $0.attemptDidBegin() }
   }
 
   override func attemptDidOpen(_ stream: UpstreamStream) {
@@ -114,7 +114,7 @@ final class UpstreamAttempt: AttemptObserver {
       records[records.count - 1].openedAt = now
       records[records.count - 1].trust = outcome
     }
-    handler?.attemptDidOpen(stream)
+    handler?._withUnsafeGuaranteedRef { $0.attemptDidOpen(stream) }
   }
 
   override func attemptHead(_ head: ResponseHead) -> Bool {
@@ -124,25 +124,25 @@ final class UpstreamAttempt: AttemptObserver {
       records[records.count - 1].headAt = now
       records[records.count - 1].status = Int(head.status)
     }
-    return handler?.responseHead(head) ?? false
+    return handler?._withUnsafeGuaranteedRef { $0.responseHead(head) } ?? false
   }
 
   override func attemptBody(_ bytes: UnsafeRawBufferPointer) {
     if !records.isEmpty { records[records.count - 1].bodyBytes &+= UInt64(bytes.count) }
-    handler?.responseBody(bytes)
+    handler?._withUnsafeGuaranteedRef { $0.responseBody(bytes) }
   }
 
-  override func attemptDidPump() { handler?.responseDidPump() }
+  override func attemptDidPump() { handler?._withUnsafeGuaranteedRef { $0.responseDidPump() } }
 
   override func attemptDidEnd(trailers: Trailers?) {
     endRecord()
-    handler?.responseDidEnd(trailers)
+    handler?._withUnsafeGuaranteedRef { $0.responseDidEnd(trailers) }
   }
 
-  override func attemptMayAskAgain(_ stream: UpstreamStream?) { handler?.mayAskAgain(stream) }
-  override func attemptDidDrain() { handler?.upstreamDidDrain() }
-  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelFromUpstream(bytes) }
-  override func tunnelDidEnd(inGoodOrder: Bool) { handler?.tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) }
+  override func attemptMayAskAgain(_ stream: UpstreamStream?) { handler?._withUnsafeGuaranteedRef { $0.mayAskAgain(stream) } }
+  override func attemptDidDrain() { handler?._withUnsafeGuaranteedRef { $0.upstreamDidDrain() } }
+  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?._withUnsafeGuaranteedRef { $0.tunnelFromUpstream(bytes) } }
+  override func tunnelDidEnd(inGoodOrder: Bool) { handler?._withUnsafeGuaranteedRef { $0.tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) } }
 
   override func attemptDidFail(_ failure: AttemptFailure) {
     endRecord()
@@ -151,7 +151,7 @@ final class UpstreamAttempt: AttemptObserver {
     if case .tls = failure { noteRefusal(failed?.session.peer) }
     let wasKept = (failed?.session.isKept ?? false) && failed?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
-    handler?.attemptDidFail(failure, onKept: wasKept)
+    handler?._withUnsafeGuaranteedRef { $0.attemptDidFail(failure, onKept: wasKept) }
   }
 
   private func noteRefusal(_ peer: UpstreamPeer?) {

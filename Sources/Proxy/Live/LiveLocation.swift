@@ -98,6 +98,8 @@ final class LiveProxyPass: LiveContent {
   /// nil when the name has variables.
   let trust: UpstreamTrust?
   let attempt: AttemptSettings
+  /// Bytes of a response that may wait for the client.
+  let bufferTotal: Int
   let setFields: LiveFieldBlock
   let method: LiveTemplate?
   /// Client fields that are not passed on, because they are set here.
@@ -136,6 +138,7 @@ final class LiveProxyPass: LiveContent {
     self.trust = settings.tlsName.constant.map { [context] name in
       UpstreamTrust(context: context, name: ProxyPassSettings.nameForTLS(name))
     }
+    self.bufferTotal = settings.bufferTotal
     self.attempt = AttemptSettings(
       timeouts: settings.timeouts,
       headLimits: HeadLimits(
