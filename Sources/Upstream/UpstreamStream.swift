@@ -257,6 +257,11 @@ public final class UpstreamStream {
   /// True when a head was taken and work can go on.
   private func consumeHead() -> Bool {
     guard let observer else { return false }
+    // Its handler keeps an observer.
+    return borrowing(observer) { consumeHead($0) }
+  }
+
+  private func consumeHead(_ observer: AttemptObserver) -> Bool {
     let head = observer.answer
     switch parser.response(input.readable, limits: limits, requestMethod: method, into: head) {
     case .incomplete: return false

@@ -7,13 +7,6 @@ import Upstream
 /// How the body of a request gets to an upstream: kept first or as it comes, from memory or from a file, and never more at
 /// once than the upstream takes.
 final class RequestBodySender {
-  /// What is to be done before the first attempt.
-  enum Plan {
-    case tryNow
-    /// The body must be whole first.
-    case collect(RequestBody)
-  }
-
   // Uncounted: the worker holds its handlers, and goes after them.
   private unowned(unsafe) let worker: Worker
   /// Bytes of the body that were read from its file.
@@ -29,18 +22,19 @@ final class RequestBodySender {
 
   init(_ worker: Worker) { self.worker = worker }
 
-  /// Settles where the body goes. `isChallenged`: the upstream may ask for credentials, and for the body once more.
-  func plan(_ exchange: Exchange, _ pass: LiveProxyPass, isChallenged: Bool) -> Plan {
+  /// Settles where the body goes: it is kept in what is returned until it is whole; nil: the upstream is asked at once.
+  /// `isChallenged`: the upstream may ask for credentials, and for the body once more.
+  func plan(_ exchange: Exchange, _ pass: LiveProxyPass, isChallenged: Bool) -> RequestBody? {
     let framing = exchange.head.framing
-    if case .none = exchange.body.state, framing == .none { return .tryNow }
-    guard let stream = exchange.stream else { return .tryNow }
+    if case .none = exchange.body.state, framing == .none { return nil }
+    guard let stream = exchange.stream else { return nil }
     // Kept from before: an error page of a named location sends it on.
-    if case .collected = exchange.body.state, pass.settings.passesRequestBody { return .tryNow }
+    if case .collected = exchange.body.state, pass.settings.passesRequestBody { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
     guard hasBody, pass.settings.passesRequestBody else {
       if hasBody { stream.discardBody() }
-      exchange.body.state = .none
-      return .tryNow
+      exchange.setBody(.none)
+      return nil
     }
     let allowance = exchange.location.limits.bodyBufferSize
     // A chunked body has no length to announce to HTTP/1.0: it must be whole first. A body that fits its allowance is kept
@@ -50,12 +44,11 @@ final class RequestBodySender {
       isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))
     }
     guard isKept else {
-      exchange.body.state = .held
-      return .tryNow
+      exchange.setBody(.held)
+      return nil
     }
-    return .collect(
-      allowance.map { RequestBody(allowance: $0) }
-        ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies))
+    return allowance.map { RequestBody(allowance: $0) }
+      ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies)
   }
 
   /// The request's head was sent: the body follows.

@@ -71,6 +71,9 @@ final class UpstreamAuthentication {
     throw Failure(403)
   }
 
+  /// As whom a connection is used, where that is of a connection (NTLM); nil otherwise.
+  var boundUser: (any AnyObject & Sendable)? { live.bindsConnections ? user : nil }
+
   /// HEAD goes out, whatever the request is.
   var isProbe: Bool {
     switch sending {

@@ -1,10 +1,12 @@
 import Observability
+import TLS
 import Transport
 import Upstream
 
 /// What the error log says of upstreams that fail: a dead one fails with every request.
 enum UpstreamFailureLog {
   /// At `error` the first of its kind and then a summary; each of them at `debug`. `tried`: the server that was tried last.
+  @inline(never)
   static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
     let text = failure.description
     let server: Int?
@@ -15,6 +17,13 @@ enum UpstreamFailureLog {
     default: server = tried
     }
     exchange.write(.error, text, group?.failed(server, text, now: exchange.worker.loop.now) ?? .write(withheld: 0))
+  }
+
+  /// Once a handshake: requests that use a kept session have the variable.
+  static func noteHandshake(_ session: UpstreamSession, _ exchange: Exchange) {
+    exchange.worker.metrics.upstreams.count(session.trustOutcome)
+    guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }
+    exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
   }
 
   /// The server has answered: the error log may say that it does so again.

@@ -95,7 +95,7 @@ struct LiveFieldBlock {
   /// A value from a certificate or a request may hold what ends a line: such bytes become spaces, so that nobody
   /// writes a field of his own with his name.
   private static func makeValueSafe(_ output: inout ByteBuffer, from start: Int) {
-    if HeadWriter.isValue(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
+    if FieldValue.isValid(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
     let bytes = output.mutableReadable
     var index = start
     while index < bytes.count {
