@@ -1,3 +1,4 @@
+import Observability
 import Upstream
 
 /// The target of a `proxy_pass` with variables, as it is for one request.
@@ -15,5 +16,21 @@ struct DynamicTarget {
     authority = String(String(decoding: target, as: UTF8.self).prefix { $0 != "/" && $0 != "?" })
     defaultPort = pass.settings.scheme.defaultPort
     (host, port) = DynamicGroups.variables(of: authority, defaultPort: defaultPort)
+  }
+
+  /// Calls back with the group of the target's authority, perhaps at once; or answers the exchange with 502.
+  func find(for exchange: Exchange, _ found: @escaping (UpstreamGroup) -> Void) {
+    let serial = exchange.serial
+    exchange.session.live.dynamicGroups.find(authority, defaultPort: defaultPort) { outcome in
+      // The object may serve another request by now.
+      guard serial == exchange.serial else { return }
+      switch outcome {
+      case .success(let group): found(group)
+      case .failure(let reason):
+        let why = if case .crowded = reason { ": too many names are being looked up" } else { "" }
+        exchange.tellOfRepeated(.error, "\(authority) could not be resolved\(why)")
+        exchange.fail(Failure(502))
+      }
+    }
   }
 }

@@ -1,5 +1,4 @@
 import Bytes
-import Crypto
 import HTTP
 import Observability
 import TLS
@@ -45,7 +44,6 @@ final class ProxyHandler: ContentHandler {
   /// For the next `start`.
   func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
 
-  /// For what is not hot.
   var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
   var pass: LiveProxyPass? { passRef?.takeUnretainedValue() }
 
@@ -97,18 +95,9 @@ final class ProxyHandler: ContentHandler {
     }
     if pass.group != nil { return takeBody(exchange, pass) }
     guard let template = pass.targetTemplate else { return exchange.fail(Failure(500)) }
-    // With variables in `proxy_pass` the group is that of the target's authority.
     let dynamic = DynamicTarget(template.bytes(exchange), pass)
     self.dynamic = dynamic
-    let serial = exchange.serial
-    exchange.session.live.dynamicGroups.find(dynamic.authority, defaultPort: dynamic.defaultPort) { [self] found in
-      // The object may be in another exchange's service.
-      guard self.exchange === exchange, serial == exchange.serial else { return }
-      guard case .success(let group) = found else {
-        let reason = if case .failure(.crowded) = found { ": too many names are being looked up" } else { "" }
-        exchange.tellOfRepeated(.error, "\(dynamic.authority) could not be resolved\(reason)")
-        return exchange.fail(Failure(502))
-      }
+    dynamic.find(for: exchange) { [self] group in
       self.dynamic?.group = group
       takeBody(exchange, pass)
     }
@@ -191,22 +180,23 @@ final class ProxyHandler: ContentHandler {
       switch authentication.authorize(exchange, stream) {
       case .sendRequest: break
       case .sendHeadAlone:
-        sendHead(exchange, pass)
+        sendHead(exchange, pass, stream)
         return stream.requestDidEnd()
       case .answered: return
       }
     } else if exchange.head.present.contains(.authorization), exchange.head.authorizesConnection {
       session.isOfOneClient = true
     }
-    sendHead(exchange, pass)
+    attempt.requestBegins()
+    sendHead(exchange, pass, stream)
     sender.begin(exchange, stream)
   }
 
   /// Credentials of ours are in no buffer afterwards.
-  private func sendHead(_ exchange: Exchange, _ pass: LiveProxyPass) {
-    attempt.sendHead(
-      pass.settings.speaksHTTP11 ? .http11 : .http10, RequestRewrite.method(exchange, self, pass),
-      scratch: &worker.scratch)
+  private func sendHead(_ exchange: Exchange, _ pass: LiveProxyPass, _ stream: UpstreamStream) {
+    let version = pass.settings.speaksHTTP11 ? HTTPVersion.http11 : .http10
+    let method = RequestRewrite.method(exchange, self, pass)
+    stream.send(head: attempt.outgoing, version, method, scratch: &worker.scratch)
     guard authentication != nil else { return }
     worker.scratch.wipe()
     attempt.wipeHead()
@@ -308,11 +298,7 @@ final class ProxyHandler: ContentHandler {
   // MARK: Failures
 
   func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
-    _ = serve { exchange, _ in attemptDidFail(failure, exchange, onKept: onKept) }
-  }
-
-  @inline(never)
-  private func attemptDidFail(_ failure: AttemptFailure, _ exchange: Exchange, onKept: Bool) {
+    guard let exchange else { return }
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
     if let authentication, authentication.isDiscarding { return mayAskAgain(nil) }
     attempt.noteStatus(of: failure)
@@ -361,8 +347,9 @@ final class ProxyHandler: ContentHandler {
   }
 
   func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {
-    exchange?.sendTunnel(bytes)
-    responseDidPump()
+    _ = serve {
+      $0.sendTunnel(bytes); watchClient($0, $1)
+    }
   }
 
   override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { requestBody(bytes) }
@@ -394,10 +381,8 @@ final class ProxyHandler: ContentHandler {
 
   override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
     switch variable {
-    case .proxy_host:
-      if let dynamic { output.append(dynamic.host) } else { output.append(string: pass?.settings.host ?? "") }
-    case .proxy_port:
-      if let dynamic { output.append(dynamic.port) } else { output.append(string: pass?.settings.port ?? "") }
+    case .proxy_host: output.append(dynamic?.host ?? Array((pass?.settings.host ?? "").utf8))
+    case .proxy_port: output.append(dynamic?.port ?? Array((pass?.settings.port ?? "").utf8))
     case .upstream_ssl_spki: output.append(string: attempt.keyHash)
     default: attempt.append(variable, group, to: &output)
     }

@@ -55,11 +55,9 @@ final class UpstreamAttempt: AttemptObserver {
     }
   }
 
-  /// Sends the head in `outgoing`; its text is in `scratch` afterwards.
-  func sendHead(_ version: HTTPVersion, _ method: HTTP.Method, scratch: inout ByteBuffer) {
-    isRequestBegun = true
-    stream?.send(head: outgoing, version, method, scratch: &scratch)
-  }
+  /// The request goes out: from now on the server may have seen it. A head without the request's body, which begins a
+  /// handshake, does not count.
+  func requestBegins() { isRequestBegun = true }
 
   /// Overwrites the head that was sent: credentials are in it.
   func wipeHead() {

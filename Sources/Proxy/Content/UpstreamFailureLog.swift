@@ -6,6 +6,7 @@ import Upstream
 /// What the error log says of upstreams that fail: a dead one fails with every request.
 enum UpstreamFailureLog {
   /// At `error` the first of its kind and then a summary; each of them at `debug`. `tried`: the server that was tried last.
+  // Not inlined: Swift 6.3's optimiser ends with an "ownership error" over the callers.
   @inline(never)
   static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
     let text = failure.description

@@ -92,27 +92,16 @@ final class Exchange {
 
   // MARK: Begin
 
-  private func start(_ stream: ClientStream) {
+  func start(_ stream: ClientStream) {
     streamRef = Unmanaged.passRetained(stream)
     account.startedAt = worker.loop.now
     account.sentBytesAtStart = stream.sentBytes
   }
 
   /// The server block that answers, and its own settings until a location is found.
-  private func assume(_ server: LiveServer) {
+  func assume(_ server: LiveServer) {
     self.server = server
     location = server.root
-  }
-
-  /// A head that was refused, or with no error one that did not come to its end in time: answered, logged, and the
-  /// connection ends.
-  func beginRefused(_ stream: ClientStream, server: LiveServer, _ error: HeadError?) {
-    start(stream)
-    assume(server)
-    let fault =
-      error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
-    log(.info, "\(fault) while reading client request headers")
-    fail(error.map { Failure($0) } ?? .timedOut)
   }
 
   /// The head is parsed: runs the phases up to the point where something must be waited for.

@@ -75,6 +75,17 @@ extension Exchange {
 
   // MARK: Errors
 
+  /// A head that was refused, or with no error one that did not come to its end in time: answered, logged, and the
+  /// connection ends.
+  func beginRefused(_ stream: ClientStream, server: LiveServer, _ error: HeadError?) {
+    start(stream)
+    assume(server)
+    let fault =
+      error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
+    log(.info, "\(fault) while reading client request headers")
+    fail(error.map { Failure($0) } ?? .timedOut)
+  }
+
   /// Answers with an error: the page that `error_page` names, or the standard one. Once the head of a response has gone
   /// out, the response breaks off instead.
   func fail(_ failure: Failure) {

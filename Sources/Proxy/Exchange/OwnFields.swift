@@ -19,7 +19,8 @@ final class OwnFields {
   /// `tokens`: `server_tokens`.
   func add(tokens: Bool, to outgoing: OutgoingResponseHead) {
     update()
-    outgoing.add(tokens ? long : short)
+    // Not by a conditional expression: it would copy the block.
+    if tokens { outgoing.add(long) } else { outgoing.add(short) }
   }
 
   func addServer(tokens: Bool, to outgoing: OutgoingResponseHead) {

@@ -97,6 +97,9 @@ final class LiveProxyPass: LiveContent {
   let identity: LiveIdentity?
   /// nil when the name has variables.
   let trust: UpstreamTrust?
+  // Those of `group` and `trust`, where no request has a say in them: uncounted, for each request asks.
+  private let settledGroup: Unmanaged<UpstreamGroup>?
+  private let settledTrust: Unmanaged<UpstreamTrust>?
   let attempt: AttemptSettings
   /// Bytes of a response that may wait for the client.
   let bufferTotal: Int
@@ -141,6 +144,9 @@ final class LiveProxyPass: LiveContent {
     self.trust = settings.tlsName.constant.map { [context] name in
       UpstreamTrust(context: context, name: ProxyPassSettings.nameForTLS(name))
     }
+    let isSettled = group != nil && trust != nil && identity == nil
+    self.settledGroup = isSettled ? group.map { Unmanaged.passUnretained($0) } : nil
+    self.settledTrust = isSettled ? trust.map { Unmanaged.passUnretained($0) } : nil
     self.bufferTotal = settings.bufferTotal
     self.attempt = AttemptSettings(
       timeouts: settings.timeouts,
@@ -187,8 +193,10 @@ final class LiveProxyPass: LiveContent {
   // Not inlined: what an object asks of its own parts is not counted.
   @inline(never)
   func begin(_ attempt: UpstreamAttempt, again: Int?) -> Bool {
-    guard let group, let trust, identity == nil else { return false }
-    attempt.begin(group, trust, self.attempt, again: again)
+    guard let settledGroup, let settledTrust else { return false }
+    settledGroup._withUnsafeGuaranteedRef { group in
+      settledTrust._withUnsafeGuaranteedRef { attempt.begin(group, $0, self.attempt, again: again) }
+    }
     return true
   }
 
