@@ -71,7 +71,7 @@ import Testing
   /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
   @Test(arguments: ["Configuration", "Proxy", "HTTP", "Upstream"])
   func `an event loop opens no file but a request's body, and settings are made without one`(module: String) {
-    let allowed = ["Sources/Configuration/Syntax/SourceFiles.swift", "Sources/Proxy/Exchange/RequestBody.swift"]
+    let allowed = ["Sources/Configuration/Syntax/SourceFiles.swift", "Sources/Proxy/Content/RequestBody.swift"]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
       for line in file.code {
         for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
