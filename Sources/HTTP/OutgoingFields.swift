@@ -54,7 +54,7 @@ struct OutgoingFields: ~Copyable {
   /// False, and nothing added, when the name is no token or the value would end its line.
   mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
     guard let base = name.baseAddress, name.count > 0, ByteSet.token.containsAll(base, 0, name.count),
-      HeadWriter.isValue(value)
+      FieldValue.isValid(value)
     else { return false }
     nameStart = text.count
     text.append(name)
@@ -81,25 +81,51 @@ struct OutgoingFields: ~Copyable {
     return nil
   }
 
-  /// Writes the lines; neighbouring own fields are one copy.
+  /// Writes the lines. Neighbours whose text stands as it is to be written are one copy.
   func encode(over incoming: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
     let own = text.readable
-    var start = 0, end = 0
+    var run = Run(isOwn: true, start: 0, end: 0)
     for entry in entries.elements {
-      if entry.isOwn {
-        if Int(entry.name.start) != end {
-          if end > start { output.append(UnsafeRawBufferPointer(rebasing: own[start..<end])) }
-          start = Int(entry.name.start)
-        }
-        end = entry.value.end &+ 2
+      let start = Int(entry.name.start), end = entry.value.end &+ 2
+      if start == run.end, entry.isOwn == run.isOwn, entry.isOwn || Self.isLine(entry, incoming) {
+        run.end = end
+        continue
+      }
+      run.write(own, incoming, to: &output)
+      if entry.isOwn || Self.isLine(entry, incoming) {
+        run = Run(isOwn: entry.isOwn, start: start, end: end)
       } else {
-        if end > start { output.append(UnsafeRawBufferPointer(rebasing: own[start..<end])) }
-        (start, end) = (0, 0)
+        run = Run(isOwn: true, start: 0, end: 0)
         HeadWriter.forward(
           Field(name: entry.name, value: entry.value, id: .other, isHopByHop: false), of: incoming, to: &output)
       }
     }
-    if end > start { output.append(UnsafeRawBufferPointer(rebasing: own[start..<end])) }
+    run.write(own, incoming, to: &output)
+  }
+
+  /// Bytes that are written as they stand.
+  private struct Run {
+    let isOwn: Bool
+    let start: Int
+    var end: Int
+
+    @inline(__always)
+    func write(_ own: UnsafeRawBufferPointer, _ incoming: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
+      guard end > start else { return }
+      output.append(UnsafeRawBufferPointer(rebasing: (isOwn ? own : incoming)[start..<end]))
+    }
+  }
+
+  /// Whether a forwarded field came in as it is to be written: `Name: value` CR LF.
+  @inline(__always)
+  private static func isLine(_ entry: OutgoingField, _ incoming: UnsafeRawBufferPointer) -> Bool {
+    let nameEnd = entry.name.end, valueEnd = entry.value.end
+    guard Int(entry.value.start) == nameEnd &+ 2, valueEnd &+ 2 <= incoming.count, let base = incoming.baseAddress
+    else {
+      return false
+    }
+    return (base + nameEnd).loadUnaligned(as: UInt16.self) == UInt16(littleEndian: 0x203A)
+      && (base + valueEnd).loadUnaligned(as: UInt16.self) == UInt16(littleEndian: 0x0A0D)
   }
 }
 

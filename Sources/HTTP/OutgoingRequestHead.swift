@@ -4,12 +4,13 @@ public import Bytes
 ///
 /// Why a value: whoever changes it afterwards, as an answer to an upstream's challenge does, sets a field, and never edits
 /// text. Nothing is in it that could end a line early: `add`, `setMethod` and `setTarget` refuse such bytes. It is used
-/// again from request to request and keeps its storage. A forwarded field is a range of the incoming head, which must not
-/// change in between.
+/// again from request to request and keeps its storage. A forwarded field is a range of the incoming head, which must
+/// neither change nor go in between: `reset(over: nil)` takes it back.
 public final class OutgoingRequestHead {
   // Unchecked for the reason that `RequestHead` has.
   @exclusivity(unchecked) var fields = OutgoingFields()
-  private var incoming: RequestHead?
+  // Uncounted: whoever sets it takes it back (`reset`) before it goes.
+  @exclusivity(unchecked) private var incoming: Unmanaged<RequestHead>?
   private var ownMethod: ByteRange?
   private var ownTarget: ByteRange?
   /// How its body is framed; `.none` for no body, of which nothing is said.
@@ -17,11 +18,11 @@ public final class OutgoingRequestHead {
   /// It has an Upgrade: an answer of 101 is an answer to it.
   @exclusivity(unchecked) public var asksForUpgrade = false
 
-  public init(over incoming: RequestHead? = nil) { self.incoming = incoming }
+  public init() {}
 
   /// Forgets what was set; method and target are again those of the incoming head. nil: of no request.
   public func reset(over incoming: RequestHead?) {
-    if self.incoming !== incoming { self.incoming = incoming }
+    self.incoming = incoming.map { Unmanaged.passUnretained($0) }
     reset()
   }
 
@@ -71,14 +72,12 @@ public final class OutgoingRequestHead {
   /// Valid until the head changes.
   public var method: UnsafeRawBufferPointer {
     if let ownMethod { return fields.text.readable[ownMethod] }
-    guard let incoming else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-    return incoming.bytes.readable[incoming.methodRange]
+    return incoming?._withUnsafeGuaranteedRef { $0.bytes.readable[$0.methodRange] } ?? Self.nothing
   }
   /// Valid until the head changes.
   public var target: UnsafeRawBufferPointer {
     if let ownTarget { return fields.text.readable[ownTarget] }
-    guard let incoming else { return UnsafeRawBufferPointer(start: nil, count: 0) }
-    return incoming.bytes.readable[incoming.target.raw]
+    return incoming?._withUnsafeGuaranteedRef { $0.bytes.readable[$0.target.raw] } ?? Self.nothing
   }
 
   // MARK: Fields
@@ -113,6 +112,8 @@ public final class OutgoingRequestHead {
 
   /// The bytes that forwarded fields are ranges of.
   var incomingBytes: UnsafeRawBufferPointer {
-    incoming?.bytes.readable ?? UnsafeRawBufferPointer(start: nil, count: 0)
+    incoming?._withUnsafeGuaranteedRef { $0.bytes.readable } ?? Self.nothing
   }
+
+  private static var nothing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: nil, count: 0) }
 }

@@ -22,10 +22,11 @@ public enum Persistence: Sendable, Equatable {
 /// A response head as it goes to the client, the upstream's or one of our own; HTTP/1.1 and HTTP/2 encode the same value.
 ///
 /// As `OutgoingRequestHead` in all that concerns storage and what is refused. Forwarded fields are ranges of the upstream's
-/// head, which is kept until `reset`.
+/// head, which must neither change nor go until `reset`.
 public final class OutgoingResponseHead {
   @exclusivity(unchecked) var fields = OutgoingFields()
-  private var incoming: ResponseHead?
+  // Uncounted: whoever sets it takes it back (`reset`) before it goes.
+  @exclusivity(unchecked) private var incoming: Unmanaged<ResponseHead>?
   /// 100 to 999; 0 while nothing was said.
   @exclusivity(unchecked) public var status: UInt16 = 0
   @exclusivity(unchecked) public var body = OutgoingBody.none(announced: nil)
@@ -38,7 +39,7 @@ public final class OutgoingResponseHead {
   /// Forgets the response. `head`: that of the upstream, where fields of it are forwarded.
   public func reset(over head: ResponseHead? = nil) {
     fields.removeAll()
-    if incoming !== head { incoming = head }
+    incoming = head.map { Unmanaged.passUnretained($0) }
     status = 0
     body = .none(announced: nil)
     framing = .none
@@ -92,12 +93,11 @@ public final class OutgoingResponseHead {
   }
 
   var incomingBytes: UnsafeRawBufferPointer {
-    incoming?.bytes.readable ?? UnsafeRawBufferPointer(start: nil, count: 0)
+    incoming?._withUnsafeGuaranteedRef { $0.bytes.readable } ?? UnsafeRawBufferPointer(start: nil, count: 0)
   }
 
   /// The upstream's own, while the status is its own.
   var reason: UnsafeRawBufferPointer? {
-    guard let incoming, incoming.status == status else { return nil }
-    return incoming.bytes.readable[incoming.reason]
+    incoming?._withUnsafeGuaranteedRef { $0.status == status ? $0.bytes.readable[$0.reason] : nil } ?? nil
   }
 }

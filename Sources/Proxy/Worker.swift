@@ -15,7 +15,8 @@ public final class Worker {
   private(set) var live: LiveGeneration?
   private(set) var isDraining = false
   let clock = ClockText()
-  /// A buffer for text that is built and used within one call.
+  let ownFields: OwnFields
+  /// For what is built and written within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
   /// Request bodies that are kept in memory, 32 MiB in all.
   let bodies = BodyGauge(limit: 32 << 20)
@@ -41,6 +42,7 @@ public final class Worker {
   package init(loop: EventLoop, connections: Int, metrics: Metrics, shared: SharedState) {
     self.loop = loop
     self.shared = shared
+    self.ownFields = OwnFields(clock)
     self.metrics = metrics
     self.budget = ConnectionBudget(limit: connections)
     // Each worker has its own range of numbers, so that a number in the log identifies one connection.
@@ -131,7 +133,7 @@ public final class Worker {
   private func endLeaving() {
     leaving.removeAll { old in
       guard old.clients == 0 else { return false }
-      exchanges.removeAll()
+      dropSparesLater()
       old.close()
       return true
     }
@@ -176,7 +178,21 @@ public final class Worker {
 
   func giveBack(_ exchange: Exchange) {
     exchange.reset()
-    if exchanges.count < Self.exchangesKept { exchanges.append(exchange) }
+    // Whoever ends within its own call must outlive it: what is too many goes with the next tick.
+    exchanges.append(exchange)
+  }
+
+  /// Each remembers the location it served last, and with it a generation. Not within a call: the exchange that ends may be
+  /// among them.
+  private func dropSparesLater() {
+    let box = LoopBox(self)
+    loop.post { box.value.exchanges.removeAll() }
+  }
+
+  /// Gives up the spares beyond a bound. Between two events only.
+  func trimSpares() {
+    if exchanges.count > Self.exchangesKept { exchanges.removeLast(exchanges.count - Self.exchangesKept) }
+    if proxyHandlers.count > Self.exchangesKept { proxyHandlers.removeLast(proxyHandlers.count - Self.exchangesKept) }
   }
 
   func takeProxyHandler(_ pass: LiveProxyPass) -> ProxyHandler {
@@ -186,7 +202,7 @@ public final class Worker {
   }
 
   func giveBack(_ handler: ProxyHandler) {
-    if proxyHandlers.count < Self.exchangesKept { proxyHandlers.append(handler) }
+    proxyHandlers.append(handler)
   }
 }
 
@@ -203,6 +219,7 @@ final class LogTicker: EventTarget {
   override func deadlinePassed() {
     worker.flushLogs()
     worker.tellWithheldHandshakes()
+    worker.trimSpares()
     setDeadline(in: 1000)
   }
 

@@ -258,6 +258,11 @@ public final class UpstreamStream {
   /// Returns true if a head was consumed and more input may follow.
   private func consumeHead() -> Bool {
     guard let observer else { return false }
+    // Its handler keeps an observer.
+    return borrowing(observer) { consumeHead($0) }
+  }
+
+  private func consumeHead(_ observer: AttemptObserver) -> Bool {
     let head = observer.answer
     switch parser.response(input.readable, limits: limits, requestMethod: method, into: head) {
     case .incomplete: return false

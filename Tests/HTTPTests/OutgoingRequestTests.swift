@@ -8,7 +8,8 @@ import Testing
   /// The lines of the encoded head.
   private func encoded(_ text: String, _ make: (OutgoingRequestHead) -> Void) -> [String] {
     _ = request(text, head: incoming)
-    let outgoing = OutgoingRequestHead(over: incoming)
+    let outgoing = OutgoingRequestHead()
+    outgoing.reset(over: incoming)
     make(outgoing)
     var output = ByteBuffer()
     HTTP1Encoder.request(outgoing, .http11, to: &output)

@@ -95,7 +95,7 @@ final class MemoryStream: ClientStream {
     self.trailers = trailers
   }
 
-  override func release(_ limits: LocationLimits) {
+  override func release() {
     isReleased = true
     exchange = nil
   }

@@ -42,14 +42,6 @@ public enum HeadWriter {
     }
   }
 
-  /// Whether bytes may stand as a field value: no control character but the tab.
-  public static func isValue(_ value: UnsafeRawBufferPointer) -> Bool {
-    guard let base = value.baseAddress else { return true }
-    var at = ByteScan.control(base, 0, value.count)
-    while at < value.count, ByteScan.byte(base, at) == 0x09 { at = ByteScan.control(base, at + 1, value.count) }
-    return at == value.count
-  }
-
   @inline(__always)
   private static func line(
     _ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, to output: inout ByteBuffer

@@ -1,3 +1,4 @@
+import Observability
 import TLS
 
 /// Whether a connection's client may make requests. The session settles this once, after the handshake, by the server
@@ -25,6 +26,26 @@ enum Admission {
       self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(reason))")
     case (_, .refused(_, let code, let reason)):
       self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(code):\(reason))")
+    }
+  }
+}
+
+extension ClientSession {
+  /// Why the client's exchange was not admitted: told to the log, and counted.
+  func refusal(of exchange: Exchange) -> Failure {
+    let refusals = worker.metrics.refusals
+    switch admission {
+    case .refused(let failure, let reason):
+      refusals.count(.certificate)
+      exchange.log(.info, reason + facts.loggedClient)
+      return failure
+    case .undecided:
+      exchange.log(.info, "the client's handshake chose no server")
+      return .certificateError
+    case .granted:
+      refusals.count(.misdirected)
+      exchange.log(.info, "client attempted to request the server name different from the one that was negotiated")
+      return .misdirected
     }
   }
 }

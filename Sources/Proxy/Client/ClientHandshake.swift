@@ -1,3 +1,4 @@
+import Bytes
 import Glibc
 import HTTP
 import Observability
@@ -11,7 +12,7 @@ extension ClientSession {
     guard let tls else { return }
     worker.metrics.clients.count(.failed)
     let reason = Self.reason(failure)
-    if reason.contains("http request") { FailureResponse.answerPlainRequest(on: transport, firstServer, worker) }
+    if reason.contains("http request") { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
     let server = chosen ?? firstServer
     let level = tls.denial == nil ? LogLevel.info : .error
@@ -21,6 +22,23 @@ extension ClientSession {
       level,
       "*\(facts.number) \(reason)\(identity) while SSL handshaking, client: \(facts.peer.host), "
         + "server: \(server.settings.primaryName)")
+  }
+
+  /// A plain HTTP request on a TLS port (nginx's 497): answered in plain text, since there is no session.
+  private func answerPlainRequest(_ server: LiveServer) {
+    let tokens = server.root.settings.redirects.serverTokens
+    var page = ByteBuffer()
+    FailureResponse.writePage(.plainRequestOnTLSPort, tokens: tokens, to: &page)
+    let head = OutgoingResponseHead()
+    head.status = Failure.plainRequestOnTLSPort.status
+    worker.ownFields.add(tokens: tokens, to: head)
+    head.add("Content-Type", "text/html")
+    head.body = .length(UInt64(page.count))
+    head.framing = .length(UInt64(page.count))
+    worker.scratch.removeAll()
+    HTTP1Encoder.response(head, to: &worker.scratch)
+    worker.scratch.append(page.readable)
+    transport.transmitLater(worker.scratch.readable)
   }
 
   /// In nginx's words.

@@ -14,8 +14,24 @@ import Transport
 /// - The deadline is the stream's own (`EventTarget.setDeadline`), for as long as the exchange has the stream.
 class ClientStream: EventTarget {
   final let session: ClientSession
-  /// The exchange that gets the stream's events; nil between two exchanges.
-  @exclusivity(unchecked) final var exchange: Exchange?
+  // Counted by hand: every event comes by here.
+  @exclusivity(unchecked) private final var exchangeRef: Unmanaged<Exchange>?
+  /// Who hears of the stream; nil between two exchanges.
+  final var exchange: Exchange? {
+    get { exchangeRef?.takeUnretainedValue() }
+    set {
+      exchangeRef?.release()
+      exchangeRef = newValue.map { Unmanaged.passRetained($0) }
+    }
+  }
+
+  /// Calls the exchange without counting it. It must not end within the call.
+  @inline(__always)
+  final func withExchange<Value>(_ body: (Exchange) -> Value) -> Value? {
+    exchangeRef?._withUnsafeGuaranteedRef { body($0) }
+  }
+
+  deinit { exchangeRef?.release() }
 
   init(_ session: ClientSession) {
     self.session = session
@@ -62,9 +78,8 @@ class ClientStream: EventTarget {
 
   // MARK: Ends
 
-  /// The exchange is over: the client may make its next request. `limits`: of the location that answered. The exchange is
-  /// not told of anything any more.
-  func release(_ limits: LocationLimits) {}
+  /// The exchange is over: the client may make its next request. The exchange hears of nothing any more.
+  func release() {}
   /// The response will not be completed: ends so that the client does not take a part of it for all.
   func cut(_ reason: EndReason) {}
 }

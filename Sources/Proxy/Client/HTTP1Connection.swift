@@ -28,7 +28,7 @@ final class HTTP1Connection: StreamOwner {
   private var parser = HeadParser(), decoder = BodyDecoder(.none)
   private var isPumping = false, isBodyPaused = true, isLingering = false
   /// Of the location that answered last.
-  private var limits = LocationLimits()
+  @exclusivity(unchecked) var limits = LocationLimits()
   /// What had gone out when the transport's deadline was set.
   private var sentAtDeadline: UInt64 = 0
 
@@ -285,10 +285,9 @@ final class HTTP1Connection: StreamOwner {
   func becomeTunnel() { phase = .tunnelling }
 
   /// The last byte of the response was written. `keepsAlive`: the connection takes another request.
-  func exchangeDidEnd(_ limits: LocationLimits, keepsAlive: Bool) {
+  func exchangeDidEnd(keepsAlive: Bool) {
     // The client had left, and its exchange went on without it.
     guard phase != .closed else { return }
-    self.limits = limits
     let isWhole = isBodyRead
     guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, !session.isLeaving, limits.keepaliveTimeout > 0
     else { return end(lingers: !isWhole && limits.lingeringClose) }

@@ -56,7 +56,10 @@ final class HTTP1Stream: ClientStream {
   }
 
   override func send(head: OutgoingResponseHead) {
-    guard let exchange else { return }
+    withExchange { send(head, of: $0) }
+  }
+
+  private func send(_ head: OutgoingResponseHead, of exchange: Exchange) {
     let framing: BodyFraming =
       switch head.body {
       case .none: .none
@@ -64,11 +67,13 @@ final class HTTP1Stream: ClientStream {
       case .stream: exchange.head.version == .http11 ? .chunked : .untilClose
       }
     if keepsAlive { keepsAlive = framing != .untilClose && mayTakeAnother(exchange) }
+    let limits = borrowing(exchange.location) { $0.limits }
+    connection?.limits = limits
     head.framing = framing
     if head.status == 101 {
       head.persistence = .upgrade
     } else {
-      head.persistence = keepsAlive ? .keepAlive(announced: exchange.location.limits.keepaliveAnnounced) : .close
+      head.persistence = keepsAlive ? .keepAlive(announced: limits.keepaliveAnnounced) : .close
     }
     self.framing = framing
     worker.scratch.removeAll()
@@ -79,7 +84,7 @@ final class HTTP1Stream: ClientStream {
   /// Whether the connection may take a request after this one: `keepalive_requests`, `keepalive_timeout`,
   /// `keepalive_time` of the server block, and nothing of this request left to read.
   private func mayTakeAnother(_ exchange: Exchange) -> Bool {
-    let limits = exchange.server.root.limits
+    let limits = borrowing(exchange.server) { $0.root.limits }
     return exchange.head.persists && isBodyRead && session.requests < limits.keepaliveRequests
       && limits.keepaliveTimeout > 0 && !session.isLeaving
       && loop.now &- session.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
@@ -135,10 +140,10 @@ final class HTTP1Stream: ClientStream {
 
   // MARK: Ends
 
-  override func release(_ limits: LocationLimits) {
+  override func release() {
     exchange = nil
     loop.forgetDeadline(of: self)
-    connection?.exchangeDidEnd(limits, keepsAlive: keepsAlive)
+    connection?.exchangeDidEnd(keepsAlive: keepsAlive)
   }
 
   override func cut(_ reason: EndReason) {

@@ -22,7 +22,7 @@ extension ClientSession {
       return host.isEmpty ? firstServer : servers.fallback
     case .found(let found):
       if found.captures.count > 0 {
-        exchange.variables.take(found.captures, of: name, slots: found.slots)
+        exchange.take(found.captures, of: name, slots: found.slots)
       } else {
         hostChoice.lastHost = Array(host)
         hostChoice.lastServer = found.server

@@ -61,7 +61,7 @@ private final class EnrolmentHandler: ContentHandler {
       loop.post {
         let (handler, exchange) = box.value
         guard serial == exchange.serial else { return }
-        exchange.pending = nil
+        exchange.setPending(nil)
         handler.answer(outcome, exchange)
       }
     }

@@ -37,7 +37,7 @@ final class EnvelopeFilter {
     if keepsBody, exchange.head.first(.upgrade) != nil { return refuse("an upgrade is asked for", exchange) }
     if exchange.body.opened != nil { return handler.tryNext() }
     guard exchange.head.framing != .none, keepsBody, !stream.isBodyRead else {
-      exchange.body.state = .none
+      exchange.setBody(.none)
       return handler.tryNext()
     }
     if case .length(let length) = exchange.head.framing, length > UInt64(envelope.maxSize) {
@@ -69,12 +69,12 @@ final class EnvelopeFilter {
   func openBody(_ kept: RequestBody, _ exchange: Exchange) {
     // A chunked body of 0 bytes is a request without a body.
     guard kept.count > 0 else {
-      exchange.body.state = .none
+      exchange.setBody(.none)
       return handler.tryNext()
     }
     do throws(EnvelopeFault) {
       let plain = try envelope.open(kept.memory.readable, now: handler.now)
-      exchange.body.state = .collected(RequestBody(opened: plain, by: settings, gauge: bodies))
+      exchange.setBody(.collected(RequestBody(opened: plain, by: settings, gauge: bodies)))
       handler.tryNext()
     } catch {
       if error == .windowFull {

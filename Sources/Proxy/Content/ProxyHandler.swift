@@ -59,7 +59,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   override func recycle() {
-    cancel()
+    if attempt.isUnderWay { cancel() }
     exchangeRef = nil
     passRef = nil
     if dynamic != nil { dynamic = nil }
@@ -72,8 +72,10 @@ final class ProxyHandler: ContentHandler {
 
   override func cancel() { attempt.abandon() }
 
-  /// The group whose servers the handler tries.
-  var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
+  /// Whose server is asked.
+  var group: UpstreamGroup? {
+    pass?.group ?? dynamic?.group
+  }
 
   // MARK: Begin
 
@@ -114,10 +116,10 @@ final class ProxyHandler: ContentHandler {
 
   private func takeBody(_ exchange: Exchange, _ pass: LiveProxyPass) {
     if let envelope { return envelope.takeBody(exchange) }
-    switch sender.plan(exchange, pass, isChallenged: authentication != nil) {
-    case .tryNow: tryNext(exchange, pass)
-    case .collect(let kept): exchange.collectBody(in: kept)
+    guard let kept = sender.plan(exchange, pass, isChallenged: authentication != nil) else {
+      return tryNext(exchange, pass)
     }
+    exchange.collectBody(in: kept)
   }
 
   // MARK: The request's body
@@ -147,11 +149,8 @@ final class ProxyHandler: ContentHandler {
 
   func upstreamDidDrain() {
     guard let exchange, let stream = attempt.stream else { return }
-    if case .tunnel = exchange.progress.state {
-      if isClientGone { tunnelClientDidEnd() } else { exchange.stream?.resumeBody() }
-    } else {
-      sender.upstreamDidDrain(exchange, stream)
-    }
+    guard case .tunnel = exchange.progress.state else { return sender.upstreamDidDrain(exchange, stream) }
+    if isClientGone { tunnelClientDidEnd() } else { exchange.stream?.resumeBody() }
   }
 
   // MARK: Attempts
@@ -160,27 +159,21 @@ final class ProxyHandler: ContentHandler {
   func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
   private func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
-    if let group = pass.group, let trust = pass.trust, pass.identity == nil, authentication == nil {
-      return attempt.begin(group, trust, pass.attempt, again: again)
-    }
+    if authentication == nil, pass.begin(attempt, again: again) { return }
     guard let group else { return }
     if let identity = pass.identity {
       // The request names the certificate to present. Without that certificate, no request goes to an upstream.
       return identity.find(for: exchange, pass) { [self] context in
-        let trust = UpstreamTrust(context: context, name: pass.nameForTLS(exchange), boundTo: boundUser)
-        attempt.begin(group, trust, pass.attempt, again: again)
+        attempt.begin(group, trust(exchange, pass, context), pass.attempt, again: again)
       }
     }
-    let trust = boundUser == nil ? pass.trust : nil
-    attempt.begin(
-      group, trust ?? UpstreamTrust(context: pass.context, name: pass.nameForTLS(exchange), boundTo: boundUser),
-      pass.attempt, again: again)
+    attempt.begin(group, trust(exchange, pass, pass.context), pass.attempt, again: again)
   }
 
-  /// The user that the connection belongs to, for a scheme that authenticates connections (NTLM).
-  private var boundUser: (any AnyObject & Sendable)? {
-    guard let authentication, authentication.live.bindsConnections else { return nil }
-    return authentication.user
+  private func trust(_ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?) -> UpstreamTrust {
+    let user = authentication?.boundUser
+    if user == nil, context === pass.context, let settled = pass.trust { return settled }
+    return UpstreamTrust(context: context, name: pass.nameForTLS(exchange), boundTo: user)
   }
 
   func attemptDidBegin() { envelope?.forgetResponse() }
@@ -189,13 +182,7 @@ final class ProxyHandler: ContentHandler {
 
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
     let session = stream.session
-    if session.trustOutcome != .none, !session.isKept {
-      worker.metrics.upstreams.count(session.trustOutcome)
-      // Only once for each handshake; for requests over a kept session, `$upstream_ssl_result` has the result.
-      if session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning {
-        exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
-      }
-    }
+    if session.trustOutcome != .none, !session.isKept { UpstreamFailureLog.noteHandshake(session, exchange) }
     authentication?.choose(exchange, stream)
     guard RequestRewrite.build(attempt.outgoing, of: exchange, self, pass) else {
       exchange.log(.error, "the request for the upstream would not be a valid one")
@@ -223,12 +210,11 @@ final class ProxyHandler: ContentHandler {
       scratch: &worker.scratch)
     guard authentication != nil else { return }
     worker.scratch.wipe()
-    let isUpgrade = attempt.outgoing.asksForUpgrade
-    attempt.outgoing.wipe()
-    attempt.outgoing.asksForUpgrade = isUpgrade
+    attempt.wipeHead()
   }
 
-  /// Sends the next request after a challenge: over `stream`, or over another session if `stream` is nil.
+  /// A session that carries another request after a challenge, or none.
+  @inline(never)
   func mayAskAgain(_ stream: UpstreamStream?) {
     guard let authentication, let exchange else { return }
     if let stream {
@@ -267,8 +253,8 @@ final class ProxyHandler: ContentHandler {
 
   /// `sealed`: bytes of the envelope that follows.
   func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass, sealed: Int? = nil) {
-    // Fields of `add_header` can contain `$status`.
-    exchange.progress.status = Int(ResponseRewrite.status(for: exchange, response))
+    // Fields that are added may say it.
+    exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
     if isClientGone { exchange.stream?.closeAfterResponse() }
     exchange.sendHead()
@@ -323,7 +309,11 @@ final class ProxyHandler: ContentHandler {
   // MARK: Failures
 
   func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
-    guard let exchange else { return }
+    _ = serve { exchange, _ in attemptDidFail(failure, exchange, onKept: onKept) }
+  }
+
+  @inline(never)
+  private func attemptDidFail(_ failure: AttemptFailure, _ exchange: Exchange, onKept: Bool) {
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
     if let authentication, authentication.isDiscarding { return mayAskAgain(nil) }
     attempt.noteStatus(of: failure)
@@ -347,10 +337,11 @@ final class ProxyHandler: ContentHandler {
     return true
   }
 
+  @inline(never)
   private func decide(_ condition: RetryConditions, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Decision {
     guard let pass, let group else { return .giveUp }
-    return RetryPolicy(settings: pass.settings.retry, servers: group.servers.count).decide(
-      condition, attempt.situation(RequestRewrite.method(exchange, self, pass), exchange, onKept: onKept))
+    let situation = attempt.situation(RequestRewrite.method(exchange, self, pass), exchange, onKept: onKept)
+    return RetryPolicy(settings: pass.settings.retry, servers: group.servers.count).decide(condition, situation)
   }
 
   // MARK: Upgrade (101): bytes both ways, as they are
@@ -420,9 +411,6 @@ final class ProxyHandler: ContentHandler {
   }
 
   override func appendParticulars(to text: inout ByteBuffer) {
-    guard let pass, let group, let server = attempt.lastServer else { return }
-    text.append(string: ", upstream: \"\(pass.settings.scheme.rawValue)://")
-    text.append(group.addressTexts[server])
-    text.append("\"")
+    if let pass, let group { attempt.appendParticulars(pass.settings.scheme, group, to: &text) }
   }
 }

@@ -7,14 +7,7 @@ import Upstream
 /// Sends the body of a request to an upstream: collected first or streamed, from memory or from a file, and no faster
 /// than the upstream takes it.
 final class RequestBodySender {
-  /// What must happen before the first attempt.
-  enum Plan {
-    case tryNow
-    /// The exchange collects the body first.
-    case collect(RequestBody)
-  }
-
-  // Uncounted: the worker holds its handlers, and outlives them.
+  // Uncounted: the worker holds its handlers, and goes after them.
   private unowned(unsafe) let worker: Worker
   /// Bytes of the body that were read from its file.
   private var fileOffset: UInt64 = 0
@@ -29,18 +22,19 @@ final class RequestBodySender {
 
   init(_ worker: Worker) { self.worker = worker }
 
-  /// Decides between collecting and streaming. `isChallenged`: the upstream may ask for credentials and the body again.
-  func plan(_ exchange: Exchange, _ pass: LiveProxyPass, isChallenged: Bool) -> Plan {
+  /// Settles where the body goes: it is kept in what is returned until it is whole; nil: the upstream is asked at once.
+  /// `isChallenged`: the upstream may ask for credentials, and for the body once more.
+  func plan(_ exchange: Exchange, _ pass: LiveProxyPass, isChallenged: Bool) -> RequestBody? {
     let framing = exchange.head.framing
-    if case .none = exchange.body.state, framing == .none { return .tryNow }
-    guard let stream = exchange.stream else { return .tryNow }
-    // An earlier handler collected the body, and a named error page forwards it.
-    if case .collected = exchange.body.state, pass.settings.passesRequestBody { return .tryNow }
+    if case .none = exchange.body.state, framing == .none { return nil }
+    guard let stream = exchange.stream else { return nil }
+    // Kept from before: an error page of a named location sends it on.
+    if case .collected = exchange.body.state, pass.settings.passesRequestBody { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
     guard hasBody, pass.settings.passesRequestBody else {
       if hasBody { stream.discardBody() }
-      exchange.body.state = .none
-      return .tryNow
+      exchange.setBody(.none)
+      return nil
     }
     let allowance = exchange.location.limits.bodyBufferSize
     // HTTP/1.0 needs a length, so a chunked body is collected first. A body that fits its allowance is collected so
@@ -50,12 +44,11 @@ final class RequestBodySender {
       isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))
     }
     guard isKept else {
-      exchange.body.state = .held
-      return .tryNow
+      exchange.setBody(.held)
+      return nil
     }
-    return .collect(
-      allowance.map { RequestBody(allowance: $0) }
-        ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies))
+    return allowance.map { RequestBody(allowance: $0) }
+      ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies)
   }
 
   /// Starts to send the body, after the request's head.

@@ -14,11 +14,14 @@ enum ResponseRewrite {
     outgoing.reset(over: response)
     outgoing.status = status(for: exchange, response)
     outgoing.body = sealed.map { .length(UInt64($0)) } ?? body(for: exchange, outgoing.status, response, pass)
-    if !passes(.server, response, pass) {
-      outgoing.add(OwnFields.server(tokens: exchange.location.settings.redirects.serverTokens))
+    let own = exchange.worker.ownFields, tokens = pass.serverTokens
+    switch (passes(.server, response, pass), passes(.date, response, pass)) {
+    case (false, false): own.add(tokens: tokens, to: outgoing)
+    case (false, true): own.addServer(tokens: tokens, to: outgoing)
+    case (true, false): own.addDate(to: outgoing)
+    case (true, true): break
     }
-    if !passes(.date, response, pass) { OwnFields.addDate(exchange.worker.clock, to: outgoing) }
-    // The response to HEAD has the fields that GET would have: those of an envelope.
+    // Of HEAD it is said what GET would have: an envelope.
     let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0
     addFields(to: outgoing, of: exchange, response, pass, isSealed: isSealed)
     exchange.addConfiguredFields()

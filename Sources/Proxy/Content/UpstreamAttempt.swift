@@ -16,6 +16,8 @@ final class UpstreamAttempt: AttemptObserver {
   let outgoing = OutgoingRequestHead()
   /// nil between two tries.
   @exclusivity(unchecked) private(set) var stream: UpstreamStream?
+  /// The upstream has not come to its end: `abandon` has something to do.
+  @exclusivity(unchecked) private(set) var isUnderWay = false
   @exclusivity(unchecked) private(set) var records: [AttemptRecord] = []
   @exclusivity(unchecked) private(set) var tried = TriedServers()
   /// Bytes of the request may have reached the server.
@@ -35,6 +37,7 @@ final class UpstreamAttempt: AttemptObserver {
     forgetAnswer()
     outgoing.reset(over: nil)
     if stream != nil { stream = nil }
+    isUnderWay = false
     while !records.isEmpty { records.removeLast() }
     tried = TriedServers()
     isRequestBegun = false
@@ -58,9 +61,17 @@ final class UpstreamAttempt: AttemptObserver {
     stream?.send(head: outgoing, version, method, scratch: &scratch)
   }
 
-  /// Gives up the attempt and closes its session.
+  /// Overwrites the head that was sent: credentials are in it.
+  func wipeHead() {
+    let isUpgrade = outgoing.asksForUpgrade
+    outgoing.wipe()
+    outgoing.asksForUpgrade = isUpgrade
+  }
+
+  /// Leaves the upstream: what it says is not wanted any more.
   func abandon(isFailure: Bool = false) {
     guard let stream else { return }
+    isUnderWay = false
     endRecord()
     self.stream = nil
     stream.abandon(isFailure: isFailure)
@@ -104,6 +115,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   override func attemptDidBegin(_ stream: UpstreamStream) {
     self.stream = stream
+    isUnderWay = true
     isRequestBegun = false
     handler?._withUnsafeGuaranteedRef { $0.attemptDidBegin() }
   }
@@ -135,14 +147,21 @@ final class UpstreamAttempt: AttemptObserver {
   override func attemptDidPump() { handler?._withUnsafeGuaranteedRef { $0.responseDidPump() } }
 
   override func attemptDidEnd(trailers: Trailers?) {
+    isUnderWay = false
     endRecord()
     handler?._withUnsafeGuaranteedRef { $0.responseDidEnd(trailers) }
   }
 
-  override func attemptMayAskAgain(_ stream: UpstreamStream?) { handler?._withUnsafeGuaranteedRef { $0.mayAskAgain(stream) } }
+  override func attemptMayAskAgain(_ stream: UpstreamStream?) {
+    handler?._withUnsafeGuaranteedRef { $0.mayAskAgain(stream) }
+  }
   override func attemptDidDrain() { handler?._withUnsafeGuaranteedRef { $0.upstreamDidDrain() } }
-  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?._withUnsafeGuaranteedRef { $0.tunnelFromUpstream(bytes) } }
-  override func tunnelDidEnd(inGoodOrder: Bool) { handler?._withUnsafeGuaranteedRef { $0.tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) } }
+  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
+    handler?._withUnsafeGuaranteedRef { $0.tunnelFromUpstream(bytes) }
+  }
+  override func tunnelDidEnd(inGoodOrder: Bool) {
+    handler?._withUnsafeGuaranteedRef { $0.tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) }
+  }
 
   override func attemptDidFail(_ failure: AttemptFailure) {
     endRecord()
@@ -169,6 +188,14 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// Sets `$upstream_status` for a failure without a response.
   func noteStatus(of failure: AttemptFailure) { note { if $0.status == nil { $0.status = failure.status } } }
+
+  /// `, upstream: "https://127.0.0.1:443"`, once a server was chosen.
+  func appendParticulars(_ scheme: UpstreamScheme, _ group: UpstreamGroup, to text: inout ByteBuffer) {
+    guard let server = lastServer, group.addressTexts.indices.contains(server) else { return }
+    text.append(string: ", upstream: \"\(scheme.rawValue)://")
+    text.append(group.addressTexts[server])
+    text.append("\"")
+  }
 
   // MARK: Variables
 

@@ -1,11 +1,12 @@
 import Observability
+import TLS
 import Transport
 import Upstream
 
 /// Writes upstream failures to the error log. A dead upstream fails with every request, so most lines are left out.
 enum UpstreamFailureLog {
-  /// Logs the first failure of a kind and then summaries at `error`, and each failure at `debug`. `tried`: the last
-  /// server.
+  /// At `error` the first of its kind and then a summary; each of them at `debug`. `tried`: the server that was tried last.
+  @inline(never)
   static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
     let text = failure.description
     let server: Int?
@@ -18,7 +19,14 @@ enum UpstreamFailureLog {
     exchange.write(.error, text, group?.failed(server, text, now: exchange.worker.loop.now) ?? .write(withheld: 0))
   }
 
-  /// Notes a response. If the server had failed before, the error log may say that the server responds again.
+  /// Once a handshake: requests that use a kept session have the variable.
+  static func noteHandshake(_ session: UpstreamSession, _ exchange: Exchange) {
+    exchange.worker.metrics.upstreams.count(session.trustOutcome)
+    guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }
+    exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
+  }
+
+  /// The server has answered: the error log may say that it does so again.
   @inline(__always)
   static func noteAnswer(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
     guard let server, let group, group.hasFailures else { return }

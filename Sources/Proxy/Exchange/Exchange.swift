@@ -19,21 +19,21 @@ final class Exchange {
   @exclusivity(unchecked) let head = RequestHead()
   /// The response as it goes to the client.
   @exclusivity(unchecked) let response = OutgoingResponseHead()
-  @exclusivity(unchecked) private(set) var stream: ClientStream?
+  // Counted by hand, from `start` to `reset`: every call to the client comes by here.
+  @exclusivity(unchecked) private var streamRef: Unmanaged<ClientStream>?
   @exclusivity(unchecked) private(set) var server: LiveServer
   @exclusivity(unchecked) private(set) var location: LiveLocation
   @exclusivity(unchecked) private(set) var target = ExchangeTarget()
-  @exclusivity(unchecked) private(set) var redirection = Redirection.none
   @exclusivity(unchecked) private var cursor = PhaseCursor()
-  @exclusivity(unchecked) var body = ExchangeBody()
-  @exclusivity(unchecked) var progress = ResponseProgress()
-  @exclusivity(unchecked) var account = ExchangeAccount()
-  @exclusivity(unchecked) var variables = VariableStorage()
-  /// nil before the content phase, and for responses that no handler makes.
-  @exclusivity(unchecked) private(set) var handler: ContentHandler?
+  @exclusivity(unchecked) private(set) var body = ExchangeBody()
+  @exclusivity(unchecked) private(set) var progress = ResponseProgress()
+  @exclusivity(unchecked) private(set) var account = ExchangeAccount()
+  @exclusivity(unchecked) private(set) var variables = VariableStorage()
+  // Counted by hand, from `startContent` to `recycleHandler`.
+  @exclusivity(unchecked) private var handlerRef: Unmanaged<ContentHandler>?
   /// Work beside the loop that the exchange waits for; withdrawn when the exchange ends.
-  @exclusivity(unchecked) var pending: BlockingPool.Ticket?
-  /// The number of the request that this object serves.
+  @exclusivity(unchecked) private(set) var pending: BlockingPool.Ticket?
+  /// Which request of this object runs.
   @exclusivity(unchecked) private(set) var serial: UInt64 = 0
 
   init(worker: Worker) {
@@ -46,31 +46,44 @@ final class Exchange {
     self.location = first.root
   }
 
+  /// nil between two requests.
+  var stream: ClientStream? { streamRef?.takeUnretainedValue() }
+  /// nil before the content phase, and for responses that no handler makes.
+  var handler: ContentHandler? { handlerRef?.takeUnretainedValue() }
   var session: ClientSession {
-    guard let stream else { preconditionFailure("an exchange has a client stream from begin to end") }
-    return stream.session
+    guard let session = withStream({ $0.session }) else { preconditionFailure("it has a stream from begin to end") }
+    return session
   }
-  var facts: ConnectionFacts { session.facts }
+  var facts: ConnectionFacts {
+    guard let facts = withStream({ $0.session.facts }) else { preconditionFailure("it has a stream from begin to end") }
+    return facts
+  }
+
+  /// Calls the stream without counting it.
+  @inline(__always)
+  func withStream<Value>(_ body: (ClientStream) -> Value) -> Value? {
+    streamRef?._withUnsafeGuaranteedRef { body($0) }
+  }
   /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
   var isEarly: Bool { stream?.isEarly ?? false }
   var bodyTimeout: Int { location.limits.bodyTimeout }
+  var redirection: Redirection { target.redirection }
 
   func reset() {
     serial &+= 1
     head.reset()
     response.reset()
     target.reset()
-    stream = nil
-    redirection = .none
+    if let streamRef {
+      streamRef.release()
+      self.streamRef = nil
+    }
     cursor = PhaseCursor()
     body = ExchangeBody()
     progress.reset()
     account.reset()
     variables.reset()
-    if let handler {
-      handler.recycle()
-      self.handler = nil
-    }
+    recycleHandler()
     if let pending {
       worker.shared.pool.withdraw(pending)
       self.pending = nil
@@ -80,7 +93,7 @@ final class Exchange {
   // MARK: Begin
 
   private func start(_ stream: ClientStream) {
-    self.stream = stream
+    streamRef = Unmanaged.passRetained(stream)
     account.startedAt = worker.loop.now
     account.sentBytesAtStart = stream.sentBytes
   }
@@ -96,10 +109,9 @@ final class Exchange {
   func beginRefused(_ stream: ClientStream, server: LiveServer, _ error: HeadError?) {
     start(stream)
     assume(server)
-    log(
-      .info,
-      (error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)")
-        + " while reading client request headers")
+    let fault =
+      error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
+    log(.info, "\(fault) while reading client request headers")
     fail(error.map { Failure($0) } ?? .timedOut)
   }
 
@@ -107,7 +119,7 @@ final class Exchange {
   func begin(_ stream: ClientStream) {
     start(stream)
     let session = stream.session
-    if session.servers.hasOnlyOne { return begin(session, at: session.servers.fallback) }
+    if session.servers.hasOnlyOne { return borrowing(session.servers) { begin(session, at: $0.fallback) } }
     guard let server = session.server(for: self) else {
       assume(session.firstServer)
       return fail(Failure(400))
@@ -121,7 +133,7 @@ final class Exchange {
     if self.server !== server { assume(server) }
     if !session.admits(at: server) {
       assume(server)
-      return fail(refusal(session))
+      return fail(session.refusal(of: self))
     }
     let path = head.bytes.readable[head.target.path]
     guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &target.uri) else {
@@ -136,42 +148,12 @@ final class Exchange {
     perform(findLocation())
   }
 
-  /// Why the client was not admitted.
-  private func refusal(_ session: ClientSession) -> Failure {
-    let refusals = worker.metrics.refusals
-    switch session.admission {
-    case .refused(let failure, let reason):
-      refusals.count(.certificate)
-      log(.info, reason + session.facts.loggedClient)
-      return failure
-    case .undecided:
-      log(.info, "the client's handshake chose no server")
-      return .certificateError
-    case .granted:
-      refusals.count(.misdirected)
-      log(.info, "client attempted to request the server name different from the one that was negotiated")
-      return .misdirected
-    }
-  }
-
   // MARK: Phases
 
-  private var counts: PhaseCounts {
-    let steps = location.steps
-    return PhaseCounts(
-      serverRewrite: server.rewrite.count, rewrite: steps.rewrite.count, preaccess: steps.preaccess.count,
-      access: steps.access.count, precontent: steps.precontent.count)
-  }
+  private var counts: PhaseCounts { PhaseCounts(server.rewrite, location.steps) }
 
   private func step(_ phase: Phase, _ index: Int) -> PhaseStep {
-    switch phase {
-    case .serverRewrite: server.rewrite[index]
-    case .rewrite: location.steps.rewrite[index]
-    case .preaccess: location.steps.preaccess[index]
-    case .access: location.steps.access[index]
-    case .precontent: location.steps.precontent[index]
-    case .findLocation, .postRewrite, .postAccess, .content: PhaseStep()
-    }
+    phase == .serverRewrite ? server.rewrite[index] : location.steps.step(phase, index)
   }
 
   private func perform(_ first: PhaseAction) {
@@ -196,7 +178,9 @@ final class Exchange {
     var captures = Captures()
     let scratch = worker.patternScratch
     switch server.locations.find(target.uri.readable, captures: &captures, scratch: scratch) {
-    case .location(let found): if location !== found { location = found }
+    case .location(let found):
+      if location !== found { location = found }
+      return enter(found)
     case .pattern(let found, _, let slots):
       location = found
       variables.take(captures, of: Array(target.uri.readable), slots: slots)
@@ -252,21 +236,28 @@ final class Exchange {
 
   /// Starts the location's content handler.
   private func startContent() {
-    guard let handler = location.content.handler(for: worker) else { return fail(Failure(404)) }
-    self.handler?.recycle()
-    self.handler = handler
-    handler.start(self)
+    let made = borrowing(location) { $0.content.handler(for: worker).map { Unmanaged.passRetained($0) } }
+    guard let made else { return fail(Failure(404)) }
+    recycleHandler()
+    handlerRef = made
+    // The worker keeps handlers, also those that end within the call.
+    made._withUnsafeGuaranteedRef { $0.start(self) }
+  }
+
+  private func recycleHandler() {
+    guard let handlerRef else { return }
+    self.handlerRef = nil
+    handlerRef._withUnsafeGuaranteedRef { $0.recycle() }
+    handlerRef.release()
   }
 
   // MARK: Internal redirects of error_page
 
   /// How the request goes on to an error page. The handler that failed is done.
   func prepareRedirect(_ redirection: Redirection) {
-    self.redirection = redirection
-    if let handler {
-      handler.recycle()
-      self.handler = nil
-    }
+    target.redirection = redirection
+    response.reset()
+    recycleHandler()
     if !redirection.keepsBody {
       stream?.discardBody()
       body.state = .none
@@ -289,11 +280,33 @@ final class Exchange {
     perform(enter(found))
   }
 
-  // MARK: Variables of patterns and set
+  // MARK: What steps and handlers settle
 
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
 
-  // MARK: Events of the request's body
+  /// Keeps what a regular expression captured of `subject`.
+  func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
+    variables.take(captures, of: subject, slots: slots)
+  }
+
+  /// `$request_id`: made when a template first asks for it.
+  func requestID(_ make: () -> [UInt8]) -> [UInt8] {
+    if variables.requestID.isEmpty { variables.requestID = make() }
+    return variables.requestID
+  }
+
+  func setState(_ state: ResponseProgress.State) { progress.state = state }
+  func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
+  func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
+  func setBody(_ state: ExchangeBody.State) { body.state = state }
+  func setStatus(_ status: Int) { progress.status = status }
+  /// nil: the status is that of the response.
+  func overrideStatus(_ status: Int?) { progress.statusOverride = status }
+  func setOwnFields(_ fields: FieldBlock) { progress.ownFields = fields }
+  /// nil: the exchange waits for no work any more.
+  func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
+
+  // MARK: What the stream tells of the body
 
   func requestBody(_ bytes: UnsafeRawBufferPointer) {
     body.received &+= UInt64(bytes.count)
@@ -379,7 +392,9 @@ final class Exchange {
 
   // MARK: End
 
-  /// Ends the exchange: the stream, the access record, the handler, and then the object is free for the next request.
+  /// Ends the exchange: the access record, the handler, and then the object is free for the next request, which the stream
+  /// may bring at once.
+  @inline(never)
   func end(_ reason: EndReason) {
     guard let stream else { return }
     switch reason {
@@ -388,9 +403,7 @@ final class Exchange {
     case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
     }
     AccessRecord.write(self)
-    handler?.cancel()
-    let limits = location.limits
     worker.giveBack(self)
-    if case .complete = reason { stream.release(limits) } else { stream.cut(reason) }
+    if case .complete = reason { stream.release() } else { stream.cut(reason) }
   }
 }

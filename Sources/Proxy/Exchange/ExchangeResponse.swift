@@ -6,30 +6,32 @@ import Transport
 /// The output of an exchange: responses of content handlers, sallyport's own responses and error pages, and lines of
 /// the error log.
 extension Exchange {
-  // MARK: For content handlers
+  // MARK: The response
+
+  /// Bytes that the client has not taken yet.
+  var waitingBytes: Int { withStream { $0.waitingBytes } ?? 0 }
 
   /// Sends the head that was built in `response`.
   func sendHead() {
-    guard let stream else { return }
-    progress.status = Int(response.status)
-    let hasBody: Bool
-    if case .none = response.body { hasBody = false } else { hasBody = true }
-    progress.state = .streaming(hasBody: hasBody)
-    stream.send(head: response)
+    setStatus(Int(response.status))
+    if case .none = response.body { setState(.streaming(hasBody: false)) } else { setState(.streaming(hasBody: true)) }
+    withStream { $0.send(head: response) }
   }
 
   /// Sends bytes of the response's body, where it has one.
   func sendBody(_ bytes: UnsafeRawBufferPointer) {
-    guard case .streaming(hasBody: true) = progress.state, let stream else { return }
-    account.bodyBytesSent &+= UInt64(bytes.count)
-    stream.send(body: bytes)
+    guard case .streaming(hasBody: true) = progress.state else { return }
+    didSendBody(bytes.count)
+    withStream { $0.send(body: bytes) }
   }
 
   /// The response is whole.
   func complete(_ trailers: Trailers? = nil) {
-    if let stream, case .streaming(hasBody: true) = progress.state {
-      if let trailers, stream.takesTrailers, head.acceptsTrailers { account.sentTrailers = shown(trailers) }
-      stream.end(account.sentTrailers)
+    if case .streaming(hasBody: true) = progress.state {
+      if let trailers, head.acceptsTrailers, withStream({ $0.takesTrailers }) == true {
+        didSendTrailers(shown(trailers))
+      }
+      withStream { $0.end(account.sentTrailers) }
     }
     end(.complete)
   }
@@ -41,12 +43,12 @@ extension Exchange {
 
   /// The 101 was sent: bytes go both ways as they are.
   func becomeTunnel() {
-    progress.state = .tunnel
+    setState(.tunnel)
     stream?.becomeTunnel()
   }
 
   func sendTunnel(_ bytes: UnsafeRawBufferPointer) {
-    account.bodyBytesSent &+= UInt64(bytes.count)
+    didSendBody(bytes.count)
     stream?.send(body: bytes)
   }
 
@@ -94,9 +96,9 @@ extension Exchange {
   private func show(_ page: ErrorPage, for failure: Failure) {
     prepareRedirect(redirection(to: page.target, for: failure))
     switch page.replacement {
-    case nil: progress.statusOverride = Int(failure.status)
-    case 0: progress.statusOverride = nil
-    case .some(let code): progress.statusOverride = code
+    case nil: overrideStatus(Int(failure.status))
+    case 0: overrideStatus(nil)
+    case .some(let code): overrideStatus(code)
     }
     switch page.target {
     case .path(let template): redirect(toPath: LiveTemplate(template).bytes(self))
@@ -181,10 +183,11 @@ extension Exchange {
 
   /// Sets an extra field of sallyport's own response, such as a challenge or `Retry-After`; it replaces an earlier one.
   func setOwnField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
-    progress.ownFields = FieldBlock()
-    if !progress.ownFields.add(name.withUTF8Buffer { Array($0) }, Array(value)) {
+    var fields = FieldBlock()
+    if !fields.add(name.withUTF8Buffer { Array($0) }, Array(value)) {
       log(.error, "\(name) left out: its value has control characters")
     }
+    setOwnFields(fields)
   }
 
   /// Sends a complete response. It discards an unread request body; if more of that body must come, the connection ends
@@ -193,13 +196,12 @@ extension Exchange {
     status: Int, type: StaticString, location target: [UInt8]? = nil, body page: UnsafeRawBufferPointer
   ) {
     guard let stream else { return }
-    progress.status = status
+    setStatus(status)
     if !stream.isBodyRead { stream.discardBody() }
     let outgoing = response
     outgoing.reset()
     outgoing.status = UInt16(truncatingIfNeeded: status)
-    outgoing.add(OwnFields.server(tokens: location.settings.redirects.serverTokens))
-    OwnFields.addDate(worker.clock, to: outgoing)
+    worker.ownFields.add(tokens: location.settings.redirects.serverTokens, to: outgoing)
     if status >= 200 && status != 204 && status != 304 {
       outgoing.add("Content-Type", type)
       outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))

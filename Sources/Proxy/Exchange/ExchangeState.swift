@@ -85,9 +85,11 @@ struct ExchangeTarget: ~Copyable {
   var uri = ByteBuffer()
   /// The query of an internal redirect; nil: that of the client.
   var redirectedArguments: [UInt8]?
+  var redirection = Redirection.none
 
   mutating func reset() {
     uri.removeAll()
+    redirection = .none
     if redirectedArguments != nil { redirectedArguments = nil }
   }
 

@@ -170,12 +170,11 @@ extension Exchange {
   }
 
   private func requestIdentifier() -> [UInt8] {
-    if variables.requestID.isEmpty {
+    requestID {
       var generator = SystemRandomNumberGenerator()
       let words: [UInt64] = [generator.next(), generator.next()]
-      variables.requestID = Array(Hex.encode(words.withUnsafeBytes { Array($0) }).utf8)
+      return Array(Hex.encode(words.withUnsafeBytes { Array($0) }).utf8)
     }
-    return variables.requestID
   }
 
   private func appendForwardedFor(to output: inout ByteBuffer) {

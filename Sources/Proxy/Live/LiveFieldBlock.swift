@@ -95,7 +95,7 @@ struct LiveFieldBlock {
   /// A value from a certificate or a request can contain bytes that end a line. They become spaces, so that a name in a
   /// certificate can't add a field.
   private static func makeValueSafe(_ output: inout ByteBuffer, from start: Int) {
-    if HeadWriter.isValue(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
+    if FieldValue.isValid(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
     let bytes = output.mutableReadable
     var index = start
     while index < bytes.count {

@@ -55,7 +55,7 @@ final class LiveLocation {
   private static func content(_ settings: LocationSettings, _ makers: LiveMakers) -> LiveContent {
     switch settings.action {
     case .none: LiveContent()
-    case .proxy(let pass): LiveProxyPass(pass, makers: makers)
+    case .proxy(let pass): LiveProxyPass(pass, tokens: settings.redirects.serverTokens, makers: makers)
     case .metrics: MetricsContent()
     case .enrolment(let enrolment):
       // Without `auth_basic` there are no users, and such a configuration doesn't load. The 404 is only for
@@ -102,6 +102,7 @@ final class LiveProxyPass: LiveContent {
   /// Bytes of a response that may wait for the client.
   let bufferTotal: Int
   let setFields: LiveFieldBlock
+  let serverTokens: Bool
   let method: LiveTemplate?
   /// Client fields that are not passed on, because they are set here.
   let replaced: NameSet
@@ -114,8 +115,10 @@ final class LiveProxyPass: LiveContent {
   let envelope: MessageEnvelope?
   let authentication: LiveUpstreamAuth?
 
-  init(_ settings: ProxyPassSettings, makers: LiveMakers) {
+  /// `tokens`: `server_tokens` of the location.
+  init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
+    self.serverTokens = tokens
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
     self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
     switch settings.target {
@@ -181,8 +184,16 @@ final class LiveProxyPass: LiveContent {
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
 
-  /// A body opened from an envelope may only go to a location with the same keys. Another body may only go to a
-  /// location without `message_envelope`.
+  /// Begins an attempt by what was settled at load; false when the request has a say in group, name or certificate.
+  // Not inlined: what an object asks of its own parts is not counted.
+  @inline(never)
+  func begin(_ attempt: UpstreamAttempt, again: Int?) -> Bool {
+    guard let group, let trust, identity == nil else { return false }
+    attempt.begin(group, trust, self.attempt, again: again)
+    return true
+  }
+
+  /// What was opened from an envelope goes where the same keys open, and what did not come in one, where none is opened.
   override func takes(_ body: RequestBody) -> Bool {
     guard let opened = body.openedBy else { return settings.envelope == nil }
     return settings.envelope?.hasKeys(of: opened) ?? false

@@ -31,7 +31,7 @@ final class PasswordAccess: PhaseStep {
       loop.post {
         let (step, exchange) = box.value
         guard serial == exchange.serial else { return }
-        exchange.pending = nil
+        exchange.setPending(nil)
         exchange.resume(step.outcome(of: verdict, for: user, exchange))
       }
     }

@@ -9,8 +9,8 @@ enum PendingWork {
   static func start(_ work: BlockingWork, for exchange: Exchange, _ body: @escaping @Sendable () -> Void) {
     switch exchange.worker.shared.pool.run(work, for: party(exchange.facts.peer), body) {
     case .taken(let ticket, let waits):
-      exchange.pending = ticket
-      // The client's end came with its request, so no later event announces it.
+      exchange.setPending(ticket)
+      // The request came with its client's end, of which no later event tells.
       if waits, exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
     case .partyIsFull:
       exchange.log(.error, "too many \(work) of this address are waiting to be checked")

@@ -49,6 +49,20 @@ struct PhaseCounts: Equatable {
   var access = 0
   var precontent = 0
 
+  init(serverRewrite: Int = 0, rewrite: Int = 0, preaccess: Int = 0, access: Int = 0, precontent: Int = 0) {
+    self.serverRewrite = serverRewrite
+    self.rewrite = rewrite
+    self.preaccess = preaccess
+    self.access = access
+    self.precontent = precontent
+  }
+
+  init(_ server: [PhaseStep], _ steps: PhaseSteps) {
+    self.init(
+      serverRewrite: server.count, rewrite: steps.rewrite.count, preaccess: steps.preaccess.count,
+      access: steps.access.count, precontent: steps.precontent.count)
+  }
+
   func callAsFunction(_ phase: Phase) -> Int {
     switch phase {
     case .serverRewrite: serverRewrite
@@ -154,6 +168,19 @@ struct PhaseSteps {
   var access: [PhaseStep] = []
   var precontent: [PhaseStep] = []
   var satisfy = Satisfy.all
+
+  /// The step of a location's phase. An index is the cursor's, below the count that it was given.
+  func step(_ phase: Phase, _ index: Int) -> PhaseStep {
+    let steps =
+      switch phase {
+      case .rewrite: rewrite
+      case .preaccess: preaccess
+      case .access: access
+      case .precontent: precontent
+      case .serverRewrite, .findLocation, .postRewrite, .postAccess, .content: [PhaseStep]()
+      }
+    return steps.indices.contains(index) ? steps[index] : PhaseStep()
+  }
 
   var isEmpty: Bool { rewrite.isEmpty && preaccess.isEmpty && access.isEmpty && precontent.isEmpty }
 }

@@ -26,10 +26,12 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 
   let known = whole.bytes.readable
   require(whole.target.raw.count > 0 && whole.host.end <= known.count && (whole.upgrade?.end ?? 0) <= known.count)
-  let outgoing = OutgoingRequestHead(over: whole)
+  let outgoing = OutgoingRequestHead()
+  outgoing.reset(over: whole)
+  defer { outgoing.reset(over: nil) }
   for field in whole.fields {
     require(field.name.count > 0 && field.name.end < known.count && field.value.end < known.count)
-    require(HeadWriter.isValue(known[field.value]))
+    require(FieldValue.isValid(known[field.value]))
     outgoing.forward(field)
   }
   var rebuilt = ByteBuffer()

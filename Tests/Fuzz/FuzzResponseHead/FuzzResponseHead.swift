@@ -34,7 +34,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   rebuilt.append("\r\n")
   for field in whole.fields {
     require(field.name.count > 0 && field.name.end < known.count && field.value.end < known.count)
-    require(HeadWriter.isValue(known[field.value]))
+    require(FieldValue.isValid(known[field.value]))
     HeadWriter.forward(field, of: known, to: &rebuilt)
   }
   rebuilt.append("\r\n")

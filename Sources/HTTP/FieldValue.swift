@@ -1,0 +1,12 @@
+internal import Bytes
+
+/// What a field value can be (RFC 9110 §5.5).
+public enum FieldValue {
+  /// Whether bytes may stand as a field value: no control character but the tab.
+  public static func isValid(_ value: UnsafeRawBufferPointer) -> Bool {
+    guard let base = value.baseAddress else { return true }
+    var at = ByteScan.control(base, 0, value.count)
+    while at < value.count, ByteScan.byte(base, at) == 0x09 { at = ByteScan.control(base, at + 1, value.count) }
+    return at == value.count
+  }
+}

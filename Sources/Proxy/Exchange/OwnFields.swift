@@ -1,0 +1,50 @@
+import HTTP
+import Observability
+
+/// Server and Date, which every response has, unless the upstream's own are passed on. One for each worker: the fields are
+/// made once a second, and a response copies them.
+final class OwnFields {
+  private let clock: ClockText
+  private var seconds = Int64.min
+  private var date = FieldBlock()
+  /// Server and Date; `server_tokens` off and on.
+  private var short = FieldBlock()
+  private var long = FieldBlock()
+
+  private static let name = FieldBlock("Server", Product.name)
+  private static let nameAndVersion = FieldBlock("Server", Product.nameAndVersion)
+
+  init(_ clock: ClockText) { self.clock = clock }
+
+  /// `tokens`: `server_tokens`.
+  func add(tokens: Bool, to outgoing: OutgoingResponseHead) {
+    update()
+    outgoing.add(tokens ? long : short)
+  }
+
+  func addServer(tokens: Bool, to outgoing: OutgoingResponseHead) {
+    outgoing.add(tokens ? Self.nameAndVersion : Self.name)
+  }
+
+  func addDate(to outgoing: OutgoingResponseHead) {
+    update()
+    outgoing.add(date)
+  }
+
+  @inline(__always)
+  private func update() {
+    clock.update()
+    if clock.seconds != seconds { make() }
+  }
+
+  @inline(never)
+  private func make() {
+    seconds = clock.seconds
+    func block(_ server: FieldBlock?) -> FieldBlock {
+      var block = server ?? FieldBlock()
+      _ = block.add(Array("Date".utf8), Array(clock.httpDate))
+      return block
+    }
+    (date, short, long) = (block(nil), block(Self.name), block(Self.nameAndVersion))
+  }
+}
