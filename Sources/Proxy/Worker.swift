@@ -16,7 +16,7 @@ public final class Worker {
   private(set) var isDraining = false
   let clock = ClockText()
   let ownFields: OwnFields
-  /// For what is built and written within one call.
+  /// A buffer for text that is built and used within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
   /// Request bodies that are kept in memory, 32 MiB in all.
   let bodies = BodyGauge(limit: 32 << 20)

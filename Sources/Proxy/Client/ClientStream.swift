@@ -16,7 +16,7 @@ class ClientStream: EventTarget {
   final let session: ClientSession
   // Counted by hand: every event comes by here.
   @exclusivity(unchecked) private final var exchangeRef: Unmanaged<Exchange>?
-  /// Who hears of the stream; nil between two exchanges.
+  /// The exchange that gets the stream's events; nil between two exchanges.
   final var exchange: Exchange? {
     get { exchangeRef?.takeUnretainedValue() }
     set {

@@ -72,7 +72,7 @@ final class ProxyHandler: ContentHandler {
 
   override func cancel() { attempt.abandon() }
 
-  /// Whose server is asked.
+  /// The group whose servers the handler tries.
   var group: UpstreamGroup? {
     pass?.group ?? dynamic?.group
   }
@@ -213,7 +213,7 @@ final class ProxyHandler: ContentHandler {
     attempt.wipeHead()
   }
 
-  /// A session that carries another request after a challenge, or none.
+  /// Sends the next request after a challenge: over `stream`, or over another session if `stream` is nil.
   @inline(never)
   func mayAskAgain(_ stream: UpstreamStream?) {
     guard let authentication, let exchange else { return }
@@ -253,7 +253,7 @@ final class ProxyHandler: ContentHandler {
 
   /// `sealed`: bytes of the envelope that follows.
   func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass, sealed: Int? = nil) {
-    // Fields that are added may say it.
+    // Fields of `add_header` can contain `$status`.
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
     if isClientGone { exchange.stream?.closeAfterResponse() }

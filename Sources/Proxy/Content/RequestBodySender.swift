@@ -7,7 +7,7 @@ import Upstream
 /// Sends the body of a request to an upstream: collected first or streamed, from memory or from a file, and no faster
 /// than the upstream takes it.
 final class RequestBodySender {
-  // Uncounted: the worker holds its handlers, and goes after them.
+  // Uncounted: the worker holds its handlers, and outlives them.
   private unowned(unsafe) let worker: Worker
   /// Bytes of the body that were read from its file.
   private var fileOffset: UInt64 = 0
@@ -28,7 +28,7 @@ final class RequestBodySender {
     let framing = exchange.head.framing
     if case .none = exchange.body.state, framing == .none { return nil }
     guard let stream = exchange.stream else { return nil }
-    // Kept from before: an error page of a named location sends it on.
+    // An earlier handler collected the body, and a named error page forwards it.
     if case .collected = exchange.body.state, pass.settings.passesRequestBody { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
     guard hasBody, pass.settings.passesRequestBody else {

@@ -21,7 +21,7 @@ enum ResponseRewrite {
     case (true, false): own.addDate(to: outgoing)
     case (true, true): break
     }
-    // Of HEAD it is said what GET would have: an envelope.
+    // The response to HEAD has the fields that GET would have: those of an envelope.
     let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0
     addFields(to: outgoing, of: exchange, response, pass, isSealed: isSealed)
     exchange.addConfiguredFields()

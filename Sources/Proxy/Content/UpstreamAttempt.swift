@@ -68,7 +68,7 @@ final class UpstreamAttempt: AttemptObserver {
     outgoing.asksForUpgrade = isUpgrade
   }
 
-  /// Leaves the upstream: what it says is not wanted any more.
+  /// Gives up the attempt and closes its session.
   func abandon(isFailure: Bool = false) {
     guard let stream else { return }
     isUnderWay = false

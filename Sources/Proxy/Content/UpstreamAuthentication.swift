@@ -74,7 +74,7 @@ final class UpstreamAuthentication {
   /// As whom a connection is used, where that is of a connection (NTLM); nil otherwise.
   var boundUser: (any AnyObject & Sendable)? { live.bindsConnections ? user : nil }
 
-  /// HEAD goes out, whatever the request is.
+  /// Whether the request is sent as HEAD, whatever its method is.
   var isProbe: Bool {
     switch sending {
     case .plain(let isProbe), .ahead(_, let isProbe): isProbe

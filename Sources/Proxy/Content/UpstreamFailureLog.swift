@@ -5,7 +5,8 @@ import Upstream
 
 /// Writes upstream failures to the error log. A dead upstream fails with every request, so most lines are left out.
 enum UpstreamFailureLog {
-  /// At `error` the first of its kind and then a summary; each of them at `debug`. `tried`: the server that was tried last.
+  /// Logs the first failure of a kind and then summaries at `error`, and each failure at `debug`. `tried`: the last
+  /// server.
   @inline(never)
   static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
     let text = failure.description
@@ -26,7 +27,7 @@ enum UpstreamFailureLog {
     exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
   }
 
-  /// The server has answered: the error log may say that it does so again.
+  /// Notes a response. If the server had failed before, the error log may say that the server responds again.
   @inline(__always)
   static func noteAnswer(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
     guard let server, let group, group.hasFailures else { return }

@@ -33,7 +33,7 @@ final class Exchange {
   @exclusivity(unchecked) private var handlerRef: Unmanaged<ContentHandler>?
   /// Work beside the loop that the exchange waits for; withdrawn when the exchange ends.
   @exclusivity(unchecked) private(set) var pending: BlockingPool.Ticket?
-  /// Which request of this object runs.
+  /// The number of the request that this object serves.
   @exclusivity(unchecked) private(set) var serial: UInt64 = 0
 
   init(worker: Worker) {
@@ -306,7 +306,7 @@ final class Exchange {
   /// nil: the exchange waits for no work any more.
   func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
 
-  // MARK: What the stream tells of the body
+  // MARK: Events of the request's body
 
   func requestBody(_ bytes: UnsafeRawBufferPointer) {
     body.received &+= UInt64(bytes.count)

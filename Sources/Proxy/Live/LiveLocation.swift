@@ -193,7 +193,8 @@ final class LiveProxyPass: LiveContent {
     return true
   }
 
-  /// What was opened from an envelope goes where the same keys open, and what did not come in one, where none is opened.
+  /// A body opened from an envelope may only go to a location with the same keys. Another body may only go to a
+  /// location without `message_envelope`.
   override func takes(_ body: RequestBody) -> Bool {
     guard let opened = body.openedBy else { return settings.envelope == nil }
     return settings.envelope?.hasKeys(of: opened) ?? false

@@ -10,7 +10,7 @@ enum PendingWork {
     switch exchange.worker.shared.pool.run(work, for: party(exchange.facts.peer), body) {
     case .taken(let ticket, let waits):
       exchange.setPending(ticket)
-      // The request came with its client's end, of which no later event tells.
+      // The client's end came with its request, so no later event announces it.
       if waits, exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
     case .partyIsFull:
       exchange.log(.error, "too many \(work) of this address are waiting to be checked")
