@@ -1,4 +1,4 @@
-/// How a message's body is told from what follows it: the decision of RFC 9112 §6, made here and nowhere else.
+/// How a receiver finds the end of a message's body (RFC 9112 §6). Only this file decides that.
 public enum BodyFraming: Sendable, Equatable {
   /// No body.
   case none
@@ -10,14 +10,14 @@ public enum BodyFraming: Sendable, Equatable {
   case untilClose
 }
 
-/// What the two framing fields said, each already refused when it said it badly.
+/// The values of the two framing fields. A malformed value was refused before.
 struct AnnouncedFraming {
   /// Content-Length, when there was one.
   var length: UInt64?
   /// Transfer-Encoding was there, and was `chunked`.
   var isChunked = false
 
-  /// What holds for requests and responses alike.
+  /// The rules for both requests and responses.
   private func decide(_ version: HTTPVersion) throws(HeadError) -> BodyFraming? {
     if isChunked {
       if length != nil { throw .lengthAndTransferEncoding }

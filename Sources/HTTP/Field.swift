@@ -37,7 +37,7 @@ extension FieldNameSet {
       .with(.upgrade).with(.expect).with(.authorization)
   }
 
-  /// Fields that Connection may not nominate: to take them off a message would be an attack on who comes next.
+  /// Fields that Connection may not nominate, because the next hop would misread the message without them.
   static let neverNominated = FieldNameSet(.host, .contentLength, .transferEncoding, .authorization, .cookie)
 
   /// Fields that say where a message ends and how far it goes. A server that folds `Transfer_Encoding` to the same

@@ -13,7 +13,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
   case transferEncodingInOldVersion, bodyInInterimResponse
 
-  /// The status that answers a client which sent it. A fault of an upstream is 502, whatever its kind.
+  /// The status of the response to a client. A fault in an upstream's head is always 502.
   public var status: UInt16 {
     switch self {
     case .connectMethod, .traceMethod: 405
@@ -24,7 +24,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     }
   }
 
-  /// One line for the log: what was met, without the bytes themselves.
+  /// The fault for the log, without the bytes of the message.
   public var reason: StaticString {
     switch self {
     case .badMethod: "the method has a character other than A-Z, \"_\" and \"-\""

@@ -1,6 +1,6 @@
 public import Bytes
 
-/// What a head of either kind keeps from message to message: its bytes and its field lines.
+/// The storage of a request or response head, which the head keeps from message to message: bytes and field lines.
 ///
 /// A struct inside the two final classes, so that the hot path has no call more than with the properties themselves.
 @usableFromInline struct HeadStorage: ~Copyable {

@@ -1,6 +1,6 @@
 public import Bytes
 
-/// What of a client's Connection and Upgrade may reach an upstream, where `proxy_set_header` passes them on.
+/// The parts of a client's Connection and Upgrade that may reach an upstream when `proxy_set_header` forwards them.
 ///
 /// Each function shortens the list that stands at the end of a buffer, in place and without an allocation: WebSocket
 /// configurations do this for every request. A list of which nothing is taken stays as it was written.

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// What the fields of a head say of the message as a whole.
+/// Properties of a message as a whole that the fields of its head determine.
 struct MessageFacts {
   var framing = AnnouncedFraming()
   var present = FieldNameSet()

@@ -10,7 +10,7 @@ public final class RequestHead {
   @usableFromInline @exclusivity(unchecked) var storage = HeadStorage()
   @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
 
-  /// What is forgotten from one request to the next.
+  /// The state of one request, which `reset` clears.
   @usableFromInline struct Parsed {
     @usableFromInline var method = Method.other
     @usableFromInline var methodRange = ByteRange.absent
@@ -38,14 +38,14 @@ public final class RequestHead {
   @inlinable public var target: RequestTarget { parsed.target }
   @inlinable public var version: HTTPVersion { parsed.version }
   @inlinable public var framing: BodyFraming { parsed.framing }
-  /// The client means to keep the connection, by version and Connection.
+  /// Whether the client wants to keep the connection open, by version and Connection.
   @inlinable public var persists: Bool { parsed.persists }
   /// The client waits for 100 before it sends the body (RFC 9110 §10.1.1).
   @inlinable public var expectsContinue: Bool { parsed.expectsContinue }
   /// The value of Upgrade, when Connection nominates it.
   @inlinable public var upgrade: ByteRange? { parsed.upgrade }
-  /// Whom the request is for, without port: of the target's authority, else of Host; empty on an HTTP/1.0 request
-  /// without either. An IPv6 address keeps its brackets; one trailing dot is gone; letters are as sent.
+  /// The host of the request, without port: of the target's authority, else of Host; empty on an HTTP/1.0 request
+  /// without either. An IPv6 address keeps its brackets; one trailing dot is removed; letters are as sent.
   @inlinable public var host: ByteRange { parsed.host }
   @inlinable public var port: UInt16? { parsed.port }
   /// TE said `trailers`.

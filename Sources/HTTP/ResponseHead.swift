@@ -2,12 +2,12 @@ public import Bytes
 
 /// One response head, parsed: the model that the proxy rebuilds responses from.
 ///
-/// As `RequestHead` in all that concerns storage, ranges and exclusivity.
+/// Storage, ranges and exclusivity are as in `RequestHead`.
 public final class ResponseHead {
   @usableFromInline @exclusivity(unchecked) var storage = HeadStorage()
   @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
 
-  /// What is forgotten from one response to the next.
+  /// The state of one response, which `reset` clears.
   @usableFromInline struct Parsed {
     @usableFromInline var status: UInt16 = 0
     @usableFromInline var reason = ByteRange.absent

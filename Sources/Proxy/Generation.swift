@@ -6,17 +6,17 @@ public import TLS
 public import Upstream
 package import UpstreamAuth
 
-/// One configuration brought to life: what the workers serve by. Immutable, shared by all of them.
+/// Everything that the workers need to serve one configuration. Immutable, and shared by all workers.
 ///
-/// Everything that can fail (files, keys, names, logs) has been done before one is made, so that a reload can't fail
-/// half way. Sessions and kept connections belong to it and end with it: a trust epoch.
+/// Everything that can fail (files, keys, names, logs) happens before a generation is made, so a reload can't fail
+/// halfway. TLS sessions and kept connections belong to one generation and end with it.
 public final class Generation: Sendable {
   /// Counts from 1.
   public let number: Int
   public let http: HTTPSettings
   /// By index in `http.servers`; nil for servers without TLS.
   public let serverContexts: [ServerTLSContext?]
-  /// One for each different setting, so that equal ones share sessions and connections, and no others do.
+  /// One context for each different value of the settings, so that only locations with equal settings share sessions.
   public let upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext]
   /// One for each location that has one.
   public let envelopes: [EnvelopeSettings: MessageEnvelope]

@@ -4,12 +4,12 @@ public import TLS
 
 /// How a client's handshake ended.
 public enum ClientOutcome: String, CaseIterable, Sendable {
-  /// It showed no certificate.
+  /// The client presented no certificate.
   case absent
   case verified
   /// `optional_no_ca`: no chain to an anchor.
   case unverified
-  /// It showed one that did not verify.
+  /// The client presented a certificate that didn't verify.
   case refused
   /// The handshake failed, or was refused in it.
   case failed
@@ -24,12 +24,12 @@ public enum ClientOutcome: String, CaseIterable, Sendable {
   }
 }
 
-/// Why a request of a client that had shaken hands was refused for who the client is.
+/// Why sallyport refused a request because of the client's identity, after the handshake.
 public enum ClientRefusal: String, CaseIterable, Sendable {
   case certificate
   /// By `ssl_client_allow` and `ssl_client_deny`.
   case rule
-  /// 421: its Host leads across policies.
+  /// 421: the Host's client policy isn't that of the handshake.
   case misdirected
 }
 

@@ -13,7 +13,7 @@ package final class SharedState: Sendable {
   package let ocsp: OCSPClient
   package let tokens: TokenRefusals
   package let enrolment: EnrolmentState
-  /// What upstream servers asked us.
+  /// The challenges of upstream servers.
   package let challenges: ChallengeMemory
 
   package init() {

@@ -1,17 +1,18 @@
 import Upstream
 
-/// Want of room under `worker_connections`, as nginx meets it: the connections that have idled longest are ended, and
-/// the log says so once a second.
+/// What happens at the limit of `worker_connections`, as in nginx: the worker closes the connections that have been
+/// idle longest, and logs this at most once a second.
 ///
 /// Pure: the caller brings the time (milliseconds of one monotonic clock).
 struct Shortage {
-  /// A search that found nothing is not made again in the same millisecond: it goes through all connections.
+  /// The time of the last search without a result. A search goes through all connections, so there is at most one such
+  /// search in a millisecond.
   private var foundNothingAt: UInt64?
   private var saidAt: UInt64?
   private static let sayingPause: UInt64 = 1000
   private static let mostAtOnce = 32
 
-  /// How many of so many idle connections are ended at once: ngx_drain_connections' measure.
+  /// How many of `idle` connections one search closes, as nginx's `ngx_drain_connections` does.
   static func quota(idle: Int) -> Int { min(idle, max(1, min(mostAtOnce, idle / 8))) }
 
   func maySearch(now: UInt64) -> Bool { foundNothingAt != now }

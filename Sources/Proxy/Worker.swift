@@ -16,14 +16,14 @@ public final class Worker {
   private(set) var isDraining = false
   let clock = ClockText()
   let ownFields: OwnFields
-  /// For what is built and written within one call.
+  /// A buffer for text that is built and used within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
   /// Request bodies that are kept in memory, 32 MiB in all.
   let bodies = BodyGauge(limit: 32 << 20)
   let patternScratch = RegularExpression.Scratch()
   private var acceptors: [(socket: ListenerSocket, acceptor: SocketAcceptor)] = []
   private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
-  /// Of earlier generations, until their last client has gone.
+  /// Earlier generations that still have clients.
   private(set) var leaving: [LiveGeneration] = []
   private var shortage = Shortage()
   /// Handshakes that failed, and those of clients that were refused in them.
@@ -45,13 +45,13 @@ public final class Worker {
     self.ownFields = OwnFields(clock)
     self.metrics = metrics
     self.budget = ConnectionBudget(limit: connections)
-    // Numbers of different workers don't meet: a log line says which connection it speaks of.
+    // Each worker has its own range of numbers, so that a number in the log identifies one connection.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
     budget.makeRoom = { [unowned self] in makeRoom() }
   }
 
-  /// Serves a generation from now on: new connections are its own, those of the one before end as they become idle.
-  /// `failed` hears of a socket that can't be listened on.
+  /// Serves a generation from now on. New connections belong to it; those of the previous generation move or end when
+  /// they are idle. `failed` gets the error of a socket that can't listen.
   public func serve(_ generation: Generation, sockets: [ListenerSocket], failed: (SocketError) -> Void) {
     let old = live
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget)
@@ -60,7 +60,7 @@ public final class Worker {
     replaceAcceptors(sockets, failed)
     guard let old else { return }
     leaving.append(old)
-    // Each remembers the location it served last, and with it a whole generation.
+    // Each spare exchange holds the location that it served last, and so a whole generation.
     exchanges.removeAll()
     for session in sessions.values where session.live === old { session.move(to: fresh) }
     endLeaving()
@@ -120,7 +120,7 @@ public final class Worker {
     if isDraining && sessions.isEmpty { finishDraining() }
   }
 
-  /// Every connection of `worker_connections` is taken: ends those that have idled longest.
+  /// Closes the connections that have been idle longest, at the limit of `worker_connections`.
   private func makeRoom() {
     guard shortage.maySearch(now: loop.now) else { return }
     let ended = endOldestIdle()
@@ -141,7 +141,7 @@ public final class Worker {
 
   // MARK: Ends
 
-  /// Takes no more connections, lets exchanges end, and then calls `drained` once (QUIT).
+  /// Accepts no more connections, waits for exchanges to end, and then calls `drained` once (QUIT).
   public func drain(_ drained: @escaping @Sendable () -> Void) {
     guard !isDraining else { return }
     isDraining = true
@@ -166,7 +166,7 @@ public final class Worker {
     finishDraining()
   }
 
-  /// Writes what access logs hold back: before the files are reopened, and at the end.
+  /// Writes buffered lines of access logs, before the files are reopened and at the end.
   public func flushLogs() {
     live?.flushLogs()
     for old in leaving { old.flushLogs() }

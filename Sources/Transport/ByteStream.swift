@@ -2,10 +2,10 @@ import Bytes
 import CLinux
 import Glibc
 
-/// What a read gave.
+/// The result of a read.
 public enum ReadOutcome {
   case bytes(Int)
-  /// Nothing now; `streamIsReadable` comes again.
+  /// No bytes now; the loop will call `streamIsReadable` again.
   case wouldBlock
   /// The peer ended its side in good order.
   case end
@@ -13,21 +13,21 @@ public enum ReadOutcome {
   case failed
 }
 
-/// Whom a stream tells what happens. A class for the same reason as EventTarget.
+/// Gets the events of a stream. A class for the same reason as EventTarget.
 open class StreamOwner {
   public init() {}
-  /// Connected, and opened by the subclass, if there is one. Before this no byte of the owner's is sent.
+  /// The stream is connected, and a subclass has finished its handshake. No byte of the owner goes out before this.
   open func streamDidOpen() {}
   open func streamIsReadable() {}
-  /// What waited has gone out.
+  /// All waiting bytes have gone out.
   open func streamDidDrain() {}
-  /// Before or after opening; the stream is to be closed by the owner.
+  /// The stream failed, before or after opening. The owner must close the stream.
   open func streamDidFail(_ failure: StreamFailure) {}
   open func streamDeadlinePassed() {}
   open func streamAgain() {}
 }
 
-/// Why a stream ended otherwise than in good order.
+/// Why a stream ended without an orderly close.
 public enum StreamFailure: Error, Sendable {
   case socket(SocketError)
   /// The peer's FIN came where bytes or a close_notify were due.
@@ -38,8 +38,8 @@ public enum StreamFailure: Error, Sendable {
 
 /// A connected (or connecting) stream socket in a loop. A subclass may speak a protocol of its own below its owner.
 ///
-/// Reading: whoever owns it reads until `wouldBlock`; a stream left undrained is not announced again by itself.
-/// Writing: `write` always takes all; `pendingCount` tells when to stop feeding it.
+/// Reading: the owner reads until `wouldBlock`. The loop doesn't announce bytes again that the owner left unread.
+/// Writing: `write` takes all bytes. The owner stops writing when `pendingCount` passes its watermark.
 open class ByteStream: EventTarget {
   public enum Phase { case connecting, opening, open, closed }
 
@@ -50,11 +50,12 @@ open class ByteStream: EventTarget {
   /// Counters for $bytes_sent, $upstream_bytes_received and the like; on the wire.
   public final private(set) var wireBytesIn: UInt64 = 0
   public final private(set) var wireBytesOut: UInt64 = 0
-  /// recv would block: a read shorter than asked said so. No system call until the next edge.
+  /// A short read showed that the socket is empty, so no system call is needed until the next edge.
   private final var isDrained = false
   /// FIN seen by the kernel, perhaps with bytes before it still unread.
   public final private(set) var hasPeerEnd = false
-  /// A subclass has opened for its owner before its own opening was over: input goes to `advanceOpening` first.
+  /// A subclass has opened for its owner before its handshake was over (early data). Input goes to `advanceOpening`
+  /// first.
   public final var keepsAdvancing = false
   private final var waiting = ByteBuffer()
 
@@ -87,7 +88,7 @@ open class ByteStream: EventTarget {
 
   /// Bytes that wait for the kernel.
   public final var pendingCount: Int { waiting.count }
-  /// Whether bytes may be there to be read that no edge will announce again.
+  /// Whether unread bytes may exist that no edge will announce again.
   public final var mayHaveInput: Bool { !isDrained || hasBufferedInput }
   public final var isOpen: Bool { phase == .open }
   public final var isClosed: Bool { phase == .closed }
@@ -100,7 +101,7 @@ open class ByteStream: EventTarget {
   open func opened() { becomeOpen() }
   /// Bytes may have come while opening.
   open func advanceOpening() { becomeOpen() }
-  /// Reads what the owner is to see.
+  /// Reads bytes for the owner.
   open func read(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome { receive(into: target) }
   /// Writes all; what the kernel does not take waits.
   open func write(_ bytes: UnsafeRawBufferPointer) {
@@ -109,9 +110,9 @@ open class ByteStream: EventTarget {
     loop.cork.wire.append(bytes)
     if loop.cork.wire.count >= OutputCork.limit { loop.cork.flush() }
   }
-  /// The cork is about to send: a subclass that gathers output of its own turns it into bytes for the wire now.
+  /// The cork is about to send. A subclass that collects output turns that output into bytes for the wire now.
   open func willFlush() {}
-  /// The last bytes before a close in good order.
+  /// Writes the last bytes before an orderly close.
   open func writeEnd() {}
   /// Frees what only a live connection needs.
   open func released() {}
@@ -120,11 +121,11 @@ open class ByteStream: EventTarget {
   public final func begin() {
     guard phase == .opening else { return }
     opened()
-    // What was read to open it no edge announces any more.
+    // No edge announces bytes again that were read during the handshake.
     if keepsAdvancing { resumeReading() }
   }
 
-  /// What came while a stream that opened later than its last byte was waiting.
+  /// Announces input that arrived before the stream opened.
   public final func resumeReading() {
     if phase == .open { owner?.streamIsReadable() }
   }
@@ -135,7 +136,7 @@ open class ByteStream: EventTarget {
     owner?.streamDidOpen()
   }
 
-  /// Tells the owner, once. A read that failed has only noted why: whoever read it may have told nobody.
+  /// Reports a failure to the owner, once. A failed read has only noted the reason (`noteFailure`).
   public final func fail(_ failure: StreamFailure) {
     guard phase != .closed, !hasToldFailure else { return }
     hasToldFailure = true
@@ -144,12 +145,12 @@ open class ByteStream: EventTarget {
   }
   private final var hasToldFailure = false
 
-  /// Keeps why a read failed, the first reason of all; whoever read tells the owner.
+  /// Keeps the first reason of a failure, without a call to the owner.
   public final func noteFailure(_ failure: StreamFailure) {
     if self.failure == nil { self.failure = failure }
   }
 
-  /// For what fails where the owner can't be called, in the midst of its own writing: it hears of it after this batch.
+  /// Reports a failure after this batch of events, because the owner is in the middle of a write.
   public final func failLater(_ failure: StreamFailure) {
     guard phase != .closed, laterFailure == nil else { return }
     laterFailure = failure
@@ -157,13 +158,13 @@ open class ByteStream: EventTarget {
   }
   private final var laterFailure: StreamFailure?
 
-  /// recv, unless the last one said that nothing is left.
+  /// Calls recv, unless the last read emptied the socket.
   public final func receive(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
     if isDrained || phase == .closed { return .wouldBlock }
     while true {
       let count = recv(descriptor, target.baseAddress, target.count, 0)
       if count > 0 {
-        // After a FIN a short read is no sign: the end itself is still to be read.
+        // After a FIN, a short read doesn't mean an empty socket, because the end is still to be read.
         if count < target.count && !hasPeerEnd { isDrained = true }
         wireBytesIn &+= UInt64(count)
         return .bytes(count)
@@ -200,7 +201,8 @@ open class ByteStream: EventTarget {
     }
   }
 
-  /// How many bytes the kernel took; a broken connection takes all, and its failure shows with the next event.
+  /// Sends bytes and returns how many the kernel took: all for a broken connection, whose failure comes with the next
+  /// event.
   open func deliver(_ bytes: UnsafeRawBufferPointer) -> Int {
     var done = 0
     while done < bytes.count {
@@ -239,7 +241,8 @@ open class ByteStream: EventTarget {
     if phase == .opening || keepsAdvancing {
       let advanced = keepsAdvancing
       advanceOpening()
-      // The client's first request often comes with its last handshake bytes; or it is what waited for their end.
+      // The client's first request often comes with its last handshake bytes, or has waited for the end of the
+      // handshake.
       if phase == .open && (mayHaveInput || advanced) { owner?.streamIsReadable() }
     } else {
       owner?.streamIsReadable()
@@ -250,7 +253,8 @@ open class ByteStream: EventTarget {
     guard phase != .closed else { return }
     if let failure = laterFailure {
       laterFailure = nil
-      // What the peer said before it left still counts: an early answer to a request that it did not read to its end.
+      // The peer may have sent a response and closed without reading the whole request. The owner reads that response
+      // first.
       isDrained = false
       if phase == .open { owner?.streamIsReadable() }
       return fail(failure)
@@ -283,7 +287,7 @@ open class ByteStream: EventTarget {
 
   // MARK: Ends
 
-  /// FIN after what waits was sent, and after `writeEnd`; reading goes on.
+  /// Sends waiting bytes, `writeEnd` and a FIN. Reading continues.
   public final func endOutput() {
     guard phase == .open else { return }
     writeEnd()
@@ -294,9 +298,9 @@ open class ByteStream: EventTarget {
   public enum Closing: Sendable {
     /// `writeEnd`, FIN.
     case orderly
-    /// FIN without `writeEnd`: what came before may be incomplete.
+    /// FIN without `writeEnd`, so that the peer doesn't take the bytes before it for complete.
     case abrupt
-    /// RST: a peer that knows no other end than FIN learns that bytes are missing.
+    /// RST, for a peer that would take a FIN for the end of the message.
     case reset
   }
 

@@ -2,12 +2,12 @@
 public final class ConnectionBudget {
   public let limit: Int
   public private(set) var used = 0
-  /// Makes room by ending what idles; asked when there is none. Set once, by the worker.
+  /// Closes idle connections to make room; called at the limit. The worker sets it once.
   public var makeRoom: (() -> Void)?
 
   public init(limit: Int) { self.limit = limit }
 
-  /// False when there is no room, and none can be made.
+  /// Takes one place; returns false if there is none and none can be freed.
   public func take() -> Bool {
     if used >= limit { makeRoom?() }
     guard used < limit else { return false }

@@ -1,10 +1,10 @@
 import HeapModule
 
-/// Who wants to be called, and when: milliseconds of one monotonic clock that the caller brings.
+/// Targets with their deadlines, in milliseconds of one monotonic clock that the caller brings.
 ///
-/// Why: a connection moves its deadline with every request. Moving one later only writes a number; the heap is touched
-/// again when the earlier entry comes up. An entry of a slot that was given back is 16 stale bytes, never a kept object.
-/// Slots are storage of its own, not an array: six calls of `set` a request were 450 instructions, are 120.
+/// A connection moves its deadline with every request. Moving a deadline later only writes a number; the heap changes
+/// when the earlier entry comes up. An entry of a freed slot is 16 stale bytes and keeps no object. The slots aren't an
+/// array, because six calls of `set` for each request then took 450 instructions instead of 120.
 struct Deadlines<Target: AnyObject>: ~Copyable {
   static var never: UInt64 { .max }
 
@@ -33,7 +33,7 @@ struct Deadlines<Target: AnyObject>: ~Copyable {
     slots.deallocate()
   }
 
-  /// A slot for a target; it stays until `remove`.
+  /// Adds a slot for a target, which stays until `remove`.
   mutating func add(_ target: Target) -> Int {
     if let slot = unused.popLast() {
       slots[Int(slot)].target = target
@@ -79,7 +79,7 @@ struct Deadlines<Target: AnyObject>: ~Copyable {
     heap.insert(Entry(time: time, slot: UInt32(truncatingIfNeeded: slot), generation: slots[slot].generation))
   }
 
-  /// The earliest time at which `pop` may have something; it may turn out to be stale.
+  /// The earliest time at which `pop` may return a target; the entry can be stale.
   var next: UInt64 { heap.min?.time ?? Self.never }
 
   /// The next target whose deadline has passed; its deadline is taken back.

@@ -1,9 +1,9 @@
 import Glibc
 
-/// Descriptors that neither connections nor what clients send may take: a reload opens its files with them when all
-/// others are in use, for a revocation must not wait until a crowd has gone.
+/// Descriptors that connections and request bodies don't use. A reload opens its files with them when all others are in
+/// use, so that a revocation doesn't have to wait for clients to leave.
 package enum DescriptorReserve {
-  /// Of a limit (RLIMIT_NOFILE): 64, or a quarter of what is little anyway.
+  /// The size of the reserve for a limit (RLIMIT_NOFILE): 64, or a quarter of a small limit.
   package static func size(of limit: Int) -> Int { max(0, min(64, limit / 4)) }
 
   /// How many connections each worker may hold. `open`: descriptors that are in use before the first of them.
@@ -13,7 +13,7 @@ package enum DescriptorReserve {
     return max(1, min(wanted, room / workers))
   }
 
-  /// The smallest limit that leaves each worker so many.
+  /// The smallest limit that leaves each worker `wanted` connections.
   package static func limit(for wanted: Int, workers: Int, open: Int) -> Int {
     let workers = min(max(1, workers), 1 << 16), wanted = min(max(1, wanted), 1 << 24)
     let room = workers * (wanted + loop) + process + max(0, min(open, 1 << 24))
@@ -21,7 +21,7 @@ package enum DescriptorReserve {
     return room > 192 ? room + 64 : room + (room - 1) / 3
   }
 
-  /// What one worker needs besides: its epoll set, its mailbox, and what Dispatch has for it.
+  /// Descriptors that one worker needs besides connections: its epoll set, its mailbox, and those that Dispatch opens.
   package static let loop = 4
   /// Signals, the watch on files, Dispatch's own.
   package static let process = 24
@@ -29,7 +29,7 @@ package enum DescriptorReserve {
   /// Whether a descriptor that was just opened is of the reserve: Linux gives the lowest number that is free.
   package static func holds(_ descriptor: Int32) -> Bool { descriptor >= first }
 
-  /// The limit of the start counts: it is raised there, before the first client.
+  /// The limit at startup counts, where the daemon raises it before the first client.
   private static let first: Int32 = {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return .max }

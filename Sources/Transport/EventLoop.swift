@@ -2,7 +2,7 @@ import CLinux
 import Dispatch
 import Glibc
 
-/// What the kernel says of a descriptor.
+/// The readiness that the kernel reports for a descriptor.
 public struct Readiness: OptionSet, Sendable {
   public let rawValue: UInt32
   @inlinable public init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -14,14 +14,14 @@ public struct Readiness: OptionSet, Sendable {
   public static let peerEnd = Readiness(rawValue: 0x2000)
 }
 
-/// Something that a loop calls: for its descriptor, for its deadline, or because it asked to be called again.
+/// An object that a loop calls for its descriptor, for its deadline, or after `EventLoop.again`.
 ///
 /// A class and not a protocol: it is called through one pointer per event, without an existential.
 open class EventTarget {
   public final let loop: EventLoop
   final var deadlineSlot = -1
   final var isAskedAgain = false
-  /// Closed for good: a deadline set from now on would keep it for ever, and call nobody.
+  /// Closed. A deadline that is set after this would keep the object forever.
   final var isOver = false
 
   public init(loop: EventLoop) { self.loop = loop }
@@ -109,7 +109,7 @@ public final class EventLoop: @unchecked Sendable {
   /// Ends the loop after the batch in which this runs. On the loop only.
   public func stop() { isStopped = true }
 
-  // MARK: What targets ask for, on the loop
+  // MARK: Calls of targets, on the loop
 
   public enum Interest {
     /// A stream: both directions, edge-triggered, added once.
@@ -136,8 +136,8 @@ public final class EventLoop: @unchecked Sendable {
     }
   }
 
-  /// Takes a descriptor out before it is closed. The target lives until the end of the batch: events of it may be
-  /// behind in the same batch.
+  /// Removes a descriptor before it is closed. The target stays until the end of the batch, because the batch can
+  /// contain further events for it.
   public func remove(_ target: EventTarget, descriptor: Int32) {
     guard linux_epoll_ctl(epoll, EPOLL_CTL_DEL, descriptor, 0, nil) == 0 else { return }
     graveyard.append(target)
@@ -148,7 +148,7 @@ public final class EventLoop: @unchecked Sendable {
     }
   }
 
-  /// Calls `target.again()` after this batch: for work that is cut so that others have their turn.
+  /// Calls `target.again()` after this batch, for long work that is split so that other targets get their turn.
   public func again(_ target: EventTarget) {
     guard !target.isAskedAgain else { return }
     target.isAskedAgain = true
@@ -193,7 +193,7 @@ public final class EventLoop: @unchecked Sendable {
     return Int32(truncatingIfNeeded: min(UInt64(Self.lingerMilliseconds), next - now))
   }
 
-  /// Before it sleeps the loop sets its timer to the earliest deadline; while it turns, the wait is bounded instead.
+  /// Sets the timer to the earliest deadline, before the loop sleeps. A running loop limits its wait instead.
   private func armTimer() {
     let next = deadlines.next
     guard next != armed else { return }
@@ -201,7 +201,7 @@ public final class EventLoop: @unchecked Sendable {
     _ = linux_timerfd_arm(timer, next == .max ? 0 : max(1, next))
   }
 
-  /// One wait and all that came of it; the number of things done.
+  /// Waits once and handles all events; returns their number.
   private func batch(timeout: Int32) -> Int {
     let count = Int(epoll_wait(epoll, events, Int32(Self.batchSize), askedAgain.isEmpty ? timeout : 0))
     now = linux_monotonic_milliseconds()
@@ -209,7 +209,7 @@ public final class EventLoop: @unchecked Sendable {
     var index: Int32 = 0
     while index < count {
       if let pointer = linux_epoll_target(events, index) {
-        // The set's own reference, or after a removal the graveyard's, lasts as long as the batch.
+        // The epoll set's reference, or the graveyard's after a removal, lasts until the end of the batch.
         Unmanaged<EventTarget>.fromOpaque(pointer)._withUnsafeGuaranteedRef {
           $0.ready(Readiness(rawValue: linux_epoll_events(events, index)))
         }

@@ -1,5 +1,5 @@
-/// A value that is made and used on one loop only, held by somebody who lives elsewhere.
-// @unchecked: the value is touched on the loop alone; what other threads hold is the box.
+/// A value that is made and used on one loop only, while other threads hold this box.
+// @unchecked: only the loop accesses the value; other threads only hold the box.
 public final class LoopConfined<Value>: @unchecked Sendable {
   public let loop: EventLoop
   private var value: Value?

@@ -2,7 +2,8 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// Blocks for a loop from other threads. A block put on the loop's queue would wait for its linger; this does not.
+/// Blocks for a loop from other threads. A block on the loop's queue would wait up to 20 ms; the mailbox wakes the
+/// loop.
 final class Mailbox: Sendable {
   let descriptor: Int32
   private let blocks = Mutex<[@Sendable () -> Void]>([])

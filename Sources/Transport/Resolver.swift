@@ -7,11 +7,11 @@ import Synchronization
 /// Names of requests and names of a reload are different classes of work: a client that brings slow names delays no
 /// reload.
 public struct Resolver: Sendable {
-  /// What a name has.
+  /// The result of a lookup.
   public enum Answer: Sendable, Hashable {
-    /// None: the name has no addresses, or could not be looked up.
+    /// Empty if the name has no addresses, or if the lookup failed.
     case addresses([SocketAddress])
-    /// It was not looked up: too many names wait already.
+    /// No lookup was made, because too many names wait already.
     case tooManyNames
   }
 
@@ -58,7 +58,7 @@ public struct Resolver: Sendable {
         found.withLock { $0[name] = addresses }
         group.leave()
       }
-      // A name of the configuration is never left out for want of room.
+      // If the pool is full, this thread looks the name up itself.
       if !pool.run(.reloadNames, for: name.host, look).isTaken { look() }
     }
     group.wait()
@@ -86,7 +86,7 @@ public struct Resolver: Sendable {
 }
 
 /// Carries a loop's own object through a @Sendable block that comes back to the same loop.
-// @unchecked: only the loop looks inside.
+// @unchecked: only the loop accesses the value.
 public struct LoopBox<Value>: @unchecked Sendable {
   public let value: Value
   public init(_ value: Value) { self.value = value }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// Takes connections from a listening socket and hands them on.
+/// Accepts connections from a listening socket.
 ///
-/// When descriptors run out it rests for half a second, as nginx does: a level-triggered listener would spin.
+/// Without free descriptors, it pauses for half a second, as nginx does; a level-triggered listener would spin.
 public final class SocketAcceptor: EventTarget {
   public let descriptor: Int32
   private let interest: EventLoop.Interest
@@ -30,14 +30,14 @@ public final class SocketAcceptor: EventTarget {
     isListening = true
   }
 
-  /// Takes no more; connections in the socket's queue are left to its other holders.
+  /// Stops accepting; connections in the socket's queue stay for other loops and processes.
   public func stop() {
     guard isListening else { return loop.forgetDeadline(of: self) }
     isListening = false
     loop.remove(self, descriptor: descriptor)
   }
 
-  /// Rests, for want of descriptors or of room under `worker_connections`.
+  /// Pauses, because descriptors or places under `worker_connections` are used up.
   public func rest() {
     stop()
     setDeadline(in: Self.restMilliseconds)

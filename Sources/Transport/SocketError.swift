@@ -9,10 +9,11 @@ public struct SocketError: Error, Sendable, Hashable, CustomStringConvertible {
     self.code = code
   }
 
-  /// Files or descriptors are used up: wait, don't spin.
+  /// Whether descriptors or memory are used up, so that the caller must wait.
   public var isExhaustion: Bool { code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM }
 
-  /// It lies with this process or machine, not with the peer: descriptors, memory or local ports are used up.
+  /// Whether the fault is with this process or machine, not with the peer: descriptors, memory or local ports are used
+  /// up.
   public var isOurs: Bool { isExhaustion || code == EADDRNOTAVAIL || code == EACCES || code == EPERM }
 
   /// As nginx writes it: `connect() failed (111: Connection refused)`.

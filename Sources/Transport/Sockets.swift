@@ -75,7 +75,7 @@ public enum Sockets {
     if let count { set(descriptor, Int32(IPPROTO_TCP), TCP_KEEPCNT, Int32(truncatingIfNeeded: count)) }
   }
 
-  /// Turns a connection away that nobody has room for.
+  /// Closes a connection that there is no room for.
   public static func refuse(_ descriptor: Int32) { Glibc.close(descriptor) }
 
   static func setLingerZero(_ descriptor: Int32) {

@@ -9,21 +9,21 @@ public enum AttemptFailure: Error, Sendable {
   /// `worker_connections` are used up, and no connection could be ended for this one.
   case noRoom
   case connectTimeout
-  /// The upstream was refused, or shook no hands: not a byte of the request went out.
+  /// sallyport refused the upstream, or the handshake failed. No byte of the request went out.
   case tls(String)
   case sendTimeout
   case readTimeout
   /// The connection ended before a whole head came.
   case closedBeforeHead
-  /// What the socket or, after the handshake, the TLS session said: an alert, as a rule.
+  /// The socket failed, or the TLS session after the handshake, mostly by an alert.
   case broken(String)
   case invalidHead(HeadError)
   /// The body ended early, stopped coming or was malformed, after the head had gone on to the client.
   case invalidBody(String)
-  /// Bytes came before a request: whose they are can't be known.
+  /// Bytes came before a request, so it is unknown which request they belong to.
   case unsolicitedBytes
 
-  /// What the client is told when nobody else is tried.
+  /// The status of the response if no other server is tried.
   public var status: Int {
     switch self {
     case .connectTimeout, .sendTimeout, .readTimeout: 504
@@ -31,7 +31,7 @@ public enum AttemptFailure: Error, Sendable {
     }
   }
 
-  /// The condition of `proxy_next_upstream` that it falls under.
+  /// The condition of `proxy_next_upstream` that the failure meets.
   public var condition: RetryConditions {
     switch self {
     case .noServer, .invalidBody: []
@@ -81,7 +81,7 @@ public struct RetryPolicy: Sendable {
     public var bodyReplayable: Bool
     /// Bytes of a final response went to the client.
     public var responseBegun: Bool
-    /// The connection had served before, and gave not one byte of an answer.
+    /// The connection had served before, and no byte of a response came.
     public var onKeptConnection: Bool
     public var attempts: Int
     /// Kept connections of this exchange that were found dead.
@@ -117,7 +117,7 @@ public struct RetryPolicy: Sendable {
       !situation.requestBegun || situation.method.isIdempotent || settings.conditions.contains(.nonIdempotent)
     guard mayRepeat else { return .giveUp }
     if settings.timeout > 0 && situation.elapsed >= UInt64(settings.timeout) { return .giveUp }
-    // nginx counts a dead kept connection as no try at all; once is enough.
+    // nginx doesn't count a dead kept connection as a try. sallyport allows that once.
     if situation.onKeptConnection && condition == .error && situation.deadConnections <= 1 { return .sameServer }
     guard !settings.conditions.isDisjoint(with: condition) else { return .giveUp }
     let allowed = settings.tries == 0 ? servers : min(settings.tries, servers)
@@ -126,7 +126,7 @@ public struct RetryPolicy: Sendable {
 }
 
 extension RetryConditions {
-  /// Under which condition an upstream's status falls.
+  /// The condition that an upstream's status meets.
   public init(status: UInt16) {
     switch status {
     case 500: self = .http500

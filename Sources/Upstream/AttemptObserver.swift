@@ -1,6 +1,6 @@
 public import HTTP
 
-/// Whom an attempt tells what its server says. One exchange; a class for the same reason as EventTarget.
+/// Gets the events of one exchange's attempts. A class for the same reason as EventTarget.
 ///
 /// Order: `attemptDidOpen`, `attemptHead` for each interim and the final response, `attemptBody`…, `attemptDidEnd`;
 /// or `attemptDidFail` once, at any point. With the last call the stream lets go of the observer.
@@ -12,7 +12,7 @@ open class AttemptObserver {
   /// The head of the final response to the present attempt; nil until it came.
   public final var finalHead: ResponseHead? { hasFinalHead ? answer : nil }
   public init() {}
-  /// For an observer that serves another client from now on: nothing of an upstream's response is left.
+  /// Clears the upstream's response, before the observer serves another client.
   public final func forgetAnswer() {
     guard hasFinalHead else { return }
     hasFinalHead = false
@@ -20,9 +20,9 @@ open class AttemptObserver {
   }
   /// Send the request now.
   open func attemptDidOpen(_ stream: UpstreamStream) {}
-  /// A server was chosen, and counts as tried; a connection may or may not come of it.
+  /// A server was chosen and counts as tried, even if no connection to it opens.
   open func attemptWillTry(_ server: Int) {}
-  /// There is a session, kept or on its way to open, and a stream on it.
+  /// The attempt has a stream, on a kept session or on one that is opening.
   open func attemptDidBegin(_ stream: UpstreamStream) {}
   /// Return false to stop reading: the observer takes the rest as a tunnel, or has failed the attempt.
   open func attemptHead(_ head: ResponseHead) -> Bool { true }
@@ -31,13 +31,14 @@ open class AttemptObserver {
   /// End of one burst of body bytes: decide whether to pause.
   open func attemptDidPump() {}
   open func attemptDidEnd(trailers: Trailers?) {}
-  /// In the place of `attemptDidEnd`, after `askAgain`: send the next request now; nil: the session can't carry
-  /// another, and is closed.
+  /// Comes instead of `attemptDidEnd` after `askAgain`: send the next request now. `stream`: nil if the session is
+  /// closed and carries no other request.
   open func attemptMayAskAgain(_ stream: UpstreamStream?) {}
   open func attemptDidFail(_ failure: AttemptFailure) {}
-  /// What waited for the upstream has gone out.
+  /// All bytes that waited for the upstream have gone out.
   open func attemptDidDrain() {}
-  /// Tunnel only: bytes, and the end of the upstream's side. `inGoodOrder`: the upstream itself said that this is all.
+  /// Tunnel only: bytes, and the end of the upstream's side. `inGoodOrder`: the upstream ended its side in an orderly
+  /// way.
   open func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
   open func tunnelDidEnd(inGoodOrder: Bool) {}
 }

@@ -36,7 +36,7 @@ struct Balancer {
   /// The next server that was not tried yet; nil when none may be used. A chosen server counts as active until `end`.
   mutating func pick(now: UInt64, tried: TriedServers) -> Int? {
     if peers.count == 1 {
-      // One server is never taken for failed: there is nobody to turn to (nginx does the same).
+      // A single server never counts as failed, because there is no other server (as in nginx).
       guard !tried.contains(0), !peers[0].isDown, hasRoom(0) else { return nil }
       peers[0].active += 1
       return 0
@@ -90,7 +90,7 @@ struct Balancer {
           0, peers[index].effectiveWeight - peers[index].weight / peers[index].maxFails)
       }
     case .success:
-      // Forgiven once it was tried again after its time out.
+      // A success after `fail_timeout` clears the failures.
       if peers[index].failedAt < peers[index].checkedAt || peers[index].fails > 0 && peers.count == 1 {
         peers[index].fails = 0
       }
@@ -99,10 +99,10 @@ struct Balancer {
   }
 }
 
-/// Which servers an exchange has tried: a bit each for the first 64, none is tried twice.
+/// The servers that an exchange has tried: a bit for each of the first 64.
 public struct TriedServers: Sendable, Equatable {
   private var bits: UInt64 = 0
-  /// nil while nobody beyond the 64th was tried: then a copy counts no reference.
+  /// The servers from the 65th on; nil if none of them was tried, so that a copy counts no reference.
   private var more: Set<Int>?
   public private(set) var count = 0
 

@@ -2,12 +2,12 @@ package import Crypto
 package import TLS
 package import Transport
 
-/// Contexts for certificates of ours that a request names (`proxy_ssl_certificate` with variables), made as they are
-/// asked for. One a loop, no lock.
+/// TLS contexts for certificates that a request names (`proxy_ssl_certificate` with variables), made on demand. Each
+/// loop has one such object, without a lock.
 ///
-/// A file is loaded off the loop, and looked at again every four seconds of use: one that has changed is taken up as watched
-/// files are. Bounded: a client that chooses names can't fill the memory. A certificate that can't be had is a reason,
-/// never a handshake without one.
+/// A pool thread loads a file, and checks the file for changes every four seconds of use. The number of entries is
+/// limited, so a client that chooses names can't fill the memory. If a certificate can't be loaded, the request fails;
+/// there is never a handshake without the certificate.
 package final class PresentedIdentities {
   package typealias Outcome = Result<UpstreamTLSContext, Refusal>
 
@@ -24,9 +24,11 @@ package final class PresentedIdentities {
   private struct Known: Sendable {
     var context: UpstreamTLSContext
     var identity: CertifiedKey
-    /// How its files looked before they were read; nil for a token's, and with `ssl_reload off`: read again each time.
+    /// The stamps of the files before they were read; nil for a token's key and with `ssl_reload off`. Without stamps,
+    /// the files are read again each time.
     var stamps: [FileStamp]?
-    /// On the loop's clock, until when it serves although its files don't fit: of a pair one is replaced before the other.
+    /// The time, on the loop's clock, until which the entry stays in use while its new files don't match: an operator
+    /// replaces certificate and key one after the other.
     var goodUntil: UInt64 = 0
   }
 
@@ -69,7 +71,7 @@ package final class PresentedIdentities {
     }
     entries[key] = .loading([found])
     let box = LoopBox(self)
-    // A token may take long, and must not hold up certificates whose key is in a file.
+    // A token may take long, and must not delay certificates whose key is in a file.
     let outcome = pool.run(.identities, for: source.isOfStore ? "store" : "file") { [known, loop, tokens] in
       let result = Self.load(base, source, known, tokens)
       loop.post { box.value.loaded(key, result, after: known) }
@@ -83,7 +85,7 @@ package final class PresentedIdentities {
   ) -> Result<Known, Refusal> {
     let passwordFile = base.settings.passwordFile
     let files = [source.certificate, source.key, passwordFile].compactMap { $0 }
-    // Before they are read: what changes meanwhile is a change.
+    // Taken before reading, so that a change during the reading counts as a change.
     let stamps = base.settings.reloads ? FileStamp.all(files) : nil
     if let known, let stamps, known.stamps == stamps { return .success(known) }
     do {

@@ -1,7 +1,7 @@
 import Observability
 
-/// What the error log is told of the failures of a group's servers: each once, then in summary, and when a server answers
-/// again. Pure: the caller brings the time (milliseconds of one monotonic clock).
+/// Decides which failures of a group's servers the error log gets: the first, then summaries, and the recovery. Pure:
+/// the caller brings the time (milliseconds of one monotonic clock).
 struct ServerFailures {
   /// Failures without a server, of the group as a whole, are in the last place.
   private var places: [(lines: RepeatedLines, beganAt: UInt64, failedAt: UInt64)]
@@ -9,7 +9,7 @@ struct ServerFailures {
   private var troubled = 0
   var isEmpty: Bool { troubled == 0 }
 
-  /// A server that fails and answers by turns is not back: so long it must not have failed.
+  /// A server counts as recovered after this time without a failure, because a server may fail and respond by turns.
   private static let calm: UInt64 = 1000
 
   init(servers: Int) { places = Array(repeating: (RepeatedLines(), 0, 0), count: max(0, servers) + 1) }
@@ -24,7 +24,7 @@ struct ServerFailures {
     return places[index].lines.choose(text, now: now)
   }
 
-  /// How often it had failed, and for how many milliseconds, where lines of it were withheld; nil: there is nothing to say.
+  /// The number and duration of a server's failures when the server responds again; nil if no line was withheld.
   mutating func answered(_ server: Int, now: UInt64) -> (failures: UInt64, milliseconds: UInt64)? {
     guard troubled > 0, places.indices.dropLast().contains(server), !places[server].lines.isEmpty,
       now &- places[server].failedAt >= Self.calm

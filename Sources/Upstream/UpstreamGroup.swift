@@ -23,12 +23,13 @@ public struct ResolvedGroup: Sendable {
   }
 }
 
-/// By which policy and under which name an upstream is judged, and who we are to it. Kept connections never cross it.
+/// The policy and the name by which an upstream is verified, and the user of its connections. An attempt never uses a
+/// kept session with another trust.
 public final class UpstreamTrust: Sendable {
   /// nil: plain HTTP.
   public let context: UpstreamTLSContext?
   public let name: String
-  /// As whom connections are authenticated, where that is of a connection (NTLM); compared by identity.
+  /// The user that connections are authenticated as (NTLM); compared by identity.
   package let user: (any AnyObject & Sendable)?
 
   public init(context: UpstreamTLSContext?, name: String) {
@@ -58,7 +59,8 @@ public struct AttemptSettings: Sendable {
   }
 }
 
-/// An upstream group in one worker: who is next, and the idle connections. No lock: a worker has its own.
+/// An upstream group in one worker: the balancer and the kept sessions. It has no lock, because each worker has its
+/// own.
 public final class UpstreamGroup {
   public let settings: UpstreamGroupSettings
   public let servers: [ResolvedGroup.Server]
@@ -94,9 +96,9 @@ public final class UpstreamGroup {
 
   public var idleCount: Int { idle.count }
 
-  /// Begins an attempt; `observer` hears of it, perhaps before this returns. `again`: a server that was tried may be
-  /// tried once more, since only its kept connection was dead; then a new connection is made.
-  /// Returns the failure when there is not even a connection to hear of.
+  /// Begins an attempt; `observer` gets its events, perhaps before this returns. `again`: tries this server once more,
+  /// over a new connection, because only its kept connection was dead. Returns a failure if no connection could be
+  /// begun.
   public func attempt(
     _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: TriedServers,
     again: Int? = nil
@@ -118,7 +120,7 @@ public final class UpstreamGroup {
       session.begin(observer, settings)
       return nil
     } catch {
-      // That we are out of descriptors says nothing of the server.
+      // A lack of descriptors in this process says nothing about the server.
       balancer.end(server, error.isOurs ? .unjudged : .failure, now: loop.now)
       return .connect(error)
     }
@@ -131,7 +133,7 @@ public final class UpstreamGroup {
         // Mostly the last one.
         let candidate = index == idle.count - 1 ? idle.removeLast() : idle.remove(at: index)
         if !candidate.mayHaveInput { return candidate }
-        // Something came that nobody asked for; its event is still to be worked off.
+        // Unexpected bytes have arrived, and the loop hasn't handled their event yet.
         candidate.close()
       }
       index -= 1
@@ -139,7 +141,7 @@ public final class UpstreamGroup {
     return nil
   }
 
-  /// Takes over the room that was taken for it.
+  /// Opens a session, for which the caller has taken a place in the budget.
   private func connect(to server: Int, trust: UpstreamTrust) throws(SocketError) -> UpstreamSession {
     do {
       if let connector { return session(try connector(server, trust), nil, server, trust) }
@@ -163,29 +165,29 @@ public final class UpstreamGroup {
     UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
   }
 
-  // MARK: What is told of failures
+  // MARK: Failures
 
-  /// Whether `answered` may have something to say: asked with each answer.
+  /// Whether `answered` may return a value; checked for each response.
   public var hasFailures: Bool { !failures.isEmpty }
 
-  /// What the error log is told of a failure; `server`: nil, it is of none.
+  /// Decides whether the error log gets a failure. `server`: nil for a failure of no server.
   public func failed(_ server: Int?, _ text: String, now: UInt64) -> RepeatedLines.Choice {
     failures.failed(server, text, now: now)
   }
 
-  /// A server has given a whole answer: after how many failures, and how many milliseconds since the first of them.
-  /// nil: the log needs no line.
+  /// Notes a complete response. Returns how many failures came before, and the milliseconds since the first of them;
+  /// nil if the log needs no line.
   public func answered(_ server: Int, now: UInt64) -> (failures: UInt64, milliseconds: UInt64)? {
     failures.answered(server, now: now)
   }
 
-  // MARK: What connections tell
+  // MARK: Events of sessions
 
   func attemptDidEnd(_ session: UpstreamSession, _ outcome: Balancer.Outcome) {
     balancer.end(session.server, outcome, now: loop.now)
   }
 
-  /// Keeps an idle connection, or closes it when it has served its time.
+  /// Keeps an idle session, or closes it at the limits of `keepalive_requests` and `keepalive_time`.
   func keep(_ session: UpstreamSession) {
     let keepalive = settings.keepalive
     guard !isClosed, keepalive.connections > 0, session.requestsServed < keepalive.requests,
@@ -200,10 +202,10 @@ public final class UpstreamGroup {
     session.transport.setDeadline(in: keepalive.timeout)
   }
 
-  /// Since when the connection idles that has idled longest; nil: none does.
+  /// The time since which the session that has been idle longest is idle; nil without idle sessions.
   public var oldestIdle: UInt64? { idle.first?.idleSince }
 
-  /// Gives up the connection that has idled longest: somebody else needs the room.
+  /// Closes the session that has been idle longest, to make room.
   public func closeOldestIdle() {
     guard !idle.isEmpty else { return }
     idle.removeFirst().close()
@@ -213,7 +215,7 @@ public final class UpstreamGroup {
 
   func sessionDidClose() { budget.giveBack() }
 
-  /// Ends the idle connections; those that serve end when they have.
+  /// Closes the idle sessions. A session that serves an attempt closes after it.
   public func close() {
     isClosed = true
     let connections = idle
@@ -222,7 +224,7 @@ public final class UpstreamGroup {
   }
 }
 
-// Calls and not inlined loads: what an object itself asks of its parts is not counted.
+// Methods that aren't inlined: within a method, the object's own properties count no references.
 extension UpstreamSession {
   @inline(never)
   fileprivate func serves(_ server: Int, _ trust: UpstreamTrust) -> Bool {

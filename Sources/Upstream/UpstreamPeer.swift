@@ -1,14 +1,14 @@
 public import TLS
 
-/// What TLS found out about the upstream at the other end of a session, as values.
+/// What TLS knows about the upstream of a session, as values.
 ///
-/// Why: log lines, variables and NTLM need these facts, and the modules that write them must not ask a TLS stream.
+/// Log lines, variables and NTLM need these facts, and the code that writes them must not use a TLS stream.
 public struct UpstreamPeer: Sendable {
   /// How the upstream's certificate was judged; `.none` over plain HTTP and before the judgement.
   public var outcome = TrustOutcome.none
-  /// No request went to it: its certificate was refused.
+  /// Whether sallyport refused the upstream's certificate, so that no request went out.
   public var isRefused = false
-  /// What `proxy_ssl_report_only` would have refused.
+  /// The reason why the upstream would be refused without `proxy_ssl_pin_report_only`.
   public var warning: String?
   /// The hash of the upstream's public key, as `proxy_ssl_pin` writes it; empty when it showed no certificate.
   public var keyHash = ""

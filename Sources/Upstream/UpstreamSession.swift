@@ -8,8 +8,8 @@ public import Transport
 ///        │            └────────┴──► closed
 ///        └──► closed
 ///
-/// Why it is apart from its stream: what is judged and kept is the transport; what is asked over it changes with each
-/// attempt, and over HTTP/2 there will be several at once.
+/// The session is separate from its stream: verification and keeping concern the transport, while each attempt is
+/// another request. Over HTTP/2, one session will have several streams.
 public final class UpstreamSession: StreamOwner {
   enum Phase: Equatable {
     case opening, idle, serving, closed
@@ -29,15 +29,15 @@ public final class UpstreamSession: StreamOwner {
   /// Since when the session waits for an attempt, in milliseconds of the loop's clock.
   var idleSince: UInt64 = 0
   private(set) var phase = Phase.opening
-  /// Authenticated by a handshake of its own (NTLM), as the user of its trust.
+  /// Whether the session is authenticated by NTLM, as the user of its trust.
   package var isAuthenticated = false
-  /// The upstream may take every later request over this session for this client's: the group does not keep it.
+  /// The upstream may attribute every later request over this session to this client, so the group doesn't keep it.
   public var isOfOneClient = false
   private let group: UpstreamGroup
   /// nil once the session is closed.
   private(set) var stream: UpstreamStream?
 
-  /// `tls`: the transport, where it is one with TLS.
+  /// `tls`: the transport again if it has TLS, otherwise nil.
   init(transport: ByteStream, tls: TLSStream?, server: Int, trust: UpstreamTrust, group: UpstreamGroup) {
     self.transport = transport
     self.tls = tls
@@ -72,17 +72,17 @@ public final class UpstreamSession: StreamOwner {
   /// Counts one more request over the same session: the answer to a challenge.
   func beginAgain() { requestsServed += 1 }
 
-  /// The attempt is over; the session goes on or not.
+  /// Reports the end of an attempt to the group; the session may continue.
   func attemptDidEnd(_ outcome: Balancer.Outcome) { group.attemptDidEnd(self, outcome) }
 
-  /// Puts the session among the group's idle ones, unless bytes that no request asked for have come.
+  /// Returns the session to its group, unless unexpected bytes have come.
   func keep() {
     if transport.mayHaveInput && hasUnsolicitedBytes() { return close() }
     phase = .idle
     group.keep(self)
   }
 
-  /// Whether bytes, an end or a failure are there before a request was made.
+  /// Whether bytes, an end or a failure came before a request was made.
   func hasUnsolicitedBytes() -> Bool {
     let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 512, alignment: 1)
     defer { room.deallocate() }
@@ -105,7 +105,7 @@ public final class UpstreamSession: StreamOwner {
 
   public override func streamIsReadable() {
     switch phase {
-    // A FIN, an alert or stray bytes: the next request must not meet any of them.
+    // After a FIN, an alert or unexpected bytes, the session can't serve another request.
     case .idle: if hasUnsolicitedBytes() || transport.hasPeerEnd { drop() }
     case .serving: stream?.pump()
     case .opening, .closed: break
@@ -140,7 +140,7 @@ public final class UpstreamSession: StreamOwner {
 
   // MARK: Ends
 
-  /// Gives up an idle session that can't serve any more.
+  /// Closes an idle session that can't serve another attempt.
   private func drop() {
     group.forget(self)
     close()

@@ -4,8 +4,8 @@ import Transport
 
 /// One attempt's request and response on a session, as HTTP/1 carries them.
 ///
-/// Order of calls: `send(head:)`, `send(body:)`…, `requestDidEnd`; the observer hears of the response. `abandon` at any time.
-/// Encoding and framing happen here, so that nobody else writes HTTP/1 text for an upstream.
+/// Order of calls: `send(head:)`, `send(body:)`…, `requestDidEnd`; `abandon` at any time. The observer gets the
+/// response. Only this class encodes and frames HTTP/1 for upstreams.
 public final class UpstreamStream {
   enum Phase: Equatable {
     /// The session opens, or idles between attempts.
@@ -15,7 +15,7 @@ public final class UpstreamStream {
 
   /// Which of the upstream's timeouts the deadline stands for.
   private enum Awaited {
-    /// The client feeds the request; the client has a deadline of its own.
+    /// The rest of the request must come from the client, whose stream has its own deadline.
     case nothing
     case sending, response
   }
@@ -31,13 +31,13 @@ public final class UpstreamStream {
   private var input = ByteBuffer(), parser = HeadParser(), decoder = BodyDecoder(.none)
   private var isPaused = false, asksAgain = false
   private var awaited = Awaited.nothing
-  /// What had gone out when the deadline was set.
+  /// `wireBytesOut` of the transport when the deadline was set.
   private var sentAtDeadline: UInt64 = 0
   /// Bytes of this attempt, without TLS. While `bytesReceived` is 0, the upstream may not have seen the request.
   public private(set) var bytesReceived: UInt64 = 0, bytesSent: UInt64 = 0
   private var interimHeads = 0
 
-  /// Each interim response renews the time to wait for the final one: without a bound an upstream could do so for ever.
+  /// Each interim response restarts `proxy_read_timeout`. Without a limit, an upstream could do this forever.
   private static let interimLimit = 100
   private static let readSize = 16 * 1024, pumpLimit = 1 << 20
 
@@ -46,7 +46,7 @@ public final class UpstreamStream {
     self.transport = transport
   }
 
-  /// The attempt is under way.
+  /// Whether an attempt is in progress.
   public var isOpen: Bool { phase != .closed && phase != .waiting }
   var hasObserver: Bool { observer != nil }
 
@@ -69,7 +69,7 @@ public final class UpstreamStream {
     isRequestSent = false
   }
 
-  /// The session is open: the request may be sent.
+  /// Begins the request, because the session is open.
   func open() {
     startAwaiting()
     observer?.attemptDidOpen(self)
@@ -83,8 +83,8 @@ public final class UpstreamStream {
 
   // MARK: The request
 
-  /// Sends a head; `scratch` is where its text is made, for the caller to wipe when it held credentials. `method`: that of
-  /// the request, which decides how the response is framed.
+  /// Sends a head. `scratch`: the buffer for its text, which the caller wipes if the text held credentials. `method`:
+  /// that of the request, which decides how the response is framed.
   public func send(
     head: OutgoingRequestHead, _ version: HTTPVersion, _ method: HTTP.Method, scratch: inout ByteBuffer
   ) {
@@ -108,7 +108,7 @@ public final class UpstreamStream {
     write(line.readable)
   }
 
-  /// The request is whole; the time to wait for the response begins. Trailers go out where the framing has room for them.
+  /// Ends the request and starts the wait for the response. Trailers go out only with chunked framing.
   public func requestDidEnd(_ trailers: Trailers? = nil) {
     if requestFraming == .chunked {
       var end = ByteBuffer(capacity: 64)
@@ -128,10 +128,11 @@ public final class UpstreamStream {
   /// Bytes of the request that the upstream has not taken yet.
   public var waitingBytes: Int { transport.pendingCount }
 
-  /// Sends at once what the loop's cork holds back.
+  /// Sends the bytes in the loop's cork at once.
   public func flush() { transport.loop.cork.flush() }
 
-  /// Calls `attemptDidDrain` after this batch of events: a long request lets other connections have their turn.
+  /// Calls `attemptDidDrain` after this batch of events, so that other connections get their turn during a long
+  /// request.
   public func continueLater() { transport.loop.again(transport) }
 
   func continueSending() {
@@ -140,7 +141,7 @@ public final class UpstreamStream {
 
   // MARK: The response
 
-  /// The response that comes is a challenge: when it is over, the observer sends another request over this session.
+  /// Marks the response as a challenge. After it, the observer sends another request over this session.
   public func askAgain() { asksAgain = true }
 
   public func pause() {
@@ -155,13 +156,13 @@ public final class UpstreamStream {
     pump()
   }
 
-  /// From the 101 on bytes go both ways as they are.
+  /// Forwards bytes unchanged in both directions, after a 101.
   public func becomeTunnel() {
     phase = .tunnel
     watchDeadline()
   }
 
-  /// Gives the attempt up: the client is gone, or the response is not wanted (`isFailure`: it counts against the server).
+  /// Gives up the attempt and closes the session. `isFailure`: the attempt counts as a failure of the server.
   public func abandon(isFailure: Bool = false) {
     guard observer != nil else { return }
     observer = nil
@@ -186,7 +187,7 @@ public final class UpstreamStream {
     }
   }
 
-  /// After some progress; more bytes for an upstream that takes none are no progress.
+  /// Restarts the deadline after progress. Writing more bytes to an upstream that takes none is no progress.
   private func renewDeadline() {
     if awaited != .sending || transport.wireBytesOut != sentAtDeadline { watchDeadline() }
   }
@@ -197,7 +198,7 @@ public final class UpstreamStream {
   }
 
   func deadlinePassed() {
-    // Slow, but taking: the time is between two writes, not for all of the request.
+    // The upstream is slow but takes bytes: `proxy_send_timeout` applies between two writes, not to the whole request.
     if awaited == .sending, transport.wireBytesOut != sentAtDeadline { return watchDeadline() }
     if transport.pendingCount > 0 { return fail(.sendTimeout) }
     fail(phase == .readingBody ? .invalidBody("upstream timed out (110: Connection timed out)") : .readTimeout)
@@ -236,12 +237,12 @@ public final class UpstreamStream {
     if taken > 0 { observer?.attemptDidPump() }
   }
 
-  /// Works off what was read; false when there is nothing more to read for now.
+  /// Processes the input; returns false if the stream must not read for now.
   private func consumeInput() -> Bool {
     while !input.isEmpty {
       switch phase {
       case .awaitingHead:
-        // After a head a body may follow that needs more: stopping here would lose the edge.
+        // A body may follow that needs more input. Without another read now, no edge would announce that input.
         guard consumeHead() else { return phase == .awaitingHead || phase == .readingBody }
       case .readingBody: guard consumeBody() else { return phase == .readingBody }
       case .tunnel:
@@ -254,7 +255,7 @@ public final class UpstreamStream {
     return phase != .closed && phase != .waiting
   }
 
-  /// True when a head was taken and work can go on.
+  /// Returns true if a head was consumed and more input may follow.
   private func consumeHead() -> Bool {
     guard let observer else { return false }
     // Its handler keeps an observer.
@@ -283,7 +284,7 @@ public final class UpstreamStream {
       phase = .readingBody
       decoder = BodyDecoder(head.framing)
       guard observer.attemptHead(head), phase == .readingBody else { return phase == .tunnel }
-      // A body of no bytes has no input that would end it.
+      // An empty body ends without further input.
       return consumeBody()
     }
   }
@@ -313,7 +314,7 @@ public final class UpstreamStream {
 
   private func responseDidEnd() {
     guard let observer else { return session.close() }
-    // What follows a whole response was asked for by nobody.
+    // Bytes after a complete response belong to no request.
     let isPoisoned = !input.isEmpty
     let isReusable =
       isRequestSent && !session.isOfOneClient && transport.pendingCount == 0 && observer.answer.persists
@@ -345,7 +346,7 @@ public final class UpstreamStream {
 
   // MARK: Ends
 
-  /// What the end of the transport says.
+  /// Handles the end of the transport.
   func inputDidEnd(inGoodOrder: Bool) {
     switch phase {
     case .awaitingHead: fail(brokenReason.map { .broken($0) } ?? .closedBeforeHead)
@@ -360,7 +361,7 @@ public final class UpstreamStream {
     }
   }
 
-  /// Why the transport ended, when it was by more than the upstream's leaving.
+  /// The reason why the transport failed; nil if the upstream only closed the connection.
   private var brokenReason: String? {
     switch transport.failure {
     case .protocolError(let reason): reason
@@ -377,7 +378,7 @@ public final class UpstreamStream {
     observer?.attemptDidFail(failure)
   }
 
-  /// That a kept session had ended says nothing of its server; that nothing came over it in time does.
+  /// Whether a failure says nothing about the server: a kept session ended before a byte came. A timeout does count.
   private func saysNothing(_ failure: AttemptFailure) -> Bool {
     switch failure {
     case .closedBeforeHead, .broken: session.isKept && bytesReceived == 0

@@ -1,6 +1,6 @@
 public import Bytes
 
-/// Heads as HTTP/1 writes them (RFC 9112 §2.1). Pure: what is written depends on the values alone.
+/// Encodes heads for HTTP/1 (RFC 9112 §2.1). Pure: the output depends only on the values.
 public enum HTTP1Encoder {
   /// The request line, the fields, the framing and the empty line.
   public static func request(_ head: OutgoingRequestHead, _ version: HTTPVersion, to output: inout ByteBuffer) {

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Glibc
 
-/// What came of the bytes so far.
+/// The result of parsing the bytes so far.
 public enum HeadOutcome: Sendable, Equatable {
   /// Call again with these bytes and more.
   case incomplete
@@ -101,7 +101,7 @@ public struct HeadParser: Sendable {
     }
   }
 
-  /// What holds of the request as a whole.
+  /// Checks the request as a whole.
   @inline(__always)
   private static func finish(
     _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: RequestHead
@@ -110,7 +110,7 @@ public struct HeadParser: Sendable {
     let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
     if facts.hasTwoHosts { throw .repeatedHost }
-    // One would be judged here, the other upstream.
+    // sallyport would decide by one value, and the upstream by the other.
     if facts.hasTwoAuthorizations { throw .repeatedAuthorization }
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.parsed.target.authority != nil {
@@ -134,7 +134,7 @@ public struct HeadParser: Sendable {
     head.storage.present = facts.present
   }
 
-  /// What holds of the response as a whole.
+  /// Checks the response as a whole.
   @inline(__always)
   private static func finish(
     _ base: UnsafeRawPointer, _ limits: HeadLimits, _ head: ResponseHead, _ method: Method

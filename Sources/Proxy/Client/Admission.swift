@@ -1,15 +1,15 @@
 import Observability
 import TLS
 
-/// Whether a connection's client may ask at all: settled once, when its handshake is over, and by the server block
-/// that the handshake chose. Whether that block may stand for the one that Host names is asked for each request.
+/// Whether a connection's client may make requests. The session settles this once, after the handshake, by the server
+/// block that the handshake chose. For each request, `ClientSession.admits` checks the block that Host selects.
 enum Admission {
-  /// Nothing is known yet: nobody gets in.
+  /// The session doesn't know the client yet, and admits no request.
   case undecided
   case granted
   case refused(Failure, reason: String)
 
-  /// `tls`: nil on a listener without TLS, where there is nobody to judge.
+  /// `tls`: nil on a listener without TLS, which admits every client.
   init(_ tls: TLSStream?) {
     guard let tls else {
       self = .granted

@@ -4,17 +4,17 @@ import Patterns
 import TLS
 import UpstreamAuth
 
-/// What rules and identity fields make of one connection's client: worked out when first asked for and kept, so that a
+/// Caches the verdicts of access rules, the users and the identity fields of one connection's client, so that a later
 /// request compares a pointer, or copies bytes.
 struct AuthorizationCache {
-  /// The rules that let the client in last.
+  /// The access rules that admitted the client last.
   private(set) var admittedBy: ObjectIdentifier?
   private var client: ClientRules.Client?
   private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Verdict)] = []
   private var users: [(file: UserFile, choice: UserFile.Choice)] = []
   private var identityFields: [IdentityFieldForm: FieldBlock] = [:]
 
-  /// `tls`: nil on a plain listener, whose clients nobody knows.
+  /// `tls`: nil on a plain listener, whose clients have no identity.
   mutating func judge(
     by rules: ClientRules, _ tls: TLSStream?, scratch: RegularExpression.Scratch
   ) -> ClientRules.Verdict {
@@ -34,7 +34,7 @@ struct AuthorizationCache {
     return verdict
   }
 
-  /// Which user of this file the client is.
+  /// Finds the client's user in this file.
   mutating func choose(
     from file: UserFile, _ tls: TLSStream?, scratch: RegularExpression.Scratch
   ) -> UserFile.Choice {
@@ -46,14 +46,14 @@ struct AuthorizationCache {
     return choice
   }
 
-  /// The fields of `client_identity`.
+  /// Returns the fields of `client_identity`.
   mutating func fields(_ form: IdentityFieldForm, _ tls: TLSStream?) -> FieldBlock {
     if let kept = identityFields[form] { return kept }
     var chain: VerifiedChain?
     if case .verified(let verified)? = tls?.clientVerdict { chain = verified }
     var block = FieldBlock()
     for field in IdentityFields.fields(form, chain, server: tls?.serverContext?.certificates ?? []) {
-      // Base64 and escaped text: no byte of it ends a line.
+      // The values are Base64 and escaped text, so no byte ends a line.
       _ = block.add(Array(field.name.utf8), Array(field.value.utf8))
     }
     identityFields[form] = block

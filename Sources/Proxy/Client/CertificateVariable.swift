@@ -1,10 +1,10 @@
 import Bytes
 package import Crypto
 
-/// The variables that say what a certificate says, and how each writes it: nginx's `$ssl_client_…` and ours.
+/// The variables for properties of a certificate: nginx's `$ssl_client_…` and sallyport's own.
 ///
-/// Anybody can show a certificate, so each has a value for whatever OpenSSL parses. What can't be read, or could be taken
-/// for something else than it is, is empty.
+/// A client can present any certificate, so each variable has a value for every certificate that OpenSSL parses. The
+/// value is empty if the property can't be read, or if a reader could mistake it for another value.
 package enum CertificateVariable: String, CaseIterable, Sendable {
   case ssl_client_raw_cert, ssl_client_cert, ssl_client_escaped_cert
   case ssl_client_s_dn, ssl_client_i_dn, ssl_client_s_dn_legacy, ssl_client_i_dn_legacy
@@ -38,8 +38,8 @@ package enum CertificateVariable: String, CaseIterable, Sendable {
 
   private static func clean(_ names: [SubjectAlternativeName]) -> [UInt8] { clean(names.map(\.bytes)) }
 
-  /// Several values with a comma between. One with a control character or a comma in it would read as something else
-  /// than it is: then there is no value at all.
+  /// Joins values with commas. If a value contains a comma or a control character, a reader could take it for several
+  /// values, so the result is empty.
   private static func clean(_ values: [[UInt8]]) -> [UInt8] {
     for value in values where value.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == 0x2C }) { return [] }
     return Array(values.joined(separator: [0x2C]))

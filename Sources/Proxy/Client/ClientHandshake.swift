@@ -6,8 +6,8 @@ import TLS
 import Transport
 
 extension ClientSession {
-  /// Nothing was asked yet: what went wrong is told in the log, and in HTTP to who speaks it without TLS. `failure`: nil,
-  /// the time for it passed.
+  /// Logs a failed handshake. A client that sent plain HTTP also gets a response. `failure`: nil if the handshake took
+  /// too long.
   func handshakeDidFail(_ failure: StreamFailure?, _ tls: TLSStream?) {
     guard let tls else { return }
     worker.metrics.clients.count(.failed)
@@ -54,12 +54,13 @@ extension ClientSession {
 }
 
 extension Worker {
-  /// Whoever may connect may fail to shake hands: of such lines there are so many a second, and then their number.
+  /// Whether the log takes another line about a failed handshake. Any host can cause such lines, so `LineBudget` limits
+  /// them.
   func mayTellOfHandshake(refused: Bool) -> Bool {
     refused ? refusedHandshakes.take(now: loop.now) : failedHandshakes.take(now: loop.now)
   }
 
-  /// Once a second.
+  /// Logs the number of lines that were left out; called once a second.
   func tellWithheldHandshakes() {
     guard let log = live?.generation.errorLog else { return }
     if let count = failedHandshakes.takeWithheld() {
@@ -74,6 +75,7 @@ extension Worker {
 }
 
 extension RequestHead {
-  /// Does no harm if it is a replay, as far as HTTP says (RFC 8470 §4): a safe method, and nothing behind the head.
+  /// Whether the request is safe in early data (RFC 8470 §4): it has a safe method and no body, so a replay does no
+  /// harm.
   var mayBeEarly: Bool { method.isSafe && framing == .none && first(.upgrade) == nil }
 }

@@ -4,8 +4,8 @@ import Observability
 import TLS
 import Transport
 
-/// One client's connection as a whole: the transport until its handshake is over, who the client is, whether it may ask
-/// at all, and then the HTTP connection on it.
+/// One client's connection: the transport until the handshake is over, the facts and the admission of the client, and
+/// then the HTTP connection.
 ///
 /// A session belongs to one generation. After a reload the worker moves idle sessions to the new one (`move`).
 final class ClientSession: StreamOwner {
@@ -15,9 +15,9 @@ final class ClientSession: StreamOwner {
   let transport: ByteStream
   let facts: ConnectionFacts
   private(set) var admission = Admission.undecided
-  /// The server block that is meant before any Host is known: that of the SNI, or the default.
+  /// The server block before a Host is known: that of the SNI, or the default.
   private(set) var firstServer: LiveServer
-  /// Which server block each Host means, as far as this client has asked.
+  /// The server block of the Host that this client used last.
   var hostChoice = HostChoice()
   /// Requests that the client has made.
   var requests = 0
@@ -26,7 +26,7 @@ final class ClientSession: StreamOwner {
   private(set) var isClosed = false
   private let tls: TLSStream?
 
-  /// `tls`: the transport, where it is one with TLS.
+  /// `tls`: the transport again if it has TLS, otherwise nil.
   init(
     worker: Worker, live: LiveGeneration, servers: VirtualServers, transport: ByteStream, tls: TLSStream?,
     peer: SocketAddress, number: UInt64
@@ -42,10 +42,10 @@ final class ClientSession: StreamOwner {
     transport.owner = self
   }
 
-  /// The handshake is not over: what comes may be a replay (RFC 8470 §3).
+  /// Whether the handshake isn't over, so that a request may be a replay (RFC 8470 §3).
   var isEarly: Bool { tls?.isEarly ?? false }
 
-  /// The session is to end with the exchange that is under way.
+  /// Whether the session ends with the exchange in progress.
   var isLeaving: Bool { worker.isDraining || live !== worker.live }
 
   func begin() {
@@ -53,7 +53,7 @@ final class ClientSession: StreamOwner {
     transport.begin()
   }
 
-  /// Settles who the client is, for the requests that come.
+  /// Settles the server block and the admission for the coming requests.
   private func admit() {
     firstServer = servers.fallback
     if let context = tls?.serverContext, context !== firstServer.context {
@@ -83,9 +83,9 @@ final class ClientSession: StreamOwner {
     close()
   }
 
-  // MARK: What a request asks
+  // MARK: Requests
 
-  /// Who may ask at all, and whether the server block of the handshake may stand for the one that Host names.
+  /// Whether the session admits the client, and this server block has the client policy of the handshake's block.
   func admits(at server: LiveServer) -> Bool {
     guard case .granted = admission else { return false }
     guard let tls else { return true }
@@ -93,10 +93,10 @@ final class ClientSession: StreamOwner {
     return server.admits(clientOf: context)
   }
 
-  // MARK: Reload, room and ends
+  // MARK: Reload, idle eviction and end
 
-  /// Moves to the new generation, whose policy judges the client; or ends. A session in the midst of an exchange stays, and
-  /// ends with the exchange.
+  /// Moves the session to a new generation, which verifies the client again, or ends the session. A session with an
+  /// exchange in progress stays, and ends with that exchange.
   func move(to fresh: LiveGeneration) {
     guard !isClosed, connection?.isIdle ?? true else { return }
     let successor = fresh.listeners.first {
@@ -115,26 +115,26 @@ final class ClientSession: StreamOwner {
     facts.forget()
     guard let connection else { return }
     admit()
-    // A client that has just connected is told why; one that was served until now just sees the connection end.
+    // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
     if case .refused = admission, requests > 0 { connection.end(lingers: false) }
   }
 
-  /// The worker ends: an idle connection ends, a client that is about to ask may still do so.
+  /// Ends an idle connection when the worker drains. A client that has sent part of a request can complete it.
   func endIfIdle() {
     if let connection, connection.hasNoRequest { connection.end(lingers: false) }
   }
 
-  /// Whether nothing is under way: the client is between two requests, or has not sent a byte yet. The worker may close
-  /// such a session for want of room (nginx's reusable connections).
+  /// Whether the client is between two requests, or hasn't sent a byte yet. At the limit of `worker_connections`, the
+  /// worker may close such a session (nginx's reusable connections).
   var isReusable: Bool {
     guard let connection else { return !isClosed && transport.wireBytesIn == 0 }
     return connection.hasNoRequest && transport.pendingCount == 0
   }
 
-  /// Since when the session waits for a request, in milliseconds of the loop's clock.
+  /// The time since which the session waits for a request, in milliseconds of the loop's clock.
   var idleSince: UInt64 { connection?.idleSince ?? facts.openedAt }
 
-  /// Ends at once, whatever is under way.
+  /// Ends the session at once, even during an exchange.
   func cut() {
     if let connection { connection.cut() } else { close() }
   }

@@ -1,22 +1,22 @@
 import HTTP
 import Transport
 
-/// What an exchange knows of its client: one request and its response on a client's connection. HTTP/1 has one stream a
-/// connection, HTTP/2 many, and tests have one in memory.
+/// One request and its response on a client's connection: all that an exchange knows of its client. An HTTP/1
+/// connection has one stream, an HTTP/2 connection has many, and tests have one in memory.
 ///
-/// What holds for each of them:
+/// Every stream keeps these rules:
 /// - The request's body starts paused. While it is paused no event of the body comes.
-/// - A write takes all of its bytes. When `waitingBytes` passes the exchange's bound, the exchange pauses the source.
+/// - A write takes all of its bytes. When `waitingBytes` passes the handler's watermark, the handler pauses the source.
 /// - Order of the response: `sendInterim`…, `send(head)`, `send(body)`…, `end`, `release`. `cut` is possible at any time, and
 ///   no event comes after it.
-/// - Only `resumeBody` delivers events before it returns: it is the caller's last act.
+/// - Only `resumeBody` delivers events before it returns, so the caller must do nothing after it.
 /// - Bytes of an event are valid during the call.
 /// - The deadline is the stream's own (`EventTarget.setDeadline`), for as long as the exchange has the stream.
 class ClientStream: EventTarget {
   final let session: ClientSession
   // Counted by hand: every event comes by here.
   @exclusivity(unchecked) private final var exchangeRef: Unmanaged<Exchange>?
-  /// Who hears of the stream; nil between two exchanges.
+  /// The exchange that gets the stream's events; nil between two exchanges.
   final var exchange: Exchange? {
     get { exchangeRef?.takeUnretainedValue() }
     set {
@@ -38,19 +38,20 @@ class ClientStream: EventTarget {
     super.init(loop: session.transport.loop)
   }
 
-  /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
+  /// Whether the client's handshake isn't over, so that the request may be a replay (RFC 8470 §3).
   final var isEarly: Bool { session.isEarly }
 
   // MARK: The request
 
   /// Whether the whole request has been read.
   var isBodyRead: Bool { true }
-  /// The client has ended its side, so that nobody will read a response, or the connection is gone.
+  /// Whether the client has ended its side, and so reads no response, or the connection is closed.
   var hasClientLeft: Bool { false }
-  /// Lets bytes of the body come, perhaps before this returns.
+  /// Delivers bytes of the body from now on, perhaps before this returns.
   func resumeBody() {}
   func pauseBody() {}
-  /// Throws away what of the body is at hand; a small body is over with it. No event of the body comes any more.
+  /// Discards the bytes of the body that have arrived; a small body ends with them. No event of the body comes after
+  /// this.
   func discardBody() {}
 
   // MARK: The response
@@ -60,19 +61,19 @@ class ClientStream: EventTarget {
   /// Bytes of responses handed to the transport on this connection, heads included and TLS not: what nginx's
   /// `$bytes_sent` counts.
   var sentBytes: UInt64 { 0 }
-  /// The response has room for trailers.
+  /// Whether the framing of the response allows trailers.
   var takesTrailers: Bool { false }
   /// Sends an interim response without fields, where the client's version knows them (RFC 9110 §15.2).
   func sendInterim(_ status: UInt16) {}
   func send(head: OutgoingResponseHead) {}
   func send(body bytes: UnsafeRawBufferPointer) {}
-  /// The response is whole.
+  /// Ends the response.
   func end(_ trailers: Trailers?) {}
-  /// After the 101: bytes go both ways as they are.
+  /// Forwards bytes unchanged in both directions, after a 101.
   func becomeTunnel() {}
-  /// The connection takes no request after this one.
+  /// Makes the connection close after this response.
   func closeAfterResponse() {}
-  /// From now on the client must take something of what waits for it in every `timeout` milliseconds.
+  /// Starts a deadline: the client must take some of the waiting bytes in every `timeout` milliseconds.
   func watchSending(_ timeout: Int) {}
 
   // MARK: Ends

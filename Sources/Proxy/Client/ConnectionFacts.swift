@@ -8,9 +8,9 @@ import TLS
 import Transport
 import UpstreamAuth
 
-/// What stays the same as long as a connection lives: who is at the other end, and what TLS says of it.
+/// What stays the same for the life of a connection: the peer's address, the TLS session and the client's identity.
 ///
-/// Values are made when a template first asks and kept, so that a request copies bytes and asks OpenSSL nothing.
+/// The first use of a value makes and keeps it, so that later requests copy bytes and don't call OpenSSL.
 final class ConnectionFacts {
   let number: UInt64
   let peer: SocketAddress
@@ -20,7 +20,7 @@ final class ConnectionFacts {
   private let transport: ByteStream
   private var values: [[UInt8]?]
 
-  /// `tls`: the transport, where it is one with TLS.
+  /// `tls`: the transport again if it has TLS, otherwise nil.
   init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
     self.number = number
     self.peer = peer
@@ -30,7 +30,7 @@ final class ConnectionFacts {
     self.values = []
   }
 
-  /// Asked of the kernel each time, since few templates want it; nil once the connection is closed.
+  /// The local address; nil after the connection is closed. Each call asks the kernel, because few templates need it.
   var local: SocketAddress? { transport.isClosed ? nil : Sockets.localAddress(of: transport.descriptor) }
 
   var isTLS: Bool { tls != nil }
@@ -40,15 +40,15 @@ final class ConnectionFacts {
 
   // MARK: Authorization
 
-  /// The rules that let the client in last.
+  /// The access rules that admitted the client last.
   var admittedBy: ObjectIdentifier? { authorization.admittedBy }
 
-  /// What access rules make of the client.
+  /// The verdict of access rules on the client.
   func judge(by rules: ClientRules, scratch: RegularExpression.Scratch) -> ClientRules.Verdict {
     authorization.judge(by: rules, tls, scratch: scratch)
   }
 
-  /// Which user of this file the client is.
+  /// Finds the client's user in this file.
   func choose(from file: UserFile, scratch: RegularExpression.Scratch) -> UserFile.Choice {
     authorization.choose(from: file, tls, scratch: scratch)
   }
@@ -56,7 +56,7 @@ final class ConnectionFacts {
   /// The fields of `client_identity`.
   func identityFields(_ form: IdentityFieldForm) -> FieldBlock { authorization.fields(form, tls) }
 
-  /// The client was judged anew.
+  /// Forgets all values, after the client was verified again.
   func forget() {
     authorization = AuthorizationCache()
     values = []

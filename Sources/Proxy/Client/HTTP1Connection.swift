@@ -2,8 +2,8 @@ import Bytes
 import HTTP
 import Transport
 
-/// HTTP/1 towards a client: reads heads, hands each to an exchange by way of the connection's one stream, feeds it the
-/// body, and keeps the order of pipelined requests.
+/// HTTP/1 towards a client: reads heads, begins an exchange for each on the connection's one stream, delivers the body,
+/// and keeps the order of pipelined requests.
 ///
 ///     idle ──► (head) exchanging ──► idle …            keep-alive, pipelining
 ///                  │
@@ -20,7 +20,7 @@ final class HTTP1Connection: StreamOwner {
   private let worker: Worker
   private let stream: HTTP1Stream
   private(set) var phase = Phase.idle
-  /// Since when the connection waits for a request.
+  /// The time since which the connection waits for a request.
   private(set) var idleSince: UInt64
   /// The exchange whose head is being read.
   private var reading: Exchange?
@@ -33,10 +33,10 @@ final class HTTP1Connection: StreamOwner {
   private var sentAtDeadline: UInt64 = 0
 
   private static let readSize = 16 * 1024, pumpLimit = 1 << 20
-  /// Bytes that may wait for a client before its next pipelined request is looked at.
+  /// While more bytes than this wait for a client, the connection doesn't read the client's next pipelined request.
   private static let pipelineWatermark = 64 * 1024
 
-  /// Takes a transport over whose handshake is done, or far enough for early data.
+  /// Takes over a transport whose handshake is complete, or far enough for early data.
   init(_ session: ClientSession, _ transport: ByteStream) {
     self.session = session
     self.transport = transport
@@ -47,9 +47,9 @@ final class HTTP1Connection: StreamOwner {
     stream.connection = self
   }
 
-  /// No exchange is under way.
+  /// Whether no exchange is in progress.
   var isIdle: Bool { phase == .idle }
-  /// No exchange is under way, and not a byte of the next request has come.
+  /// Whether no exchange is in progress and no byte of the next request has arrived.
   var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
 
   // MARK: Transport events
@@ -91,7 +91,7 @@ final class HTTP1Connection: StreamOwner {
   }
 
   override func streamDeadlinePassed() {
-    // Slow, but taking: `send_timeout` is between two writes, not for all of a response.
+    // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
     if transport.pendingCount > 0, transport.wireBytesOut != sentAtDeadline, phase != .lingering {
       return watchSending(limits.sendTimeout)
     }
@@ -100,7 +100,7 @@ final class HTTP1Connection: StreamOwner {
       if !input.isEmpty { return refuseUnfinishedHead() }
       close()
     case .ending, .lingering:
-      // Bytes that still wait are lost: the client must not take what it has for all.
+      // Waiting bytes are lost, so the client must not take the response for complete.
       close(session.firstServer.root.limits.resetsTimedOut || transport.pendingCount > 0 ? .reset : .abrupt)
     // An exchange has the stream's deadline.
     case .exchanging, .tunnelling, .closed: break
@@ -109,7 +109,7 @@ final class HTTP1Connection: StreamOwner {
 
   // MARK: Reading
 
-  /// Works off input until there is none, or until an exchange must be waited for.
+  /// Processes input until there is none, or until the connection must wait for an exchange.
   func pump() {
     guard !isPumping else { return }
     isPumping = true
@@ -121,7 +121,7 @@ final class HTTP1Connection: StreamOwner {
         transport.loop.again(transport)
         break
       }
-      // Nothing is there, as the last read has shown: the next edge tells.
+      // The last read emptied the socket; the next edge announces new input.
       guard transport.mayHaveInput else {
         if input.isEmpty { input.release() }
         break
@@ -140,7 +140,7 @@ final class HTTP1Connection: StreamOwner {
     }
   }
 
-  /// False when nothing is to be read for now.
+  /// Returns false if the connection must not read for now.
   private func consumeInput() -> Bool {
     while true {
       switch phase {
@@ -151,7 +151,7 @@ final class HTTP1Connection: StreamOwner {
       case .exchanging:
         guard !isBodyPaused, let exchange = stream.exchange else { return false }
         guard takeBody(exchange) else {
-          // The end of the body may have brought the response at once: then the next request is due.
+          // The end of the body may have completed the exchange at once; then the next request follows.
           if phase == .idle { continue }
           return phase == .exchanging && stream.exchange === exchange && !isBodyPaused
         }
@@ -168,16 +168,16 @@ final class HTTP1Connection: StreamOwner {
     }
   }
 
-  /// True when a head was complete and its exchange begun (and perhaps ended).
+  /// Returns true if a head was complete and its exchange has begun, and perhaps ended.
   private func takeHead() -> Bool { takeHead(into: reading ?? worker.takeExchange()) }
 
-  // The exchange is the caller's: nothing of it is counted here.
+  // The caller holds the exchange, so this function counts no reference to it.
   @inline(never)
   private func takeHead(into exchange: Exchange) -> Bool {
     let server = session.firstServer
     switch parser.request(input.readable, limits: server.headLimits, into: exchange.head) {
     case .incomplete:
-      // From its first byte on a head has its time, once: dripping bytes do not prolong it.
+      // `client_header_timeout` starts once, with the head's first byte; later bytes don't extend it.
       if reading == nil && session.requests > 0 { transport.setDeadline(in: server.settings.head.timeout) }
       reading = exchange
       return false
@@ -186,7 +186,7 @@ final class HTTP1Connection: StreamOwner {
       return false
     case .complete(let consumed):
       parser = HeadParser()
-      // Might be a replay: the connection reads it again when the handshake is over.
+      // The request may be a replay. The connection parses it again when the handshake is over.
       if session.isEarly && !exchange.head.mayBeEarly {
         exchange.head.reset()
         reading = exchange
@@ -210,7 +210,7 @@ final class HTTP1Connection: StreamOwner {
     stream.begin(exchange)
   }
 
-  /// `error`: nil, the head did not come to its end in time.
+  /// `error`: nil if the head didn't end in time.
   private func refuse(_ exchange: Exchange, _ error: HeadError?) {
     parser = HeadParser()
     beginExchange(exchange)
@@ -223,7 +223,7 @@ final class HTTP1Connection: StreamOwner {
     refuse(exchange, nil)
   }
 
-  /// True when a step was made.
+  /// Returns true if the exchange still takes bytes of the body.
   private func takeBody(_ exchange: Exchange) -> Bool {
     switch decoder.next(input.readable) {
     case .needsMore(let consumed):
@@ -232,8 +232,8 @@ final class HTTP1Connection: StreamOwner {
       return false
     case .data(let start, let count, let consumed):
       let bytes = input.readable[ByteRange(start: start, count: count)]
-      // Taken off before the exchange has them: it may end over them, or throw away what is left of the body. They stay
-      // where they are until more is read.
+      // The connection consumes the bytes first, because the exchange may end or discard the rest of the body. The
+      // bytes stay valid until the next read.
       input.consume(consumed)
       exchange.requestBody(bytes)
       return phase == .exchanging && stream.exchange === exchange
@@ -259,7 +259,7 @@ final class HTTP1Connection: StreamOwner {
     }
   }
 
-  // MARK: What the stream asks for
+  // MARK: Calls of the stream
 
   var isBodyRead: Bool { decoder.isEnded }
 
@@ -299,13 +299,14 @@ final class HTTP1Connection: StreamOwner {
 
   // MARK: Ends
 
-  /// The client has so long to take something of what waits for it, or to make its next request.
+  /// Gives the client `timeout` milliseconds to take waiting bytes or to make its next request.
   private func watchSending(_ timeout: Int) {
     sentAtDeadline = transport.wireBytesOut
     transport.setDeadline(in: timeout)
   }
 
-  /// Sends what waits, then closes; with bytes still on their way from the client not before it had time to read.
+  /// Sends the waiting bytes, then closes. `lingers`: discards late bytes first (`lingering_close`), so that no RST is
+  /// sent.
   func end(lingers: Bool) {
     phase = .ending
     isLingering = lingers
@@ -328,19 +329,19 @@ final class HTTP1Connection: StreamOwner {
     if !isPumping { pump() }
   }
 
-  /// The response broke off. What was written of it still goes out.
+  /// Closes the connection after an incomplete response. Bytes already written still go out.
   func abort(_ closing: ByteStream.Closing) {
     transport.loop.cork.flush()
     close(closing)
   }
 
-  /// At once, whatever is under way.
+  /// Ends the connection at once, even during an exchange.
   func cut() {
     if let exchange = stream.exchange { return exchange.streamWasCut() }
     close()
   }
 
-  /// The session lets go of the connection here: nothing may follow a call.
+  /// Closes the session, which releases this connection. A caller must do nothing after this call.
   private func close(_ closing: ByteStream.Closing = .orderly) {
     guard phase != .closed else { return }
     phase = .closed

@@ -2,18 +2,18 @@ import Bytes
 import HTTP
 import Transport
 
-/// The one stream of an HTTP/1 connection. Settles how a response of unknown length is framed, and whether the connection
-/// takes another request.
+/// The one stream of an HTTP/1 connection. It decides how a response of unknown length is framed, and whether the
+/// connection takes another request.
 final class HTTP1Stream: ClientStream {
-  // Uncounted: the connection owns the stream, and takes itself out when it closes (`connectionDidClose`).
+  // Uncounted: the connection owns the stream, and clears this when it closes (`connectionDidClose`).
   unowned(unsafe) var connection: HTTP1Connection?
   private let transport: ByteStream
-  /// How the body that is being sent is framed; nil before the head.
+  /// The framing of the response's body; nil before the head.
   private var framing: BodyFraming?
   private var keepsAlive = true
   private var isTunnel = false
   private(set) var sent: UInt64 = 0
-  /// What had gone out when the deadline was set.
+  /// `wireBytesOut` of the transport when the deadline was set.
   private var sentAtDeadline: UInt64 = 0
 
   override init(_ session: ClientSession) {
@@ -21,7 +21,7 @@ final class HTTP1Stream: ClientStream {
     super.init(session)
   }
 
-  /// A request begins.
+  /// Begins a request.
   func begin(_ exchange: Exchange) {
     self.exchange = exchange
     framing = nil
@@ -92,7 +92,7 @@ final class HTTP1Stream: ClientStream {
 
   override func send(body bytes: UnsafeRawBufferPointer) {
     guard framing == .chunked else { return write(bytes) }
-    // The size line and the data gather in the loop's cork: three writes do not make three records.
+    // The loop's cork collects size line, data and line end, so three writes don't make three TLS records.
     worker.scratch.removeAll()
     ChunkedWriter.append(size: bytes.count, to: &worker.scratch)
     write(worker.scratch.readable)
@@ -131,7 +131,7 @@ final class HTTP1Stream: ClientStream {
 
   override func deadlinePassed() {
     guard let exchange else { return }
-    // Slow, but taking: `send_timeout` is between two writes, not for all of a response.
+    // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
     if transport.pendingCount > 0, transport.wireBytesOut != sentAtDeadline {
       return watchSending(exchange.location.limits.sendTimeout)
     }
@@ -152,18 +152,18 @@ final class HTTP1Stream: ClientStream {
     connection?.abort(closing(reason))
   }
 
-  /// How the connection ends under a response that is not whole.
+  /// The way to close the connection after an incomplete response.
   private func closing(_ reason: EndReason) -> ByteStream.Closing {
     if isTunnel { return .abrupt }
     switch framing {
-    // The end of the connection would be the end of the body.
+    // The client would take a FIN for the end of the body.
     case .untilClose: return .reset
     case .some: return .abrupt
     case nil: return .orderly
     }
   }
 
-  /// The connection is closed: an exchange that goes on without its client finds nobody here.
+  /// Forgets the closed connection. Calls of an exchange that continues without its client then have no effect.
   func connectionDidClose() {
     connection = nil
     loop.forgetDeadline(of: self)

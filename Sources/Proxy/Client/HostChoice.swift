@@ -2,14 +2,14 @@ import Bytes
 import HTTP
 import Patterns
 
-/// Which server block a Host means, on one connection: a client asks for the same one again and again.
+/// The server block of a connection's last Host, because a client mostly sends the same Host again.
 struct HostChoice {
   fileprivate var lastHost: [UInt8] = []
   fileprivate var lastServer: LiveServer?
 }
 
 extension ClientSession {
-  /// The server block for a Host; nil when a regular expression could not decide. Fills the exchange's captures.
+  /// The server block for a Host; nil if a regular expression reached its limit. Fills the exchange's captures.
   func server(for exchange: Exchange) -> LiveServer? {
     if servers.hasOnlyOne { return servers.fallback }
     let host = exchange.head.bytes.readable[exchange.head.host]
@@ -18,7 +18,7 @@ extension ClientSession {
     switch servers.find(name) {
     case .undecided: return nil
     case .default:
-      // Without Host (HTTP/1.0) the server of the SNI is meant, as in nginx.
+      // A request without Host (HTTP/1.0) goes to the server of the SNI, as in nginx.
       return host.isEmpty ? firstServer : servers.fallback
     case .found(let found):
       if found.captures.count > 0 {

@@ -1,7 +1,7 @@
 import TLS
 
-/// One try at one server of the exchange's group, for variables and the access record. Milliseconds. It holds no
-/// reference: a request makes one and forgets it.
+/// One attempt, for variables and the access record. Times are in milliseconds. It holds no reference, so making and
+/// dropping one is cheap.
 struct AttemptRecord {
   var server: Int
   var beganAt: UInt64

@@ -1,7 +1,7 @@
 import Bytes
 
-/// The body of an upstream's answer, until it is whole and can be sealed. It counts among the bodies of the worker, and is
-/// never refused for them: the upstream has done its work, and who asks next is told to wait.
+/// The body of an upstream's response, held until it can be sealed. Its bytes count in the worker's gauge, but the
+/// gauge never refuses them, because the upstream has already done its work. New requests are refused instead.
 final class BufferedResponse {
   private(set) var body = ByteBuffer()
   private let gauge: BodyGauge

@@ -1,46 +1,47 @@
 import Bytes
 import HTTP
 
-/// What a location does with a request that its phases let through: compiled at load, one a location.
+/// The content of a location, compiled at load. It makes a handler for each request that passes the earlier phases.
 class LiveContent {
-  /// A handler for one exchange; nil: the location has no content, and the request is answered with 404.
+  /// Returns a handler for one exchange; nil if the location has no content, so that the response is 404.
   func handler(for worker: Worker) -> ContentHandler? { nil }
-  /// Whether a request body that is kept may go here by way of a named error page.
+  /// Whether a collected request body may come here through a named error page.
   func takes(_ body: RequestBody) -> Bool { true }
 }
 
 /// Produces the response of one exchange. A handler owns its state, and drives the exchange by its methods: `answer`,
 /// `sendHead`, `sendBody`, `end`, `fail`.
 ///
-/// `start` once; events of the body only after `ClientStream.resumeBody`; `cancel` at any time, perhaps more than once,
-/// after which the handler calls nobody. Between `cancel` and `recycle` variables may still ask for what it knows.
+/// The exchange calls `start` once, and delivers events of the body only after `ClientStream.resumeBody`. It calls
+/// `cancel` at any time, perhaps more than once; after that, the handler makes no calls. Variables can read the handler
+/// until `recycle`.
 class ContentHandler {
   func start(_ exchange: Exchange) {}
-  /// Bytes of a body that goes on as it comes, valid during the call; a body that is kept is asked for with `admits`.
+  /// Takes bytes of a streamed body, valid during the call. For a collected body, the exchange calls `admits` instead.
   func requestBody(_ bytes: UnsafeRawBufferPointer) {}
-  /// Whether so many bytes more of a body may be kept; false: the handler has answered.
+  /// Whether `count` more bytes of the body may be collected; false if the handler has responded.
   func admits(_ count: Int, in kept: RequestBody) -> Bool { true }
-  /// The request's body is whole: kept, or sent on.
+  /// The request's body is complete: collected, or streamed to the handler.
   func requestBodyDidEnd(_ trailers: Trailers?) {}
-  /// The client has taken what waited for it.
+  /// The client has taken all waiting bytes.
   func clientDidDrain() {}
-  /// The client has left; true: the handler goes on without it.
+  /// The client has left. Returns true if the handler continues without the client.
   func goesOnWithoutClient() -> Bool { false }
   /// Bytes of the client after `becomeTunnel`, and their end.
   func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
   func tunnelClientDidEnd() {}
-  /// Ends what is under way; what it has found out stays.
+  /// Stops all work in progress, and keeps the values that variables read.
   func cancel() {}
-  /// The exchange is over, or goes on with another handler: the handler forgets all.
+  /// Clears the handler, because the exchange has ended or continues with another handler.
   func recycle() {}
 
   // MARK: Variables of the handler's own
 
   func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {}
-  /// The head of the response that the handler got from elsewhere: `$upstream_http_…`.
+  /// The head of the upstream's response, for `$upstream_http_…`; nil if the handler has none.
   var upstreamHead: ResponseHead? { nil }
-  /// What the error log says of the upstream that is asked: `, upstream: "https://127.0.0.1:443"`.
+  /// Appends the upstream for the error log: `, upstream: "https://127.0.0.1:443"`.
   func appendParticulars(to text: inout ByteBuffer) {}
-  /// Fields of a response's trailers that the client does not get.
+  /// Whether the client doesn't get this trailer field.
   func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool { false }
 }

@@ -5,12 +5,12 @@ import Observability
 import Transport
 import Upstream
 
-/// `message_envelope`: between the client's envelopes and the plain bodies of the upstream.
+/// `message_envelope`: opens the client's envelopes, and seals the upstream's responses.
 ///
 ///     body ─► whole ─► opened ─► attempt ─► head ─► body ─► whole ─► sealed ─► end
 ///                        │ 400                                │ 502
 ///
-/// What can't be opened goes nowhere, and what can't be sealed does not leave.
+/// A body that can't be opened reaches no upstream, and a response that can't be sealed doesn't reach the client.
 final class EnvelopeFilter {
   private let envelope: MessageEnvelope
   private let settings: EnvelopeSettings
@@ -29,11 +29,11 @@ final class EnvelopeFilter {
 
   // MARK: The request
 
-  /// In place of the handler's own: the body is an envelope, or there is none.
+  /// Collects the body, which is an envelope, or begins the attempt if there is no body.
   func takeBody(_ exchange: Exchange) {
     guard let stream = exchange.stream else { return }
     let keepsBody = exchange.redirection.keepsBody
-    // Of an error page's request this is not asked: it is a GET of ours.
+    // The request for an error page is sallyport's own GET, which has no Upgrade.
     if keepsBody, exchange.head.first(.upgrade) != nil { return refuse("an upgrade is asked for", exchange) }
     if exchange.body.opened != nil { return handler.tryNext() }
     guard exchange.head.framing != .none, keepsBody, !stream.isBodyRead else {
@@ -46,14 +46,14 @@ final class EnvelopeFilter {
     exchange.collectBody(in: RequestBody(envelopeIn: bodies))
   }
 
-  /// Whether more of an envelope may be kept; else the client has been told.
+  /// Whether more of an envelope may be kept; if not, the client has got an error.
   func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
     let total = kept.count &+ UInt64(count)
     guard total <= UInt64(envelope.maxSize) else {
       refuseSize(total, exchange)
       return false
     }
-    // It is whole in memory or nowhere: where another body would go to a file, it can't be taken.
+    // An envelope must stay in memory. Where another body would go to a file, an envelope is refused.
     if bodies.admits(total, having: kept.memory.count) { return true }
     exchange.log(.error, "message envelopes and kept bodies take all the memory that a worker has for them")
     exchange.failDuringBody(Failure(503))
@@ -65,9 +65,9 @@ final class EnvelopeFilter {
     exchange.failDuringBody(Failure(413))
   }
 
-  /// The envelope is whole.
+  /// Opens a complete envelope.
   func openBody(_ kept: RequestBody, _ exchange: Exchange) {
-    // Chunks of no bytes: a request without a body.
+    // A chunked body of 0 bytes is a request without a body.
     guard kept.count > 0 else {
       exchange.setBody(.none)
       return handler.tryNext()
@@ -85,7 +85,7 @@ final class EnvelopeFilter {
     }
   }
 
-  /// One answer for every fault: the same bytes.
+  /// Responds with the same bytes for every fault.
   private func refuse(_ reason: String, _ exchange: Exchange) {
     exchange.log(.error, "message envelope refused: \(reason)")
     exchange.fail(Failure(400))
@@ -93,13 +93,13 @@ final class EnvelopeFilter {
 
   // MARK: The response
 
-  /// The response under way is held back.
+  /// Whether the filter holds the response in progress.
   var isHolding: Bool { buffered != nil }
 
-  /// Another try begins.
+  /// Drops a held response, because another attempt begins.
   func forgetResponse() { if buffered != nil { buffered = nil } }
 
-  /// The head waits for the body. False: the attempt is over.
+  /// Holds the head until the body is complete. Returns false if the attempt is over.
   func hold(_ response: ResponseHead, _ exchange: Exchange) -> Bool {
     if let length = response.announcedLength, length > UInt64(envelope.maxSize) {
       refuseToSeal("it has \(length) bytes", exchange)
@@ -117,7 +117,7 @@ final class EnvelopeFilter {
     buffered.append(bytes)
   }
 
-  /// The response is whole.
+  /// Seals a complete response and sends it.
   func seal(_ exchange: Exchange) {
     guard let buffered, let pass = handler.pass, let response = handler.upstreamHead else {
       return refuseToSeal("nobody knows what it was", exchange)
@@ -146,13 +146,13 @@ final class EnvelopeFilter {
 
   // MARK: Fields
 
-  /// Of the request that would make the answer another than the one that is sealed, or that speak of the envelope.
+  /// Request fields that would change the response to be sealed, or that describe the envelope.
   static let unsentFields = [
     "Accept-Encoding", "Range", "If-Range", "Content-Type", "Content-Encoding", "Content-MD5", "Digest",
     "Content-Digest", "Repr-Digest",
   ]
 
-  /// Of the answer that speak of its plain body.
+  /// Response fields that describe the plain body.
   static let unsealedFields = [
     "ETag", "Content-Encoding", "Content-MD5", "Digest", "Content-Digest", "Repr-Digest", "Accept-Ranges",
     "Content-Range",

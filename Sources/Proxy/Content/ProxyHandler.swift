@@ -6,29 +6,29 @@ import Transport
 import Upstream
 import UpstreamAuth
 
-/// `proxy_pass`: asks an upstream, and hands its response to the client.
+/// `proxy_pass`: sends the request to an upstream, and the upstream's response to the client.
 ///
 ///     start ─► user, group ─► body ─► attempt ─► head ─► body ─► end
 ///                               ▲        │ failure
 ///                               └─ retry ┘
 ///
-/// Used again from exchange to exchange (`Worker.takeProxyHandler`).
+/// The worker reuses handlers (`Worker.takeProxyHandler`).
 final class ProxyHandler: ContentHandler {
-  // Uncounted: the worker holds its handlers, and goes after them.
+  // Uncounted: the worker holds its handlers, and outlives them.
   unowned(unsafe) let worker: Worker
-  // Uncounted, since every event comes by here: the exchange owns its handler, and the location the pass. nil between two
-  // exchanges.
+  // Uncounted, because every event uses them: the exchange owns its handler, and the location owns the pass. Both are
+  // nil between two exchanges.
   @exclusivity(unchecked) private var exchangeRef: Unmanaged<Exchange>?
   @exclusivity(unchecked) private var passRef: Unmanaged<LiveProxyPass>?
   let attempt: UpstreamAttempt
   /// Of a `proxy_pass` with variables.
   private var dynamic: DynamicTarget?
-  /// nil: an upstream's 401 is the client's.
+  /// nil without `proxy_auth`: the client then gets an upstream's 401.
   @exclusivity(unchecked) private(set) var authentication: UpstreamAuthentication?
   /// nil without `message_envelope`.
   @exclusivity(unchecked) private(set) var envelope: EnvelopeFilter?
   private let sender: RequestBodySender
-  /// The client has left, and the upstream is asked all the same (`proxy_ignore_client_abort`).
+  /// The client has left, and the request continues without it (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
 
   init(worker: Worker) {
@@ -70,7 +70,7 @@ final class ProxyHandler: ContentHandler {
 
   override func cancel() { attempt.abandon() }
 
-  /// Whose server is asked.
+  /// The group whose servers the handler tries.
   var group: UpstreamGroup? {
     pass?.group ?? dynamic?.group
   }
@@ -129,7 +129,8 @@ final class ProxyHandler: ContentHandler {
       if let envelope { return envelope.openBody(kept, exchange) }
       tryNext()
     case .streamed:
-      // A field that is set here does not come in by the trailers: there are servers that take them for header fields.
+      // Some servers treat trailers as header fields, so a field that the configuration sets must not come from
+      // trailers.
       attempt.stream?.requestDidEnd(trailers?.removing { pass.replaced.contains($0, in: $1) })
     case .none, .held, .collecting, .streaming: break
     }
@@ -150,7 +151,7 @@ final class ProxyHandler: ContentHandler {
     if authentication == nil, pass.begin(attempt, again: again) { return }
     guard let group else { return }
     if let identity = pass.identity {
-      // With a certificate that this request names. Without it no upstream is asked.
+      // The request names the certificate to present. Without that certificate, no request goes to an upstream.
       return identity.find(for: exchange, pass) { [self] context in
         attempt.begin(group, trust(exchange, pass, context), pass.attempt, again: again)
       }
@@ -192,7 +193,7 @@ final class ProxyHandler: ContentHandler {
     sender.begin(exchange, stream)
   }
 
-  /// Credentials of ours are in no buffer afterwards.
+  /// Sends the head, and wipes the buffers that held credentials.
   private func sendHead(_ exchange: Exchange, _ pass: LiveProxyPass, _ stream: UpstreamStream) {
     let version = pass.settings.speaksHTTP11 ? HTTPVersion.http11 : .http10
     let method = RequestRewrite.method(exchange, self, pass)
@@ -202,7 +203,7 @@ final class ProxyHandler: ContentHandler {
     attempt.wipeHead()
   }
 
-  /// A session that carries another request after a challenge, or none.
+  /// Sends the next request after a challenge: over `stream`, or over another session if `stream` is nil.
   @inline(never)
   func mayAskAgain(_ stream: UpstreamStream?) {
     guard let authentication, let exchange else { return }
@@ -242,7 +243,7 @@ final class ProxyHandler: ContentHandler {
 
   /// `sealed`: bytes of the envelope that follows.
   func sendHead(of response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass, sealed: Int? = nil) {
-    // Fields that are added may say it.
+    // Fields of `add_header` can contain `$status`.
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
     if isClientGone { exchange.stream?.closeAfterResponse() }
@@ -265,7 +266,7 @@ final class ProxyHandler: ContentHandler {
     if !isClientGone { exchange.sendBody(bytes) }
   }
 
-  /// A challenge with a body that is not worth reading: the next request goes over another session.
+  /// Leaves a session whose challenge has too large a body to read. The next request goes over another session.
   func leaveForAnother() {
     attempt.abandon()
     mayAskAgain(nil)
@@ -273,7 +274,7 @@ final class ProxyHandler: ContentHandler {
 
   func responseDidPump() { _ = serve { watchClient($0, $1) } }
 
-  /// Pauses the upstream while the client takes nothing.
+  /// Pauses the upstream while too many bytes wait for the client.
   private func watchClient(_ exchange: Exchange, _ pass: LiveProxyPass) {
     guard exchange.waitingBytes > pass.bufferTotal, let client = exchange.stream else { return }
     attempt.stream?.pause()
@@ -282,7 +283,7 @@ final class ProxyHandler: ContentHandler {
 
   override func clientDidDrain() { attempt.stream?.resume() }
 
-  /// The session serves another exchange only after this one has said all that it has to say of it.
+  /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
 
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
@@ -354,7 +355,7 @@ final class ProxyHandler: ContentHandler {
 
   override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { requestBody(bytes) }
 
-  /// What the client said before its end still goes out; then, as with nginx, the tunnel is over.
+  /// Sends the client's last bytes to the upstream, then ends the tunnel, as nginx does.
   override func tunnelClientDidEnd() {
     isClientGone = true
     attempt.stream?.flush()
@@ -368,7 +369,7 @@ final class ProxyHandler: ContentHandler {
 
   // MARK: The client
 
-  /// `proxy_ignore_client_abort`: a request that the upstream has got whole is seen to its end.
+  /// `proxy_ignore_client_abort`: the handler completes a request that was read in full.
   override func goesOnWithoutClient() -> Bool {
     guard let pass, pass.settings.ignoresClientAbort, attempt.stream != nil, exchange?.stream?.isBodyRead == true else {
       return false

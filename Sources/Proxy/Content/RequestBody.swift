@@ -2,9 +2,9 @@ import Bytes
 import Glibc
 import Transport
 
-/// Bytes of memory that the kept bodies of one worker take together.
+/// The bytes of memory that the kept bodies of one worker take together.
 ///
-/// Why: what each may take by itself is made for one client; a thousand slow ones must not take a gigabyte.
+/// The limit for one body suits one client. Without a common limit, a thousand slow clients would take a gigabyte.
 final class BodyGauge {
   private(set) var used = 0
   private let limit: Int
@@ -13,19 +13,19 @@ final class BodyGauge {
 
   init(limit: Int) { self.limit = limit }
 
-  /// What one body may take now that would be allowed so much.
+  /// The bytes that a body with this allowance may take now.
   func bound(_ allowance: Int) -> Int { used < limit ? allowance : min(allowance, Self.smallAllowance) }
-  /// Whether a body that must be whole in memory may come to `total`, of which it has `own`: as long as the others leave room,
-  /// so that one alone may be larger than the bound.
+  /// Whether a body that must stay in memory may grow to `total` bytes, of which it has `own`. Only the other bodies
+  /// count against the limit, so one body alone can be larger than the limit.
   func admits(_ total: UInt64, having own: Int) -> Bool { total <= UInt64(Self.smallAllowance) || used - own < limit }
   func take(_ count: Int) { used += count }
   func giveBack(_ count: Int) { used = max(0, used - count) }
 }
 
-/// A request's body while it is kept: for `proxy_request_buffering on`, and so that it can be sent again.
+/// A collected request body: for `proxy_request_buffering on`, and so that it can be sent again.
 ///
-/// In memory up to its allowance, then in a file without a name (O_TMPFILE) that goes with its descriptor. While a gauge
-/// says that the worker's bodies take enough, the allowance is nginx's.
+/// The body is in memory up to its allowance, then in an unnamed file (O_TMPFILE) that disappears with its descriptor.
+/// While the worker's bodies take more than the gauge's limit, the allowance is nginx's.
 final class RequestBody {
   private(set) var count: UInt64 = 0
   private(set) var memory = ByteBuffer()
@@ -33,11 +33,11 @@ final class RequestBody {
   private let allowance: Int
   private let gauge: BodyGauge?
   private let staysInMemory: Bool
-  /// The envelope that the body came in; nil: in none.
+  /// The settings of the envelope that the body came in; nil for a body without an envelope.
   let openedBy: EnvelopeSettings?
   var isOpened: Bool { openedBy != nil }
 
-  /// `allowance`: bytes that may stay in memory. Without a gauge it stands whatever others take.
+  /// `allowance`: bytes that may stay in memory. Without a gauge, other bodies don't reduce it.
   init(allowance: Int, gauge: BodyGauge? = nil) {
     self.allowance = allowance
     self.gauge = gauge
@@ -45,7 +45,7 @@ final class RequestBody {
     openedBy = nil
   }
 
-  /// An envelope, which is kept in memory: whoever adds to it asks the gauge first.
+  /// Makes an empty body for an envelope, which stays in memory. The caller asks the gauge before it adds bytes.
   init(envelopeIn gauge: BodyGauge) {
     allowance = .max
     self.gauge = gauge
@@ -53,7 +53,7 @@ final class RequestBody {
     openedBy = nil
   }
 
-  /// What an envelope held.
+  /// Makes the body that an envelope contained.
   init(opened plain: consuming ByteBuffer, by envelope: EnvelopeSettings, gauge: BodyGauge) {
     allowance = 0
     self.gauge = gauge
@@ -144,7 +144,7 @@ final class RequestBody {
   private var O_TMPFILE_RDWR: Int32 { 0o20000000 | O_DIRECTORY | O_RDWR | O_CLOEXEC }
 }
 
-/// Where the files of request bodies are that are too large for memory.
+/// The folder for request bodies that are too large for memory.
 package enum BodyFolder {
   package static let path: String = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
 }

@@ -4,10 +4,10 @@ import Observability
 import Transport
 import Upstream
 
-/// How the body of a request gets to an upstream: kept first or as it comes, from memory or from a file, and never more at
-/// once than the upstream takes.
+/// Sends the body of a request to an upstream: collected first or streamed, from memory or from a file, and no faster
+/// than the upstream takes it.
 final class RequestBodySender {
-  // Uncounted: the worker holds its handlers, and goes after them.
+  // Uncounted: the worker holds its handlers, and outlives them.
   private unowned(unsafe) let worker: Worker
   /// Bytes of the body that were read from its file.
   private var fileOffset: UInt64 = 0
@@ -17,7 +17,7 @@ final class RequestBodySender {
   /// Less than the watermark: what one piece leaves waiting is seen, and timed, with the next.
   private static let filePiece = 64 * 1024
   private static let filePerTurn: UInt64 = 1 << 20
-  /// Memory that one kept body may take where `client_body_buffer_size` is not said.
+  /// Memory that one kept body may take if `client_body_buffer_size` isn't set.
   private static let adaptiveAllowance = 1 << 20
 
   init(_ worker: Worker) { self.worker = worker }
@@ -28,7 +28,7 @@ final class RequestBodySender {
     let framing = exchange.head.framing
     if case .none = exchange.body.state, framing == .none { return nil }
     guard let stream = exchange.stream else { return nil }
-    // Kept from before: an error page of a named location sends it on.
+    // An earlier handler collected the body, and a named error page forwards it.
     if case .collected = exchange.body.state, pass.settings.passesRequestBody { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
     guard hasBody, pass.settings.passesRequestBody else {
@@ -37,8 +37,8 @@ final class RequestBodySender {
       return nil
     }
     let allowance = exchange.location.limits.bodyBufferSize
-    // A chunked body has no length to announce to HTTP/1.0: it must be whole first. A body that fits its allowance is kept
-    // so that it can be sent again with the answer to a challenge.
+    // HTTP/1.0 needs a length, so a chunked body is collected first. A body that fits its allowance is collected so
+    // that it can be sent again with credentials after a challenge.
     var isKept = pass.settings.requestBuffering || (framing == .chunked && !pass.settings.speaksHTTP11)
     if isChallenged, case .length(let length) = framing {
       isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))
@@ -51,7 +51,7 @@ final class RequestBodySender {
       ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies)
   }
 
-  /// The request's head was sent: the body follows.
+  /// Starts to send the body, after the request's head.
   func begin(_ exchange: Exchange, _ stream: UpstreamStream) {
     switch exchange.body.state {
     case .none, .streamed: stream.requestDidEnd()
@@ -68,7 +68,7 @@ final class RequestBodySender {
     }
   }
 
-  /// Bytes of a body that goes on as it comes, or of a tunnel.
+  /// Sends bytes of a streamed body or of a tunnel.
   func send(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ stream: UpstreamStream?) {
     guard let stream else { return }
     stream.send(body: bytes)
@@ -83,7 +83,8 @@ final class RequestBodySender {
     }
   }
 
-  /// The next pieces of a body that is in a file, as the upstream takes them; not all at once, for others wait too.
+  /// Sends the next pieces of a body in a file, as the upstream takes them. One turn is limited, so that other
+  /// connections get theirs.
   private func sendFile(_ kept: RequestBody, _ exchange: Exchange, _ stream: UpstreamStream) {
     worker.scratch.removeAll()
     worker.scratch.reserve(Self.filePiece)

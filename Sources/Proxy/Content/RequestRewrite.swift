@@ -4,11 +4,11 @@ import Identity
 import Upstream
 import UpstreamAuth
 
-/// The request as the upstream gets it: built from the parsed head, never passed through.
+/// Builds the request for the upstream from the parsed head.
 ///
-/// Off come hop-by-hop fields, everything that `proxy_set_header` sets (identity fields under every spelling of their
-/// names) and the framing; on go the set fields and a framing of our own. Reads the exchange, and neither sends anything
-/// nor changes it.
+/// It removes hop-by-hop fields, the framing, and every field that `proxy_set_header` sets (identity fields under every
+/// spelling of their names). It adds the set fields and its own framing. It reads the exchange and changes nothing in
+/// it.
 enum RequestRewrite {
   /// False when a template made a method or target that would break the request line.
   static func build(
@@ -23,7 +23,7 @@ enum RequestRewrite {
     case .off: break
     case let form: outgoing.add(exchange.facts.identityFields(form))
     }
-    // RFC 8470 §5.1: a second one, of the client's own, means the same.
+    // RFC 8470 §5.1: a second Early-Data field, from the client, means the same.
     if exchange.isEarly && !pass.setsEarlyData { outgoing.add(earlyData) }
     if pass.envelope != nil, exchange.body.opened != nil { outgoing.add(openedType) }
     outgoing.framing = framing(exchange, handler.authentication)
@@ -37,21 +37,21 @@ enum RequestRewrite {
     return true
   }
 
-  /// The method as the upstream gets it: how its answer is framed, and whether it may be asked again, depends on it.
+  /// The method for the upstream. The framing of the response and the retry decision depend on it.
   static func method(_ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass) -> HTTP.Method {
     if let authentication = handler.authentication, authentication.isProbe { return .head }
     if let method = pass.method { return method.bytes(exchange).withUnsafeBytes { HTTP.Method($0) } }
-    // An error page is fetched, whatever the request was.
+    // An error page is fetched with GET, or with HEAD for a HEAD request.
     return exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
   }
 
   private static let earlyData = FieldBlock("Early-Data", "1")
   private static let openedType = FieldBlock("Content-Type", "application/json")
 
-  /// Expect is answered here; Content-Length is written anew.
+  /// sallyport responds to Expect itself, and writes the other fields anew.
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .expect, .host)
 
-  /// That of the client, unless the configuration says another one, or an error page is fetched.
+  /// Sets the method: that of the client, unless the configuration sets another one or an error page is fetched.
   private static func setMethod(
     of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
   ) -> Bool {
@@ -61,7 +61,7 @@ enum RequestRewrite {
     return outgoing.setMethod("GET")
   }
 
-  /// As the client wrote it, unless `proxy_pass` or an internal redirect says another one.
+  /// Sets the target: as the client wrote it, unless `proxy_pass` or an internal redirect changes it.
   private static func setTarget(of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
     if pass.settings.uri == nil, pass.targetTemplate == nil, exchange.redirection != .path,
       exchange.head.target.form == .origin
@@ -118,7 +118,7 @@ enum RequestRewrite {
     case .collected(let kept): return .length(kept.count)
     case .held, .streaming, .streamed: return exchange.head.framing
     case .none, .collecting:
-      // A method that is expected to have a body says that there is none (RFC 9110 §8.6).
+      // For a method that usually has a body, `Content-Length: 0` says that there is none (RFC 9110 §8.6).
       let hasLength = exchange.head.framing != .none || exchange.head.method.announcesEmptyBody
       return exchange.redirection.keepsBody && hasLength ? .length(0) : .none
     }

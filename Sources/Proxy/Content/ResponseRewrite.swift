@@ -3,10 +3,10 @@ import HTTP
 import Transport
 import Upstream
 
-/// The upstream's answer as the client gets it: built from the parsed head.
+/// Builds the response for the client from the upstream's parsed head.
 enum ResponseRewrite {
-  /// Builds the head. `sealed`: bytes of the envelope that follows, where there is one; 0 for an empty body. Reads the
-  /// exchange, and neither sends anything nor changes it.
+  /// Builds the head. `sealed`: the size of the envelope that follows, or 0 for an empty body; nil without an envelope.
+  /// It sends nothing.
   static func build(
     _ outgoing: OutgoingResponseHead, of exchange: Exchange, _ response: ResponseHead, _ pass: LiveProxyPass,
     sealed: Int? = nil
@@ -21,7 +21,7 @@ enum ResponseRewrite {
     case (true, false): own.addDate(to: outgoing)
     case (true, true): break
     }
-    // Of HEAD it is said what GET would have: an envelope.
+    // The response to HEAD has the fields that GET would have: those of an envelope.
     let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0
     addFields(to: outgoing, of: exchange, response, pass, isSealed: isSealed)
     exchange.addConfiguredFields()
@@ -30,7 +30,7 @@ enum ResponseRewrite {
     }
   }
 
-  /// The upstream's, unless `error_page … =CODE` says another one.
+  /// The upstream's status, unless `error_page … =CODE` replaces it.
   static func status(for exchange: Exchange, _ response: ResponseHead) -> UInt16 {
     exchange.progress.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
   }
@@ -40,13 +40,13 @@ enum ResponseRewrite {
     mayHaveBody(exchange, status(for: exchange, response))
   }
 
-  // Whatever the upstream was asked and answered (proxy_method, error_page =204): to this no body may follow, or the
-  // client takes it for its next answer.
+  // The client's method and the final status decide, whatever the upstream got (proxy_method, error_page =204). A
+  // client would take an unexpected body for the next response.
   private static func mayHaveBody(_ exchange: Exchange, _ status: UInt16) -> Bool {
     exchange.head.method != .head && status >= 200 && status != 204 && status != 304
   }
 
-  /// What is said of the body: its length where it is known; of HEAD and 304 the length that a GET would have had.
+  /// The body to announce: its length if that is known; for HEAD and 304, the length that GET would have.
   private static func body(
     for exchange: Exchange, _ status: UInt16, _ response: ResponseHead, _ pass: LiveProxyPass
   ) -> OutgoingBody {
@@ -79,16 +79,16 @@ enum ResponseRewrite {
     }
   }
 
-  /// `proxy_pass_header`: the upstream's own Server or Date stands in place of ours, where it sent one.
+  /// Whether the upstream's own Server or Date replaces sallyport's (`proxy_pass_header`).
   private static func passes(_ id: FieldName, _ response: ResponseHead, _ pass: LiveProxyPass) -> Bool {
     !pass.hidden.contains(id) && response.fields.first(id) != nil
   }
 
-  /// The framing is ours.
+  /// sallyport frames the body itself.
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding)
 
-  /// `proxy_redirect`: true when a rule matched and the field was added. Like nginx, makes a Location that became a
-  /// path absolute (`absolute_redirect`), and leaves one that no rule matched as it is.
+  /// Applies `proxy_redirect`; returns true if a rule matched and the field was added. As in nginx, a Location that
+  /// became a path is made absolute (`absolute_redirect`), and a Location that no rule matched stays unchanged.
   private static func addRedirect(
     _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass,
     to outgoing: OutgoingResponseHead

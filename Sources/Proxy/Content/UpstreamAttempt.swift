@@ -5,10 +5,10 @@ import TLS
 import Transport
 import Upstream
 
-/// The tries of one exchange at the servers of a group: the one under way, the record of each, and what is known of them
-/// for the next decision. Tells the handler what the upstream says.
+/// The attempts of one exchange: the attempt in progress, the record of each, and what `RetryPolicy` needs to know.
+/// Passes the upstream's events to the handler.
 final class UpstreamAttempt: AttemptObserver {
-  // Uncounted: the worker holds its handlers, and goes after them.
+  // Uncounted: the worker holds its handlers, and outlives them.
   private unowned(unsafe) let worker: Worker
   // Uncounted: the handler owns its attempt, and sets this once.
   @exclusivity(unchecked) var handler: Unmanaged<ProxyHandler>?
@@ -32,7 +32,7 @@ final class UpstreamAttempt: AttemptObserver {
     super.init()
   }
 
-  /// Forgets all: another exchange may use the object.
+  /// Clears the object for another exchange.
   func reset() {
     forgetAnswer()
     outgoing.reset(over: nil)
@@ -45,7 +45,7 @@ final class UpstreamAttempt: AttemptObserver {
     if !refusedKey.isEmpty { refusedKey = "" }
   }
 
-  // MARK: What the handler asks for
+  // MARK: Calls of the handler
 
   /// Tries the next server, or with `again` the same one over a new connection. The handler hears of the outcome, perhaps
   /// before this returns.
@@ -66,7 +66,7 @@ final class UpstreamAttempt: AttemptObserver {
     outgoing.asksForUpgrade = isUpgrade
   }
 
-  /// Leaves the upstream: what it says is not wanted any more.
+  /// Gives up the attempt and closes its session.
   func abandon(isFailure: Bool = false) {
     guard let stream else { return }
     isUnderWay = false
@@ -75,7 +75,7 @@ final class UpstreamAttempt: AttemptObserver {
     stream.abandon(isFailure: isFailure)
   }
 
-  /// The session is closed, or the next request goes over another one.
+  /// Drops the stream, because its session is closed or can't carry the next request.
   func leave() {
     endRecord()
     if stream != nil { stream = nil }
@@ -104,7 +104,7 @@ final class UpstreamAttempt: AttemptObserver {
     records[last].bytesSent = stream.bytesSent
   }
 
-  // MARK: What the upstream says
+  // MARK: Events of the upstream
 
   override func attemptWillTry(_ server: Int) {
     tried.insert(server)
@@ -128,7 +128,7 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   override func attemptHead(_ head: ResponseHead) -> Bool {
-    // 100 and 103 are between the upstream and us.
+    // The client doesn't get the upstream's 100 and 103.
     if head.isInterim { return true }
     if !records.isEmpty {
       records[records.count - 1].headAt = now
@@ -176,7 +176,7 @@ final class UpstreamAttempt: AttemptObserver {
     note { $0.trust = peer.flatMap { $0.isRefused ? $0.outcome : nil } ?? .incompatible }
   }
 
-  /// What `RetryPolicy` decides by. `onKept`: the session had served before, and gave not one byte of a response.
+  /// The values that `RetryPolicy` decides by. `onKept`: the session had served before, and no byte of a response came.
   func situation(_ method: HTTP.Method, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Situation {
     RetryPolicy.Situation(
       method: method, requestBegun: isRequestBegun, bodyReplayable: exchange.body.isReplayable,
@@ -184,7 +184,7 @@ final class UpstreamAttempt: AttemptObserver {
       deadConnections: deadConnections, elapsed: now &- (records.first?.beganAt ?? now))
   }
 
-  /// What a failure without a response is worth as a status: `$upstream_status`.
+  /// Sets `$upstream_status` for a failure without a response.
   func noteStatus(of failure: AttemptFailure) { note { if $0.status == nil { $0.status = failure.status } } }
 
   /// `, upstream: "https://127.0.0.1:443"`, once a server was chosen.
@@ -197,7 +197,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Variables
 
-  /// One value a try, with a comma between: nginx's `$upstream_…`.
+  /// Appends one value for each attempt, separated by commas, as nginx's `$upstream_…`.
   func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, to output: inout ByteBuffer) {
     for (index, record) in records.enumerated() {
       if index > 0 { output.append(", ") }

@@ -6,25 +6,25 @@ import Observability
 import Upstream
 import UpstreamAuth
 
-/// `proxy_auth` for one exchange: as which user the upstream is asked, and how far the answer to its challenge has come. The
-/// client sees nothing of a 401 that is answered here.
+/// `proxy_auth` for one exchange: the user, and the state of the response to the upstream's challenge. The client
+/// doesn't get a 401 that is handled here.
 final class UpstreamAuthentication {
-  /// What goes out over a session that is open.
+  /// What to send over an open session.
   enum Authorization {
     /// The request, with the credentials that were added.
     case sendRequest
-    /// The head without a body: the first message of a handshake.
+    /// The head without a body: a probe, or NTLM's first message.
     case sendHeadAlone
-    /// No credentials can be shown; the client has been answered.
+    /// No credentials can be sent; the exchange has responded with an error.
     case answered
   }
 
-  /// Whose the response is.
+  /// What to do with a response.
   enum Share {
     case isForClient
-    /// A challenge: the body is read for the sake of the session, and thrown away.
+    /// It is a challenge. The body is read and discarded, so that the session stays usable.
     case discard
-    /// The client has been answered, or the request goes over another session.
+    /// The exchange has responded, or the request goes over another session.
     case answered
   }
 
@@ -32,24 +32,24 @@ final class UpstreamAuthentication {
   let user: UpstreamUser
   // Uncounted: the handler owns its authentication.
   private unowned(unsafe) let handler: ProxyHandler
-  /// Where nothing is remembered, the exchange counts for itself: it may answer one challenge twice, to a server that
-  /// broke off.
+  /// If the location remembers nothing, the exchange has its own store: it may answer one challenge twice, to a server
+  /// that broke off.
   private let store: ChallengeStore
   private var responder = ChallengeResponder()
-  /// The request that is under way.
+  /// The form of the request in progress.
   private(set) var sending = ChallengeResponder.Sending.plain(isProbe: false)
   private var body = ChallengeResponder.Body.none
   /// The nonce that was answered last.
   private var nonce: [UInt8]?
-  /// The session carries the next request.
+  /// Whether the next request goes over the same session.
   var isSameConnection = false
-  /// The next request must go over the same session.
+  /// Whether the next request must go over the same session.
   private var needsSameConnection = false
-  /// The response under way is a challenge that is answered.
+  /// Whether the response in progress is a challenge that another request answers.
   private(set) var isDiscarding = false
   private var discarded = 0
 
-  /// What of a 401's body is read, for the sake of its session.
+  /// The most bytes of a 401's body that are read to keep its session.
   private static let discardLimit = 64 * 1024
 
   init(_ live: LiveUpstreamAuth, _ user: UpstreamUser, _ handler: ProxyHandler) {
@@ -59,7 +59,7 @@ final class UpstreamAuthentication {
     store = live.store ?? ChallengeStore()
   }
 
-  /// Who the client is to this upstream; throws when no line of the user file is for it.
+  /// Finds the client's user for this upstream; throws if no line of the user file matches the client.
   static func user(for exchange: Exchange, _ live: LiveUpstreamAuth) throws(Failure) -> UpstreamUser {
     guard let users = live.users else { throw Failure(500) }
     switch exchange.facts.choose(from: users, scratch: exchange.worker.patternScratch) {
@@ -74,7 +74,7 @@ final class UpstreamAuthentication {
   /// As whom a connection is used, where that is of a connection (NTLM); nil otherwise.
   var boundUser: (any AnyObject & Sendable)? { live.bindsConnections ? user : nil }
 
-  /// HEAD goes out, whatever the request is.
+  /// Whether the request is sent as HEAD, whatever its method is.
   var isProbe: Bool {
     switch sending {
     case .plain(let isProbe), .ahead(_, let isProbe): isProbe
@@ -84,7 +84,7 @@ final class UpstreamAuthentication {
 
   // MARK: The request
 
-  /// Decides what goes out over a session that is open.
+  /// Decides what to send over an open session.
   func choose(_ exchange: Exchange, _ stream: UpstreamStream) {
     switch exchange.body.state {
     case .none: body = .none
@@ -106,7 +106,7 @@ final class UpstreamAuthentication {
     handler.group.flatMap { live.place(session.server, of: $0) }
   }
 
-  /// Whether this server may be shown an answer to the offer.
+  /// Whether this server may get credentials for the offer.
   private func admits(_ offer: Offer, _ session: UpstreamSession) -> Bool {
     guard let place = place(session) else { return false }
     return live.settings.admits(offer, from: place.origin)
@@ -124,13 +124,13 @@ final class UpstreamAuthentication {
       refuse(failure, exchange)
       return .answered
     }
-    // Without the request itself nothing has begun.
+    // The head alone asks for no upgrade; the request itself follows later.
     guard sending.isBodiless, body != .none else { return .sendRequest }
     outgoing.asksForUpgrade = false
     return .sendHeadAlone
   }
 
-  /// nil: added, where there are any to add. The place is judged once more, here, where it is shown.
+  /// Adds credentials, if there are any, and returns nil. It checks the protection space again immediately before.
   private func addCredentials(
     to outgoing: OutgoingRequestHead, _ exchange: Exchange, _ session: UpstreamSession
   ) -> AuthFailure? {
@@ -139,7 +139,7 @@ final class UpstreamAuthentication {
     case .plain where !session.isAuthenticated: return nil
     case .ahead(let answer, _): shown = answer.offer
     case .answer(let offer): shown = offer
-    // Of the connection, or on its way to be.
+    // The connection is authenticated by NTLM, or its NTLM handshake is in progress.
     case .plain, .negotiate, .authenticate: shown = .ntlm(message: nil)
     }
     guard admits(shown, session) else { return .outsideSpace }
@@ -180,7 +180,7 @@ final class UpstreamAuthentication {
     case .digest(let digest):
       nonce = digest.challenge.nonce
       return digest.append(user, authorizedRequest(exchange), to: &value)
-    // The responder begins it by `negotiate`.
+    // `ChallengeResponder` starts NTLM with `negotiate`.
     case .ntlm: return false
     }
   }
@@ -190,7 +190,7 @@ final class UpstreamAuthentication {
     message.withUnsafeBytes { Base64.encode($0, into: &value) }
   }
 
-  /// What a Digest answer is about.
+  /// The method, target and body that a Digest response covers.
   private func authorizedRequest(_ exchange: Exchange) -> AuthorizedRequest {
     let outgoing = handler.attempt.outgoing, body = exchange.body.state
     return AuthorizedRequest(method: Array(outgoing.method), target: Array(outgoing.target)) { algorithm in
@@ -256,7 +256,7 @@ final class UpstreamAuthentication {
     store.advance(key, from: nonce, to: next)
   }
 
-  /// A session that carries another request is worth a small body; else it is left.
+  /// Reads a small body to keep the session for the next request; otherwise leaves the session.
   private func readForAnother(_ response: ResponseHead, _ stream: UpstreamStream, _ needsConnection: Bool) -> Share {
     needsSameConnection = needsConnection
     let isWorthIt =
@@ -275,13 +275,13 @@ final class UpstreamAuthentication {
     return .discard
   }
 
-  /// Bytes of a challenge's body; false when they are too many to be read.
+  /// Counts discarded bytes of a challenge's body; returns false if they exceed the limit.
   func discard(_ count: Int) -> Bool {
     discarded += count
     return discarded <= Self.discardLimit
   }
 
-  /// The challenge is over, and its session gone: whether another one may carry the next request.
+  /// Whether another session may carry the next request, after the challenge's session has closed.
   func mayUseAnotherConnection() -> Bool {
     isDiscarding = false
     return !needsSameConnection
@@ -294,7 +294,7 @@ final class UpstreamAuthentication {
 }
 
 extension RequestHead {
-  /// The client's own credentials are of a scheme that is of a connection: NTLM, or Negotiate, which may be the same.
+  /// Whether the client's own credentials authenticate a connection: NTLM, or Negotiate, which can contain NTLM.
   var authorizesConnection: Bool {
     guard let field = first(.authorization) else { return false }
     let scheme = UnsafeRawBufferPointer(rebasing: bytes.readable[field.value].prefix { $0 != 0x20 })

@@ -3,16 +3,17 @@ import TLS
 import Transport
 import Upstream
 
-/// What the error log says of upstreams that fail: a dead one fails with every request.
+/// Writes upstream failures to the error log. A dead upstream fails with every request, so most lines are left out.
 enum UpstreamFailureLog {
-  /// At `error` the first of its kind and then a summary; each of them at `debug`. `tried`: the server that was tried last.
+  /// Logs the first failure of a kind and then summaries at `error`, and each failure at `debug`. `tried`: the last
+  /// server.
   // Not inlined: Swift 6.3's optimiser ends with an "ownership error" over the callers.
   @inline(never)
   static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
     let text = failure.description
     let server: Int?
     switch failure {
-    // Of no server: the one that was tried before has its own line, and a want of ours is no fault of any.
+    // No server is at fault: none was tried, or this process lacks a resource.
     case .noServer, .noRoom: server = nil
     case .connect(let error) where error.isOurs: server = nil
     default: server = tried
@@ -27,14 +28,14 @@ enum UpstreamFailureLog {
     exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
   }
 
-  /// The server has answered: the error log may say that it does so again.
+  /// Notes a response. If the server had failed before, the error log may say that the server responds again.
   @inline(__always)
   static func noteAnswer(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
     guard let server, let group, group.hasFailures else { return }
     tellRecovery(of: server, in: group, exchange)
   }
 
-  /// At the level of the failures: whoever has read of them reads this.
+  /// Logs at the level of the failures, so that a reader of those lines finds this line too.
   @inline(never)
   private static func tellRecovery(of server: Int, in group: UpstreamGroup, _ exchange: Exchange) {
     guard let (failures, milliseconds) = group.answered(server, now: exchange.worker.loop.now) else { return }

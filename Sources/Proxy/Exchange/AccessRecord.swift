@@ -19,7 +19,7 @@ enum AccessRecord {
     }
   }
 
-  /// Values are escaped, what the format says itself is not; an absent value is `-`.
+  /// Appends one line. Values are escaped, the format's own text is not; an absent value is `-`.
   private static func appendLine(_ log: LiveAccessLog, _ exchange: Exchange, to line: inout ByteBuffer) {
     var value = ByteBuffer()
     for step in log.format.steps {

@@ -11,10 +11,10 @@ import Transport
 ///                               ▲                                    │
 ///                               └────────── error_page ◄── fail ─────┘
 ///
-/// Objects are used again from request to request; `reset` makes one as new. `serial` tells a late callback that the object
-/// serves another request by now. Whatever happens, `end` is called once, and writes the access record.
+/// An object serves one request after another; `reset` empties it. A late callback compares `serial` to see whether the
+/// object serves another request now. `end` is called once for every exchange, and writes the access record.
 final class Exchange {
-  // Uncounted: the worker holds its sessions and its spare exchanges, and goes after them.
+  // Uncounted: the worker holds its sessions and its spare exchanges, and outlives them.
   unowned(unsafe) let worker: Worker
   @exclusivity(unchecked) let head = RequestHead()
   /// The response as it goes to the client.
@@ -33,12 +33,12 @@ final class Exchange {
   @exclusivity(unchecked) private var handlerRef: Unmanaged<ContentHandler>?
   /// Work beside the loop that the exchange waits for; withdrawn when the exchange ends.
   @exclusivity(unchecked) private(set) var pending: BlockingPool.Ticket?
-  /// Which request of this object runs.
+  /// The number of the request that this object serves.
   @exclusivity(unchecked) private(set) var serial: UInt64 = 0
 
   init(worker: Worker) {
     self.worker = worker
-    // Overwritten by `begin` before anybody looks.
+    // `begin` sets both before any code reads them.
     guard let live = worker.live, let first = live.servers.first else {
       preconditionFailure("an exchange is made by a worker that serves")
     }
@@ -98,13 +98,13 @@ final class Exchange {
     account.sentBytesAtStart = stream.sentBytes
   }
 
-  /// The server block that answers, and its own settings until a location is found.
+  /// Sets the server block, and its own settings until a location is found.
   func assume(_ server: LiveServer) {
     self.server = server
     location = server.root
   }
 
-  /// The head is parsed: runs the phases up to the point where something must be waited for.
+  /// Begins an exchange whose head is complete, and runs its phases until a step or the handler waits.
   func begin(_ stream: ClientStream) {
     start(stream)
     let session = stream.session
@@ -150,7 +150,7 @@ final class Exchange {
     while true {
       switch action {
       case .run(let phase, let index):
-        // A step that has answered may have ended the exchange: then its outcome changes nothing here.
+        // A step that has responded may have ended the exchange. Its outcome then changes nothing here.
         action = cursor.take(step(phase, index).run(self), counts, location.steps.satisfy)
       case .findLocation: action = findLocation()
       case .startContent: return startContent()
@@ -160,7 +160,7 @@ final class Exchange {
     }
   }
 
-  /// A step that answered `wait` has come to its outcome.
+  /// Continues after a step that returned `wait`.
   func resume(_ outcome: StepOutcome) { perform(cursor.take(outcome, counts, location.steps.satisfy)) }
 
   private func findLocation() -> PhaseAction {
@@ -188,8 +188,8 @@ final class Exchange {
     return enter(location)
   }
 
-  /// What holds at each entry to a location, wherever the request came from: then the location's own phases. `location`:
-  /// the exchange's.
+  /// Checks what applies at each entry to a location, even by an internal redirect, then begins the location's phases.
+  /// `location`: that of the exchange.
   private func enter(_ location: LiveLocation) -> PhaseAction {
     if location.settings.isInternal && redirection == .none { return .fail(Failure(404)) }
     if denies(location) { return .stop }
@@ -204,8 +204,8 @@ final class Exchange {
     return cursor.enterLocation(counts, location.steps.satisfy)
   }
 
-  /// Whether the location's rules on clients deny this one, which has then been answered. They are judged before any step
-  /// of the location, `return` included, and count for an error page, too: no password outweighs them.
+  /// Whether the location's access rules deny the client; the exchange has then responded. The rules apply before any
+  /// step of the location, `return` included, and to error pages too. No password overrides them.
   @inline(__always)
   func denies(_ location: LiveLocation) -> Bool {
     guard let rules = location.rules else { return false }
@@ -217,13 +217,13 @@ final class Exchange {
     guard let reason = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) else { return false }
     worker.metrics.refusals.count(.rule)
     log(.error, reason + facts.loggedClient)
-    // `error_page 403 =200 …` leads here too: what it would say is not so.
+    // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     progress.statusOverride = nil
     fail(Failure(403))
     return true
   }
 
-  /// Does what the location is for.
+  /// Starts the location's content handler.
   private func startContent() {
     let made = borrowing(location) { $0.content.handler(for: worker).map { Unmanaged.passRetained($0) } }
     guard let made else { return fail(Failure(404)) }
@@ -251,12 +251,12 @@ final class Exchange {
       stream?.discardBody()
       body.state = .none
     } else if case .held = body.state {
-      // Not a byte of it was read: whoever answers now may take it.
+      // No byte of the body was read, so the next handler can take it.
       body.state = .none
     }
   }
 
-  /// Goes on as a GET of another path of this server.
+  /// Continues as a GET request for another path of this server block.
   func redirect(toPath text: [UInt8]) {
     target.redirect(to: text)
     cursor.restart()
@@ -295,7 +295,7 @@ final class Exchange {
   /// nil: the exchange waits for no work any more.
   func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
 
-  // MARK: What the stream tells of the body
+  // MARK: Events of the request's body
 
   func requestBody(_ bytes: UnsafeRawBufferPointer) {
     body.received &+= UInt64(bytes.count)
@@ -332,26 +332,26 @@ final class Exchange {
     failDuringBody(Failure(400))
   }
 
-  /// Keeps the body until it is whole; the handler hears of its end, perhaps before this returns.
+  /// Collects the body until it is complete. The handler gets `requestBodyDidEnd`, perhaps before this returns.
   func collectBody(in kept: RequestBody) {
     body.state = .collecting(kept)
     continueClient()
     stream?.resumeBody()
   }
 
-  /// Hands the body to the handler as it comes, perhaps before this returns.
+  /// Passes the body to the handler as it arrives, perhaps before this returns.
   func streamBody() {
     body.state = .streaming
     continueClient()
     stream?.resumeBody()
   }
 
-  /// One 100 to a client that waits for it, when the body is wanted (RFC 9110 §10.1.1).
+  /// Sends one 100 to a client that waits for it, when the handler wants the body (RFC 9110 §10.1.1).
   private func continueClient() {
     if head.expectsContinue { stream?.sendInterim(100) }
   }
 
-  // MARK: What the stream tells of the client
+  // MARK: Events of the client
 
   func streamDidDrain() { handler?.clientDidDrain() }
   func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
@@ -369,7 +369,7 @@ final class Exchange {
     end(.clientLeft)
   }
 
-  /// Nothing of the body came, or nothing of the response was taken, for too long.
+  /// For too long, no byte of the body has arrived, or the client has taken no byte of the response.
   func deadlinePassed() {
     if case .waiting = progress.state {
       log(.info, "client timed out (110: Connection timed out) while sending request body")

@@ -3,8 +3,8 @@ import HTTP
 import Observability
 import Transport
 
-/// What an exchange says: to the client, by responses of ours, error pages and what content handlers hand over; and to the
-/// error log.
+/// The output of an exchange: responses of content handlers, sallyport's own responses and error pages, and lines of
+/// the error log.
 extension Exchange {
   // MARK: The response
 
@@ -52,7 +52,7 @@ extension Exchange {
     stream?.send(body: bytes)
   }
 
-  /// `add_header`: with success and redirects only, unless it says always.
+  /// Adds the fields of `add_header`; without `always`, only to the statuses that nginx lists.
   func addConfiguredFields() {
     guard !location.addedFields.isEmpty else { return }
     let isUsual: Bool
@@ -61,7 +61,7 @@ extension Exchange {
     default: isUsual = false
     }
     for field in location.addedFields where isUsual || field.always {
-      // Not in the head's own storage: a variable may read the head that is being built.
+      // The value isn't built in the head's own storage, because a variable may read that head.
       var value = ByteBuffer()
       field.value.append(self, to: &value)
       guard !value.isEmpty else { continue }
@@ -86,8 +86,8 @@ extension Exchange {
     fail(error.map { Failure($0) } ?? .timedOut)
   }
 
-  /// Answers with an error: the page that `error_page` names, or the standard one. Once the head of a response has gone
-  /// out, the response breaks off instead.
+  /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
+  /// out already, the exchange ends as `upstreamBroke` instead.
   func fail(_ failure: Failure) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
@@ -98,7 +98,7 @@ extension Exchange {
     answerPage(status: progress.statusOverride ?? failure.code)
   }
 
-  /// The same for what may come when the response is under way already.
+  /// Does the same for a failure that can come after the response has begun.
   func failDuringBody(_ failure: Failure) {
     handler?.cancel()
     fail(failure)
@@ -125,8 +125,8 @@ extension Exchange {
     }
   }
 
-  /// A named location gets the request as it is, so that a POST is not done as a GET; unless the request is at fault, or
-  /// its body is gone.
+  /// A named location gets the request unchanged, so that a POST doesn't become a GET, unless the request is at fault
+  /// or its body has gone to an upstream.
   private func redirection(to target: ErrorPage.Target, for failure: Failure) -> Redirection {
     guard case .named(let name) = target else { return .path }
     switch body.state {
@@ -136,15 +136,15 @@ extension Exchange {
     }
   }
 
-  /// A failure whose response says when to come back. `wait`: seconds.
+  /// Responds with an error and a `Retry-After` field. `wait`: in seconds.
   func refuse(_ code: Int, retryAfter wait: Int64) {
     Array("\(wait)".utf8).withUnsafeBytes { setOwnField("Retry-After", $0) }
     fail(Failure(code))
   }
 
-  // MARK: Responses of ours
+  // MARK: sallyport's own responses
 
-  /// nginx's standard page of a status; nothing for a status without a page.
+  /// Responds with nginx's standard page of a status, or without a body if the status has no page.
   func answerPage(status code: Int) {
     let failure = Failure(code)
     var page = ByteBuffer()
@@ -154,7 +154,7 @@ extension Exchange {
     answer(status: Int(failure.status), type: "text/html", body: page.readable)
   }
 
-  /// `location /a/ { proxy_pass … }` and a request for `/a`.
+  /// Redirects a request for `/a` to `location /a/ { proxy_pass … }`.
   func redirectToSlash() {
     var target = ByteBuffer()
     TargetPath.escape(self.target.uri.readable, into: &target)
@@ -192,7 +192,7 @@ extension Exchange {
     return url + target
   }
 
-  /// A field that a response of ours has besides, in the place of an earlier one: a challenge, `Retry-After`.
+  /// Sets an extra field of sallyport's own response, such as a challenge or `Retry-After`; it replaces an earlier one.
   func setOwnField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
     var fields = FieldBlock()
     if !fields.add(name.withUTF8Buffer { Array($0) }, Array(value)) {
@@ -201,7 +201,7 @@ extension Exchange {
     setOwnFields(fields)
   }
 
-  /// A whole response. A request body that nobody has read is over with what of it is at hand, or the connection ends
+  /// Sends a complete response. It discards an unread request body; if more of that body must come, the connection ends
   /// after the response.
   func answer(
     status: Int, type: StaticString, location target: [UInt8]? = nil, body page: UnsafeRawBufferPointer
@@ -229,13 +229,13 @@ extension Exchange {
 
   // MARK: The error log
 
-  /// A line with nginx's particulars.
+  /// Writes a line, with the client, server and request that nginx adds.
   func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
     guard location.errorLog.takes(level) else { return }
     location.errorLog.log(level, "*\(stream?.session.facts.number ?? 0) \(message())\(particulars)")
   }
 
-  /// A fault that every request meets until somebody mends it: told once, then in summary.
+  /// Logs a fault that every request meets until an operator repairs it: once, and then in summary.
   func tellOfRepeated(_ level: LogLevel, _ text: String) {
     write(level, text, worker.repeated.choose(text, now: worker.loop.now))
   }

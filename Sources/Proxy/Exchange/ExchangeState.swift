@@ -2,7 +2,7 @@ import Bytes
 import HTTP
 import Patterns
 
-/// How far the response to the client has come, and what has been decided of it.
+/// The state of the response to the client.
 struct ResponseProgress {
   enum State: Equatable {
     /// No byte of a final response was sent.
@@ -10,7 +10,7 @@ struct ResponseProgress {
     /// The head was sent; a body follows or not.
     case streaming(hasBody: Bool)
     case tunnel
-    /// All was sent.
+    /// The whole response was sent.
     case whole
   }
 
@@ -19,7 +19,7 @@ struct ResponseProgress {
   var status = 0
   /// `error_page … =CODE`, or the status of the failure whose page is fetched.
   var statusOverride: Int?
-  /// Fields that a response of ours has besides the configured ones: a challenge, `Retry-After`.
+  /// Extra fields of sallyport's own response: a challenge, `Retry-After`.
   var ownFields = FieldBlock()
 
   mutating func reset() {
@@ -30,7 +30,7 @@ struct ResponseProgress {
   }
 }
 
-/// What the access log and variables count.
+/// Times and byte counts for the access log and variables.
 struct ExchangeAccount {
   /// Milliseconds of the loop's clock.
   var startedAt: UInt64 = 0
@@ -47,7 +47,7 @@ struct ExchangeAccount {
   }
 }
 
-/// The request's body, and where it goes. It outlives a content handler: a named error page may send it on.
+/// The state of the request's body. It outlives a content handler, because a named error page can forward the body.
 struct ExchangeBody {
   enum State {
     case none
@@ -62,15 +62,15 @@ struct ExchangeBody {
   }
 
   var state = State.none
-  /// Bytes that came, without framing.
+  /// Bytes received, without framing.
   var received: UInt64 = 0
 
-  /// What was opened from an envelope.
+  /// The body, if it was opened from an envelope.
   var opened: RequestBody? {
     if case .collected(let kept) = state, kept.isOpened { kept } else { nil }
   }
 
-  /// The body can be sent once more from its start.
+  /// Whether the body can be sent again from its start.
   var isReplayable: Bool {
     switch state {
     case .none, .collected, .held: true
@@ -93,7 +93,7 @@ struct ExchangeTarget: ~Copyable {
     if redirectedArguments != nil { redirectedArguments = nil }
   }
 
-  /// Goes on with a path and query of ours.
+  /// Replaces path and query, for an internal redirect.
   mutating func redirect(to text: [UInt8]) {
     let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
     uri.removeAll()
@@ -102,7 +102,7 @@ struct ExchangeTarget: ~Copyable {
   }
 }
 
-/// What regular expressions and `set` leave for templates.
+/// Values that `set` and regular expressions leave for templates.
 struct VariableStorage {
   private(set) var slots: [[UInt8]] = []
   private(set) var captures: [[UInt8]] = []
@@ -131,7 +131,7 @@ struct VariableStorage {
   }
 }
 
-/// What `error_page` has made of the request: once at most.
+/// How `error_page` has changed the request, at most once in an exchange.
 enum Redirection {
   /// The request is as the client sent it.
   case none

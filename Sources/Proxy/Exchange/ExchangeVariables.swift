@@ -5,7 +5,7 @@ import HTTP
 import Observability
 import Transport
 
-/// What variables are worth for an exchange. One that has no value now appends nothing, as in nginx.
+/// The values of variables for an exchange. A variable without a value appends nothing, as in nginx.
 extension Exchange {
   func append(_ variable: Variable, to output: inout ByteBuffer) {
     switch variable {
@@ -70,7 +70,7 @@ extension Exchange {
     if let query = head.target.query { output.append(head.bytes.readable[query]) }
   }
 
-  /// As sent, less the scheme and authority of an absolute form, as in nginx: it is put behind an authority of ours.
+  /// Appends the target as sent, without the scheme and authority of an absolute form, as in nginx.
   private func appendRequestURI(to output: inout ByteBuffer) {
     let bytes = head.bytes.readable
     guard head.target.form == .absolute else { return output.append(bytes[head.target.raw]) }
@@ -164,7 +164,7 @@ extension Exchange {
     }
   }
 
-  /// What the client claims in Basic credentials; nobody has judged it.
+  /// Appends the user name of Basic credentials, which may be unverified.
   private func appendRemoteUser(to output: inout ByteBuffer) {
     if case .basic(let user, _) = head.shownCredentials { output.append(user) }
   }

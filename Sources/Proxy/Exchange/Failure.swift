@@ -1,7 +1,7 @@
 import HTTP
 
-/// Why the proxy itself answers with an error. The code is nginx's, with its private 494 to 499; it is what
-/// `error_page` and the access log name, and it decides status and text of the standard page.
+/// An error that sallyport itself responds with. The code is nginx's, with its private 494 to 499. `error_page` uses
+/// this code, and it decides status and text of the standard page.
 struct Failure: Error, Equatable {
   /// 400 to 599.
   let code: Int
@@ -22,7 +22,7 @@ struct Failure: Error, Equatable {
   static let noCertificate = Failure(496)
   static let plainRequestOnTLSPort = Failure(497)
 
-  /// As the client sees it.
+  /// The status that the client gets.
   var status: UInt16 {
     switch code {
     case 494, 495, 496, 497: 400
@@ -41,10 +41,10 @@ struct Failure: Error, Equatable {
     }
   }
 
-  /// nginx closes after these: the connection is not in a state to be trusted with another request.
+  /// Whether the connection ends after this error, as in nginx, because its state allows no further request.
   var endsConnection: Bool { blamesRequest || code == 500 || code == 501 }
 
-  /// The request itself can't be taken as it is: nobody else gets its body.
+  /// Whether the request itself is at fault, so that no other location gets its body.
   var blamesRequest: Bool {
     switch code {
     case 400, 408, 413, 414, 421, 494...497, 505: true

@@ -61,7 +61,7 @@ final class DynamicGroups {
       return found(.success(keep([address], of: nil, key: key)))
     }
     makeRoom()
-    // All room is taken by names that the resolver still thinks about.
+    // Every entry still waits for the resolver.
     guard entries.count < Self.limit else { return found(.failure(.crowded)) }
     entries[key] = .resolving([found])
     let box = LoopBox(self)

@@ -3,8 +3,8 @@ import Identity
 /// The names of the fields by which a server tells upstreams who its client is: those of `client_identity`, and each that
 /// a `proxy_set_header` fills from a `$ssl_…` variable, also by way of `set`.
 ///
-/// Why for the whole server: a location with a `proxy_set_header` of its own inherits none, and would pass on what the
-/// client wrote under a name that the upstream believes.
+/// The names apply to the whole server block. A location with its own `proxy_set_header` inherits none, and would
+/// forward a client's field under a name that the upstream trusts.
 enum IdentityNames {
   static func of(_ root: LocationSettings) -> [[UInt8]] {
     let locations = root.withInner
@@ -18,7 +18,7 @@ enum IdentityNames {
     return names.filter { seen.insert($0).inserted }
   }
 
-  /// Variables of `set` that hold what TLS says, or what such a variable holds.
+  /// The slots of `set` whose values come from `$ssl_…` variables, directly or through another slot.
   private static func slots(in locations: [LocationSettings]) -> Set<Int> {
     var found: Set<Int> = []
     var count: Int
@@ -34,7 +34,7 @@ enum IdentityNames {
   private static func saysClient(_ template: Template, _ slots: Set<Int>) -> Bool {
     template.uses {
       switch $0 {
-      // Early-Data is every intermediary's to pass on (RFC 8470 §5.1).
+      // Every intermediary forwards Early-Data (RFC 8470 §5.1).
       case .simple(let variable): variable.rawValue.hasPrefix("ssl_") && variable != .ssl_early_data
       case .slot(let slot): slots.contains(slot)
       default: false

@@ -15,7 +15,7 @@ struct LiveFieldBlock {
   /// What is done with a value before it goes out.
   private enum Kind {
     case ordinary
-    /// Connection from variables: what a client has a say in takes no field off the message at the next hop.
+    /// Connection with variables: a client must not choose which fields the next hop removes.
     case connection
     case upgrade(isConstant: Bool)
 
@@ -75,7 +75,7 @@ struct LiveFieldBlock {
     }
   }
 
-  /// Ends a field, less what may not go on of its value; one that is empty is left out.
+  /// Ends a field. It removes parts of the value that must not be forwarded, and drops an empty field.
   private static func end(_ kind: Kind, _ outgoing: OutgoingRequestHead, _ exchange: Exchange) {
     let start = outgoing.valueStart
     switch kind {
@@ -92,8 +92,8 @@ struct LiveFieldBlock {
     outgoing.endField()
   }
 
-  /// A value from a certificate or a request may hold what ends a line: such bytes become spaces, so that nobody
-  /// writes a field of his own with his name.
+  /// A value from a certificate or a request can contain bytes that end a line. They become spaces, so that a name in a
+  /// certificate can't add a field.
   private static func makeValueSafe(_ output: inout ByteBuffer, from start: Int) {
     if FieldValue.isValid(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
     let bytes = output.mutableReadable

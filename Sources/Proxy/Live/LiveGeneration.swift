@@ -8,7 +8,7 @@ struct LiveMakers {
   let shared: SharedState
   let groups: [UpstreamGroup]
   let accessLogWriters: [LogDestination: AccessLogWriter]
-  /// Fields that the server at hand says of clients: no client of it says them, in no location.
+  /// The identity fields of the server block. Its locations remove such fields from clients' requests.
   var identityNames: [[UInt8]] = []
 
   func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
@@ -61,7 +61,7 @@ final class LiveGeneration {
 
   func flushLogs() { for writer in accessLogWriters { writer.flush() } }
 
-  /// Ends what idles; no new exchange begins in it.
+  /// Closes idle connections. No new exchange begins in this generation.
   func close() {
     for group in groups { group.close() }
     dynamicGroups.close()

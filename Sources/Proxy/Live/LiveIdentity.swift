@@ -15,15 +15,14 @@ struct LiveIdentity {
     folder = settings.folder
   }
 
-  /// What they name for this exchange.
+  /// The certificate and key that the templates name for this exchange.
   func source(_ exchange: Exchange) throws(MaterialError) -> CertificateSource {
     CertificateSource(
       certificate: try reference(certificate, exchange, isKey: false),
       key: try key.map { (key) throws(MaterialError) in try reference(key, exchange, isKey: true) })
   }
 
-  /// Calls back with the context that presents what they name for this exchange, perhaps at once; or answers the exchange
-  /// with 502.
+  /// Calls back with the context that presents that certificate, perhaps at once; or fails the exchange with 502.
   func find(for exchange: Exchange, _ pass: LiveProxyPass, _ found: @escaping (UpstreamTLSContext) -> Void) {
     guard let base = pass.context else { return exchange.fail(Failure(500)) }
     let source: CertificateSource
@@ -32,7 +31,7 @@ struct LiveIdentity {
     }
     let serial = exchange.serial
     exchange.session.live.identities.find(base, source) { outcome in
-      // The client may be gone, and the object serve another request.
+      // The client may have left, and the object may serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {
       case .success(let context): found(context)
@@ -46,7 +45,7 @@ struct LiveIdentity {
     exchange.fail(Failure(502))
   }
 
-  /// A value that a client has a say in must not climb out of the folder that was meant.
+  /// A value that a client influences must not lead out of the configured folder.
   private func reference(
     _ template: LiveTemplate, _ exchange: Exchange, isKey: Bool
   ) throws(MaterialError) -> MaterialReference {

@@ -16,7 +16,7 @@ final class LiveLocation {
   let content: LiveContent
   let inner: LocationTree
   let hasInner: Bool
-  /// Which rules on clients count here, without a reference: a session remembers which it was let in by.
+  /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
   let errorLog: ErrorLog
@@ -58,14 +58,15 @@ final class LiveLocation {
     case .proxy(let pass): LiveProxyPass(pass, tokens: settings.redirects.serverTokens, makers: makers)
     case .metrics: MetricsContent()
     case .enrolment(let enrolment):
-      // Without `auth_basic` nobody could be told apart: the configuration does not load; here it is 404.
+      // Without `auth_basic` there are no users, and such a configuration doesn't load. The 404 is only for
+      // completeness.
       settings.basicAccess.map { EnrolmentContent(enrolment, realm: LiveTemplate($0.realm)) } ?? LiveContent()
     }
   }
 }
 
 extension LocationAction {
-  /// The content asks for credentials itself.
+  /// Whether the content checks credentials itself.
   fileprivate var checksCredentials: Bool {
     if case .enrolment = self { true } else { false }
   }
@@ -93,7 +94,7 @@ final class LiveProxyPass: LiveContent {
   let context: UpstreamTLSContext?
   let targetTemplate: LiveTemplate?
   let tlsName: LiveTemplate
-  /// nil: `context` knows what we show, or that we show nothing.
+  /// nil if `context` has the certificate to present, or presents none.
   let identity: LiveIdentity?
   /// nil when the name has variables.
   let trust: UpstreamTrust?
@@ -108,7 +109,7 @@ final class LiveProxyPass: LiveContent {
   let method: LiveTemplate?
   /// Client fields that are not passed on, because they are set here.
   let replaced: NameSet
-  /// `proxy_set_header Early-Data …` says itself what the upstream is told.
+  /// Whether `proxy_set_header` sets Early-Data itself.
   let setsEarlyData: Bool
   /// Upstream fields that the client does not get.
   let hidden: NameSet
@@ -124,11 +125,11 @@ final class LiveProxyPass: LiveContent {
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
     self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
     switch settings.target {
-    // Without the context by which it is judged no upstream is spoken to, least of all in plain text.
+    // Without the TLS context, the upstream can't be verified, so no request goes to it.
     case _ where settings.scheme == .https && context == nil:
       self.group = nil
       self.targetTemplate = nil
-    // Nor in the open what should be in envelopes.
+    // Without the envelope's keys, bodies would go out in plain text.
     case _ where settings.envelope != nil && envelope == nil:
       self.group = nil
       self.targetTemplate = nil
@@ -153,7 +154,7 @@ final class LiveProxyPass: LiveContent {
       headLimits: HeadLimits(
         lineBytes: settings.headBufferSize, headBytes: settings.headBufferSize, fields: 1000,
         ignoreInvalidNames: false, underscores: true))
-    // The framing is ours: a second one is what smuggling is made of.
+    // sallyport writes the framing itself. A second framing would allow request smuggling.
     var setFields = LiveFieldBlock()
     for field in settings.setFields {
       let id = Array(field.name).withUnsafeBytes { FieldName.known($0) }
@@ -165,8 +166,8 @@ final class LiveProxyPass: LiveContent {
     self.method = settings.method.map { LiveTemplate($0) }
     var replaced = NameSet()
     for field in settings.setFields {
-      // What is set must not come from the client, under no spelling of its name: it may say who the client is, by
-      // a variable of `set` too.
+      // A field that is set must not come from the client under any spelling, because it can carry the client's
+      // identity, also through a variable of `set`.
       replaced.insert(field.name, withAliases: true)
     }
     self.setsEarlyData = replaced.contains(name: "Early-Data")
@@ -200,7 +201,8 @@ final class LiveProxyPass: LiveContent {
     return true
   }
 
-  /// What was opened from an envelope goes where the same keys open, and what did not come in one, where none is opened.
+  /// A body opened from an envelope may only go to a location with the same keys. Another body may only go to a
+  /// location without `message_envelope`.
   override func takes(_ body: RequestBody) -> Bool {
     guard let opened = body.openedBy else { return settings.envelope == nil }
     return settings.envelope?.hasKeys(of: opened) ?? false

@@ -46,7 +46,7 @@ struct LiveTemplate {
     for step in steps { append(step, exchange, to: &output) }
   }
 
-  /// Appends what one step is worth.
+  /// Appends the value of one step.
   @inline(__always)
   func append(_ step: Step, _ exchange: Exchange, to output: inout ByteBuffer) {
     switch step {

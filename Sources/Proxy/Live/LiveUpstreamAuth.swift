@@ -4,27 +4,27 @@ import UpstreamAuth
 
 /// `proxy_auth` of a location in one worker.
 final class LiveUpstreamAuth {
-  /// A server that may ask, and under which name its challenge is remembered.
+  /// A server that may send a challenge, and the key under which the challenge is stored.
   struct Place {
     let origin: AuthOrigin
     let key: String
   }
 
-  /// Fields that are ours to send; no client's goes on, under no spelling.
+  /// Fields that only sallyport sends. It doesn't forward a client's field of such a name, in any spelling.
   static let ours = ["Authorization", "Proxy-Authorization"].map { Array($0.utf8) }
-  /// Fields that are between the upstream and us.
+  /// Response fields that the client doesn't get.
   static let hidden = [
     "www-authenticate", "authentication-info", "proxy-authenticate", "proxy-authentication-info",
   ].map { Array($0.utf8) }
 
   let settings: UpstreamAuthSettings
-  /// nil, which no generation has: then nobody is let in.
+  /// Never nil in a loaded generation; with nil, the response would be 500.
   let users: UserFile?
   /// nil: nothing is remembered.
   let store: ChallengeStore?
-  /// Every connection is one user's.
+  /// Whether every connection belongs to one user (NTLM).
   var bindsConnections: Bool { settings.schemes.contains(.ntlm) }
-  /// A connection carries more than one request. Where we ask for its end, its server closes it, whatever it answers.
+  /// Whether a connection can carry more than one request. With `Connection: close`, the server closes it.
   let keepsConnections: Bool
   private let scheme: String
   private let terms: String
@@ -36,7 +36,7 @@ final class LiveUpstreamAuth {
     store = makers.shared.challenges.store(settings.persistence, log: makers.generation.errorLog)
     keepsConnections = pass.speaksHTTP11 && !pass.setFields.contains(where: \.closesConnection)
     scheme = pass.scheme.rawValue
-    // Locations that may answer differently don't overwrite each other's.
+    // Locations with other schemes or spaces have entries of their own.
     let terms =
       "\(settings.schemes.rawValue) "
       + settings.spaces.map { "\($0.host):\($0.port ?? 0) \(String(decoding: $0.realm ?? [], as: UTF8.self))" }
@@ -46,7 +46,7 @@ final class LiveUpstreamAuth {
     places = group.map { group in group.servers.map { Self.place($0, of: group, scheme, terms) } } ?? []
   }
 
-  /// Of a server of the group; with variables in `proxy_pass` the group is the request's.
+  /// The place of a server in the group; with variables in `proxy_pass`, the group depends on the request.
   func place(_ server: Int, of group: UpstreamGroup) -> Place? {
     if places.indices.contains(server) { return places[server] }
     return group.servers.indices.contains(server) ? Self.place(group.servers[server], of: group, scheme, terms) : nil

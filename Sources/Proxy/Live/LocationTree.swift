@@ -32,7 +32,7 @@ final class LocationTree {
     self.prefixes = prefixes.sorted { $0.path.count > $1.path.count }
     self.slashed = prefixes.compactMap { path, location, _ in
       guard case .proxy = location.settings.action, path.count > 1, path.last == 0x2F else { return nil }
-      // A location of its own for the path without the slash has it.
+      // Another location matches the path without the slash.
       return prefixes.contains { $0.path == path.dropLast() } ? nil : (path, location)
     }
     self.patterns = patterns
@@ -46,7 +46,7 @@ final class LocationTree {
     /// To this location's path, which is the request's with a slash at its end.
     case redirect(LiveLocation)
     case none
-    /// A regular expression gave up at its bound: nobody knows who is meant.
+    /// A regular expression reached its limit, so the location is unknown.
     case undecided(RegularExpression)
   }
 
@@ -69,7 +69,7 @@ final class LocationTree {
       case .none: break
       case .location(let inner):
         if case .exact = inner.settings.match { return .location(inner) }
-        // Whether this level's regular expressions are tried, its own prefix has said, not the inner one.
+        // This level's own prefix, not the inner one, decides whether this level's regular expressions are tried.
         best = inner
       case let decided: return decided
       }
@@ -85,7 +85,7 @@ final class LocationTree {
           case .location(let inner): chosen = inner
           case let decided: return decided
           }
-          // Inner regular expressions that did not match leave nothing for $1: it is still this one's.
+          // Inner regular expressions have overwritten the captures, so this one matches again for $1.
           _ = entry.pattern.match(path, scratch: scratch, into: &captures)
           return .pattern(chosen, entry.pattern, entry.slots)
         case .noMatch: continue

@@ -32,7 +32,7 @@ final class VirtualServers: ServerChooser {
   }
 
   private func add(_ name: ServerName, _ server: LiveServer) {
-    // The first to claim a name keeps it, as in nginx.
+    // The first server block with a name keeps the name, as in nginx.
     func claim(_ table: inout [[UInt8]: LiveServer], _ key: String) {
       let key = Array(key.utf8)
       if table[key] == nil { table[key] = server }
@@ -47,13 +47,13 @@ final class VirtualServers: ServerChooser {
     }
   }
 
-  /// Whether every name leads to the same server, whatever Host says.
+  /// Whether every Host leads to the same server block.
   var hasOnlyOne: Bool { servers.count == 1 && patterns.isEmpty }
 
   override var initial: ServerTLSContext? { fallback.context }
   override var takesEarlyData: Bool { hasEarlyData }
 
-  /// The context of whoever has the name; the default server's without one.
+  /// The context of the server block with this name; the default server's if no block has the name.
   override func choose(_ name: [UInt8]) -> ServerTLSContext? {
     // `server_name ""` is for requests without Host, not for handshakes without SNI (nginx).
     if name.isEmpty { return fallback.context }
@@ -64,7 +64,7 @@ final class VirtualServers: ServerChooser {
     }
   }
 
-  /// By the rules of the server block, locations aside: in the handshake none is known.
+  /// Judges by the rules of the server block, because no location is known in the handshake.
   override func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
     guard let server = servers.first(where: { $0.context === context }) else { return "no server block" }
     guard let rules = server.root.settings.clientRules else { return nil }
@@ -82,7 +82,7 @@ final class VirtualServers: ServerChooser {
   enum Search {
     case found(Found)
     case `default`
-    /// A regular expression gave up at its bound: nobody knows who is meant.
+    /// A regular expression reached its limit, so the server block is unknown.
     case undecided
   }
 
@@ -144,7 +144,8 @@ final class LiveServer {
       ignoreInvalidNames: settings.head.ignoresInvalidFields, underscores: settings.head.underscoresInFields)
   }
 
-  /// Whether a client that was judged by `other` in its handshake may ask this server: by the same policy only.
+  /// Whether a client that `other` verified in the handshake may send requests to this server block: only if both have
+  /// the same client policy.
   func admits(clientOf other: ServerTLSContext) -> Bool {
     guard let context else { return false }
     return context === other || context.clientPolicyDigest == other.clientPolicyDigest

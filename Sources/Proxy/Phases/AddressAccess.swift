@@ -3,7 +3,8 @@ import Observability
 import Patterns
 import Transport
 
-/// `allow` and `deny`: the first rule that matches the client's address decides; without such a rule the step says nothing.
+/// `allow` and `deny`: the first rule that matches the client's address decides. Without such a rule, the outcome is
+/// `next`.
 final class AddressAccess: PhaseStep {
   private let rules: [AccessRule]
 
@@ -19,7 +20,7 @@ final class AddressAccess: PhaseStep {
     }
   }
 
-  /// nil: no rule matches.
+  /// nil if no rule matches.
   static func decision(for peer: SocketAddress, _ rules: [AccessRule]) -> Bool? {
     rules.first { matches(peer, $0.source) }?.allows
   }
@@ -42,10 +43,10 @@ final class AddressAccess: PhaseStep {
   }
 }
 
-/// `ssl_client_allow` and `ssl_client_deny`. They are no step of the access phase: no `satisfy` and no password outweighs
-/// them (docs/SECURITY.md).
+/// `ssl_client_allow` and `ssl_client_deny`. These rules are not a step of the access phase, so that no `satisfy` and
+/// no password can override them (docs/SECURITY.md).
 enum AccessRules {
-  /// Why the location's rules deny the client, for the error log; nil: they let it in.
+  /// The reason why the location's rules deny the client, for the error log; nil if the rules admit the client.
   static func denial(
     of facts: ConnectionFacts, at location: LiveLocation, scratch: RegularExpression.Scratch
   ) -> String? {

@@ -5,11 +5,11 @@ import HTTP
 import Observability
 import Transport
 
-/// `auth_basic`: a step of the access phase. Files and hashes are slow, so they are looked at beside the loop.
+/// `auth_basic`: a step of the access phase. Reading the file and hashing are slow, so a pool thread does both.
 final class PasswordAccess: PhaseStep {
   private let realm: LiveTemplate
   private let users: MaterialReference
-  /// Wrong passwords that are taken; nil: any number.
+  /// The limit on wrong passwords; nil for no limit.
   private let guessLimit: FailureWindow.Limit?
 
   init(_ settings: BasicAccessSettings, guessLimit: FailureWindow.Limit?) {
@@ -59,7 +59,7 @@ final class PasswordAccess: PhaseStep {
     return .denied(Failure(401))
   }
 
-  /// The field of a 401 (RFC 7617 §2).
+  /// Sets the `WWW-Authenticate` field of a 401 (RFC 7617 §2).
   static func setChallenge(_ realm: LiveTemplate, of exchange: Exchange) {
     var value = ByteBuffer()
     value.append("Basic realm=\"")
@@ -73,7 +73,7 @@ final class PasswordAccess: PhaseStep {
 }
 
 extension RequestHead {
-  /// nil: no credentials, or none that can be read.
+  /// The request's credentials; nil if there are none, or none that can be parsed.
   var shownCredentials: ShownCredentials? {
     guard let field = first(.authorization) else { return nil }
     return ShownCredentials(bytes.readable[field.value])

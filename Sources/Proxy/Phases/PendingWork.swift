@@ -1,16 +1,16 @@
 import Observability
 import Transport
 
-/// Work beside the loop that an exchange waits for: passwords and enrolments. The pool takes turns between the clients'
-/// addresses, so that guesses from one address keep no other waiting.
+/// Work on a pool thread that an exchange waits for: passwords and enrolments. Client addresses take turns in the pool,
+/// so guesses from one address don't delay clients at other addresses.
 enum PendingWork {
-  /// Has work done for an exchange, which keeps its ticket in `pending`; or answers the exchange when too much waits
-  /// already, or when the client left before its turn.
+  /// Starts work for an exchange, which keeps the ticket in `pending`. If too much work waits already, the response is
+  /// an error. If the client has left and the work has to wait, the exchange ends.
   static func start(_ work: BlockingWork, for exchange: Exchange, _ body: @escaping @Sendable () -> Void) {
     switch exchange.worker.shared.pool.run(work, for: party(exchange.facts.peer), body) {
     case .taken(let ticket, let waits):
       exchange.setPending(ticket)
-      // The request came with its client's end, of which no later event tells.
+      // The client's end came with its request, so no later event announces it.
       if waits, exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
     case .partyIsFull:
       exchange.log(.error, "too many \(work) of this address are waiting to be checked")
@@ -21,8 +21,8 @@ enum PendingWork {
     }
   }
 
-  /// Whose passwords count and wait together: an IPv4 address, or the /64 network of an IPv6 address, as one household
-  /// has it.
+  /// The party whose passwords count and wait together: an IPv4 address, or the /64 network of an IPv6 address, because
+  /// one household usually has a /64 network.
   static func party(_ peer: SocketAddress) -> String {
     guard case .ipv6(let high, _, _) = peer, high != 0 else { return peer.host }
     return "\(String(high, radix: 16))/64"

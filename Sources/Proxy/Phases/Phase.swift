@@ -6,30 +6,30 @@ enum Phase: Int, CaseIterable, Comparable {
   static func < (one: Phase, other: Phase) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// What a step of a phase answers.
+/// The result of a step.
 enum StepOutcome: Equatable {
-  /// The step has nothing against the request.
+  /// The step has no objection; the next step runs.
   case next
-  /// Access only: the step lets the client in. With `satisfy any` that is enough.
+  /// Access only: the step admits the client. With `satisfy any`, one such step is enough.
   case granted
-  /// Access only: the step does not let the client in. With `satisfy any` another step still may.
+  /// Access only: the step denies the client. With `satisfy any`, another step can still admit the client.
   case denied(Failure)
-  /// The request is answered with an error.
+  /// The exchange responds with an error.
   case fail(Failure)
-  /// The step has answered, or ended the exchange.
+  /// The step has sent a response, or has ended the exchange.
   case responded
-  /// The step waits, and calls `Exchange.resume` with its outcome.
+  /// The step waits, and later calls `Exchange.resume` with its outcome.
   case wait
-  /// The request's path is another one: after the phase the location is found again (`rewrite … last`).
+  /// The step changed the path, so the exchange finds the location again after the phase (`rewrite … last`).
   case uriChanged
 }
 
-/// nginx's `satisfy`: whether every step of the access phase must let the client in, or one is enough.
+/// nginx's `satisfy`: whether every step of the access phase must admit the client, or one is enough.
 enum Satisfy: Equatable {
   case all, any
 }
 
-/// What the exchange is to do now.
+/// What the exchange does next.
 enum PhaseAction: Equatable {
   /// Run this step of this phase.
   case run(Phase, step: Int)
@@ -37,11 +37,11 @@ enum PhaseAction: Equatable {
   /// Start the location's content handler.
   case startContent
   case fail(Failure)
-  /// Do nothing: the exchange waits, or is answered.
+  /// Do nothing: the exchange waits for a step, or has its response.
   case stop
 }
 
-/// How many steps each phase has: those of the server block and those of the location at hand.
+/// The number of steps in each phase, of the server block and of the current location.
 struct PhaseCounts: Equatable {
   var serverRewrite = 0
   var rewrite = 0
@@ -75,7 +75,8 @@ struct PhaseCounts: Equatable {
   }
 }
 
-/// Where an exchange stands in its phases: a pure state machine. Outcomes of steps go in, one action comes out.
+/// The current phase and step of an exchange: a pure state machine. The outcome of a step goes in, one action comes
+/// out.
 ///
 ///     serverRewrite ─► findLocation ─► rewrite ─► postRewrite ─► preaccess ─► access ─► postAccess ─► precontent ─► content
 ///                           ▲                         │
@@ -84,26 +85,26 @@ struct PhaseCursor {
   private(set) var phase = Phase.serverRewrite
   private var step = 0
   private var isURIChanged = false
-  /// `satisfy any`: what the last step said that did not let the client in.
+  /// `satisfy any`: the failure of the steps that denied the client so far.
   private var denial: Failure?
-  /// How often the location was found again; nginx gives up after ten.
+  /// How many times the exchange had to find the location again; nginx gives up after ten.
   private var locationChanges = 0
   private static let locationChangeLimit = 10
 
-  /// From the server block's own steps on: the beginning of a request, and of an internal redirect to a path.
+  /// Restarts at the server rewrite phase, for an internal redirect to a path.
   mutating func restart() {
     let changes = locationChanges
     self = PhaseCursor()
     locationChanges = changes
   }
 
-  /// Goes on in a location that was found, or that a named error page names.
+  /// Continues at the rewrite phase of a location that was found, or that a named error page names.
   mutating func enterLocation(_ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
     begin(.rewrite)
     return next(counts, satisfy)
   }
 
-  /// What is due now: for the beginning.
+  /// The next action, at the start of a request.
   mutating func next(_ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
     while true {
       if step < counts(phase) { return .run(phase, step: step) }
@@ -116,7 +117,7 @@ struct PhaseCursor {
         guard locationChanges <= Self.locationChangeLimit else { return .fail(Failure(500)) }
         begin(.findLocation)
       case .access:
-        // With `satisfy any` nobody has let the client in.
+        // With `satisfy any`, no step has admitted the client.
         if let denial { return .fail(denial) }
         begin(.postAccess)
       default: begin(Phase(rawValue: phase.rawValue + 1) ?? .content)
@@ -124,7 +125,7 @@ struct PhaseCursor {
     }
   }
 
-  /// What is due after a step.
+  /// The next action after a step with this outcome.
   mutating func take(_ outcome: StepOutcome, _ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
     switch outcome {
     case .next: step += 1
@@ -137,7 +138,7 @@ struct PhaseCursor {
       }
     case .denied(let failure):
       guard satisfy == .any else { return .fail(failure) }
-      // As nginx: a challenge outweighs a refusal.
+      // As in nginx, a 401 with its challenge takes precedence over another denial.
       if denial?.code != 401 { denial = failure }
       step += 1
     case .uriChanged:

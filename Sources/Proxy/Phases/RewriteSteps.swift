@@ -37,7 +37,7 @@ final class ReturnStep: PhaseStep {
   }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
-    // A server block's `return` comes before any location is entered, where the rules are judged otherwise.
+    // A server block's `return` runs before the exchange enters a location, so the access rules are checked here too.
     if exchange.denies(exchange.location) { return .responded }
     switch content {
     case _ where status == 444: exchange.end(.silent)
