@@ -7,9 +7,10 @@ import TLS
 import UpstreamAuth
 import Upstream
 
-/// What a configuration comes to, in words: who gets in, by whose word, and whom the proxy trusts behind.
+/// Describes a configuration's policy in words: which clients have access, who certifies them, and which upstreams the
+/// proxy trusts.
 ///
-/// Why: inheritance and defaults decide much that no single line says.
+/// Inheritance and defaults decide much that no single line of the configuration says.
 struct EffectivePolicy {
   private let http: HTTPSettings
   private let material: KeyMaterial
@@ -61,7 +62,7 @@ struct EffectivePolicy {
     for list in loaded.revocations { add(1, "CRL", list.summary) }
   }
 
-  /// Deny rules are judged first, and one allow rule is enough.
+  /// Deny rules come first, and one allow rule is enough.
   private mutating func describe(_ rules: ClientRules?, _ level: Int) {
     guard let rules else { return }
     for rule in rules.deny { add(level, "deny", "\(rule.spelling)  \(rule.location)") }
@@ -127,7 +128,7 @@ struct EffectivePolicy {
   }
 
   private mutating func describe(_ tls: UpstreamTLSSettings, name: String) {
-    // What could not be loaded has no policy: half of one would say less than the file does.
+    // If files could not be loaded, no policy is shown: half of one would say less than the configuration file does.
     guard let loaded = material.upstreams[tls]?.material else { return add(2, "TLS", Self.notLoaded) }
     switch tls.trust {
     case .anybody, .pinnedLeaf(_, nil, _): add(2, "chain", "NOT verified")

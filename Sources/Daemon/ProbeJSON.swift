@@ -3,7 +3,7 @@ import Observability
 package import TLS
 package import Transport
 
-/// A probe's report for programs. Names stay; new ones may come.
+/// A probe's report for programs. Names never change; new ones may be added.
 package struct ProbeJSON {
   package let text: String
 

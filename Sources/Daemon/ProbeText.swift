@@ -3,10 +3,10 @@ import Observability
 package import TLS
 package import Transport
 
-/// A probe's report as a person reads it: what happened, who it was, and the two answers.
+/// A probe's report for a person: the handshake, the server's identity, and the two answers.
 ///
-/// Nearly all of it is what a server says of itself. So that no server writes to the terminal, every control character of
-/// its values is spelt out.
+/// The server supplies nearly all of the values. Control characters in them are escaped, so that no server can write to
+/// the terminal.
 package struct ProbeText {
   private var lines: [String] = []
   private let isColoured: Bool
@@ -47,7 +47,7 @@ package struct ProbeText {
 
   private enum Mood { case good, bad, none }
 
-  /// The one way to a line: what is coloured in it stands between `before` and `after`.
+  /// Adds a line, the only way to do so. The coloured word is between `before` and `after`.
   private mutating func add(_ before: String, _ mood: Mood = .none, _ word: String = "", _ after: String = "") {
     let middle =
       isColoured && mood != .none

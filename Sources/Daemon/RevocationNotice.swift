@@ -1,13 +1,13 @@
 import Crypto
 import Observability
 
-/// What is to be said of a revocation list's age: to who checks a configuration, and in the log.
+/// What to report about a CRL's age, to `sallyport check` and in the log.
 struct RevocationNotice {
   enum Age: Sendable, Hashable {
     case valid
-    /// Its end is near.
+    /// The CRL expires soon.
     case ending
-    /// Everybody of its CA is refused.
+    /// The CRL has expired: every certificate of its CA is refused.
     case ended
   }
 
@@ -16,7 +16,8 @@ struct RevocationNotice {
     return list.warnsFrom.map { now >= $0 } ?? false ? .ending : .valid
   }
 
-  /// nil for a list of which nothing is to be said. It never stops a start: the daemon must come up to say so.
+  /// Returns nil for a CRL with nothing to report. The result is only a warning: the daemon must start to be able to
+  /// report.
   static func diagnostic(_ list: RevocationList, in file: MaterialReference, now: Int64) -> Diagnostic? {
     switch age(of: list, now: now) {
     case .valid: nil
