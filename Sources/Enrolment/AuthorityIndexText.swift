@@ -1,6 +1,6 @@
 import Bytes
 
-/// A line of index.txt that is none. Lines count from 1.
+/// A malformed line of index.txt. Lines count from 1.
 package struct AuthorityIndexFault: Error, Sendable, Hashable, CustomStringConvertible {
   package let line: Int
   package let reason: String
@@ -8,10 +8,10 @@ package struct AuthorityIndexFault: Error, Sendable, Hashable, CustomStringConve
 }
 
 extension AuthorityIndex {
-  /// The most bytes of one line: a name has at most a few hundred.
+  /// The largest length of a line in bytes; a name has at most a few hundred.
   package static let lineLimit = 8192
 
-  /// Empty lines and comments (`#`) are passed over.
+  /// Parses the file. Skips empty lines and comments (`#`).
   package init(parsing bytes: UnsafeRawBufferPointer) throws(AuthorityIndexFault) {
     self.init()
     var number = 0
@@ -59,12 +59,12 @@ extension AuthorityIndex {
       state: state, notAfter: notAfter, serial: serial, file: String(fields[4]), subject: String(fields[5]))
   }
 
-  /// The file, as `openssl ca` writes it.
+  /// The file's content, as `openssl ca` writes it.
   package var text: String { entries.map(\.line).joined() }
 }
 
 extension AuthorityIndex.Entry {
-  /// Its line in the file, to the end of the line.
+  /// The entry's line in the file, with its line feed.
   var line: String {
     let (letter, revocation) =
       switch state {
