@@ -61,7 +61,7 @@ package struct StatusQuestion: Sendable, Hashable {
 
   private func identifier() throws(StatusFault) -> OpaquePointer {
     guard let id = OCSP_cert_to_id(EVP_sha1(), certificate.handle, issuer.handle) else {
-      throw StatusFault("no question can be made: \(OpenSSLError.drain())")
+      throw StatusFault("the OCSP request can't be made: \(OpenSSLError.drain())")
     }
     return id
   }
@@ -73,7 +73,7 @@ package struct StatusQuestion: Sendable, Hashable {
     let id = try identifier()
     guard OCSP_request_add0_id(request, id) != nil else {
       OCSP_CERTID_free(id)
-      throw StatusFault("no question can be made: \(OpenSSLError.drain())")
+      throw StatusFault("the OCSP request can't be made: \(OpenSSLError.drain())")
     }
     return encoded { i2d_OCSP_REQUEST(request, $0) } ?? []
   }
@@ -109,7 +109,8 @@ package struct StatusQuestion: Sendable, Hashable {
       throw StatusFault("\(OpenSSLError.drain())")
     }
     guard OCSP_basic_verify(basic, known, store, 0) == 1 else {
-      throw StatusFault("the response is not signed by the issuer or by whom it certified: \(OpenSSLError.drain())")
+      throw StatusFault(
+        "the response is signed neither by the issuer nor by a responder that it certified: \(OpenSSLError.drain())")
     }
   }
 
@@ -132,13 +133,17 @@ package struct StatusQuestion: Sendable, Hashable {
         thisUpdate, nextUpdate, Self.tolerance, nextUpdate == nil ? Int(Self.boundWithoutEnd) : unbounded) == 1
     else {
       OpenSSLError.discard()
-      throw StatusFault("the response is not of now")
+      throw StatusFault("the response is not current")
     }
     // OCSP_check_validity has accepted both times, but a response whose times can't be read is not valid.
-    guard let begin = Certificate.seconds(thisUpdate) else { throw StatusFault("the response is of no time") }
+    guard let begin = Certificate.seconds(thisUpdate) else {
+      throw StatusFault("the response's thisUpdate can't be read")
+    }
     let end: Int64
     if let nextUpdate {
-      guard let named = Certificate.seconds(nextUpdate) else { throw StatusFault("the response ends at no time") }
+      guard let named = Certificate.seconds(nextUpdate) else {
+        throw StatusFault("the response's nextUpdate can't be read")
+      }
       end = named
     } else {
       end = begin + Self.boundWithoutEnd

@@ -43,10 +43,10 @@ final class AuthorityUpkeep {
   private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ shared: SharedState, _ log: ErrorLog) {
     do throws(AuthorityError) {
       if let end = try EnrolmentDesk(settings, shared.enrolment).keepUp() {
-        log.notice("\"\(settings.authority)\": the revocation list was renewed, it counts until \(end)")
+        log.notice("\"\(settings.authority)\": the revocation list was renewed, valid until \(end)")
       }
     } catch {
-      log.error("\"\(settings.authority)\" can't be kept in order: \(error)")
+      log.error("\"\(settings.authority)\": the upkeep of the authority failed: \(error)")
     }
   }
 }

@@ -81,8 +81,8 @@ struct EffectivePolicy {
     switch location.action {
     case .none: break
     case .proxy(let pass): describe(pass)
-    case .metrics: add(2, "metrics", "whom this server lets in")
-    case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for who has a password in \(desk.users)")
+    case .metrics: add(2, "metrics", "for every client that this server lets in")
+    case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for users with a password in \(desk.users)")
     }
   }
 
@@ -98,8 +98,8 @@ struct EffectivePolicy {
     }
     switch pass.clientIdentity {
     case .off: break
-    case .rfc9440: add(2, "client told as", "Client-Cert, Client-Cert-Chain (RFC 9440)")
-    case .xfcc: add(2, "client told as", "X-Forwarded-Client-Cert (Envoy)")
+    case .rfc9440: add(2, "client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")
+    case .xfcc: add(2, "client fields", "X-Forwarded-Client-Cert (Envoy)")
     }
     if let envelope = pass.envelope {
       add(2, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
@@ -120,7 +120,7 @@ struct EffectivePolicy {
     let schemes: [(AuthSchemes, String)] = [(.digest, "digest"), (.ntlm, "ntlm"), (.basic, "basic")]
     let names = schemes.filter { asked.schemes.contains($0.0) }.map(\.1).joined(separator: ", ")
     guard let count = material.userFiles[asked.users]?.count else { return add(2, "answers", Self.notLoaded) }
-    add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for who is none")
+    add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for other clients")
     for space in asked.spaces {
       let realm = space.realm.map { ", realm \"\(String(decoding: $0, as: UTF8.self))\"" } ?? ""
       add(2, "", "in \(space.scheme)://\(space.host)\(space.port.map { ":\($0)" } ?? "")\(realm)")
@@ -148,7 +148,7 @@ struct EffectivePolicy {
     }
     if let identity = loaded.identity { add(2, "presents", identity.certificate.summary) }
     if case .anybody = tls.trust {
-      add(2, "WARNING", "the upstream is not authenticated: anybody on the way may be it")
+      add(2, "WARNING", "the upstream is not authenticated: an attacker on the path can take its place")
     }
   }
 }

@@ -128,7 +128,7 @@ struct MaterialLoader {
         switch error {
         case .empty: ("no pin in it", "`sallyport pin FILE` prints one")
         case .unfit(let pin):
-          ("\(pin) is none that \"proxy_ssl_pinning \(mode.rawValue)\" compares", "pin a certificate's file")
+          ("\(pin) is not of the kind that \"proxy_ssl_pinning \(mode.rawValue)\" compares", "pin a certificate's file")
         }
       throw MaterialError(
         culprit: source.spelling, location: source.location, message: "pin \"\(source.spelling)\": \(fault)", hint: hint

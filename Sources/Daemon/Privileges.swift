@@ -26,7 +26,9 @@ enum Privileges {
     guard initgroups(user, gid) == 0 else { throw failed("initgroups(\(user), \(gid))", main) }
     guard setgid(gid) == 0 else { throw failed("setgid(\(gid))", main) }
     guard setuid(uid) == 0 else { throw failed("setuid(\(uid))", main) }
-    if uid != 0 && setuid(0) == 0 { throw refused("setuid(\(uid)) did not hold: root could be had again", main) }
+    if uid != 0 && setuid(0) == 0 {
+      throw refused("setuid(\(uid)) did not take effect: the process could become root again", main)
+    }
     // The kernel writes no core for a process that changed its user, unless prctl(2) allows it; `worker_rlimit_core`
     // asks for one.
     if main.coreSize > 0 { linux_allow_core() }

@@ -70,8 +70,8 @@ extension ProbeReport.Trust {
     switch self {
     case .trusted: nil
     case .refused(_, let reason), .reportOnly(let reason): reason
-    case .unverified: "no policy to trust by: nothing is verified"
-    case .unknown: "nobody proved to hold a certificate's key"
+    case .unverified: "no policy: nothing is verified"
+    case .unknown: "the server did not prove possession of a certificate's key"
     }
   }
 }

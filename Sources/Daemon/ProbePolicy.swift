@@ -77,7 +77,7 @@ package struct ProbePolicy {
     func told(_ text: String) -> String {
       [
         ("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE"),
-        ("\"proxy_ssl_pinning public_key\" compares", "is compared beside pins of keys"),
+        ("\"proxy_ssl_pinning public_key\" compares", "can be combined with pins of keys"),
         ("proxy_ssl_pin ", "--pin "),
       ].reduce(text) { $0.replacing($1.0, with: $1.1) }
     }

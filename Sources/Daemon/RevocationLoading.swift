@@ -33,7 +33,7 @@ extension MaterialLoader {
         report(
           Diagnostic(
             .error, at: file.location,
-            "\"\(file)\": the revocation list of \(stranger.issuer) is not signed by the CA of that name which is trusted here",
+            "\"\(file)\": the revocation list of \(stranger.issuer) is not signed by the trusted CA of that name",
             hint: "put the CA's own list in its place; where the CA has a new key, its certificate goes with it"))
       }
       // The CA may have a new key since. A CRL signed with its old key no longer applies.

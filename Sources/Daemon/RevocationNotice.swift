@@ -25,12 +25,12 @@ struct RevocationNotice {
       Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) ends on \(list.nextUpdateText)",
-        hint: "from then on everybody of this CA is refused: put a new list in its place")
+        hint: "from then on every certificate of this CA is refused: put a new list in its place")
     case .ended:
       Diagnostic(
         .warning, at: file.location,
-        "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): everybody of this CA is refused",
-        hint: "put a new list in its place; it is taken up without a restart")
+        "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): every certificate of this CA is refused",
+        hint: "put a new list in its place; sallyport loads it without a restart")
     }
   }
 
@@ -42,7 +42,7 @@ struct RevocationNotice {
         return diagnostic(list, in: file, now: now)
       }
       let fault =
-        list.isExpired(at: now) ? "ended on \(list.nextUpdateText)" : "is older than the one in use, or of the future"
+        list.isExpired(at: now) ? "ended on \(list.nextUpdateText)" : "is older than the one in use, or from the future"
       return Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) \(fault): the one before, valid until \(other.nextUpdateText), stays in use",

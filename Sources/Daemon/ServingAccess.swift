@@ -38,7 +38,7 @@ enum ServingAccess {
   }
 
   private static func hint(_ main: MainSettings) -> String {
-    let aloud = main.user == nil ? ", or stay root aloud (`user root;`)" : ""
+    let aloud = main.user == nil ? ", or say `user root;` to stay root" : ""
     return "let the group of `user` read it, or start as that user (systemd: User=, LoadCredential=)\(aloud)"
   }
 
@@ -90,7 +90,7 @@ enum ServingAccess {
       else { return nil }
       return Diagnostic(
         .warning, at: users.location,
-        "\"\(users)\" can't be read as the user that serves, \(user): nobody gets in by a password of it",
+        "\"\(users)\" can't be read as the user that serves, \(user): no password in it is accepted",
         hint: "chgrp, and chmod 640")
     }
     let folder = BodyFolder.path

@@ -204,7 +204,7 @@ final class Supervisor {
     let count = refusal.errors.count
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
-      errorLog.error("the changed files are not taken up, \(words) with the old ones")
+      errorLog.error("the changed files were not loaded, \(words) with the old ones")
       retry.failed()
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")

@@ -27,7 +27,7 @@ package enum UnheededRevocations {
         guard let unheeded else { continue }
         return Diagnostic(
           .warning, at: anchor.location ?? server.location,
-          "whom the authority \"\(unheeded)\" of \"enrolment\" revokes is let in here all the same: its crl.pem is not looked at",
+          "this server accepts certificates that the authority \"\(unheeded)\" of \"enrolment\" has revoked: it does not check its crl.pem",
           hint: "ssl_crl \(unheeded)/crl.pem;")
       }
       return nil

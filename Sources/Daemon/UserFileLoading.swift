@@ -26,7 +26,7 @@ extension MaterialLoader {
     guard stat(path, &status) == 0, status.st_mode & 0o004 != 0 else { return }
     report(
       Diagnostic(
-        .warning, at: file.location, "\"\(file)\" holds passwords, and everybody may read it",
+        .warning, at: file.location, "\"\(file)\" holds passwords, and every user of the system may read it",
         hint: "chmod 600 \(path)"))
   }
 }

@@ -27,7 +27,7 @@ final class WatchdogTimer {
 
   private func tick() {
     guard round == .answered else {
-      if round == .waiting { log.alert("a worker does not answer: systemd's watchdog is not fed") }
+      if round == .waiting { log.alert("a worker does not answer: systemd's watchdog is not notified") }
       round = .overdue
       return
     }

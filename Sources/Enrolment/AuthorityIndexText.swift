@@ -26,7 +26,7 @@ extension AuthorityIndex {
       else { throw AuthorityIndexFault(line: number, reason: "a control character, or not UTF-8") }
       let entry = try Self.entry(line, number)
       guard add(entry) else {
-        throw AuthorityIndexFault(line: number, reason: "serial \(entry.serial) stands in an earlier line already")
+        throw AuthorityIndexFault(line: number, reason: "serial \(entry.serial) is in an earlier line already")
       }
     }
   }
@@ -34,7 +34,7 @@ extension AuthorityIndex {
   private static func entry(_ line: String, _ number: Int) throws(AuthorityIndexFault) -> Entry {
     func fault(_ reason: String) -> AuthorityIndexFault { AuthorityIndexFault(line: number, reason: reason) }
     let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
-    guard fields.count == 6 else { throw fault("\(fields.count) fields; expected 6, parted by tabs") }
+    guard fields.count == 6 else { throw fault("\(fields.count) fields; expected 6, separated by tabs") }
     guard let notAfter = AuthorityTime.seconds(inIndex: fields[1]) else {
       throw fault("\"\(fields[1])\" is no time; expected YYMMDDHHMMSSZ")
     }

@@ -149,7 +149,7 @@ package struct AuthorityStore: Sendable {
 
   private var changedByOthers: AuthorityError {
     AuthorityError(
-      "\"\(folder.file("index.txt"))\" is changed by somebody who does not take the lock",
+      "\"\(folder.file("index.txt"))\" is being changed by a program that does not take the lock",
       hint: "let `openssl ca` take it: flock \(folder.file(AuthorityLock.name)) openssl ca -config …")
   }
 

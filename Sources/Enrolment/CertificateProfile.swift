@@ -103,7 +103,7 @@ extension CertificateBuilder.AlternativeName {
       else {
         throw AuthorityError(
           "\"\(part)\" is no name for a certificate",
-          hint: "expected DNS:NAME, IP:ADDRESS, URI:URI or email:ADDRESS, parted by commas")
+          hint: "expected DNS:NAME, IP:ADDRESS, URI:URI or email:ADDRESS, separated by commas")
       }
       names.append(name)
     }

@@ -117,7 +117,7 @@ extension AuthorityStore {
     let records = try valid(which, in: index)
     guard !records.isEmpty else {
       throw AuthorityError(
-        "no certificate has the serial \(which), and none that is valid the name",
+        "no certificate has the serial \(which), and no valid certificate has this name",
         hint: "`sallyport ca list \(folder.path)` shows what was issued")
     }
     return records.map(\.serial)

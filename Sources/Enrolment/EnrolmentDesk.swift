@@ -104,7 +104,7 @@ package struct EnrolmentDesk: Sendable {
     do throws(AuthorityError) { name = try CommonName(bytes: user.name) } catch { return .refused(error.message) }
     let request: EnrolmentRequest
     do throws(EnrolmentRequest.Fault) { request = try EnrolmentRequest(parsing: body) } catch {
-      return .malformed("the request is none: \(error)")
+      return .malformed("the request is malformed: \(error)")
     }
     guard user.device == nil || user.device == request.device else {
       return .unauthorized("the token is of another device")
@@ -134,7 +134,7 @@ package struct EnrolmentDesk: Sendable {
       refusal = self.refusal(of: uri, request, name, held, at: now)
       return refusal == nil
     }
-    guard isRegistered else { return refusal ?? .broken("the certificate was not taken into the register") }
+    guard isRegistered else { return refusal ?? .broken("the certificate was not registered") }
     var body = ByteBuffer(capacity: Base64.encodedCount(file.count) + 160)
     body.append("{\"token\": \"")
     body.append(string: token.text)

@@ -65,19 +65,19 @@ extension EnvelopeMAC {
       guard words.count == 1 else { throw refused(1, "\"none\" is followed by \"\(words[1])\"") }
       return nil
     }
-    guard let algorithm = MACAlgorithm(rawValue: first) else { throw refused(0, "\"\(first)\" is no MAC known here") }
+    guard let algorithm = MACAlgorithm(rawValue: first) else { throw refused(0, "\"\(first)\" is not a supported MAC") }
     switch words.dropFirst().first {
     case nil, "payload":
       guard words.count <= 2 else { throw refused(2, "\"payload\" is followed by \"\(words[2])\"") }
       return EnvelopeMAC(algorithm, over: .payload)
     case "fields":
       let names = Array(words.dropFirst(2))
-      guard !names.isEmpty else { throw refused(1, "\"fields\" names none") }
+      guard !names.isEmpty else { throw refused(1, "\"fields\" names no field") }
       for (index, name) in names.enumerated() where names[..<index].contains(name) {
         throw refused(index + 2, "the field \"\(name)\" is named twice")
       }
       return EnvelopeMAC(algorithm, over: .fields(names.map { Array($0.utf8) }))
-    case let other?: throw refused(1, "\"\(other)\" is nothing a MAC can be over")
+    case let other?: throw refused(1, "\"\(other)\" is not what a MAC can cover")
     }
   }
 }

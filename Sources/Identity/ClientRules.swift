@@ -114,7 +114,7 @@ public final class ClientRules: Sendable {
     for rule in deny {
       switch rule.match(identity, scratch: scratch) {
       case .match: return .denied(at: rule.location, reason: "\(rule.effect.rawValue) \(rule.spelling)")
-      case .limit: return .denied(at: rule.location, reason: "a regular expression gave up")
+      case .limit: return .denied(at: rule.location, reason: "a regular expression reached its limit")
       case .noMatch: break
       }
     }
@@ -127,8 +127,8 @@ public final class ClientRules: Sendable {
       case .noMatch: break
       }
     }
-    if let givenUp { return .denied(at: givenUp.location, reason: "a regular expression gave up") }
-    return .denied(at: first.location, reason: "no ssl_client_allow is for \"\(identity.subject)\"")
+    if let givenUp { return .denied(at: givenUp.location, reason: "a regular expression reached its limit") }
+    return .denied(at: first.location, reason: "no ssl_client_allow matches \"\(identity.subject)\"")
   }
 
   /// Denies a client if a value that some rule reads may not be what it seems: one with a control character, or one of

@@ -37,7 +37,7 @@ package struct ClientSelector: Sendable {
       switch condition.match(identity, scratch: scratch) {
       case .match: return .match
       case .noMatch: return .noMatch
-      case .limit: return .undecided("a regular expression gave up")
+      case .limit: return .undecided("a regular expression reached its limit")
       }
     }
   }

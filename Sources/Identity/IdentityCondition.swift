@@ -23,7 +23,7 @@ struct IdentityCondition: Sendable {
       let meant = keys.contains(name.lowercased()) ? "write \"\(name.lowercased())\"" : nil
       throw RuleFault("unknown key \"\(name)\"", hint: meant ?? "one of \(keys.joined(separator: ", "))")
     }
-    guard !value.isEmpty else { throw RuleFault("\"\(name)=\" asks for nothing", hint: "\(name)=** is any value") }
+    guard !value.isEmpty else { throw RuleFault("\"\(name)=\" has no value", hint: "\(name)=** is any value") }
     guard !value.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
       throw RuleFault("a control character in \"\(name)\"", hint: "a value with one matches no rule")
     }

@@ -58,7 +58,8 @@ enum RuleValue {
     let bytes = Fold.all(text.utf8)
     let isNotation = bytes.allSatisfy { ASCII.hexValue($0) != nil || [0x2E, 0x3A, 0x2A].contains($0) }
     guard isNotation, bytes.contains(0x2A) else {
-      throw RuleFault("\"\(text)\" is no IP address", hint: "an address, or one with *: 10.0.0.*; no network")
+      throw RuleFault(
+        "\"\(text)\" is no IP address", hint: "an address, or a pattern as 10.0.0.*; prefix lengths are not supported")
     }
     return bytes
   }

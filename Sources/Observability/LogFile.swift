@@ -77,7 +77,7 @@ public final class LogFile: Sendable {
     guard isOurs, !complained.exchange(true, ordering: .relaxed) else { return }
     var text =
       "sallyport: can't write to the log file \(path): \(String(cString: strerror(code))); "
-      + "lines are lost until this is mended, and this is said once\n"
+      + "lines are lost until this is fixed; this message appears once\n"
     text.withUTF8 { _ = Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
 

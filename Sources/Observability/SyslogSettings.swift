@@ -33,7 +33,7 @@ public struct SyslogSettings: Sendable, Hashable {
       let name = parts[0]
       let value = parts.count == 2 ? parts[1] : ""
       guard seen.insert(name).inserted else {
-        throw LogDestinationError("syslog parameter \"\(name)\" stands twice: keep one")
+        throw LogDestinationError("syslog parameter \"\(name)\" occurs twice: keep one")
       }
       switch name {
       case "server": server = try Self.server(value)

@@ -22,7 +22,7 @@ package final class OCSPClient: Sendable {
     let outcome = pool.run(.clientStatus, for: responder.address) { [self] in
       completion(Result { () throws(StatusFault) in try answer(of: responder, to: question) })
     }
-    if !outcome.isTaken { completion(.failure(StatusFault("too many questions are under way"))) }
+    if !outcome.isTaken { completion(.failure(StatusFault("too many OCSP requests are pending"))) }
   }
 
   private func answer(of responder: StatusResponder, to question: StatusQuestion) throws(StatusFault) -> StatusAnswer {

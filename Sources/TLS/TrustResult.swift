@@ -29,8 +29,8 @@ public enum UpstreamRefusal: Error, Sendable, Hashable, CustomStringConvertible 
   /// Describes a pin that does not match, whether refused or only reported.
   static func mismatch(found: String) -> String {
     found.hasPrefix("cert:")
-      ? "no certificate of the upstream's chain is a pinned one, its own is \(found)"
-      : "the key of the upstream's certificate is none of the pinned ones, it is \(found)"
+      ? "no certificate of the upstream's chain is pinned: its own is \(found)"
+      : "the key of the upstream's certificate is not pinned: it is \(found)"
   }
 }
 

@@ -60,7 +60,7 @@ package struct ChallengeFile: Sendable {
     switch read() {
     case .absent: return (held, [])
     case .corrupted(let reason):
-      log?.warn("\"\(path)\" is not used, and made anew: \(reason)")
+      log?.warn("\"\(path)\" is ignored and will be replaced: \(reason)")
       return (held, [])
     case .entries(let entries):
       try write(entries)
@@ -84,7 +84,7 @@ package struct ChallengeFile: Sendable {
       bytes += piece[..<count]
       guard bytes.count <= Self.sizeLimit else { return .corrupted("it is larger than \(Self.sizeLimit >> 20) MiB") }
     }
-    return Self.parse(bytes).map { .entries($0) } ?? .corrupted("it is not as it was written")
+    return Self.parse(bytes).map { .entries($0) } ?? .corrupted("it is damaged")
   }
 
   /// Returns nil unless every line is unchanged since it was written.

@@ -111,13 +111,14 @@ package final class UserFile: Sendable {
       throw LineFault(reason: "no \"USER:\" after its SELECTOR")
     }
     guard !line.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-      throw LineFault(reason: "a control character, which no scheme can carry", hint: "tabs are none of the separators")
+      throw LineFault(
+        reason: "a control character, which no scheme can carry", hint: "separate SELECTOR and USER by a space")
     }
     guard isUTF8(rest) else { throw LineFault(reason: "user or password is not UTF-8", hint: "save the file as UTF-8") }
     guard rest.count <= 1024 else { throw LineFault(reason: "user and password are longer than 1024 bytes") }
     guard let parsed = ClientSelector(parsing: String(decoding: selector, as: UTF8.self)) else {
       throw LineFault(
-        reason: "its SELECTOR is none",
+        reason: "its SELECTOR is malformed",
         hint: "what ssl_client_allow takes, one KEY=PATTERN as cn=alice, or *; blanks in it need double quotes")
     }
     let user = UpstreamUser(
