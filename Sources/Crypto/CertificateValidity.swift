@@ -8,7 +8,7 @@ extension Certificate {
   package var notAfter: CertificateTime { Self.time(X509_get0_notAfter(handle)) }
   /// nginx's $ssl_client_v_start: `Jan  1 00:00:00 2026 GMT`; empty for an unreadable time.
   package var notBeforeText: String { Self.text(X509_get0_notBefore(handle)) }
-  /// nginx's $ssl_client_v_end, in the same form.
+  /// nginx's $ssl_client_v_end, in the form of `notBeforeText`.
   package var notAfterText: String { Self.text(X509_get0_notAfter(handle)) }
 
   /// `notAfter` for a message: the date, or that it can't be read.

@@ -11,7 +11,7 @@ package func namesInDirectory(_ path: String) throws(DirectoryFault) -> [String]
   return try names(of: stream)
 }
 
-/// Does the same for an open directory. The caller keeps the descriptor.
+/// Returns the sorted names in an open directory without hidden ones. The caller keeps the descriptor.
 package func namesInDirectory(_ descriptor: CInt) throws(DirectoryFault) -> [String] {
   // fdopendir takes ownership of its descriptor, so it gets a copy.
   let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)

@@ -23,7 +23,7 @@ public struct DistinguishedName: Sendable, CustomStringConvertible {
   /// nginx's $ssl_client_s_dn: RFC 2253, the last component first. Control characters are escaped.
   package var rfc2253: String { Self.rfc2253(handle) }
 
-  /// Returns the same form for an X509_NAME outside a certificate; empty for nil.
+  /// Formats an X509_NAME outside a certificate as RFC 2253; empty for nil.
   package static func rfc2253(_ name: OpaquePointer?) -> String {
     guard let name else { return "" }
     return MemoryBIO.text { X509_NAME_print_ex($0, name, 0, copenssl_xn_flag_rfc2253()) }

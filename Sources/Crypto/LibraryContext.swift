@@ -7,8 +7,8 @@ final class LibraryContext: @unchecked Sendable {
   let handle: OpaquePointer?
 
   /// Has the default and legacy providers, which open PKCS#12 and PKCS#8 with RC2-40, 3DES or DES. The first use makes
-  /// it, and it exists for the life of the process. Without legacy.so the default provider's algorithms still work, and
-  /// an old file gives `CryptoError.unsupported`.
+  /// it. It exists for the life of the process. Without legacy.so the default provider's algorithms still work, and an
+  /// old file gives `CryptoError.unsupported`.
   static let old = LibraryContext(providers: ["default", "legacy"])
 
   private init(providers: [String]) {

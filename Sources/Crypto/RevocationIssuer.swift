@@ -1,8 +1,9 @@
 import COpenSSL
 
 extension RevocationList {
-  /// Whether these include a CA with the CRL's issuer name but none of that name signed it. Then another CA made the
-  /// CRL, and verification would refuse every certificate of the trusted one. False when no CA has that name.
+  /// Whether the authorities include a CA with the CRL's issuer name, but no CA of that name signed the CRL. Then
+  /// another CA made the CRL, and verification would refuse every certificate of the trusted one. False when no
+  /// authority has that name.
   package func isDisowned(by authorities: [Certificate]) -> Bool {
     let issuers = authorities.filter {
       X509_NAME_cmp(X509_get_subject_name($0.handle), X509_CRL_get_issuer(handle)) == 0

@@ -5,8 +5,9 @@ import Glibc
 /// A certificate revocation list (RFC 5280 §5), parsed but not verified: verification checks its signature with the
 /// issuer's key.
 ///
-/// Only complete CRLs are accepted (`ssl_crl`, `proxy_ssl_crl`). Delta, indirect and partial CRLs (for some reasons or
-/// kinds of certificates) cover less than they seem to, so parsing refuses them with an error that names the kind.
+/// Only complete CRLs are accepted (`ssl_crl`, `proxy_ssl_crl`). Delta and indirect CRLs, and partial ones (for some
+/// reasons or kinds of certificates), cover less than they seem to. Parsing refuses them with an error that names the
+/// kind.
 // @unchecked: nothing changes the X509_CRL through the handle after `init`, and OpenSSL locks what it caches inside.
 public final class RevocationList: @unchecked Sendable {
   /// X509_CRL*. Borrowed by callers.

@@ -2,8 +2,8 @@ package import Bytes
 
 /// A file with a key as hexadecimal digits or base64 (RFC 4648 §4). Surrounding blanks are ignored.
 package enum SymmetricKeyFile {
-  /// `lengths`: the lengths in octets that the key may have. A text of hexadecimal digits is never tried as base64.
-  /// Blocks.
+  /// `lengths`: the lengths in octets that the key may have. A text that decodes as hexadecimal is never tried as
+  /// base64. Blocks.
   package static func load(
     _ reference: MaterialReference, expecting kind: MaterialKind, lengths: ClosedRange<Int>
   ) throws(MaterialError) -> SecretBytes {

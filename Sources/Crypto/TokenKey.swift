@@ -8,7 +8,7 @@ import Synchronization
 /// before it returns; the key holds one as long as it exists. Nothing prompts at a terminal.
 enum TokenKey {
   /// A prompt that always fails. The engine keeps it, so it is never freed.
-  // Never written again; OpenSSL only reads it.
+  // Nothing writes to it after this; OpenSSL only reads it.
   nonisolated(unsafe) private static let asksNobody = UI_UTIL_wrap_read_pem_callback({ _, _, _, _ in -1 }, 0)
 
   /// `identifier`: an RFC 7512 URI, or an older spelling of the engine's. The PIN is the URI's, else the first pass

@@ -4,8 +4,8 @@ import Glibc
 
 /// Reads, replaces and opens the files of an authority. Other types know what the files mean.
 ///
-/// A reader sees the old file or the new one. Root may work here in another user's directory, so no symbolic link is
-/// followed, neither for a file nor for a subdirectory, even if it appears in the middle of a change.
+/// A reader sees the old file or the new one. Root may work here in another user's directory, so it follows no symbolic
+/// link to a file or a subdirectory. That holds even for a link that appears in the middle of a change.
 package struct AuthorityFolder: Sendable {
   /// An absolute path.
   package let path: String
@@ -47,7 +47,7 @@ package struct AuthorityFolder: Sendable {
     return try body(descriptor, String(name[name.index(after: slash)...]))
   }
 
-  /// Does the same as `whereIs`, but throws when the directory does not exist.
+  /// Runs `body` like `whereIs`, but throws when the directory does not exist.
   func inside<Result>(
     _ name: String, _ body: (CInt, String) throws(AuthorityError) -> Result
   ) throws(AuthorityError) -> Result {

@@ -33,8 +33,8 @@ struct AuthorityLock: ~Copyable {
     self.descriptor = descriptor
   }
 
-  /// Opens the lock file. Another user who can write the directory may have put any file in its place, so only a file
-  /// that this call created is given to the directory's owner.
+  /// Opens the lock file. Another user who can write the directory may have put any file in its place. So the
+  /// directory's owner gets only a file that this call created.
   private static func open(_ folder: AuthorityFolder) throws(AuthorityError) -> CInt {
     let path = folder.file(name)
     return try folder.inside(name) { (place, leaf) throws(AuthorityError) in

@@ -62,7 +62,8 @@ package struct AuthorityStore: Sendable {
     try register(issued, signer: signer) { () throws(AuthorityError) in true }
   }
 
-  /// Does the same unless `isWanted` returns false under the lock. Then it changes nothing and returns false.
+  /// Registers a certificate of this CA unless `isWanted` returns false under the lock. Then nothing changes, and the
+  /// result is false.
   ///
   /// `extra`: new files of mode 0600 that belong to the certificate. If nothing needs repair or renewal, this appends a
   /// line to the index, and the work does not grow with the register.

@@ -41,7 +41,7 @@ package enum AuthorityTime {
     return "\(padded(parts.year, 4))-\(rest[0])-\(rest[1])T\(rest[2]):\(rest[3]):\(rest[4])Z"
   }
 
-  /// Formats a certificate's time in the same way.
+  /// Formats a certificate's time as RFC 3339, or says that it can't be read.
   package static func rfc3339(_ instant: CertificateTime) -> String {
     instant.seconds.map { rfc3339($0) } ?? "a time that can't be read"
   }

@@ -59,9 +59,9 @@ package struct CertificateProfile: Sendable {
     }
   }
 
-  /// Returns the longest lifetime in days of a server certificate issued at this time, by the CA/Browser Forum's
-  /// Baseline Requirements §6.3.2 (ballot SC-081v3): 398 days until 2026-03-15, 200 until 2027-03-15, 100 until
-  /// 2029-03-15, then 47. Platforms refuse certificates with a longer lifetime.
+  /// Returns the longest lifetime in days of a server certificate issued at this time: 398 days until 2026-03-15, 200
+  /// until 2027-03-15, 100 until 2029-03-15, then 47. The source is the CA/Browser Forum's Baseline Requirements §6.3.2
+  /// (ballot SC-081v3). Platforms refuse certificates with a longer lifetime.
   package static func serverDays(at now: Int64) -> Int64 {
     switch now {
     case ..<1_773_532_800: 398

@@ -18,7 +18,7 @@ package final class OCSPClient: Sendable {
     _ responder: StatusResponder, _ question: StatusQuestion,
     _ completion: @escaping @Sendable (Result<StatusAnswer, StatusFault>) -> Void
   ) {
-    // Requests are counted by address, whatever the path: a silent host is silent for all paths.
+    // The pool groups requests by address, whatever the path: a silent host is silent for all paths.
     let outcome = pool.run(.clientStatus, for: responder.address) { [self] in
       completion(Result { () throws(StatusFault) in try answer(of: responder, to: question) })
     }

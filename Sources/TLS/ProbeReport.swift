@@ -82,7 +82,7 @@ package struct ProbeReport: Sendable {
   }
 }
 
-/// Names of handshake messages (RFC 8446 §4, RFC 5246 §7.4) and alerts (§6).
+/// Names the handshake messages (RFC 8446 §4, RFC 5246 §7.4) and alerts (§6).
 enum HandshakeNames {
   /// Messages that a client sends only after it has checked the server's signature.
   static let afterProof: Set<String> = [message(16), message(20)]

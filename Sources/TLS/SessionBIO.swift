@@ -4,8 +4,8 @@ import Transport
 /// The BIO between an SSL and its stream's socket: reads call recv directly, writes collect in the worker's output
 /// cork.
 ///
-/// OpenSSL's socket BIO does neither of these: a read shorter than asked for means that the socket is drained, and all
-/// records of a pump leave in one send.
+/// OpenSSL's socket BIO lacks two properties of this one. A read shorter than asked for means that the socket is
+/// drained. All records of a pump leave in one send.
 enum SessionBIO {
   nonisolated(unsafe) private static let method: OpaquePointer? = {
     guard let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "sallyport stream") else { return nil }

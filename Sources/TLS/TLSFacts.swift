@@ -41,8 +41,8 @@ extension TLSStream {
     return String(decoding: UnsafeBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
   }
 
-  /// The cipher suites of nginx's $ssl_ciphers: on TLS 1.2 and earlier those that both sides know; what the client
-  /// offered.
+  /// The cipher suites that the client offered and this server knows too, as nginx's $ssl_ciphers on TLS 1.2 and
+  /// earlier.
   public var clientCiphers: String {
     guard let ssl else { return "" }
     let list = SSL_get_client_ciphers(ssl)

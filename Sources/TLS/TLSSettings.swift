@@ -104,7 +104,7 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var rejection = ClientRejection.http
   /// nil: the server block itself has no access rules on clients. Its locations may have some.
   public var rules: HandshakeRules?
-  /// nginx's `ssl_verify_depth`: allows one intermediate fewer than OpenSSL's depth counts.
+  /// nginx's `ssl_verify_depth`: the largest number of intermediates between a client's leaf and a trust anchor.
   public var verifyDepth = 1
   public var versions: TLSVersions = .standard
   /// OpenSSL cipher list for TLS 1.2 and below; nil: see `effectiveCiphers`.

@@ -96,8 +96,8 @@ extension TrustTerms where Pins == PinSet {
     checksName && !facts.matchesName ? .refused(.name(expected: facts.name)) : nil
   }
 
-  /// Returns a fault that no pin excuses: a revocation, a key so weak that an attacker can compute it (the pin is of
-  /// that key), or, when the certificate itself is a pin, its dates and usage.
+  /// Returns a fault that no pin excuses. A revocation is one. So is a key so weak that an attacker can compute it,
+  /// because the pin is of that key. If the certificate itself is a pin, its dates and usage are checked too.
   private func inexcusable(_ pins: PinSet, _ facts: PeerFacts) -> UpstreamRefusal? {
     if let revocation = facts.revocation { return revocation }
     if facts.keyBits < Self.leastKeyBits { return .chain("the key is too weak for any pin: \(facts.keyBits) bits") }

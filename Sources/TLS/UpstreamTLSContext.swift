@@ -19,7 +19,7 @@ public struct UpstreamTLSMaterial: Sendable {
 /// The TLS context of a location, for upstreams: it judges them within the handshake that carries the data. Immutable.
 ///
 /// Equal settings share one context, so a kept connection or session is never used under another policy.
-// @unchecked: an SSL_CTX may be used by several threads once it is set up; the sessions stand under a Mutex.
+// @unchecked: an SSL_CTX may be used by several threads once it is set up, and a Mutex guards the sessions.
 public final class UpstreamTLSContext: @unchecked Sendable {
   let handle: OpaquePointer
   public let settings: UpstreamTLSSettings
