@@ -29,7 +29,7 @@ struct EffectivePolicy {
 
   private static let notLoaded = "unknown: its files could not be loaded, see the errors above"
 
-  // MARK: Towards clients
+  // MARK: Clients
 
   private mutating func describe(server index: Int) {
     let server = http.servers[index]
@@ -70,7 +70,7 @@ struct EffectivePolicy {
     if rules.allow.isEmpty { add(level, "allow", "all others") } else { add(level, "deny", "all others") }
   }
 
-  // MARK: Towards upstreams
+  // MARK: Upstreams
 
   private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
     let hasRules = location.clientRules !== root.clientRules

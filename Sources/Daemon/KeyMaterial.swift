@@ -87,7 +87,7 @@ package struct KeyMaterial {
     return loader.diagnostics.filter { !places.contains($0.location) }
   }
 
-  // MARK: Towards clients
+  // MARK: Clients
 
   /// One store serves all servers: a session's context tells it apart from sessions under another policy.
   private static func sessionLimit(_ http: HTTPSettings) -> Int {
@@ -136,7 +136,7 @@ package struct KeyMaterial {
     return loaded
   }
 
-  // MARK: Towards upstreams
+  // MARK: Upstreams
 
   private static func material(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> UpstreamTLSMaterial? {
     var parts = Parts()

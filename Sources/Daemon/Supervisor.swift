@@ -212,7 +212,7 @@ final class Supervisor {
     endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
   }
 
-  // MARK: Files that change
+  // MARK: Changed files
 
   private func watchFiles() {
     hotFiles?.watch(current.files)

@@ -154,7 +154,7 @@ package struct AuthorityStore: Sendable {
       hint: "let `openssl ca` take it: flock \(folder.file(AuthorityLock.name)) openssl ca -config …")
   }
 
-  // MARK: The list
+  // MARK: The CRL
 
   /// Stages crlnumber before the CRL: no two CRLs may have the same number.
   private func stage(

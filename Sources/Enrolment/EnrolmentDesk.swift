@@ -170,7 +170,7 @@ package struct EnrolmentDesk: Sendable {
         + "\"enrolment_max_devices\" is \(settings.maxDevices)")
   }
 
-  // MARK: Who
+  // MARK: Authentication
 
   private static let prefix = "urn:device:"
 

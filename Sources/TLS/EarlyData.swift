@@ -56,7 +56,7 @@ extension TLSStream {
 }
 
 extension ServerTLSSettings {
-  /// Returns why the server refuses early data although `ssl_early_data` is on; nil when it accepts early data.
+  /// Returns why the server refuses early data, whatever `ssl_early_data` says; nil when nothing prevents early data.
   public var earlyDataHindrance: String? {
     if !versions.contains(.tls13) { return "TLSv1.3 is not among ssl_protocols" }
     if sessionCache == .off { return "no session is kept with ssl_session_cache off" }

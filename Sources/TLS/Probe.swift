@@ -168,7 +168,7 @@ package struct Probe: Sendable {
     }
   }
 
-  // MARK: Does it take us in?
+  // MARK: Acceptance of the client certificate
 
   /// Finds out whether the server accepts the client certificate. In TLS 1.3 the server decides after the client's last
   /// message, so the probe sends a request and reads the response.

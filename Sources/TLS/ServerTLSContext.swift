@@ -217,8 +217,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   private var verifyMode: Int32 {
     switch settings.verification {
     case .off: SSL_VERIFY_NONE
-    // nginx answers a client without a certificate with 400 over HTTP. So the handshake demands a certificate only on
-    // request.
+    // nginx answers a client without a certificate with 400 over HTTP. So the handshake demands a certificate only for
+    // `ssl_verify_reject handshake`.
     case .on, .optional, .optionalNoCA:
       SSL_VERIFY_PEER | (settings.alertsWithoutCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0)
     }

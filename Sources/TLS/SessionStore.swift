@@ -6,10 +6,12 @@ import Synchronization
 
 /// Keeps clients' sessions for all workers, so that a client may resume on any of them.
 ///
-/// OpenSSL's cache and stateless tickets do not serve: a ticket encodes the session and the peer's certificate, and
-/// each resumption decodes them again (docs/decisions/0006-tls-sessions.md). And a kept object can be dropped when
-/// trust changes. The store belongs to one generation: after a reload no session is resumed. The store is bounded; it
-/// evicts the oldest sessions first.
+/// It replaces OpenSSL's cache and stateless tickets for two reasons. A ticket encodes the session and the peer's
+/// certificate, and each resumption decodes them again (docs/decisions/0006-tls-sessions.md). And the server can drop a
+/// kept object when trust changes.
+///
+/// The store belongs to one generation: after a reload no session is resumed. The store is bounded; it evicts the
+/// oldest sessions first.
 public final class SessionStore: Sendable {
   /// The session id of OpenSSL: at most 32 bytes.
   struct Key: Hashable {

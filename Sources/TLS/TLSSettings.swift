@@ -180,7 +180,7 @@ extension TLSVersions {
   /// encryption.
   ///
   /// nginx's defaults `HIGH:!aNULL:!MD5` and `DEFAULT` include CBC suites, which Lucky Thirteen (CVE-2013-0169) needs.
-  /// These defaults apply only when the settings enable older versions, which have no other suites.
+  /// They apply only when the settings enable older versions, which have no other suites.
   func ciphers(old: String) -> String {
     isDisjoint(with: [.tls10, .tls11]) ? "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aDSS" : old
   }

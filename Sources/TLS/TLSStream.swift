@@ -302,7 +302,7 @@ public final class TLSStream: ByteStream {
     }
   }
 
-  // MARK: Ends
+  // MARK: Closing
 
   public override func writeEnd() {
     guard let ssl else { return }

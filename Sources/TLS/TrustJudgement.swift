@@ -11,7 +11,7 @@ enum ChainFinding {
   var fault: ChainFault? { if case .faulty(let fault) = self { fault } else { nil } }
 }
 
-/// The fault that counts of a chain: a revocation if there is one, else the first fault.
+/// The decisive fault of a chain: a revocation if there is one, else the first fault.
 struct ChainFault: Error, Hashable {
   enum Kind: Hashable {
     /// The chain leads to no trust anchor. Nothing else is known about it yet.

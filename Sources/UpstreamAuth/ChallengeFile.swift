@@ -31,7 +31,7 @@ package struct ChallengeFile: Sendable {
     var description: String { "\(reason): challenges are remembered in memory only" }
   }
 
-  // MARK: Whose it is
+  // MARK: Lock
 
   /// While a process holds this lock, no other process uses the directory's nonce counts.
   final class Lock: Sendable {

@@ -183,7 +183,7 @@ package final class ChallengeStore: Sendable {
     state.entries[oldest.key] = nil
   }
 
-  // MARK: The folder
+  // MARK: The directory
 
   private func schedule(_ state: inout State) -> Bool {
     guard file != nil, !state.isScheduled else { return false }

@@ -51,7 +51,7 @@ struct DemoConfiguration {
     """
   }
 
-  // MARK: One's own application
+  // MARK: The user's own application
 
   private func ownLocation(_ url: DemoUpstreamURL) -> String {
     let trust = upstreamPin.map {
@@ -84,7 +84,7 @@ struct DemoConfiguration {
     """
   }
 
-  // MARK: The demo's own
+  // MARK: The demo's own upstream
 
   private func demoLocations() -> String {
     let location = """
