@@ -49,7 +49,7 @@ extension HTTPSettings {
   /// The files that every reload by HUP opens, watched or not.
   package var reloadedFiles: Set<String> { materialFiles { _ in true } }
 
-  /// `isMeant`: called with the `ssl_reload` of the block that names the files.
+  /// Collects the files of blocks for which `isMeant` returns true; its argument is the block's `ssl_reload`.
   private func materialFiles(where isMeant: (_ reloads: Bool) -> Bool) -> Set<String> {
     var references: [MaterialReference?] = []
     var pins: [PinSource] = []

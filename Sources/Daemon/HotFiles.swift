@@ -62,7 +62,8 @@ final class HotFiles {
     }
   }
 
-  /// The file's directory, and the directory that its links lead to. A directory of pins counts itself.
+  /// The directories to watch for a file: its own, and the one that its links lead to. A directory of pins is watched
+  /// itself.
   private static func folders(of path: String) -> [String] {
     func parent(_ path: String) -> String {
       guard let slash = path.lastIndex(of: "/") else { return "." }

@@ -31,7 +31,7 @@ final class ListeningSocket: Sendable {
 
   deinit {
     guard !isInherited else { return }
-    // Removes the file first: while the file exists, somebody must listen.
+    // Removes the file first, so that a client never finds the file of a socket on which nobody listens.
     file?.remove()
     for descriptor in all { close(descriptor) }
   }

@@ -161,7 +161,8 @@ enum ListenFailure: Error {
 }
 
 extension ListenAddress {
-  /// Whether binding both needs SO_REUSEPORT: same port and family, and one of them is a wildcard address.
+  /// Whether binding both needs SO_REUSEPORT: family and port are the same, and so are the addresses, or one is a
+  /// wildcard.
   func overlaps(_ other: ListenAddress) -> Bool {
     guard case .socket(let left) = self, case .socket(let right) = other, left.family == right.family,
       let port = left.port, port == right.port

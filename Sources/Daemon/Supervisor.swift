@@ -154,7 +154,7 @@ final class Supervisor {
 
   // MARK: Reload
 
-  /// Runs both phases that can fail, parse and load, then bind, without interrupting the traffic.
+  /// Runs the two phases that can fail without interrupting the traffic: parse and load, then bind.
   private func reload(_ reload: SupervisorState<Successor>.Reload) {
     if reload == .configuration {
       errorLog.notice("reconfiguring")
@@ -234,7 +234,8 @@ final class Supervisor {
     }
   }
 
-  /// Reloads when a CRL is about to expire, to warn, or has expired, to refuse clients that are already connected too.
+  /// Reloads the files when the age of a CRL changes. A CRL that expires soon gives a warning. An expired one refuses
+  /// clients that are already connected, too.
   private func watchRevocations() {
     let ages = revocationAgesNow
     guard ages != revocationAges else { return }

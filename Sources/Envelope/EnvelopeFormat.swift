@@ -47,7 +47,7 @@ enum EnvelopeFormat {
   }
 
   /// Makes a stand-in of the size that an envelope of this body would have. The opener processes it in place of a
-  /// malformed body, so that both take the same time.
+  /// malformed body, so that both cost the same work.
   static func standIn(for body: UnsafeRawBufferPointer, _ suite: EnvelopeSuite) -> Sealed {
     let blocks = max(1, body.count / 4 * 3 / Cipher.blockCount)
     return Sealed(

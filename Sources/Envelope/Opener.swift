@@ -1,7 +1,7 @@
 public import Bytes
 import Crypto
 
-/// Opens envelopes. It holds no mutable state, so any thread may use it.
+/// Opens envelopes. This is a value, and any thread may use it.
 ///
 /// Every envelope that fails to open costs the same work, whatever is wrong with it. The opener decrypts and
 /// authenticates it with each key; for a body that is not an envelope it does so with a stand-in of the same size.
