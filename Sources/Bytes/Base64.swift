@@ -1,16 +1,17 @@
-/// Base64 of RFC 4648 §4: the one alphabet, always padded, never a line break.
+/// Base64 of RFC 4648 §4: the standard alphabet, always padded, never with a line break.
 ///
-/// Why strict: a pin, a MAC or an envelope must have exactly one spelling, so decoding takes only what encoding writes.
+/// Decoding is strict and accepts only what encoding writes, because a pin, a MAC or an envelope must have exactly one
+/// spelling.
 public enum Base64 {
   /// Why a text is not canonical base64.
   public enum DecodingError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The count of characters is no multiple of four (padding left out, or a piece is missing).
+    /// The number of characters is not a multiple of four: the padding or a part is missing.
     case length(Int)
-    /// A character outside the alphabet, at this offset in bytes. `-` and `_` are base64url's.
+    /// A character outside the alphabet, at this offset in bytes. `-` and `_` belong to base64url.
     case alphabet(UInt8, at: Int)
-    /// `=` where no padding may stand, at this offset.
+    /// `=` where padding is not allowed, at this offset.
     case padding(at: Int)
-    /// The last character carries bits that encoding would have left zero.
+    /// The last character has bits that encoding would have left zero.
     case trailingBits
 
     public var description: String {
@@ -24,7 +25,7 @@ public enum Base64 {
     }
   }
 
-  /// How many characters `count` bytes become.
+  /// The number of characters that `count` bytes become.
   @inlinable public static func encodedCount(_ count: Int) -> Int { (count + 2) / 3 * 4 }
 
   public static func encode(_ bytes: UnsafeRawBufferPointer, into buffer: inout ByteBuffer) {
@@ -107,7 +108,7 @@ public enum Base64 {
 }
 
 extension ASCII {
-  /// A byte as a message shows it: `'x'`, or `byte 0x0A` when it can't be printed.
+  /// Formats a byte for a message: `'x'`, or `byte 0x0A` if it is not printable.
   static func quoted(_ byte: UInt8) -> String {
     (0x20..<0x7F).contains(byte)
       ? "'\(Character(Unicode.Scalar(byte)))'" : "byte 0x\(Hex.encode([byte], .upper))"

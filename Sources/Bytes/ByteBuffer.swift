@@ -1,18 +1,19 @@
 public import Glibc
 
-/// A window of bytes that one side fills and the other side empties.
+/// A buffer of bytes that one side fills and the other side consumes.
 ///
-/// Why: sockets, TLS and HTTP hand bytes on in pieces; this is the only place that owns and moves them.
-/// It never shares its storage (noncopyable), holds none while empty and unreserved, and every index is checked: that
-/// `0 <= head <= tail <= capacity` holds after each call, so differences of these don't overflow.
-/// Public, not package: it is touched per byte and per field across modules (docs/decisions/0003).
+/// Sockets, TLS and HTTP pass bytes on in pieces; only this type owns and moves them. It never shares its storage
+/// (noncopyable), and holds none while it is empty and unreserved. Every index is checked: `0 <= head <= tail <=
+/// capacity` holds after each call, so differences of these don't overflow.
+///
+/// It is public, not package, because other modules access it for each byte and each field (docs/decisions/0003).
 public struct ByteBuffer: ~Copyable {
   @usableFromInline var base: UnsafeMutableRawPointer?
   @usableFromInline var capacity: Int
   @usableFromInline var head: Int
   @usableFromInline var tail: Int
 
-  /// An empty window; `capacity` bytes are allocated at once when it is above zero.
+  /// Makes an empty buffer, and allocates `capacity` bytes at once if that is above zero.
   public init(capacity: Int = 0) {
     self.base = capacity > 0 ? .allocate(byteCount: capacity, alignment: 16) : nil
     self.capacity = max(0, capacity)
@@ -22,12 +23,12 @@ public struct ByteBuffer: ~Copyable {
 
   deinit { base?.deallocate() }
 
-  /// Bytes that can be read.
+  /// The number of bytes that can be read.
   @inlinable public var count: Int { tail &- head }
   @inlinable public var isEmpty: Bool { tail == head }
-  /// Bytes that can be written before `reserve` must grow or compact.
+  /// The number of bytes that can be written before `reserve` must compact or grow.
   @inlinable public var free: Int { capacity &- tail }
-  /// Bytes of storage held, 0 when released.
+  /// The size of the storage in bytes; 0 when released.
   @inlinable public var storageSize: Int { capacity }
 
   /// The readable bytes. Valid until the next mutating call.
@@ -36,15 +37,15 @@ public struct ByteBuffer: ~Copyable {
     return UnsafeRawBufferPointer(start: base + head, count: tail &- head)
   }
 
-  /// The readable bytes, to be changed in place (secrets wiped, case folded).
+  /// The readable bytes for changes in place, such as wiping secrets or folding case.
   @inlinable public var mutableReadable: UnsafeMutableRawBufferPointer {
     guard let base else { return UnsafeMutableRawBufferPointer(start: nil, count: 0) }
     return UnsafeMutableRawBufferPointer(start: base + head, count: tail &- head)
   }
 
-  /// Empties it, and overwrites all of its storage.
+  /// Empties the buffer and overwrites all of its storage.
   public mutating func wipe() {
-    // The one store the compiler may not leave out.
+    // The compiler must not remove this call, as it may remove other dead stores.
     if let base { explicit_bzero(base, capacity) }
     removeAll()
   }
@@ -78,13 +79,13 @@ public struct ByteBuffer: ~Copyable {
     tail = used
   }
 
-  /// Says that `n` bytes of `writable` have been filled.
+  /// Records that `n` bytes of `writable` have been filled.
   @inlinable public mutating func didWrite(_ n: Int) {
     precondition(n >= 0 && n <= capacity &- tail)
     tail &+= n
   }
 
-  /// Takes `n` bytes off the front.
+  /// Removes `n` bytes from the front.
   @inlinable public mutating func consume(_ n: Int) {
     precondition(n >= 0 && n <= tail &- head)
     head &+= n
@@ -94,19 +95,19 @@ public struct ByteBuffer: ~Copyable {
     }
   }
 
-  /// Drops the last bytes until `n` are left: undoes appends.
+  /// Removes the last bytes until `n` are left, to undo appends.
   @inlinable public mutating func truncate(to n: Int) {
     precondition(n >= 0 && n <= tail &- head)
     tail = head &+ n
   }
 
-  /// Forgets all bytes, keeps the storage.
+  /// Removes all bytes and keeps the storage.
   @inlinable public mutating func removeAll() {
     head = 0
     tail = 0
   }
 
-  /// Forgets all bytes and gives the storage back.
+  /// Removes all bytes and frees the storage.
   public mutating func release() {
     base?.deallocate()
     base = nil
@@ -137,13 +138,13 @@ public struct ByteBuffer: ~Copyable {
     bytes.withUnsafeBytes { append($0) }
   }
 
-  /// For paths that are not hot.
+  /// Appends text, for code that seldom runs.
   public mutating func append(string: String) {
     var copy = string
     copy.withUTF8 { append(UnsafeRawBufferPointer($0)) }
   }
 
-  /// The bytes of an inclusive range of decimal digits: no sign, no padding.
+  /// Appends decimal digits without sign and padding.
   public mutating func append(decimal value: UInt64) {
     reserve(20)
     guard let base else { return }
@@ -164,7 +165,7 @@ public struct ByteBuffer: ~Copyable {
     tail += digits
   }
 
-  /// Lower-case hexadecimal digits without leading zeros: the chunk size of RFC 9112 §7.1.
+  /// Appends lower-case hexadecimal digits without leading zeros: the chunk size of RFC 9112 §7.1.
   public mutating func append(hexadecimal value: UInt64) {
     var shift = 60
     while shift > 0 && (value >> UInt64(shift)) == 0 { shift -= 4 }
@@ -175,7 +176,7 @@ public struct ByteBuffer: ~Copyable {
     }
   }
 
-  /// Exchanges the storage of two windows: hands bytes on without a copy.
+  /// Exchanges the storage of two buffers, to pass bytes on without a copy.
   public mutating func swap(with other: inout ByteBuffer) {
     Swift.swap(&base, &other.base)
     Swift.swap(&capacity, &other.capacity)

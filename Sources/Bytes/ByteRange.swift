@@ -1,8 +1,8 @@
 public import Glibc
 
-/// A place in somebody else's bytes: start and count, never a pointer.
+/// A range of bytes in another object's storage: start and count, never a pointer.
 ///
-/// Why: a parsed head keeps its bytes once and speaks of parts of them, without a String or an allocation.
+/// A parsed head keeps its bytes once and refers to parts of them, without a String or an allocation.
 public struct ByteRange: Sendable, Equatable, BitwiseCopyable {
   public var start: UInt32
   public var count: UInt32
@@ -18,7 +18,7 @@ public struct ByteRange: Sendable, Equatable, BitwiseCopyable {
 }
 
 extension UnsafeRawBufferPointer {
-  /// The bytes of a range, or none when it does not lie inside.
+  /// Returns the bytes of a range, or no bytes when the range is not inside.
   @inlinable public subscript(range: ByteRange) -> UnsafeRawBufferPointer {
     @inline(__always) get {
       guard range.end <= count, let base = baseAddress else { return UnsafeRawBufferPointer(start: nil, count: 0) }
@@ -26,36 +26,36 @@ extension UnsafeRawBufferPointer {
     }
   }
 
-  /// Equal byte for byte to ASCII text.
+  /// Whether the bytes equal ASCII text.
   @inlinable public func equals(_ text: StaticString) -> Bool {
     equals(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 
-  /// Equal byte for byte.
+  /// Whether the bytes are equal.
   @inlinable public func equals(_ other: UnsafeRawBufferPointer) -> Bool {
     guard count == other.count else { return false }
     guard let left = baseAddress, let right = other.baseAddress else { return true }
     return memcmp(left, right, count) == 0
   }
 
-  /// Equal when ASCII letters are folded. `lowercase` must be lower-case.
+  /// Whether the bytes are equal with folded ASCII letters. `lowercase` must be in lower case.
   @inlinable public func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
     equalsIgnoringCase(
       UnsafeRawBufferPointer(start: lowercase.utf8Start, count: lowercase.utf8CodeUnitCount))
   }
 
-  /// Equal when ASCII letters of both are folded.
+  /// Whether the bytes are equal with the ASCII letters of both folded.
   @inlinable public func equalsIgnoringCase(_ other: UnsafeRawBufferPointer) -> Bool {
     guard count == other.count else { return false }
     for index in 0..<count where ASCII.lower(self[index]) != ASCII.lower(other[index]) { return false }
     return true
   }
 
-  /// For messages and settings, not for the hot path.
+  /// The bytes as text, for messages and settings, not for the hot path.
   public var text: String { String(decoding: self, as: UTF8.self) }
 }
 
-/// What of ASCII the protocols fold or test.
+/// The ASCII tests and conversions that the protocols use.
 public enum ASCII {
   @inlinable public static func lower(_ byte: UInt8) -> UInt8 {
     byte &- 65 < 26 ? byte | 0x20 : byte

@@ -1,6 +1,6 @@
-/// Comparison that takes the same time wherever two secrets differ, so that its duration tells nothing of them.
+/// Compares secrets in a time that does not depend on where they differ, so that the time reveals nothing about them.
 public enum ConstantTime {
-  /// Equal byte for byte. Only a difference in count is found early: counts are no secret.
+  /// Whether the bytes are equal. Only a difference in count returns early: counts are not secret.
   @inline(never)
   public static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
     guard left.count == right.count else { return false }

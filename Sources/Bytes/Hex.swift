@@ -1,14 +1,14 @@
-/// Hexadecimal octets, as fingerprints and serials are written.
+/// Hexadecimal octets, as in fingerprints and serials.
 public enum Hex {
   public enum Letters: Sendable { case lower, upper }
 
-  /// Why a text is not a row of hexadecimal octets.
+  /// Why a text is not a sequence of hexadecimal octets.
   public enum DecodingError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// An odd count of digits.
+    /// An odd number of digits.
     case oddCount(Int)
-    /// A character that is no hexadecimal digit, at this offset in bytes.
+    /// A character that is not a hexadecimal digit, at this offset in bytes.
     case alphabet(UInt8, at: Int)
-    /// A colon that does not stand between two octets, or octets of which only some are parted by one.
+    /// A colon that is not between two octets, or a missing colon when other octets have one.
     case colon(at: Int)
 
     public var description: String {
@@ -37,7 +37,7 @@ public enum Hex {
     return buffer.readable.text
   }
 
-  /// Octets of two digits in either case; parted by colons everywhere (`AB:CD`) or nowhere (`abcd`).
+  /// Decodes octets of two digits in either case, separated by colons everywhere (`AB:CD`) or nowhere (`abcd`).
   public static func decode(_ text: String) throws(DecodingError) -> [UInt8] {
     let characters = Array(text.utf8)
     let parted = characters.count > 2 && characters[2] == colon

@@ -1,33 +1,33 @@
 /// A host with or without a port, as settings, commands and variables spell it: the authority of RFC 3986 without user
 /// information.
 ///
-/// Says how the text is divided and whether the port is one. Which hosts there may be is for the caller to say. The
-/// authority of a request has a reading of its own (`HTTP`), over bytes and with RFC 9110's rules.
+/// This type splits the text and checks the port. The caller decides which hosts are valid. `HTTP` parses the authority
+/// of a request by itself, over bytes and with RFC 9110's rules.
 public struct HostPort: Sendable, Hashable {
   public enum Fault: Error, Sendable, Hashable {
     case noHost
     case missingBracket
-    /// Something other than a colon and a port stands behind the bracket.
+    /// Something other than a colon and a port follows the bracket.
     case afterBracket
-    /// No number from 1 to 65535.
+    /// Not a number from 1 to 65535.
     case port
   }
 
-  /// How an IPv6 address without brackets is read, whose last colon could begin a port.
+  /// How to read an IPv6 address without brackets, whose last colon could begin a port.
   public enum BareIPv6: Sendable, Hashable {
     case refused
-    /// It is the host, and there is no port.
+    /// The text is the host, without a port.
     case isHost
     /// The last colon begins a port.
     case endsInPort
   }
 
-  /// Where a text is divided; neither part is judged.
+  /// The parts of a text, not validated.
   public struct Parts: Sendable, Hashable {
     /// Without brackets.
     public let host: Substring
     public let isBracketed: Bool
-    /// What stands behind the colon; nil without a colon.
+    /// The text after the colon; nil without a colon.
     public let port: Substring?
 
     public init(of text: Substring, bareIPv6: BareIPv6 = .refused) throws(Fault) {
@@ -50,7 +50,7 @@ public struct HostPort: Sendable, Hashable {
     }
   }
 
-  /// Not empty; without brackets.
+  /// Not empty, and without brackets.
   public let host: String
   public let isBracketed: Bool
   public let port: UInt16?
@@ -67,7 +67,7 @@ public struct HostPort: Sendable, Hashable {
     port = number
   }
 
-  /// A port, 1 to 65535, in digits alone: `+80` is none. nil for anything else.
+  /// Parses a port, 1 to 65535, of digits only. Returns nil for anything else, such as `+80`.
   public static func port(_ text: some StringProtocol) -> UInt16? {
     guard text.utf8.allSatisfy({ $0 &- 0x30 < 10 }), let port = UInt16(text), port > 0 else { return nil }
     return port

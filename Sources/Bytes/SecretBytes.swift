@@ -2,13 +2,14 @@ import Glibc
 
 /// Bytes that must not outlive their use: keys, pass phrases, and files that may hold them.
 ///
-/// Zeroed when freed, never copied by itself, never printed: neither by description nor by a mirror.
+/// They are zeroed when freed, never copied implicitly, and never printed, neither by description nor by a mirror.
 public final class SecretBytes: Sendable {
-  // Written only in init, before anybody else can hold the object; freed only in deinit.
+  // Written only in init, before another thread can hold the object; freed only in deinit.
   nonisolated(unsafe) private let storage: UnsafeMutableRawBufferPointer
   public let count: Int
 
-  /// Room for `capacity` bytes, of which `fill` says how many it wrote; what it wrote is wiped when it throws.
+  /// Allocates `capacity` bytes. `fill` writes to them and returns how many it wrote. If `fill` throws, the bytes are
+  /// wiped.
   public init<E: Error>(
     capacity: Int, fill: (UnsafeMutableRawBufferPointer) throws(E) -> Int
   ) throws(E) {
@@ -23,7 +24,7 @@ public final class SecretBytes: Sendable {
     }
   }
 
-  /// A copy of these bytes: the owner of the original wipes that.
+  /// Copies the bytes. The owner of the original wipes the original.
   public convenience init(copying bytes: UnsafeRawBufferPointer) {
     self.init(capacity: bytes.count) { room in
       room.copyMemory(from: bytes)
@@ -45,13 +46,13 @@ public final class SecretBytes: Sendable {
 
   public var isEmpty: Bool { count == 0 }
 
-  /// The bytes, for the time of `body`; a pointer must not be kept.
+  /// Calls `body` with the bytes. The pointer is invalid afterwards.
   public func withUnsafeBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
     try body(UnsafeRawBufferPointer(start: storage.baseAddress, count: count))
   }
 
   private static func wipe(_ room: UnsafeMutableRawBufferPointer) {
-    // The one store the compiler may not leave out.
+    // The compiler must not remove this call, as it may remove other dead stores.
     if let base = room.baseAddress { explicit_bzero(base, room.count) }
   }
 }
@@ -63,10 +64,10 @@ extension SecretBytes: CustomStringConvertible, CustomDebugStringConvertible, Cu
 }
 
 extension [UInt8] {
-  /// Overwrites what held a secret, as far as it can be known that no copy was made.
+  /// Overwrites an array that held a secret. Copies that Swift made of the array are not affected.
   public mutating func wipe() {
     withUnsafeMutableBytes { room in
-      // The one store the compiler may not leave out.
+      // The compiler must not remove this call, as it may remove other dead stores.
       if let base = room.baseAddress { explicit_bzero(base, room.count) }
     }
   }

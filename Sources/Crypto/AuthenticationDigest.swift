@@ -1,12 +1,12 @@
 import COpenSSL
 
-/// The hashes that servers ask for in HTTP Digest and NTLM. MD5 is theirs: nothing of ours is trusted by it.
+/// The hash functions of HTTP Digest and NTLM. Servers demand MD5; sallyport trusts nothing by it.
 package enum AuthenticationDigest: Sendable, Hashable {
   case md5, sha256
 
   fileprivate var handle: OpaquePointer? { self == .md5 ? EVP_md5() : EVP_sha256() }
 
-  /// nil where this OpenSSL has not got the hash (MD5 in a FIPS build).
+  /// Returns the hash; nil when this OpenSSL lacks the function (MD5 in a FIPS build).
   package func of(_ bytes: [UInt8]) -> [UInt8]? {
     let octets = bytes.withUnsafeBytes { bytes in
       Digest.collect { EVP_Digest(bytes.baseAddress, bytes.count, $0, $1, handle, nil) }
@@ -14,7 +14,7 @@ package enum AuthenticationDigest: Sendable, Hashable {
     return octets.isEmpty ? nil : octets
   }
 
-  /// RFC 2104; nil as above.
+  /// Returns the HMAC (RFC 2104); nil when this OpenSSL lacks the function.
   package func hmac(key: [UInt8], _ message: [UInt8]) -> [UInt8]? {
     let octets = Digest.collect { output, count in
       message.withUnsafeBufferPointer { text in
@@ -28,7 +28,7 @@ package enum AuthenticationDigest: Sendable, Hashable {
   }
 }
 
-/// A hash over bytes that come in pieces. One thread's.
+/// Hashes bytes that arrive in pieces. Only one thread may use it.
 package final class RunningDigest {
   private let context: OpaquePointer?
   private var isSound: Bool
@@ -44,7 +44,7 @@ package final class RunningDigest {
     isSound = isSound && EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) == 1
   }
 
-  /// Once, at the end; nil when any of it could not be done.
+  /// Returns the hash. Call it once; nil when any step failed.
   package func finish() -> [UInt8]? {
     guard isSound else {
       OpenSSLError.discard()

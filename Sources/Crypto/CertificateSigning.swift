@@ -24,7 +24,7 @@ extension CertificateBuilder {
     return certificate
   }
 
-  /// 127 random bits: positive, unguessable, and unique without a register (RFC 5280 §4.1.2.2).
+  /// Sets 127 random bits: positive, unguessable, and unique without a register (RFC 5280 §4.1.2.2).
   private func setSerial(of draft: OpaquePointer) throws(OpenSSLError) {
     guard let number = BN_new() else { throw OpenSSLError.drain() }
     defer { BN_free(number) }
@@ -62,7 +62,7 @@ extension CertificateBuilder {
     if !alternativeNames.isEmpty { try addAlternativeNames(to: draft) }
   }
 
-  /// In the language of OpenSSL's configuration, which these characters mean nothing in.
+  /// Returns the constraints in OpenSSL's configuration syntax. The accepted characters have no special meaning in it.
   private func nameConstraints() throws(OpenSSLError) -> String {
     var parts: [String] = []
     for name in permittedNames {
@@ -77,7 +77,7 @@ extension CertificateBuilder {
     return parts.joined(separator: ",")
   }
 
-  /// `value` in the language of OpenSSL's configuration: ours only, never a user's text.
+  /// `value`: text in OpenSSL's configuration syntax. Pass only text from this code, never a user's.
   private func add(
     _ kind: CInt, _ value: String, to draft: OpaquePointer, _ issuer: OpaquePointer?
   ) throws(OpenSSLError) {
@@ -137,7 +137,7 @@ extension CertificateBuilder.AttributeType {
 }
 
 extension CertificateBuilder.AlternativeName {
-  /// GENERAL_NAME's type and the octets; nil for an IP address that is none.
+  /// The type of the GENERAL_NAME and its octets; nil for a malformed IP address.
   fileprivate var encoding: (type: CInt, bytes: [UInt8])? {
     switch self {
     case .dns(let name): (GEN_DNS, Array(name.utf8))

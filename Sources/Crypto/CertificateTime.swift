@@ -1,15 +1,15 @@
-/// An instant that a certificate names (RFC 5280 §4.1.2.5), as far as its octets can be read.
+/// A time in a certificate (RFC 5280 §4.1.2.5), as far as its octets can be read.
 ///
-/// Anybody can show a certificate whose validity is no time at all. So an unreadable instant is a case and never a
-/// number that arithmetic could overflow on. Every question about it fails closed: what it begins has not begun, and
-/// what it ends has ended.
+/// A peer can send a certificate whose validity is not a time at all. So an unreadable time is a case of its own, never
+/// a number that could overflow in arithmetic. Every question fails closed: a validity that starts at an unreadable
+/// time has not begun, and one that ends at it has ended.
 package enum CertificateTime: Sendable, Hashable {
-  /// Seconds since 1970. The encoding has four digits for a year, so the year lies between 0 and 9999.
+  /// Seconds since 1970. The encoding has four digits for a year, so the year is between 0 and 9999.
   case at(Int64)
-  /// The octets encode no instant.
+  /// The octets do not encode a time.
   case unreadable
 
-  /// Seconds since 1970; nil for an unreadable instant.
+  /// Seconds since 1970; nil for an unreadable time.
   package var seconds: Int64? {
     switch self {
     case .at(let seconds): seconds
@@ -17,7 +17,7 @@ package enum CertificateTime: Sendable, Hashable {
     }
   }
 
-  /// Whether what this instant begins has begun.
+  /// Whether a validity that starts at this time has begun.
   package func hasBegun(at now: Int64) -> Bool {
     switch self {
     case .at(let seconds): seconds <= now
@@ -25,7 +25,7 @@ package enum CertificateTime: Sendable, Hashable {
     }
   }
 
-  /// Whether what this instant ends has ended. OpenSSL too counts the instant itself as past.
+  /// Whether a validity that ends at this time has ended. Like OpenSSL, this counts the time itself as past.
   package func hasEnded(at now: Int64) -> Bool {
     switch self {
     case .at(let seconds): seconds <= now
@@ -33,14 +33,14 @@ package enum CertificateTime: Sendable, Hashable {
     }
   }
 
-  /// Whole days from `now` on, negative in the past; nil for an unreadable instant.
+  /// Whole days from `now`, negative in the past; nil for an unreadable time.
   package func days(from now: Int64) -> Int64? {
     guard case .at(let seconds) = self else { return nil }
     let (left, overflow) = seconds.subtractingReportingOverflow(now)
     return (overflow ? (seconds < now ? .min : .max) : left) / 86_400
   }
 
-  /// The one that comes first. An unreadable instant comes before all others, since what it ends has ended.
+  /// The earliest time. An unreadable time comes before all others, because a validity that ends at it has ended.
   package static func earliest(_ instants: some Sequence<CertificateTime>) -> CertificateTime? {
     var earliest: CertificateTime?
     for instant in instants {

@@ -1,8 +1,8 @@
 package import Bytes
 
-/// A certificate with its chain and the private key that belongs to it: what one side of a handshake presents.
+/// A certificate with its chain and its private key, which one side of a handshake presents.
 ///
-/// Can't be made of a key and a certificate that don't match.
+/// It can't be made from a key and a certificate that don't match.
 public final class CertifiedKey: Sendable {
   /// The leaf.
   package let certificate: Certificate
@@ -10,7 +10,7 @@ public final class CertifiedKey: Sendable {
   package let chain: [Certificate]
   package let key: PrivateKey
 
-  /// nil when the key is not the certificate's.
+  /// Returns nil when the key does not match the certificate.
   package init?(certificate: Certificate, chain: [Certificate] = [], key: PrivateKey) {
     guard key.matches(certificate) else { return nil }
     self.certificate = certificate
@@ -18,10 +18,10 @@ public final class CertifiedKey: Sendable {
     self.key = key
   }
 
-  /// Reads the pair that `ssl_certificate` and `ssl_certificate_key` (or their proxy_ twins) name.
+  /// Loads the pair that `ssl_certificate` and `ssl_certificate_key` name (or their proxy_ counterparts).
   ///
-  /// `key` may be left out when the certificate's file holds the key too: a PKCS#12, or a PEM of both. The first
-  /// certificate of a PEM is the leaf. `passwords` are tried in order. Blocks, so never on an event loop.
+  /// `key` may be nil when the certificate's file holds the key too: a PKCS#12 file, or a PEM file with both. The first
+  /// certificate of a PEM file is the leaf. `passwords` are tried in order. Blocks, so never call it on an event loop.
   package static func load(
     certificate: MaterialReference, key: MaterialReference?, passwords: [SecretBytes] = [], tokens: TokenRefusals
   ) throws(MaterialError) -> CertifiedKey {
@@ -66,7 +66,7 @@ public final class CertifiedKey: Sendable {
 }
 
 extension Certificate {
-  /// Every certificate of a CA file: a PEM bundle, one DER certificate, or a PKCS#12. At least one.
+  /// Loads every certificate of a CA file: a PEM bundle, one DER certificate, or a PKCS#12 file. At least one.
   package static func loadAll(
     _ reference: MaterialReference, passwords: [SecretBytes] = []
   ) throws(MaterialError) -> [Certificate] {

@@ -1,19 +1,19 @@
 public import Bytes
 import COpenSSL
 
-/// The ciphers that messages are sealed with.
+/// The ciphers that seal messages.
 public enum Cipher: String, Sendable, Hashable, CaseIterable {
   case aes128CBC = "aes-128-cbc"
   case aes256CBC = "aes-256-cbc"
   case aes256GCM = "aes-256-gcm"
 
-  /// Octets of a key.
+  /// The length of a key in octets.
   public var keyCount: Int { self == .aes128CBC ? 16 : 32 }
-  /// Octets of an IV: a block, or GCM's 96 bits (NIST SP 800-38D §5.2.1.1).
+  /// The length of an IV in octets: a block, or GCM's 96 bits (NIST SP 800-38D §5.2.1.1).
   public var ivCount: Int { isAuthenticated ? 12 : 16 }
-  /// It has a tag of its own: nothing else need vouch for the text.
+  /// Whether the cipher authenticates the text with its own tag, so that no MAC is needed.
   public var isAuthenticated: Bool { self == .aes256GCM }
-  /// Octets of GCM's tag, and of a CBC block.
+  /// The length of GCM's tag, and below it that of a CBC block, in octets.
   public static let tagCount = 16
   public static let blockCount = 16
 
@@ -26,20 +26,22 @@ public enum Cipher: String, Sendable, Hashable, CaseIterable {
   }
 }
 
-/// A key of one of them. Whole messages in memory, for any thread.
+/// A key of a cipher. It works on whole messages in memory, and any thread may use it.
 public struct CipherKey: Sendable {
   public let cipher: Cipher
   private let key: SecretBytes
 
-  /// nil: the cipher's keys have another length.
+  /// Returns nil when the key's length does not fit the cipher.
   public init?(_ cipher: Cipher, _ key: SecretBytes) {
     guard key.count == cipher.keyCount else { return nil }
     self.cipher = cipher
     self.key = key
   }
 
-  /// CBC: with PKCS#7 padding. GCM: the tag follows the ciphertext; no associated data. `iv`: `ivCount` octets that no
-  /// other message of this key has. False: OpenSSL could not, and the output is of no use.
+  /// Encrypts. CBC uses PKCS#7 padding. In GCM the tag follows the ciphertext, without associated data.
+  ///
+  /// `iv`: `ivCount` octets that no other message under this key has. Returns false when OpenSSL failed; then the
+  /// output is useless.
   package func encrypt(
     _ plain: UnsafeRawBufferPointer, iv: UnsafeRawBufferPointer, to output: inout ByteBuffer
   ) -> Bool {
@@ -64,8 +66,10 @@ public struct CipherKey: Sendable {
     return true
   }
 
-  /// CBC: `sealed.count` bytes, padding and all, at which nobody has looked: what OpenSSL says of it, and how soon, would
-  /// be an oracle. GCM: the text, which must not be used when this is false. `sealed`: whole blocks, or a tag at least.
+  /// Decrypts. CBC: writes `sealed.count` bytes with their padding, unchecked: OpenSSL's verdict on the padding, and
+  /// the time it takes, would be an oracle. GCM: writes the text; do not use it when the result is false.
+  ///
+  /// `sealed`: whole blocks for CBC, at least a tag for GCM.
   package func decrypt(
     _ sealed: UnsafeRawBufferPointer, iv: UnsafeRawBufferPointer, to output: inout ByteBuffer
   ) -> Bool {

@@ -1,14 +1,14 @@
 package import Bytes
 import COpenSSL
 
-/// Diffie-Hellman parameters for TLS 1.2 and below (`ssl_dhparam`): who negotiates a DHE suite computes with them.
-// @unchecked: nothing is changed through the handle once it is made.
+/// Diffie-Hellman parameters for TLS 1.2 and below (`ssl_dhparam`), which DHE cipher suites use.
+// @unchecked: nothing changes the object through the handle after `init`.
 public final class DHParameters: @unchecked Sendable {
-  /// EVP_PKEY*, of parameters alone.
+  /// EVP_PKEY*, with parameters and without a key.
   package let handle: OpaquePointer
   package let bits: Int
 
-  /// Below these a group is breakable by those who can afford it (Logjam, CVE-2015-4000).
+  /// The fewest bits of a group. Attackers with enough resources can break smaller ones (Logjam, CVE-2015-4000).
   private static let leastBits = 2048
 
   package init(pem: SecretBytes) throws(CryptoError) {
@@ -33,7 +33,7 @@ public final class DHParameters: @unchecked Sendable {
 
   deinit { EVP_PKEY_free(handle) }
 
-  /// Blocks, so never on an event loop.
+  /// Loads the parameters of a file. Blocks, so never call it on an event loop.
   package static func load(_ reference: MaterialReference) throws(MaterialError) -> DHParameters {
     let bytes = try reference.read(expecting: .dhParameters)
     return try reference.parsing(.dhParameters) { () throws(CryptoError) in try DHParameters(pem: bytes) }

@@ -1,12 +1,13 @@
 import COpenSSL
 
-/// Digests of things at rest: fingerprints, pins, trust.
+/// Digests of stored data: fingerprints, pins, trust.
 package enum Digest {
   package enum Algorithm: Sendable {
     case sha256
-    /// For nginx's $ssl_client_fingerprint and for passwords that others have hashed with it: nothing new is trusted by it.
+    /// For nginx's $ssl_client_fingerprint, and for passwords that other programs hashed with it. Nothing new relies on
+    /// it.
     case sha1
-    /// For passwords that others have hashed with it (`$apr1$`).
+    /// For passwords that other programs hashed with it (`$apr1$`).
     case md5
 
     var handle: OpaquePointer? {
@@ -18,7 +19,7 @@ package enum Digest {
     }
   }
 
-  /// The digest's octets: 32 of SHA-256, 20 of SHA-1, 16 of MD5.
+  /// Returns the digest: 32 octets of SHA-256, 20 of SHA-1, 16 of MD5.
   package static func of(_ bytes: UnsafeRawBufferPointer, _ algorithm: Algorithm = .sha256) -> [UInt8] {
     collect { output, count in
       EVP_Digest(bytes.baseAddress, bytes.count, output, count, algorithm.handle, nil)
@@ -29,8 +30,8 @@ package enum Digest {
     bytes.withUnsafeBytes { of($0, algorithm) }
   }
 
-  /// What a digesting call of OpenSSL's writes. SHA-1 and SHA-256 are always there, so a failure is a lack of memory;
-  /// it yields no octets, which equal no digest.
+  /// Returns what an OpenSSL digest function writes. SHA-1 and SHA-256 are always available, so a failure means a lack
+  /// of memory. Then the result is empty and equals no digest.
   static func collect(
     _ digest: (UnsafeMutablePointer<UInt8>?, UnsafeMutablePointer<CUnsignedInt>) -> CInt
   ) -> [UInt8] {

@@ -5,15 +5,15 @@ package struct DirectoryFault: Error {
   package let code: CInt
 }
 
-/// The names in a directory, sorted, hidden ones left out; all of them or a fault. Blocks.
+/// Returns the sorted names in a directory without hidden ones, or throws if it can't read all of them. Blocks.
 package func namesInDirectory(_ path: String) throws(DirectoryFault) -> [String] {
   guard let stream = opendir(path) else { throw DirectoryFault(code: errno) }
   return try names(of: stream)
 }
 
-/// The same of a directory that is open. The descriptor stays the caller's.
+/// Returns the sorted names in an open directory without hidden ones. The caller keeps the descriptor.
 package func namesInDirectory(_ descriptor: CInt) throws(DirectoryFault) -> [String] {
-  // A listing takes its descriptor over.
+  // fdopendir takes ownership of its descriptor, so it gets a copy.
   let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
   guard copy >= 0 else { throw DirectoryFault(code: errno) }
   guard let stream = fdopendir(copy) else {

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// The subject or issuer of a certificate. Holds the certificate; texts are made when asked for.
+/// The subject or issuer of a certificate. It retains the certificate and computes its texts on demand.
 public struct DistinguishedName: Sendable, CustomStringConvertible {
   enum Role: Sendable { case subject, issuer }
 
@@ -23,7 +23,7 @@ public struct DistinguishedName: Sendable, CustomStringConvertible {
   /// nginx's $ssl_client_s_dn: RFC 2253, the last component first. Control characters are escaped.
   package var rfc2253: String { Self.rfc2253(handle) }
 
-  /// The same of an X509_NAME that stands in no certificate; empty for nil.
+  /// Formats an X509_NAME outside a certificate as RFC 2253; empty for nil.
   package static func rfc2253(_ name: OpaquePointer?) -> String {
     guard let name else { return "" }
     return MemoryBIO.text { X509_NAME_print_ex($0, name, 0, copenssl_xn_flag_rfc2253()) }
@@ -39,9 +39,10 @@ public struct DistinguishedName: Sendable, CustomStringConvertible {
     return String(cString: line)
   }
 
-  /// Whom the subject names. The one reading of it: rules, variables, enrolment and the check of upstream names share it.
+  /// The name in the common name. Access rules, variables, enrolment and the check of upstream names all use this one
+  /// reading.
   package var commonName: CommonNameReading { CommonNameReading(values(NID_commonName)) }
-  /// UTF-8, in the order of the certificate. May hold any byte, NUL too: who compares must look at all of them.
+  /// UTF-8, in the order of the certificate. Values may hold any byte, even NUL, so compare all bytes.
   package var organizations: [[UInt8]] { values(NID_organizationName) }
   package var organizationalUnits: [[UInt8]] { values(NID_organizationalUnitName) }
 
@@ -57,7 +58,7 @@ public struct DistinguishedName: Sendable, CustomStringConvertible {
         values.append(Array(UnsafeBufferPointer(start: text, count: Int(count))))
         copenssl_free(text)
       } else {
-        // Not a text: kept as a value that equals nothing, so that a rule which reads it sees that it was there.
+        // Keeps a value that is not text as one that equals nothing, so that a rule sees that a value exists.
         OpenSSLError.discard()
         values.append([0])
       }

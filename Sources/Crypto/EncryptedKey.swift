@@ -1,7 +1,7 @@
 import Bytes
 import COpenSSL
 
-/// Private keys as files hold them: plain, in PKCS#8's encryption, or in PEM's traditional one.
+/// Reads private keys from files: plain, encrypted as PKCS#8, or encrypted in PEM's traditional way.
 enum EncryptedKey {
   static func privateKey(in block: PEMBlock, passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
     if block.header.contains("ENCRYPTED") { return try traditional(block, passwords) }
@@ -11,7 +11,7 @@ enum EncryptedKey {
     }
   }
 
-  /// PKCS#8's EncryptedPrivateKeyInfo. Old ciphers open in a library context of their own.
+  /// Decrypts PKCS#8's EncryptedPrivateKeyInfo. A separate library context provides the old ciphers.
   static func privateKey(
     encryptedDER der: UnsafeRawBufferPointer, passwords: [SecretBytes]
   ) throws(CryptoError) -> PrivateKey {
@@ -41,7 +41,7 @@ enum EncryptedKey {
     throw .wrongPassword
   }
 
-  /// RFC 1421's `Proc-Type: 4,ENCRYPTED`, as `openssl rsa -aes128` writes it.
+  /// Decrypts RFC 1421's `Proc-Type: 4,ENCRYPTED`, as `openssl rsa -aes128` writes it.
   private static func traditional(_ block: PEMBlock, _ passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
     guard !passwords.isEmpty else { throw .passwordRequired }
     var cipher = EVP_CIPHER_INFO()
@@ -71,7 +71,8 @@ enum EncryptedKey {
   }
 }
 
-/// OpenSSL's pem_password_cb: `context` points to the pass phrase's bytes. One that doesn't fit is none.
+/// OpenSSL's pem_password_cb. `context` points to the pass phrase's bytes. Returns -1 for a pass phrase that doesn't
+/// fit.
 func copyPassword(
   _ room: UnsafeMutablePointer<CChar>?, _ size: CInt, _ writing: CInt, _ context: UnsafeMutableRawPointer?
 ) -> CInt {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// How a file looked at an instant: while it looks the same, it need not be read again.
+/// The state of a file at one time. While the state stays equal, the file need not be read again.
 package struct FileStamp: Sendable, Equatable {
   package let isDirectory: Bool
   private let device: UInt64
@@ -10,14 +10,14 @@ package struct FileStamp: Sendable, Equatable {
   private let changed: [Int]
   private let modified: [Int]
 
-  /// nil: it can't be looked at. Blocks, where the file system does.
+  /// Returns nil when stat(2) fails. Blocks if the file system does.
   package init?(_ path: String) {
     var status = stat()
     guard stat(path, &status) == 0 else { return nil }
     self.init(status)
   }
 
-  /// Of an open file.
+  /// Reads the state of an open file.
   package init?(descriptor: CInt) {
     var status = stat()
     guard fstat(descriptor, &status) == 0 else { return nil }
@@ -35,7 +35,7 @@ package struct FileStamp: Sendable, Equatable {
 }
 
 extension FileStamp {
-  /// Of every one of these; nil when one of them is no file (`store:`), or can't be looked at.
+  /// Returns the state of each file; nil when a reference is not to a file (`store:`) or stat(2) fails.
   package static func all(_ references: [MaterialReference]) -> [FileStamp]? {
     let stamps = references.compactMap { reference in
       (try? reference.resolvedPath(expecting: .certificate)).flatMap { FileStamp($0) }

@@ -1,14 +1,14 @@
 import COpenSSL
 
-/// An OSSL_LIB_CTX of its own, so that algorithms which only old files need are nowhere else.
-// @unchecked: OpenSSL's library contexts are made for use by many threads.
+/// An OSSL_LIB_CTX for algorithms that only old files need, which are available nowhere else.
+// @unchecked: many threads may use an OpenSSL library context.
 final class LibraryContext: @unchecked Sendable {
   /// OSSL_LIB_CTX*; nil, which OpenSSL reads as its default context, only when memory is short.
   let handle: OpaquePointer?
 
-  /// Default and legacy providers: opens PKCS#12 and PKCS#8 with RC2-40, 3DES or DES. Made at the first use, kept for
-  /// the life of the process. Without legacy.so the default provider's algorithms still work, and an old file is
-  /// `CryptoError.unsupported`.
+  /// Has the default and legacy providers, which open PKCS#12 and PKCS#8 with RC2-40, 3DES or DES. The first use makes
+  /// it. It exists for the life of the process. Without legacy.so the default provider's algorithms still work, and an
+  /// old file gives `CryptoError.unsupported`.
   static let old = LibraryContext(providers: ["default", "legacy"])
 
   private init(providers: [String]) {
@@ -21,6 +21,6 @@ final class LibraryContext: @unchecked Sendable {
 }
 
 extension OpenSSLError {
-  /// An algorithm is missing, which no pass phrase can mend.
+  /// Whether an algorithm is missing, so that no pass phrase helps.
   var isUnsupported: Bool { codes.contains { copenssl_unsupported_algorithm($0) != 0 } }
 }

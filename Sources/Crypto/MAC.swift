@@ -1,26 +1,26 @@
 public import Bytes
 import COpenSSL
 
-/// HMACs (RFC 2104) that messages are authenticated with.
+/// The HMACs (RFC 2104) that authenticate messages.
 public enum MACAlgorithm: String, Sendable, Hashable, CaseIterable {
   case hmacSHA256 = "hmac-sha256"
-  /// For peers that know no other; nobody has forged it yet.
+  /// For peers that support nothing else. No forgery is known yet.
   case hmacSHA1 = "hmac-sha1"
 
-  /// Octets of a code.
+  /// The length of a code in octets.
   public var count: Int { self == .hmacSHA256 ? 32 : 20 }
-  /// Bytes that the digest takes at a time: how many of them a message has is what a code costs.
+  /// The block size of the digest in bytes. The number of blocks in a message determines the cost of its code.
   public static let blockCount = 64
 }
 
-/// A key of one of them, for any thread.
-// @unchecked: the context behind is set up once and from then on only copied.
+/// A key of an algorithm. Any thread may use it.
+// @unchecked: `init` sets the context up, and after that it is only copied.
 public final class MACKey: @unchecked Sendable {
   public let algorithm: MACAlgorithm
-  /// EVP_MAC_CTX*, with the key, before the first byte.
+  /// EVP_MAC_CTX* with the key, before the first byte.
   private let keyed: OpaquePointer
 
-  /// nil: no key, or OpenSSL has not got the algorithm (a FIPS provider without SHA-1, say).
+  /// Returns nil when the key is empty, or when OpenSSL lacks the algorithm (a FIPS provider without SHA-1, say).
   public init?(_ algorithm: MACAlgorithm, _ key: SecretBytes) {
     defer { OpenSSLError.discard() }
     guard !key.isEmpty, let mac = EVP_MAC_fetch(nil, "HMAC", nil) else { return nil }
@@ -43,9 +43,9 @@ public final class MACKey: @unchecked Sendable {
   package func begin() -> MAC { MAC(copying: keyed, count: algorithm.count) }
 }
 
-/// A code under way.
+/// The computation of a code over bytes that arrive in pieces.
 package struct MAC: ~Copyable {
-  /// EVP_MAC_CTX*; nil once something failed, and then the code equals none.
+  /// EVP_MAC_CTX*; nil after a failure, and then the code equals no other.
   private var context: OpaquePointer?
   private let count: Int
 
@@ -56,7 +56,7 @@ package struct MAC: ~Copyable {
 
   deinit { if let context { EVP_MAC_CTX_free(context) } }
 
-  /// The same, as far as it has come.
+  /// Returns a copy in the current state.
   package func copy() -> MAC { MAC(copying: context, count: count) }
 
   package mutating func add(_ bytes: UnsafeRawBufferPointer) {
@@ -64,7 +64,7 @@ package struct MAC: ~Copyable {
     if EVP_MAC_update(running, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count) != 1 { drop() }
   }
 
-  /// The code; without any byte where OpenSSL failed.
+  /// Returns the code; empty when OpenSSL failed.
   package consuming func finish() -> [UInt8] {
     [UInt8](unsafeUninitializedCapacity: count) { output, used in
       var made = 0

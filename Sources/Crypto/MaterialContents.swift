@@ -1,14 +1,14 @@
 import Bytes
 import COpenSSL
 
-/// What a file turned out to be: told apart by content, never by name.
+/// What a file contains, recognised by content, never by name.
 enum MaterialContents {
   case pem([PEMBlock])
   case certificate(Certificate)
   case publicKey(PublicKey)
   case privateKey(PrivateKey)
   case encryptedPrivateKey(SecretBytes)
-  /// Not opened: that takes a pass phrase.
+  /// Still encrypted: opening it takes a pass phrase.
   case pkcs12(SecretBytes)
 
   init(_ bytes: SecretBytes) throws(CryptoError) {
@@ -37,7 +37,7 @@ enum MaterialContents {
     return nil
   }
 
-  /// Every certificate, a PKCS#12's leaf first.
+  /// Returns every certificate; that of a PKCS#12 file starts with its leaf.
   func certificates(passwords: [SecretBytes]) throws(CryptoError) -> [Certificate] {
     let certificates: [Certificate] =
       switch self {
@@ -50,7 +50,7 @@ enum MaterialContents {
     return certificates
   }
 
-  /// The private key; nil when it holds none.
+  /// Returns the private key; nil when the file holds none.
   func privateKey(passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey? {
     switch self {
     case .pem(let blocks):
@@ -70,7 +70,7 @@ enum MaterialContents {
     try file.withUnsafeBytes { (der) throws(CryptoError) in try PKCS12(der: der, passwords: passwords) }
   }
 
-  /// For messages: what is there in place of what was wanted.
+  /// Describes the content, for messages about what was expected.
   var contentNames: String {
     switch self {
     case .pem(let blocks):
@@ -91,7 +91,7 @@ extension MaterialReference {
     return try parsing(kind) { () throws(CryptoError) in try MaterialContents(bytes) }
   }
 
-  /// Runs `parse`, whose fault is this material's.
+  /// Runs `parse` and turns its fault into an error about this file.
   func parsing<Object>(
     _ kind: MaterialKind, _ parse: () throws(CryptoError) -> Object
   ) throws(MaterialError) -> Object {

@@ -2,13 +2,13 @@ public import Observability
 
 /// Why a file, credential or pin that a configuration or command line names can't be used.
 ///
-/// Never answered by a fallback to another trust source.
+/// The caller never falls back to another trust source.
 public struct MaterialError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// The thing at fault, as the user spelt it.
+  /// The faulty argument, as the user wrote it.
   public let culprit: String
-  /// Where it is named, when a configuration names it.
+  /// Where a configuration names it; nil on a command line.
   public let location: SourceLocation?
-  /// A sentence that names the culprit, what is wrong with it and what was expected.
+  /// A sentence that names the culprit, its fault and what was expected.
   public let message: String
   /// What to do.
   public let hint: String?
@@ -25,13 +25,13 @@ public struct MaterialError: Error, Sendable, Hashable, CustomStringConvertible 
 }
 
 extension MaterialError {
-  /// A fault of a material that could be named.
+  /// Describes a fault of a file with a valid reference.
   init(_ reference: MaterialReference, _ fault: String, hint: String? = nil) {
     self.init(
       culprit: reference.description, location: reference.location, message: "\(reference.shown): \(fault)", hint: hint)
   }
 
-  /// A fault of a material's content.
+  /// Describes a fault of a file's content.
   init(_ reference: MaterialReference, expecting kind: MaterialKind, _ error: CryptoError) {
     switch error {
     case .passwordRequired:
@@ -55,7 +55,7 @@ extension MaterialError {
   }
 }
 
-/// What a material is read for: an error says what was expected.
+/// The purpose for which a file is read. The error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
   case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
     macKey, users, accounts

@@ -2,16 +2,16 @@ package import Bytes
 import Glibc
 
 extension MaterialReference {
-  /// The most that a material may hold: what a configuration names by mistake must not fill the memory.
+  /// The largest size of a file: one that a configuration names by mistake must not exhaust memory.
   package static let sizeLimit = 16 << 20
 
-  /// Where systemd has put the credentials of this service; nil when it has put none.
+  /// The directory of this service's systemd credentials; nil without credentials.
   package static var credentialsDirectory: String? {
     guard let folder = getenv("CREDENTIALS_DIRECTORY"), folder.pointee != 0 else { return nil }
     return String(cString: folder)
   }
 
-  /// Where the bytes are.
+  /// Returns the path of the file.
   package func resolvedPath(
     expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory
   ) throws(MaterialError) -> String {
@@ -30,12 +30,12 @@ extension MaterialReference {
     }
   }
 
-  /// Every byte of it: more than none, no more than `sizeLimit`. Blocks, so never on an event loop.
+  /// Reads the whole file: at least one byte, at most `sizeLimit`. Blocks, so never call it on an event loop.
   package func read(
     expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory
   ) throws(MaterialError) -> SecretBytes {
     let path = try resolvedPath(expecting: kind, credentialsDirectory: credentialsDirectory)
-    // Not blocking while opening: a FIFO that nobody writes to would never open.
+    // O_NONBLOCK, because opening a FIFO without a writer would block forever.
     let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard file >= 0 else { throw failure("cannot be opened", errno, kind) }
     defer { close(file) }
@@ -55,7 +55,7 @@ extension MaterialReference {
     return contents
   }
 
-  /// `start` and what follows it in the file, until its end or until `capacity` is full.
+  /// Returns `start` and what follows it in the file, until the end of the file or until `capacity` is full.
   private func fill(
     from file: CInt, capacity: Int, after start: SecretBytes?, _ kind: MaterialKind
   ) throws(MaterialError) -> SecretBytes {
@@ -74,7 +74,7 @@ extension MaterialReference {
     }
   }
 
-  /// A pipe whose writer is slow has so long; one that never writes must not hold a reload.
+  /// Waits up to five seconds for a pipe with a slow writer. A pipe without a writer must not block a reload.
   private static func waits(for file: CInt) -> Bool {
     var entry = pollfd(fd: file, events: Int16(POLLIN), revents: 0)
     return poll(&entry, 1, 5000) > 0

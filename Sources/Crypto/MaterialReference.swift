@@ -1,34 +1,34 @@
 public import Observability
 
-/// Where a certificate, key, CA, password or pin file is: parsed, so that it can be read, but not yet read.
+/// A reference to a certificate, key, CA, password or pin file: parsed, but not yet read.
 ///
-/// Two references are equal if they are to the same file, wherever the configuration names it.
+/// Two references are equal if they lead to the same file, wherever the configuration names it.
 public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
   public enum Spelling: Sendable, Hashable {
-    /// An absolute path, or one relative to the working directory when no folder was given.
+    /// An absolute path, or one relative to the working directory when no directory was given.
     case path(String)
     /// A name in systemd's $CREDENTIALS_DIRECTORY: one path component.
     case credential(String)
-    /// A private key that is in no file of ours.
+    /// A private key in a token or store.
     case key(KeyName)
   }
 
-  /// What OpenSSL finds a private key by. Both spellings are nginx's.
+  /// The name by which OpenSSL finds a private key. Both spellings are nginx's.
   public enum KeyName: Sendable, Hashable {
-    /// `store:URI`: for its providers.
+    /// `store:URI`: for OpenSSL's providers.
     case store(String)
-    /// `engine:pkcs11:ID`: for its engine for PKCS#11.
+    /// `engine:pkcs11:ID`: for OpenSSL's PKCS#11 engine.
     case engine(String)
   }
 
   public let spelling: Spelling
   /// Where a configuration names it; nil on a command line.
   @NotCompared public private(set) var location: SourceLocation?
-  /// As the user spelt it, but for a PIN.
+  /// The user's text without the PIN, if there was one.
   @NotCompared public private(set) var description: String
 
-  /// `folder`: what a relative path resolves against, the configuration file's own; empty for the working directory.
-  /// `isKey`: a private key is meant, the one thing that `store:` may name.
+  /// `folder`: the directory that resolves a relative path, the configuration file's own; empty for the working
+  /// directory. `isKey`: the reference is to a private key. Only such a reference may use `store:`.
   public init(
     parsing text: String, relativeTo folder: String, location: SourceLocation? = nil, isKey: Bool = false
   ) throws(MaterialError) {
@@ -76,7 +76,7 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// A file that is known by its path: of a directory of pins, or on a command line.
+  /// Makes a reference to a path, from a directory of pins or a command line.
   public init(path: String, location: SourceLocation? = nil) {
     spelling = .path(path)
     description = path
@@ -85,14 +85,14 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
 
   private static let enginePrefix = "engine:pkcs11:"
 
-  /// RFC 7512 has a place for the PIN in the URI: it must not stand in a log.
+  /// Hides the PIN, which RFC 7512 allows in the URI and which must not appear in a log.
   private static func withoutPIN(_ text: String) -> String {
     guard let name = text.firstRange(of: "pin-value=") else { return text }
     let rest = text[name.upperBound...].drop { $0 != ";" && $0 != "&" && $0 != "?" }
     return text[..<name.upperBound] + "…" + withoutPIN(String(rest))
   }
 
-  /// How messages name it: the path that was tried, in quotes.
+  /// The reference for messages: the path that was tried, in quotes.
   var shown: String {
     switch spelling {
     case .path(let path): "\"\(path)\""

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// The owner of an OpenSSL memory BIO: how OpenSSL's writers hand over what they made.
+/// Owns an OpenSSL memory BIO, into which OpenSSL's writers write.
 struct MemoryBIO: ~Copyable {
   let handle: OpaquePointer
 
@@ -11,7 +11,7 @@ struct MemoryBIO: ~Copyable {
 
   deinit { BIO_free(handle) }
 
-  /// What was written so far.
+  /// The bytes written so far.
   var bytes: [UInt8] {
     var data: UnsafeMutablePointer<CChar>?
     let count = copenssl_bio_get_mem_data(handle, &data)
@@ -19,7 +19,7 @@ struct MemoryBIO: ~Copyable {
     return Array(UnsafeRawBufferPointer(start: data, count: count))
   }
 
-  /// What `write` wrote, as text; empty when it failed.
+  /// Returns what `write` wrote, as text; empty when it failed.
   static func text(_ write: (OpaquePointer) -> CInt) -> String {
     guard let bio = try? MemoryBIO() else { return "" }
     guard write(bio.handle) >= 0 else {
@@ -30,7 +30,7 @@ struct MemoryBIO: ~Copyable {
   }
 }
 
-/// The bytes that one of OpenSSL's `i2d_` functions writes; nil when the object can't be encoded.
+/// Returns the bytes that an OpenSSL `i2d_` function writes; nil when the object can't be encoded.
 func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> CInt) -> [UInt8]? {
   var output: UnsafeMutablePointer<UInt8>?
   let count = encode(&output)
@@ -42,7 +42,7 @@ func encoded(_ encode: (UnsafeMutablePointer<UnsafeMutablePointer<UInt8>?>?) -> 
   return Array(UnsafeBufferPointer(start: output, count: Int(count)))
 }
 
-/// The object that one of OpenSSL's `d2i_` functions reads; nil unless it takes every byte.
+/// Returns the object that an OpenSSL `d2i_` function reads; nil unless the object takes every byte.
 func decoded<Object>(
   _ bytes: UnsafeRawBufferPointer, free: (Object) -> Void,
   _ decode: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> Object?
@@ -58,7 +58,7 @@ func decoded<Object>(
 }
 
 extension Array where Element == UInt8 {
-  /// withUnsafeBytes that keeps the type of what `body` throws.
+  /// Calls withUnsafeBytes and keeps the type of what `body` throws.
   func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
     try withUnsafeBytes { bytes in Result { () throws(E) in try body(bytes) } }.get()
   }

@@ -1,14 +1,14 @@
 package import Bytes
 import Glibc
 
-/// Files that hold, or are read beside, what must not be half written: whole, synced and with their mode from the first
-/// byte on, or not there at all. Blocks, so never on an event loop.
+/// Writes files that must never be half written. A file is complete, synced and has its mode from the first byte, or
+/// does not exist. Blocks, so never use it on an event loop.
 package enum NewFile {
-  /// A system call that failed.
+  /// A failed system call.
   package struct Failure: Error, Sendable, Hashable, CustomStringConvertible {
     package let call: String
     package let path: String
-    /// Of errno.
+    /// The value of errno.
     package let code: CInt
 
     package init(_ call: String, _ path: String, _ code: CInt = errno) {
@@ -22,9 +22,10 @@ package enum NewFile {
     }
   }
 
-  /// Writes a file that was not there before. Root gives it to the owner of `folder`, whose server must read it.
+  /// Writes a file that does not exist yet. Run by root, it gives the file to the owner of `folder`, whose server must
+  /// read it.
   ///
-  /// `base`: of a relative path; the descriptor of a folder.
+  /// `base`: the descriptor of the directory that resolves a relative path.
   package static func write(
     _ contents: SecretBytes, to path: String, in base: CInt = AT_FDCWD, mode: UInt32, ownerOf folder: String? = nil
   ) throws(Failure) {
@@ -53,7 +54,7 @@ package enum NewFile {
     }
   }
 
-  /// Puts a file in the place of another, or where there was none: who reads sees the old one or the new one.
+  /// Creates or atomically replaces a file: a reader sees the old content or the new content.
   package static func replace(_ path: String, _ contents: SecretBytes, mode: UInt32) throws(Failure) {
     let draft = "\(path).new"
     unlink(draft)
@@ -66,7 +67,7 @@ package enum NewFile {
     try sync(folder(of: path))
   }
 
-  /// A folder's names, on the disk.
+  /// Syncs a directory's entries to the disk.
   package static func sync(_ folder: String) throws(Failure) {
     let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard descriptor >= 0 else { throw Failure("open", folder) }

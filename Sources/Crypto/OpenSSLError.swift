@@ -1,13 +1,13 @@
 import COpenSSL
 
-/// What OpenSSL says went wrong: its whole error queue of this thread, taken off it.
+/// The errors that OpenSSL reports: the thread's whole error queue, removed from it.
 ///
-/// The queue is per thread and shared with live sessions, so every failed call is followed by `drain` or `discard`:
-/// an entry left behind would be read as the fault of somebody's handshake.
+/// Live sessions share the thread's queue, so call `drain` or `discard` after every failed call. A handshake would
+/// report a remaining entry as its own fault.
 public struct OpenSSLError: Error, Sendable, Hashable, CustomStringConvertible {
   /// OpenSSL's packed codes, the first cause first.
   package let codes: [UInt]
-  /// OpenSSL's reason texts, the first cause first, repetitions left out.
+  /// OpenSSL's reason texts, the first cause first, without repetitions.
   public let description: String
 
   package static func drain() -> OpenSSLError {
@@ -30,23 +30,23 @@ public struct OpenSSLError: Error, Sendable, Hashable, CustomStringConvertible {
       codes: codes, description: reasons.isEmpty ? "no reason given by OpenSSL" : reasons.joined(separator: "; "))
   }
 
-  /// Empties the queue of a trial whose failure is no news.
+  /// Empties the queue after a failure that nobody needs to see.
   package static func discard() { ERR_clear_error() }
 }
 
-/// Why bytes did not become the object that was wanted.
+/// Why bytes could not be parsed as the expected object.
 public enum CryptoError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Neither PEM, DER nor PKCS#12, or damaged.
   case malformed(String)
-  /// Well-formed, but without the wanted object; the text says what is there instead.
+  /// Well-formed, but without the expected object; the text says what is there instead.
   case absent(String)
   /// Encrypted, and no pass phrase was given.
   case passwordRequired
-  /// Encrypted, and none of the pass phrases opens it.
+  /// Encrypted, and no given pass phrase opens it.
   case wrongPassword
   /// Encrypted by an algorithm that this OpenSSL lacks.
   case unsupported(String)
-  /// A token, or the way to it, says no.
+  /// A token, or the engine that leads to it, refused.
   case token(String, hint: String)
 
   public var description: String {

@@ -1,16 +1,16 @@
 import Bytes
 import COpenSSL
 
-/// One encapsulated object of a PEM text (RFC 7468), not yet looked into.
+/// One encapsulated object of a PEM text (RFC 7468), not yet parsed.
 struct PEMBlock {
-  /// What stands after BEGIN: `CERTIFICATE`, `PRIVATE KEY`.
+  /// The label after BEGIN: `CERTIFICATE`, `PRIVATE KEY`.
   let label: String
-  /// RFC 1421's lines of a traditionally encrypted key; empty otherwise.
+  /// The RFC 1421 header of a traditionally encrypted key; empty otherwise.
   let header: String
   let contents: SecretBytes
 
-  /// Every block of a text, in order; a text without any gives none. A damaged block is an error, never left out:
-  /// a CA file cut short must not become a shorter list of CAs.
+  /// Returns every block of a text in order; a text without blocks gives an empty list. A damaged block is an error and
+  /// is never skipped: a truncated CA file must not become a shorter list of CAs.
   static func all(in text: UnsafeRawBufferPointer) throws(CryptoError) -> [PEMBlock] {
     var blocks: [PEMBlock] = []
     guard text.count > 0, let bio = BIO_new_mem_buf(text.baseAddress, CInt(clamping: text.count)) else {
@@ -40,7 +40,7 @@ struct PEMBlock {
     }
   }
 
-  /// The certificate in it; nil when it holds something else.
+  /// Returns the block's certificate; nil when the block holds something else.
   func certificate() throws(CryptoError) -> Certificate? {
     switch label {
     case "CERTIFICATE", "X509 CERTIFICATE":
@@ -51,7 +51,7 @@ struct PEMBlock {
     }
   }
 
-  /// The certificates among blocks, in order.
+  /// Returns the certificates among the blocks, in order.
   static func certificates(in blocks: [PEMBlock]) throws(CryptoError) -> [Certificate] {
     var certificates: [Certificate] = []
     for block in blocks {

@@ -1,20 +1,20 @@
 package import Bytes
 import COpenSSL
 
-/// What a PKCS#12 file held, opened: a key with its certificate and chain, or certificates alone.
+/// The content of a PKCS#12 file: a key with its certificate and chain, or certificates alone.
 package struct PKCS12: Sendable {
   /// The certificate that the key belongs to; without a key the first one.
   package let leaf: Certificate
-  /// The other certificates: from the leaf's issuer upwards as far as they link, then the rest as they stood.
+  /// The other certificates: from the leaf's issuer upwards as far as they link, then the rest in file order.
   package let chain: [Certificate]
   package let key: PrivateKey?
 
   /// Every certificate, the leaf first.
   package var certificates: [Certificate] { [leaf] + chain }
 
-  /// Opens a file with the first pass phrase that fits; the empty one, in both its spellings, is tried last.
+  /// Opens a file with the first pass phrase that fits. Tries the empty one, in both its encodings, last.
   ///
-  /// Modern (PBES2) and old (RC2-40, 3DES) ones alike.
+  /// Supports modern (PBES2) and old (RC2-40, 3DES) files.
   package init(der: UnsafeRawBufferPointer, passwords: [SecretBytes] = []) throws(CryptoError) {
     guard let file = Self.parse(der) else { throw .malformed("not a PKCS#12 (\(OpenSSLError.drain()))") }
     defer { PKCS12_free(file) }
@@ -36,15 +36,15 @@ package struct PKCS12: Sendable {
     self.chain = Self.linked(from: leaf, others)
   }
 
-  /// A PKCS12* whose later work is done in the context that has the old algorithms.
+  /// Returns a PKCS12* whose later operations use the library context with the old algorithms.
   private static func parse(_ der: UnsafeRawBufferPointer) -> OpaquePointer? {
     var file = PKCS12_init_ex(NID_pkcs7_data, LibraryContext.old.handle, nil)
     let parsed = decoded(der, free: PKCS12_free) { d2i_PKCS12(&file, $0, $1) }
-    // On failure d2i has freed what it was given.
+    // On failure d2i has freed its argument.
     return parsed
   }
 
-  /// nil when the pass phrase is a wrong one.
+  /// Returns nil when the pass phrase is wrong.
   private static func open(_ file: OpaquePointer, _ password: SecretBytes) throws(CryptoError) -> PKCS12? {
     var key: OpaquePointer?
     var leaf: OpaquePointer?
@@ -79,7 +79,7 @@ package struct PKCS12: Sendable {
     return PKCS12(leaf: first, others: Array(certificates.dropFirst()), key: privateKey)
   }
 
-  /// The same object in OpenSSL's default context: nothing that serves keeps the old algorithms at hand.
+  /// Makes the same object in OpenSSL's default context, so that no object in use depends on the old algorithms.
   private static func reread(_ certificate: OpaquePointer) throws(CryptoError) -> Certificate {
     try Certificate(der: encoded { i2d_X509(certificate, $0) } ?? [])
   }
@@ -104,7 +104,7 @@ package struct PKCS12: Sendable {
 }
 
 extension Certificate {
-  /// Names and key identifiers link; the signature is not looked at.
+  /// Whether names and key identifiers link the two. The signature is not checked.
   func isIssued(by issuer: Certificate) -> Bool {
     let isIssued = X509_check_issued(issuer.handle, handle) == X509_V_OK
     OpenSSLError.discard()
@@ -113,7 +113,7 @@ extension Certificate {
 }
 
 extension SecretBytes {
-  /// With the NUL that C's strings end with; nil when there is one inside already, at which C would cut it short.
+  /// The bytes with a final NUL for C; nil when they contain a NUL, at which C would truncate them.
   var terminated: SecretBytes? {
     guard withUnsafeBytes({ !$0.contains(0) }) else { return nil }
     return SecretBytes(capacity: count + 1) { room in

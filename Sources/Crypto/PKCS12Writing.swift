@@ -5,11 +5,11 @@ extension PKCS12 {
   package enum Strength: Sendable {
     /// AES-256-CBC and a SHA-256 MAC, both by PBKDF2 of 2048 rounds (PBES2).
     case modern
-    /// 3DES for the key, RC2-40 for the certificates, a SHA-1 MAC: for devices that know nothing else.
+    /// 3DES for the key, RC2-40 for the certificates, a SHA-1 MAC: for devices that support nothing else.
     case legacy
   }
 
-  /// A PKCS#12 file of a key, its certificate and chain.
+  /// Encodes a key, its certificate and chain as a PKCS#12 file.
   package static func encode(
     _ certified: CertifiedKey, name: String, password: SecretBytes, strength: Strength = .modern
   ) throws(OpenSSLError) -> SecretBytes {

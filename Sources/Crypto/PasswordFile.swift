@@ -2,10 +2,11 @@ package import Bytes
 
 /// `ssl_password_file` and `proxy_ssl_password_file`: pass phrases, one a line, tried in order.
 package enum PasswordFile {
-  /// The most bytes of one pass phrase: what OpenSSL's PEM reader has room for.
+  /// The largest length of a pass phrase in bytes: OpenSSL's PEM reader has no room for more.
   package static let lengthLimit = 1024
 
-  /// At least one pass phrase. A CR before the line feed is no part of it and empty lines are left out, as in nginx.
+  /// Loads at least one pass phrase. As in nginx, a CR before the line feed is not part of it, and empty lines are
+  /// skipped.
   package static func load(_ reference: MaterialReference) throws(MaterialError) -> [SecretBytes] {
     let contents = try reference.read(expecting: .passwords)
     return try contents.withUnsafeBytes { (bytes) throws(MaterialError) in

@@ -1,18 +1,18 @@
-/// One thing that an upstream's certificate must match (`proxy_ssl_pin`; docs/SECURITY.md, *Trust in upstreams*).
+/// One condition that an upstream's certificate must match (`proxy_ssl_pin`; docs/SECURITY.md, *Trust in upstreams*).
 public struct Pin: Sendable, Hashable, CustomStringConvertible {
   public enum Target: Sendable, Hashable {
     /// SHA-256, 32 octets, of a SubjectPublicKeyInfo: a hash or a key file. For `proxy_ssl_pinning public_key`.
     case publicKey([UInt8])
     /// SHA-256, 32 octets, of a whole certificate (`cert:HEX`). For `proxy_ssl_pinning certificate`.
     case certificateDigest([UInt8])
-    /// A certificate file: its key, or itself, as the mode has it.
+    /// A certificate file: the mode decides whether its key or the whole certificate is pinned.
     case certificate(Certificate)
   }
 
   public enum Scope: Sendable, Hashable {
-    /// Only the leaf's key counts.
+    /// The pin applies to the leaf's key only.
     case leaf
-    /// The key of any certificate of the verified chain counts (`proxy_ssl_pin chain …`).
+    /// The pin applies to the key of any certificate of the verified chain (`proxy_ssl_pin chain …`).
     case chain
   }
 
@@ -24,7 +24,7 @@ public struct Pin: Sendable, Hashable, CustomStringConvertible {
     self.scope = scope
   }
 
-  /// The digest that a public key must have; nil for a pin that says nothing of keys.
+  /// The digest that a public key must have; nil for a pin of a whole certificate by its hash.
   package var publicKeyDigest: [UInt8]? {
     switch target {
     case .publicKey(let digest): digest
@@ -33,7 +33,7 @@ public struct Pin: Sendable, Hashable, CustomStringConvertible {
     }
   }
 
-  /// The digest that a whole certificate must have; nil for a pin that says nothing of certificates.
+  /// The digest that a whole certificate must have; nil for a pin of a key.
   package var certificateDigest: [UInt8]? {
     switch target {
     case .publicKey: nil
@@ -54,7 +54,7 @@ public struct Pin: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// What of an upstream must be pinned (`proxy_ssl_pinning`); that nothing must be is having no pins.
+/// What the pins of an upstream compare (`proxy_ssl_pinning`). Without pins there is no mode.
 public enum PinningMode: String, Sendable, Hashable {
   /// The key of the leaf, or of the verified chain for a pin of that scope.
   case publicKey = "public_key"

@@ -2,8 +2,8 @@ package import Bytes
 import Glibc
 
 extension Pin {
-  /// The pin of the public key that a file holds, is certified by (the first certificate), or that belongs to its
-  /// private key: for `sallyport pin FILE`. Blocks.
+  /// Returns the pin of a file's public key, of its first certificate's key, or of its private key's public key, for
+  /// `sallyport pin FILE`. Blocks.
   package static func publicKey(
     in reference: MaterialReference, passwords: [SecretBytes] = []
   ) throws(MaterialError) -> Pin {
@@ -19,7 +19,7 @@ extension Pin {
     }
   }
 
-  /// The pins of a file, or those of all in a directory's files.
+  /// Loads the pins of a file, or of all files in a directory.
   static func load(
     _ reference: MaterialReference, scope: Scope, passwords: [SecretBytes]
   ) throws(MaterialError) -> [Pin] {
@@ -42,7 +42,7 @@ extension Pin {
     return pins
   }
 
-  /// At least one.
+  /// Loads at least one pin.
   private static func all(
     in reference: MaterialReference, scope: Scope, passwords: [SecretBytes]
   ) throws(MaterialError) -> [Pin] {
@@ -56,9 +56,10 @@ extension Pin {
     }
   }
 
-  /// The paths of a directory's entries in the order of their names, hidden ones left out; nil when it is none.
+  /// Returns the paths of a directory's entries, sorted by name, without hidden ones; nil when the path is not a
+  /// directory.
   ///
-  /// A folder or a dangling link among them is not passed over: reading it fails, and says so.
+  /// A subdirectory or dangling link is not skipped: reading it fails with an error.
   private static func directory(_ reference: MaterialReference) throws(MaterialError) -> [String]? {
     let path = try reference.resolvedPath(expecting: .pin)
     var status = stat()
@@ -74,7 +75,7 @@ extension Pin {
 }
 
 extension MaterialContents {
-  /// All certificates in order, then all public keys; of a PKCS#12 its leaf.
+  /// Returns all certificates in order, then all public keys; of a PKCS#12 file only its leaf.
   fileprivate func pinTargets(passwords: [SecretBytes]) throws(CryptoError) -> [Pin.Target] {
     var targets: [Pin.Target] = []
     switch self {

@@ -1,18 +1,18 @@
-/// The pins of one upstream: any of them will do. Never empty, and each fits the mode.
+/// The pins of one upstream, of which any one may match. The set is never empty, and each pin fits the mode.
 public struct PinSet: Sendable, Hashable {
-  /// Why pins make no set.
+  /// Why pins can't form a set.
   package enum Fault: Error, Sendable, Hashable {
     case empty
-    /// A pin that says nothing of what the mode compares.
+    /// A pin without the digest that the mode compares.
     case unfit(Pin)
   }
 
   package let mode: PinningMode
   package let pins: [Pin]
-  /// Digests of keys, or of whole certificates, as the mode has it.
+  /// Digests of keys or of whole certificates, depending on the mode.
   private let leafDigests: Set<[UInt8]>
   private let chainDigests: Set<[UInt8]>
-  /// Mode `certificate`: those given as files. Each is an anchor of its own.
+  /// Mode `certificate`: the pinned certificate files. Each is a trust anchor.
   package let certificates: [Certificate]
 
   package init(_ pins: [Pin], mode: PinningMode) throws(Fault) {
@@ -22,7 +22,7 @@ public struct PinSet: Sendable, Hashable {
     var certificates: [Certificate] = []
     for pin in pins {
       let digest = mode == .publicKey ? pin.publicKeyDigest : pin.certificateDigest
-      // A certificate without a key that OpenSSL can write has the empty digest, which must match nothing.
+      // If OpenSSL can't encode a certificate's key, the digest is empty; it must match nothing.
       guard let digest, digest.count == 32 else { throw .unfit(pin) }
       leafDigests.insert(digest)
       if mode == .certificate || pin.scope == .chain { chainDigests.insert(digest) }
@@ -35,18 +35,19 @@ public struct PinSet: Sendable, Hashable {
     self.certificates = certificates
   }
 
-  /// Whether the leaf alone is pinned: by its key, or byte for byte.
+  /// Whether the leaf itself is pinned: by its key, or byte for byte.
   package func matches(leaf: Certificate) -> Bool { leafDigests.contains(digest(leaf)) }
 
-  /// The same for another certificate of a verified chain. Ask it of none that was merely sent (CVE-2016-2402).
+  /// Whether another certificate of a verified chain is pinned. Never pass a certificate that was only sent
+  /// (CVE-2016-2402).
   package func matches(verified other: Certificate) -> Bool {
     !chainDigests.isEmpty && chainDigests.contains(digest(other))
   }
 
-  /// Mode `certificate`: the leaf is pinned, and by a file: its own dates and usage count.
+  /// Mode `certificate`: whether a file pins the leaf, so that the leaf's own dates and usage apply.
   package func holdsFile(of leaf: Certificate) -> Bool { certificates.contains(leaf) }
 
-  /// What a pin of this certificate is spelt like in this mode: for messages.
+  /// The spelling of a pin of this certificate in this mode, for messages.
   package func spelling(of certificate: Certificate) -> String {
     switch mode {
     case .publicKey: Pin.spelling(publicKeyDigest: certificate.spkiSHA256)
@@ -54,7 +55,7 @@ public struct PinSet: Sendable, Hashable {
     }
   }
 
-  /// A pin's spelling in this mode: a certificate file is its hash.
+  /// The spelling of a pin in this mode, in which a certificate file becomes its hash.
   package func spelling(of pin: Pin) -> String {
     if mode == .certificate, let digest = pin.certificateDigest { return Pin.spelling(certificateDigest: digest) }
     return pin.description

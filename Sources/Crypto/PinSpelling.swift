@@ -4,13 +4,13 @@ package import Observability
 extension Pin {
   /// curl's spelling of a public-key pin.
   package static func spelling(publicKeyDigest digest: [UInt8]) -> String { "sha256//\(Base64.encode(digest))" }
-  /// Ours, of a whole certificate.
+  /// sallyport's spelling of a pin of a whole certificate.
   package static func spelling(certificateDigest digest: [UInt8]) -> String { "cert:\(Hex.encode(digest))" }
 
-  /// What a spelling says at first sight, without looking into a file.
+  /// The kind of a pin, as its spelling shows without reading a file.
   package enum Spelling: Sendable, Hashable {
     case keyHash, certificateHash
-    /// Of a kind that is too weak.
+    /// A hash of a kind that is too weak.
     case weakHash
     case file
 
@@ -26,11 +26,12 @@ extension Pin {
     }
   }
 
-  /// What one argument of `proxy_ssl_pin` names: a pin, or one for each certificate or key of a file or directory.
+  /// Parses one argument of `proxy_ssl_pin`. The result is one pin, or one for each certificate or key of a file or
+  /// directory.
   ///
-  /// `sha256//BASE64` (curl), `sha256/BASE64` (OkHttp), `sha256:BASE64` (ghostunnel), `spki:HEX`, `cert:HEX`; else a
-  /// file: certificates or public keys as PEM or DER, a PKCS#12 (its leaf), or a directory, of which every file must be
-  /// one of certificates. Blocks when it is a file.
+  /// The spellings of hashes are `sha256//BASE64` (curl), `sha256/BASE64` (OkHttp), `sha256:BASE64` (ghostunnel),
+  /// `spki:HEX` and `cert:HEX`. Anything else is a file: certificates or public keys as PEM or DER, a PKCS#12 file (its
+  /// leaf), or a directory that holds only files of certificates. Blocks when it is a file.
   package static func parse(
     _ text: String, scope: Scope = .leaf, relativeTo folder: String, location: SourceLocation? = nil,
     passwords: [SecretBytes] = []
@@ -41,7 +42,8 @@ extension Pin {
         hint: "`sallyport pin FILE` or `sallyport pin HOST:PORT` prints the right one")
     }
     for prefix in ["sha256//", "sha256/", "sha256:"] where text.hasPrefix(prefix) {
-      // One key in 64 has a hash whose Base64 begins with a slash: in OkHttp's spelling it is the second one.
+      // In one of 64 keys the hash in Base64 begins with a slash; in OkHttp's spelling the second slash belongs to the
+      // hash.
       if prefix == "sha256//", text.utf8.count == "sha256/".utf8.count + 44 { continue }
       do throws(PinFault) {
         return [Pin(.publicKey(try digest(base64: String(text.dropFirst(prefix.count)))), scope: scope)]

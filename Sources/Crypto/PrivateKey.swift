@@ -1,13 +1,13 @@
 package import Bytes
 import COpenSSL
 
-/// A private key. Never printed; `pem` is for files that sallyport itself writes.
-// @unchecked: nothing is changed through the handle once it is made, and OpenSSL 3 locks what it caches in an EVP_PKEY.
+/// A private key. It is never printed; `pem` is only for files that sallyport writes.
+// @unchecked: nothing changes the EVP_PKEY through the handle after `init`, and OpenSSL 3 locks what it caches inside.
 public final class PrivateKey: @unchecked Sendable {
-  /// EVP_PKEY*. Borrowed by callers: who keeps it longer than this object takes a reference of its own.
+  /// EVP_PKEY*, borrowed. A caller that keeps it longer than this object takes its own reference.
   package let handle: OpaquePointer
 
-  /// Takes over one reference.
+  /// Takes ownership of one reference.
   init(owning handle: OpaquePointer) { self.handle = handle }
 
   deinit { EVP_PKEY_free(handle) }
@@ -28,7 +28,7 @@ public final class PrivateKey: @unchecked Sendable {
     return PrivateKey(owning: key)
   }
 
-  /// One DER key without encryption: PKCS#8, PKCS#1 or SEC 1.
+  /// Parses one unencrypted DER key: PKCS#8, PKCS#1 or SEC 1.
   package convenience init(der: UnsafeRawBufferPointer) throws(CryptoError) {
     guard let key = decoded(der, free: EVP_PKEY_free, { d2i_AutoPrivateKey(nil, $0, $1) }) else {
       throw .malformed("not a DER private key (\(OpenSSLError.drain()))")
@@ -37,7 +37,7 @@ public final class PrivateKey: @unchecked Sendable {
     self.init(owning: key)
   }
 
-  /// The first private key of a PEM text, in any of PEM's ways; `passwords` are tried in order.
+  /// Parses the first private key of a PEM text, in any PEM encoding. `passwords` are tried in order.
   package convenience init(pem text: String, passwords: [SecretBytes] = []) throws(CryptoError) {
     let key = try Array(text.utf8).withBytes { (raw) throws(CryptoError) in
       guard let block = try PEMBlock.all(in: raw).first(where: \.holdsPrivateKey) else {
@@ -49,7 +49,7 @@ public final class PrivateKey: @unchecked Sendable {
     self.init(owning: key.handle)
   }
 
-  /// Whether the certificate is this key's.
+  /// Whether the certificate belongs to this key.
   package func matches(_ certificate: Certificate) -> Bool {
     let matches = X509_check_private_key(certificate.handle, handle) == 1
     OpenSSLError.discard()
@@ -59,7 +59,7 @@ public final class PrivateKey: @unchecked Sendable {
   package var publicKey: PublicKey { PublicKey(ofSubjectPublicKeyInfo: encoded { i2d_PUBKEY(handle, $0) } ?? []) }
   package var spkiSHA256: [UInt8] { publicKey.sha256 }
 
-  /// PKCS#8 without encryption: whoever reads it has the key.
+  /// Unencrypted PKCS#8: anybody who reads it has the key.
   package var pem: SecretBytes {
     get throws(OpenSSLError) {
       let bio = try MemoryBIO()
@@ -70,7 +70,7 @@ public final class PrivateKey: @unchecked Sendable {
     }
   }
 
-  /// PKCS#8 that `password` opens: AES-256-CBC, its key by PBKDF2.
+  /// Returns PKCS#8 encrypted with `password`: AES-256-CBC, its key derived by PBKDF2.
   package func pem(password: SecretBytes) throws(OpenSSLError) -> SecretBytes {
     let bio = try MemoryBIO()
     let written = password.withUnsafeBytes { phrase in

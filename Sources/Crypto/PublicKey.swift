@@ -1,14 +1,14 @@
 import COpenSSL
 
-/// A SubjectPublicKeyInfo: what a public-key pin names.
+/// A SubjectPublicKeyInfo, which a public-key pin names.
 public struct PublicKey: Sendable, Hashable {
   /// DER (RFC 5280 §4.1.2.7).
   package let subjectPublicKeyInfo: [UInt8]
 
-  /// The key of something already parsed.
+  /// Takes the encoding of an already parsed key.
   init(ofSubjectPublicKeyInfo der: [UInt8]) { subjectPublicKeyInfo = der }
 
-  /// Exactly one DER SubjectPublicKeyInfo with a key that OpenSSL understands.
+  /// Parses exactly one DER SubjectPublicKeyInfo with a key that OpenSSL understands.
   package init(der: UnsafeRawBufferPointer) throws(CryptoError) {
     guard let key = decoded(der, free: EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) }) else {
       throw .malformed("not a DER public key (\(OpenSSLError.drain()))")
@@ -17,6 +17,6 @@ public struct PublicKey: Sendable, Hashable {
     subjectPublicKeyInfo = Array(der)
   }
 
-  /// 32 octets; none when there is no key, which equal no pin.
+  /// The SHA-256, 32 octets; empty without a key, which equals no pin.
   package var sha256: [UInt8] { subjectPublicKeyInfo.isEmpty ? [] : Digest.of(subjectPublicKeyInfo) }
 }

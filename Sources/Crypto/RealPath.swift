@@ -1,8 +1,8 @@
 import Glibc
 
 extension MaterialReference {
-  /// The file that is meant, or one of the folder that is, whatever leads there: without links, `.` and `..`; while it is not
-  /// there, what its path comes to by itself. nil for what is no file.
+  /// The path of the file, or of `inner` in the directory, without links, `.` and `..`. If the path does not exist,
+  /// only `.` and `..` are removed. Returns nil for a reference that is not to a file.
   package func realPath(_ inner: String? = nil) -> String? {
     guard let path = try? resolvedPath(expecting: .certificate) else { return nil }
     let whole = inner.map { "\(path)/\($0)" } ?? path

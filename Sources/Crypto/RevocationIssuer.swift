@@ -1,8 +1,9 @@
 import COpenSSL
 
 extension RevocationList {
-  /// Whether a CA of its issuer's name is among these and none of that name has signed it: then a stranger made it, and
-  /// verification would refuse everybody of that CA. Of a CA that is not among these nothing can be said.
+  /// Whether the authorities include a CA with the CRL's issuer name, but no CA of that name signed the CRL. Then
+  /// another CA made the CRL, and verification would refuse every certificate of the trusted one. False when no
+  /// authority has that name.
   package func isDisowned(by authorities: [Certificate]) -> Bool {
     let issuers = authorities.filter {
       X509_NAME_cmp(X509_get_subject_name($0.handle), X509_CRL_get_issuer(handle)) == 0
@@ -10,7 +11,7 @@ extension RevocationList {
     return !issuers.isEmpty && !issuers.contains { isSigned(by: $0) }
   }
 
-  /// Whether the key of this certificate signed it.
+  /// Whether this certificate's key signed the CRL.
   package func isSigned(by issuer: Certificate) -> Bool {
     defer { OpenSSLError.discard() }
     guard let key = X509_get0_pubkey(issuer.handle) else { return false }
@@ -19,7 +20,7 @@ extension RevocationList {
 }
 
 extension TrustAnchors {
-  /// Those of the name of a list's issuer, the system's too: looked up in files as verification does. Blocks.
+  /// Returns the anchors with the name of a CRL's issuer. Looks the system's up in files as verification does. Blocks.
   package func named(asIssuerOf list: RevocationList) -> [Certificate] {
     defer { OpenSSLError.discard() }
     guard let context = X509_STORE_CTX_new() else { return [] }

@@ -2,21 +2,22 @@ import Bytes
 import COpenSSL
 import Glibc
 
-/// A certificate revocation list (RFC 5280 §5), parsed. That it was parsed says nothing of its signature, which
-/// verification checks with the key of the issuer.
+/// A certificate revocation list (RFC 5280 §5), parsed but not verified: verification checks its signature with the
+/// issuer's key.
 ///
-/// Whole lists only: a delta or an indirect one, or one for some reasons or some kinds of certificates, says less than
-/// it seems to, and is refused by name (`ssl_crl`, `proxy_ssl_crl`).
-// @unchecked: nothing is changed through the handle once it is made, and OpenSSL locks what it caches inside.
+/// Only complete CRLs are accepted (`ssl_crl`, `proxy_ssl_crl`). Delta and indirect CRLs, and partial ones (for some
+/// reasons or kinds of certificates), cover less than they seem to. Parsing refuses them with an error that names the
+/// kind.
+// @unchecked: nothing changes the X509_CRL through the handle after `init`, and OpenSSL locks what it caches inside.
 public final class RevocationList: @unchecked Sendable {
   /// X509_CRL*. Borrowed by callers.
   package let handle: OpaquePointer
-  /// 32 octets over the whole list.
+  /// 32 octets: the SHA-256 of the whole CRL.
   package let sha256: [UInt8]
-  /// Seconds since 1970. A list without a readable one is refused when it is parsed.
+  /// Seconds since 1970. Parsing refuses a CRL without a readable thisUpdate.
   package let thisUpdate: Int64
-  /// Seconds since 1970 until when it counts; nil for a list that names no end. A list whose end stands there and can't
-  /// be read is refused when it is parsed: nobody could say whether it still counts.
+  /// Seconds since 1970 when the CRL expires; nil without a nextUpdate. Parsing refuses a CRL with an unreadable
+  /// nextUpdate, because nobody could tell whether it is still valid.
   package let nextUpdate: Int64?
 
   package init(der: UnsafeRawBufferPointer) throws(CryptoError) {
@@ -36,7 +37,7 @@ public final class RevocationList: @unchecked Sendable {
 
   deinit { X509_CRL_free(handle) }
 
-  /// What keeps it from being used at all.
+  /// Why the CRL can't be used at all; nil when it can.
   private var fault: String? {
     var critical: CInt = 0
     if let delta = X509_CRL_get_ext_d2i(handle, NID_delta_crl, &critical, nil) {
@@ -45,7 +46,7 @@ public final class RevocationList: @unchecked Sendable {
     }
     guard let raw = X509_CRL_get_ext_d2i(handle, NID_issuing_distribution_point, &critical, nil) else {
       OpenSSLError.discard()
-      // -1: the list has no such extension; -2: several; else one that can't be read.
+      // -1: the CRL lacks the extension; -2: it has several; other values: the extension can't be read.
       return critical == -1 ? nil : "a revocation list whose scope can't be read"
     }
     let scope = raw.assumingMemoryBound(to: ISSUING_DIST_POINT.self)
@@ -61,18 +62,19 @@ public final class RevocationList: @unchecked Sendable {
 
   package func isExpired(at now: Int64) -> Bool { nextUpdate.map { $0 <= now } ?? false }
 
-  /// From when on its end is told: a day before, or the last quarter of a shorter life; nil for a list without an end.
+  /// When warnings about the expiry start: a day before, or in the last quarter of a shorter lifetime; nil without an
+  /// expiry.
   package var warnsFrom: Int64? {
     nextUpdate.map { $0 > thisUpdate ? $0 - min(86_400, ($0 - thisUpdate) / 4) : $0 }
   }
 
-  /// RFC 2253, as $ssl_client_i_dn shows it.
+  /// RFC 2253, as in $ssl_client_i_dn.
   package var issuer: String { DistinguishedName.rfc2253(X509_CRL_get_issuer(handle)) }
 
-  /// How many certificates it names.
+  /// The number of certificates that the CRL lists.
   package var count: Int { Int(copenssl_sk_X509_REVOKED_num(handle)) }
 
-  /// `Jan  1 00:00:00 2026 GMT`; "no end" where it names none.
+  /// `Jan  1 00:00:00 2026 GMT`; "no end" without a nextUpdate.
   package var nextUpdateText: String {
     guard let time = X509_CRL_get0_nextUpdate(handle) else { return "no end" }
     return MemoryBIO.text { ASN1_TIME_print($0, time) - 1 }
@@ -84,7 +86,8 @@ public final class RevocationList: @unchecked Sendable {
 }
 
 extension RevocationList {
-  /// Every list of a file: PEM, several in one too, or one as DER. At least one. Blocks, so never on an event loop.
+  /// Loads every CRL of a file: one or more as PEM, or one as DER. At least one. Blocks, so never call it on an event
+  /// loop.
   package static func loadAll(_ reference: MaterialReference) throws(MaterialError) -> [RevocationList] {
     let bytes = try reference.read(expecting: .revocation)
     return try reference.parsing(.revocation) { () throws(CryptoError) in
@@ -105,8 +108,8 @@ extension RevocationList {
     }
   }
 
-  /// `fresh`, and those in use until now whose place none of them may take: a list that is still valid gives way to one
-  /// of its issuer that is valid and no older. Of several OpenSSL takes the newest that is valid.
+  /// Returns `fresh` together with the old CRLs that no fresh one may replace. Only a valid CRL of the same issuer that
+  /// is not older replaces a CRL that is still valid. Of several, OpenSSL uses the newest valid one.
   package static func taking(
     _ fresh: [RevocationList], after old: [RevocationList], now: Int64
   ) -> (lists: [RevocationList], kept: [RevocationList]) {
@@ -120,10 +123,10 @@ extension RevocationList {
     return (fresh + kept, kept)
   }
 
-  /// Seconds that an issuer's clock may be ahead.
+  /// The seconds by which an issuer's clock may be ahead.
   private static let tolerance: Int64 = 300
 
-  /// Whether this list names the certificate, ended or not.
+  /// Whether this CRL lists the certificate, whether or not the CRL has expired.
   package func revokes(_ certificate: Certificate) -> Bool {
     guard X509_NAME_cmp(X509_CRL_get_issuer(handle), X509_get_issuer_name(certificate.handle)) == 0 else {
       return false

@@ -2,9 +2,9 @@ import Bytes
 import COpenSSL
 
 extension RevocationList {
-  /// One certificate that a list names.
+  /// One certificate that a CRL lists.
   package struct Entry: Sendable, Hashable {
-    /// As `Certificate.serial` has it.
+    /// In the form of `Certificate.serial`.
     package let serial: String
     /// Seconds since 1970.
     package let date: Int64
@@ -17,7 +17,7 @@ extension RevocationList {
     }
   }
 
-  /// RFC 5280 §5.3.1. removeFromCRL is left out: in a whole list it would take the revocation back.
+  /// RFC 5280 §5.3.1. removeFromCRL is missing: in a complete CRL it would undo the revocation.
   package enum Reason: Int, Sendable, Hashable {
     case unspecified = 0
     case keyCompromise = 1
@@ -28,7 +28,7 @@ extension RevocationList {
     case certificateHold = 6
   }
 
-  /// What it names, in its order. Reasons are not read.
+  /// The listed certificates in order, without their reasons.
   package var entries: [Entry] {
     (0..<copenssl_sk_X509_REVOKED_num(handle)).compactMap { index in
       guard let entry = copenssl_sk_X509_REVOKED_value(handle, index),
@@ -38,7 +38,7 @@ extension RevocationList {
     }
   }
 
-  /// CRL number (RFC 5280 §5.2.3); nil when it has none, or one beyond 63 bits.
+  /// The CRL number (RFC 5280 §5.2.3); nil without one, or for one beyond 63 bits.
   package var number: Int? {
     guard let raw = X509_CRL_get_ext_d2i(handle, NID_crl_number, nil, nil) else {
       OpenSSLError.discard()

@@ -1,20 +1,20 @@
 import COpenSSL
 import Glibc
 
-/// Makes revocation lists: for the local authority, and for every test. SHA-256 signatures.
+/// Makes CRLs, for the local authority and every test, with SHA-256 signatures.
 package struct RevocationListBuilder: Sendable {
   package var revoked: [RevocationList.Entry]
-  /// RFC 5280 §5.2.3: grows from list to list.
+  /// RFC 5280 §5.2.3: increases from CRL to CRL.
   package var number: Int
-  /// Seconds since 1970; may lie in the past.
+  /// Seconds since 1970; may be in the past.
   package var thisUpdate: Int64
   package var nextUpdate: Int64
-  /// Octets that stand in the place of nextUpdate, no time perhaps: for tests of what must be refused.
+  /// Octets that replace nextUpdate and need not be a time: for tests of what must be refused.
   package var rawNextUpdate: [UInt8]?
-  /// For tests of what is refused.
+  /// For tests of what must be refused.
   package var isDelta = false
 
-  /// Valid from an hour ago for `days` days from now.
+  /// Makes a CRL that is valid from an hour ago until `days` days from now.
   package init(revoking revoked: [Certificate], number: Int = 1, days: Int64 = 30) {
     let start = Int64(time(nil)) - 3600
     self.init(entries: revoked.map { RevocationList.Entry(serial: $0.serial, date: start) }, number: number, days: days)
@@ -28,7 +28,7 @@ package struct RevocationListBuilder: Sendable {
     nextUpdate = now + days * 86_400
   }
 
-  /// PEM of the list, signed by the authority that issued the certificates.
+  /// Returns the CRL as PEM, signed by the authority that issued the certificates.
   package func pem(signedBy authority: CertifiedKey) throws(OpenSSLError) -> String {
     guard let draft = X509_CRL_new() else { throw OpenSSLError.drain() }
     defer { X509_CRL_free(draft) }

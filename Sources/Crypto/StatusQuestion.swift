@@ -1,17 +1,17 @@
 import COpenSSL
 import Glibc
 
-/// What a responder says of one certificate (RFC 6960 §2.2), once its answer was verified.
+/// An OCSP responder's verified answer about one certificate (RFC 6960 §2.2).
 package struct StatusAnswer: Sendable, Hashable {
   package enum Status: Sendable, Hashable {
     case good
     case revoked
-    /// The responder does not know the certificate: no better than revoked.
+    /// The responder does not know the certificate, which counts like revoked.
     case unknown
   }
 
   package let status: Status
-  /// Seconds since 1970 until when the answer may be used; an hour from when it was made where the responder names no end.
+  /// Seconds since 1970 when the answer expires: an hour after it was made if the responder sets no expiry.
   package let validUntil: Int64
 
   package init(status: Status, validUntil: Int64) {
@@ -20,10 +20,11 @@ package struct StatusAnswer: Sendable, Hashable {
   }
 }
 
-/// Why an answer is none.
+/// Why there is no valid answer.
 package struct StatusFault: Error, Sendable, Hashable, CustomStringConvertible {
   package let description: String
-  /// The responder let its time run out. Every other fault came at once: a closed connection, an HTTP error, a bad answer.
+  /// Whether the responder let the request time out. Every other fault comes at once: a closed connection, an HTTP
+  /// error, a bad answer.
   package let isTimeout: Bool
 
   package init(_ description: String, isTimeout: Bool = false) {
@@ -32,16 +33,16 @@ package struct StatusFault: Error, Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// The question to an OCSP responder whether a certificate is revoked, and the judgement of what comes back.
+/// An OCSP request, which asks whether a certificate is revoked, and the check of its response.
 ///
-/// An answer counts when it is signed by the issuer itself or by whom the issuer certified for it (OCSPSigning), is for
-/// this very certificate, and is of now. SHA-1 is the identifier's hash, as RFC 6960 and every responder have it; it
-/// protects nothing.
+/// A response is valid if it is current, is for exactly this certificate, and is signed by the issuer or by a key that
+/// the issuer certified for it (OCSPSigning). The hash of the identifier is SHA-1, as in RFC 6960 and every responder;
+/// its strength protects nothing.
 package struct StatusQuestion: Sendable, Hashable {
   package let certificate: Certificate
   package let issuer: Certificate
 
-  /// Seconds that the responder's clock may be ahead.
+  /// The seconds by which the responder's clock may be ahead.
   private static let tolerance = 300
   private static let boundWithoutEnd: Int64 = 3600
 
@@ -60,24 +61,24 @@ package struct StatusQuestion: Sendable, Hashable {
 
   private func identifier() throws(StatusFault) -> OpaquePointer {
     guard let id = OCSP_cert_to_id(EVP_sha1(), certificate.handle, issuer.handle) else {
-      throw StatusFault("no question can be made: \(OpenSSLError.drain())")
+      throw StatusFault("the OCSP request can't be made: \(OpenSSLError.drain())")
     }
     return id
   }
 
-  /// The DER of the request.
+  /// Returns the DER of the request.
   package func request() throws(StatusFault) -> [UInt8] {
     guard let request = OCSP_REQUEST_new() else { throw StatusFault("\(OpenSSLError.drain())") }
     defer { OCSP_REQUEST_free(request) }
     let id = try identifier()
     guard OCSP_request_add0_id(request, id) != nil else {
       OCSP_CERTID_free(id)
-      throw StatusFault("no question can be made: \(OpenSSLError.drain())")
+      throw StatusFault("the OCSP request can't be made: \(OpenSSLError.drain())")
     }
     return encoded { i2d_OCSP_REQUEST(request, $0) } ?? []
   }
 
-  /// What the DER of a response says.
+  /// Verifies and parses the DER of a response.
   package func judge(_ response: [UInt8], now: Int64) throws(StatusFault) -> StatusAnswer {
     let parsed = response.withUnsafeBytes { decoded($0, free: OCSP_RESPONSE_free, { d2i_OCSP_RESPONSE(nil, $0, $1) }) }
     guard let parsed else { throw StatusFault("the response is malformed: \(OpenSSLError.drain())") }
@@ -102,13 +103,14 @@ package struct StatusQuestion: Sendable, Hashable {
       copenssl_sk_X509_free(known)
       X509_STORE_free(store)
     }
-    // Only the issuer is trusted here, whatever else is an anchor elsewhere.
+    // Only the issuer is trusted here, whatever the anchors elsewhere are.
     X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
     guard X509_STORE_add_cert(store, issuer.handle) == 1, copenssl_sk_X509_push(known, issuer.handle) > 0 else {
       throw StatusFault("\(OpenSSLError.drain())")
     }
     guard OCSP_basic_verify(basic, known, store, 0) == 1 else {
-      throw StatusFault("the response is not signed by the issuer or by whom it certified: \(OpenSSLError.drain())")
+      throw StatusFault(
+        "the response is signed neither by the issuer nor by a responder that it certified: \(OpenSSLError.drain())")
     }
   }
 
@@ -124,20 +126,24 @@ package struct StatusQuestion: Sendable, Hashable {
       OpenSSLError.discard()
       throw StatusFault("the response is for another certificate")
     }
-    // Without an end of its own an answer is of now or it is a replay.
+    // A response without an expiry must be recent; an old one may be a replay.
     let unbounded = -1
     guard
       OCSP_check_validity(
         thisUpdate, nextUpdate, Self.tolerance, nextUpdate == nil ? Int(Self.boundWithoutEnd) : unbounded) == 1
     else {
       OpenSSLError.discard()
-      throw StatusFault("the response is not of now")
+      throw StatusFault("the response is not current")
     }
-    // OCSP_check_validity has read both: an answer that says neither when it was made nor until when it counts is none.
-    guard let begin = Certificate.seconds(thisUpdate) else { throw StatusFault("the response is of no time") }
+    // OCSP_check_validity has accepted both times, but a response whose times can't be read is not valid.
+    guard let begin = Certificate.seconds(thisUpdate) else {
+      throw StatusFault("the response's thisUpdate can't be read")
+    }
     let end: Int64
     if let nextUpdate {
-      guard let named = Certificate.seconds(nextUpdate) else { throw StatusFault("the response ends at no time") }
+      guard let named = Certificate.seconds(nextUpdate) else {
+        throw StatusFault("the response's nextUpdate can't be read")
+      }
       end = named
     } else {
       end = begin + Self.boundWithoutEnd

@@ -1,24 +1,26 @@
 import Bytes
 import COpenSSL
 
-/// Where an OCSP responder is asked: an http URL, taken apart.
+/// The address of an OCSP responder: a parsed http URL.
 public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
   let host: String
   let port: String
   let path: String
   public let description: String
 
-  /// The most octets that a response may have.
+  /// The largest size of a response in octets.
   private static let sizeLimit = 64 * 1024
-  /// The seconds that an answer may take.
+  /// The seconds that a response may take.
   package static let standardTimeLimit: Int32 = 10
-  /// The most octets of a URL by which a question is asked (RFC 5019 §5); a longer one goes in a body.
+  /// The largest length in octets of the URL of a GET request (RFC 5019 §5). A longer request goes in the body of a
+  /// POST.
   static let urlLimit = 255
 
-  /// Whom a question waits for: several URLs may lead to one.
+  /// The host and port of the responder; several URLs may lead to the same one.
   package var address: String { "\(host.lowercased()):\(port)" }
 
-  /// nil for what is no `http://` URL. An answer is signed: TLS would add nothing but a question to be asked first.
+  /// Returns nil for anything but an `http://` URL. Responses are signed, so TLS would add only another certificate to
+  /// check.
   package init?(_ url: String) {
     guard url.hasPrefix("http://") else { return nil }
     var host: UnsafeMutablePointer<CChar>?
@@ -40,7 +42,8 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     if self.host.isEmpty { return nil }
   }
 
-  /// Asks, and judges the answer. Blocks for up to `timeLimit` seconds: never on an event loop.
+  /// Sends the request and verifies the response. Blocks for up to `timeLimit` seconds, so never call it on an event
+  /// loop.
   package func ask(
     _ question: StatusQuestion, now: Int64, timeLimit: Int32 = standardTimeLimit
   ) throws(StatusFault) -> (answer: StatusAnswer, der: [UInt8]) {
@@ -48,8 +51,10 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     return (try question.judge(response, now: now), response)
   }
 
-  /// The path of a GET (RFC 6960 appendix A.1): the responder's, then the question in Base64, percent-encoded. nil where
-  /// the whole URL would be longer than RFC 5019 §5 lets it, or the responder's own has a query.
+  /// Returns the path of a GET (RFC 6960 appendix A.1): the responder's path, then the request in Base64,
+  /// percent-encoded.
+  ///
+  /// Returns nil when the whole URL would exceed the limit of RFC 5019 §5, or the responder's URL has a query.
   func getPath(_ request: [UInt8]) -> String? {
     guard !path.contains("?") else { return nil }
     var encoded = ""
@@ -75,8 +80,8 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
       guard body != nil else { throw StatusFault("\(OpenSSLError.drain())") }
     }
     defer { BIO_free(body) }
-    // No proxy of the environment: what is asked about clients goes to the responder and nobody else. Without a body
-    // OpenSSL sends a GET; a redirection is a fault.
+    // Ignores the environment's proxy: only the responder may see which client is asked about. Without a body OpenSSL
+    // sends a GET. A redirect is a fault.
     let answer = OSSL_HTTP_transfer(
       nil, host, port, getPath ?? path, 0, "", host, nil, nil, nil, nil, 0, nil,
       body == nil ? nil : "application/ocsp-request", body, "application/ocsp-response", 1, Self.sizeLimit, timeLimit, 0
@@ -99,7 +104,7 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension OpenSSLError {
-  /// Whether one of the causes is that the time for a connection or a transfer ran out.
+  /// Whether a cause is that a connection or a transfer timed out.
   fileprivate var isTimeout: Bool {
     codes.contains { code in
       copenssl_err_lib(code) == ERR_LIB_BIO

@@ -1,10 +1,10 @@
 import Bytes
 import COpenSSL
 
-/// A private key that OpenSSL finds by itself, as of an HSM: `store:URI` (OSSL_STORE(3)), `engine:pkcs11:ID`.
+/// Loads a private key through OpenSSL, as of an HSM: `store:URI` (OSSL_STORE(3)), `engine:pkcs11:ID`.
 ///
-/// Which providers there are is said in OpenSSL's own configuration (OPENSSL_CONF). Without one for PKCS#11 its engine
-/// stands in. A key of a token never leaves it.
+/// OpenSSL's own configuration names the providers (OPENSSL_CONF). Without a PKCS#11 provider, this uses OpenSSL's
+/// PKCS#11 engine. The key never leaves its token.
 enum StoredKey {
   static func load(
     _ name: MaterialReference.KeyName, passwords: [SecretBytes], _ tokens: TokenRefusals
@@ -24,8 +24,8 @@ enum StoredKey {
     return loader != nil
   }
 
-  /// Only the first pass phrase is tried, as a PIN: a token counts wrong ones and locks itself. Nobody is asked at a
-  /// terminal. Blocks, and with a token for long.
+  /// Tries only the first pass phrase, as a PIN: a token counts wrong PINs and locks itself. Never prompts at a
+  /// terminal. Blocks, with a token for a long time.
   private static func load(_ uri: String, passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
     guard let method = UI_UTIL_wrap_read_pem_callback(copyPassword, 0) else {
       throw .malformed("OpenSSL gives no way to say a PIN (\(OpenSSLError.drain()))")
@@ -43,7 +43,7 @@ enum StoredKey {
     return PrivateKey(owning: key)
   }
 
-  /// One reference, the caller's.
+  /// Returns one reference, which the caller owns.
   private static func open(_ uri: String, _ method: OpaquePointer, _ phrase: UnsafeMutableRawPointer?) -> OpaquePointer?
   {
     guard let store = OSSL_STORE_open(uri, method, phrase, nil, nil) else { return nil }

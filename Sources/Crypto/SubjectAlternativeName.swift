@@ -1,11 +1,11 @@
 import COpenSSL
 
-/// One name of a certificate's subjectAltName extension, as raw bytes: never cut at a NUL.
+/// One name of a certificate's subjectAltName extension, as raw bytes, which are never truncated at a NUL.
 public struct SubjectAlternativeName: Sendable, Hashable, CustomStringConvertible {
   public enum Kind: Sendable, Hashable { case dns, uri, email, ip }
 
   public let kind: Kind
-  /// ASCII of a DNS name, URI or address of email as it stands; the 4 or 16 octets of an IP address.
+  /// The ASCII of a DNS name, URI or email address, unchanged; the 4 or 16 octets of an IP address.
   public let bytes: [UInt8]
 
   package init(kind: Kind, bytes: [UInt8]) {
@@ -13,8 +13,8 @@ public struct SubjectAlternativeName: Sendable, Hashable, CustomStringConvertibl
     self.bytes = bytes
   }
 
-  /// False for a control character (NUL too) in a text, and for an IP address that is neither 4 nor 16 octets.
-  /// Such a value must match no rule.
+  /// False for a text with a control character (even NUL), and for an IP address of neither 4 nor 16 octets. Such a
+  /// value must match no rule.
   public var isWellFormed: Bool {
     switch kind {
     case .ip: bytes.count == 4 || bytes.count == 16
@@ -22,7 +22,7 @@ public struct SubjectAlternativeName: Sendable, Hashable, CustomStringConvertibl
     }
   }
 
-  /// The text, or the IP address in its usual notation. Control characters are shown as `\xHH`.
+  /// The text, or the IP address in its usual notation. Control characters appear as `\xHH`.
   public var description: String {
     switch kind {
     case .ip: Self.address(bytes)
@@ -31,11 +31,12 @@ public struct SubjectAlternativeName: Sendable, Hashable, CustomStringConvertibl
   }
 }
 
-/// Every name of a certificate's subjectAltName that sallyport reads; other kinds are left out.
+/// Every name of a certificate's subjectAltName of a kind that sallyport reads.
 public struct SubjectAlternativeNames: Sendable, Hashable {
   /// In the order of the certificate.
   package let all: [SubjectAlternativeName]
-  /// The extension is there but can't be read, or is there twice: no rule may pass on what it does not say.
+  /// The certificate has the extension twice, or in a form that can't be read. A rule can't know its names, so none may
+  /// let the client in.
   package let isMalformed: Bool
 
   package var dns: [SubjectAlternativeName] { all.filter { $0.kind == .dns } }

@@ -1,8 +1,9 @@
 package import Bytes
 
-/// A key as hexadecimal digits or base64 (RFC 4648 §4) in a file, blanks around it left out.
+/// A file with a key as hexadecimal digits or base64 (RFC 4648 §4). Surrounding blanks are ignored.
 package enum SymmetricKeyFile {
-  /// `lengths`: octets that the key may have. What reads as hexadecimal is not tried as base64. Blocks.
+  /// `lengths`: the lengths in octets that the key may have. A text that decodes as hexadecimal is never tried as
+  /// base64. Blocks.
   package static func load(
     _ reference: MaterialReference, expecting kind: MaterialKind, lengths: ClosedRange<Int>
   ) throws(MaterialError) -> SecretBytes {

@@ -2,17 +2,17 @@ import Bytes
 import COpenSSL
 import Synchronization
 
-/// A private key of a PKCS#11 token by way of OpenSSL's engine of that name: docs/decisions/0013.
+/// Loads a private key of a PKCS#11 token through OpenSSL's pkcs11 engine: docs/decisions/0013.
 ///
-/// The engine is loaded by the first such key, and then stays; each use of it ends before `load` returns, the one that
-/// the key itself holds with the key. Nobody is asked at a terminal.
+/// The first such key loads the engine, which then stays loaded. `load` releases its own references to the engine
+/// before it returns; the key holds one as long as it exists. Nothing prompts at a terminal.
 enum TokenKey {
-  /// Kept by the engine, so never freed. It gives no answer.
-  // Never written again; OpenSSL only reads it.
+  /// A prompt that always fails. The engine keeps it, so it is never freed.
+  // Nothing writes to it after this; OpenSSL only reads it.
   nonisolated(unsafe) private static let asksNobody = UI_UTIL_wrap_read_pem_callback({ _, _, _, _ in -1 }, 0)
 
-  /// `identifier`: a URI of RFC 7512, or an older spelling of the engine's. The PIN is the URI's, else the first pass
-  /// phrase. Blocks, and with a token for long.
+  /// `identifier`: an RFC 7512 URI, or an older spelling of the engine's. The PIN is the URI's, else the first pass
+  /// phrase. Blocks, with a token for a long time.
   static func load(
     _ identifier: String, passwords: [SecretBytes], _ tokens: TokenRefusals
   ) throws(CryptoError) -> PrivateKey {
@@ -53,15 +53,16 @@ enum TokenKey {
     }
   }
 
-  /// One reference, the caller's.
+  /// Returns one reference, which the caller owns.
   private static func ask(
     _ engine: OpaquePointer, _ identifier: String, _ pin: SecretBytes?
   ) throws(OpenSSLError) -> OpaquePointer {
     guard copenssl_engine_init(engine) == 1 else { throw OpenSSLError.drain() }
     defer { copenssl_engine_finish(engine) }
-    // It would write to standard error what we log.
+    // Otherwise the engine would write to stderr what sallyport logs.
     _ = copenssl_engine_say(engine, "QUIET", nil)
-    // Never the PIN of another key's token; and what is here is overwritten afterwards.
+    // The engine keeps the last PIN. Setting it each time never sends one token another's PIN; afterwards it is
+    // overwritten.
     tell(engine, pin)
     defer { tell(engine, nil) }
     guard let key = copenssl_engine_key(engine, identifier, asksNobody) else { throw OpenSSLError.drain() }
@@ -74,7 +75,7 @@ enum TokenKey {
     text.withUnsafeBytes { _ = copenssl_engine_say(engine, "PIN", $0.baseAddress?.assumingMemoryBound(to: CChar.self)) }
   }
 
-  /// The PIN as C reads it; none is empty.
+  /// Returns the PIN as a C string; empty without a PIN.
   private static func terminated(_ pin: SecretBytes?) -> SecretBytes {
     SecretBytes(capacity: (pin?.count ?? 0) + 1) { room in
       room.initializeMemory(as: UInt8.self, repeating: 0)
@@ -94,11 +95,13 @@ enum TokenKey {
   }
 }
 
-/// What tokens have refused: a token counts wrong PINs and locks itself, and files that were refused are tried again.
+/// Remembers the PINs that tokens refused. A token counts wrong PINs and locks itself, and refused files are tried
+/// again.
 ///
-/// A process has one: OpenSSL's engine keeps the PIN that it was told last, so each key is loaded under this lock.
+/// A process has only one of these. OpenSSL's engine keeps the last PIN that it got, so each key is loaded under this
+/// lock.
 package final class TokenRefusals: Sendable {
-  /// Of key and PIN.
+  /// Digests of key name and PIN.
   let digests = Mutex<Set<[UInt8]>>([])
 
   package init() {}

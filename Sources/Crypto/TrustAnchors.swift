@@ -2,8 +2,8 @@ import COpenSSL
 
 /// The certificates that a chain must end at, in the form that OpenSSL verifies against.
 ///
-/// X509_V_FLAG_PARTIAL_CHAIN stays off, as in nginx: a chain must end at a self-signed one of them.
-// @unchecked: nothing is added once it is made, and OpenSSL locks an X509_STORE for its readers.
+/// X509_V_FLAG_PARTIAL_CHAIN is off, as in nginx: a chain must end at a self-signed anchor.
+// @unchecked: nothing is added after `init`, and OpenSSL locks an X509_STORE for its readers.
 public final class TrustAnchors: @unchecked Sendable {
   package enum Source: Sendable, Hashable {
     case certificates([Certificate])
@@ -11,16 +11,16 @@ public final class TrustAnchors: @unchecked Sendable {
     case certificatesAndSystem([Certificate])
   }
 
-  /// X509_STORE*. Borrowed by callers: who keeps it longer than this object takes a reference of its own.
+  /// X509_STORE*, borrowed. A caller that keeps it longer than this object takes its own reference.
   package let handle: OpaquePointer
-  /// Those given as certificates, in order, each once; the system's are not listed.
+  /// The anchors given as certificates, in order, each once; the system's are not listed.
   package let certificates: [Certificate]
-  /// What revokes certificates of theirs. With one, every CA of a chain must have one, as in nginx.
+  /// The CRLs. If there is a CRL, every CA of a chain must have one, as in nginx.
   package let revocations: [RevocationList]
-  /// 32 octets that are the same for the same anchors and revocation lists in any order: part of a session-id context.
+  /// 32 octets, equal for the same anchors and CRLs in any order: part of a session-id context.
   package let digest: [UInt8]
 
-  /// The system's alone, read once in the life of the process.
+  /// The system's anchors alone, loaded once in the life of the process.
   package static let system: Result<TrustAnchors, OpenSSLError> = Result { () throws(OpenSSLError) in
     try TrustAnchors(.system)
   }
@@ -50,7 +50,7 @@ public final class TrustAnchors: @unchecked Sendable {
     }
     if includesSystem {
       guard X509_STORE_set_default_paths(store) == 1 else { throw OpenSSLError.drain() }
-      // A system without anchors leaves an error behind that is nobody's: then no chain verifies.
+      // A system without anchors leaves an error in the queue, although nothing failed. Then no chain verifies.
       OpenSSLError.discard()
     }
   }
@@ -60,11 +60,12 @@ public final class TrustAnchors: @unchecked Sendable {
   /// The names to send to clients as acceptable CAs.
   package var subjects: [DistinguishedName] { certificates.map(\.subject) }
 
-  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA; nil where no list has an end.
+  /// Seconds since 1970 at which the first CRL expires; nil when no CRL expires. From then on that CRL refuses every
+  /// certificate of its CA.
   package var revocationsEnd: Int64? { revocations.compactMap(\.nextUpdate).min() }
 
-  /// Whether a list that has ended names one of these. OpenSSL goes by the list that is valid, but what its issuer has
-  /// revoked since does not come back.
+  /// Whether an expired CRL lists one of these. OpenSSL uses the valid CRL, but a certificate that its issuer once
+  /// revoked stays revoked.
   package func endedListRevokes(_ certificates: [Certificate], now: Int64) -> Bool {
     revocations.contains { list in list.isExpired(at: now) && certificates.contains { list.revokes($0) } }
   }

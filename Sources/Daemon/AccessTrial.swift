@@ -4,12 +4,13 @@ import Observability
 import Proxy
 
 extension LocationSettings {
-  /// It gives out certificates.
+  /// Whether the location issues certificates (`enrolment`).
   var enrols: Bool { if case .enrolment = action { true } else { false } }
 }
 
 extension MaterialLoader {
-  /// Files of passwords and authorities are read with each request; that they can be is known before the first.
+  /// Reads the password files and authorities once. Requests read them again each time, and a fault must show before
+  /// the first request.
   mutating func tryAccess(of location: LocationSettings) {
     if case .enrolment(let desk) = location.action {
       do throws(AuthorityError) { try EnrolmentDesk(desk, shared.enrolment).trial() } catch {

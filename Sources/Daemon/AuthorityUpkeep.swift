@@ -4,8 +4,8 @@ import Observability
 import Proxy
 import Transport
 
-/// Keeps the authorities that `enrolment` signs with in order, off every loop: a revocation list that nobody renews ends,
-/// and with it everybody who is judged by it is refused.
+/// Renews the CRLs of the authorities that `enrolment` signs with, outside the event loops. If nobody renews a CRL, it
+/// expires, and every certificate that it applies to is refused.
 @MainActor
 final class AuthorityUpkeep {
   private let shared: SharedState
@@ -14,7 +14,7 @@ final class AuthorityUpkeep {
 
   init(_ shared: SharedState) { self.shared = shared }
 
-  /// At once, and then each hour: of these settings, and no others from now on.
+  /// Starts upkeep at once and repeats it each hour, for the authorities of these settings only.
   func keep(_ http: HTTPSettings, log: ErrorLog) {
     timer?.cancel()
     timer = nil
@@ -25,7 +25,7 @@ final class AuthorityUpkeep {
     guard !settings.isEmpty else { return }
     timer = Self.timer { [shared] in
       for settings in settings {
-        // An authority that still waits for its lock from an hour ago is passed over.
+        // Skips an authority whose upkeep still waits for its lock since an hour ago.
         guard shared.pool.waiting(.authorities, for: "\(settings.authority)") == 0 else { continue }
         _ = shared.pool.run(.authorities, for: "\(settings.authority)") { Self.keepUp(settings, shared, log) }
       }
@@ -43,10 +43,10 @@ final class AuthorityUpkeep {
   private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ shared: SharedState, _ log: ErrorLog) {
     do throws(AuthorityError) {
       if let end = try EnrolmentDesk(settings, shared.enrolment).keepUp() {
-        log.notice("\"\(settings.authority)\": the revocation list was renewed, it counts until \(end)")
+        log.notice("\"\(settings.authority)\": the revocation list was renewed, valid until \(end)")
       }
     } catch {
-      log.error("\"\(settings.authority)\" can't be kept in order: \(error)")
+      log.error("\"\(settings.authority)\": the upkeep of the authority failed: \(error)")
     }
   }
 }

@@ -3,8 +3,8 @@ import Glibc
 package import Observability
 import Proxy
 
-/// What `sallyport check` finds: a configuration read, its material loaded and its names looked up as `run` would, but
-/// nothing bound, and no log opened.
+/// The result of `sallyport check`. It reads a configuration, loads its material and resolves its names as `run` would,
+/// but binds no socket and opens no log.
 package struct Check {
   package private(set) var diagnostics: [Diagnostic]
   /// The effective policy of every server; empty when the configuration could not be read.
@@ -25,7 +25,7 @@ package struct Check {
       return
     }
     let material = KeyMaterial(loading: settings.http, sharing: shared)
-    // A warning here: where a configuration is checked is not always where it runs.
+    // Only a warning: the machine that checks a configuration is not always the one that runs it.
     let unresolved = Resolution.resolve(settings.http.groups, by: shared.resolver).diagnostics.map { diagnostic in
       var warning = diagnostic
       warning.severity = .warning
@@ -35,8 +35,8 @@ package struct Check {
     policy = EffectivePolicy(settings.http, material).lines
   }
 
-  /// Gives up what `run` would give up, and tells what the user that serves can't reach. Of a process that does nothing
-  /// else after: there is no way back.
+  /// Drops the privileges that `run` would drop, and reports what the serving user can't read. The process can't regain
+  /// them, so call this last.
   package mutating func becomeServingUser() {
     guard geteuid() == 0, let settings else { return }
     if settings.main.user == nil {

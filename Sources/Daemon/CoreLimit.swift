@@ -2,10 +2,10 @@ import Configuration
 import Glibc
 import Observability
 
-/// `worker_rlimit_core`. A core holds private keys, and passwords of upstreams: unless the configuration says how large
-/// one may be, the process leaves none, whatever limit it was started with.
+/// Applies `worker_rlimit_core`. A core dump holds private keys and upstream passwords. Unless the configuration sets a
+/// size, the process writes no core, whatever limit it was started with.
 enum CoreLimit {
-  /// Before the first secret is read. A warning when it can't be set.
+  /// Call this before the first secret is read. Returns a warning when the limit can't be set.
   static func set(_ main: MainSettings) -> [Diagnostic] {
     let wanted = rlim_t(main.coreSize)
     var limit = rlimit()

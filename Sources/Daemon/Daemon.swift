@@ -4,14 +4,14 @@ import Glibc
 package import Observability
 import Transport
 
-/// The daemon as a whole: what `sallyport run` and `sallyport demo` do.
+/// Runs the daemon, for `sallyport run` and `sallyport demo`.
 package enum Daemon {
-  /// Serves what a configuration says until a signal ends it; then the exit status is 0. A start that is refused
-  /// prints every reason to stderr and exits with 1.
+  /// Serves a configuration until a signal ends the process with exit status 0. If the start is refused, prints every
+  /// reason to stderr and exits with 1.
   ///
-  /// To be called on the main thread, before there are others. `announced` runs once everything listens.
+  /// Call this on the main thread, before other threads exist. `announced` runs once every socket listens.
   package static func run(configuration path: String, announced: @escaping @MainActor () -> Void = {}) -> Never {
-    // They have a meaning only when we serve; before that they must not kill us.
+    // These signals have a meaning only while the daemon serves; before that they must not kill it.
     Signals.block([SIGHUP, SIGUSR1, SIGUSR2])
     signal(SIGPIPE, SIG_IGN)
     do throws(Refusal) {
@@ -26,7 +26,7 @@ package enum Daemon {
     dispatchMain()
   }
 
-  /// Diagnostics for people, on stderr.
+  /// Prints diagnostics for people, on stderr.
   package static func print(_ diagnostics: [Diagnostic]) {
     for diagnostic in diagnostics { LogFile.standardError.write(string: "\(diagnostic)\n") }
   }
@@ -42,7 +42,7 @@ package enum Daemon {
 }
 
 enum Signals {
-  /// For this thread and those that it starts; Dispatch's sources get them all the same.
+  /// Blocks signals in this thread and the threads that it starts. Dispatch's signal sources still receive them.
   static func block(_ numbers: [Int32]) {
     var set = sigset_t()
     sigemptyset(&set)

@@ -7,9 +7,10 @@ import TLS
 import UpstreamAuth
 import Upstream
 
-/// What a configuration comes to, in words: who gets in, by whose word, and whom the proxy trusts behind.
+/// Describes a configuration's policy in words: which clients have access, who certifies them, and which upstreams the
+/// proxy trusts.
 ///
-/// Why: inheritance and defaults decide much that no single line says.
+/// Inheritance and defaults decide much that no single line of the configuration says.
 struct EffectivePolicy {
   private let http: HTTPSettings
   private let material: KeyMaterial
@@ -28,7 +29,7 @@ struct EffectivePolicy {
 
   private static let notLoaded = "unknown: its files could not be loaded, see the errors above"
 
-  // MARK: Towards clients
+  // MARK: Clients
 
   private mutating func describe(server index: Int) {
     let server = http.servers[index]
@@ -61,7 +62,7 @@ struct EffectivePolicy {
     for list in loaded.revocations { add(1, "CRL", list.summary) }
   }
 
-  /// Deny rules are judged first, and one allow rule is enough.
+  /// Deny rules come first, and one allow rule is enough.
   private mutating func describe(_ rules: ClientRules?, _ level: Int) {
     guard let rules else { return }
     for rule in rules.deny { add(level, "deny", "\(rule.spelling)  \(rule.location)") }
@@ -69,7 +70,7 @@ struct EffectivePolicy {
     if rules.allow.isEmpty { add(level, "allow", "all others") } else { add(level, "deny", "all others") }
   }
 
-  // MARK: Towards upstreams
+  // MARK: Upstreams
 
   private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
     let hasRules = location.clientRules !== root.clientRules
@@ -80,8 +81,8 @@ struct EffectivePolicy {
     switch location.action {
     case .none: break
     case .proxy(let pass): describe(pass)
-    case .metrics: add(2, "metrics", "whom this server lets in")
-    case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for who has a password in \(desk.users)")
+    case .metrics: add(2, "metrics", "for every client that this server lets in")
+    case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for users with a password in \(desk.users)")
     }
   }
 
@@ -97,8 +98,8 @@ struct EffectivePolicy {
     }
     switch pass.clientIdentity {
     case .off: break
-    case .rfc9440: add(2, "client told as", "Client-Cert, Client-Cert-Chain (RFC 9440)")
-    case .xfcc: add(2, "client told as", "X-Forwarded-Client-Cert (Envoy)")
+    case .rfc9440: add(2, "client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")
+    case .xfcc: add(2, "client fields", "X-Forwarded-Client-Cert (Envoy)")
     }
     if let envelope = pass.envelope {
       add(2, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
@@ -119,7 +120,7 @@ struct EffectivePolicy {
     let schemes: [(AuthSchemes, String)] = [(.digest, "digest"), (.ntlm, "ntlm"), (.basic, "basic")]
     let names = schemes.filter { asked.schemes.contains($0.0) }.map(\.1).joined(separator: ", ")
     guard let count = material.userFiles[asked.users]?.count else { return add(2, "answers", Self.notLoaded) }
-    add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for who is none")
+    add(2, "answers", "a 401 by \(names), as one of \(count) users of \(asked.users); 403 for other clients")
     for space in asked.spaces {
       let realm = space.realm.map { ", realm \"\(String(decoding: $0, as: UTF8.self))\"" } ?? ""
       add(2, "", "in \(space.scheme)://\(space.host)\(space.port.map { ":\($0)" } ?? "")\(realm)")
@@ -127,7 +128,7 @@ struct EffectivePolicy {
   }
 
   private mutating func describe(_ tls: UpstreamTLSSettings, name: String) {
-    // What could not be loaded has no policy: half of one would say less than the file does.
+    // If files could not be loaded, no policy is shown: half of one would say less than the configuration file does.
     guard let loaded = material.upstreams[tls]?.material else { return add(2, "TLS", Self.notLoaded) }
     switch tls.trust {
     case .anybody, .pinnedLeaf(_, nil, _): add(2, "chain", "NOT verified")
@@ -147,7 +148,7 @@ struct EffectivePolicy {
     }
     if let identity = loaded.identity { add(2, "presents", identity.certificate.summary) }
     if case .anybody = tls.trust {
-      add(2, "WARNING", "the upstream is not authenticated: anybody on the way may be it")
+      add(2, "WARNING", "the upstream is not authenticated: an attacker on the path can take its place")
     }
   }
 }

@@ -4,7 +4,8 @@ import Envelope
 import Proxy
 
 extension KeyMaterial {
-  /// The envelopes of all locations, and what remembers replays for them. Every key is tried, so that all faults are told.
+  /// Loads the envelopes of all locations, and the replay windows for them. Tries every key, to report all faults at
+  /// once.
   static func envelopes(
     of http: HTTPSettings, _ loader: inout MaterialLoader
   ) -> (
@@ -30,7 +31,8 @@ extension KeyMaterial {
     return (made, windows, keys)
   }
 
-  /// By which a reload knows a location again: its server's first name and its path; among those alike, which it is.
+  /// The name by which a reload recognises a location: its server's first name and its path, with a number if several
+  /// locations have the same.
   private static func windowName(
     of location: LocationSettings, in server: ServerSettings, besides taken: [String: ReplayWindow]
   ) -> String {
@@ -42,7 +44,7 @@ extension KeyMaterial {
 }
 
 extension MaterialLoader {
-  /// nil: the reason is among the diagnostics.
+  /// Returns nil after adding the reason to the diagnostics.
   mutating func envelopeKeys(_ settings: EnvelopeSettings) -> EnvelopeKeys? {
     let current = envelopePair(settings.current, settings.suite)
     guard let previous = settings.previous else { return current.map { EnvelopeKeys(settings.suite, current: $0) } }

@@ -3,17 +3,17 @@ import Proxy
 import TLS
 import UpstreamAuth
 
-/// How files looked when they were read, so that a change of one shows.
+/// The states of files when they were read, to detect changes.
 ///
-/// Taken before the files are loaded: what changes while they are is seen as a change after.
+/// Take the states before loading the files. A change during the load then counts as a later change.
 package struct FileStates: Sendable, Equatable {
   private struct State: Sendable, Equatable {
     var stamp: FileStamp
-    /// Names and states of a directory's files, where it is one.
+    /// Names and states of a directory's files; nil for other files.
     var entries: [String: State]?
   }
 
-  /// nil: it can't be looked at.
+  /// nil: the file's state can't be read.
   private var states: [String: State?]
 
   package init(of paths: Set<String>) {
@@ -23,15 +23,15 @@ package struct FileStates: Sendable, Equatable {
   package var paths: [String] { states.keys.sorted() }
   package var isEmpty: Bool { states.isEmpty }
 
-  /// The same files, as they look now.
+  /// Returns the current states of the same files.
   package func now() -> FileStates { FileStates(of: Set(states.keys)) }
 
-  /// Which files look otherwise.
+  /// Returns the paths of files whose states differ.
   package func differences(from other: FileStates) -> [String] {
     states.filter { path, state in other.states[path] != .some(state) }.keys.sorted()
   }
 
-  /// `depth`: directories below it are looked into.
+  /// `depth`: how many levels of directories to read.
   private static func state(of path: String, depth: Int) -> State? {
     guard let stamp = FileStamp(path) else { return nil }
     guard stamp.isDirectory, depth > 0, let names = try? namesInDirectory(path) else { return State(stamp: stamp) }
@@ -42,13 +42,14 @@ package struct FileStates: Sendable, Equatable {
 }
 
 extension HTTPSettings {
-  /// The files that are watched: all that decide who is trusted and what is shown, where `ssl_reload` is on.
+  /// The files to watch: everything that decides who is trusted and which certificates are shown, where `ssl_reload` is
+  /// on.
   package var watchedFiles: Set<String> { materialFiles { $0 } }
 
   /// The files that every reload by HUP opens, watched or not.
   package var reloadedFiles: Set<String> { materialFiles { _ in true } }
 
-  /// `isMeant`: asked with the `ssl_reload` of the block that names the files.
+  /// Collects the files of blocks for which `isMeant` returns true; its argument is the block's `ssl_reload`.
   private func materialFiles(where isMeant: (_ reloads: Bool) -> Bool) -> Set<String> {
     var references: [MaterialReference?] = []
     var pins: [PinSource] = []
@@ -75,7 +76,7 @@ extension HTTPSettings {
 }
 
 extension PinSource {
-  /// Where its file is; nil for a pin that is a hash.
+  /// The path of a pin's file; nil for a pin that is a hash.
   fileprivate var path: String? {
     guard Pin.Spelling(spelling) == .file,
       let reference = try? MaterialReference(parsing: spelling, relativeTo: folder, location: location)

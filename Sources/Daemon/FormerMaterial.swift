@@ -4,19 +4,19 @@ import Proxy
 package import TLS
 import UpstreamAuth
 
-/// What a new generation takes over from the one before.
+/// What a new generation reuses from the previous one.
 package struct FormerMaterial: Sendable {
-  /// By the file that holds them.
+  /// Keyed by the file that holds the CRLs.
   package var revocations: [MaterialReference: [RevocationList]] = [:]
-  /// By certificate.
+  /// Keyed by certificate.
   package var staples: [Certificate: Staple] = [:]
-  /// What responders said of clients.
+  /// The responders' answers about clients.
   private(set) var statusAnswers: [ClientStatusSettings: ClientStatusAnswers] = [:]
-  /// Of blocks with `ssl_reload off`: what was loaded for them stays until the configuration is read again.
+  /// The material of blocks with `ssl_reload off`, which is kept until the configuration is read again.
   private(set) var servers: [ServerTLSSettings: ServerTLSMaterial] = [:]
   private(set) var upstreams: [UpstreamTLSSettings: UpstreamTLSMaterial] = [:]
   private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
-  /// What was seen is not forgotten for a reload.
+  /// A reload keeps the replay windows, so that a message seen before it is still a replay.
   private(set) var windows: [String: ReplayWindow] = [:]
   private(set) var userFiles: [MaterialReference: UserFile] = [:]
 
@@ -37,7 +37,7 @@ package struct FormerMaterial: Sendable {
     userFiles = material.unwatchedUsers
   }
 
-  /// HUP: everything is loaded anew.
+  /// Forgets the kept material: HUP loads everything again.
   package mutating func forgetUnwatched() {
     servers = [:]
     upstreams = [:]
@@ -47,10 +47,10 @@ package struct FormerMaterial: Sendable {
 }
 
 extension MaterialLoader {
-  /// What a block with `ssl_reload off` has; nil when it is to be loaded.
+  /// Returns the kept material of a block with `ssl_reload off`; nil when it must be loaded.
   mutating func kept(_ tls: ServerTLSSettings) -> ServerTLSMaterial? {
     guard var material = former.servers[tls] else { return nil }
-    // Of this generation, as all others are, with the response that the old one has.
+    // The staples belong to the new generation like all others, and start with the old staples' responses.
     material.staples = material.staples.map { staple($0.question, $0.responder, isFromFile: $0.isFromFile) }
     keptRevocations.formUnion(tls.revocationLists)
     return material

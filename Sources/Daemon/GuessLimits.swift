@@ -2,10 +2,11 @@ package import Crypto
 package import Enrolment
 package import Proxy
 
-/// How many wrong passwords each file of `auth_basic` takes: one that an enrolment guards takes as many everywhere. Otherwise
-/// whoever may not guess at one location guesses at another.
+/// The limit of wrong passwords for each file of `auth_basic`. A file that an enrolment location limits has that limit
+/// everywhere. Otherwise an attacker could guess at another location that uses the same file.
 package enum GuessLimits {
-  /// Without those that take any number. Two names of one file have one limit. Follows links, so never on an event loop.
+  /// Omits files without a limit. Two names of one file share one limit. Follows links, so never call it on an event
+  /// loop.
   package static func resolved(_ http: HTTPSettings) -> [MaterialReference: FailureWindow.Limit] {
     let locations = http.everyLocation.map(\.settings)
     var guarded: [String: FailureWindow.Limit] = [:]

@@ -2,11 +2,11 @@ import Dispatch
 import Glibc
 import Observability
 
-/// Tells when a watched file looks otherwise than when it was loaded (`ssl_reload`).
+/// Reports when a watched file differs from its state at load time (`ssl_reload`).
 ///
-/// inotify on the folders says when to look, since files are put in place by renames and through links (certbot,
-/// Kubernetes' ..data); what counts is how the files then look. A slow look on the clock stands in for what inotify does
-/// not tell: files of a network, links that change further away, and too few watches.
+/// inotify on the directories only triggers a comparison, because files are replaced by renames and through links
+/// (certbot, Kubernetes' ..data). The comparison of file states decides. A slow timer also compares, for changes that
+/// inotify does not report: network file systems, links that change further away, and too few watches.
 @MainActor
 final class HotFiles {
   private let changed: @MainActor ([String]) -> Void
@@ -18,13 +18,13 @@ final class HotFiles {
   private var states = FileStates(of: [])
   private var watches: [String: CInt] = [:]
 
-  /// A pair of files is replaced one after the other: so long nothing more must happen.
+  /// Waits this long after the first event: a certificate and its key are replaced one after the other.
   private static let settleTime = DispatchTimeInterval.milliseconds(400)
   private static let lookInterval = DispatchTimeInterval.seconds(4)
   private static let events = UInt32(
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_ATTRIB | IN_MODIFY)
 
-  /// `changed` hears of the files; `tick` comes with every look on the clock.
+  /// `changed` gets the changed files. `tick` runs with every comparison by the timer.
   init(changed: @escaping @MainActor ([String]) -> Void, tick: @escaping @MainActor () -> Void) {
     self.changed = changed
     self.tick = tick
@@ -47,7 +47,7 @@ final class HotFiles {
     self.timer = timer
   }
 
-  /// Watches these from now on, as they looked when they were loaded.
+  /// Watches these files from now on, with their states at load time.
   func watch(_ states: FileStates) {
     self.states = states
     guard descriptor >= 0 else { return }
@@ -62,7 +62,8 @@ final class HotFiles {
     }
   }
 
-  /// Its own, and that which its links lead to; a directory of pins is one itself.
+  /// The directories to watch for a file: its own, and the one that its links lead to. A directory of pins is watched
+  /// itself.
   private static func folders(of path: String) -> [String] {
     func parent(_ path: String) -> String {
       guard let slash = path.lastIndex(of: "/") else { return "." }
@@ -78,7 +79,7 @@ final class HotFiles {
     return folders
   }
 
-  /// Something happened in a folder: looks once it is quiet.
+  /// Compares the files `settleTime` after the first of a series of events.
   private func heard() {
     var buffer = [UInt8](repeating: 0, count: 4096)
     while Glibc.read(descriptor, &buffer, buffer.count) > 0 {}
@@ -98,7 +99,7 @@ final class HotFiles {
     let now = states.now()
     let differences = now.differences(from: states)
     guard !differences.isEmpty else { return }
-    // Told once for each look; what is refused is told again when it changes again.
+    // Reports a change once. If the reload is refused, the next change is reported again.
     watch(now)
     changed(differences)
   }

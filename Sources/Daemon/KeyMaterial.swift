@@ -5,10 +5,10 @@ package import Proxy
 package import TLS
 package import UpstreamAuth
 
-/// Every certificate, key, CA, password and pin file that a configuration names, loaded and checked.
+/// Loads and checks every certificate, key, CA, password and pin file that a configuration names.
 ///
-/// Why one walk before anything starts: a start or a reload has all of it, or tells all that is wrong. What can't be
-/// loaded is an error, never a weaker check. Reads files, so never on an event loop.
+/// One pass loads everything before anything starts: a start or reload has all material, or reports all faults. A file
+/// that can't be loaded is an error and never weakens a check. Reads files, so never use it on an event loop.
 package struct KeyMaterial {
   package struct Server {
     package var material: ServerTLSMaterial
@@ -20,28 +20,28 @@ package struct KeyMaterial {
     package var context: UpstreamTLSContext
   }
 
-  /// By index in `HTTPSettings.servers`; nil for one without TLS, or one whose fault is among the diagnostics.
+  /// By index in `HTTPSettings.servers`; nil for a server without TLS, or with a fault that is among the diagnostics.
   package private(set) var servers: [Server?] = []
   package private(set) var upstreams: [UpstreamTLSSettings: Upstream] = [:]
-  /// In the order of the configuration's servers. With an error among them nothing may be started.
+  /// In the order of the configuration's servers. If one is an error, nothing may be started.
   package private(set) var diagnostics: [Diagnostic] = []
-  /// By certificate.
+  /// Keyed by certificate.
   package private(set) var staples: [Certificate: Staple] = [:]
-  /// By the file that holds them.
+  /// Keyed by the file that holds the CRLs.
   package private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
   /// `proxy_auth_user_file`
   package private(set) var userFiles: [MaterialReference: UserFile] = [:]
-  /// Those that only `ssl_reload off` locations name.
+  /// The user files that only locations with `ssl_reload off` name.
   private(set) var unwatchedUsers: [MaterialReference: UserFile] = [:]
 
-  /// One for each location that has one.
+  /// One for each location with an envelope.
   package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
   package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
-  /// By the location that they are of.
+  /// Keyed by the location that they belong to.
   package private(set) var windows: [String: ReplayWindow] = [:]
 
-  /// `former`: what is in use until now: an expired revocation list does not replace a valid one of it, a staple
-  /// serves until the next is there, and what it keeps of `ssl_reload off` is not loaded.
+  /// `former`: the material in use until now. An expired CRL does not replace a valid one of it. Its staples serve
+  /// until new responses arrive. What it keeps for `ssl_reload off` is not loaded again.
   package init(
     loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState
   ) {
@@ -67,8 +67,8 @@ package struct KeyMaterial {
     unwatchedUsers = userFiles.filter { !watched.contains($0.key) }
   }
 
-  /// What is wrong with the files that a refused configuration names, at places that are not at fault already. Contexts
-  /// are not made: they would be blamed for what the configuration lacks.
+  /// Returns the faults of the files that a refused configuration names, except at places that have an error already.
+  /// Makes no contexts: their errors would only repeat what the configuration lacks.
   package static func faults(
     in draft: HTTPSettings?, besides told: [Diagnostic], sharing shared: SharedState
   ) -> [Diagnostic] {
@@ -87,9 +87,9 @@ package struct KeyMaterial {
     return loader.diagnostics.filter { !places.contains($0.location) }
   }
 
-  // MARK: Towards clients
+  // MARK: Clients
 
-  /// One store serves all servers: a session of another policy is told apart by its context.
+  /// One store serves all servers: a session's context tells it apart from sessions under another policy.
   private static func sessionLimit(_ http: HTTPSettings) -> Int {
     http.servers.compactMap { $0.tls?.sessionCache.sessions }.max() ?? SessionStore.standardLimit
   }
@@ -136,7 +136,7 @@ package struct KeyMaterial {
     return loaded
   }
 
-  // MARK: Towards upstreams
+  // MARK: Upstreams
 
   private static func material(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> UpstreamTLSMaterial? {
     var parts = Parts()
@@ -146,14 +146,14 @@ package struct KeyMaterial {
     return UpstreamTLSMaterial(policy: policy, identity: identity)
   }
 
-  /// The terms with everything that they name; nil when any of it can't be had.
+  /// Loads the terms with everything that they name; nil when any part can't be loaded.
   private static func policy(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> TrustPolicy? {
     switch tls.trust {
     case .anybody: return .anybody
     case .verified(let named, let checksName):
       return anchors(named, nil, tls, &loader).map { .verified($0, checksName: checksName) }
     case .pinned(let spelt, let named, let checksName, let reportsOnly):
-      // Both are tried, so that all faults are told.
+      // Loads both even if one fails, to report all faults.
       let pins = loader.pins(spelt, passwordFile: tls.passwordFile)
       let anchors = anchors(named, pins, tls, &loader)
       guard let pins, let anchors else { return nil }
@@ -173,15 +173,15 @@ package struct KeyMaterial {
     }
   }
 
-  /// One policy by itself, or what is wrong with it.
+  /// Loads one policy alone, or reports what is wrong with it.
   static func loadOne(_ tls: UpstreamTLSSettings) -> (loaded: Upstream?, diagnostics: [Diagnostic]) {
     var loader = MaterialLoader(sharing: SharedState())
     let loaded = load(tls, &loader)
     return (loaded, loader.diagnostics)
   }
 
-  /// The named file's, the system's, or both; never the system's in the place of a file that can't be read. `pins`: their
-  /// certificates may be anchors too, and the lists count for them.
+  /// Makes the anchors from the named file, the system, or both. Never falls back to the system's if a file can't be
+  /// read. `pins`: their certificates may be anchors too, and the CRLs apply to them.
   private static func anchors(
     _ settings: AnchorSettings, _ pins: PinSet?, _ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader
   ) -> TrustAnchors? {
@@ -201,7 +201,7 @@ package struct KeyMaterial {
       case (_, false): .certificates(certificates)
       }
     do throws(OpenSSLError) {
-      // The system's are read once, where nothing is added to them.
+      // The system's anchors alone are loaded once and shared.
       return source == .system && revocations.isEmpty
         ? try TrustAnchors.system.get() : try TrustAnchors(source, revocations: revocations)
     } catch {
@@ -224,7 +224,7 @@ package struct KeyMaterial {
   }
 }
 
-/// Whether every part that settings ask for could be had.
+/// Records whether every part that the settings require was loaded.
 private struct Parts {
   private(set) var areWhole = true
 

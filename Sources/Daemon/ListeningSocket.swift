@@ -2,22 +2,22 @@ import Glibc
 import Proxy
 import Transport
 
-/// One address that is listened on: its descriptors, which close with the last reference.
+/// The descriptors of one listen address, which close with the last reference.
 ///
-/// Why by reference: a reload keeps the sockets of addresses that stay, and a dropped one must stay open until every
-/// worker has let go of it.
+/// Generations share it by reference: a reload keeps the sockets of addresses that stay, and a removed socket stays
+/// open until every worker has released it.
 final class ListeningSocket: Sendable {
   enum Descriptors: Sendable, Hashable {
-    /// SO_REUSEPORT: the kernel shares connections out.
+    /// SO_REUSEPORT: the kernel distributes connections among the sockets.
     case perWorker([Int32])
-    /// Every worker accepts from each of them.
+    /// Every worker accepts from each of these.
     case shared([Int32])
   }
 
   let address: ListenAddress
   let options: ListenOptions
   let descriptors: Descriptors
-  /// systemd's stay open for the life of the process: they could not be had again.
+  /// Sockets from systemd stay open for the life of the process, because it could not get them again.
   private let isInherited: Bool
   private let file: UnixSocketFile?
 
@@ -31,7 +31,7 @@ final class ListeningSocket: Sendable {
 
   deinit {
     guard !isInherited else { return }
-    // The file first: who finds it must find somebody who listens.
+    // Removes the file first, so that a client never finds the file of a socket on which nobody listens.
     file?.remove()
     for descriptor in all { close(descriptor) }
   }
@@ -42,7 +42,7 @@ final class ListeningSocket: Sendable {
     }
   }
 
-  /// What one of `workers` accepts from.
+  /// The sockets that one of `workers` accepts from.
   func sockets(worker: Int, of workers: Int, listener: Int) -> [ListenerSocket] {
     switch descriptors {
     case .perWorker(let each):
@@ -53,17 +53,18 @@ final class ListeningSocket: Sendable {
     }
   }
 
-  /// Only for the end of the process, where no reference is waited for.
+  /// Removes the file at the end of the process, which does not wait for references.
   func removeFile() { file?.remove() }
 }
 
-/// The file of a unix socket that we made, known by its inode: another's in its place is left alone.
+/// The file of a unix socket that this process made, recognised by its inode. A file that another process put in its
+/// place is not removed.
 struct UnixSocketFile: Sendable {
   let path: String
   private let device: UInt64
   private let inode: UInt64
 
-  /// nil when there is nothing at the path.
+  /// Returns nil when there is nothing at the path.
   init?(at path: String) {
     var status = stat()
     guard lstat(path, &status) == 0 else { return nil }
@@ -76,8 +77,8 @@ struct UnixSocketFile: Sendable {
     if let now = UnixSocketFile(at: path), now.device == device, now.inode == inode { unlink(path) }
   }
 
-  /// Removes what a crashed process left behind: a socket that refuses connections. A live one stays, and binding
-  /// will say so; anything but a socket is never touched.
+  /// Removes the socket of a crashed process: one that refuses connections. A live socket stays, and binding will
+  /// report it. Files other than sockets are never removed.
   static func removeStale(at path: String) {
     var status = stat()
     guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return }

@@ -6,13 +6,13 @@ import Transport
 
 /// Every socket of a generation, bound and listening: the second phase of a start or reload.
 ///
-/// On reload addresses that stay keep their sockets. A failure closes only what was newly bound.
+/// On reload, addresses that stay keep their sockets. A failure closes only sockets that were newly bound.
 package struct ListeningSockets: Sendable {
   /// By index in `HTTPSettings.listeners`.
   private let sockets: [ListeningSocket]
   private let workers: Int
 
-  /// Binds what `current` doesn't have. All addresses are tried, so that all faults are told at once.
+  /// Binds the addresses that `current` does not have. Tries all of them, to report all faults at once.
   init(
     for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], keeping current: ListeningSockets?
   ) throws(Refusal) {
@@ -45,22 +45,22 @@ package struct ListeningSockets: Sendable {
     for (listener, socket) in zip(listeners, sockets) { socket.apply(listener.options) }
   }
 
-  /// What one worker accepts from.
+  /// The sockets that one worker accepts from.
   package func sockets(worker: Int) -> [ListenerSocket] {
     sockets.enumerated().flatMap { $1.sockets(worker: worker, of: workers, listener: $0) }
   }
 
   package var addresses: [ListenAddress] { sockets.map(\.address) }
 
-  /// At the end of the process.
+  /// Removes the files of unix sockets at the end of the process.
   package func removeFiles() {
     for socket in sockets { socket.removeFile() }
   }
 
   // MARK: Opening
 
-  /// With SO_REUSEPORT a second instance of the same user would share the port without a word. So each address is
-  /// first bound without it. What we hold ourselves is no stranger.
+  /// Detects another process on the same port. With SO_REUSEPORT a second instance of the same user would share the
+  /// port silently, so this first binds each address without it. Addresses that this process already holds are skipped.
   private static func probe(_ listener: ListenerSettings, beside held: [ListenAddress]) -> Diagnostic? {
     guard case .socket(let address) = listener.address, address.family != AF_UNIX,
       !held.contains(where: { $0.overlaps(listener.address) })
@@ -110,7 +110,7 @@ package struct ListeningSockets: Sendable {
     do throws(SocketError) {
       let descriptor = try Sockets.listen(
         on: .unix(path: path), backlog: listener.options.backlog, reuseport: false, ipv6only: false)
-      // As nginx does; who may reach it is for the folder's mode to say.
+      // Mode 0666 as in nginx; the directory's mode decides who may connect.
       if chmod(path, 0o666) != 0 {
         let code = errno
         close(descriptor)
@@ -126,12 +126,12 @@ package struct ListeningSockets: Sendable {
   }
 }
 
-/// Why an address can't be listened on.
+/// Why the process can't listen on an address.
 enum ListenFailure: Error {
   case socket(SocketError)
   case notInherited(name: String, passed: [String])
 
-  /// nginx's words: `bind() to 0.0.0.0:80 failed (98: Address already in use)`.
+  /// The diagnostic in nginx's words: `bind() to 0.0.0.0:80 failed (98: Address already in use)`.
   func diagnostic(_ listener: ListenerSettings) -> Diagnostic {
     switch self {
     case .socket(let error):
@@ -161,7 +161,8 @@ enum ListenFailure: Error {
 }
 
 extension ListenAddress {
-  /// Whether binding both takes SO_REUSEPORT: the same port of one family, and one of them is for all addresses.
+  /// Whether binding both needs SO_REUSEPORT: family and port are the same, and so are the addresses, or one is a
+  /// wildcard.
   func overlaps(_ other: ListenAddress) -> Bool {
     guard case .socket(let left) = self, case .socket(let right) = other, left.family == right.family,
       let port = left.port, port == right.port
@@ -181,7 +182,8 @@ extension SocketAddress {
 }
 
 extension ListeningSocket {
-  /// What may change while it listens: connections inherit SO_KEEPALIVE from their listener.
+  /// Applies the options that may change while the socket listens. Connections inherit SO_KEEPALIVE from their
+  /// listener.
   fileprivate func apply(_ options: ListenOptions) {
     for descriptor in all {
       if options.backlog != self.options.backlog {

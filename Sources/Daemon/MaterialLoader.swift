@@ -6,10 +6,10 @@ import Proxy
 import TLS
 import UpstreamAuth
 
-/// Loads each reference once, and keeps what was wrong with any.
+/// Loads each file once, and collects what is wrong.
 ///
-/// Each for its place: a file that two directives name wrongly is told at both. nil says that the reason
-/// is already among the diagnostics.
+/// Each directive that names a faulty file gets its own diagnostic. A result of nil means that the diagnostics already
+/// have the reason.
 struct MaterialLoader {
   private struct PairKey: Hashable {
     var source: CertificateSource
@@ -25,15 +25,15 @@ struct MaterialLoader {
   private var passwords: [FileKey: [SecretBytes]] = [:]
   private var pairs: [PairKey: CertifiedKey?] = [:]
   private var authorities: [FileKey: [Certificate]?] = [:]
-  /// nil: at fault, and told.
+  /// nil: the file has a fault, which is reported.
   var userFiles: [MaterialReference: UserFile?] = [:]
   let former: FormerMaterial
   let shared: SharedState
   var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
-  /// Files of blocks that keep what they have.
+  /// CRL files of blocks that keep their loaded material.
   var keptRevocations: Set<MaterialReference> = []
   var staples: [Certificate: Staple] = [:]
-  /// Shared by all servers that ask alike.
+  /// Shared by all servers with equal settings.
   var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
   private(set) var diagnostics: [Diagnostic] = []
 
@@ -43,13 +43,13 @@ struct MaterialLoader {
     statusAnswers = former.statusAnswers
   }
 
-  /// By the file that holds them.
+  /// Keyed by the file that holds the CRLs.
   var revocations: [MaterialReference: [RevocationList]] {
     former.revocations.filter { keptRevocations.contains($0.key) }
       .merging(loadedRevocations.mapValues(\.all)) { _, fresh in fresh }
   }
 
-  /// Told once, however many servers inherit what is at fault.
+  /// Adds a diagnostic once, however many servers inherit the faulty setting.
   mutating func report(_ diagnostic: Diagnostic) {
     if !diagnostics.contains(diagnostic) { diagnostics.append(diagnostic) }
   }
@@ -97,7 +97,8 @@ struct MaterialLoader {
     return keys.count == files.count ? keys : nil
   }
 
-  /// A pin may be a file, and that a PKCS#12. All of a list are tried, so that all faults are told.
+  /// Loads the pins of a list. A pin may be a file, even a PKCS#12 file. Tries all of them, to report all faults at
+  /// once.
   mutating func pins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
     let passwords = passwords(in: passwordFile)
     var pins: [Pin] = []
@@ -127,7 +128,7 @@ struct MaterialLoader {
         switch error {
         case .empty: ("no pin in it", "`sallyport pin FILE` prints one")
         case .unfit(let pin):
-          ("\(pin) is none that \"proxy_ssl_pinning \(mode.rawValue)\" compares", "pin a certificate's file")
+          ("\(pin) is not of the kind that \"proxy_ssl_pinning \(mode.rawValue)\" compares", "pin a certificate's file")
         }
       throw MaterialError(
         culprit: source.spelling, location: source.location, message: "pin \"\(source.spelling)\": \(fault)", hint: hint
@@ -135,7 +136,8 @@ struct MaterialLoader {
     }
   }
 
-  /// A file of a whole chain pins the CA in it too, and with it whatever that CA signs: seldom what was meant.
+  /// Warns when a file holds a whole chain: that also pins the CA and every certificate it signs, which is seldom
+  /// intended.
   private mutating func warnOfIssuers(among pins: [Pin], _ source: PinSource) {
     let certificates = pins.compactMap { pin in
       if case .certificate(let certificate) = pin.target { certificate } else { nil }
@@ -152,7 +154,7 @@ struct MaterialLoader {
         hint: "give a file with only the certificate that is meant"))
   }
 
-  /// None when the file is at fault: what it should have opened is told too.
+  /// Returns no passwords when the file has a fault: the files that it should have opened report theirs too.
   private mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
     guard let file else { return [] }
     let key = FileKey(file: file, passwords: nil, place: file.location)
@@ -171,7 +173,8 @@ struct MaterialLoader {
     }
   }
 
-  /// An old certificate does not stop a start: a clock may be wrong, and a reload must stay possible.
+  /// Only a warning: an expired certificate does not stop a start, because the clock may be wrong and reloads must stay
+  /// possible.
   private mutating func warnOfValidity(_ certificate: Certificate, _ reference: MaterialReference) {
     let now = Int64(time(nil))
     if certificate.notAfter.hasEnded(at: now) {

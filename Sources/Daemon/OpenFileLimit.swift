@@ -4,16 +4,16 @@ import Glibc
 import Observability
 import Transport
 
-/// The process's limit of open files: what `worker_rlimit_nofile` says, or else what the connections need.
+/// The process's limit of open files: `worker_rlimit_nofile`, or else what the connections need.
 ///
-/// Shells and service managers give a soft limit of 1,024 for the sake of programs that use select(2). Nothing here does,
-/// and the daemon starts no other program, so it raises the soft limit by itself, up to the hard one.
+/// Shells and service managers set a soft limit of 1,024 for programs that use select(2). The daemon does not use it
+/// and starts no other program, so it raises its soft limit up to the hard limit.
 enum OpenFileLimit {
-  /// What is open before the first connection besides sockets and loops, as long as nobody has counted it.
+  /// An estimate of the descriptors that are open before the first connection, besides sockets and loops.
   private static let spare: UInt64 = 192
 
-  /// Before anything is opened. `sockets`: how many are going to listen. Warnings only: too few descriptors is a bound on
-  /// connections, no reason not to serve.
+  /// Call this before anything is opened. `sockets`: how many sockets will listen. It returns only warnings: too few
+  /// descriptors limit the connections but do not prevent serving.
   static func raise(_ main: MainSettings, workers: Int, sockets: Int) -> [Diagnostic] {
     guard let limit = current() else { return [] }
     if let wanted = main.openFiles { return set(rlim_t(wanted), from: limit) }
@@ -24,8 +24,11 @@ enum OpenFileLimit {
     return []
   }
 
-  /// `worker_connections`, or what the limit leaves of them to each worker: a reload's files are open beside them. To be
-  /// asked once every log and socket is open; what they take is counted, and the soft limit raised once more for them.
+  /// Returns `worker_connections`, or fewer if the limit leaves each worker fewer; a reload needs files besides
+  /// connections.
+  ///
+  /// Call this when every log and socket is open. It counts the open descriptors and raises the soft limit for them
+  /// again.
   static func connections(_ main: MainSettings, workers: Int) -> (each: Int, warning: Diagnostic?) {
     let wanted = main.workerConnections, assumed = 64
     let open = (try? namesInDirectory("/proc/self/fd").count) ?? assumed
@@ -47,8 +50,8 @@ enum OpenFileLimit {
     )
   }
 
-  /// `worker_rlimit_nofile`, as nginx has it: the limit, soft and hard. Where the hard limit can't be raised, it is what
-  /// there is.
+  /// Applies `worker_rlimit_nofile` as nginx does, to the soft and the hard limit. If the hard limit can't be raised,
+  /// raises the soft limit up to it.
   private static func set(_ wanted: rlim_t, from limit: rlimit) -> [Diagnostic] {
     guard wanted != limit.rlim_cur else { return [] }
     var raised = rlimit(rlim_cur: wanted, rlim_max: max(limit.rlim_max, wanted))
@@ -63,11 +66,11 @@ enum OpenFileLimit {
     ]
   }
 
-  /// Up to the hard limit; never down.
+  /// Raises the soft limit up to the hard limit; never lowers it.
   private static func raiseSoft(to wanted: UInt64) {
     guard var limit = current(), limit.rlim_cur < wanted, limit.rlim_cur < limit.rlim_max else { return }
     limit.rlim_cur = min(rlim_t(wanted), limit.rlim_max)
-    // Nothing is lost where it fails: what the limit leaves is counted after.
+    // A failure does no harm: the caller reads the limit again afterwards.
     _ = setrlimit(RLIMIT_NOFILE, &limit)
   }
 

@@ -2,14 +2,14 @@ import Configuration
 package import Observability
 package import Proxy
 
-/// The logs of a configuration, opened: made where they are not there yet, so before privileges are given up.
+/// The opened logs of a configuration. Opening creates missing files, so it happens before privileges are dropped.
 package struct OpenLogs {
   package private(set) var errorLog = ErrorLog([])
   package private(set) var errorLogs: [[ErrorLogSettings]: ErrorLog] = [:]
   package private(set) var accessLogs: [LogDestination: AccessLog] = [:]
   package private(set) var diagnostics: [Diagnostic] = []
 
-  /// Where nothing is said, errors go to stderr.
+  /// The default of `error_log`: stderr.
   static let standard = [ErrorLogSettings(destination: .stderr, level: .error)]
 
   package init(_ main: [ErrorLogSettings], _ http: HTTPSettings, in files: LogFiles) {
@@ -42,7 +42,7 @@ package struct OpenLogs {
       })
   }
 
-  /// One line a log, however many locations name it.
+  /// Reports each log once, however many locations name it.
   private mutating func report(_ error: LogDestinationError) {
     let diagnostic = Diagnostic(.error, at: nil, error.message)
     if !diagnostics.contains(diagnostic) { diagnostics.append(diagnostic) }

@@ -5,16 +5,16 @@ package struct PidFileError: Error, Sendable, CustomStringConvertible {
   package let description: String
 }
 
-/// The `pid` file. Opened while the process may still do so, filled once every socket listens.
+/// The `pid` file. The process opens it before it drops privileges, and writes it once every socket listens.
 ///
-/// A stale one is overwritten, a symbolic link never followed: in a folder that others may write to it could name any
-/// file. Known by its inode, so that the file of a process that came after us is not removed.
+/// A stale file is overwritten. A symbolic link is never followed: in a directory that others may write to, it could
+/// name any file. The file is recognised by its inode, so that the file of a later process is not removed.
 package final class PidFile: Sendable {
   private let path: String
   private let descriptor: Int32
   private let isFresh: Bool
 
-  /// Opens it without a change to what it says: the process it names may be alive.
+  /// Opens the file without changing its content: the process that it names may be alive.
   package init(opening path: String) throws(PidFileError) {
     self.path = path
     let flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
@@ -47,19 +47,19 @@ package final class PidFile: Sendable {
     }
   }
 
-  /// After a start that failed: leaves no trace of ours.
+  /// Removes the file after a failed start, if this process created it.
   package func abandon() {
     if isFresh && isStillOurs { unlink(path) }
   }
 
-  /// At the end. Where privileges were given up the folder may be closed to us, or even what is in it: then the file is at
-  /// least emptied. What is open is what this process wrote, whatever the name leads to by now.
+  /// Removes the file at the end of the process. Without privileges, the process may be unable to remove it; then it
+  /// empties the file. The open descriptor always refers to what this process wrote, wherever the name leads now.
   package func remove() {
     if isStillOurs, unlink(path) == 0 { return }
     _ = ftruncate(descriptor, 0)
   }
 
-  /// The name leads to the file that is open here.
+  /// Whether the path still leads to the file that is open here.
   private var isStillOurs: Bool {
     var there = stat()
     var ours = stat()

@@ -13,18 +13,18 @@ package struct Refusal: Error, Sendable, CustomStringConvertible {
   package var description: String { diagnostics.map(\.description).joined(separator: "\n") }
 }
 
-/// A configuration brought to life as far as it can be without a socket: the first phase of a start or reload.
+/// A configuration with its logs, material and names, but without sockets: the first phase of a start or reload.
 package struct Preparation: Sendable {
   package let settings: Settings
   package let generation: Generation
-  /// The files of keys, certificates and trust, as they looked before they were read.
+  /// The states of the key, certificate and trust files before they were read.
   package let files: FileStates
-  /// What the next generation may take over.
+  /// What the next generation may reuse.
   package let material: FormerMaterial
   /// Warnings and notices; no errors.
   package let diagnostics: [Diagnostic]
 
-  /// Parses, or tells all that is wrong, with the files that are named too.
+  /// Parses the configuration, or reports all that is wrong with it and with the files that it names.
   package static func read(
     _ path: String, sharing shared: SharedState
   ) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
@@ -35,11 +35,11 @@ package struct Preparation: Sendable {
     return (settings, diagnostics + UnheededRevocations.warnings(settings.http))
   }
 
-  /// Opens logs, loads material and resolves names; all of it is tried, so that all faults are told at once.
+  /// Opens logs, loads material and resolves names. Tries all of it, to report all faults at once.
   ///
-  /// `former`: what serves until now. `onlyFiles`: the configuration is the same, and files have changed. Then names keep
-  /// the addresses that they have, so that no file is left out for a name that can't be looked up now, and blocks with
-  /// `ssl_reload off` keep what was loaded for them.
+  /// `former`: the generation that serves until now. `onlyFiles`: the configuration is the same, and files have
+  /// changed. Then names keep their addresses, so that a name that can't be resolved now does not block new files.
+  /// Blocks with `ssl_reload off` keep their loaded material.
   package init(
     _ settings: Settings, after diagnostics: [Diagnostic], number: Int, logs files: LogFiles,
     sharing shared: SharedState, former: Preparation? = nil, onlyFiles: Bool = false

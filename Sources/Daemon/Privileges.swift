@@ -3,12 +3,14 @@ import Configuration
 import Glibc
 import Observability
 
-/// `user`: what root gives up once sockets, logs and the pid file are open.
+/// Applies `user`: drops root's privileges once sockets, logs and the pid file are open.
 enum Privileges {
-  /// Groups, then group, then user; and makes sure that there is no way back. Root becomes `nobody` where nothing is said,
-  /// as in nginx. Without root the directive has no effect, as in nginx, which is the warning that is returned.
+  /// Changes the supplementary groups, the group, then the user, and checks that root can't be regained. The default
+  /// user is `nobody`, as in nginx. Without root the directive has no effect, as in nginx; then the result is a
+  /// warning.
   ///
-  /// nginx keeps a master process of root's for reloads; this is one process, which gives root up for good.
+  /// nginx keeps a master process with root privileges for reloads. sallyport is one process, which drops root for
+  /// good.
   static func drop(_ main: MainSettings) throws(Refusal) -> Diagnostic? {
     guard geteuid() == 0 else {
       guard main.user != nil else { return nil }
@@ -24,13 +26,16 @@ enum Privileges {
     guard initgroups(user, gid) == 0 else { throw failed("initgroups(\(user), \(gid))", main) }
     guard setgid(gid) == 0 else { throw failed("setgid(\(gid))", main) }
     guard setuid(uid) == 0 else { throw failed("setuid(\(uid))", main) }
-    if uid != 0 && setuid(0) == 0 { throw refused("setuid(\(uid)) did not hold: root could be had again", main) }
-    // The kernel leaves no core of a process that changed its user, unless this is said; `worker_rlimit_core` asks for one.
+    if uid != 0 && setuid(0) == 0 {
+      throw refused("setuid(\(uid)) did not take effect: the process could become root again", main)
+    }
+    // The kernel writes no core for a process that changed its user, unless prctl(2) allows it; `worker_rlimit_core`
+    // asks for one.
     if main.coreSize > 0 { linux_allow_core() }
     return nil
   }
 
-  /// As nginx: the group of the user's name when none is given; where there is no such group, the user's own.
+  /// As in nginx: without a group argument, the group with the user's name; if there is none, the user's primary group.
   private static func group(_ main: MainSettings, primary: gid_t) throws(Refusal) -> gid_t {
     guard let name = main.group else { return getgrnam(main.servingUser)?.pointee.gr_gid ?? primary }
     guard let entry = getgrnam(name) else { throw refused("getgrnam(\"\(name)\") failed: no such group", main) }

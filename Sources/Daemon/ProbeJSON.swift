@@ -3,7 +3,7 @@ import Observability
 package import TLS
 package import Transport
 
-/// A probe's report for programs. Names stay; new ones may come.
+/// A probe's report for programs. Names never change; new ones may be added.
 package struct ProbeJSON {
   package let text: String
 
@@ -70,8 +70,8 @@ extension ProbeReport.Trust {
     switch self {
     case .trusted: nil
     case .refused(_, let reason), .reportOnly(let reason): reason
-    case .unverified: "no policy to trust by: nothing is verified"
-    case .unknown: "nobody proved to hold a certificate's key"
+    case .unverified: "no policy: nothing is verified"
+    case .unknown: "the server did not prove possession of a certificate's key"
     }
   }
 }

@@ -6,19 +6,19 @@ package import TLS
 package import Transport
 import Upstream
 
-/// By what `sallyport probe` judges a server, and what it shows it: a configuration's policy towards an upstream, or
-/// what the command line says.
+/// The policy by which `sallyport probe` judges a server, and the certificate it presents. Both come from a
+/// configuration's upstream policy or from the command line.
 package struct ProbePolicy {
   package let context: UpstreamTLSContext
   package let presented: Certificate?
   package let anchors: [Certificate]
-  /// The proxied `HOST:PORT`, of a configuration: an upstream group's name, or a server's own.
+  /// The `HOST:PORT` of a configuration's `proxy_pass`: the name of an upstream group or of a server.
   package let target: String?
-  /// The name that the configuration expects (`proxy_ssl_name`); nil where a request decides.
+  /// The name that the configuration expects (`proxy_ssl_name`); nil when a request decides it.
   package let name: String?
-  /// Whether the proxy tells the server that name (`proxy_ssl_server_name`).
+  /// Whether the proxy sends that name as SNI (`proxy_ssl_server_name`).
   package let tellsName: Bool
-  /// The servers of the proxied group, or the one proxied server; none where a request decides.
+  /// The servers of the proxied group, or the one proxied server; empty when a request decides it.
   package let servers: [Server]
 
   /// One `server` of an upstream group.
@@ -27,7 +27,7 @@ package struct ProbePolicy {
     package let spelling: String
     fileprivate let address: UpstreamAddress
 
-    /// Looked up now, and waited for; none where the name has none.
+    /// Resolves the address now, and blocks; empty when the name has no address.
     package var addresses: [SocketAddress] {
       switch address {
       case .address(let address): [address]
@@ -40,7 +40,7 @@ package struct ProbePolicy {
     package let diagnostics: [Diagnostic]
   }
 
-  /// What the command line says. Without `cafile` the system's anchors count.
+  /// The options of the command line. Without `cafile`, the system's trust anchors apply.
   package struct Arguments {
     package var certificate: String?
     package var key: String?
@@ -72,12 +72,12 @@ package struct ProbePolicy {
 
   private static let commandLine = "command line"
 
-  /// For who typed options: no place, and the options' names.
+  /// Rewrites a diagnostic for the command line: without a location, and with options in place of directives.
   private static func inOptions(_ diagnostic: Diagnostic) -> Diagnostic {
     func told(_ text: String) -> String {
       [
         ("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE"),
-        ("\"proxy_ssl_pinning public_key\" compares", "is compared beside pins of keys"),
+        ("\"proxy_ssl_pinning public_key\" compares", "can be combined with pins of keys"),
         ("proxy_ssl_pin ", "--pin "),
       ].reduce(text) { $0.replacing($1.0, with: $1.1) }
     }
@@ -88,7 +88,8 @@ package struct ProbePolicy {
     return spoken
   }
 
-  /// Pins of the leaf's key, as `proxy_ssl_pin` has it where no mode is said; hashes of certificates pin those.
+  /// Makes pins of the leaf's key, as `proxy_ssl_pin` does without a mode. If all pins are hashes of certificates, they
+  /// pin certificates.
   private static func terms(_ anchors: AnchorSettings, _ pins: [String]) -> TrustSettings {
     guard !pins.isEmpty else { return .verified(anchors, checksName: true) }
     let place = SourceLocation(file: commandLine, line: 1, column: 1)
@@ -103,8 +104,8 @@ package struct ProbePolicy {
     try MaterialReference(parsing: text, relativeTo: "")
   }
 
-  /// The policy of the first location of a server, by one of its names, that passes on over https; of one that passes to
-  /// `authority`, where there is one.
+  /// Takes the policy of the first location that proxies over https in the server of that name. If some location
+  /// proxies to `authority`, takes that location's.
   package init(configuration path: String, server name: String, authority: String?) throws(Refused) {
     let read: (settings: Settings, diagnostics: [Diagnostic])
     do throws(Refusal) { read = try Preparation.read(path, sharing: SharedState()) } catch {

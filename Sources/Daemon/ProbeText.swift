@@ -3,10 +3,10 @@ import Observability
 package import TLS
 package import Transport
 
-/// A probe's report as a person reads it: what happened, who it was, and the two answers.
+/// A probe's report for a person: the handshake, the server's identity, and the two answers.
 ///
-/// Nearly all of it is what a server says of itself. So that no server writes to the terminal, every control character of
-/// its values is spelt out.
+/// The server supplies nearly all of the values. Control characters in them are escaped, so that no server can write to
+/// the terminal.
 package struct ProbeText {
   private var lines: [String] = []
   private let isColoured: Bool
@@ -23,15 +23,15 @@ package struct ProbeText {
     add("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
     add("cipher", report.cipher)
     add("key exchange", report.group)
-    add("its key signed", report.signature)
+    add("signature", report.signature)
     add("application", report.applicationProtocol)
     if let authorities = report.certificateRequest {
-      add("it asks for", authorities.isEmpty ? "a certificate, of no CA in particular" : "a certificate of")
+      add("it requests", authorities.isEmpty ? "a certificate of any CA" : "a certificate of")
       for authority in authorities { add("    \(authority)") }
     } else {
-      add("it asks for", "no certificate")
+      add("it requests", "no certificate")
     }
-    add("we show", report.presented?.summary ?? "none")
+    add("we present", report.presented?.summary ?? "none")
     add("certificates it sent")
     for (index, certificate) in report.certificates.enumerated() { add(certificate, index) }
     if report.certificates.isEmpty { add("    none") }
@@ -47,7 +47,7 @@ package struct ProbeText {
 
   private enum Mood { case good, bad, none }
 
-  /// The one way to a line: what is coloured in it stands between `before` and `after`.
+  /// Adds a line, the only way to do so. The coloured word is between `before` and `after`.
   private mutating func add(_ before: String, _ mood: Mood = .none, _ word: String = "", _ after: String = "") {
     let middle =
       isColoured && mood != .none
@@ -89,14 +89,14 @@ package struct ProbeText {
     switch report.trust {
     case .trusted: add(trust, .good, "yes")
     case .refused(_, let reason): add(trust, .bad, "no", ": \(reason)")
-    case .unverified: add(trust, .bad, "no policy to trust by", ": nothing is verified, anybody may be it")
+    case .unverified: add(trust, .bad, "no policy", ": nothing is verified, any server would pass")
     case .reportOnly(let warning): add(trust, .good, "yes", ", though \(warning)")
-    case .unknown: add(trust, .bad, "unknown", ": nobody proved to hold a certificate's key")
+    case .unknown: add(trust, .bad, "unknown", ": the server did not prove possession of a certificate's key")
     }
     let question = "Does it accept our certificate?    "
     switch report.acceptance {
     case .notAsked(let status):
-      add(question, .good, "it asks for none", status.map { ", and answered \($0)" } ?? "")
+      add(question, .good, "it requests none", status.map { ", and answered \($0)" } ?? "")
     case .accepted(let status):
       let shown = report.presented == nil ? "it lets us in without one" : "yes"
       add(question, .good, shown, ", and answered \(status)")
@@ -111,7 +111,7 @@ package struct ProbeText {
     case .good(let until): "good, for another \(max(0, until - now) / 3600) hours"
     case .revoked: "REVOKED"
     case .unknown: "the responder does not know the certificate"
-    case .fault(let reason): "worth nothing: \(reason)"
+    case .fault(let reason): "invalid: \(reason)"
     }
   }
 }

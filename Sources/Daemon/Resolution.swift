@@ -2,10 +2,10 @@ import Observability
 import Transport
 import Upstream
 
-/// The names of upstream servers, looked up once a generation, as nginx does at start.
+/// Resolves the names of upstream servers once a generation, as nginx does at start.
 enum Resolution {
-  /// Every address of a name becomes a server. A name that has none is an error. Waits for the answers, which come
-  /// side by side: never on an event loop.
+  /// Makes every address of a name a server. A name without an address is an error. Blocks while the lookups run in
+  /// parallel, so never call it on an event loop.
   static func resolve(
     _ groups: [UpstreamGroupSettings], by resolver: Resolver
   ) -> (groups: [ResolvedGroup], diagnostics: [Diagnostic]) {

@@ -1,9 +1,9 @@
 import Configuration
 import Observability
 
-/// Settings of the main context that are taken at the start alone.
+/// Settings of the main context that take effect only at a start.
 enum RestartOnly {
-  /// A warning for each that a reload would have changed.
+  /// Returns a warning for each of these settings that differs.
   static func differences(from old: MainSettings, to new: MainSettings) -> [Diagnostic] {
     let changed: [(name: String, differs: Bool)] = [
       ("worker_processes", old.workers != new.workers),

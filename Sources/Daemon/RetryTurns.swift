@@ -1,7 +1,7 @@
-/// When files that were refused are tried again: they may have been refused for what passes (no descriptor left, a file
-/// system that was away), and a revocation must not be lost with it.
+/// Decides when to retry files that were refused. The cause may have been temporary (no free descriptor, an unmounted
+/// file system), and a revocation must not be lost with it.
 ///
-/// Counts the looks on the clock: after 2 of them, then 4, 8 and so on to 16.
+/// It counts the timer's comparisons: the first retry comes after 2 of them, the next after 4, 8 and so on, up to 16.
 struct RetryTurns: Sendable, Equatable {
   private var left: Int?
   private var wait = 2
@@ -12,7 +12,7 @@ struct RetryTurns: Sendable, Equatable {
     wait = min(wait * 2, Self.longest)
   }
 
-  /// Called with each look; true once for each failure.
+  /// Call this with each comparison. Returns true once for each failure.
   mutating func isDue() -> Bool {
     guard let turns = left else { return false }
     left = turns > 1 ? turns - 1 : nil

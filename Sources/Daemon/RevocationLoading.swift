@@ -2,7 +2,7 @@ import Crypto
 import Glibc
 import Observability
 
-/// The lists of a file, and those in use until now whose place none of them may take.
+/// The CRLs of a file, and the CRLs in use until now that none of these may replace.
 struct LoadedRevocations {
   var fresh: [RevocationList]
   var kept: [RevocationList]
@@ -10,11 +10,11 @@ struct LoadedRevocations {
 }
 
 extension MaterialLoader {
-  /// All lists of all files. An expired list does not take the place of the valid one that was in use, and one that the
-  /// CA of its name has not signed is an error: it would refuse everybody of that CA.
+  /// Loads all CRLs of all files. An expired CRL does not replace the valid one that was in use. A CRL that the CA of
+  /// its name has not signed is an error: it would refuse every certificate of that CA.
   ///
-  /// `authorities`: the CAs at hand where the lists count. The list of a CA that is not among them is taken; verification
-  /// judges its signature.
+  /// `authorities`: the CAs that are known where the CRLs apply. A CRL of any other CA is accepted; verification checks
+  /// its signature.
   mutating func revocations(
     _ files: [MaterialReference], of authorities: [Certificate], andSystem system: TrustAnchors? = nil
   ) -> [RevocationList]? {
@@ -33,10 +33,10 @@ extension MaterialLoader {
         report(
           Diagnostic(
             .error, at: file.location,
-            "\"\(file)\": the revocation list of \(stranger.issuer) is not signed by the CA of that name which is trusted here",
+            "\"\(file)\": the revocation list of \(stranger.issuer) is not signed by the trusted CA of that name",
             hint: "put the CA's own list in its place; where the CA has a new key, its certificate goes with it"))
       }
-      // The CA may have a new key since: then its old list says nothing any more.
+      // The CA may have a new key since. A CRL signed with its old key no longer applies.
       lists += loaded.fresh + loaded.kept.filter { !isDisowned($0) }
     }
     return isWhole ? lists : nil

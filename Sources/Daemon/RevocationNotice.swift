@@ -1,13 +1,13 @@
 import Crypto
 import Observability
 
-/// What is to be said of a revocation list's age: to who checks a configuration, and in the log.
+/// What to report about a CRL's age, to `sallyport check` and in the log.
 struct RevocationNotice {
   enum Age: Sendable, Hashable {
     case valid
-    /// Its end is near.
+    /// The CRL expires soon.
     case ending
-    /// Everybody of its CA is refused.
+    /// The CRL has expired: every certificate of its CA is refused.
     case ended
   }
 
@@ -16,7 +16,8 @@ struct RevocationNotice {
     return list.warnsFrom.map { now >= $0 } ?? false ? .ending : .valid
   }
 
-  /// nil for a list of which nothing is to be said. It never stops a start: the daemon must come up to say so.
+  /// Returns nil for a CRL with nothing to report. The result is only a warning: the daemon must start to be able to
+  /// report.
   static func diagnostic(_ list: RevocationList, in file: MaterialReference, now: Int64) -> Diagnostic? {
     switch age(of: list, now: now) {
     case .valid: nil
@@ -24,12 +25,12 @@ struct RevocationNotice {
       Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) ends on \(list.nextUpdateText)",
-        hint: "from then on everybody of this CA is refused: put a new list in its place")
+        hint: "from then on every certificate of this CA is refused: put a new list in its place")
     case .ended:
       Diagnostic(
         .warning, at: file.location,
-        "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): everybody of this CA is refused",
-        hint: "put a new list in its place; it is taken up without a restart")
+        "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): every certificate of this CA is refused",
+        hint: "put a new list in its place; sallyport loads it without a restart")
     }
   }
 
@@ -41,7 +42,7 @@ struct RevocationNotice {
         return diagnostic(list, in: file, now: now)
       }
       let fault =
-        list.isExpired(at: now) ? "ended on \(list.nextUpdateText)" : "is older than the one in use, or of the future"
+        list.isExpired(at: now) ? "ended on \(list.nextUpdateText)" : "is older than the one in use, or from the future"
       return Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) \(fault): the one before, valid until \(other.nextUpdateText), stays in use",

@@ -5,12 +5,12 @@ import Glibc
 import Observability
 import Proxy
 
-/// What the user that serves can't reach, although root could when it started the process.
+/// Finds the files that the serving user can't read, although root could when it started the process.
 ///
-/// To be asked once privileges were given up. Warnings: what was loaded serves. But a reload opens the same files again,
-/// a revocation's too, and some files are opened with each request.
+/// Call this after privileges were dropped. The results are warnings, because the loaded material serves. But a reload,
+/// even one for a revocation, opens the same files again, and each request opens some files.
 enum ServingAccess {
-  /// Of a configuration that root has just loaded; empty where nothing was given up, or nothing is out of reach.
+  /// Checks a configuration that root has just loaded. Empty when no privileges were dropped or every file can be read.
   static func warnings(_ settings: Settings, configuration path: String, sharing shared: SharedState) -> [Diagnostic] {
     let user = geteuid() == 0 ? "root" : name(geteuid())
     return unreadable(settings, path, user) + closedLogs(settings, user)
@@ -38,18 +38,18 @@ enum ServingAccess {
   }
 
   private static func hint(_ main: MainSettings) -> String {
-    let aloud = main.user == nil ? ", or stay root aloud (`user root;`)" : ""
+    let aloud = main.user == nil ? ", or say `user root;` to stay root" : ""
     return "let the group of `user` read it, or start as that user (systemd: User=, LoadCredential=)\(aloud)"
   }
 
-  /// USR1 opens them by name.
+  /// USR1 opens the logs again by name.
   private static func closedLogs(_ settings: Settings, _ user: String) -> [Diagnostic] {
     let errorLogs = settings.main.errorLogs + settings.http.everyLocation.flatMap { $0.settings.errorLogs }
     let accessLogs = settings.http.everyLocation.flatMap { $0.settings.accessLogs }
     let paths = (errorLogs.map(\.destination) + accessLogs.map(\.destination)).compactMap { destination in
       if case .file(let path) = destination { path } else { nil as String? }
     }
-    // Before the start makes one there is nothing to be said of it.
+    // A log that does not exist yet is created at the start, so it needs no warning.
     return Set(paths).filter { access($0, W_OK) != 0 && errno != ENOENT }.sorted().map { path in
       Diagnostic(
         .warning, at: nil,
@@ -90,7 +90,7 @@ enum ServingAccess {
       else { return nil }
       return Diagnostic(
         .warning, at: users.location,
-        "\"\(users)\" can't be read as the user that serves, \(user): nobody gets in by a password of it",
+        "\"\(users)\" can't be read as the user that serves, \(user): no password in it is accepted",
         hint: "chgrp, and chmod 640")
     }
     let folder = BodyFolder.path
@@ -112,7 +112,7 @@ enum ServingAccess {
 }
 
 extension LocationSettings {
-  /// It may keep a body that is larger than what stays in memory.
+  /// Whether the location may write a request body to a file, because it is larger than what stays in memory.
   fileprivate var keepsBodies: Bool {
     guard case .proxy(let pass) = action, pass.requestBuffering else { return false }
     guard let memory = limits.bodyBufferSize else { return true }

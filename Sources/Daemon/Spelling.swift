@@ -3,10 +3,10 @@ import Observability
 import Patterns
 import Proxy
 
-// How settings are written in the language, and certificates in a line: for `check` and `pin`.
+// Spells settings as in the configuration language, and certificates in one line, for `check` and `pin`.
 
 extension Certificate {
-  /// Whose it is, and until when. A server may have sent it, so its control characters are spelt out.
+  /// The certificate's subject, names and expiry date. A server may have sent it, so control characters are escaped.
   package var summary: String {
     let names = subjectAltNames.all.map(\.description)
     return LogEscape.visible(

@@ -5,7 +5,7 @@ import Observability
 import TLS
 
 extension MaterialLoader {
-  /// A staple for each certificate whose issuer is known; nil when a file is at fault.
+  /// Makes a staple for each certificate whose issuer is known; nil when a file has a fault.
   mutating func staples(
     _ settings: StaplingSettings, _ certificates: [CertifiedKey], issuers: [Certificate]
   ) -> [Staple]? {
@@ -44,7 +44,7 @@ extension MaterialLoader {
     return made
   }
 
-  /// The one in use until now, where there is one.
+  /// Returns this generation's staple for the certificate. A new one starts with the previous generation's response.
   mutating func staple(
     _ question: StatusQuestion, _ responder: StatusResponder?, isFromFile: Bool
   ) -> Staple {
@@ -55,7 +55,8 @@ extension MaterialLoader {
     return staple
   }
 
-  /// False when the file is at fault. One that is past its time is told, and not sent.
+  /// Returns false when the file can't be read. An unusable response, such as an expired one, is a warning and is not
+  /// sent.
   private mutating func take(_ file: MaterialReference, into staples: [Staple]) -> Bool {
     let read = attempt { () throws(MaterialError) in try file.read(expecting: .response) }
     guard let bytes = read?.withUnsafeBytes({ Array($0) }) else { return false }

@@ -5,22 +5,22 @@ import Observability
 import TLS
 import Transport
 
-/// Asks for OCSP responses about our own certificates, off every loop, and again before they end (nginx's times: an
-/// hour, or half of what is left, no less than five minutes).
+/// Requests OCSP responses for the server's own certificates, outside the event loops, and again before they expire.
+/// The intervals are nginx's: an hour, or half of the remaining time, but at least five minutes.
 ///
-/// An old response stays until it ends: a responder that can't be reached takes nothing away before.
+/// An old response stays until it expires, so an unreachable responder changes nothing until then.
 @MainActor
 final class StapleRefresh {
   private let pool: BlockingPool
   private var round = 0
-  /// By what they wait with. Each holds its staple and log until it is cancelled.
+  /// Keyed by the identity of the staple. Each timer retains its staple and log until it is cancelled.
   private(set) var timers: [ObjectIdentifier: any DispatchSourceTimer] = [:]
   private nonisolated static let soonest: Int64 = 300
   private nonisolated static let latest: Int64 = 3600
 
   init(pool: BlockingPool) { self.pool = pool }
 
-  /// These from now on, and no others: those of an earlier generation are let go at once.
+  /// Refreshes these staples from now on, and stops refreshing those of an earlier generation.
   func refresh(_ staples: [Staple], log: ErrorLog) {
     round += 1
     for timer in timers.values { timer.cancel() }
@@ -30,7 +30,7 @@ final class StapleRefresh {
 
   private func ask(_ staple: Staple, _ round: Int, _ log: ErrorLog) {
     let responder = staple.responder ?? staple.question.responder.flatMap { StatusResponder($0) }
-    // The configuration bounds how many staples there are, so it is always taken.
+    // The configuration bounds the number of staples, so the pool always accepts the work.
     _ = pool.run(.staples, for: responder?.address ?? "") { [self] in
       let delay = Self.answer(staple, log)
       DispatchQueue.main.async { MainActor.assumeIsolated { self.wait(delay, with: staple, round, log) } }
@@ -51,10 +51,10 @@ final class StapleRefresh {
     timer.activate()
   }
 
-  /// Seconds until it is asked again.
+  /// Refreshes the response. Returns the seconds until the next refresh.
   private nonisolated static func answer(_ staple: Staple, _ log: ErrorLog) -> Int64 {
     let now = Int64(time(nil))
-    // One that came with a reload, fresh enough.
+    // The response that a reload kept is fresh enough.
     if let end = staple.validUntil, end - now > latest + soonest { return latest }
     let subject = "\(staple.question.certificate.subject)"
     guard let responder = staple.responder ?? staple.question.responder.flatMap({ StatusResponder($0) }) else {

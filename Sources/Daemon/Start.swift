@@ -4,8 +4,8 @@ import Observability
 import Proxy
 import Systemd
 
-/// All that comes before the first worker, in an order that matters: what needs root or the file system comes before
-/// privileges are given up, and nothing of another process is touched before every socket is ours.
+/// Does everything that comes before the first worker. The order matters: what needs root or the file system comes
+/// before privileges are dropped, and nothing of another process is changed until this process holds every socket.
 struct Start: Sendable {
   let path: String
   let logs: LogFiles
@@ -15,7 +15,7 @@ struct Start: Sendable {
   let sockets: ListeningSockets
   let pidFile: PidFile?
   let workers: Int
-  /// That each worker may hold.
+  /// The number of connections that each worker may hold.
   let connections: Int
   /// Warnings and notices.
   let diagnostics: [Diagnostic]

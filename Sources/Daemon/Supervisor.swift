@@ -6,9 +6,10 @@ import Proxy
 import Systemd
 import Transport
 
-/// The process: starts the workers, heeds signals, and decides when what is served changes or ends.
+/// Starts the workers, handles signals, and decides when a generation changes or the process ends.
 ///
-/// Lives on the main queue. What may wait (files, names, keys) is done on another; what serves is on the loops.
+/// The supervisor runs on the main queue. Work that blocks (files, names, keys) runs on other queues, and serving runs
+/// on the event loops.
 @MainActor
 final class Supervisor {
   /// What a reload has made, ready to serve.
@@ -25,9 +26,9 @@ final class Supervisor {
   let pidFile: PidFile?
   private let announced: @MainActor () -> Void
 
-  /// What serves.
+  /// The generation that serves.
   private(set) var current: Preparation
-  /// nil once nothing is accepted any more: the last worker to let go closes them.
+  /// nil once the process accepts no connections any more: the last worker that releases the sockets closes them.
   private(set) var sockets: ListeningSockets?
   private var state = SupervisorState<Successor>()
   private var signals: [any DispatchSourceSignal] = []
@@ -66,7 +67,7 @@ final class Supervisor {
     serve(current, on: sockets) { $0.handle { $0.started() } }
   }
 
-  /// An event, and what follows from it.
+  /// Applies an event to the state and performs the action that follows.
   func handle(_ event: (inout SupervisorState<Successor>) -> SupervisorState<Successor>.Action) {
     switch event(&state) {
     case .none: break
@@ -87,7 +88,7 @@ final class Supervisor {
 
   // MARK: Serving
 
-  /// Gives every worker a generation. Sockets that it has no more close when the last worker has let go of them.
+  /// Gives every worker a generation. Sockets that the generation lacks close when the last worker has released them.
   private func serve(
     _ next: Preparation, on sockets: ListeningSockets, then done: @escaping @MainActor @Sendable (Supervisor) -> Void
   ) {
@@ -120,7 +121,7 @@ final class Supervisor {
     } catch {
       errorLog.alert("\(error)")
     }
-    // They were told on standard error, which not every system keeps.
+    // The start printed these to stderr, which not every system keeps.
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
@@ -153,14 +154,14 @@ final class Supervisor {
 
   // MARK: Reload
 
-  /// Both phases that can fail are done beside the traffic: parse and load, then bind.
+  /// Runs the two phases that can fail without interrupting the traffic: parse and load, then bind.
   private func reload(_ reload: SupervisorState<Successor>.Reload) {
     if reload == .configuration {
       errorLog.notice("reconfiguring")
       Notification.send(.reloadingNow, .status("Reloading: \(path)"))
     }
     let number = current.generation.number + 1
-    // One reload at a time, and nothing else in its class: it is always taken.
+    // One reload runs at a time, alone in its class, so the pool always accepts it.
     _ = shared.pool.run(.reload, for: path) {
       [self, path, logs, shared, inherited, sockets, current, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
@@ -203,7 +204,7 @@ final class Supervisor {
     let count = refusal.errors.count
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
-      errorLog.error("the changed files are not taken up, \(words) with the old ones")
+      errorLog.error("the changed files were not loaded, \(words) with the old ones")
       retry.failed()
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")
@@ -211,7 +212,7 @@ final class Supervisor {
     endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
   }
 
-  // MARK: Files that change
+  // MARK: Changed files
 
   private func watchFiles() {
     hotFiles?.watch(current.files)
@@ -233,7 +234,8 @@ final class Supervisor {
     }
   }
 
-  /// A list that comes to its end is told; one that has ended refuses, from then on, those who are connected too.
+  /// Reloads the files when the age of a CRL changes. A CRL that expires soon gives a warning. An expired one refuses
+  /// clients that are already connected, too.
   private func watchRevocations() {
     let ages = revocationAgesNow
     guard ages != revocationAges else { return }
@@ -241,7 +243,7 @@ final class Supervisor {
     handle { $0.reloadAsked(.files) }
   }
 
-  /// systemd waits for READY=1 even when nothing changed.
+  /// systemd waits for READY=1 after a reload even when nothing changed.
   private func endReload(_ status: String) {
     switch state.phase {
     case .reloading(.configuration, _): Notification.send(.ready, .status(status))
@@ -261,7 +263,7 @@ final class Supervisor {
 
   // MARK: End
 
-  /// QUIT: exchanges end, for as long as `worker_shutdown_timeout` allows.
+  /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   private func drain() {
     errorLog.notice("gracefully shutting down")
     Notification.send(.stopping, .status("Draining"))
@@ -279,7 +281,7 @@ final class Supervisor {
     }
   }
 
-  /// TERM, INT, or nothing left to drain.
+  /// Stops on TERM or INT, or when the drain is complete.
   private func stop() {
     Notification.send(.stopping, .status("Stopping"))
     fleet.each { _, worker in
@@ -289,7 +291,7 @@ final class Supervisor {
     } then: { [self] in
       end()
     }
-    // A worker that hangs must not keep the process.
+    // A worker that hangs must not keep the process alive.
     DispatchQueue.main.asyncAfter(deadline: .now() + .seconds(2)) { [self] in
       MainActor.assumeIsolated { () -> Void in end() }
     }
@@ -300,7 +302,7 @@ final class Supervisor {
     pidFile?.remove()
     errorLog.notice("exit")
     fflush(nil)
-    // Not exit(): handlers that free OpenSSL's state must not run beside a loop that may still turn.
+    // Not exit(): its handlers free OpenSSL's state, which a loop may still use.
     _exit(0)
   }
 }

@@ -1,25 +1,25 @@
-/// What the daemon is about: a pure value. Events in, one action out.
+/// The daemon's state, as a pure state machine: an event goes in, one action comes out.
 ///
 /// `Successor` is a generation that is ready to serve; the state only passes it on.
 struct SupervisorState<Successor> {
   enum Phase: Sendable, Hashable {
     case starting
     case serving
-    /// `again`: more was asked for meanwhile. Several are one.
+    /// `again`: the reload that was requested meanwhile; several requests become one.
     case reloading(Reload, again: Reload?)
-    /// No new connections; the exchanges under way end.
+    /// The daemon accepts no new connections, and running exchanges complete.
     case draining
     case stopping
   }
 
-  /// What is made anew.
+  /// What a reload loads.
   enum Reload: Sendable, Hashable {
-    /// All of it: HUP.
+    /// The configuration and all files: HUP.
     case configuration
-    /// The same configuration with its files as they are now: one has changed.
+    /// Only the files, because one has changed; the configuration stays.
     case files
 
-    /// Both were asked for.
+    /// The reload that covers both.
     func joined(_ other: Reload?) -> Reload {
       self == .configuration || other == .configuration ? .configuration : .files
     }
@@ -27,13 +27,13 @@ struct SupervisorState<Successor> {
 
   enum Action {
     case none
-    /// Tell the world that we serve.
+    /// Announce that the daemon serves.
     case announce
     case reload(Reload)
-    /// Put it in the place of what serves.
+    /// Replace the serving generation with this one.
     case swap(Successor)
     case drain
-    /// Cut what is left, and exit.
+    /// Close what is still open, and exit.
     case stop
   }
 
@@ -46,7 +46,7 @@ struct SupervisorState<Successor> {
     return .announce
   }
 
-  /// HUP, or a file that has changed.
+  /// HUP, or a file has changed.
   mutating func reloadAsked(_ reload: Reload) -> Action {
     switch phase {
     case .serving:
@@ -59,12 +59,12 @@ struct SupervisorState<Successor> {
     }
   }
 
-  /// A reload has its generation, with sockets bound. Whoever drains takes none any more.
+  /// A reload has its generation, with sockets bound. A draining daemon ignores it.
   mutating func prepared(_ successor: Successor) -> Action {
     if case .reloading = phase { .swap(successor) } else { .none }
   }
 
-  /// Swapped, or refused.
+  /// The reload was completed or refused.
   mutating func reloadEnded() -> Action {
     guard case .reloading(_, let again) = phase else { return .none }
     phase = again.map { .reloading($0, again: nil) } ?? .serving
@@ -77,13 +77,13 @@ struct SupervisorState<Successor> {
     case .serving, .reloading:
       phase = .draining
       return .drain
-    // There is nothing to drain yet.
+    // Nothing serves yet, so there is nothing to drain.
     case .starting: return stopAsked()
     case .draining, .stopping: return .none
     }
   }
 
-  /// TERM or INT; or drained, or the time to drain has passed.
+  /// TERM or INT; or the drain is complete, or its time has passed.
   mutating func stopAsked() -> Action {
     guard phase != .stopping else { return .none }
     phase = .stopping

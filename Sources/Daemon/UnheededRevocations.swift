@@ -4,10 +4,10 @@ package import Observability
 package import Proxy
 import TLS
 
-/// Servers that let in whom an authority of ours has certified, and look at no list of whom it has revoked.
+/// Finds servers that accept certificates of an authority of this configuration but do not check its CRL.
 ///
-/// A responder (`ssl_ocsp`) is a look, too. Another list than crl.pem is none: nobody renews it with a revocation. Follows
-/// links, so never on an event loop.
+/// A server that asks an OCSP responder (`ssl_ocsp`) checks, too. Only crl.pem counts: a revocation renews no other
+/// list. Follows links, so never call it on an event loop.
 package enum UnheededRevocations {
   package static func warnings(_ http: HTTPSettings) -> [Diagnostic] {
     let authorities = http.everyLocation.compactMap { place -> MaterialReference? in
@@ -27,7 +27,7 @@ package enum UnheededRevocations {
         guard let unheeded else { continue }
         return Diagnostic(
           .warning, at: anchor.location ?? server.location,
-          "whom the authority \"\(unheeded)\" of \"enrolment\" revokes is let in here all the same: its crl.pem is not looked at",
+          "this server accepts certificates that the authority \"\(unheeded)\" of \"enrolment\" has revoked: it does not check its crl.pem",
           hint: "ssl_crl \(unheeded)/crl.pem;")
       }
       return nil

@@ -6,14 +6,14 @@ import Proxy
 import UpstreamAuth
 
 extension MaterialLoader {
-  /// Loads a user file once; a fault is told where each location names it.
+  /// Loads a user file once; each location that names a faulty file gets a diagnostic.
   mutating func users(_ settings: UpstreamAuthSettings) {
     let file = settings.users
     if let kept = former.userFiles[file] {
       userFiles[file] = kept
       return
     }
-    // What was wrong with it is said of each line that names it.
+    // A faulty file is read again for each line that names it, so that each line gets its diagnostic.
     if case .some(.some) = userFiles[file] { return }
     let loaded = attempt { () throws(MaterialError) in try UserFile.load(file) }
     userFiles[file] = .some(loaded)
@@ -26,15 +26,15 @@ extension MaterialLoader {
     guard stat(path, &status) == 0, status.st_mode & 0o004 != 0 else { return }
     report(
       Diagnostic(
-        .warning, at: file.location, "\"\(file)\" holds passwords, and everybody may read it",
+        .warning, at: file.location, "\"\(file)\" holds passwords, and every user of the system may read it",
         hint: "chmod 600 \(path)"))
   }
 }
 
-/// `proxy_auth_state`: a folder of ours, 0700, the user's that serves.
+/// The directories of `proxy_auth_state`: mode 0700, owned by the serving user.
 enum AuthState {
-  /// Makes each folder that is not there. One that is there and holds nothing of others is made as it must be; any other
-  /// is left as it is, and is an error where it would not do.
+  /// Makes each missing directory. Corrects the owner and mode of an existing one that holds only sallyport's own
+  /// files. Leaves any other directory unchanged; it is an error if its owner or mode is wrong.
   static func prepare(_ settings: Settings) -> [Diagnostic] {
     var seen: Set<String> = []
     return settings.http.everyLocation.compactMap { $0.settings.upstreamAuth }.compactMap { asked in
@@ -47,7 +47,8 @@ enum AuthState {
     }
   }
 
-  /// Reads what each folder remembers, once privileges were given up and before a worker serves: no event loop waits for it.
+  /// Reads each directory's state after privileges were dropped and before a worker serves, so that no event loop waits
+  /// for it.
   static func takeOver(_ generation: Generation, _ shared: SharedState) {
     for asked in generation.http.everyLocation.compactMap({ $0.settings.upstreamAuth }) {
       shared.challenges.open(asked.persistence, log: generation.errorLog)

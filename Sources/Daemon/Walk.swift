@@ -3,7 +3,7 @@ import TLS
 import UpstreamAuth
 
 extension HTTPSettings {
-  /// What stands outside locations, and every location, nested ones too, with the index of its server; in file order.
+  /// Every location, including nested ones, and what is outside locations, each with its server's index, in file order.
   var everyLocation: [(server: Int, settings: LocationSettings)] {
     servers.indices.flatMap { index in servers[index].root.withNested.map { (index, $0) } }
   }

@@ -2,7 +2,7 @@ import Dispatch
 import Observability
 import Systemd
 
-/// Feeds systemd's watchdog, but only while every worker answers: a hung one must not be papered over.
+/// Notifies systemd's watchdog, but only while every worker answers: systemd must notice a hung worker.
 @MainActor
 final class WatchdogTimer {
   private enum Round { case answered, waiting, overdue }
@@ -12,7 +12,7 @@ final class WatchdogTimer {
   private let timer: any DispatchSourceTimer
   private var round = Round.answered
 
-  /// nil when systemd does not ask.
+  /// Returns nil when systemd does not use its watchdog.
   init?(_ fleet: WorkerFleet, log: ErrorLog) {
     guard let interval = Watchdog.interval else { return nil }
     self.fleet = fleet
@@ -27,7 +27,7 @@ final class WatchdogTimer {
 
   private func tick() {
     guard round == .answered else {
-      if round == .waiting { log.alert("a worker does not answer: systemd's watchdog is not fed") }
+      if round == .waiting { log.alert("a worker does not answer: systemd's watchdog is not notified") }
       round = .overdue
       return
     }

@@ -2,7 +2,7 @@ import Configuration
 import Glibc
 
 extension WorkerCount {
-  /// `auto`: the CPUs that are online, or what the cgroup's quota amounts to if that is less.
+  /// `auto`: the number of CPUs that are online, or the cgroup's CPU quota if that is lower.
   var resolved: Int {
     switch self {
     case .fixed(let count): max(1, count)
@@ -10,7 +10,7 @@ extension WorkerCount {
     }
   }
 
-  /// cpu.max of our own cgroup (cgroup v2), rounded up to whole CPUs; nil where there is none.
+  /// cpu.max of this process's cgroup (cgroup v2), rounded up to whole CPUs; nil without a quota.
   private static var quota: Int? {
     guard let own = firstLines("/proc/self/cgroup").first(where: { $0.hasPrefix("0::") }),
       let line = firstLines("/sys/fs/cgroup\(own.dropFirst(3))/cpu.max").first

@@ -2,13 +2,13 @@ import Dispatch
 import Proxy
 import Transport
 
-/// The workers, each on its loop, and how the main queue speaks to all of them.
+/// The workers, each on its loop, and the main queue's way to reach them all.
 struct WorkerFleet: Sendable {
   private let workers: [LoopConfined<Worker>]
 
   var count: Int { workers.count }
 
-  /// Makes the loops and starts them; each worker is its loop's first work.
+  /// Makes and starts the loops. Each loop makes its worker first.
   init(count: Int, connections: Int, shared: SharedState) throws(SocketError) {
     var workers: [LoopConfined<Worker>] = []
     let metrics = Metrics()
@@ -32,7 +32,7 @@ struct WorkerFleet: Sendable {
       }, then: done)
   }
 
-  /// The same for work that goes on after the block: it says itself when it has finished, once.
+  /// Like `each`, for work that continues after the block: `body` calls `finished` once when it is done.
   func eachUntil(
     _ body: @escaping @Sendable (_ index: Int, Worker, _ finished: @escaping @Sendable () -> Void) -> Void,
     then done: @escaping @MainActor @Sendable () -> Void

@@ -3,7 +3,7 @@ package import Crypto
 import Glibc
 import Synchronization
 
-/// Users and the hashes of their passwords (nginx's auth_basic_user_file): `USER:HASH[:COMMENT]` a line, `#` begins a comment.
+/// Users and their password hashes (nginx's auth_basic_user_file): `USER:HASH[:COMMENT]` a line, `#` begins a comment.
 package struct AccountFile: Sendable {
   private let lines: [(user: [UInt8], hash: PasswordHash)]
 
@@ -18,12 +18,12 @@ package struct AccountFile: Sendable {
     }
   }
 
-  /// Blocks, so never on an event loop.
+  /// Loads a file. Blocks, so never call it on an event loop.
   package init(loading file: MaterialReference) throws(MaterialError) {
     self = try file.read(expecting: .accounts).withUnsafeBytes { AccountFile($0) }
   }
 
-  /// Whether the file has this user with this password. Who is not there takes as long as somebody who is.
+  /// Whether the file has this user with this password. The check takes as long for an unknown user as for a known one.
   package func admits(_ user: [UInt8], _ password: SecretBytes) -> Bool {
     let (hash, isKnown) = hash(for: user)
     return (hash?.matches(password) ?? false) && isKnown
@@ -31,13 +31,15 @@ package struct AccountFile: Sendable {
 
   package func contains(_ user: [UInt8]) -> Bool { lines.contains { $0.user == user } }
 
-  /// What a password of this user is compared with; nil in an empty file.
+  /// Returns the hash to compare with a user's password; nil in an empty file.
   ///
-  /// For who is not there it is the hash of some line: the one whose digest with the name is the highest. So names that
-  /// are none are spread over the lines as users are, and cost what users cost; were it always the dearest hash, who
-  /// answers sooner would be known to exist. It needs no secret but the hashes themselves, and stays the same
-  /// from request to request and after a restart, and for most names when a line comes or goes. All of this is reckoned for
-  /// users, too.
+  /// For an unknown user, the result is the hash of some line: the one whose digest with the name is the highest. This
+  /// distributes unknown names over the lines like known users. The server does the same work for an unknown user as
+  /// for a known one, so response time does not reveal which names exist. If it always used the most expensive hash, a
+  /// faster response would reveal a known user.
+  ///
+  /// The choice needs no secret but the hashes. It is the same in every request and after a restart, and for most names
+  /// also after a line is added or removed. The search for the digest runs for known users, too.
   package func hash(for user: [UInt8]) -> (hash: PasswordHash?, isKnown: Bool) {
     let name = Digest.of(user)
     var known: PasswordHash?
@@ -51,17 +53,18 @@ package struct AccountFile: Sendable {
   }
 }
 
-/// A password at a door that is not enrolment's (`auth_basic`).
+/// The result of checking a password for `auth_basic`, outside enrolment.
 package enum PasswordVerdict: Sendable {
   case admitted
   case refused
-  /// Seconds to wait.
+  /// The number of seconds to wait.
   case tooMany(wait: Int64)
-  /// Our own fault.
+  /// The server failed, not the client.
   case broken(String)
 
-  /// `limit`: of the enrolment that the same file guards, whose count this is then; nil: nobody counts, as with nginx.
-  /// Blocks, so never on an event loop.
+  /// Checks a password. `limit`: the failure limit of the enrolment location that uses the same file, and whose
+  /// failures are counted together. nil: failures are not counted, as in nginx. Blocks, so never call it on an event
+  /// loop.
   package init(
     on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, _ limit: FailureWindow.Limit?,
     from address: String, _ state: EnrolmentState, at now: Int64 = Int64(time(nil))
@@ -81,12 +84,12 @@ package enum PasswordVerdict: Sendable {
   }
 }
 
-/// What a request's Authorization shows (RFC 7617, RFC 6750).
+/// The credentials of a request's Authorization field (RFC 7617, RFC 6750).
 package enum ShownCredentials: Sendable {
   case basic(user: [UInt8], password: SecretBytes)
   case bearer(SecretBytes)
 
-  /// nil: of another scheme, or malformed.
+  /// Returns nil for another scheme and for a malformed value.
   package init?(_ field: UnsafeRawBufferPointer) {
     let bytes = Array(field)
     guard let space = bytes.firstIndex(of: 0x20) else { return nil }

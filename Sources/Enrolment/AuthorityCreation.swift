@@ -3,10 +3,11 @@ package import Crypto
 import Glibc
 
 extension AuthorityStore {
-  /// How long a CA lasts, in days.
+  /// The lifetime of a CA in days.
   package static let authorityDays: Int64 = 3650
 
-  /// Makes an authority in a folder that is empty or not there yet. Its certificate is written last: without it, it is none.
+  /// Makes an authority in an empty or missing directory. Writes the certificate last: without it, the directory is not
+  /// an authority.
   package static func create(
     in path: String, name: CommonName, key kind: PrivateKey.Kind, password: SecretBytes?
   ) throws(AuthorityError) -> AuthorityStore {
@@ -48,7 +49,8 @@ extension AuthorityStore {
     }
   }
 
-  /// For `openssl ca` with a configuration that counts serials: from a number that nobody can foretell.
+  /// Returns the serial file's first number, for `openssl ca` with a configuration that counts serials. It is
+  /// unpredictable.
   private static func firstSerial() throws(AuthorityError) -> String {
     guard var bytes = SystemRandom.bytes(16) else { throw AuthorityError("the system gives no random bytes") }
     bytes[0] &= 0x7F
@@ -57,7 +59,7 @@ extension AuthorityStore {
   }
 }
 
-/// The authority's key at hand: what signs. The key is read once, and then kept in memory.
+/// An authority with its signing key. The key is read once and then kept in memory.
 package struct LocalAuthority: Sendable {
   package let store: AuthorityStore
   package let signer: CertifiedKey
@@ -75,7 +77,7 @@ package struct LocalAuthority: Sendable {
     }
   }
 
-  /// A certificate of a new key; not yet in the register, so that nobody may be given it.
+  /// Makes a certificate for a new key. It is not yet registered, so the caller must not give it to anybody.
   package func sign(
     _ profile: CertificateProfile, at now: Int64 = Int64(time(nil))
   ) throws(AuthorityError) -> CertifiedKey {
@@ -96,7 +98,7 @@ package struct LocalAuthority: Sendable {
     try store.register(issued.certificate, signer: signer)
   }
 
-  /// PKCS#12 of a certificate with its key and the CA's certificate.
+  /// Encodes a certificate with its key and the CA's certificate as PKCS#12.
   package func bundle(
     _ issued: CertifiedKey, name: String, password: SecretBytes, strength: PKCS12.Strength
   ) throws(AuthorityError) -> SecretBytes {

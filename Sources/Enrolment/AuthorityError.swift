@@ -1,9 +1,9 @@
 import Crypto
 import Glibc
 
-/// Why the authority's folder could not be read or changed. After it the folder says what it said before.
+/// Why the authority's directory could not be read or changed. Its state is then the same as before.
 package struct AuthorityError: Error, Sendable, Hashable, CustomStringConvertible {
-  /// A sentence that names the culprit, what is wrong with it and what was expected.
+  /// A sentence that names the culprit, its fault and what was expected.
   package let message: String
   /// What to do.
   package let hint: String?
@@ -16,7 +16,7 @@ package struct AuthorityError: Error, Sendable, Hashable, CustomStringConvertibl
   init(_ error: MaterialError) { self.init(error.message, hint: error.hint) }
   init(_ what: String, _ error: OpenSSLError) { self.init("\(what): \(error)") }
 
-  /// A system call that failed.
+  /// Describes a failed system call.
   static func system(_ call: String, _ path: String, _ code: CInt = errno) -> AuthorityError {
     AuthorityError("\(NewFile.Failure(call, path, code))")
   }

@@ -2,12 +2,12 @@ import Bytes
 import Crypto
 import Glibc
 
-/// The files of an authority: how they are read, replaced and locked. What they mean is for others.
+/// Reads, replaces and opens the files of an authority. Other types know what the files mean.
 ///
-/// Whoever reads sees the old file or the new one. Root may work here in a folder of another user: no link is followed, be
-/// it in place of a file or of a folder in it, also when it comes there in the middle of a change.
+/// A reader sees the old file or the new one. Root may work here in another user's directory, so it follows no symbolic
+/// link to a file or a subdirectory. That holds even for a link that appears in the middle of a change.
 package struct AuthorityFolder: Sendable {
-  /// Absolute.
+  /// An absolute path.
   package let path: String
   let interruption: Interruption?
 
@@ -24,10 +24,11 @@ package struct AuthorityFolder: Sendable {
 
   func file(_ name: String) -> String { "\(path)/\(name)" }
 
-  /// The most bytes of one file: an index of some half a million certificates.
+  /// The largest size of a file in bytes: an index of about half a million certificates.
   static let sizeLimit = 64 << 20
 
-  /// Runs `body` with the folder that this name is in, held open, and the name there; nil when there is no such folder.
+  /// Runs `body` with an open descriptor of the directory that holds the file, and the file's name in it. Returns nil
+  /// when the directory does not exist.
   private func whereIs<Result>(
     _ name: String, _ body: (CInt, String) throws(AuthorityError) -> Result
   ) throws(AuthorityError) -> Result? {
@@ -46,7 +47,7 @@ package struct AuthorityFolder: Sendable {
     return try body(descriptor, String(name[name.index(after: slash)...]))
   }
 
-  /// As `whereIs`; that there is no such folder is an error.
+  /// Runs `body` like `whereIs`, but throws when the directory does not exist.
   func inside<Result>(
     _ name: String, _ body: (CInt, String) throws(AuthorityError) -> Result
   ) throws(AuthorityError) -> Result {
@@ -54,7 +55,7 @@ package struct AuthorityFolder: Sendable {
     return result
   }
 
-  /// A file of it, open; nil when there is none.
+  /// Opens a file; nil when it does not exist.
   private func opened(_ name: String) throws(AuthorityError) -> CInt? {
     try whereIs(name) { (folder, leaf) throws(AuthorityError) -> CInt? in
       let descriptor = openat(folder, leaf, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)
@@ -63,8 +64,8 @@ package struct AuthorityFolder: Sendable {
     } ?? nil
   }
 
-  /// A file of it, open for adding to its end. nil: there is none, or it may only be replaced, as one that has another
-  /// name too: who may write the folder may have put anything in its place.
+  /// Opens a file for appending. Returns nil when it does not exist or may only be replaced, such as a file with a
+  /// second hard link: another user who can write the directory may have put any file in its place.
   func openedForAppending(_ name: String) throws(AuthorityError) -> CInt? {
     try whereIs(name) { (folder, leaf) throws(AuthorityError) -> CInt? in
       let descriptor = openat(folder, leaf, O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)
@@ -82,7 +83,7 @@ package struct AuthorityFolder: Sendable {
     _ = try whereIs(name) { (folder, leaf) throws(AuthorityError) in unlinkat(folder, leaf, 0) }
   }
 
-  /// nil: there is no such file.
+  /// Returns nil when the file does not exist.
   func read(_ name: String) throws(AuthorityError) -> [UInt8]? {
     guard let descriptor = try opened(name) else { return nil }
     defer { close(descriptor) }
@@ -114,7 +115,7 @@ package struct AuthorityFolder: Sendable {
     try replace(name, SecretBytes(Array(text.utf8)), mode: mode)
   }
 
-  /// The names in a folder of it, or with an empty name in itself; none when there is no such folder.
+  /// Returns the names in a subdirectory, or for an empty name in the directory itself; empty when it does not exist.
   func names(in name: String) throws(AuthorityError) -> [String] {
     try whereIs(name.isEmpty ? "" : "\(name)/") { (folder, _) throws(AuthorityError) in
       do throws(DirectoryFault) { return try namesInDirectory(folder) } catch {

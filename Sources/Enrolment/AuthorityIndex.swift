@@ -1,28 +1,28 @@
 package import Crypto
 
-/// `index.txt`, the register of `openssl ca`: a line a certificate, six fields parted by tabs.
+/// `index.txt`, the register of `openssl ca`: one line for each certificate, six fields separated by tabs.
 ///
 ///     V ⇥ 271121093000Z ⇥                            ⇥ SERIAL ⇥ unknown ⇥ /CN=alice
 ///     R ⇥ 271121093000Z ⇥ 261122080000Z,keyCompromise ⇥ SERIAL ⇥ unknown ⇥ /CN=bob
 ///
-/// A faulty line is an error, never left out: a certificate that is forgotten can't be revoked.
+/// A faulty line is an error and never skipped: a certificate that is missing from the index can't be revoked.
 package struct AuthorityIndex: Sendable, Equatable {
   package struct Entry: Sendable, Hashable {
     package var state: State
     /// Seconds since 1970.
     package let notAfter: Int64
-    /// As `Certificate.serial` has it.
+    /// In the form of `Certificate.serial`.
     package let serial: String
-    /// Where the certificate is, or `unknown`; nobody reads it.
+    /// The certificate's file name, or `unknown`. sallyport does not use it.
     package let file: String
     /// OpenSSL's one-line form, ASCII: `/C=SE/CN=name`.
     package fileprivate(set) var subject: String
   }
 
   package enum State: Sendable, Hashable {
-    /// Whether it has ended is for the clock to say.
+    /// The certificate may have expired: compare `notAfter` with the clock.
     case valid
-    /// As `openssl ca -updatedb` has marked it.
+    /// Marked as expired by `openssl ca -updatedb`.
     case expired
     case revoked(Revocation)
   }
@@ -31,7 +31,7 @@ package struct AuthorityIndex: Sendable, Equatable {
     /// Seconds since 1970.
     package let date: Int64
     package let reason: RevocationList.Reason?
-    /// As it stands in the file: date, reason, and what belongs to the reason.
+    /// The text of the file: date, reason, and what belongs to the reason.
     let text: String
 
     package init(date: Int64) {
@@ -40,7 +40,7 @@ package struct AuthorityIndex: Sendable, Equatable {
       text = AuthorityTime.inIndex(date)
     }
 
-    /// nil for what is none.
+    /// Returns nil for a malformed text.
     init?(_ text: Substring) {
       let parts = text.split(separator: ",", omittingEmptySubsequences: false)
       guard let date = parts.first.flatMap({ AuthorityTime.seconds(inIndex: $0) }) else { return nil }
@@ -54,7 +54,7 @@ package struct AuthorityIndex: Sendable, Equatable {
       self.reason = reason
     }
 
-    /// The names of `openssl ca -crl_reason` and its relatives. removeFromCRL names no reason that may stand in a list.
+    /// The names of `openssl ca -crl_reason` and related options. removeFromCRL gives no reason that a CRL may contain.
     private static let reasons: [String: RevocationList.Reason?] = [
       "unspecified": .unspecified, "keycompromise": .keyCompromise, "cacompromise": .authorityCompromise,
       "affiliationchanged": .affiliationChanged, "superseded": .superseded,
@@ -64,7 +64,7 @@ package struct AuthorityIndex: Sendable, Equatable {
     ]
   }
 
-  /// In the order of the file. No two have the same serial.
+  /// In the order of the file. Serials are unique.
   package private(set) var entries: [Entry] = []
   private var places: [String: Int] = [:]
 
@@ -72,7 +72,7 @@ package struct AuthorityIndex: Sendable, Equatable {
 
   package subscript(serial serial: String) -> Entry? { places[serial].map { entries[$0] } }
 
-  /// False when its serial is there already, and then nothing changes.
+  /// Adds an entry. Returns false, and changes nothing, when its serial is present already.
   @discardableResult
   package mutating func add(_ entry: Entry) -> Bool {
     guard places[entry.serial] == nil else { return false }
@@ -81,7 +81,7 @@ package struct AuthorityIndex: Sendable, Equatable {
     return true
   }
 
-  /// False when there is no such certificate, or it is revoked already: the first date stays.
+  /// Returns false when the certificate is missing or revoked already: the first date stays.
   @discardableResult
   package mutating func revoke(_ serial: String, _ revocation: Revocation) -> Bool {
     guard let place = places[serial] else { return false }
@@ -90,12 +90,12 @@ package struct AuthorityIndex: Sendable, Equatable {
     return true
   }
 
-  /// For a line that broke off.
+  /// Replaces the subject of an entry whose line was truncated.
   mutating func rename(_ serial: String, _ subject: String) {
     if let place = places[serial] { entries[place].subject = subject }
   }
 
-  /// What a revocation list must name.
+  /// The entries that a CRL must contain.
   package var revoked: [RevocationList.Entry] {
     entries.compactMap { entry in
       guard case .revoked(let revocation) = entry.state else { return nil }
@@ -107,8 +107,8 @@ package struct AuthorityIndex: Sendable, Equatable {
 }
 
 extension AuthorityIndex.Entry {
-  /// A certificate that was just issued; nil for one whose end can't be read. The index has no way to write that, and no
-  /// verification takes such a certificate.
+  /// Makes the entry of a newly issued certificate. Returns nil when its end can't be read: the index can't represent
+  /// that, and no verification accepts such a certificate.
   package init?(_ certificate: Certificate) {
     guard let notAfter = certificate.notAfter.seconds else { return nil }
     self.init(

@@ -1,6 +1,6 @@
 import Bytes
 
-/// A line of index.txt that is none. Lines count from 1.
+/// A malformed line of index.txt. Lines count from 1.
 package struct AuthorityIndexFault: Error, Sendable, Hashable, CustomStringConvertible {
   package let line: Int
   package let reason: String
@@ -8,10 +8,10 @@ package struct AuthorityIndexFault: Error, Sendable, Hashable, CustomStringConve
 }
 
 extension AuthorityIndex {
-  /// The most bytes of one line: a name has at most a few hundred.
+  /// The largest length of a line in bytes; a name has at most a few hundred.
   package static let lineLimit = 8192
 
-  /// Empty lines and comments (`#`) are passed over.
+  /// Parses the file. Skips empty lines and comments (`#`).
   package init(parsing bytes: UnsafeRawBufferPointer) throws(AuthorityIndexFault) {
     self.init()
     var number = 0
@@ -26,7 +26,7 @@ extension AuthorityIndex {
       else { throw AuthorityIndexFault(line: number, reason: "a control character, or not UTF-8") }
       let entry = try Self.entry(line, number)
       guard add(entry) else {
-        throw AuthorityIndexFault(line: number, reason: "serial \(entry.serial) stands in an earlier line already")
+        throw AuthorityIndexFault(line: number, reason: "serial \(entry.serial) is in an earlier line already")
       }
     }
   }
@@ -34,7 +34,7 @@ extension AuthorityIndex {
   private static func entry(_ line: String, _ number: Int) throws(AuthorityIndexFault) -> Entry {
     func fault(_ reason: String) -> AuthorityIndexFault { AuthorityIndexFault(line: number, reason: reason) }
     let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
-    guard fields.count == 6 else { throw fault("\(fields.count) fields; expected 6, parted by tabs") }
+    guard fields.count == 6 else { throw fault("\(fields.count) fields; expected 6, separated by tabs") }
     guard let notAfter = AuthorityTime.seconds(inIndex: fields[1]) else {
       throw fault("\"\(fields[1])\" is no time; expected YYMMDDHHMMSSZ")
     }
@@ -59,12 +59,12 @@ extension AuthorityIndex {
       state: state, notAfter: notAfter, serial: serial, file: String(fields[4]), subject: String(fields[5]))
   }
 
-  /// The file, as `openssl ca` writes it.
+  /// The file's content, as `openssl ca` writes it.
   package var text: String { entries.map(\.line).joined() }
 }
 
 extension AuthorityIndex.Entry {
-  /// Its line in the file, to the end of the line.
+  /// The entry's line in the file, with its line feed.
   var line: String {
     let (letter, revocation) =
       switch state {

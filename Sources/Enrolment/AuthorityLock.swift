@@ -1,11 +1,13 @@
 import Glibc
 
-/// The right to change an authority: one process and one thread at a time, by flock(2) on one file of it.
+/// The exclusive lock to change an authority, for one process and one thread at a time, by flock(2) on one of its
+/// files.
 ///
-/// `openssl ca` takes no lock; `flock DIR/lock openssl ca …` takes this one. The system gives it back when a process ends.
+/// `openssl ca` takes no lock; `flock DIR/lock openssl ca …` takes this one. The kernel releases it when a process
+/// ends.
 struct AuthorityLock: ~Copyable {
   static let name = "lock"
-  /// How long another change may take.
+  /// How long to wait for another change.
   private static let patience: Duration = .seconds(30)
 
   private let descriptor: CInt
@@ -31,8 +33,8 @@ struct AuthorityLock: ~Copyable {
     self.descriptor = descriptor
   }
 
-  /// Who may write the folder may have put anything in its place: only a file that was made here, a moment ago, is given to
-  /// the folder's owner.
+  /// Opens the lock file. Another user who can write the directory may have put any file in its place. So the
+  /// directory's owner gets only a file that this call created.
   private static func open(_ folder: AuthorityFolder) throws(AuthorityError) -> CInt {
     let path = folder.file(name)
     return try folder.inside(name) { (place, leaf) throws(AuthorityError) in

@@ -2,9 +2,9 @@ import Bytes
 import Crypto
 import Glibc
 
-/// The register as one reading of its files found it, mended in memory.
+/// The register as one reading of its files found it, repaired in memory.
 struct AuthorityReading: Sendable {
-  /// How the files looked before they were read: while they look the same, the reading holds.
+  /// The states of the files before they were read. The reading is valid as long as they stay equal.
   struct Stamps: Sendable, Equatable {
     var index: FileStamp?
     var certificates: FileStamp?
@@ -19,15 +19,16 @@ struct AuthorityReading: Sendable {
 
   var stamps: Stamps
   var index: AuthorityIndex
-  /// The list in force; nil when there is none of this CA.
+  /// The current CRL; nil when there is none of this CA.
   let list: RevocationList?
-  /// index.txt says less than the index here, or its last line has no end: it must be written anew, nothing may be added.
+  /// Whether index.txt has fewer entries than `index`, or its last line has no line feed. Then it must be written
+  /// again, and no line may be appended.
   let isFileBehind: Bool
 
-  /// Reads all of it: the time that it takes grows with the register.
+  /// Reads everything, in time proportional to the register's size.
   ///
-  /// Needs no lock. What a crash, or somebody without the lock, has left out of the index is mended here, in memory. Fails
-  /// closed: what the list names is revoked.
+  /// Needs no lock. Adds in memory what a crash, or a program without the lock, left out of the index. Fails closed:
+  /// every certificate that the CRL lists is revoked.
   init(_ store: AuthorityStore) throws(AuthorityError) {
     let folder = store.folder
     let (stamps, bytes) = try Self.indexBytes(folder)
@@ -36,7 +37,7 @@ struct AuthorityReading: Sendable {
     var index = found.index
     let orphans = try Self.addOrphans(to: &index, store)
     if let fault = found.tailFault, !orphans { throw Self.error(fault, folder) }
-    // The name stands last in a line, and may have been cut.
+    // The name is the last field of a line, so it may have been truncated.
     if found.hasTail, let cut = found.index.entries.last, let certificate = store.certificate(cut.serial) {
       index.rename(cut.serial, certificate.subject.legacy)
     }
@@ -47,12 +48,12 @@ struct AuthorityReading: Sendable {
     isFileBehind = found.hasTail || index != found.index
   }
 
-  /// The index, and how the files looked before it was read.
+  /// Reads the index, and the states of the files before that.
   private static func indexBytes(_ folder: AuthorityFolder) throws(AuthorityError) -> (Stamps, [UInt8]) {
     for _ in 0..<20 {
       let stamps = Stamps(folder)
       if let bytes = try folder.read("index.txt") { return (stamps, bytes) }
-      // `openssl ca` renames two files, one after the other: between them there is no index.
+      // `openssl ca` renames two files, one after the other; between the two renames no index exists.
       usleep(5000)
     }
     throw AuthorityError(
@@ -60,16 +61,16 @@ struct AuthorityReading: Sendable {
       hint: "take index.txt.old; or make an empty one, and the certificates of certs/ come back as valid ones")
   }
 
-  /// Whether a revocation list must be made for `index`, which follows from the one that was read.
+  /// Whether a change that results in `index` must also make a CRL.
   func isListDue(for index: AuthorityIndex) -> Bool {
     guard let list else { return true }
     return isListEnding || !Set(index.revoked.map(\.serial)).isSubset(of: Set(list.entries.map(\.serial)))
   }
 
-  /// In the last quarter of its time, or there is none.
+  /// Whether the CRL is missing or in the last quarter of its lifetime.
   var isListEnding: Bool {
     guard let list else { return true }
-    // A list without an end ends for nobody.
+    // A CRL without nextUpdate never expires.
     guard let end = list.nextUpdate else { return false }
     guard list.thisUpdate < end else { return true }
     let (left, isPast) = end.subtractingReportingOverflow(Int64(time(nil)))
@@ -79,8 +80,9 @@ struct AuthorityReading: Sendable {
 
   // MARK: Reading
 
-  /// `hasTail`: there is something behind the last end of a line. It counts where it is a whole line, as an editor may
-  /// leave it; what is none (`tailFault`) is a line that a crash cut, and its certificate is found without a line.
+  /// Parses the index. `hasTail`: there is text after the last line feed. It counts if it is a complete line, as an
+  /// editor may leave it. Otherwise (`tailFault`) a crash truncated the line, and its certificate is found as an
+  /// orphan.
   private static func parsed(
     _ bytes: [UInt8], _ folder: AuthorityFolder
   ) throws(AuthorityError) -> (index: AuthorityIndex, hasTail: Bool, tailFault: AuthorityIndexFault?) {
@@ -105,7 +107,7 @@ struct AuthorityReading: Sendable {
       hint: "mend that line, or take index.txt.old; the certificates themselves are in certs/")
   }
 
-  /// Gives each certificate of certs/ that has no line one; true when there were any.
+  /// Adds an entry for each certificate in certs/ that has none. Returns whether there were any.
   private static func addOrphans(
     to index: inout AuthorityIndex, _ store: AuthorityStore
   ) throws(AuthorityError) -> Bool {

@@ -1,48 +1,48 @@
 import Crypto
 import Synchronization
 
-/// One valid certificate of a name.
+/// One valid certificate of a common name.
 struct HeldCertificate: Sendable, Hashable {
   let serial: String
   /// Seconds since 1970.
   let notAfter: Int64
-  /// `urn:device:…` (RFC 5280's uniformResourceIdentifier); nil where the certificate itself is not in certs/, so that nobody
-  /// can say what it is for.
+  /// `urn:device:…` (RFC 5280's uniformResourceIdentifier); nil when the certificate is not in certs/, so that its
+  /// purpose is unknown.
   let uris: [String]?
 }
 
-/// What this process remembers of an authority's register, so that an enrolment need not read all of it.
+/// Caches an authority's register for this process, so that an enrolment need not read all of it.
 ///
-/// It must never answer for files that look otherwise than those that were read (device, inode, size, times): then
-/// everything is read again, whoever changed them. Blocks, so never on an event loop.
+/// The cache is valid only while the files have the same states (device, inode, size, times) as when they were read.
+/// After any change, whoever made it, everything is read again. Blocks, so never use it on an event loop.
 final class AuthorityRegister: Sendable {
-  /// What a change may do.
+  /// How a change may write the register.
   enum Standing {
-    /// Nothing is to be mended or renewed: a line may be added to the index, which looks like this.
+    /// Nothing needs repair or renewal: a line may be appended to the index, which has this state.
     case addable(FileStamp?)
-    /// The index, or the list, must be written anew.
+    /// The index or the CRL must be written again.
     case behind
   }
 
   private struct State {
     var reading: AuthorityReading?
-    /// A revocation of the index is not in the list.
+    /// Whether the CRL lacks a revocation of the index.
     var isListBehind = false
-    /// By common name, the serials of the certificates that were valid when they were read.
+    /// The serials of the certificates that were valid when they were read, by common name.
     var holders: [[UInt8]: [String]] = [:]
-    /// By serial, what certificates say that have been looked at. A serial is never issued twice.
+    /// The URIs of certificates that were read, by serial. A serial is never issued twice.
     var uris: [String: [String]] = [:]
-    /// The same for names that the index does not tell for sure.
+    /// The common names of certificates that were read, because the index is ambiguous about them, by serial.
     var names: [String: [[UInt8]]] = [:]
     var readings = 0
   }
 
   private let state = Mutex(State())
 
-  /// How often everything was read: for tests.
+  /// How often everything was read, for tests.
   var readings: Int { state.withLock { $0.readings } }
 
-  /// What a change under the lock meets.
+  /// Returns how a change may write the register. Call it under the lock.
   func found(_ store: AuthorityStore) throws(AuthorityError) -> Standing {
     try current(store) { state, reading in
       reading.isFileBehind || state.isListBehind || reading.isListEnding ? .behind : .addable(reading.stamps.index)
@@ -53,7 +53,7 @@ final class AuthorityRegister: Sendable {
     try current(store) { $1.index[serial: serial] }
   }
 
-  /// The valid certificates of a common name.
+  /// Returns the valid certificates of a common name.
   func held(
     by name: CommonName, in store: AuthorityStore, at now: Int64
   ) throws(AuthorityError) -> [HeldCertificate] {
@@ -70,8 +70,8 @@ final class AuthorityRegister: Sendable {
     }
   }
 
-  /// Takes in what was just added under the lock; `stamp`: how the index looks by that. When it, or certs/, was changed by
-  /// others in the same moment, everything is read again.
+  /// Records an entry that was just appended under the lock. `stamp`: the state of the index after that. If another
+  /// program changed the index or the CRL at the same moment, everything is read again.
   func add(_ entry: AuthorityIndex.Entry, _ certificate: Certificate, _ stamp: FileStamp, in store: AuthorityStore) {
     state.withLock { state in
       let stamps = AuthorityReading.Stamps(store.folder)
@@ -86,7 +86,7 @@ final class AuthorityRegister: Sendable {
     }
   }
 
-  /// Runs `body` on what is known, which is read first where it is not, or the files look otherwise.
+  /// Runs `body` on the cached reading. Reads everything first if nothing is cached or the files' states differ.
   private func current<Answer>(
     _ store: AuthorityStore, _ body: (inout State, AuthorityReading) -> Answer
   ) throws(AuthorityError) -> Answer {

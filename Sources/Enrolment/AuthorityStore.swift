@@ -2,30 +2,32 @@ package import Crypto
 import Bytes
 import Glibc
 
-/// An authority's folder, in the layout of `openssl ca`, and every change of it.
+/// An authority's directory, in the layout of `openssl ca`, and every change of it.
 ///
 ///     ca.crt  private/ca.key  index.txt  crl.pem  crlnumber  serial  certs/SERIAL.pem  openssl.cnf  lock
 ///
-/// A change is done under the lock, in an order that a crash between any two writes leaves mendable, and the next change
-/// mends it: a certificate is written before its line of the index (found without one, it gets one), and a line of the
-/// index is changed before the revocation list (found behind, it is renewed). What `openssl ca`, which takes no lock,
-/// has overwritten is found again in the same way: a certificate without a line, a revocation that only the list knows.
+/// A change holds the lock and writes in an order that can be repaired after a crash between any two writes. The next
+/// change repairs it. A certificate is written before its line of the index: a certificate without a line gets one. The
+/// index is changed before the CRL: a CRL that lacks a revocation is renewed.
+///
+/// `openssl ca` takes no lock. What it overwrites is recovered in the same way: a certificate without a line, a
+/// revocation that only the CRL contains.
 package struct AuthorityStore: Sendable {
   package let folder: AuthorityFolder
-  /// The CA.
+  /// The CA's certificate.
   package let certificate: Certificate
-  /// What this process remembers of the register.
+  /// This process's cache of the register.
   let known: AuthorityRegister
   let tokens: TokenRefusals
 
-  /// How long a revocation list counts, in days.
+  /// The lifetime of a CRL in days.
   package static let listDays: Int64 = 30
-  /// The first number that no list is given: there is room above it to count on.
+  /// CRL numbers are below this limit, so that later CRLs have room to count on.
   private static let numberLimit = 1 << 62
-  /// How often a change begins anew because somebody without the lock changed the index.
+  /// How often a change starts again because a program without the lock changed the index.
   private static let attempts = 5
 
-  /// `state`: the daemon's; a command has one for itself.
+  /// `state`: the daemon's; each command makes its own.
   package init(
     _ path: String, _ state: EnrolmentState = EnrolmentState(tokens: TokenRefusals()),
     interruption: Interruption? = nil
@@ -44,10 +46,10 @@ package struct AuthorityStore: Sendable {
     certificate = first
   }
 
-  /// What is issued, what of it is revoked: for reading. Mended in memory only.
+  /// Reads the register for display, repaired in memory only.
   package func index() throws(AuthorityError) -> AuthorityIndex { try AuthorityReading(self).index }
 
-  /// The certificate of this serial, as it was issued; nil when it was issued by others and kept elsewhere.
+  /// Returns the issued certificate of a serial; nil when another program issued it and keeps it elsewhere.
   package func certificate(_ serial: String) -> Certificate? {
     guard let bytes = try? folder.read("certs/\(serial).pem") else { return nil }
     return try? Certificate.first(inPEM: String(decoding: bytes, as: UTF8.self))
@@ -55,15 +57,16 @@ package struct AuthorityStore: Sendable {
 
   // MARK: Changes
 
-  /// Takes a certificate of this CA into the register. Before that nobody may be given it.
+  /// Registers a certificate of this CA. Give nobody a certificate that is not registered.
   package func register(_ issued: Certificate, signer: CertifiedKey) throws(AuthorityError) {
     try register(issued, signer: signer) { () throws(AuthorityError) in true }
   }
 
-  /// The same, unless `isWanted`, which is asked under the lock, says no: then nothing happens, and false is returned.
+  /// Registers a certificate of this CA unless `isWanted` returns false under the lock. Then nothing changes, and the
+  /// result is false.
   ///
-  /// `extra`: new files, for their owner alone, that come with the certificate. Where nothing is to be mended or renewed,
-  /// a line is added to the index: the work does not grow with the register.
+  /// `extra`: new files of mode 0600 that belong to the certificate. If nothing needs repair or renewal, this appends a
+  /// line to the index, and the work does not grow with the register.
   @discardableResult
   func register(
     _ issued: Certificate, signer: CertifiedKey, and extra: [(name: String, contents: SecretBytes)] = [],
@@ -95,7 +98,7 @@ package struct AuthorityStore: Sendable {
     throw changedByOthers
   }
 
-  /// Revokes these serials, and renews the list. Returns those that were not revoked yet.
+  /// Revokes these serials and renews the CRL. Returns those that were not revoked before.
   @discardableResult
   package func revoke(
     signer: CertifiedKey, at now: Int64 = Int64(time(nil)),
@@ -109,12 +112,12 @@ package struct AuthorityStore: Sendable {
     return revoked
   }
 
-  /// Renews the list, whether or not it is due.
+  /// Renews the CRL, whether or not it is due.
   package func renewList(signer: CertifiedKey, days: Int64 = listDays) throws(AuthorityError) {
     try change(signer, days: days, renewsAlways: true) { _ in }
   }
 
-  /// Runs `body` on the index under the lock, and writes what came of it.
+  /// Runs `body` on the index under the lock, and writes the result.
   func change(
     _ signer: CertifiedKey, days: Int64 = listDays, renewsAlways: Bool = false,
     _ body: (inout AuthorityIndex) throws(AuthorityError) -> Void
@@ -132,8 +135,8 @@ package struct AuthorityStore: Sendable {
     throw changedByOthers
   }
 
-  /// Writes the index anew where that says something else, then the list where one is due; under the lock. False: somebody
-  /// without the lock changed the index meanwhile, and nothing happened.
+  /// Writes the index if it differs, then the CRL if it is due. Call it under the lock. Returns false, and changes
+  /// nothing, when a program without the lock changed the index meanwhile.
   private func publish(
     _ index: AuthorityIndex, after reading: AuthorityReading, _ files: consuming FolderChange, _ signer: CertifiedKey,
     days: Int64 = listDays, renewsAlways: Bool = false
@@ -147,13 +150,13 @@ package struct AuthorityStore: Sendable {
 
   private var changedByOthers: AuthorityError {
     AuthorityError(
-      "\"\(folder.file("index.txt"))\" is changed by somebody who does not take the lock",
+      "\"\(folder.file("index.txt"))\" is being changed by a program that does not take the lock",
       hint: "let `openssl ca` take it: flock \(folder.file(AuthorityLock.name)) openssl ca -config …")
   }
 
-  // MARK: The list
+  // MARK: The CRL
 
-  /// The number first: no two lists may have the same one.
+  /// Stages crlnumber before the CRL: no two CRLs may have the same number.
   private func stage(
     _ index: AuthorityIndex, after old: RevocationList?, _ signer: CertifiedKey, _ days: Int64,
     in files: inout FolderChange
@@ -167,7 +170,7 @@ package struct AuthorityStore: Sendable {
     }
     let number = max(try nextNumber(), former + 1)
     var builder = RevocationListBuilder(entries: index.revoked + forgotten, number: number, days: days)
-    // Not older than the one it follows, which `openssl ca` may have made a moment ago: the newest counts.
+    // Not older than the previous CRL, which `openssl ca` may have made a moment ago: verification uses the newest.
     if let old, old.thisUpdate <= builder.thisUpdate + 3600 {
       builder.thisUpdate = max(builder.thisUpdate, old.thisUpdate)
     }
@@ -189,7 +192,7 @@ package struct AuthorityStore: Sendable {
     return number
   }
 
-  /// A number as OpenSSL's serial files hold it.
+  /// Formats a number as in OpenSSL's serial files.
   static func hexadecimal(_ number: Int) -> String {
     let digits = String(number, radix: 16, uppercase: true)
     return (digits.utf8.count % 2 == 0 ? digits : "0" + digits) + "\n"

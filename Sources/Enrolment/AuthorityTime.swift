@@ -1,16 +1,17 @@
 package import Crypto
 import Glibc
 
-/// Instants as the authority's files and answers write them. Seconds since 1970, UTC.
+/// Formats times in the authority's files and responses. Seconds since 1970, UTC.
 package enum AuthorityTime {
-  /// As in index.txt, which takes it from the certificate: UTCTime until 2049, then GeneralizedTime (RFC 5280 §4.1.2.5).
+  /// As in index.txt, which copies it from the certificate: UTCTime until 2049, then GeneralizedTime (RFC 5280
+  /// §4.1.2.5).
   static func inIndex(_ seconds: Int64) -> String {
     let parts = calendar(seconds)
     let year = (1950..<2050).contains(parts.year) ? padded(parts.year % 100, 2) : padded(parts.year, 4)
     return year + parts.rest.map { padded($0, 2) }.joined() + "Z"
   }
 
-  /// nil for what is neither YYMMDDHHMMSSZ nor YYYYMMDDHHMMSSZ, or no date of the calendar.
+  /// Returns nil for a text that is neither YYMMDDHHMMSSZ nor YYYYMMDDHHMMSSZ, or not a date of the calendar.
   static func seconds(inIndex text: some StringProtocol) -> Int64? {
     let digits = Array(text.utf8)
     guard digits.last == UInt8(ascii: "Z") else { return nil }
@@ -28,7 +29,7 @@ package enum AuthorityTime {
     parts.tm_min = CInt(rest[3])
     parts.tm_sec = CInt(rest[4])
     let seconds = Int64(timegm(&parts))
-    // timegm takes the 31st of February for one in March.
+    // timegm reads the 31st of February as a day in March.
     let read = calendar(seconds)
     return read.year == year && read.rest == rest ? seconds : nil
   }
@@ -40,7 +41,7 @@ package enum AuthorityTime {
     return "\(padded(parts.year, 4))-\(rest[0])-\(rest[1])T\(rest[2]):\(rest[3]):\(rest[4])Z"
   }
 
-  /// The same of an instant that a certificate names.
+  /// Formats a certificate's time as RFC 3339, or says that it can't be read.
   package static func rfc3339(_ instant: CertificateTime) -> String {
     instant.seconds.map { rfc3339($0) } ?? "a time that can't be read"
   }

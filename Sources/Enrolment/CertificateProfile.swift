@@ -2,14 +2,14 @@ package import Crypto
 import Bytes
 import Glibc
 
-/// A certificate's subject, and the name of the files it is written to.
+/// A certificate's common name, which is also the name of the files it is written to.
 package struct CommonName: Sendable, Hashable, CustomStringConvertible {
   package let text: String
 
-  /// The most characters (RFC 5280 appendix A, ub-common-name).
+  /// The largest number of characters (RFC 5280 appendix A, ub-common-name).
   private static let limit = 64
 
-  /// 1 to 64 characters, no `/`, no control character, no `.` at the start.
+  /// Accepts 1 to 64 characters, no `/`, no control character, no `.` at the start.
   package init(_ text: String) throws(AuthorityError) {
     guard (1...Self.limit).contains(text.unicodeScalars.count),
       text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control && $0 != "/" }), !text.hasPrefix(".")
@@ -21,7 +21,7 @@ package struct CommonName: Sendable, Hashable, CustomStringConvertible {
     self.text = text
   }
 
-  /// As a users' file has it.
+  /// Takes the octets of a user's name in a password file.
   init(bytes: [UInt8]) throws(AuthorityError) {
     guard let text = String(validating: bytes, as: UTF8.self) else {
       throw AuthorityError("a user's name that is not UTF-8 can't be a certificate's name")
@@ -32,7 +32,7 @@ package struct CommonName: Sendable, Hashable, CustomStringConvertible {
   package var description: String { text }
 }
 
-/// What a certificate is for, and so what it says and how long.
+/// A certificate's purpose, and with it its content and lifetime.
 package struct CertificateProfile: Sendable {
   package enum Role: Sendable, Hashable { case client, server }
 
@@ -40,7 +40,7 @@ package struct CertificateProfile: Sendable {
   package let name: CommonName
   package let names: [CertificateBuilder.AlternativeName]
   package let key: PrivateKey.Kind
-  /// Less than what the role is given; nil for all of that.
+  /// A shorter lifetime than the role's; nil for the role's.
   package let days: Int64?
 
   package static let clientDays: Int64 = 365
@@ -59,9 +59,9 @@ package struct CertificateProfile: Sendable {
     }
   }
 
-  /// How long a server's certificate may last that is issued at this instant: the CA/Browser Forum's Baseline
-  /// Requirements §6.3.2 (ballot SC-081v3). 398 days until 2026-03-15, 200 until 2027-03-15, 100 until 2029-03-15, 47 then.
-  /// No more is issued, since platforms refuse longer ones.
+  /// Returns the longest lifetime in days of a server certificate issued at this time: 398 days until 2026-03-15, 200
+  /// until 2027-03-15, 100 until 2029-03-15, then 47. The source is the CA/Browser Forum's Baseline Requirements §6.3.2
+  /// (ballot SC-081v3). Platforms refuse certificates with a longer lifetime.
   package static func serverDays(at now: Int64) -> Int64 {
     switch now {
     case ..<1_773_532_800: 398
@@ -71,19 +71,20 @@ package struct CertificateProfile: Sendable {
     }
   }
 
-  /// The certificate without its key. Valid from an hour before `now`, for clocks that are behind; never longer than the CA.
+  /// Describes the certificate except for its key. It is valid from an hour before `now`, for clocks that are behind,
+  /// and never longer than the CA.
   func builder(at now: Int64, authorityEnds: Int64) -> CertificateBuilder {
     let limit = role == .server ? Self.serverDays(at: now) : days ?? Self.clientDays
     let length = min(days ?? limit, limit)
     var builder = CertificateBuilder(
       commonName: name.text, .leaf([role == .server ? .serverAuth : .clientAuth]), names: names)
     builder.notBefore = now - 3600
-    // The last second belongs to the length.
+    // notAfter is inclusive, so its second belongs to the lifetime.
     builder.notAfter = min(builder.notBefore + length * 86_400 - 1, authorityEnds)
     return builder
   }
 
-  /// What a server is called when nothing is said: by its name, if that can be one.
+  /// The name of a server without alternative names: its common name, if that is a DNS name or an IP address.
   private static func serverName(_ name: CommonName) throws(AuthorityError) -> CertificateBuilder.AlternativeName {
     guard let made = CertificateBuilder.AlternativeName(address: name.text) ?? .init(host: name.text) else {
       throw AuthorityError(
@@ -102,7 +103,7 @@ extension CertificateBuilder.AlternativeName {
       else {
         throw AuthorityError(
           "\"\(part)\" is no name for a certificate",
-          hint: "expected DNS:NAME, IP:ADDRESS, URI:URI or email:ADDRESS, parted by commas")
+          hint: "expected DNS:NAME, IP:ADDRESS, URI:URI or email:ADDRESS, separated by commas")
       }
       names.append(name)
     }

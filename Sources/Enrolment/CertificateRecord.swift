@@ -2,17 +2,17 @@ import Bytes
 package import Crypto
 import Glibc
 
-/// One certificate of an authority as `sallyport ca list` shows it.
+/// One certificate of an authority, as `sallyport ca list` shows it.
 package struct CertificateRecord: Sendable {
   package enum Status: String, Sendable { case valid, revoked, expired }
 
   package let serial: String
-  /// RFC 2253; OpenSSL's one-line form where the certificate itself is not in certs/.
+  /// RFC 2253; OpenSSL's one-line form when the certificate is not in certs/.
   package let subject: String
   package let commonName: CommonNameReading
   /// `DNS:localhost`, `URI:urn:device:phone`.
   package let alternativeNames: [String]
-  /// Seconds since 1970; nil where the certificate itself is not in certs/.
+  /// Seconds since 1970; nil when the certificate is not in certs/.
   package let notBefore: Int64?
   package let notAfter: Int64
   package let status: Status
@@ -20,7 +20,7 @@ package struct CertificateRecord: Sendable {
 }
 
 extension AuthorityStore {
-  /// Every certificate, in the order of the index. `chosen`: those to look at, by their one-line subject.
+  /// Returns every certificate in the order of the index. `chosen`: selects the entries to read.
   package func records(
     at now: Int64 = Int64(time(nil)), of index: AuthorityIndex? = nil,
     where chosen: (AuthorityIndex.Entry) -> Bool = { _ in true }
@@ -29,8 +29,8 @@ extension AuthorityStore {
     return index.entries.filter(chosen).map { record($0, at: now) }
   }
 
-  /// The valid certificates that carry a common name, beside others too: revocation and the count of a device's
-  /// certificates must miss none.
+  /// Returns the valid certificates that carry a common name, even besides others. Revocation and the count of a
+  /// device's certificates must not miss any.
   package func valid(
     _ name: String, in index: AuthorityIndex, at now: Int64 = Int64(time(nil))
   ) throws(AuthorityError) -> [CertificateRecord] {
@@ -57,16 +57,18 @@ extension AuthorityStore {
 }
 
 extension AuthorityIndex.Entry {
-  /// False: the certificate has another common name, for sure, and need not be read. OpenSSL's one-line form escapes what
-  /// is not printable ASCII, and `/` and `+`, but not `\` itself: what has one is for the certificate to say.
+  /// Whether the certificate may carry a common name; false when it certainly has another, so that it need not be read.
+  ///
+  /// OpenSSL's one-line form escapes `/`, `+` and everything but printable ASCII, but not `\` itself. So a subject with
+  /// a `\` is ambiguous, and the certificate decides.
   fileprivate func mayName(_ name: String) -> Bool {
     subject.utf8.contains(UInt8(ascii: "\\")) || subject.contains("CN=\(name)")
   }
 
-  /// Every common name; nil where the one-line form does not tell them for sure, and the certificate must be read.
+  /// Every common name; nil when the one-line form is ambiguous and the certificate must be read.
   var certainCommonNames: [[UInt8]]? { subject.utf8.contains(UInt8(ascii: "\\")) ? nil : commonName.all }
 
-  /// What the one-line form says, its escapes undone. For certificates that are kept elsewhere.
+  /// The common name of the one-line form, without its escapes. For certificates that are kept elsewhere.
   var commonName: CommonNameReading {
     var parts: [[UInt8]] = []
     var part: [UInt8] = []
@@ -107,14 +109,15 @@ extension SubjectAlternativeName.Kind {
 }
 
 extension AuthorityStore {
-  /// The serials that `ca revoke` means: a serial of the index, in either case and with colons too, or a common name.
+  /// Returns the serials that an argument of `ca revoke` means: a serial of the index, in either case and with or
+  /// without colons, or a common name.
   package func chosen(_ which: String, in index: AuthorityIndex) throws(AuthorityError) -> [String] {
     let serial = which.uppercased().filter { $0 != ":" }
     if index[serial: serial] != nil { return [serial] }
     let records = try valid(which, in: index)
     guard !records.isEmpty else {
       throw AuthorityError(
-        "no certificate has the serial \(which), and none that is valid the name",
+        "no certificate has the serial \(which), and no valid certificate has this name",
         hint: "`sallyport ca list \(folder.path)` shows what was issued")
     }
     return records.map(\.serial)

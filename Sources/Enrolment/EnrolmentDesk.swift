@@ -3,23 +3,23 @@ public import Crypto
 import Glibc
 import Synchronization
 
-/// What a location with `enrolment on` says.
+/// The settings of a location with `enrolment on`.
 public struct EnrolmentSettings: Sendable, Hashable {
-  /// Of the PKCS#12 (`enrolment_pkcs12`).
+  /// The encryption of the PKCS#12 file (`enrolment_pkcs12`).
   public enum Strength: String, Sendable, Hashable { case modern, legacy }
 
-  /// The authority's folder.
+  /// The authority's directory.
   public let authority: MaterialReference
   /// Pass phrases for the authority's key.
   public let passwords: MaterialReference?
-  /// Whose passwords count.
+  /// The password file of the users who may enrol.
   public let users: MaterialReference
-  /// Seconds before its end from which on a certificate may be renewed.
+  /// A certificate may be renewed this many seconds before it expires.
   public let renewBefore: Int64
   public let strength: Strength
-  /// Of one user: those with a valid certificate.
+  /// The largest number of one user's devices with a valid certificate.
   public let maxDevices: Int
-  /// Wrong passwords, and within how many seconds.
+  /// How many wrong passwords are allowed, and within how many seconds.
   public let failures: Int
   public let failureTime: Int64
 
@@ -40,29 +40,30 @@ public struct EnrolmentSettings: Sendable, Hashable {
   package var failureLimit: FailureWindow.Limit { FailureWindow.Limit(count: failures, time: failureTime) }
 }
 
-/// How a request for a certificate ends. The words are for the log.
+/// The result of a request for a certificate. The strings are for the log.
 package enum EnrolmentOutcome: Sendable {
   /// 201, with this JSON.
   case enrolled(SecretBytes, String)
   /// 401.
   case unauthorized(String)
-  /// 403: the password is right, and yet this user can have no certificate.
+  /// 403: the password is right, but this user can't have a certificate.
   case refused(String)
-  /// 403: the user has certificates for as many devices as `enrolment_max_devices` allows, and this is another one.
+  /// 403: the user has certificates for as many devices as `enrolment_max_devices` allows, and this is a further
+  /// device.
   case tooManyDevices(limit: Int, String)
   /// 400.
   case malformed(String)
   /// 409.
   case conflict(String)
-  /// 429: seconds to wait.
+  /// 429: the number of seconds to wait.
   case tooMany(wait: Int64, String)
-  /// 500: our own fault.
+  /// 500: the server failed.
   case broken(String)
 }
 
-/// Answers requests for certificates: who asks, for what, and whether it may be.
+/// Answers requests for certificates: authenticates the user, checks the request, and issues the certificate.
 ///
-/// Reads and writes files, hashes passwords and makes keys, so never on an event loop.
+/// Reads and writes files, hashes passwords and makes keys, so never use it on an event loop.
 package struct EnrolmentDesk: Sendable {
   private let settings: EnrolmentSettings
   private let state: EnrolmentState
@@ -72,7 +73,7 @@ package struct EnrolmentDesk: Sendable {
     self.state = state
   }
 
-  /// `address`: the client's, as failures are counted by it.
+  /// `address`: the client's, by which failures are counted.
   package func answer(
     _ credentials: ShownCredentials, from address: String, body: UnsafeRawBufferPointer,
     at now: Int64 = Int64(time(nil))
@@ -95,7 +96,7 @@ package struct EnrolmentDesk: Sendable {
     }
   }
 
-  /// Who asks is known.
+  /// Answers the request of an authenticated user.
   private func answer(
     _ user: User, _ body: UnsafeRawBufferPointer, _ store: AuthorityStore, at now: Int64
   ) throws(AuthorityError) -> EnrolmentOutcome {
@@ -103,7 +104,7 @@ package struct EnrolmentDesk: Sendable {
     do throws(AuthorityError) { name = try CommonName(bytes: user.name) } catch { return .refused(error.message) }
     let request: EnrolmentRequest
     do throws(EnrolmentRequest.Fault) { request = try EnrolmentRequest(parsing: body) } catch {
-      return .malformed("the request is none: \(error)")
+      return .malformed("the request is malformed: \(error)")
     }
     guard user.device == nil || user.device == request.device else {
       return .unauthorized("the token is of another device")
@@ -115,7 +116,7 @@ package struct EnrolmentDesk: Sendable {
     _ request: EnrolmentRequest, to name: CommonName, _ store: AuthorityStore, at now: Int64
   ) throws(AuthorityError) -> EnrolmentOutcome {
     let uri = Self.prefix + request.device
-    // Before anything is made; and again under the register's lock, where it counts.
+    // Checks before any work is done; the decisive check follows under the register's lock.
     if let refusal = refusal(of: uri, request, name, try store.known.held(by: name, in: store, at: now), at: now) {
       return refusal
     }
@@ -133,7 +134,7 @@ package struct EnrolmentDesk: Sendable {
       refusal = self.refusal(of: uri, request, name, held, at: now)
       return refusal == nil
     }
-    guard isRegistered else { return refusal ?? .broken("the certificate was not taken into the register") }
+    guard isRegistered else { return refusal ?? .broken("the certificate was not registered") }
     var body = ByteBuffer(capacity: Base64.encodedCount(file.count) + 160)
     body.append("{\"token\": \"")
     body.append(string: token.text)
@@ -148,7 +149,7 @@ package struct EnrolmentDesk: Sendable {
       json, "certificate \(issued.certificate.serial) issued to user \"\(name)\", device \"\(request.device)\"")
   }
 
-  /// Why this device gets no certificate, beside those that its user holds; nil when it may have one.
+  /// Returns why this device gets no certificate besides those that its user holds; nil when it may have one.
   private func refusal(
     of uri: String, _ request: EnrolmentRequest, _ name: CommonName, _ held: [HeldCertificate], at now: Int64
   ) -> EnrolmentOutcome? {
@@ -160,7 +161,7 @@ package struct EnrolmentDesk: Sendable {
           + "\(AuthorityTime.rfc3339(lasting.notAfter)), serial \(lasting.serial)")
     }
     guard own.isEmpty else { return nil }
-    // A certificate that can't be read may be a device's, so it counts as one.
+    // A certificate that can't be read may belong to a device, so it counts as a device.
     let devices = Set(held.flatMap { $0.uris?.filter { $0.hasPrefix(Self.prefix) } ?? [$0.serial] })
     guard devices.count >= settings.maxDevices else { return nil }
     return .tooManyDevices(
@@ -169,17 +170,17 @@ package struct EnrolmentDesk: Sendable {
         + "\"enrolment_max_devices\" is \(settings.maxDevices)")
   }
 
-  // MARK: Who
+  // MARK: Authentication
 
   private static let prefix = "urn:device:"
 
   private struct User {
     let name: [UInt8]
-    /// The only one that a token speaks for.
+    /// The only device that a token may enrol; nil for a password.
     var device: String?
   }
 
-  /// nil: wrong, or not there any more.
+  /// Authenticates the user. Returns nil when the credentials are wrong or the user no longer exists.
   private func user(
     _ credentials: ShownCredentials, _ store: AuthorityStore, at now: Int64
   ) throws(AuthorityError) -> User? {
@@ -192,8 +193,8 @@ package struct EnrolmentDesk: Sendable {
     case .bearer(let token):
       guard let certificate = try store.holder(of: token, at: now) else { return nil }
       let devices = certificate.subjectAltNames.uris.map(\.description).filter { $0.hasPrefix(Self.prefix) }
-      // Who is taken out of the file has no password any more, and so nothing that stands for it. A certificate of several
-      // users or devices speaks for none.
+      // A user who was removed from the file has no password any more, and so no token in its place. A certificate with
+      // several users or devices authenticates nobody.
       guard let device = devices.first, devices.count == 1, let name = certificate.subject.commonName.sole,
         users.contains(name)
       else { return nil }
@@ -214,14 +215,14 @@ package struct EnrolmentDesk: Sendable {
     }
   }
 
-  /// Renews the revocation list where it is due, and removes what is kept of tokens that ended. When the list ends, if it
-  /// was renewed.
+  /// Renews the CRL if it is due, and removes the records of expired tokens. Returns the new CRL's expiry if it was
+  /// renewed.
   package func keepUp(at now: Int64 = Int64(time(nil))) throws(AuthorityError) -> String? {
     let authority = try LocalAuthority(AuthorityStore(folder(), state), passwords: passwords())
     return try authority.store.keepUp(signer: authority.signer, at: now).map { AuthorityTime.rfc3339($0) }
   }
 
-  /// What keeps it from issuing anything: for `check`, a start and a reload.
+  /// Throws why it can't issue certificates: for `check`, a start and a reload.
   package func trial() throws(AuthorityError) {
     _ = try LocalAuthority(AuthorityStore(folder(), state), passwords: passwords())
     do throws(MaterialError) { _ = try AccountFile(loading: settings.users) } catch {

@@ -1,23 +1,23 @@
 package import Bytes
 import JSON
 
-/// What a device asks for: `{"device": NAME, "passphrase": TEXT}` (RFC 8259).
+/// A device's request: `{"device": NAME, "passphrase": TEXT}` (RFC 8259).
 ///
-/// Other members are passed over; one of these two that is there twice, or is no string, is a fault.
+/// Other members are ignored. A request is faulty if one of these two is present twice or is not a string.
 package struct EnrolmentRequest: Sendable {
   /// 1 to 64 of `A-Z a-z 0-9 . _ -`.
   package let device: String
-  /// Of the PKCS#12. At least 8 characters.
+  /// The pass phrase of the PKCS#12 file, at least 8 characters.
   package let passphrase: SecretBytes
 
   package static let deviceLimit = 64
   package static let shortestPassphrase = 8
   /// Bytes.
   package static let longestPassphrase = 1024
-  /// The most bytes of a body.
+  /// The largest size of a body in bytes.
   package static let sizeLimit = 16 * 1024
 
-  /// Why a body is no request: for the log, the client gets 400.
+  /// Why a body is not a valid request: for the log; the client gets 400.
   package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
     package let description: String
   }

@@ -1,20 +1,21 @@
 package import Crypto
 import Synchronization
 
-/// What outlives a request for a certificate or a check of a password.
+/// The state that outlives a request for a certificate or a check of a password.
 ///
-/// It belongs to the daemon: a reload forgives no wrong password, and all generations and workers know the same register.
+/// It belongs to the daemon, so a reload does not reset the failure counts, and all generations and workers share each
+/// register.
 package final class EnrolmentState: Sendable {
   let failures = Mutex(FailureWindow())
   let tokens: TokenRefusals
   private let registers = Mutex<[String: AuthorityRegister]>([:])
-  /// More authorities than one configuration has; a daemon with more reads their registers more often.
+  /// More authorities than any one configuration has. A daemon with more reads their registers more often.
   private static let registerLimit = 64
 
-  /// `tokens`: those that the other keys of the process are loaded with.
+  /// `tokens`: the refused PINs that all key loading of the process shares.
   package init(tokens: TokenRefusals) { self.tokens = tokens }
 
-  /// By the folder's path.
+  /// Returns the register of a directory, by its path.
   func register(of folder: AuthorityFolder) -> AuthorityRegister {
     registers.withLock { registers in
       if let known = registers[folder.path] { return known }

@@ -2,26 +2,27 @@ import Bytes
 import Crypto
 import Glibc
 
-/// 256 random bits that a device shows in place of the user's password, to renew its certificate. Only their hash is kept.
+/// 256 random bits that a device presents in place of the user's password to renew its certificate. Only their hash is
+/// kept.
 package struct EnrolmentToken: Sendable {
   /// base64url (RFC 4648 §5), unpadded.
   let text: String
 
-  /// nil: the system gives no random bytes.
+  /// Returns nil when the system gives no random bytes.
   init?() {
     guard let bytes = SystemRandom.bytes(32) else { return nil }
     text = String(
       Base64.encode(bytes).filter { $0 != "=" }.map { $0 == "+" ? "-" : $0 == "/" ? "_" : $0 })
   }
 
-  /// The name of the file that holds the serial of the token's certificate: nobody learns the token from it.
+  /// The name of the file that holds the serial of the token's certificate. It does not reveal the token.
   var record: String { Self.record(Array(text.utf8)) }
 
   static func record(_ text: [UInt8]) -> String { "tokens/\(Hex.encode(Digest.of(text)))" }
 }
 
 extension AuthorityStore {
-  /// The certificate that a token came with, while that is neither revoked nor ended.
+  /// Returns the certificate that was issued with a token, unless it is revoked or expired.
   func holder(of token: SecretBytes, at now: Int64) throws(AuthorityError) -> Certificate? {
     let record = token.withUnsafeBytes { EnrolmentToken.record(Array($0)) }
     guard let bytes = try folder.read(record) else { return nil }
@@ -30,8 +31,8 @@ extension AuthorityStore {
     return certificate(serial)
   }
 
-  /// Renews the list where it is due (then its end is returned), and removes the records of tokens whose certificate is
-  /// over.
+  /// Renews the CRL if it is due, and then returns its expiry. Removes the records of tokens whose certificate is
+  /// expired or revoked.
   func keepUp(signer: CertifiedKey, at now: Int64) throws(AuthorityError) -> Int64? {
     let before = try AuthorityReading.list(self)?.nextUpdate
     try change(signer) { (index) throws(AuthorityError) in
@@ -46,7 +47,8 @@ extension AuthorityStore {
     return after == before ? nil : after
   }
 
-  /// With a token. `isWanted` sees the valid certificates of this name, under the lock; when it says no, nothing is written.
+  /// Registers a certificate with its token. `isWanted` gets the valid certificates of this name, under the lock. If it
+  /// returns false, nothing is written.
   func register(
     _ issued: Certificate, of name: CommonName, signer: CertifiedKey, token: EnrolmentToken, at now: Int64,
     if isWanted: ([HeldCertificate]) -> Bool

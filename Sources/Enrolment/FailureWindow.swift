@@ -1,11 +1,11 @@
-/// Guesses of the last while that were not right, by user and by address: who has too many must wait
-/// (`enrolment_failures`).
+/// Counts recent wrong passwords by user and by address. After too many, the client must wait (`enrolment_failures`).
 ///
-/// A guess counts from its beginning on, so that no more get through at once than one by one; what was right is forgiven.
-/// A value without a clock of its own. Bounded: what is oldest is forgotten, which takes more addresses than one attacker has.
+/// An attempt counts from its start, so that parallel attempts get no more tries than sequential ones. A successful
+/// attempt is removed again. This is a value without a clock of its own. It is bounded and forgets the oldest entries;
+/// to use that, an attacker would need more addresses than a single attacker has.
 package struct FailureWindow: Sendable {
   package struct Limit: Sendable, Hashable {
-    /// From which on it is too many.
+    /// The number of failures from which on the client must wait.
     package let count: Int
     /// Seconds.
     package let time: Int64
@@ -15,7 +15,7 @@ package struct FailureWindow: Sendable {
       self.time = time
     }
 
-    /// Where both are said for one file of passwords: fewer, and longer.
+    /// Returns the limit for a password file with two limits: the smaller count and the longer time.
     package func stricter(_ other: Limit) -> Limit {
       Limit(count: min(count, other.count), time: max(time, other.time))
     }
@@ -27,18 +27,19 @@ package struct FailureWindow: Sendable {
   }
 
   private var failures: [Key: [Int64]] = [:]
-  /// What the most demanding of the locations needs to know: another one shortens no history.
+  /// The largest count and time of all limits, so that one location's limit does not shorten the history of another.
   private var needed = Limit(count: 1, time: 1)
-  /// So many are remembered always. When they are `spare` more, the oldest go all at once: no guess pays for looking
-  /// through all of them.
+  /// At least this many keys are kept. When there are `spare` more, the oldest are removed all at once, so that few
+  /// attempts pay for a search through all of them.
   package static let keyLimit = 1 << 16
   package static let spare = keyLimit / 16
-  /// How often all of them were looked through: for tests.
+  /// How often all keys were searched, for tests.
   package private(set) var sweeps = 0
 
   package init() {}
 
-  /// Seconds to wait, and then nothing is counted; nil: the guess may be judged, and counts.
+  /// Starts an attempt. Returns the seconds to wait, and then counts nothing; nil when the attempt may proceed, and
+  /// counts.
   package mutating func begin(_ keys: [Key], _ limit: Limit, at now: Int64) -> Int64? {
     if let wait = wait(keys, limit, at: now) { return wait }
     needed = Limit(count: max(needed.count, limit.count), time: max(needed.time, limit.time))
@@ -49,7 +50,7 @@ package struct FailureWindow: Sendable {
     return nil
   }
 
-  /// The guess that began then was right, or could not be judged.
+  /// Removes the attempt that started at `then`: it succeeded, or could not be checked.
   package mutating func forgive(_ keys: [Key], at then: Int64) {
     for key in keys {
       guard let place = failures[key]?.lastIndex(of: then) else { continue }
@@ -58,7 +59,7 @@ package struct FailureWindow: Sendable {
     }
   }
 
-  /// nil when none of these has too many.
+  /// Returns the seconds to wait; nil when no key has too many failures.
   private func wait(_ keys: [Key], _ limit: Limit, at now: Int64) -> Int64? {
     let waits = keys.compactMap { key -> Int64? in
       let recent = (failures[key] ?? []).filter { $0 > now - limit.time }

@@ -2,15 +2,15 @@ import Bytes
 import Crypto
 import Glibc
 
-/// Files of a folder that are replaced together: all are written beside the old ones first, so that a lack of space
-/// changes nothing, and then renamed one by one, in the order in which they were staged.
+/// Replaces several files of a directory together. All are written beside the old ones first, so that a full disk
+/// changes nothing. Then they are renamed one by one, in the order in which they were staged.
 struct FolderChange: ~Copyable {
   private let folder: AuthorityFolder
   private var drafts: [String] = []
 
   init(_ folder: AuthorityFolder) { self.folder = folder }
 
-  /// Drafts that were not published go, but for those of a crash.
+  /// Removes drafts that were not published, except after a simulated crash.
   deinit {
     if folder.interruption?.isUnused != false { for name in drafts { try? folder.remove("\(name).draft") } }
   }
@@ -29,17 +29,18 @@ struct FolderChange: ~Copyable {
     try folder.interruption?.step()
   }
 
-  /// `unchanged`: a file and how it looked; when it looks otherwise by now nothing happens, and false is returned.
+  /// Renames the drafts. `unchanged`: a file and its expected state; if the state differs, nothing changes and the
+  /// result is false.
   consuming func publish(unchanged: (name: String, stamp: FileStamp?)? = nil) throws(AuthorityError) -> Bool {
     if let unchanged, FileStamp(folder.file(unchanged.name)) != unchanged.stamp { return false }
     try rename(drafts)
     return true
   }
 
-  /// The same, and then adds a line to the end of a file that stays in its place. What is staged must be new files: when
-  /// the line can't be written, they are removed again.
+  /// Renames the drafts, then appends a line to a file. The drafts must be new files: if the line can't be written,
+  /// they are removed again.
   ///
-  /// Returns how the file looks now; nil when it looked otherwise than `stamp` says, and then nothing happened.
+  /// Returns the file's new state. Returns nil, and changes nothing, when its old state differs from `stamp`.
   consuming func publish(
     appending line: String, to name: String, _ descriptor: CInt, unchanged stamp: FileStamp?
   ) throws(AuthorityError) -> FileStamp? {
@@ -50,7 +51,7 @@ struct FolderChange: ~Copyable {
     let count = write(descriptor, bytes, bytes.count)
     guard count == bytes.count, fsync(descriptor) == 0 else {
       let error = AuthorityError.system("write", folder.file(name), count < 0 ? errno : ENOSPC)
-      // A line without its end could be taken for one of another certificate.
+      // An incomplete line could be read as that of another certificate.
       if ftruncate(descriptor, status.st_size) == 0 { for name in drafts { try? folder.remove(name) } }
       throw error
     }

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Stops writing after so many steps, as a crash would: for tests of what is found afterwards.
+/// Stops writing after a number of steps, as a crash would, so that tests can check the repair.
 package final class Interruption: Sendable {
   private let left: Mutex<Int>
 
   package init(after steps: Int) { left = Mutex(steps) }
 
-  /// Whether the steps sufficed: no crash happened.
+  /// Whether there were enough steps, so that no crash happened.
   package var isUnused: Bool { left.withLock { $0 > 0 } }
 
   static let error = AuthorityError("stopped here by a test")

@@ -2,15 +2,16 @@ package import Bytes
 import Crypto
 package import Glibc
 
-/// Files that leave the authority with a certificate. Never over a file, and all of them or none.
+/// Writes the files that leave the authority with a certificate. Never overwrites a file, and writes all of them or
+/// none.
 ///
-/// They are staged, whole, before the certificate counts as issued, so that a full disk is known of in time.
+/// They are staged in full before the certificate counts as issued, so that a full disk is noticed in time.
 package struct IssuedFiles: ~Copyable {
   private var staged: [(draft: String, path: String)] = []
 
   package init() {}
 
-  /// Drafts that were not published go.
+  /// Removes drafts that were not published.
   deinit { for file in staged { unlink(file.draft) } }
 
   package mutating func stage(_ contents: SecretBytes, as path: String, mode: mode_t) throws(AuthorityError) {
@@ -22,7 +23,7 @@ package struct IssuedFiles: ~Copyable {
     staged.append((draft, path))
   }
 
-  /// Gives the drafts their names; in the way of a file that came in between it takes all of them back.
+  /// Renames the drafts. If a file of such a name exists by now, removes all of them and throws.
   package consuming func publish() throws(AuthorityError) {
     var published: [String] = []
     for file in staged {

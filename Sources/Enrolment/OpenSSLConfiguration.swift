@@ -1,8 +1,8 @@
-/// `openssl.cnf` of an authority, with which `openssl ca -config` works on its folder.
+/// `openssl.cnf` of an authority, with which `openssl ca -config` works on its directory.
 struct OpenSSLConfiguration {
   let text: String
 
-  /// `folder`: absolute.
+  /// `folder`: an absolute path.
   init(_ folder: String) throws(AuthorityError) {
     guard folder.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }), folder.last != " " else {
       throw AuthorityError(

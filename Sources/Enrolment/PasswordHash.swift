@@ -3,10 +3,10 @@ import CCrypt
 import Crypto
 import Glibc
 
-/// A hash of a password, as a file of `auth_basic_user_file` has it, and whether a password is its.
+/// A password hash of an `auth_basic_user_file`, and the check of a password against it.
 ///
-/// The schemes are nginx's: `$apr1$` (Apache's MD5), `{SHA}`, `{SSHA}`, `{PLAIN}`, and whatever crypt(3) knows (bcrypt
-/// `$2y$`, `$6$`, `$5$`, yescrypt). Slow on purpose, so never on an event loop.
+/// The schemes are nginx's: `$apr1$` (Apache's MD5), `{SHA}`, `{SSHA}`, `{PLAIN}`, and every scheme of crypt(3) (bcrypt
+/// `$2y$`, `$6$`, `$5$`, yescrypt). The hashes are slow on purpose, so never use them on an event loop.
 package struct PasswordHash: Sendable, Equatable {
   package let text: [UInt8]
 
@@ -36,7 +36,7 @@ package struct PasswordHash: Sendable, Equatable {
     text.starts(with: prefix.utf8) ? Array(text.dropFirst(prefix.utf8.count)) : nil
   }
 
-  /// nil: crypt(3) does not know the scheme.
+  /// Returns nil when crypt(3) does not know the scheme.
   private static func crypt(_ plain: [UInt8], like setting: [UInt8]) -> [UInt8]? {
     let room = UnsafeMutablePointer<crypt_data>.allocate(capacity: 1)
     memset(room, 0, MemoryLayout<crypt_data>.size)
@@ -48,7 +48,7 @@ package struct PasswordHash: Sendable, Equatable {
     let like = (setting + [0]).map { CChar(bitPattern: $0) }
     guard let hashed = crypt_r(phrase, like, room) else { return nil }
     let text = Array(String(cString: hashed).utf8)
-    // How crypt(3) tells a failure where it returns no null.
+    // crypt(3) reports some failures by a text that begins with `*` instead of null.
     return text.first == UInt8(ascii: "*") ? nil : text
   }
 }
@@ -57,7 +57,7 @@ package struct PasswordHash: Sendable, Equatable {
 enum APR1 {
   static let prefix = "$apr1$"
 
-  /// The whole text, with the salt of `setting`.
+  /// Returns the whole text, with the salt of `setting`.
   static func hash(_ password: [UInt8], like setting: [UInt8]) -> [UInt8] {
     let magic = Array(prefix.utf8)
     let salt = Array(setting.dropFirst(magic.count).prefix { $0 != UInt8(ascii: "$") }.prefix(8))
@@ -82,7 +82,7 @@ enum APR1 {
     return magic + salt + [UInt8(ascii: "$")] + encoded(digest)
   }
 
-  /// crypt(3)'s own base64: six bits a character, the lowest first, of octets in this odd order.
+  /// Encodes in crypt(3)'s own base64: six bits a character, the lowest first, of octets in this odd order.
   private static func encoded(_ digest: [UInt8]) -> [UInt8] {
     guard digest.count == 16 else { return [] }
     let alphabet = Array("./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".utf8)

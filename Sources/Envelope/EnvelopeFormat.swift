@@ -2,13 +2,13 @@ import Bytes
 import Crypto
 import JSON
 
-/// The form on the wire: `{"mac": B64, "iv": B64, "payload": B64}`.
+/// The wire format: `{"mac": B64, "iv": B64, "payload": B64}`.
 enum EnvelopeFormat {
-  /// Decoded, sizes checked; nothing of it is authentic.
+  /// A decoded envelope with checked sizes. Nothing in it is authenticated yet.
   struct Sealed {
     var iv: [UInt8]
     var payload: [UInt8]
-    /// Empty where the suite has no MAC.
+    /// Empty when the suite has no MAC.
     var mac: [UInt8]
   }
 
@@ -46,7 +46,8 @@ enum EnvelopeFormat {
     return Sealed(iv: iv, payload: payload, mac: mac)
   }
 
-  /// What a body of this size would hold, were it an envelope: worked on in place of one that is none.
+  /// Makes a stand-in of the size that an envelope of this body would have. The opener processes it in place of a
+  /// malformed body, so that both cost the same work.
   static func standIn(for body: UnsafeRawBufferPointer, _ suite: EnvelopeSuite) -> Sealed {
     let blocks = max(1, body.count / 4 * 3 / Cipher.blockCount)
     return Sealed(
@@ -78,26 +79,26 @@ public enum EnvelopeMember: String, Sendable, Hashable, CaseIterable {
   var index: Int { self == .mac ? 0 : self == .iv ? 1 : 2 }
 }
 
-/// Why an envelope was not opened: for the log alone. Whoever sent it gets one answer for all.
+/// Why an envelope was not opened, for the log only. The client gets the same response for all reasons.
 public enum EnvelopeFault: Error, Sendable, Hashable, CustomStringConvertible {
-  /// No JSON object, or something after it.
+  /// Not a JSON object, or something follows it.
   case malformed
   case missing(EnvelopeMember)
   case doubled(EnvelopeMember)
   case noString(EnvelopeMember)
   case base64(EnvelopeMember)
-  /// Of no length that the suite's has.
+  /// The length is not valid for the suite.
   case size(EnvelopeMember)
-  /// The suite has none.
+  /// The suite uses no MAC.
   case unexpectedMAC
   case padding
-  /// The MAC, or GCM's tag, is not that of the text.
+  /// The MAC, or GCM's tag, does not match the text.
   case forged
-  /// `fields`: the text is no JSON object, or a named member is no scalar or there twice, or one beside it could be taken
-  /// for it.
+  /// `fields`: the text is not a JSON object; or a named member is not a scalar, occurs twice, or has a similar name
+  /// beside it that another parser could take for it.
   case text
   case replayed
-  /// The window can remember no more: nobody knows whether it is a replay.
+  /// The replay window is full, so nobody can tell whether this is a replay.
   case windowFull
 
   public var description: String {

@@ -1,15 +1,14 @@
 public import Bytes
 import Crypto
 
-/// The keys of one suite: what seals, and what still opens while keys change.
+/// The keys of one suite: the current pair seals and opens, the previous pair only opens while keys change.
 public struct EnvelopeKeys: Sendable {
-  /// A cipher's key and the MAC's that goes with it.
+  /// A cipher's key and the MAC key that belongs to it.
   public struct Pair: Sendable {
     let cipher: CipherKey
     let mac: MACKey?
 
-    /// nil: a key has not the length that it must have, or there is a MAC key where the suite has no MAC, or none where
-    /// it has one.
+    /// Returns nil when a key's length is wrong, or when a MAC key is present but the suite has no MAC, or the reverse.
     public init?(_ suite: EnvelopeSuite, cipherKey: SecretBytes, macKey: SecretBytes?) {
       guard let cipher = CipherKey(suite.cipher, cipherKey) else { return nil }
       self.cipher = cipher
@@ -33,6 +32,6 @@ public struct EnvelopeKeys: Sendable {
     self.previous = previous
   }
 
-  /// Octets of a MAC key: below 128 bits it is the part that is guessed.
+  /// The allowed lengths of a MAC key in octets. Below 128 bits, guessing the key would be the easiest attack.
   public static let macKeyCounts = 16...Int.max
 }

@@ -2,18 +2,19 @@ import Bytes
 import Crypto
 import JSON
 
-/// `message_envelope_mac … fields`: what of a plain JSON object is authenticated.
+/// The part of a plain JSON object that `message_envelope_mac … fields` authenticates.
 struct FieldsText: ~Copyable {
-  /// The values, joined.
+  /// The joined values.
   private(set) var joined = ByteBuffer()
-  /// No JSON object, or a named member is no scalar or there twice, or one beside it could be taken for it.
+  /// The text is not a JSON object; or a named member is not a scalar, occurs twice, or has a similar name beside it
+  /// that another parser could take for it.
   private(set) var isWrong: Bool
-  /// Bytes up to and with the object's last brace.
+  /// The number of bytes up to and including the object's last brace.
   let endOfObject: Int
-  /// The first byte after it that is no blank; the text's count where there is none.
+  /// The index of the first byte after the object that is not blank; the text's count if there is none.
   let firstStray: Int
 
-  /// Reads all of the text, whatever is wrong with it.
+  /// Reads the whole text, whatever is wrong with it.
   init(_ text: UnsafeRawBufferPointer, names: [[UInt8]]) {
     var scanner = MemberScanner(names: names, capacity: text.count)
     scanner.take(text)
@@ -30,8 +31,10 @@ struct FieldsText: ~Copyable {
     }
   }
 
-  /// The code over the joined values; then as many of the digest's blocks more, of `filler`, as the longest values that
-  /// `text` could hold would have taken: how long they are does not show, but for what a call costs.
+  /// Returns the code over the joined values.
+  ///
+  /// Then hashes as many further blocks of `filler` as the longest possible values of `text` would have needed. So the
+  /// time does not reveal the length of the values, except for the cost of a call.
   func code(of text: UnsafeRawBufferPointer, filler: UnsafeRawBufferPointer, _ key: MACKey) -> [UInt8] {
     var mac = key.begin()
     mac.add(joined.readable)
@@ -43,7 +46,7 @@ struct FieldsText: ~Copyable {
     return code
   }
 
-  /// Blocks that the digest makes of so many bytes: a bit and the length in 64 follow them (FIPS 180-4 §5.1.1).
+  /// The number of the digest's blocks for this many bytes: a bit and a 64-bit length follow them (FIPS 180-4 §5.1.1).
   private static func blocks(_ count: Int) -> Int {
     (count + 9 + MACAlgorithm.blockCount - 1) / MACAlgorithm.blockCount
   }

@@ -1,12 +1,13 @@
 public import Bytes
 
-/// The envelope of one location: opens its requests and seals its answers. Shared by all workers.
+/// The envelope of one location, which opens its requests and seals its responses. All workers share it.
 public final class MessageEnvelope: Sendable {
   private let opener: Opener
   private let sealer: Sealer
-  /// Where an answer of ours would open as a request: then it is one that was seen.
+  /// Set when a sealed response would also open as a request. Its IV is then remembered, so that a reflected response
+  /// is a replay.
   private let reflections: ReplayGuard?
-  /// The largest envelope that is opened, and the largest body that is sealed: both are held in memory whole.
+  /// The largest envelope to open and the largest body to seal: both are held in memory whole.
   public let maxSize: Int
 
   public init(_ keys: EnvelopeKeys, replays: ReplayGuard?, maxSize: Int) {
@@ -16,12 +17,12 @@ public final class MessageEnvelope: Sendable {
     self.maxSize = maxSize
   }
 
-  /// The plain body of a request. `now`: milliseconds of the system's monotonic clock.
+  /// Opens a request's envelope and returns its plain body. `now`: milliseconds of the system's monotonic clock.
   public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeFault) -> ByteBuffer {
     try opener.open(body, now: now)
   }
 
-  /// The envelope of an answer's body. `now`: as of `open`.
+  /// Seals the body of a response. `now`: as in `open`.
   public func seal(_ plain: UnsafeRawBufferPointer, now: UInt64) throws(SealingFault) -> ByteBuffer {
     let iv = try sealer.iv()
     if let reflections {

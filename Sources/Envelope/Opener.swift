@@ -1,10 +1,11 @@
 public import Bytes
 import Crypto
 
-/// Opens envelopes. Values in, values out, for any thread.
+/// Opens envelopes. This is a value, and any thread may use it.
 ///
-/// Every envelope that is not opened has had the same done to it, whatever is wrong with it: it is decrypted and
-/// authenticated with each key, one that is no envelope by a stand-in of its size. docs/decisions/0014.
+/// Every envelope that fails to open costs the same work, whatever is wrong with it. The opener decrypts and
+/// authenticates it with each key; for a body that is not an envelope it does so with a stand-in of the same size.
+/// docs/decisions/0014.
 public struct Opener: Sendable {
   private let keys: EnvelopeKeys
   private let replays: ReplayGuard?
@@ -14,7 +15,7 @@ public struct Opener: Sendable {
     self.replays = replays
   }
 
-  /// The plain body. `now`: milliseconds of a clock that is never put back, one for all who share the window.
+  /// Returns the plain body. `now`: milliseconds of a monotonic clock, the same for all users of the window.
   public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeFault) -> ByteBuffer {
     var fault: EnvelopeFault?
     let sealed: EnvelopeFormat.Sealed
@@ -43,14 +44,14 @@ public struct Opener: Sendable {
     return text
   }
 
-  /// What one pair of keys makes of an envelope. Masks: all bits set, or none.
+  /// The result of one pair of keys. The masks have all bits set, or none.
   private struct Verdict {
     var padding: PaddedText.Padding
     var isForged: UInt32
     var isWrongText: UInt32
 
     var isAuthentic: Bool { padding.isWrong | isForged | isWrongText == 0 }
-    /// Once it is known that there is one.
+    /// The fault. Only meaningful when `isAuthentic` is false.
     var fault: EnvelopeFault { padding.isWrong != 0 ? .padding : isForged != 0 ? .forged : .text }
   }
 
@@ -65,7 +66,7 @@ public struct Opener: Sendable {
     var verdict = Verdict(
       padding: PaddedText.Padding(count: 0, isWrong: 0), isForged: isDecrypted ? 0 : .max, isWrongText: 0)
     if !keys.suite.cipher.isAuthenticated {
-      // Only where OpenSSL itself failed.
+      // This happens only when OpenSSL itself failed.
       guard plain.count == sealed.payload.count, plain.count >= Cipher.blockCount else { return verdict }
       verdict.padding = PaddedText.padding(of: plain)
     }
@@ -79,7 +80,7 @@ public struct Opener: Sendable {
     case .payload: code = PaddedText.code(of: plain, verdict.padding, mac)
     case .fields(let names):
       let fields = FieldsText(plain, names: names)
-      // What follows the object is blanks and then padding: compared so, the padding has no part in how it is read.
+      // Blanks and then the padding follow the object. Comparing positions keeps the padding out of the parsing.
       let end = UInt32(truncatingIfNeeded: plain.count) &- verdict.padding.count
       let (object, stray) = (
         UInt32(truncatingIfNeeded: fields.endOfObject), UInt32(truncatingIfNeeded: fields.firstStray)

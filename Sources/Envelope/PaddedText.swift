@@ -1,17 +1,17 @@
 import Bytes
 import Crypto
 
-/// PKCS#7 padding of a text that may be forged, and codes over such a text, without a branch or a memory address that
-/// depends on what the padding is. docs/decisions/0014.
+/// Checks PKCS#7 padding, and computes codes, of a text that may be forged. No branch and no memory address depends on
+/// the padding. docs/decisions/0014.
 enum PaddedText {
-  /// What the padding comes to. Masks: all bits set, or none.
+  /// The result of the check. The mask has all bits set, or none.
   struct Padding {
-    /// What the last byte says: 1 to 16 where `isWrong` is 0.
+    /// The value of the last byte: 1 to 16 when `isWrong` is 0.
     var count: UInt32
     var isWrong: UInt32
   }
 
-  /// `text`: a block at least.
+  /// `text`: at least one block.
   @inline(never)
   static func padding(of text: UnsafeRawBufferPointer) -> Padding {
     let block = text.suffix(Cipher.blockCount)
@@ -25,8 +25,10 @@ enum PaddedText {
     return Padding(count: count, isWrong: wrong)
   }
 
-  /// The code of the text without its padding. All sixteen texts that it may be are authenticated, and the right code is
-  /// picked by masks: the digest does the same count of blocks whatever the padding is (Lucky Thirteen did not).
+  /// Returns the code of the text without its padding.
+  ///
+  /// It computes the codes of all sixteen possible texts and picks the right one with masks. So the digest processes
+  /// the same number of blocks whatever the padding is. Code without this property is open to Lucky Thirteen.
   @inline(never)
   static func code(of text: UnsafeRawBufferPointer, _ padding: Padding, _ key: MACKey) -> [UInt8] {
     let certain = text.count - Cipher.blockCount
@@ -42,7 +44,7 @@ enum PaddedText {
     return picked
   }
 
-  /// Below 2³¹ both.
+  /// Both arguments must be below 2³¹.
   static func isLess(_ left: UInt32, _ right: UInt32) -> UInt32 { 0 &- ((left &- right) >> 31) }
   static func isEqual(_ left: UInt32, _ right: UInt32) -> UInt32 { isLess(left ^ right, 1) }
 }

@@ -1,14 +1,15 @@
 import DequeModule
 import Synchronization
 
-/// The IVs of authentic envelopes of late, opened or sealed: one of them again is a replay.
+/// Remembers the IVs of recent authentic envelopes, opened or sealed. An envelope with a remembered IV is a replay.
 ///
-/// Shared by all workers, and taken over by a reload; gone with the process. Bounded: while it is full, nothing new is
-/// let in or out, for nobody knows what was seen. Only who has the keys, or gets an answer sealed for each, can fill it.
+/// All workers share it. A reload keeps it, and it is lost with the process. It is bounded: while it is full, no new
+/// envelope is opened or sealed, because replays could not be detected. Only a client with the keys, or one that gets a
+/// sealed response for each request, can fill it.
 public final class ReplayWindow: Sendable {
   enum Novelty {
     case new, seen
-    /// It can remember no more.
+    /// The window is full.
     case unknown
   }
 
@@ -35,7 +36,7 @@ public final class ReplayWindow: Sendable {
 
   private let memory: Mutex<Memory>
   private let limit: Int
-  /// About 60 MiB; at 5 minutes 3500 messages a second, answers too.
+  /// The default size: about 60 MiB. With 5 minutes, it allows 3500 messages a second, including responses.
   public static let standardLimit = 1 << 20
 
   public init(limit: Int = standardLimit) {
@@ -43,8 +44,9 @@ public final class ReplayWindow: Sendable {
     self.limit = limit
   }
 
-  /// Whether it is there, and with `remembers` puts it there, in one step: of two alike one is new.
-  /// `now` and `span`: milliseconds; a reload may bring another span.
+  /// Looks an IV up and, if `remembers` is true, adds it, in one atomic step: of two equal IVs exactly one is new.
+  ///
+  /// `now` and `span`: milliseconds. A reload may change the span.
   func look(_ octets: [UInt8], now: UInt64, span: UInt64, remembers: Bool) -> Novelty {
     let iv = IV(octets)
     return memory.withLock { memory in
@@ -62,7 +64,7 @@ public final class ReplayWindow: Sendable {
   }
 }
 
-/// `message_envelope_replay_window`: what is remembered, and for how long.
+/// `message_envelope_replay_window`: the window, and how long it remembers.
 public struct ReplayGuard: Sendable {
   let window: ReplayWindow
   let span: UInt64

@@ -1,11 +1,12 @@
 public import Bytes
 import Crypto
 
-/// Why a body was not sealed: then nobody gets it.
+/// Why a body was not sealed. It is then not sent.
 public enum SealingFault: Error, Sendable, Hashable, CustomStringConvertible {
-  /// `fields`: no JSON object, or a named member is no scalar or there twice, or one beside it could be taken for it.
+  /// `fields`: the text is not a JSON object; or a named member is not a scalar, occurs twice, or has a similar name
+  /// beside it that another parser could take for it.
   case text
-  /// The window can remember no more: what would be sealed could come back as a request.
+  /// The replay window is full: the sealed response could come back as a request.
   case windowFull
   /// The kernel gave no random bytes.
   case random
@@ -22,18 +23,18 @@ public enum SealingFault: Error, Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// Seals bodies with the current keys, each with an IV of its own.
+/// Seals bodies with the current keys, each with its own IV.
 public struct Sealer: Sendable {
   private let suite: EnvelopeSuite
   private let keys: EnvelopeKeys.Pair
 
-  /// For requests, as a client makes them.
+  /// Makes a sealer for requests, as a client sends them.
   public init(requests keys: EnvelopeKeys) {
     suite = keys.suite
     self.keys = keys.current
   }
 
-  /// For answers, of which the whole is authenticated.
+  /// Makes a sealer for responses, whose whole body is authenticated.
   public init(responses keys: EnvelopeKeys) {
     suite = keys.suite.ofResponses
     self.keys = keys.current
@@ -43,13 +44,13 @@ public struct Sealer: Sendable {
     try seal(plain, iv: iv())
   }
 
-  /// One for each text.
+  /// Makes a random IV, one for each text.
   func iv() throws(SealingFault) -> [UInt8] {
     guard let iv = SystemRandom.bytes(suite.cipher.ivCount) else { throw .random }
     return iv
   }
 
-  /// With a given IV: one that is remembered, or for comparison with what others make.
+  /// Seals with a given IV: one that the replay window remembers, or one for comparison with another implementation.
   func seal(_ plain: UnsafeRawBufferPointer, iv: [UInt8]) throws(SealingFault) -> ByteBuffer {
     let mac = try code(of: plain)
     var payload = ByteBuffer()

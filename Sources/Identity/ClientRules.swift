@@ -2,7 +2,7 @@ public import Observability
 public import Patterns
 public import TLS
 
-/// One line of `ssl_client_allow` or `ssl_client_deny`: conditions that must all hold.
+/// One `ssl_client_allow` or `ssl_client_deny` directive: conditions that must all hold.
 public struct ClientRule: Sendable {
   public enum Effect: String, Sendable, Hashable {
     case allow = "ssl_client_allow"
@@ -10,12 +10,12 @@ public struct ClientRule: Sendable {
   }
 
   public let effect: Effect
-  /// The words of the line.
+  /// The directive's arguments.
   package let spelling: String
   public let location: SourceLocation
   let conditions: [IdentityCondition]
 
-  /// Parses the words of a line; what is wrong with any of them is told, and then there is no rule.
+  /// Parses the arguments. Reports every fault; with a fault there is no rule.
   package static func parse(
     _ effect: Effect, _ words: [(text: String, location: SourceLocation)], at location: SourceLocation
   ) -> (rule: ClientRule?, faults: [Diagnostic]) {
@@ -34,7 +34,8 @@ public struct ClientRule: Sendable {
     return (ClientRule(effect: effect, spelling: spelling, location: location, conditions: conditions), [])
   }
 
-  /// Three-valued: one condition that does not hold decides, one that could not be judged leaves it open.
+  /// Matches with three values: one condition that does not match decides; one that reached its limit leaves the result
+  /// open.
   package func match(_ identity: PeerIdentity, scratch: RegularExpression.Scratch) -> MatchOutcome {
     var outcome = MatchOutcome.match
     for condition in conditions {
@@ -48,14 +49,14 @@ public struct ClientRule: Sendable {
   }
 }
 
-/// What `ssl_client_allow` and `ssl_client_deny` in effect at one place say together. Immutable, shared by all workers;
-/// a class, so that a connection remembers by identity what it was judged by.
+/// The access rules in effect at one place (`ssl_client_allow`, `ssl_client_deny`). Immutable, and shared by all
+/// workers. A class, so that a connection can remember by identity which rules judged it.
 public final class ClientRules: Sendable {
-  /// Of whom rules are asked.
+  /// The client that rules judge.
   public enum Client: Sendable {
-    /// Showed no certificate, or one that nobody verified.
+    /// The client presented no certificate, or one that nobody verified.
     case anonymous
-    /// Showed one that did not verify, and comes by an error page.
+    /// The client's certificate did not verify, and the request is redirected to an error page.
     case refused
     case known(PeerIdentity)
 
@@ -70,28 +71,28 @@ public final class ClientRules: Sendable {
 
   public enum Verdict: Sendable, Hashable {
     case admitted
-    /// By the rule that stands there.
+    /// Denied by the rule at this place.
     case denied(at: SourceLocation, reason: String)
   }
 
-  /// A line of any lets in only who matches one.
+  /// If there is any, only clients that match one of these have access.
   public let allow: [ClientRule]
-  /// Judged first.
+  /// Judged before `allow`.
   public let deny: [ClientRule]
 
-  /// nil without any rule: then there is nothing to judge.
+  /// Returns nil without rules: there is nothing to judge.
   public init?(allow: [ClientRule], deny: [ClientRule]) {
     if allow.isEmpty && deny.isEmpty { return nil }
     self.allow = allow
     self.deny = deny
   }
 
-  /// What the rules say, wherever they stand and in whatever order: part of a session-id context.
+  /// Identifies the rules' content, independent of their places and order: part of a session-id context.
   package var fingerprint: [UInt8] {
     (allow + deny).map { "\($0.effect.rawValue) \($0.spelling)" }.sorted().flatMap { Array($0.utf8) + [0] }
   }
 
-  /// How a denial is logged.
+  /// The log message about a denial.
   public static func message(_ place: SourceLocation, _ reason: String) -> String {
     "access forbidden by rule at \(place): \(reason)"
   }
@@ -101,7 +102,7 @@ public final class ClientRules: Sendable {
     case .anonymous:
       return allow.first.map { .denied(at: $0.location, reason: "no verified certificate") } ?? .admitted
     case .refused:
-      // Who shows what does not verify is not who shows nothing: deny rules alone don't let him in.
+      // A client whose certificate does not verify is not an anonymous client: deny rules alone do not let it in.
       return (allow + deny).first.map { .denied(at: $0.location, reason: "the certificate did not verify") }
         ?? .admitted
     case .known(let identity): return judge(identity, scratch)
@@ -113,7 +114,7 @@ public final class ClientRules: Sendable {
     for rule in deny {
       switch rule.match(identity, scratch: scratch) {
       case .match: return .denied(at: rule.location, reason: "\(rule.effect.rawValue) \(rule.spelling)")
-      case .limit: return .denied(at: rule.location, reason: "a regular expression gave up")
+      case .limit: return .denied(at: rule.location, reason: "a regular expression reached its limit")
       case .noMatch: break
       }
     }
@@ -126,12 +127,12 @@ public final class ClientRules: Sendable {
       case .noMatch: break
       }
     }
-    if let givenUp { return .denied(at: givenUp.location, reason: "a regular expression gave up") }
-    return .denied(at: first.location, reason: "no ssl_client_allow is for \"\(identity.subject)\"")
+    if let givenUp { return .denied(at: givenUp.location, reason: "a regular expression reached its limit") }
+    return .denied(at: first.location, reason: "no ssl_client_allow matches \"\(identity.subject)\"")
   }
 
-  /// A value that a rule reads and that is not what it seems decides before any rule does: one with a control character,
-  /// and a common name beside another one.
+  /// Denies a client if a value that some rule reads may not be what it seems: one with a control character, or one of
+  /// several common names.
   private func unsound(_ identity: PeerIdentity) -> Verdict? {
     for rule in deny + allow {
       for condition in rule.conditions {

@@ -1,19 +1,20 @@
 package import Patterns
 
-/// One pattern of `ssl_client_allow`, or `*`, that picks clients: the first word of a line of `proxy_auth_user_file`.
+/// Selects clients by one condition of `ssl_client_allow` or by `*`: the first word of a line of
+/// `proxy_auth_user_file`.
 package struct ClientSelector: Sendable {
   package typealias Client = ClientRules.Client
 
   package enum Outcome: Sendable, Hashable {
     case match, noMatch
-    /// A value is not what it looks like, or an expression gave up: whether it matches can't be said.
+    /// The result is unknown: a value may not be what it seems, or a regular expression reached its limit.
     case undecided(String)
   }
 
-  /// nil: everybody.
+  /// nil: every client.
   private let condition: IdentityCondition?
 
-  /// nil: no selector. Why is not said, for what should be one may be a password.
+  /// Returns nil for a malformed selector. Gives no reason, because the text may be a password.
   package init?(parsing text: String) {
     if text == "*" {
       condition = nil
@@ -25,7 +26,7 @@ package struct ClientSelector: Sendable {
 
   package func match(_ client: Client, scratch: RegularExpression.Scratch) -> Outcome {
     switch (client, condition) {
-    // Who shows what does not verify is not who shows nothing.
+    // A client whose certificate does not verify is not an anonymous client.
     case (.refused, _): return .noMatch
     case (_, nil): return .match
     case (.anonymous, .some): return .noMatch
@@ -36,7 +37,7 @@ package struct ClientSelector: Sendable {
       switch condition.match(identity, scratch: scratch) {
       case .match: return .match
       case .noMatch: return .noMatch
-      case .limit: return .undecided("a regular expression gave up")
+      case .limit: return .undecided("a regular expression reached its limit")
       }
     }
   }

@@ -2,10 +2,10 @@ import Bytes
 import Crypto
 import TLS
 
-/// One element of X-Forwarded-Client-Cert, as Envoy documents it ("HTTP header manipulation"): `By`, `Hash`, `Cert`,
-/// `Chain`, `Subject`, `URI`, `DNS`.
+/// Makes an element of X-Forwarded-Client-Cert, as Envoy documents it ("HTTP header manipulation"): `By`, `Hash`,
+/// `Cert`, `Chain`, `Subject`, `URI`, `DNS`.
 ///
-/// No value can end its quotes, whichever way a reader takes a backslash: none holds `"` or `\"`.
+/// No value contains `"` or `\"`. So no value can end its quotes, however a reader interprets a backslash.
 enum ForwardedClientCert {
   static func element(_ chain: VerifiedChain, server: [Certificate]) -> String {
     let names = chain.leaf.subjectAltNames
@@ -18,7 +18,7 @@ enum ForwardedClientCert {
     return pairs.joined(separator: ";")
   }
 
-  /// A pair for each name; none at all where one of them could read as something else than it is.
+  /// Returns a pair for each name. Returns an empty list if a reader could misread one of the names.
   private static func alternatives(_ key: String, _ names: [SubjectAlternativeName]) -> [String] {
     let isSound = names.allSatisfy { $0.isWellFormed && !$0.bytes.contains { $0 == 0x22 || $0 == 0x5C || $0 > 0x7F } }
     guard isSound else { return [] }
@@ -29,7 +29,8 @@ enum ForwardedClientCert {
     }
   }
 
-  /// RFC 4514 §2.4 lets any byte be written as `\HH`: the same name, without a quote or a doubled backslash.
+  /// Writes quotes and backslashes as `\HH`, which RFC 4514 §2.4 allows for any byte. The result is the same name
+  /// without a quote or a doubled backslash.
   static func hexadecimalEscapes(_ name: String) -> String {
     var text: [UInt8] = []
     var isEscaped = false
@@ -45,7 +46,7 @@ enum ForwardedClientCert {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// All but RFC 3986's unreserved characters, as $ssl_client_escaped_cert.
+  /// Encodes all but RFC 3986's unreserved characters, like $ssl_client_escaped_cert.
   static func percentEncoded(_ text: String) -> String {
     var encoded = ""
     for byte in text.utf8 {

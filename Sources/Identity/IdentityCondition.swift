@@ -4,7 +4,7 @@ import Patterns
 struct IdentityCondition: Sendable {
   private enum Test: Sendable {
     case pattern(ValuePattern)
-    /// Matches the whole value.
+    /// The expression must match the whole value.
     case expression(RegularExpression)
     case octets([UInt8])
   }
@@ -12,7 +12,7 @@ struct IdentityCondition: Sendable {
   let key: IdentityKey
   private let test: Test
 
-  /// Parses one word. What could never match is a fault: in a deny rule it would let everybody in.
+  /// Parses one argument. A condition that could never match is a fault: in a deny rule it would let every client in.
   init(parsing word: String) throws(RuleFault) {
     guard let equals = word.firstIndex(of: "=") else {
       throw RuleFault("\"\(word)\" is no rule", hint: "KEY=PATTERN, as cn=alice or uri=spiffe://prod/**")
@@ -23,7 +23,7 @@ struct IdentityCondition: Sendable {
       let meant = keys.contains(name.lowercased()) ? "write \"\(name.lowercased())\"" : nil
       throw RuleFault("unknown key \"\(name)\"", hint: meant ?? "one of \(keys.joined(separator: ", "))")
     }
-    guard !value.isEmpty else { throw RuleFault("\"\(name)=\" asks for nothing", hint: "\(name)=** is any value") }
+    guard !value.isEmpty else { throw RuleFault("\"\(name)=\" has no value", hint: "\(name)=** is any value") }
     guard !value.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
       throw RuleFault("a control character in \"\(name)\"", hint: "a value with one matches no rule")
     }
@@ -41,7 +41,8 @@ struct IdentityCondition: Sendable {
     }
   }
 
-  /// Whether any value of the identity does; `limit` where a regular expression gave up on one and none matched.
+  /// Whether any value of the identity matches. Returns `limit` if no value matched and a regular expression reached
+  /// its limit.
   func match(_ identity: PeerIdentity, scratch: RegularExpression.Scratch) -> MatchOutcome {
     var outcome = MatchOutcome.noMatch
     for value in identity[key].all {
@@ -61,7 +62,7 @@ struct IdentityCondition: Sendable {
   }
 }
 
-/// Why a rule can't be taken, and what to write.
+/// Why a rule is invalid, and what to write.
 struct RuleFault: Error, Sendable {
   let message: String
   let hint: String

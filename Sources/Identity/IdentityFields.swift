@@ -2,7 +2,7 @@ import Bytes
 public import Crypto
 public import TLS
 
-/// `client_identity`: how the upstream is told who the client is.
+/// `client_identity`: how the proxy describes the client to the upstream.
 public enum IdentityFieldForm: String, Sendable, Hashable {
   case off
   /// `Client-Cert` and `Client-Cert-Chain` (RFC 9440).
@@ -10,15 +10,16 @@ public enum IdentityFieldForm: String, Sendable, Hashable {
   /// Envoy's `X-Forwarded-Client-Cert`.
   case xfcc
 
-  /// Fields that say who a client is: where we say it, no client says any of them, under no spelling.
+  /// The fields that describe a client. Where the proxy sends them, it removes them from the request, in every
+  /// spelling.
   public static let names = ["Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert"]
 }
 
-/// The fields that say who a client is. None without a verified chain.
+/// Makes the fields that describe a client; empty without a verified chain.
 public enum IdentityFields {
   public typealias Field = (name: String, value: String)
 
-  /// `server`: the certificates that we show.
+  /// `server`: the server block's certificates.
   public static func fields(
     _ form: IdentityFieldForm, _ chain: VerifiedChain?, server: [Certificate]
   ) -> [Field] {
@@ -30,17 +31,17 @@ public enum IdentityFields {
     }
   }
 
-  /// RFC 9440 §2.2 and §2.3: byte sequences (RFC 8941 §3.3.5), in the order in which each certifies the one before.
+  /// RFC 9440 §2.2 and §2.3: byte sequences (RFC 8941 §3.3.5), each certificate followed by its issuer's.
   private static func rfc9440(_ chain: VerifiedChain) -> [Field] {
     func sequence(_ certificate: Certificate) -> String { ":\(Base64.encode(certificate.der)):" }
     let others = chain.withoutAnchor.dropFirst()
     let leaf = ("Client-Cert", sequence(chain.leaf))
-    // An empty list has no field (RFC 8941 §3.1).
+    // RFC 8941 §3.1: an empty list has no field.
     return others.isEmpty ? [leaf] : [leaf, ("Client-Cert-Chain", others.map(sequence).joined(separator: ", "))]
   }
 }
 
 extension VerifiedChain {
-  /// Leaf first. The anchor is what everybody has who may judge.
+  /// The chain, leaf first, without the anchor, which every party that may judge the chain has.
   var withoutAnchor: [Certificate] { [leaf] + others.dropLast() }
 }

@@ -1,13 +1,13 @@
-/// What of a client's certificate a rule may ask for; the raw value is its spelling (docs/DIRECTIVES.md,
+/// The parts of a client certificate that a rule may test. The raw value is the spelling (docs/DIRECTIVES.md,
 /// `ssl_client_allow`).
 public enum IdentityKey: String, Sendable, Hashable, CaseIterable {
   case cn, o, ou
-  /// Of the subjectAltName extension; the CN never stands in.
+  /// Names of the subjectAltName extension; the CN never replaces them.
   case dns, email, uri, ip
-  /// As $ssl_client_serial.
+  /// In the form of $ssl_client_serial.
   case serial
-  /// As $ssl_client_i_dn.
+  /// In the form of $ssl_client_i_dn.
   case issuer
-  /// SHA-256 of the certificate, and of its SubjectPublicKeyInfo.
+  /// The SHA-256 of the certificate, and of its SubjectPublicKeyInfo.
   case fingerprint, spki
 }

@@ -2,22 +2,23 @@ import Bytes
 import Crypto
 public import TLS
 
-/// Who a client is, as far as rules ask: what the leaf of its verified chain says, each value as it is compared.
+/// A client's identity for access rules: the values of its verified chain's leaf, in the form in which they are
+/// compared.
 ///
-/// Made from a verified chain and nothing else: neither a leaf that nobody verified (`optional_no_ca`) nor certificates
-/// that were merely sent beside it say who somebody is (CVE-2023-2422).
+/// Only a verified chain gives an identity. An unverified leaf (`optional_no_ca`) does not, nor do certificates that
+/// the client merely sent with it (CVE-2023-2422).
 public struct PeerIdentity: Sendable {
-  /// What a certificate has under one key.
+  /// A certificate's values for one key.
   struct Values: Sendable {
-    /// Why nobody may be judged by a key's values. Whoever has one gets in by no rule that reads the key.
+    /// Why a key's values can't be judged. No rule that reads the key lets such a client in.
     enum Fault: String, Sendable {
-      /// A value holds a control character, or can't be read: it may not be what it looks like (CVE-2025-66220).
+      /// A value holds a control character or can't be read, so it may not be what it looks like (CVE-2025-66220).
       case unreadable = "has a control character, or is malformed"
-      /// Several values where one names the client: programs differ in which of them they take.
+      /// The certificate has several values where one must name the client: programs differ in which of them they use.
       case ambiguous = "is ambiguous: the certificate has several"
     }
 
-    /// Empty beside a fault of `ambiguous`: none of them is the client's name.
+    /// Empty with the fault `ambiguous`: none of the values is the client's name.
     var all: [[UInt8]]
     var fault: Fault?
 
@@ -66,7 +67,7 @@ public struct PeerIdentity: Sendable {
   subscript(key: IdentityKey) -> Values { values[key] ?? Values([], isReadable: false) }
 }
 
-/// Letters that are compared without case: DNS names, and the domain of an address of email.
+/// Folds letters that are compared without case: DNS names, and the domain of an email address.
 enum Fold {
   static func all(_ text: some Sequence<UInt8>) -> [UInt8] { text.map { ASCII.lower($0) } }
 

@@ -3,7 +3,7 @@ import Crypto
 import Glibc
 import Patterns
 
-/// The right-hand side of a condition, in the form that values of its key are compared in.
+/// The right-hand side of a condition, in the form in which values of its key are compared.
 enum RuleValue {
   static func canonical(_ text: String, _ key: IdentityKey) throws(RuleFault) -> [UInt8] {
     try refuseVariable(text, key)
@@ -26,7 +26,7 @@ enum RuleValue {
     guard !pattern.isEmpty else {
       throw RuleFault("an empty regular expression for \"\(key.rawValue)\"", hint: "write a pattern after \"~\"")
     }
-    // The domain of a value is folded, and its local part is not: a capital there would never match.
+    // Values have a folded domain and an unfolded local part, so a capital letter in the domain would never match.
     if key == .email, let at = pattern.lastIndex(of: "@"), hasCapital(pattern[at...]) {
       throw RuleFault("a capital letter after \"@\" in \"\(pattern)\"", hint: "domains are compared in small letters")
     }
@@ -39,7 +39,7 @@ enum RuleValue {
     }
   }
 
-  /// A literal that escapes (`\S`, `\D`) is no capital.
+  /// A capital letter after a backslash (`\S`, `\D`) is an escape sequence.
   private static func hasCapital(_ text: Substring) -> Bool {
     var isEscaped = false
     for byte in text.utf8 {
@@ -49,7 +49,7 @@ enum RuleValue {
     return false
   }
 
-  /// A literal in the notation of values, or a pattern over that notation.
+  /// Returns an address in the notation of values, or a pattern over that notation.
   private static func address(_ text: String) throws(RuleFault) -> [UInt8] {
     var octets = [UInt8](repeating: 0, count: 16)
     for (family, count) in [(AF_INET, 4), (AF_INET6, 16)] where inet_pton(family, text, &octets) == 1 {
@@ -58,7 +58,8 @@ enum RuleValue {
     let bytes = Fold.all(text.utf8)
     let isNotation = bytes.allSatisfy { ASCII.hexValue($0) != nil || [0x2E, 0x3A, 0x2A].contains($0) }
     guard isNotation, bytes.contains(0x2A) else {
-      throw RuleFault("\"\(text)\" is no IP address", hint: "an address, or one with *: 10.0.0.*; no network")
+      throw RuleFault(
+        "\"\(text)\" is no IP address", hint: "an address, or a pattern as 10.0.0.*; prefix lengths are not supported")
     }
     return bytes
   }
@@ -75,7 +76,7 @@ enum RuleValue {
   }
 }
 
-/// A SHA-256 as a rule spells it.
+/// Parses a SHA-256 as a rule spells it.
 enum RuleDigest {
   static func parse(_ text: String, _ key: IdentityKey) throws(RuleFault) -> [UInt8] {
     let expected =
@@ -90,7 +91,7 @@ enum RuleDigest {
         throw RuleFault("\"\(text)\" has 40 digits: a SHA-1, which is too weak", hint: expected)
       }
       if octets.count == 32 { return octets }
-      // What is hexadecimal may be base64 too, of another length.
+      // A text of hexadecimal digits may also be base64, of another length.
     }
     if key == .spki, let octets = try? Base64.decode(text), octets.count == 32 { return octets }
     throw RuleFault("\"\(text)\" is no SHA-256", hint: expected)

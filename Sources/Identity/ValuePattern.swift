@@ -1,7 +1,7 @@
-/// A value with `*` for one label or path segment and `**` for any number of them.
+/// A pattern with `*` for one label or path segment and `**` for any number of them.
 ///
-/// `*` crosses none of `. / @ :`. A wildcard that stands for whole labels needs at least one byte; beside other text
-/// (`web*`) it may stand for nothing. Matching takes time in proportion to pattern × value, whatever they are.
+/// `*` does not match `. / @ :`. A wildcard that replaces whole labels matches at least one byte; beside other text
+/// (`web*`) it may match nothing. Matching takes time proportional to pattern × value, whatever they are.
 struct ValuePattern: Sendable, Hashable {
   private enum Token: Sendable, Hashable {
     case literal([UInt8])
@@ -10,7 +10,7 @@ struct ValuePattern: Sendable, Hashable {
 
   private let tokens: [Token]
 
-  /// nil for three or more asterisks in a row, which mean nothing.
+  /// Returns nil for three or more asterisks in a row, which have no meaning.
   init?(_ text: [UInt8]) {
     let asterisk = UInt8(ascii: "*")
     var tokens: [Token] = []
@@ -33,9 +33,9 @@ struct ValuePattern: Sendable, Hashable {
     self.tokens = tokens
   }
 
-  /// Whether the pattern is the whole value.
+  /// Whether the pattern matches the whole value.
   func matches(_ value: [UInt8]) -> Bool {
-    // Places of the value to which the tokens so far can lead.
+    // The positions of the value that the tokens so far can reach.
     var reached = [Bool](repeating: false, count: value.count + 1)
     reached[0] = true
     for token in tokens {

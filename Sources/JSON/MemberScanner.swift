@@ -1,19 +1,19 @@
 package import Bytes
 
-/// Reads one JSON object (RFC 8259) byte for byte and keeps the scalar values of the members that are asked for.
+/// Scans one JSON object (RFC 8259) byte for byte and keeps the scalar values of the requested members.
 ///
-/// Why not a parser that stops at a fault: the text may be a forgery that was only decrypted, and when reading it ended
-/// would tell something of it. Here a fault is a state like others, and every byte of a text is taken the same way.
-/// Memory: no more than the text is long.
+/// It does not stop at a fault, as a parser does. The text may be a decrypted forgery, and the time at which parsing
+/// stopped would reveal something about it. Here a fault is a state like others, and every byte takes the same path. It
+/// uses no more memory than the length of the text.
 package struct MemberScanner: ~Copyable {
-  /// What is known of a member that is asked for.
+  /// What is known about a requested member.
   package enum Value: Equatable {
     case absent
     /// Unescaped, in UTF-8.
     case string(ByteRange)
-    /// A number, true, false or null as it stands in the text.
+    /// A number, true, false or null as in the text.
     case literal(ByteRange)
-    /// An object or array, or the member is there twice.
+    /// An object or array, or a member that occurs twice.
     case unusable(Unusable)
   }
 
@@ -25,20 +25,20 @@ package struct MemberScanner: ~Copyable {
     case word, minus, zero, integer, point, fraction, exponent, exponentSign, exponentDigits
     /// The object's last brace was read.
     case over
-    /// It is no such object, whatever follows.
+    /// The text is not such an object, whatever follows.
     case fault
   }
 
-  /// Names of the members, by index.
+  /// The names of the requested members, by index.
   private let names: [[UInt8]]
-  /// By the names' order.
+  /// In the order of the names.
   package private(set) var values: [Value]
-  /// A member is there that nobody asks for, but that parsers of others may take for one that somebody does.
+  /// Whether an unrequested member has a name that another parser could take for a requested one.
   package private(set) var hasTwin = false
   private(set) var state = State.beforeObject
-  /// Bytes up to and with the object's last brace.
+  /// The number of bytes up to and including the object's last brace.
   package private(set) var endOfObject = 0
-  /// Where after it the first byte stands that is no blank; `taken` while there is none.
+  /// The position of the first byte after the object that is not blank; nil while there is none.
   private var stray: Int?
   private(set) var taken = 0
 
@@ -48,7 +48,7 @@ package struct MemberScanner: ~Copyable {
   private var keeps = false
   /// The string is a member's name.
   private var isKey = false
-  /// Whose value is being read.
+  /// The member whose value is being read.
   private var member: Int?
 
   /// Open objects (1) and arrays (0), the innermost last.
@@ -58,32 +58,32 @@ package struct MemberScanner: ~Copyable {
 
   private var word: StaticString = "true"
   private var wordAt = 0
-  /// Of `\u`: digits still to come, and their value; a high surrogate that waits for its low one.
+  /// For `\u`: the digits still to come, and their value; a high surrogate that waits for its low surrogate.
   private var digitsLeft = 0
   private var unit: UInt32 = 0
   private var highSurrogate: UInt32 = 0
-  /// Of a UTF-8 sequence: bytes still to come, and what the next may be.
+  /// For a UTF-8 sequence: the bytes still to come, and the allowed values of the next one.
   private var continuations = 0
   private var nextByte: ClosedRange<UInt8> = 0x80...0xBF
 
-  /// `capacity`: how long the text is, or more.
+  /// `capacity`: at least the length of the text.
   package init(names: [[UInt8]], capacity: Int) {
     self.names = names
     values = Array(repeating: .absent, count: names.count)
     store = ByteBuffer(capacity: capacity)
   }
 
-  /// What was read may hold a secret: nothing of it stays.
+  /// Overwrites what was read, which may hold a secret.
   package mutating func wipe() { store.wipe() }
 
-  /// What the values' ranges are of.
+  /// The bytes that the ranges in `values` refer to.
   package var kept: UnsafeRawBufferPointer { store.readable }
-  /// The object is over; what follows it is told by `firstStray`.
+  /// Whether the object is complete; `firstStray` tells what follows it.
   package var isWhole: Bool { state == .over }
-  /// Where nothing but blanks has been since the object's end.
+  /// The position of the first byte after the object that is not blank; the count of bytes so far if there is none.
   package var firstStray: Int { stray ?? taken }
 
-  /// The next bytes of the text.
+  /// Scans the next bytes of the text.
   package mutating func take(_ text: UnsafeRawBufferPointer) {
     var at = 0
     while at < text.count {
@@ -283,7 +283,7 @@ package struct MemberScanner: ~Copyable {
     }
   }
 
-  /// UTF-8 as RFC 3629 §4 has it: shortest forms, no surrogates.
+  /// Starts a UTF-8 sequence by RFC 3629 §4: shortest forms, no surrogates.
   private mutating func beginSequence(_ byte: UInt8) {
     switch byte {
     case 0xC2...0xDF: expect(1, 0x80...0xBF)
@@ -352,7 +352,7 @@ package struct MemberScanner: ~Copyable {
     state = next
   }
 
-  /// RFC 8259 §6; nil: the byte is no part of a number.
+  /// Returns the next state by RFC 8259 §6; nil when the byte does not belong to a number.
   private static func number(_ state: State, _ byte: UInt8) -> State? {
     switch (state, byte) {
     case (.minus, UInt8(ascii: "0")): .zero
@@ -381,7 +381,7 @@ package struct MemberScanner: ~Copyable {
     static let colon = UInt8(ascii: ":")
     static let comma = UInt8(ascii: ",")
 
-    /// It means itself in a string.
+    /// Whether the byte represents itself in a string.
     static func isPlain(_ byte: UInt8) -> Bool { byte &- 0x20 < 0x60 && byte != quote && byte != backslash }
 
     static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 }

@@ -1,8 +1,9 @@
 import Bytes
 
 extension MemberScanner {
-  /// Whether it is the name in another case, up to a NUL and but for blanks at its end. Go and .NET look members up
-  /// by Unicode's folding, where U+212A is a `k` and U+017F an `s`; C ends a text at a NUL.
+  /// Whether a key equals the name if a parser ignores case, stops at a NUL or ignores blanks at the end. Go and .NET
+  /// compare member names with Unicode's case folding, in which U+212A is a `k` and U+017F an `s`. C ends a text at a
+  /// NUL.
   static func isTwin(_ key: UnsafeRawBufferPointer, of name: [UInt8]) -> Bool {
     var rest = key.prefix { $0 != 0 }
     while let last = rest.last, last <= 0x20 { rest.removeLast() }

@@ -6,20 +6,20 @@ public final class AccessLog: Sendable {
 
   init(_ sink: LogSink) { self.sink = sink }
 
-  /// A worker's way in.
+  /// Makes a worker's writer.
   public func makeWriter() -> AccessLogWriter { AccessLogWriter(self) }
 
-  /// Writes that were lost, since the start.
+  /// The number of writes that were lost since the start.
   public var failedWrites: UInt64 { sink.failedWrites }
 }
 
-/// One worker's buffer in front of an access log: lines gather and leave in one write(2).
+/// One worker's buffer in front of an access log. It collects lines and writes them with one write(2).
 ///
-/// Why: a system call a line is dearer than the line. Its worker must call `flush` when it has nothing else to do and
-/// before it ends; at most `capacity` bytes are ever lost with a crash. Lines to syslog are datagrams and leave at once.
-/// Never shared between threads.
+/// A system call for each line would cost more than the line itself. The worker must call `flush` when it is idle and
+/// before it ends. A crash loses at most `capacity` bytes. Lines to syslog are datagrams and are sent at once. Never
+/// share a writer between threads.
 public final class AccessLogWriter {
-  /// Bytes that may wait.
+  /// The largest number of bytes in the buffer.
   public static let capacity = 65_536
 
   private let log: AccessLog
@@ -32,10 +32,10 @@ public final class AccessLogWriter {
 
   deinit { flush() }
 
-  /// Whether `flush` has something to do.
+  /// Whether the buffer is empty, so that `flush` has nothing to do.
   public var isEmpty: Bool { lines.isEmpty }
 
-  /// Takes a line without its line feed.
+  /// Adds a line, given without its line feed.
   public func append(_ line: UnsafeRawBufferPointer) {
     switch log.sink {
     case .syslog(let socket):
@@ -49,11 +49,11 @@ public final class AccessLogWriter {
     }
   }
 
-  /// Writes what waits. Whatever the system says, nothing waits afterwards.
+  /// Writes the buffer. Afterwards the buffer is empty, even if the write failed.
   public func flush() {
     guard !lines.isEmpty, case .file(let file) = log.sink else { return }
     file.write(lines.readable)
-    // A line longer than the whole buffer made it grow.
+    // A line longer than the whole buffer had made it grow.
     if lines.storageSize > Self.capacity { lines.release() } else { lines.removeAll() }
   }
 }

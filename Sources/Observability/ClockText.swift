@@ -1,15 +1,15 @@
 public import Bytes
 package import Glibc
 
-/// The time as text, made once a second.
+/// The time as text, formatted once a second.
 ///
-/// Why: every response has a Date and every access line a time; formatting them anew costs more than the rest of the
-/// line. One per worker, never shared: the bytes change in place when the second does.
+/// Every response has a Date and every access line a time; formatting each anew would cost more than the rest of the
+/// line. Each worker has its own and never shares it: the bytes change in place with each second.
 public final class ClockText {
   @usableFromInline static let httpDatePlace = 0, timeLocalPlace = 29, timeISO8601Place = 55
   private static let size = 80
   @usableFromInline let bytes: UnsafeMutableRawPointer
-  /// Seconds since 1970 of the texts, and the milliseconds last given.
+  /// Seconds since 1970 that the texts show, and the milliseconds of the last update.
   public private(set) var seconds: Int64 = .min
   public private(set) var milliseconds = 0
 
@@ -27,7 +27,7 @@ public final class ClockText {
     update(seconds: Int64(now.tv_sec), milliseconds: Int(now.tv_nsec / 1_000_000))
   }
 
-  /// Says what time it is (CLOCK_REALTIME). Cheap while the second stays the same.
+  /// Sets the time (CLOCK_REALTIME). Cheap while the second stays the same.
   public func update(seconds: Int64, milliseconds: Int) {
     self.milliseconds = min(max(0, milliseconds), 999)
     if seconds != self.seconds { format(seconds) }
@@ -86,7 +86,7 @@ public final class ClockText {
     UnsafeMutableRawBufferPointer(start: bytes, count: Self.size).copyMemory(from: line.readable)
   }
 
-  /// `2026/11/21 11:30:01` in local time: the error log's, which is written too seldom to be cached.
+  /// Appends `2026/11/21 11:30:01` in local time, for the error log, which is written too seldom to cache it.
   package static func appendErrorTime(_ now: time_t, to line: inout ByteBuffer) {
     let moment = Moment(Int64(now), utc: false)
     line.append(date: moment, separator: "/")
@@ -94,7 +94,7 @@ public final class ClockText {
     line.append(time: moment)
   }
 
-  /// `Nov 21 11:30:01` in local time: RFC 3164 §4.1.2, the day padded with a space.
+  /// Appends `Nov 21 11:30:01` in local time: RFC 3164 §4.1.2, the day padded with a space.
   package static func appendSyslogTime(_ now: time_t, to line: inout ByteBuffer) {
     let moment = Moment(Int64(now), utc: false)
     line.append(string: months[moment.month - 1])
@@ -113,7 +113,7 @@ public final class ClockText {
 @available(*, unavailable)
 extension ClockText: Sendable {}
 
-/// The calendar's parts of an instant, each in its range, whatever the clock says.
+/// The calendar fields of a time, each within its range, whatever the clock says.
 private struct Moment {
   let year: Int, month: Int, day: Int, weekday: Int, hour: Int, minute: Int, second: Int, offsetMinutes: Int
 
@@ -134,7 +134,7 @@ private struct Moment {
 }
 
 extension ByteBuffer {
-  /// Two digits.
+  /// Appends two digits.
   fileprivate mutating func append(padded value: Int) {
     append(48 + UInt8(truncatingIfNeeded: value / 10 % 10))
     append(48 + UInt8(truncatingIfNeeded: value % 10))

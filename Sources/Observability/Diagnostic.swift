@@ -13,7 +13,7 @@ public struct SourceLocation: Sendable, Hashable, CustomStringConvertible {
   public var description: String { "\(file):\(line):\(column)" }
 }
 
-/// What a person who wrote a configuration is told: the place, what is wrong, and what to do.
+/// A message to the author of a configuration: the place, what is wrong, and what to do.
 ///
 /// Errors stop a start and a reload; warnings never do.
 public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
@@ -31,7 +31,7 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
     self.hint = hint
   }
 
-  /// `file:line:column: severity: message`, the hint on a line of its own.
+  /// `file:line:column: severity: message`, with the hint on its own line.
   public var description: String {
     let place = location.map { "\($0): " } ?? ""
     return "\(place)\(severity.rawValue): \(message)" + (hint.map { "\n    hint: \($0)" } ?? "")

@@ -1,6 +1,6 @@
 public import Logging
 
-/// Where an error log's lines go, and from which level on: one `error_log` line brought to life.
+/// The destination of an error log's lines and its lowest level: one opened `error_log` directive.
 public struct ErrorLogSink: Sendable {
   public var level: LogLevel
   public var handler: any LogHandler
@@ -11,13 +11,13 @@ public struct ErrorLogSink: Sendable {
   }
 }
 
-/// The front door of everything that is told to the operator.
+/// Writes every message to the operator.
 ///
-/// Why: one comparison decides whether a message is built at all, so a `debug` line costs nothing while nobody asked
-/// for it. Behind it stand swift-log handlers, ours or a third party's. It never throws and never stops a caller: a
-/// sink that can't write counts what it lost. Messages begin with `*NUMBER ` where they speak of a connection.
+/// One comparison decides whether a message is built at all, so a `debug` line costs nothing while `debug` is off. The
+/// sinks are swift-log handlers, sallyport's own or a third party's. Logging never throws and never stops a caller: a
+/// sink that can't write counts its losses. Messages about a connection begin with `*NUMBER `.
 public final class ErrorLog: Sendable {
-  /// The lowest level that any sink takes.
+  /// The lowest level that any sink accepts.
   public let threshold: LogLevel
   private let sinks: [(level: LogLevel, logger: Logger)]
 
@@ -30,10 +30,10 @@ public final class ErrorLog: Sendable {
     }
   }
 
-  /// Whether a message of this level would be written anywhere.
+  /// Whether any sink would write a message of this level.
   @inlinable public func takes(_ level: LogLevel) -> Bool { level >= threshold }
 
-  /// Builds and writes the message if a sink takes its level.
+  /// Builds and writes the message if a sink accepts its level.
   @inlinable public func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
     guard level >= threshold else { return }
     write(level, message())

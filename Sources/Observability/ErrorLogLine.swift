@@ -3,9 +3,9 @@ import CLinux
 import Glibc
 package import Logging
 
-/// The text of one line: `2026/11/21 11:30:01 [error] PID#TID: *CONNECTION message`, as nginx writes it.
+/// Formats one line as nginx does: `2026/11/21 11:30:01 [error] PID#TID: *CONNECTION message`.
 package enum ErrorLogLine {
-  /// Bytes of a line's message; more is cut off, so that no peer can flood a log with one line.
+  /// The largest message of a line in bytes. The rest is cut off, so that no peer can flood a log with one line.
   package static let longestMessage = 8192
 
   /// Appends a line without its line feed, in local time.
@@ -21,15 +21,14 @@ package enum ErrorLogLine {
     appendMessage(event, to: &line)
   }
 
-  /// The text alone, with what a handler adds to every event: for sinks that have fields for the rest.
+  /// Returns the message with the handler's metadata, for sinks that have fields for the rest of the line.
   package static func message(_ event: LogEvent, under metadata: Logger.Metadata = [:]) -> String {
     var line = ByteBuffer(capacity: 256)
     appendMessage(event.adding(metadata), to: &line)
     return line.readable.text
   }
 
-  /// Appends the message and the metadata that others gave, with control characters spelt out: what a peer sent
-  /// can never begin a line of its own.
+  /// Appends the message and metadata with escaped control characters, so that a peer's text can't begin a new line.
   private static func appendMessage(_ event: LogEvent, to line: inout ByteBuffer) {
     var left = longestMessage
     appendVisible(event.message.description, to: &line, left: &left)
@@ -60,7 +59,7 @@ package enum ErrorLogLine {
 }
 
 extension LogEvent {
-  /// With a handler's own metadata, which that of the event outdoes.
+  /// Adds a handler's own metadata. The event's values take precedence.
   func adding(_ metadata: Logger.Metadata) -> LogEvent {
     guard !metadata.isEmpty else { return self }
     var event = self

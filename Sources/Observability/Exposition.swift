@@ -1,4 +1,4 @@
-/// Metrics as Prometheus reads them: text format 0.0.4.
+/// Formats metrics for Prometheus: text format 0.0.4.
 public struct Exposition {
   public private(set) var text = ""
 
@@ -10,7 +10,7 @@ public struct Exposition {
     text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
   }
 
-  /// One line. Values of labels may hold anything: they are escaped.
+  /// Appends one line. Label values may hold any characters, which are escaped.
   public mutating func sample(_ name: String, _ labels: KeyValuePairs<String, String>, _ value: Int64) {
     text += name
     if !labels.isEmpty {
@@ -19,7 +19,7 @@ public struct Exposition {
     text += " \(value)\n"
   }
 
-  /// A family with one label, out of a tally.
+  /// Appends a family with one label, from a tally.
   public mutating func tally<Label>(_ name: String, _ help: String, label: String, _ tally: Tally<Label>) {
     family(name, .counter, help)
     for (key, count) in tally.all where !key.rawValue.isEmpty {

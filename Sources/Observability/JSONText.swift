@@ -26,7 +26,7 @@ package struct JSONText {
     isFirst = false
   }
 
-  /// A whole text: an array without a name.
+  /// Appends an array without a name, as a whole text.
   package mutating func array<Element>(_ elements: [Element], _ body: (Element, inout JSONText) -> Void) {
     separate()
     text += "["
@@ -49,7 +49,7 @@ package struct JSONText {
     text += value.map(Self.quoted) ?? "null"
   }
 
-  /// null for nil.
+  /// Appends null for nil.
   package mutating func member(_ name: String, _ value: Int64?) {
     key(name)
     text += value.map { "\($0)" } ?? "null"

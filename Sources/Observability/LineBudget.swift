@@ -1,9 +1,10 @@
-/// How many lines of one kind a second the error log takes; the rest is counted, and told as one line.
+/// Limits the lines of one kind in the error log to a number each second. Further lines are counted and summarised in
+/// one line.
 ///
-/// Why: whoever may connect may fail to shake hands, as often as the network carries it. Pure: the caller brings the time
-/// (milliseconds of one monotonic clock).
+/// Any client that may connect can fail handshakes as fast as the network allows. This is a value without a clock: the
+/// caller passes the time in milliseconds of one monotonic clock.
 public struct LineBudget: Sendable {
-  /// A second.
+  /// The number of lines each second.
   public static let lines = 20
   private static let second: UInt64 = 1000
 
@@ -13,7 +14,7 @@ public struct LineBudget: Sendable {
 
   public init() {}
 
-  /// Whether a line of this instant is to be written.
+  /// Whether to write a line at this time.
   public mutating func take(now: UInt64) -> Bool {
     if let beganAt, now &- beganAt < Self.second {
       guard written < Self.lines else {
@@ -28,7 +29,7 @@ public struct LineBudget: Sendable {
     return true
   }
 
-  /// How many were withheld and not told yet; nil: none.
+  /// Returns how many lines were withheld since the last call; nil for none.
   public mutating func takeWithheld() -> UInt64? {
     defer { withheld = 0 }
     return withheld == 0 ? nil : withheld

@@ -1,22 +1,22 @@
 import Glibc
 
-/// Why a log's destination can't be used: what was wrong, what was expected, what to do.
+/// Why a log's destination can't be used: what is wrong, what was expected, what to do.
 public struct LogDestinationError: Error, Sendable, Hashable, CustomStringConvertible {
   public var message: String
   public var description: String { message }
   public init(_ message: String) { self.message = message }
 }
 
-/// Where a log goes, as `error_log` and `access_log` name it. A value: nothing is opened.
+/// The destination of a log, as `error_log` and `access_log` name it. Only a value: nothing is opened.
 public enum LogDestination: Sendable, Hashable {
   case stderr
   /// An absolute path, or one relative to the working directory.
   case file(path: String)
   case syslog(SyslogSettings)
-  /// systemd's journal (ours).
+  /// systemd's journal, an addition to nginx's destinations.
   case journal
 
-  /// Reads `stderr`, `journal`, `syslog:server=…` or a path, which is resolved against `folder`.
+  /// Parses `stderr`, `journal`, `syslog:server=…` or a path, which is resolved against `folder`.
   public init(parsing text: String, relativeTo folder: String) throws(LogDestinationError) {
     if text == "stderr" {
       self = .stderr

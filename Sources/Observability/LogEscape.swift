@@ -1,15 +1,15 @@
 public import Bytes
 
-/// How a value that a peer chose is put into an access line (`log_format escape=`).
+/// Escapes a value that a peer chose, for an access line (`log_format escape=`).
 ///
-/// Each copies the runs that need nothing and spells out the rest; none can end a line, but `none`.
+/// Each function copies plain runs and escapes the rest. Except with `none`, no value can end a line.
 public enum LogEscape {
-  /// `\xXX` for `"`, `\`, bytes under 0x20 and from 0x7F on: nginx's `escape=default`.
+  /// Writes `"`, `\`, bytes under 0x20 and from 0x7F on as `\xXX`: nginx's `escape=default`.
   public static func `default`(_ value: UnsafeRawBufferPointer, _ line: inout ByteBuffer) {
     append(value, to: &line, where: { isPlain($0) && $0 < 0x7F }, otherwise: appendHex)
   }
 
-  /// What may not stand in a JSON string (RFC 8259 §7) escaped, all else as it is: nginx's `escape=json`.
+  /// Escapes what a JSON string may not contain (RFC 8259 §7) and nothing else: nginx's `escape=json`.
   public static func json(_ value: UnsafeRawBufferPointer, _ line: inout ByteBuffer) {
     append(value, to: &line, where: isPlain) { byte, line in
       switch byte {
@@ -28,8 +28,8 @@ public enum LogEscape {
     }
   }
 
-  /// What a command prints: every control character (Unicode's Cc: up to U+001F, U+007F to U+009F) as `\xHH`, since a
-  /// terminal would obey it.
+  /// Escapes a text that a command prints. A terminal would obey control characters (Unicode's Cc: up to U+001F, U+007F
+  /// to U+009F), so each becomes `\xHH`.
   package static func visible(_ text: String) -> String {
     guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else { return text }
     return text.unicodeScalars.map { scalar in
@@ -39,7 +39,7 @@ public enum LogEscape {
     }.joined()
   }
 
-  /// As it is: nginx's `escape=none`. A line feed in the value then ends the line.
+  /// Copies the value unchanged: nginx's `escape=none`. A line feed in the value then ends the line.
   public static func none(_ value: UnsafeRawBufferPointer, _ line: inout ByteBuffer) { line.append(value) }
 
   @inline(__always) private static func isPlain(_ byte: UInt8) -> Bool {

@@ -4,13 +4,13 @@ import Synchronization
 
 /// One open log file, shared by every log that names its path.
 ///
-/// Why: workers write to it at the same time and USR1 reopens it under them, without a lock. The descriptor's number
-/// never changes: a reopened file is put behind it in one step. Each line is one write(2) with O_APPEND, so lines
-/// don't mix. A failed write never stops the daemon: it is counted, and told once to stderr until the next reopening.
+/// Workers write to it at the same time and USR1 reopens it under them, without a lock. The descriptor's number never
+/// changes: reopening replaces the file behind it atomically. Each line is one write(2) with O_APPEND, so lines don't
+/// mix. A failed write never stops the daemon: it is counted, and reported to stderr once until the next reopening.
 public final class LogFile: Sendable {
   public let path: String
   let descriptor: Int32
-  /// stderr and stdout are somebody else's: neither reopened nor closed.
+  /// False for stderr and stdout, which another process owns: they are neither reopened nor closed.
   private let isOurs: Bool
   private let failures = Atomic<UInt64>(0)
   private let complained = Atomic<Bool>(false)
@@ -24,7 +24,7 @@ public final class LogFile: Sendable {
     self.isOurs = false
   }
 
-  /// Opens the file for appending and makes it (0640 less the umask) when it is not there.
+  /// Opens the file for appending, and creates it if it is missing (0640 less the umask).
   public init(opening path: String) throws(LogDestinationError) {
     self.path = path
     self.descriptor = try Self.open(path)
@@ -35,10 +35,10 @@ public final class LogFile: Sendable {
     if isOurs { close(descriptor) }
   }
 
-  /// Writes that the system refused, since the start.
+  /// The number of writes that failed since the start.
   public var failedWrites: UInt64 { failures.load(ordering: .relaxed) }
 
-  /// Opens the path anew (after logrotate moved the file away). When that fails the old file stays in use.
+  /// Opens the path again, after logrotate moved the file away. If that fails, the old file stays in use.
   public func reopen() throws(LogDestinationError) {
     guard isOurs else { return }
     let fresh = try Self.open(path)
@@ -49,7 +49,7 @@ public final class LogFile: Sendable {
     complained.store(false, ordering: .relaxed)
   }
 
-  /// Writes whole lines, each with its line feed, in one go.
+  /// Writes whole lines, each with its line feed, with one call.
   package func write(_ lines: UnsafeRawBufferPointer) {
     guard let base = lines.baseAddress, lines.count > 0 else { return }
     var done = 0
@@ -66,7 +66,7 @@ public final class LogFile: Sendable {
     }
   }
 
-  /// Writes text, for paths that are not hot.
+  /// Writes text, for code that seldom runs.
   package func write(string text: String) {
     var text = text
     text.withUTF8 { write(UnsafeRawBufferPointer($0)) }
@@ -77,7 +77,7 @@ public final class LogFile: Sendable {
     guard isOurs, !complained.exchange(true, ordering: .relaxed) else { return }
     var text =
       "sallyport: can't write to the log file \(path): \(String(cString: strerror(code))); "
-      + "lines are lost until this is mended, and this is said once\n"
+      + "lines are lost until this is fixed; this message appears once\n"
     text.withUTF8 { _ = Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
   }
 

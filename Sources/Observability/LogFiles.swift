@@ -1,22 +1,22 @@
 public import Logging
 import Synchronization
 
-/// The open logs of the process: one descriptor a path, whoever writes to it.
+/// The open logs of the process: one descriptor for each path, shared by all its writers.
 ///
-/// Why: it outlives a reload, so that two generations share a file while the old one drains; a file that no log uses
-/// any more closes by itself. USR1 reopens what is open.
+/// It outlives a reload, so that two generations share a file while the old one drains. A file that no log uses any
+/// more closes by itself. USR1 reopens every open file.
 public final class LogFiles: Sendable {
   private struct Entry { weak var file: LogFile? }
 
   private let entries = Mutex<[String: Entry]>([:])
   private let journal: (@Sendable () -> any LogHandler)?
 
-  /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd has it. Without it that
+  /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd provides it. Without it, that
   ///   destination is refused.
   public init(journal: (@Sendable () -> any LogHandler)? = nil) { self.journal = journal }
 
-  /// The file of this path, opened now or before. `/dev/stderr` and `/dev/stdout` are the descriptors themselves,
-  /// which may be sockets or another user's pipe and so can't be opened by name.
+  /// Returns the file of a path, and opens it if it is not open. `/dev/stderr` and `/dev/stdout` use the descriptors
+  /// themselves, which may be sockets or another user's pipe and so can't be opened by name.
   public func file(_ path: String) throws(LogDestinationError) -> LogFile {
     switch path {
     case "/dev/stderr": return .standardError
@@ -26,7 +26,7 @@ public final class LogFiles: Sendable {
     if let open = entries.withLock({ $0[path]?.file }) { return open }
     let fresh = try LogFile(opening: path)
     return entries.withLock { entries in
-      // Another thread may have been quicker; its file is the one, ours closes.
+      // Another thread may have opened the path first. Its file is used, and this one closes.
       if let open = entries[path]?.file { return open }
       entries = entries.filter { $0.value.file != nil }
       entries[path] = Entry(file: fresh)
@@ -34,7 +34,7 @@ public final class LogFiles: Sendable {
     }
   }
 
-  /// The error log's handler for a destination, opened now.
+  /// Returns the error log's handler for a destination, and opens it.
   public func handler(for destination: LogDestination) throws(LogDestinationError) -> any LogHandler {
     if destination == .journal {
       guard let journal else {
@@ -45,12 +45,12 @@ public final class LogFiles: Sendable {
     return LineLogHandler(try sink(for: destination))
   }
 
-  /// The access log of a destination, opened now.
+  /// Returns the access log of a destination, and opens it.
   public func accessLog(for destination: LogDestination) throws(LogDestinationError) -> AccessLog {
     AccessLog(try sink(for: destination))
   }
 
-  /// Reopens every file (USR1). A file that can't be opened stays as it was; what went wrong is in the result.
+  /// Reopens every file (USR1) and returns the errors. A file that can't be opened stays as it was.
   public func reopenAll() -> [LogDestinationError] {
     let files = entries.withLock { entries in entries.values.compactMap(\.file) }
     var errors: [LogDestinationError] = []
@@ -60,7 +60,7 @@ public final class LogFiles: Sendable {
     return errors
   }
 
-  /// Lines that open files lost, for a status page.
+  /// The number of lines that open files lost, for a status page.
   public var failedWrites: UInt64 {
     entries.withLock { entries in entries.values.reduce(0) { $0 &+ ($1.file?.failedWrites ?? 0) } }
   }

@@ -1,20 +1,21 @@
 package import Logging
 
-/// nginx's levels (`error_log`), from chatter to catastrophe.
+/// nginx's levels (`error_log`), from least to most severe.
 ///
-/// What they mean is nginx's too: a fault of a client is `info`, of an upstream `error`, of ours `alert` or worse.
+/// Their meaning is nginx's, too: a client's fault is `info`, an upstream's `error`, and one of the proxy itself
+/// `alert` or worse.
 public enum LogLevel: UInt8, Sendable, Hashable, Comparable, CaseIterable {
   case debug, info, notice, warn, error, crit, alert, emerg
 
   @inlinable public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
 
-  /// As `error_log` spells it; nil for any other word.
+  /// Parses the spelling of `error_log`; nil for any other word.
   public init?(name: some StringProtocol) {
     guard let level = Self.allCases.first(where: { $0.name == name }) else { return nil }
     self = level
   }
 
-  /// As `error_log` and the line spell it.
+  /// The spelling in `error_log` and in a line.
   public var name: String {
     switch self {
     case .debug: "debug"
@@ -28,10 +29,10 @@ public enum LogLevel: UInt8, Sendable, Hashable, Comparable, CaseIterable {
     }
   }
 
-  /// RFC 3164 §4.1.1 severity: 7 is debug, 0 is emergency.
+  /// The severity of RFC 3164 §4.1.1: 7 is debug, 0 is emergency.
   public var syslogSeverity: UInt8 { 7 - rawValue }
 
-  /// The nearest of swift-log's levels; `alert` and `emerg` also travel as metadata, see `severityKey`.
+  /// The nearest of swift-log's levels. Metadata carries `alert` and `emerg` besides, see `severityKey`.
   package var loggerLevel: Logger.Level {
     switch self {
     case .debug: .debug
@@ -43,10 +44,10 @@ public enum LogLevel: UInt8, Sendable, Hashable, Comparable, CaseIterable {
     }
   }
 
-  /// Where the name of a level above `crit` stands in an event's metadata, for which swift-log has no level.
+  /// The metadata key for the name of a level above `crit`, which swift-log lacks.
   package static let severityKey = "severity"
 
-  /// The level of an event, whoever made it.
+  /// Reads the level of an event from any source.
   package init(_ event: LogEvent) {
     if case .string(let name)? = event.metadata?[Self.severityKey], let level = LogLevel(name: name) {
       self = level

@@ -2,7 +2,7 @@ import Bytes
 import Glibc
 package import Logging
 
-/// What takes finished lines.
+/// A destination of finished lines.
 package enum LogSink: Sendable {
   case file(LogFile)
   case syslog(SyslogSocket)
@@ -15,7 +15,7 @@ package enum LogSink: Sendable {
   }
 }
 
-/// The error log's handler over a sink of ours: makes nginx's line and writes it at once.
+/// The error log's handler for sallyport's own sinks: formats nginx's line and writes it at once.
 package struct LineLogHandler: LogHandler {
   package let sink: LogSink
   package var logLevel = Logger.Level.trace

@@ -1,5 +1,5 @@
-/// Something that stands beside a value and is no part of what the value says, as the place in a file where it was said:
-/// equal settings are equal wherever they stand, and share what is made of them.
+/// Excludes a property from comparison, such as the place in a file where a setting is written. Equal settings are then
+/// equal wherever they are written, and share what is made from them.
 @propertyWrapper public struct NotCompared<Value: Sendable>: Sendable, Hashable {
   public var wrappedValue: Value
 

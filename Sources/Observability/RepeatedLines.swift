@@ -1,23 +1,23 @@
-/// Which of many equal lines the error log is to show: the first of each text at once, then one at most every 30 seconds,
-/// which says how many were left out.
+/// Decides which of many equal lines the error log shows: the first of each text at once, then at most one every 30
+/// seconds, with the number of lines that were withheld.
 ///
-/// Why: what is broken fails with every request, and a log that is full of one line hides the others. A text that was not
-/// there before is never left out for another's sake, as long as there are few; what a peer varies at will shares a place.
-/// Metrics and access logs count everything. Pure: the caller brings the time (milliseconds of one monotonic clock).
+/// A persistent fault fails every request, and a log full of one line hides the others. A new text is always written as
+/// long as there are few texts. Texts that a peer varies at will share one place. Metrics and access logs count
+/// everything. This is a value without a clock: the caller passes the time in milliseconds of one monotonic clock.
 public struct RepeatedLines: Sendable {
   public enum Choice: Sendable, Equatable {
-    /// `withheld`: how many like it were left out since the last.
+    /// `withheld`: how many equal lines were withheld since the last one.
     case write(withheld: UInt64)
     case withhold
   }
 
   /// Milliseconds between two lines of one text.
   public static let pause: UInt64 = 30_000
-  /// Texts that are told apart; those beyond share one place.
+  /// The number of places. Each text has its own, except that the last place is for all further texts.
   static let places = 8
 
   private struct Place: Sendable {
-    /// nil: of whatever found no place of its own.
+    /// nil: the place of all further texts.
     var text: String?
     var writtenAt: UInt64
     var withheld: UInt64
@@ -28,7 +28,7 @@ public struct RepeatedLines: Sendable {
   public init() {}
 
   public var isEmpty: Bool { known.isEmpty }
-  /// Since `forget`.
+  /// The number of lines since `forget`.
   public private(set) var count: UInt64 = 0
   public private(set) var withheld: UInt64 = 0
 
@@ -52,6 +52,6 @@ public struct RepeatedLines: Sendable {
 
   private var overflow: Int? { known.firstIndex { $0.text == nil } }
 
-  /// What was wrong is over: the next failure is a first one.
+  /// Forgets all texts when the fault is over, so that the next failure is written at once.
   public mutating func forget() { self = RepeatedLines() }
 }

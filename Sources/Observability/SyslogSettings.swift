@@ -14,13 +14,13 @@ public struct SyslogSettings: Sendable, Hashable {
   /// RFC 3164 §4.1.1, 0 to 23; 23 is local7, nginx's default.
   public var facility: UInt8 = 23
   public var tag = "sallyport"
-  /// Of access lines; an error line has its own level.
+  /// The severity of access lines; an error line has its own level.
   public var severity: LogLevel = .info
   public var sendsHostName = true
 
   public init(server: Server) { self.server = server }
 
-  /// Reads what follows `syslog:`.
+  /// Parses the text after `syslog:`.
   public init(parsing text: Substring) throws(LogDestinationError) {
     var server: Server?
     var seen: Set<Substring> = []
@@ -33,7 +33,7 @@ public struct SyslogSettings: Sendable, Hashable {
       let name = parts[0]
       let value = parts.count == 2 ? parts[1] : ""
       guard seen.insert(name).inserted else {
-        throw LogDestinationError("syslog parameter \"\(name)\" stands twice: keep one")
+        throw LogDestinationError("syslog parameter \"\(name)\" occurs twice: keep one")
       }
       switch name {
       case "server": server = try Self.server(value)
@@ -101,7 +101,7 @@ public struct SyslogSettings: Sendable, Hashable {
     return String(text)
   }
 
-  /// In the order of their numbers; the names are nginx's.
+  /// The names, which are nginx's, in the order of their numbers.
   private static let facilities = [
     "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp", "ntp",
     "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",

@@ -4,12 +4,12 @@ import Synchronization
 
 /// A datagram socket to a syslog server, for RFC 3164 messages.
 ///
-/// Why: each message names its receiver anew (sendto), so there is no connection to mend when the server restarts and
-/// nothing to lock. It never waits: what the system does not take at once is lost and counted, as with nginx.
+/// Each message names its receiver (sendto), so a restart of the server breaks no connection, and no lock is needed. It
+/// never blocks: a message that the system can't send at once is lost and counted, as in nginx.
 public final class SyslogSocket: Sendable {
   public let settings: SyslogSettings
   private let descriptor: Int32
-  /// The C address's bytes.
+  /// The bytes of the C address.
   private let receiver: [UInt8]
   /// `HOST TAG: ` or `TAG: `.
   private let origin: [UInt8]
@@ -31,7 +31,7 @@ public final class SyslogSocket: Sendable {
 
   deinit { if descriptor >= 0 { close(descriptor) } }
 
-  /// Messages that the system did not take, since the start.
+  /// The number of messages that could not be sent since the start.
   public var failedWrites: UInt64 { failures.load(ordering: .relaxed) }
 
   /// Sends one line, without a line feed, as one message.

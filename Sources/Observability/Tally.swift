@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Counts what happens, by label, for metrics. Shared by all workers; for what happens once a connection or less, not
-/// for every request.
+/// Counts events by label, for metrics. All workers share it. Use it for events that happen at most once a connection,
+/// not once a request.
 public final class Tally<Label>: Sendable
 where Label: CaseIterable & Hashable & Sendable & RawRepresentable, Label.RawValue == String {
   private let counts = Mutex<[Label: UInt64]>([:])
@@ -10,7 +10,7 @@ where Label: CaseIterable & Hashable & Sendable & RawRepresentable, Label.RawVal
 
   public func count(_ label: Label) { counts.withLock { $0[label, default: 0] &+= 1 } }
 
-  /// Since the start, every label; in the order of its cases.
+  /// The counts of every label since the start, in the order of the label's cases.
   public var all: [(label: Label, count: UInt64)] {
     let counts = counts.withLock { $0 }
     return Label.allCases.map { ($0, counts[$0] ?? 0) }

@@ -8,34 +8,35 @@ public struct PatternError: Error, Sendable, Hashable, CustomStringConvertible {
   public var description: String { "\(message) at offset \(offset)" }
 }
 
-/// What a match came to.
+/// The result of a match.
 public enum MatchOutcome: Sendable, Hashable {
   case match
   case noMatch
-  /// No answer: a bound on the work was reached, or the subject can't be judged (not UTF-8 under `(*UTF)`).
-  /// Whoever decides by a pattern must refuse, never take this for `noMatch`.
+  /// No result: the match reached a limit, or the subject can't be matched (not UTF-8 under `(*UTF)`). Code that
+  /// decides access by a pattern must refuse then, and never treat this as `noMatch`.
   case limit
 }
 
-/// A compiled pattern of PCRE2, the dialect of nginx's `~`.
+/// A compiled PCRE2 pattern, the dialect of nginx's `~`.
 ///
-/// Why: compiled once at load, matched by every worker at the same time, each with a `Scratch` of its own. The work of
-/// one match is bounded whatever the pattern and the subject, so that none can hang a worker. The machine-code
-/// compiler is used where the system allows it (see `isCompiledToMachineCode`), else the interpreter: same answers.
+/// It is compiled once at load. All workers match with it at the same time, each with its own `Scratch`. The work of a
+/// match is bounded for every pattern and subject, so that no match can hang a worker. PCRE2 compiles it to machine
+/// code where the system allows that (see `isCompiledToMachineCode`); otherwise its interpreter gives the same results.
 public final class RegularExpression: @unchecked Sendable {
-  // Unchecked: PCRE2 never writes to compiled code after compilation (pcre2api, "Multithreading"); the pointer is
-  // set once here and freed once in deinit.
+  // @unchecked: PCRE2 never writes to compiled code after compilation (pcre2api, "Multithreading"). The pointer is set
+  // once here and freed once in deinit.
   let code: OpaquePointer
-  /// As written.
+  /// The pattern as written.
   public let pattern: String
-  /// Groups that capture, group 0 not counted.
+  /// The number of capturing groups, without group 0.
   public let captureCount: Int
   /// Named groups in the order of their numbers.
   public let names: [(name: String, number: Int)]
   public let isCompiledToMachineCode: Bool
   private let budget: MatchBudget
 
-  /// `isWhole`: it must be the whole subject. Not by words around the pattern, which could close what they open.
+  /// `isWhole`: the pattern must match the whole subject. This uses PCRE2's options: text around the pattern would not,
+  /// because the pattern could close a group that the text opened.
   public init(_ pattern: String, caseless: Bool = false, isWhole: Bool = false) throws(PatternError) {
     var error: Int32 = 0
     var offset = 0
@@ -48,14 +49,14 @@ public final class RegularExpression: @unchecked Sendable {
     self.pattern = pattern
     captureCount = Int(Self.number(PCRE2_INFO_CAPTURECOUNT, of: compiled))
     names = Self.names(of: compiled)
-    // Refused where memory may not be both written and run (MemoryDenyWriteExecute): the interpreter takes over.
+    // Fails where memory may not be both writable and executable (MemoryDenyWriteExecute); then the interpreter runs.
     isCompiledToMachineCode = pcre2_jit_compile_8(compiled, PCRE2_JIT_COMPLETE) == 0
     budget = MatchBudget(isAnchored: Self.number(PCRE2_INFO_ALLOPTIONS, of: compiled) & PCRE2_ANCHORED != 0)
   }
 
   deinit { pcre2_code_free_8(code) }
 
-  /// Searches the subject. On `match` the captures are ranges of it; otherwise they are emptied.
+  /// Searches the subject. On `match` the captures are ranges of the subject; otherwise they are empty.
   public func match(
     _ subject: UnsafeRawBufferPointer, scratch: Scratch, into captures: inout Captures
   ) -> MatchOutcome {
@@ -64,7 +65,7 @@ public final class RegularExpression: @unchecked Sendable {
       let data = scratch.data(groups: captureCount + 1)
     else { return .limit }
     pcre2_set_match_limit_8(context, budget.steps(subjectLength: subject.count))
-    // PCRE2 before 10.41 takes no null pointer, not even for nothing.
+    // PCRE2 before 10.41 accepts no null pointer, not even for an empty subject.
     let start = subject.baseAddress ?? UnsafeRawPointer(context)
     let bytes = start.assumingMemoryBound(to: UInt8.self)
     let result = pcre2_match_8(code, bytes, subject.count, 0, 0, data, context)

@@ -1,11 +1,12 @@
 import CPCRE2
 
 extension RegularExpression {
-  /// The memory one worker matches with; never shared, kept for its life.
+  /// One worker's memory for matching, which is never shared.
   ///
-  /// Why: PCRE2 needs a place for its result and its back-tracking; made once, a match allocates nothing.
+  /// PCRE2 needs memory for its result and its back-tracking. This memory exists for the life of the worker, so a match
+  /// allocates nothing.
   public final class Scratch {
-    /// nil when there was no memory: every match then is `limit`.
+    /// nil when memory was short: every match is then `limit`.
     let context: OpaquePointer?
     private let stack: OpaquePointer?
     private var matchData: OpaquePointer?
@@ -26,7 +27,7 @@ extension RegularExpression {
       pcre2_jit_stack_free_8(stack)
     }
 
-    /// Room for the results of this many groups, group 0 counted.
+    /// Returns room for the results of this many groups, including group 0.
     func data(groups wanted: Int) -> OpaquePointer? {
       if let matchData, groups >= wanted { return matchData }
       let room = max(16, wanted)

@@ -5,8 +5,8 @@ import Observability
 
 /// `error_log journal`: structured entries, with their level as PRIORITY.
 ///
-/// Where there is no journal (a container), lines go to stderr with `<N>` in front, which systemd and others who
-/// collect it understand (sd-daemon(3)). A lost entry never stops the daemon.
+/// Without a journal (in a container), lines go to stderr with the prefix `<N>`, which systemd and other log collectors
+/// understand (sd-daemon(3)). A lost entry never stops the daemon.
 package struct JournalSink: LogHandler {
   package var logLevel = Logger.Level.trace
   package var metadata: Logger.Metadata = [:]
@@ -14,9 +14,9 @@ package struct JournalSink: LogHandler {
 
   package static let socketPath = "/run/systemd/journal/socket"
 
-  /// Looks for the journal's socket once.
+  /// Checks once whether the journal's socket exists.
   package init(socketPath: String = Self.socketPath) {
-    // sd_journal_sendv says that all is well when there is no journal: so we look ourselves.
+    // sd_journal_sendv reports success even without a journal, so this checks the socket.
     hasJournal = access(socketPath, F_OK) == 0
   }
 

@@ -1,19 +1,19 @@
 import CSystemd
 import Glibc
 
-/// What a service tells systemd about itself (sd_notify(3)).
+/// A service's notifications to systemd (sd_notify(3)).
 ///
-/// Why: with `Type=notify-reload` systemd waits for these words before it calls the service started or reloaded.
-/// Without a NOTIFY_SOCKET nobody listens, and nothing happens.
+/// With `Type=notify-reload`, systemd waits for these before it considers the service started or reloaded. Without a
+/// NOTIFY_SOCKET, sending does nothing.
 package enum Notification: Sendable, Hashable {
   case ready
-  /// A reload begins; at this CLOCK_MONOTONIC instant, in microseconds.
+  /// A reload begins at this CLOCK_MONOTONIC time, in microseconds.
   case reloading(monotonicMicroseconds: UInt64)
   case stopping
   /// One line for `systemctl status`; a line feed becomes a space.
   case status(String)
   case mainProcess(Int32)
-  /// Still alive: for WatchdogSec=.
+  /// The service is still alive, for WatchdogSec=.
   case watchdog
 
   /// A reload that begins now.
@@ -24,7 +24,7 @@ package enum Notification: Sendable, Hashable {
     return .reloading(monotonicMicroseconds: seconds &* 1_000_000 &+ nanoseconds / 1_000)
   }
 
-  /// The datagram for several notifications at once.
+  /// Returns the datagram for several notifications at once.
   package static func text(_ parts: [Notification]) -> String { parts.map(\.text).joined(separator: "\n") }
 
   private var text: String {
@@ -38,16 +38,16 @@ package enum Notification: Sendable, Hashable {
     }
   }
 
-  /// What became of it.
+  /// The result of sending.
   package enum Outcome: Sendable, Hashable {
     case sent
-    /// NOTIFY_SOCKET is not set: nobody asked.
+    /// NOTIFY_SOCKET is not set.
     case nobodyListens
     /// The errno.
     case failed(Int32)
   }
 
-  /// Sends notifications as one datagram. A failure is for the log, never a reason to stop.
+  /// Sends notifications as one datagram. A failure is not a reason to stop.
   @discardableResult
   package static func send(_ parts: Notification...) -> Outcome {
     let result = sd_notify(0, text(parts))

@@ -1,11 +1,11 @@
 import CSystemd
 import Glibc
 
-/// A listening socket that systemd made and handed over.
+/// A listening socket that systemd made and passed to this process.
 package struct InheritedSocket: Sendable, Hashable {
-  /// FileDescriptorName=, what `listen systemd:NAME` names. Several sockets may share one.
+  /// FileDescriptorName=, which `listen systemd:NAME` refers to. Several sockets may share a name.
   package var name: String
-  /// Ours from now on: non-blocking, closed on exec.
+  /// This process owns it now: non-blocking, closed on exec.
   package var descriptor: Int32
 }
 
@@ -17,10 +17,10 @@ package struct SocketActivationError: Error, Sendable, Hashable, CustomStringCon
 
 /// Socket activation (sd_listen_fds(3)).
 package enum SocketActivation {
-  /// The sockets handed to this process, in systemd's order; none when there are none.
+  /// Returns the sockets that systemd passed to this process, in systemd's order; may be empty.
   ///
-  /// To be called once, before there are threads: it takes LISTEN_* out of the environment, so that no child
-  /// believes that they are its own.
+  /// Call it once, before other threads exist. It removes LISTEN_* from the environment, so that no child process takes
+  /// the sockets for its own.
   package static func inherit() throws(SocketActivationError) -> [InheritedSocket] {
     var names: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
     let count = sd_listen_fds_with_names(1, &names)
@@ -38,7 +38,7 @@ package enum SocketActivation {
     return sockets
   }
 
-  /// Makes sure that a descriptor is a listening stream socket, and sets its flags.
+  /// Checks that a descriptor is a listening stream socket, and sets its flags.
   package static func adopt(name: String, descriptor: Int32) throws(SocketActivationError) -> InheritedSocket {
     guard sd_is_socket(descriptor, AF_UNSPEC, Int32(SOCK_STREAM.rawValue), 1) > 0 else {
       throw SocketActivationError(

@@ -2,24 +2,24 @@ import COpenSSL
 package import Crypto
 package import Transport
 
-/// Why no certificate could be had.
+/// Why the server's certificate could not be fetched.
 package struct CertificateFetchError: Error, Sendable, CustomStringConvertible {
   package let description: String
 }
 
-/// What a server sent in its handshake. It says nothing of trust.
+/// The certificates that a server sent in its handshake, unverified.
 package struct SentCertificates: Sendable {
   package let leaf: Certificate
-  /// As sent.
+  /// In the order in which the server sent them.
   package let others: [Certificate]
 }
 
-/// What a server presents, for a person to look at: `sallyport pin HOST:PORT`.
+/// Fetches the certificates that a server presents, for a person to look at: `sallyport pin HOST:PORT`.
 ///
-/// A plain, waiting client; nothing is verified and no byte of ours is sent but the handshake. What it gives must
-/// never be trusted by itself: whoever sits in the middle could have presented it.
+/// This client blocks, verifies nothing and sends nothing but the handshake. Never trust its result by itself: an
+/// attacker in the middle of the connection could have presented these certificates.
 package enum CertificateFetch {
-  /// `name` goes into SNI unless it is an IP address; `seconds` bound it all.
+  /// Sends `name` as SNI unless it is an IP address. `seconds` bounds the whole operation.
   package static func certificates(
     from address: SocketAddress, name: String, within seconds: Int = 10
   ) throws(CertificateFetchError) -> SentCertificates {
@@ -31,7 +31,7 @@ package enum CertificateFetch {
     }
     guard let context = SSL_CTX_new(TLS_client_method()) else { throw failed(address, OpenSSLReasons.take()) }
     defer { SSL_CTX_free(context) }
-    // To show an old server's certificate is no harm; to refuse it would help nobody.
+    // Level 0 accepts old servers: the command only shows their certificate, so a refusal would protect nobody.
     SSL_CTX_set_security_level(context, 0)
     guard let ssl = SSL_new(context), SSL_set_fd(ssl, client.descriptor) == 1 else {
       throw failed(address, OpenSSLReasons.take())
@@ -39,7 +39,7 @@ package enum CertificateFetch {
     defer { SSL_free(ssl) }
     if SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }
     let failure = client.handshake(ssl)
-    // A server that demands a certificate of ours has shown its own by then.
+    // A server that demands a client certificate has sent its own certificate before the handshake fails.
     guard let leaf = copenssl_get0_peer_certificate(ssl) else {
       throw failed(address, failure ?? "it presented no certificate")
     }

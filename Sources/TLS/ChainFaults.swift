@@ -1,26 +1,28 @@
 import COpenSSL
 
-/// What is wrong with a client's chain under `optional_no_ca`, which excuses that it leads to no anchor and nothing else.
+/// Collects the faults of a client's chain under `optional_no_ca`, which excuses only that the chain leads to no trust
+/// anchor.
 ///
-/// OpenSSL stops at the first fault unless its callback says go on, and the missing anchor comes first: before dates,
-/// usage and strength of keys. Stopping there would excuse what was never looked at.
+/// OpenSSL stops at the first fault unless its verify callback continues. It finds a missing anchor before it checks
+/// dates, key usage and key strength. If verification stopped there, faults that nobody had checked for would be
+/// excused.
 struct ChainFaults {
-  /// X509_V_ERR_…: the first fault that is not excused.
+  /// The first fault that `optional_no_ca` does not excuse, as X509_V_ERR_….
   private var inexcusable: Int32?
 
   mutating func note(_ fault: Int32) {
     if inexcusable == nil && !Self.excuses(fault) { inexcusable = fault }
   }
 
-  /// The code to judge by, after a walk that ended with `result` and left `last` as the last fault.
+  /// Returns the code that decides, after X509_verify_cert returned `result` with `last` as its last fault.
   func verdict(result: Int32, last: Int32) -> Int32 {
     if let inexcusable { return inexcusable }
     if result == 1 { return last }
-    // The walk broke off: what was not looked at is not excused, whatever the fault before it.
+    // Verification was aborted, so some checks did not run: an excusable last fault is not enough.
     return last == X509_V_OK || Self.excuses(last) ? X509_V_ERR_UNSPECIFIED : last
   }
 
-  /// The faults that nginx excuses (ngx_ssl_verify_error_optional): no chain to an anchor.
+  /// The faults that nginx excuses (ngx_ssl_verify_error_optional): the chain leads to no trust anchor.
   static func excuses(_ fault: Int32) -> Bool {
     switch fault {
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT, X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN,

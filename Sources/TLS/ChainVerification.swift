@@ -2,15 +2,16 @@ import COpenSSL
 import Crypto
 import Glibc
 
-/// One walk of OpenSSL's from an upstream's leaf to anchors. Looks, and decides nothing.
+/// Runs OpenSSL's chain verification once, from an upstream's leaf to trust anchors. It reports and decides nothing.
 struct ChainVerification {
-  /// How many certificates may stand between leaf and anchor.
+  /// The largest number of certificates between leaf and anchor.
   var depth: Int
-  /// What keys and signatures must be worth; see ContextBasics.chainLevel.
+  /// The security level that keys and signatures must have; see ContextBasics.chainLevel.
   var level: Int32
 
-  /// `sent`: what came with the leaf (STACK_OF(X509)); links may be taken from it, trust never is.
-  /// `partial`: the anchors are pinned certificates, at any of which a chain may end; otherwise it must end at a self-signed one.
+  /// `sent`: the certificates that came with the leaf (STACK_OF(X509)). They may serve as intermediates, never as
+  /// anchors. `partial`: the anchors are pinned certificates, and a chain may end at any of them. Otherwise it must end
+  /// at a self-signed one.
   func find(
     leaf: OpaquePointer, sent: OpaquePointer?, anchors: TrustAnchors, partial: Bool
   ) -> ChainFinding {
@@ -30,7 +31,7 @@ struct ChainVerification {
       return X509_verify_cert(store)
     }
     if let fault = walk.fault { return .faulty(fault) }
-    // A walk that broke off without a word must not look like success.
+    // A verification that was aborted without an error code must not look like success.
     guard result == 1, let chain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) else {
       let code = X509_STORE_CTX_get_error(store)
       return .faulty(ChainFault(code: code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code))
@@ -41,7 +42,7 @@ struct ChainVerification {
     return .verified(chain)
   }
 
-  /// Past each fault to the next: a revocation may stand behind others, and nothing excuses it.
+  /// Continues past each fault: a revocation may come after other faults, and nothing excuses a revocation.
   private struct Walk {
     var fault: ChainFault?
 
@@ -51,7 +52,7 @@ struct ChainVerification {
     }
   }
 
-  /// X509_STORE_CTX_set_app_data's.
+  /// The index that X509_STORE_CTX_set_app_data uses.
   private static let walkIndex: Int32 = 0
 
   private static let note: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
@@ -72,7 +73,7 @@ extension ChainFault.Kind {
   init(code: Int32) {
     switch code {
     case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID: self = .expired
-    // A CRL that is asked for and can't be had or believed says nothing, which is not that nobody was revoked.
+    // A CRL that is demanded but missing or invalid counts as a revocation: without it, nobody knows who was revoked.
     case X509_V_ERR_CERT_REVOKED, X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_UNABLE_TO_DECRYPT_CRL_SIGNATURE,
       X509_V_ERR_CRL_SIGNATURE_FAILURE, X509_V_ERR_CRL_NOT_YET_VALID, X509_V_ERR_CRL_HAS_EXPIRED,
       X509_V_ERR_ERROR_IN_CRL_LAST_UPDATE_FIELD, X509_V_ERR_ERROR_IN_CRL_NEXT_UPDATE_FIELD,

@@ -1,19 +1,19 @@
 package import Crypto
 import Synchronization
 
-/// What OCSP responders said of clients (`ssl_ocsp_cache`), each answer until its own end.
+/// Caches what OCSP responders answered about clients (`ssl_ocsp_cache`), each answer until it expires.
 ///
-/// Every answer is signed and speaks of one certificate and its issuer, whatever else the configuration says. So a reload
-/// takes the answers over: while a responder is away, what it said before goes on counting. Bounded; the one that ends
-/// first makes room.
+/// Each answer is signed and concerns one certificate and its issuer, whatever the configuration says. A reload
+/// therefore keeps the cache: while a responder is unreachable, its earlier answers still count. The cache is bounded;
+/// the entry that expires first is evicted first.
 public final class ClientStatusAnswers: Sendable {
   private let answers = Mutex<[StatusQuestion: StatusAnswer]>([:])
-  /// 0: none is kept.
+  /// 0: the cache keeps no answers.
   private let limit: Int
 
   package init(limit: Int) { self.limit = limit }
 
-  /// nil: nobody knows, or what was known has ended. `now`: seconds since 1970.
+  /// Returns nil when there is no answer or the answer has expired. `now`: seconds since 1970.
   package func known(_ question: StatusQuestion, at now: Int64) -> StatusAnswer? {
     answers.withLock { answers in
       guard let answer = answers[question] else { return nil }

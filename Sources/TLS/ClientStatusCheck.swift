@@ -3,7 +3,7 @@ public import Crypto
 import Glibc
 import Synchronization
 
-/// `ssl_ocsp` and what goes with it.
+/// The settings of `ssl_ocsp` and its companion directives.
 public struct ClientStatusSettings: Sendable, Hashable {
   public enum Extent: String, Sendable, Hashable {
     case off
@@ -13,34 +13,35 @@ public struct ClientStatusSettings: Sendable, Hashable {
   }
 
   public var extent = Extent.off
-  /// `ssl_ocsp_responder`: asked in place of the one that a certificate names.
+  /// `ssl_ocsp_responder`: replaces the responder that a certificate names.
   public var responder: StatusResponder?
-  /// `ssl_ocsp_cache`: answers that are kept; 0 asks each time.
+  /// `ssl_ocsp_cache`: the largest number of cached answers. 0: every handshake asks the responder.
   public var cacheEntries = 0
 
   public init() {}
 }
 
-/// How the responders have judged a client's chain.
+/// The result of checking a client's chain with the OCSP responders.
 enum StatusVerdict: Sendable, Equatable {
   case good
-  /// X509_V_ERR_…; the reason for the log.
+  /// X509_V_ERR_…, and the reason for the log.
   case refused(Int32, String)
 }
 
-/// Judges clients by what OCSP responders say of them, and keeps what they said.
+/// Checks client certificates with OCSP responders and caches the answers.
 ///
-/// Why it may never say good for want of an answer: a responder that can be cut off would let in whom it has revoked.
+/// A missing answer never counts as good. Otherwise an attacker who can block the responder could use a revoked
+/// certificate.
 final class ClientStatusCheck: Sendable {
   private typealias Waiter = @Sendable (Result<StatusAnswer, StatusFault>) -> Void
 
   private let settings: ClientStatusSettings
   let answers: ClientStatusAnswers
   private let client: OCSPClient
-  /// Who waits for an answer that is under way.
+  /// The callers that wait for a pending answer.
   private let asked = Mutex<[StatusQuestion: [Waiter]]>([:])
 
-  /// nil when nobody is asked. `answers`: those of the generation before; nil for none.
+  /// Returns nil when `ssl_ocsp` is off. `answers`: the cache of the previous generation; nil starts an empty one.
   init?(_ settings: ClientStatusSettings, _ client: OCSPClient, _ answers: ClientStatusAnswers? = nil) {
     if settings.extent == .off { return nil }
     self.client = client
@@ -54,12 +55,13 @@ final class ClientStatusCheck: Sendable {
     return settings.extent == .leaf ? Array(pairs.prefix(1)) : pairs
   }
 
-  /// The verdict, when all that is asked is known; else nil, and `completion` hears it later, from another thread.
+  /// Returns the verdict when the cache has every answer that it needs. Otherwise returns nil and calls `completion`
+  /// later, from another thread.
   func judge(
     _ chain: VerifiedChain, _ completion: @escaping @Sendable (StatusVerdict) -> Void
   ) -> StatusVerdict? {
     let questions = questions(chain)
-    // A leaf that is an anchor itself: there is nobody who could speak of it.
+    // The leaf is itself a trust anchor, so it has no issuer whose responder could answer.
     guard !questions.isEmpty else { return .good }
     return judge(questions[...], completion)
   }
@@ -100,7 +102,7 @@ final class ClientStatusCheck: Sendable {
     .refused(X509_V_ERR_OCSP_VERIFY_FAILED, "certificate status request failed: \(fault)")
   }
 
-  /// Asks once for all who want to know the same at the same time.
+  /// Sends one request for all callers that need the same answer at the same time.
   private func ask(_ question: StatusQuestion, _ waiter: @escaping Waiter) {
     guard let responder = settings.responder ?? question.responder.flatMap({ StatusResponder($0) }) else {
       return waiter(.failure(StatusFault("no http OCSP responder in the certificate")))

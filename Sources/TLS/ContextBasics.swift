@@ -1,13 +1,13 @@
 import COpenSSL
 import Crypto
 
-/// What both directions set on an SSL_CTX.
+/// What server and client SSL_CTX have in common.
 enum ContextBasics {
   static func make(server: Bool) throws(TLSSettingsError) -> OpaquePointer {
     guard let context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method()) else {
       throw TLSSettingsError("OpenSSL gives no context: \(OpenSSLReasons.take())")
     }
-    // NO_AUTO_CHAIN: the chain is what the file holds; building one costs 8 % of a handshake.
+    // NO_AUTO_CHAIN: sallyport sends the chain that the file holds. Building a chain would cost 8 % of a handshake.
     _ = copenssl_ctx_set_mode(
       context,
       Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_NO_AUTO_CHAIN) | Int(SSL_MODE_ENABLE_PARTIAL_WRITE)
@@ -20,8 +20,8 @@ enum ContextBasics {
 
   static func setVersions(_ versions: TLSVersions, on context: OpaquePointer) throws(TLSSettingsError) {
     guard let range = VersionRange(versions) else { throw TLSSettingsError("no protocol version is allowed") }
-    // TLS 1.0 and 1.1 sign with SHA-1, which OpenSSL's default security level refuses. It is the handshake's alone: see
-    // `chainLevel`.
+    // TLS 1.0 and 1.1 sign with SHA-1, which OpenSSL's default security level refuses. The lower level applies to the
+    // handshake only; see `chainLevel` for certificates.
     if range.lowest < TLS1_2_VERSION { SSL_CTX_set_security_level(context, handshakeLevelOfOldVersions) }
     guard copenssl_ctx_set_min_proto(context, range.lowest) == 1,
       copenssl_ctx_set_max_proto(context, range.highest) == 1
@@ -31,9 +31,12 @@ enum ContextBasics {
 
   private static let handshakeLevelOfOldVersions: Int32 = 0
 
-  /// The security level that a peer's chain must have (X509_VERIFY_PARAM_set_auth_level(3)): key sizes and signature
-  /// digests. The library's own, or what a cipher string said with @SECLEVEL; never lower because of an old protocol
-  /// version, and never 0. Asked when the context is settled; `standard`: the level that it was made with.
+  /// Returns the security level that a peer's chain must have (X509_VERIFY_PARAM_set_auth_level(3)): key sizes and
+  /// signature digests.
+  ///
+  /// It is the library's own level, or the one that a cipher string sets with @SECLEVEL. An old protocol version never
+  /// lowers it, and it is never 0. Call this when the context is fully configured. `standard`: the level of the new
+  /// context.
   static func chainLevel(of context: OpaquePointer, standard: Int32) -> Int32 {
     let level = SSL_CTX_get_security_level(context)
     return max(1, level == handshakeLevelOfOldVersions ? standard : level)
@@ -80,7 +83,7 @@ enum ContextBasics {
   }
 }
 
-/// Lowest and highest version, and the options that forbid those between that were not named.
+/// The lowest and highest version, and the options that disable the unlisted versions between them.
 struct VersionRange {
   var lowest: Int32
   var highest: Int32

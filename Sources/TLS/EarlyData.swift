@@ -1,21 +1,21 @@
 import Bytes
 import COpenSSL
 
-/// What a client says before its handshake is over (RFC 8446 §2.3).
+/// Reads the early data of a client (RFC 8446 §2.3).
 ///
-/// Anybody can send the same bytes again, so they are taken with a session only that is given away once: the store's,
-/// not that of a sealed ticket. What may be done with them is for HTTP to say (RFC 8470).
+/// An attacker can replay early data. The server therefore accepts early data only with a session that it hands out
+/// once: one from its store, not one from an encrypted ticket. HTTP decides what such a request may do (RFC 8470).
 final class EarlyData {
-  /// The most octets that OpenSSL takes: one record.
+  /// The largest number of octets of early data: one record.
   static let limit: UInt32 = 16384
 
   private(set) var bytes = ByteBuffer()
   private var hasEnded = false
 
   enum Progress {
-    /// More of it, or of the handshake, may come.
+    /// More early data, or more of the handshake, may arrive.
     case waits
-    /// The handshake goes on.
+    /// All early data was read; the handshake continues.
     case ended
     /// An error of SSL_get_error(3).
     case failed(Int32)
@@ -46,7 +46,7 @@ final class EarlyData {
 }
 
 extension TLSStream {
-  /// SSL_CTX_set_allow_early_data_cb: only under the name that the session was made for (RFC 8446 §4.2.10).
+  /// SSL_CTX_set_allow_early_data_cb: allows early data only under the server name of the session (RFC 8446 §4.2.10).
   static let allowsEarlyData: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
     guard let stream = TLSStream.of(ssl), let context = stream.serverContext, context.takesEarlyData,
       let origin = stream.foundOrigin
@@ -56,14 +56,14 @@ extension TLSStream {
 }
 
 extension ServerTLSSettings {
-  /// Why early data is not taken, whatever `ssl_early_data` says; nil: it is.
+  /// Returns why the server refuses early data, whatever `ssl_early_data` says; nil when nothing prevents early data.
   public var earlyDataHindrance: String? {
     if !versions.contains(.tls13) { return "TLSv1.3 is not among ssl_protocols" }
     if sessionCache == .off { return "no session is kept with ssl_session_cache off" }
     if !ticketKeys.isEmpty && sessionTickets {
       return "with ssl_session_ticket_key a session may be used twice, so what came with it may be a replay"
     }
-    // Nobody may be answered before they have spoken.
+    // The server must not answer a client before the responders have answered.
     if clientStatus.extent != .off { return "the responders of ssl_ocsp are asked when the handshake is over" }
     return nil
   }

@@ -3,26 +3,26 @@ import Glibc
 import Synchronization
 package import Transport
 
-/// Asks OCSP responders about clients, beside the loops.
+/// Asks OCSP responders about clients, outside the event loops.
 ///
-/// It knows which responders let requests time out, so it belongs to the daemon: a reload does not make a silent
-/// responder hold up clients again.
+/// The client remembers which responders let requests time out. It belongs to the daemon, so that after a reload a
+/// silent responder does not delay clients again.
 package final class OCSPClient: Sendable {
   private let pool: BlockingPool
   private let silence = Mutex(ResponderSilence())
 
   package init(pool: BlockingPool) { self.pool = pool }
 
-  /// Calls `completion` from another thread, or at once when too many requests are under way.
+  /// Calls `completion` from another thread, or at once when too many requests are pending.
   func ask(
     _ responder: StatusResponder, _ question: StatusQuestion,
     _ completion: @escaping @Sendable (Result<StatusAnswer, StatusFault>) -> Void
   ) {
-    // By the address, whatever the path: a host that is silent is so for all of its paths.
+    // The pool groups requests by address, whatever the path: a silent host is silent for all paths.
     let outcome = pool.run(.clientStatus, for: responder.address) { [self] in
       completion(Result { () throws(StatusFault) in try answer(of: responder, to: question) })
     }
-    if !outcome.isTaken { completion(.failure(StatusFault("too many questions are under way"))) }
+    if !outcome.isTaken { completion(.failure(StatusFault("too many OCSP requests are pending"))) }
   }
 
   private func answer(of responder: StatusResponder, to question: StatusQuestion) throws(StatusFault) -> StatusAnswer {

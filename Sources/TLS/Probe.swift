@@ -3,21 +3,21 @@ package import Crypto
 import Glibc
 package import Transport
 
-/// One handshake with a server, looked at from all sides, whatever comes of it.
+/// Makes one handshake with a server and reports everything it showed, whatever the outcome.
 ///
-/// Judges by a policy that may be a configuration's own, and goes on all the same: nothing of ours but the certificate
-/// and one GET is sent. Waits, so never on an event loop.
+/// The probe judges the server by a policy, which may come from a configuration, but continues after a refusal. It
+/// sends only the client certificate and one GET. It blocks, so never run it on an event loop.
 package struct Probe: Sendable {
-  /// How the server is judged, and what we show it.
+  /// The policy that judges the server, and the certificate to present.
   package let policy: UpstreamTLSContext
-  /// For the name check, and for SNI.
+  /// Used for the name check and for SNI.
   package let name: String
-  /// Whether the name goes into SNI.
+  /// Whether to send the name as SNI.
   package let tellsName: Bool
   package let host: String
   package let path: String
   package let presented: Certificate?
-  /// Beside those that are sent: for the stapled response, which the issuer signs.
+  /// Issuers besides the certificates that the server sends, to verify the stapled response, which the issuer signs.
   package let issuers: [Certificate]
   package var seconds = 10
 
@@ -34,7 +34,7 @@ package struct Probe: Sendable {
     self.presented = presented
   }
 
-  /// Collects what OpenSSL shows of the handshake.
+  /// Records the handshake messages that OpenSSL reports.
   private final class Recorder {
     var steps: [ProbeReport.Step] = []
     let start = Microseconds.now
@@ -56,7 +56,8 @@ package struct Probe: Sendable {
     }
     defer { SSL_free(ssl) }
     report.failure = client.handshake(ssl)
-    // We go on only where the server has proved its key: our own messages behind that say so.
+    // The probe continues only when the server has proved possession of its key. The client's own later messages show
+    // that it has.
     let isProved = recorder.steps.contains { $0.direction == .sent && HandshakeNames.afterProof.contains($0.name) }
     read(ssl, recorder, into: &report)
     if !isProved { report.signature = "" }
@@ -84,7 +85,7 @@ package struct Probe: Sendable {
 
   private func session(_ descriptor: Int32, _ recorder: Recorder) -> OpaquePointer? {
     guard let ssl = SSL_new(policy.handle) else { return nil }
-    // The judgement comes after, so that a refused server is shown whole.
+    // The policy judges after the handshake, so that the report of a refused server is complete.
     SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
     SSL_set_msg_callback(ssl) { sent, _, type, bytes, count, _, argument in
       guard let bytes, let argument, count > 0 else { return }
@@ -109,7 +110,7 @@ package struct Probe: Sendable {
   }
 
   private func read(_ ssl: OpaquePointer, _ recorder: Recorder, into report: inout ProbeReport) {
-    // Before a ServerHello OpenSSL names the highest version that we offer.
+    // Before a ServerHello, OpenSSL returns the highest version that the client offers.
     if recorder.steps.contains(where: { $0.direction == .received && $0.name == HandshakeNames.message(2) }) {
       report.protocolName = String(cString: SSL_get_version(ssl))
     }
@@ -167,9 +168,10 @@ package struct Probe: Sendable {
     }
   }
 
-  // MARK: Does it take us in?
+  // MARK: Acceptance of the client certificate
 
-  /// In TLS 1.3 a server says so only after our last message: a request is sent, and what comes back looked at.
+  /// Finds out whether the server accepts the client certificate. In TLS 1.3 the server decides after the client's last
+  /// message, so the probe sends a request and reads the response.
   private func acceptance(
     _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: Recorder
   ) -> ProbeReport.Acceptance {
@@ -178,7 +180,7 @@ package struct Probe: Sendable {
         .name
     }
     if let failure = report.failure {
-      // Who did not ask can't have refused us for it.
+      // A server that did not request a certificate can't have refused the client because of it.
       guard report.certificateRequest != nil, let alert = alert() else { return .unknown(failure) }
       return .refused(alert)
     }
@@ -201,7 +203,8 @@ package struct Probe: Sendable {
     return Self.judge(answer, isAsked: report.certificateRequest != nil)
   }
 
-  /// nginx, and we, answer in HTTP to whom the handshake let through.
+  /// Judges the start of the response. nginx and sallyport answer over HTTP even when they refuse a client's
+  /// certificate.
   static func judge(_ answer: [UInt8], isAsked: Bool) -> ProbeReport.Acceptance {
     let text = String(decoding: answer, as: UTF8.self)
     guard text.hasPrefix("HTTP/1."), let status = Int(text.dropFirst(9).prefix(3)) else {

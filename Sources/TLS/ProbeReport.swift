@@ -8,28 +8,28 @@ package struct ProbeReport: Sendable {
     package enum Direction: String, Sendable { case sent, received }
     package var direction: Direction
     package var name: String
-    /// Since the first one.
+    /// Microseconds since the start of the probe.
     package var microseconds: Int64
   }
 
-  /// Whether we would speak to this server.
+  /// Whether the policy trusts the server.
   package enum Trust: Sendable, Equatable {
     case trusted
-    /// The kind is one of $upstream_ssl_result's.
+    /// `kind` is a value of $upstream_ssl_result.
     case refused(kind: String, reason: String)
-    /// The policy verifies nothing (`proxy_ssl_verify off` without a pin): whoever answers would do.
+    /// The policy verifies nothing (`proxy_ssl_verify off` without a pin) and accepts any server.
     case unverified
-    /// The pin does not match, which the policy only reports (`proxy_ssl_pin_report_only`).
+    /// The pin does not match, and the policy only reports this (`proxy_ssl_pin_report_only`).
     case reportOnly(String)
-    /// There was no certificate to judge, or nobody proved to hold its key.
+    /// The server sent no certificate, or did not prove possession of its key.
     case unknown
   }
 
-  /// Whether it takes us in.
+  /// Whether the server accepts the client.
   package enum Acceptance: Sendable, Equatable {
-    /// It asked for no certificate; the status it answered with, when it did.
+    /// The server requested no certificate. `status`: that of its HTTP response, if there was one.
     case notAsked(status: Int?)
-    /// It asked, and answered our request.
+    /// The server requested a certificate, and answered the HTTP request.
     case accepted(status: Int)
     case refused(String)
     case unknown(String)
@@ -40,26 +40,27 @@ package struct ProbeReport: Sendable {
     case good(until: Int64)
     case revoked
     case unknown
-    /// The response counts for nothing.
+    /// The response is invalid.
     case fault(String)
   }
 
   package var steps: [Step] = []
-  /// `TLSv1.3`; empty where none was negotiated.
+  /// `TLSv1.3`; empty when no version was negotiated.
   package var protocolName = ""
   package var cipher = ""
   /// The group of the key exchange.
   package var group = ""
-  /// With what the server proved its key: `ECDSA with SHA256`.
+  /// The signature algorithm by which the server proved possession of its key: `ECDSA with SHA256`.
   package var signature = ""
   package var applicationProtocol = ""
-  /// The server asked for a certificate of ours; `authorities`: of which CAs, empty when it named none.
+  /// The CAs that the server named when it requested a certificate; empty when it named no CA. nil: it requested no
+  /// certificate.
   package var certificateRequest: [String]?
   package var presented: Certificate?
-  /// As sent, leaf first.
+  /// The certificates in the order in which the server sent them, leaf first.
   package var certificates: [Certificate] = []
   package var stapled = Stapled.none
-  /// Why the handshake did not come to its end.
+  /// Why the handshake did not complete.
   package var failure: String?
   package var trust = Trust.unknown
   package var acceptance = Acceptance.unknown("the handshake failed")
@@ -81,9 +82,9 @@ package struct ProbeReport: Sendable {
   }
 }
 
-/// Names of handshake messages (RFC 8446 §4, RFC 5246 §7.4) and alerts (§6).
+/// Names the handshake messages (RFC 8446 §4, RFC 5246 §7.4) and alerts (§6).
 enum HandshakeNames {
-  /// What a client sends only to a server whose signature it has checked.
+  /// Messages that a client sends only after it has checked the server's signature.
   static let afterProof: Set<String> = [message(16), message(20)]
 
   static func message(_ type: UInt8) -> String {

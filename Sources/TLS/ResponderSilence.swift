@@ -1,41 +1,42 @@
-/// Which OCSP responders let their time run out, by address.
+/// Tracks which OCSP responders let requests time out, by address.
 ///
-/// Each question to such a responder would hold one of its lanes for as long as it waits, and the clients in line behind
-/// it. So for a few seconds after a time-out one question at a time is let through, as a probe, and all others fail at
-/// once. Only time-outs count: a fault that comes at once holds nobody up, and the next question may fare better.
+/// A request to a silent responder occupies one of its lanes until the time-out, and delays the clients queued behind
+/// it. So for a few seconds after a time-out, one request at a time goes out as a probe, and all others fail at once.
+/// Only time-outs count: a fault that comes at once delays nobody, and the next request may succeed.
 ///
-/// A value without a clock of its own: `now` is in microseconds of a clock that never goes back. What it decides is who
-/// may ask, never who is let in: a question that may not be asked has no answer, and without one nobody is let in.
+/// This is a value without a clock of its own: `now` is in microseconds of a monotonic clock. It decides which requests
+/// may go out and never lets a client in: a request that may not go out has no answer, and without an answer the client
+/// is refused.
 struct ResponderSilence: Sendable {
-  /// How a question may be asked.
+  /// How a request may go out.
   enum Admission: Sendable, Hashable {
-    /// Like any other.
+    /// Like any other request.
     case open
-    /// As the one that finds out whether the responder answers again.
+    /// As the probe that finds out whether the responder answers again.
     case probe
     /// Not now.
     case refused
   }
 
-  /// How a question that was asked came back.
+  /// How a request ended.
   enum Ending: Sendable, Hashable {
     case timedOut
-    /// With an answer, or with a fault of another kind.
+    /// The responder answered, or the request failed for another reason than time.
     case heard
   }
 
   private struct Silence: Sendable {
-    /// From then on everybody may ask again.
+    /// The time from which all requests may go out again.
     var end: Int64
     var isProbed: Bool
   }
 
   private var silences: [String: Silence] = [:]
 
-  /// Microseconds that a time-out counts.
+  /// How many microseconds a time-out counts.
   static let length: Int64 = 5_000_000
 
-  /// Each `open` and `probe` is followed by one call of `ended`.
+  /// After each `open` and `probe`, the caller calls `ended` once.
   mutating func admit(_ address: String, at now: Int64) -> Admission {
     guard let silence = silences[address] else { return .open }
     if silence.isProbed { return .refused }

@@ -2,12 +2,12 @@ import COpenSSL
 public import Crypto
 import Glibc
 
-/// What a server block's TLS needs from files, loaded and checked.
+/// The material that a server block's TLS loads from files, already checked.
 public struct ServerTLSMaterial: Sendable {
   public var certificates: [CertifiedKey]
-  /// `ssl_client_certificate`: anchors whose names the client is told.
+  /// `ssl_client_certificate`: trust anchors whose names the server sends to clients.
   public var clientCAs: [Certificate]
-  /// `ssl_trusted_certificate`: anchors that are not named.
+  /// `ssl_trusted_certificate`: trust anchors whose names the server does not send.
   public var trustedCAs: [Certificate]
   /// `ssl_crl`.
   public var revocations: [RevocationList]
@@ -15,7 +15,7 @@ public struct ServerTLSMaterial: Sendable {
   public var ticketKeys: [TicketKey]
   /// `ssl_dhparam`.
   package var dhParameters: DHParameters?
-  /// `ssl_stapling`: one for each certificate whose issuer is known.
+  /// `ssl_stapling`: one staple for each certificate whose issuer is known.
   package var staples: [Staple] = []
 
   public init(
@@ -30,16 +30,18 @@ public struct ServerTLSMaterial: Sendable {
   }
 }
 
-/// A server block's side of the outer door: certificate, protocol policy and how clients are judged. Immutable.
+/// The TLS context of a server block, for clients: certificate, protocol policy and client verification. Immutable.
 // @unchecked: an SSL_CTX may be used by several threads once it is set up, and nothing is set after `init`.
 public final class ServerTLSContext: @unchecked Sendable {
   let handle: OpaquePointer
   public let settings: ServerTLSSettings
-  /// Those that are shown to clients.
+  /// The certificates that the server presents to clients.
   public let certificates: [Certificate]
-  /// Says which clients get in and how they are judged: verify mode, every CA, depth, rules. A Host never crosses it (421).
+  /// Identifies the client policy: verify mode, every CA, depth, access rules. A request whose Host selects a server
+  /// block with another policy gets 421.
   public let clientPolicyDigest: [UInt8]
-  /// The same with the certificates that are shown: the session-id context, which no session crosses.
+  /// The client policy together with the server's certificates. This is the session-id context, so a session is resumed
+  /// only where both are equal.
   let sessionContext: [UInt8]
   let store: SessionStore?
   /// Empty: a ticket only names a session of the store.
@@ -47,15 +49,15 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// nil: no responder is asked about clients.
   let statusCheck: ClientStatusCheck?
   package let staples: [Staple]
-  /// What a client chain's keys and signatures must be worth; see ContextBasics.chainLevel.
+  /// The security level that a client chain's keys and signatures must have; see ContextBasics.chainLevel.
   let chainLevel: Int32
   private let anchors: TrustAnchors?
 
-  /// What responders said of its clients; nil where nobody is asked.
+  /// The cached answers of responders about this context's clients; nil when no responder is asked.
   public var statusAnswers: ClientStatusAnswers? { statusCheck?.answers }
 
-  /// `sessions`: the generation's store; nil where nothing may be resumed. `answers`: what responders said of clients
-  /// under the same settings; nil for nothing.
+  /// `sessions`: the generation's store; nil when clients may not resume. `answers`: what responders answered under the
+  /// same settings; nil starts an empty cache.
   package init(
     settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?, ocsp: OCSPClient,
     answers: ClientStatusAnswers? = nil
@@ -85,7 +87,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
     SSL_CTX_set_alpn_select_cb(handle, ApplicationProtocol.choose, nil)
-    // Stores the name in the session; the choice was made before.
+    // OpenSSL then stores the name in the session. The ClientHello callback has already chosen the server block.
     copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
   }
 
@@ -101,20 +103,20 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
-  /// Where the anchors of clients are looked up; empty where there are none.
+  /// The store in which clients' trust anchors are looked up; an empty store when there are no anchors.
   var verificationStore: OpaquePointer? { anchors?.handle ?? SSL_CTX_get_cert_store(handle) }
 
-  /// A chain that verified, but of which a list that has ended names somebody.
+  /// Returns whether an expired CRL revokes a certificate of a chain that verified.
   func isRevokedByEndedList(_ stack: OpaquePointer?) -> Bool {
     guard let anchors, !anchors.revocations.isEmpty, let chain = VerifiedChain(stack) else { return false }
     return anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil)))
   }
 
-  /// Those that count for clients.
+  /// The CRLs that apply to clients.
   package var revocations: [RevocationList] { anchors?.revocations ?? [] }
 
-  /// Seconds since 1970: from then on a revocation list refuses everybody of its CA, so no session outlives it; nil
-  /// where no list has an end.
+  /// Seconds since 1970 at which the first CRL expires; nil when no CRL expires. From then on that CRL refuses every
+  /// certificate of its CA, so no session outlives it.
   var revocationsEnd: Int64? { anchors?.revocationsEnd }
 
   private static func policyDigest(
@@ -153,14 +155,14 @@ public final class ServerTLSContext: @unchecked Sendable {
       return
     }
     EVP_PKEY_up_ref(parameters.handle)
-    // Takes the reference over where it succeeds.
+    // On success OpenSSL owns the reference.
     guard SSL_CTX_set0_tmp_dh_pkey(handle, parameters.handle) == 1 else {
       EVP_PKEY_free(parameters.handle)
       throw TLSSettingsError("OpenSSL refuses the DH parameters: \(OpenSSLReasons.take())")
     }
   }
 
-  /// After `ssl_conf_command`, so that none of them takes a judgement away.
+  /// Runs after `ssl_conf_command`, so that no such command can disable verification.
   private func configureVerification(_ material: ServerTLSMaterial) {
     if let anchors { _ = copenssl_ctx_set1_verify_store(handle, anchors.handle) }
     SSL_CTX_set_cert_verify_callback(handle, TLSStream.judgeClient, nil)
@@ -176,12 +178,13 @@ public final class ServerTLSContext: @unchecked Sendable {
   }
 
   private func configureSessions() {
-    // On every context: OpenSSL asks that with which a connection began, whichever is chosen.
+    // Set on every context: OpenSSL calls back through the context that the connection started with, whichever is
+    // chosen.
     _ = copenssl_ctx_set_ticket_key_cb(handle, TLSStream.ticketKey)
     SSL_CTX_set_session_ticket_cb(handle, TLSStream.sealTicket, TLSStream.openTicket, nil)
     if ticketKeys.isEmpty { SSL_CTX_set_options(handle, COPENSSL_OP_NO_TICKET) }
-    // OpenSSL's own protection against replays looks into its own cache only; ours is the store, which gives a session
-    // of TLS 1.3 away once.
+    // OpenSSL's own replay protection looks only into its own cache. Here the store protects: it hands out a TLS 1.3
+    // session once.
     SSL_CTX_set_options(handle, COPENSSL_OP_NO_ANTI_REPLAY)
     SSL_CTX_set_max_early_data(handle, earlyDataLimit)
     SSL_CTX_set_allow_early_data_cb(handle, TLSStream.allowsEarlyData, nil)
@@ -192,7 +195,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
     _ = copenssl_ctx_set_session_cache_mode(
       handle, Int(SSL_SESS_CACHE_SERVER) | Int(SSL_SESS_CACHE_NO_INTERNAL) | Int(SSL_SESS_CACHE_NO_AUTO_CLEAR))
-    // Each ticket costs about 145 µs: one, not two.
+    // The server sends one ticket, not two: each costs about 145 µs.
     _ = copenssl_ctx_set_num_tickets(handle, 1)
     SSL_CTX_set_timeout(handle, Int(settings.sessionTimeout))
     SSL_CTX_sess_set_new_cb(handle, TLSStream.keepSession)
@@ -202,7 +205,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
-  /// Whether a client with this verdict, which is not OK, gets in all the same: unverified.
+  /// Returns whether a client with this verdict, which is not X509_V_OK, still gets in, as unverified.
   func excuses(_ verdict: Int32) -> Bool {
     settings.verification == .optionalNoCA && ChainFaults.excuses(verdict)
   }
@@ -214,21 +217,24 @@ public final class ServerTLSContext: @unchecked Sendable {
   private var verifyMode: Int32 {
     switch settings.verification {
     case .off: SSL_VERIFY_NONE
-    // nginx answers 400 in HTTP to who has no certificate, so none is demanded in the handshake unless asked for.
+    // nginx answers a client without a certificate with 400 over HTTP. So the handshake demands a certificate only for
+    // `ssl_verify_reject handshake`.
     case .on, .optional, .optionalNoCA:
       SSL_VERIFY_PEER | (settings.alertsWithoutCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0)
     }
   }
 
-  /// Puts this context in the place of the listener's first one, in the ClientHello callback: before the version, the
-  /// session and the certificate are chosen. SSL_set_SSL_CTX alone would leave verification and versions behind.
+  /// Replaces the listener's initial context with this one.
+  ///
+  /// Call it in the ClientHello callback, before OpenSSL chooses version, session and certificate. SSL_set_SSL_CTX
+  /// alone would keep the verification settings and versions of the initial context.
   func adopt(_ ssl: OpaquePointer) -> Bool {
     guard SSL_set_SSL_CTX(ssl, handle) != nil else { return false }
     SSL_set_verify(ssl, verifyMode, nil)
     SSL_set_verify_depth(ssl, Int32(truncatingIfNeeded: settings.verifyDepth))
     SSL_clear_options(ssl, SSL_get_options(ssl) & ~SSL_CTX_get_options(handle))
     SSL_set_options(ssl, SSL_CTX_get_options(handle))
-    // As the context has them, not as `ssl_protocols` says: ssl_conf_command may have narrowed them.
+    // Takes the versions from the context, not from `ssl_protocols`: ssl_conf_command may have narrowed them.
     _ = copenssl_set_min_proto(
       ssl, Int32(truncatingIfNeeded: SSL_CTX_ctrl(handle, SSL_CTRL_GET_MIN_PROTO_VERSION, 0, nil)))
     _ = copenssl_set_max_proto(
@@ -242,7 +248,7 @@ public final class ServerTLSContext: @unchecked Sendable {
 }
 
 extension ServerTLSSettings {
-  /// A handshake without a certificate of the client's fails (`ssl_verify_reject handshake`).
+  /// Whether the handshake fails when the client sends no certificate (`ssl_verify_reject handshake`).
   var alertsWithoutCertificate: Bool {
     guard rejection == .handshake else { return false }
     return switch verification {

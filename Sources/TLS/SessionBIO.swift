@@ -1,9 +1,11 @@
 import COpenSSL
 import Transport
 
-/// The BIO between an SSL and its stream's socket: reads go straight to recv, writes gather in the worker's cork.
+/// The BIO between an SSL and its stream's socket: reads call recv directly, writes collect in the worker's output
+/// cork.
 ///
-/// Why our own: a read shorter than asked means drained, and all records of a pump leave in one send.
+/// OpenSSL's socket BIO lacks two properties of this one. A read shorter than asked for means that the socket is
+/// drained. All records of a pump leave in one send.
 enum SessionBIO {
   nonisolated(unsafe) private static let method: OpaquePointer? = {
     guard let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "sallyport stream") else { return nil }
@@ -37,12 +39,13 @@ enum SessionBIO {
     return method
   }()
 
-  /// OpenSSL calls from within a call of the stream's, which so outlasts it.
+  /// Returns the stream without retaining it. OpenSSL calls the BIO only during a call of the stream, so the stream is
+  /// alive.
   private static func stream(_ bio: OpaquePointer) -> Unmanaged<TLSStream>? {
     BIO_get_data(bio).map { Unmanaged.fromOpaque($0) }
   }
 
-  /// A BIO that the SSL will own. The stream outlives its SSL, so the pointer back is not retained.
+  /// Makes a BIO that the SSL will own. The stream outlives its SSL, so the back pointer is not retained.
   static func make(for stream: TLSStream) -> OpaquePointer? {
     guard let method, let bio = BIO_new(method) else { return nil }
     BIO_set_data(bio, Unmanaged.passUnretained(stream).toOpaque())

@@ -1,5 +1,5 @@
 extension SessionCacheSettings {
-  /// How many sessions it asks to be kept; nil where it asks for none.
+  /// The number of sessions that these settings keep; nil when they keep no sessions.
   package var sessions: Int? {
     switch self {
     case .off, .none: nil
@@ -10,6 +10,6 @@ extension SessionCacheSettings {
 }
 
 extension ServerTLSSettings {
-  /// Whether a client may resume at all: by a cache, or by a ticket, which with us names a session in the store.
+  /// Whether a client may resume: from a cache, or by a ticket, which here names a session in the store.
   package var resumesSessions: Bool { sessionCache.sessions != nil || sessionTickets }
 }

@@ -4,13 +4,16 @@ import DequeModule
 import Glibc
 import Synchronization
 
-/// Sessions of clients, kept by the workers in common so that a client may resume on any of them.
+/// Keeps clients' sessions for all workers, so that a client may resume on any of them.
 ///
-/// Why not OpenSSL's cache or stateless tickets: a ticket encodes the session and the peer's certificate and decodes
-/// them again at each resumption (docs/decisions/0006-tls-sessions.md); and a kept object can be dropped when trust
-/// changes. The store belongs to one generation: after a reload nothing resumes. It is bounded; the oldest go first.
+/// It replaces OpenSSL's cache and stateless tickets for two reasons. A ticket encodes the session and the peer's
+/// certificate, and each resumption decodes them again (docs/decisions/0006-tls-sessions.md). And the server can drop a
+/// kept object when trust changes.
+///
+/// The store belongs to one generation: after a reload no session is resumed. The store is bounded; it evicts the
+/// oldest sessions first.
 public final class SessionStore: Sendable {
-  /// What OpenSSL calls a session id: at most 32 bytes.
+  /// The session id of OpenSSL: at most 32 bytes.
   struct Key: Hashable {
     var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     var count: Int
@@ -24,25 +27,25 @@ public final class SessionStore: Sendable {
     static func == (left: Key, right: Key) -> Bool {
       left.words == right.words && left.count == right.count
     }
-    // Ids are random: any word of them is a hash.
+    // Ids are random, so any word of an id is a hash.
     func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
   }
 
-  /// What a resumed session goes on by, beside what OpenSSL keeps in it.
+  /// What a resumed session needs besides what OpenSSL keeps in the session.
   struct Origin: Sendable {
-    /// By which the client verified; OpenSSL keeps what was sent, which is something else.
+    /// The chain by which the client verified. OpenSSL keeps the chain that the client sent, which may differ.
     var chain: VerifiedChain?
-    /// Epoch seconds until when the certificates and the revocation lists by which the client was judged count; nil where
-    /// none of them ends.
+    /// When the first of the client's certificates, or of the CRLs that it was checked against, expires, in epoch
+    /// seconds; nil when none of these expires.
     var judgementEnd: Int64?
-    /// SNI of the handshake that made it, lower-case.
+    /// The SNI of the handshake that made the session, in lower case.
     var serverName: [UInt8]
   }
 
   private struct Entry {
     var session: KeptSession
     var origin: Origin
-    /// Epoch seconds: the end of the session, or of the first certificate.
+    /// Epoch seconds: the end of the session or of `judgementEnd`, whichever is earlier.
     var validUntil: Int64
     var isSingleUse: Bool
   }
@@ -56,14 +59,14 @@ public final class SessionStore: Sendable {
   private let limit: Int
 
   public static let standardLimit = 1024
-  /// The memory that one parsed session takes, measured (docs/OPERATING.md, *Sizing*).
+  /// The measured memory of one parsed session (docs/OPERATING.md, *Sizing*).
   static let bytesPerSession = 12 * 1024
 
   public init(limit: Int) { self.limit = max(1, limit) }
 
   public var count: Int { state.withLock { $0.entries.count } }
 
-  /// Takes the session over. `timeout`: its own end, in epoch seconds.
+  /// Stores the session and takes ownership of it. `timeout`: the session's own end, in epoch seconds.
   func insert(_ session: OpaquePointer, origin: Origin, timeout: Int64) {
     let kept = KeptSession(owning: session)
     var length: UInt32 = 0
@@ -77,21 +80,21 @@ public final class SessionStore: Sendable {
       while sessions.entries.count > limit, let oldest = sessions.order.popFirst() {
         sessions.entries.removeValue(forKey: oldest)
       }
-      // Keys of sessions that were used up stay in the order until they come to its front.
+      // Keys of single-use sessions that were used stay in `order` until they reach its front.
       if sessions.order.count > 2 * limit {
         sessions.order.removeAll { sessions.entries[$0] == nil }
       }
     }
   }
 
-  /// The session for an id, with a reference for the caller; nil when there is none that may be used now.
+  /// Returns the session for an id, with a reference for the caller; nil when no session may be used now.
   func take(
     _ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8]
   ) -> (session: OpaquePointer, origin: Origin)? {
     guard let key = Key(id, count: count) else { return nil }
     let entry = state.withLock { sessions -> Entry? in
       guard let entry = sessions.entries[key] else { return nil }
-      // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
+      // A TLS 1.2 session may be resumed only under the name it was made for (RFC 6066 §3).
       if !entry.isSingleUse && entry.origin.serverName != serverName { return nil }
       guard entry.validUntil > Int64(time(nil)) else {
         sessions.entries.removeValue(forKey: key)

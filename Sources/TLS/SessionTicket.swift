@@ -3,8 +3,8 @@ import COpenSSL
 import Crypto
 import Glibc
 
-/// OpenSSL's questions about tickets. It asks the context that the connection began with: the keys are those of the
-/// server block that was chosen.
+/// OpenSSL's callbacks for tickets. OpenSSL calls through the context that the connection started with; the keys are
+/// those of the chosen server block.
 extension TLSStream {
   static let ticketKey:
     @convention(c) (
@@ -26,10 +26,12 @@ extension TLSStream {
       return index == 0 ? known : renew
     }
 
-  /// SSL_CTX_set_session_ticket_cb: what a ticket must say besides the session, since nobody keeps anything of it here.
+  /// SSL_CTX_set_session_ticket_cb: adds to the ticket what the server must know besides the session, because the
+  /// server stores nothing for it.
   static let sealTicket: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
     guard let ssl, let stream = TLSStream.of(ssl), let context = stream.serverContext, !context.ticketKeys.isEmpty,
-      // Without a note nobody resumes by it: a refused client, or a chain too long for a ticket.
+      // A ticket without a note can't be resumed: that of a refused client, or of a client whose chain is too long for
+      // a ticket.
       stream.leavesSession(ssl, context), let origin = stream.sessionOrigin(ssl, context),
       let note = TicketNote(origin)
     else { return 1 }
@@ -46,11 +48,11 @@ extension TLSStream {
         let origin = TicketNote.read(session)
       else { return ignored }
       let now = Int64(time(nil))
-      // OpenSSL goes by the timeout of the context that the connection began with.
+      // OpenSSL applies the timeout of the context that the connection started with.
       let (end, overflow) = Int64(SSL_SESSION_get_time(session)).addingReportingOverflow(
         Int64(context.settings.sessionTimeout))
       guard overflow || end > now else { return ignored }
-      // A TLS 1.2 session belongs to the name it was made for (RFC 6066 §3).
+      // A TLS 1.2 session may be resumed only under the name it was made for (RFC 6066 §3).
       let isOfName =
         SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION || origin.serverName == stream.serverName
       guard isOfName, [origin.judgementEnd, context.revocationsEnd].allSatisfy({ $0.map { $0 > now } ?? true }),
@@ -62,20 +64,20 @@ extension TLSStream {
     }
 }
 
-/// What SessionStore remembers of a session, inside a ticket: the origin, and the name it was made under.
+/// Encodes a session's origin for a ticket, which holds what SessionStore would remember.
 ///
-/// Eight octets of the judgement's end, a counted name, then the chain behind the leaf, each certificate counted; the
-/// leaf is in the session.
+/// The layout is: eight octets of `judgementEnd`, a length-prefixed server name, then the chain above the leaf, each
+/// certificate length-prefixed. The leaf itself is in the session.
 struct TicketNote {
   let bytes: [UInt8]
 
   /// The most octets of a chain: a ticket travels in a ClientHello.
   private static let chainLimit = 16 * 1024
   private static let noChain: UInt8 = 255
-  /// What stands for a judgement that never ends.
+  /// Encodes a nil `judgementEnd`.
   private static let noEnd = Int64.max
 
-  /// nil for what a ticket has no room for.
+  /// Returns nil when the origin is too large for a ticket.
   init?(_ origin: SessionStore.Origin) {
     let serverName = origin.serverName
     guard serverName.count < 256 else { return nil }
@@ -103,7 +105,7 @@ struct TicketNote {
     return read(UnsafeRawBufferPointer(start: data, count: count), leaf: leaf)
   }
 
-  /// nil unless every octet is accounted for.
+  /// Returns nil unless the note parses to its last octet.
   static func read(_ bytes: UnsafeRawBufferPointer, leaf: Certificate?) -> SessionStore.Origin? {
     var rest = bytes[...]
     func take(_ count: Int) -> Slice<UnsafeRawBufferPointer>? {

@@ -2,14 +2,14 @@ import COpenSSL
 package import Crypto
 import Synchronization
 
-/// The OCSP response that goes with one of a server's certificates (`ssl_stapling`; RFC 6066 §8).
+/// The OCSP response that the server sends with one of its certificates (`ssl_stapling`; RFC 6066 §8).
 ///
-/// Put in place by who refreshes it, read in handshakes; an answer that has ended is not sent.
+/// A refresh outside the handshakes puts the response here, and handshakes read it. An expired response is never sent.
 package final class Staple: Sendable {
   package let question: StatusQuestion
-  /// nil: the one that the certificate names is asked.
+  /// nil: ask the responder that the certificate names.
   package let responder: StatusResponder?
-  /// Nobody is asked for a newer one.
+  /// The response comes from a file, so no responder is asked for a newer one.
   package let isFromFile: Bool
   private struct Response: Sendable {
     var der: [UInt8]
@@ -23,18 +23,19 @@ package final class Staple: Sendable {
     self.responder = responder
   }
 
-  /// Says that the certificate is good. One that it is not is nobody's to spread: the old one stays until it ends.
+  /// Stores a response that says the certificate is good. The caller does not store any other response: the old one
+  /// stays until it expires.
   package func put(_ der: [UInt8], validUntil: Int64) {
     response.withLock { $0 = Response(der: der, validUntil: validUntil) }
   }
 
-  /// What another one of the same certificate has.
+  /// Copies the response of another staple for the same certificate.
   package func take(over other: Staple) {
     let known = other.response.withLock { $0 }
     response.withLock { $0 = known }
   }
 
-  /// nil when there is none that is valid.
+  /// Returns the response unless there is none or it has expired.
   package func current(at now: Int64) -> [UInt8]? {
     response.withLock { response in response.flatMap { $0.validUntil > now ? $0.der : nil } }
   }

@@ -2,7 +2,7 @@ import COpenSSL
 import Crypto
 import Transport
 
-/// The server block that takes a client over from another generation, and whose it is.
+/// The server block of another generation that a connection moves to, and the chooser it belongs to.
 struct Successor {
   let chooser: ServerChooser
   let context: ServerTLSContext
@@ -11,15 +11,16 @@ struct Successor {
 }
 
 extension TLSStream {
-  /// Goes on under another generation: its server block judges the client, by its own anchors, lists and rules, before
-  /// another byte is taken for a request. False when nobody takes it over; then it is to be closed.
+  /// Moves the connection to another generation. Its server block verifies the client again, by its own anchors, CRLs
+  /// and access rules, before the server reads another byte as a request. Returns false when no server block accepts
+  /// the client; the caller then closes the connection.
   ///
-  /// Why not closed at once: every changed file makes a generation, and clients that have just connected would see
-  /// their connection die.
+  /// The server does not close such connections outright: every changed file makes a generation, and clients that had
+  /// just connected would lose their connections.
   public func move(to chooser: ServerChooser) -> Bool {
     guard let ssl, case .server = side else { return false }
     guard hasChosen else {
-      // Nothing was read that a server block had a say in.
+      // The ClientHello is not read yet, so no server block has been chosen.
       side = .server(chooser)
       serverContext = chooser.initial
       return chooser.initial != nil
@@ -33,7 +34,7 @@ extension TLSStream {
     return isJudgedAnew(ssl, by: successor)
   }
 
-  /// Takes the verdict over where it would be the same, or judges as the handshake would have.
+  /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.
   func isJudgedAnew(_ ssl: OpaquePointer, by successor: Successor) -> Bool {
     let context = successor.context
     let isSame = serverContext?.sessionContext == context.sessionContext
@@ -45,7 +46,7 @@ extension TLSStream {
       }
       return true
     }
-    // Responders are asked in handshakes only.
+    // Responders are asked only during handshakes.
     guard context.statusCheck == nil || phase == .opening, !isAwaitingStatus else { return false }
     guard context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) else {
       clientVerdict = .absent
@@ -57,7 +58,7 @@ extension TLSStream {
     return isLetIn
   }
 
-  /// As ssl_verify_cert_chain of OpenSSL does it, with what the client sent.
+  /// Verifies as OpenSSL's ssl_verify_cert_chain does, with the certificates that the client sent.
   private func isJudged(_ leaf: OpaquePointer, _ ssl: OpaquePointer, by context: ServerTLSContext) -> Bool {
     SSL_set_verify_result(ssl, Int(X509_V_ERR_UNSPECIFIED))
     guard let store = X509_STORE_CTX_new(), let sent = copenssl_sk_X509_new() else { return false }

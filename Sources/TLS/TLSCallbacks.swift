@@ -3,10 +3,10 @@ import COpenSSL
 import Crypto
 import Glibc
 
-/// What OpenSSL calls back for. Each finds its stream through the SSL; none may throw or trap.
+/// The callbacks that OpenSSL calls. Each finds its stream through the SSL. A callback must not throw or trap.
 extension TLSStream {
-  /// SSL_CTX_set_client_hello_cb: the whole ClientHello is here, however it was fragmented (CVE-2026-32305), and
-  /// neither version nor session are chosen yet, so that a session can't cross server blocks (CVE-2025-23419).
+  /// SSL_CTX_set_client_hello_cb. OpenSSL has the whole ClientHello, however it was fragmented (CVE-2026-32305). It has
+  /// chosen neither version nor session yet, so a session can't cross server blocks (CVE-2025-23419).
   static let chooseServer: SSL_client_hello_cb_fn = { ssl, alert, _ in
     guard let ssl, let stream = TLSStream.of(ssl), case .server(let chooser) = stream.side else {
       return SSL_CLIENT_HELLO_ERROR
@@ -15,8 +15,8 @@ extension TLSStream {
       alert?.pointee = SSL_AD_DECODE_ERROR
       return SSL_CLIENT_HELLO_ERROR
     }
-    // After a HelloRetryRequest OpenSSL asks again and compares no names: another one would put a client that is verified
-    // by one server block's CAs under the policy of another (RFC 8446 §4.1.2 lets nobody change it).
+    // After a HelloRetryRequest, OpenSSL calls again and does not compare the names. RFC 8446 §4.1.2 forbids a changed
+    // name. It would put a client that one server block's CAs verified under the policy of another.
     guard !stream.hasChosen || name == stream.serverName else {
       alert?.pointee = SSL_AD_ILLEGAL_PARAMETER
       return SSL_CLIENT_HELLO_ERROR
@@ -35,15 +35,16 @@ extension TLSStream {
     return SSL_CLIENT_HELLO_SUCCESS
   }
 
-  /// SSL_CTX_set_cert_verify_callback towards clients. Says yes to OpenSSL: the verdict is kept in the session and
-  /// answered in HTTP, as nginx does; unless it is to be told by an alert.
+  /// SSL_CTX_set_cert_verify_callback for clients. Accepts every certificate towards OpenSSL: the session keeps the
+  /// verdict, and the server answers over HTTP, as nginx does. Under `ssl_verify_reject handshake` a refusal becomes an
+  /// alert.
   static let judgeClient: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
     stream.judgedChain = nil
-    // The server block that was chosen asked for the certificate: there is one.
+    // The chosen server block requested the certificate, so there is a context.
     guard let context = stream.serverContext else { return 0 }
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
-    // OpenSSL also asks for a resumed TLS 1.3 session's certificate never; this is a full handshake.
+    // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
     guard context.settings.verification == .optionalNoCA else {
       let result = X509_verify_cert(store)
       if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
@@ -69,7 +70,7 @@ extension TLSStream {
     return stream.answer(store, context)
   }
 
-  /// What OpenSSL is told of a client that was judged: 0 makes an alert of the error in the store.
+  /// Returns what OpenSSL gets as the result for a client: 0 makes OpenSSL send an alert for the error in the store.
   private func answer(_ store: OpaquePointer, _ context: ServerTLSContext) -> Int32 {
     guard context.settings.rejection == .handshake else { return 1 }
     let verdict = X509_STORE_CTX_get_error(store)
@@ -80,7 +81,7 @@ extension TLSStream {
     denial = rulesDenial(of: judgedChain, by: context)
     if denial == nil { return 1 }
     refused(X509_STORE_CTX_get0_cert(store))
-    // bad_certificate: OpenSSL makes no access_denied of any verdict.
+    // The alert is bad_certificate: OpenSSL has no verify error that it maps to access_denied.
     X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REJECTED)
     return 0
   }
@@ -90,14 +91,14 @@ extension TLSStream {
     return chooser.denial(of: chain, by: context)
   }
 
-  /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: past each fault to the next, as nginx does.
+  /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: continues past each fault, as nginx does.
   private static let walkOn: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
     if isFine == 0 { stream.chainFaults.note(X509_STORE_CTX_get_error(store)) }
     return 1
   }
 
-  /// The same towards upstreams: refuses inside the handshake.
+  /// SSL_CTX_set_cert_verify_callback for upstreams: refuses within the handshake.
   static let judgeUpstream: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)),
       case .client(let context, let name, _) = stream.side
@@ -118,25 +119,25 @@ extension TLSStream {
     X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()).map { OpaquePointer($0) }
   }
 
-  /// A refused client has nothing to come back to.
+  /// Returns whether the server may keep a session for the client. A refused client gets no session.
   func leavesSession(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> Bool {
     let verdict = Int32(truncatingIfNeeded: SSL_get_verify_result(ssl))
     return (verdict == X509_V_OK || context.excuses(verdict)) && rulesDenial(of: verifiedChain, by: context) == nil
   }
 
-  /// SSL_CTX_sess_set_new_cb: 1 keeps the reference.
+  /// SSL_CTX_sess_set_new_cb: returning 1 keeps the reference.
   static let keepSession: @convention(c) (OpaquePointer?, OpaquePointer?) -> Int32 = { ssl, session in
     guard let ssl, let session, let stream = TLSStream.of(ssl), let context = stream.serverContext,
       let store = context.store
     else { return 0 }
     guard stream.leavesSession(ssl, context), let origin = stream.sessionOrigin(ssl, context) else { return 0 }
-    // OpenSSL goes by the timeout of the context that the connection began with.
+    // OpenSSL applies the timeout of the context that the connection started with.
     let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
     store.insert(session, origin: origin, timeout: timeout.overflow ? .max : timeout.partialValue)
     return 1
   }
 
-  /// SSL_CTX_sess_set_get_cb: the reference is handed over.
+  /// SSL_CTX_sess_set_get_cb: OpenSSL owns the returned reference.
   static let findSession:
     @convention(c) (OpaquePointer?, UnsafePointer<UInt8>?, Int32, UnsafeMutablePointer<Int32>?) -> OpaquePointer? = {
       ssl, id, count, copy in
@@ -144,7 +145,7 @@ extension TLSStream {
       guard let stream = TLSStream.of(ssl), let context = stream.serverContext, let store = context.store,
         let found = store.take(id, count: Int(count), serverName: stream.serverName)
       else { return nil }
-      // The session may be of another server block, whose clients these rules have never judged.
+      // The session may come from another server block, where these rules did not judge the client.
       guard stream.rulesDenial(of: found.origin.chain, by: context) == nil else {
         SSL_SESSION_free(found.session)
         return nil
@@ -153,7 +154,7 @@ extension TLSStream {
       return found.session
     }
 
-  /// SSL_CTX_set_tlsext_status_cb: the response for the certificate that is shown.
+  /// SSL_CTX_set_tlsext_status_cb: returns the response for the certificate that the server presents.
   static let staple: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
     guard let ssl, let stream = TLSStream.of(ssl), let shown = SSL_get_certificate(ssl),
       let staple = stream.serverContext?.staples.first(where: { $0.question.certificate.handle == shown }),
@@ -174,11 +175,11 @@ extension TLSStream {
     return 1
   }
 
-  /// What a resumed session goes on by; nil where it may not go on: a certificate by which the client is judged has an
-  /// end that can't be read.
+  /// Returns what a later resumption needs. Returns nil when the session must not be resumed: a certificate by which
+  /// the client was judged has an expiry date that can't be read.
   ///
-  /// Without a verified chain the certificates that were sent count; of a resumed session the end that was known when
-  /// they were judged.
+  /// Without a verified chain, the expiry dates of the sent certificates count. A resumed session keeps the expiry that
+  /// was computed in its full handshake.
   func sessionOrigin(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> SessionStore.Origin? {
     let certificatesEnd: Int64?
     if isResumed {
@@ -209,7 +210,7 @@ extension TLSStream {
 }
 
 extension UpstreamRefusal {
-  /// From which OpenSSL makes the alert that the upstream is told.
+  /// The error from which OpenSSL derives the alert for the upstream.
   fileprivate var alertCode: Int32 {
     switch self {
     case .chain: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
@@ -223,7 +224,7 @@ extension UpstreamRefusal {
 
 /// server_name of a ClientHello (RFC 6066 §3).
 package enum ServerNameExtension {
-  /// Lower-case, without a trailing dot; empty without the extension; nil when it is malformed.
+  /// Returns the name in lower case without a trailing dot, empty without the extension, nil when it is malformed.
   static func read(from ssl: OpaquePointer) -> [UInt8]? {
     var start: UnsafePointer<UInt8>?
     var count = 0

@@ -1,7 +1,7 @@
 import COpenSSL
 public import Observability
 
-/// Settings or material that OpenSSL does not take.
+/// Settings or material that OpenSSL rejects.
 public struct TLSSettingsError: Error, Sendable, CustomStringConvertible {
   public var location: SourceLocation?
   public var message: String
@@ -17,7 +17,7 @@ public struct TLSSettingsError: Error, Sendable, CustomStringConvertible {
   public var diagnostic: Diagnostic { Diagnostic(.error, at: location, message, hint: hint) }
 }
 
-/// OpenSSL's queue of errors, emptied into one line: `0A000086:SSL routines::certificate verify failed`.
+/// Empties OpenSSL's error queue into one line: `0A000086:SSL routines::certificate verify failed`.
 enum OpenSSLReasons {
   static func take() -> String {
     var lines: [String] = []

@@ -2,7 +2,7 @@ import Bytes
 public import Crypto
 import COpenSSL
 
-/// What an open session says of itself: for variables, logs and pages. Empty where nginx's are.
+/// What an open session reports about itself, for variables, logs and pages. A value is empty where nginx's is.
 extension TLSStream {
   /// `TLSv1.3`
   public var protocolName: String { ssl.map { String(cString: SSL_get_version($0)) } ?? "" }
@@ -41,7 +41,8 @@ extension TLSStream {
     return String(decoding: UnsafeBufferPointer(start: bytes, count: Int(count)), as: UTF8.self)
   }
 
-  /// The suites that both sides know, as nginx's $ssl_ciphers on TLS 1.2 and earlier; what the client offered.
+  /// The cipher suites that the client offered and this server knows too, as nginx's $ssl_ciphers on TLS 1.2 and
+  /// earlier.
   public var clientCiphers: String {
     guard let ssl else { return "" }
     let list = SSL_get_client_ciphers(ssl)
@@ -54,20 +55,20 @@ extension TLSStream {
     return names.joined(separator: ":")
   }
 
-  /// Towards a client that was refused in the handshake: the certificate it showed.
+  /// The certificate of a client that the server refused in the handshake.
   public var refusedClient: Certificate? {
     guard case .server = side, let lastPeer else { return nil }
     return Certificate(retaining: lastPeer)
   }
 
-  /// What was wrong with that certificate; OpenSSL's own reason says only that something was.
+  /// What was wrong with that certificate. OpenSSL's own error text does not say.
   var clientFault: String? {
     guard case .server = side, lastPeer != nil, let ssl else { return nil }
     let code = SSL_get_verify_result(ssl)
     return ", client SSL certificate verify error: (\(code):\(String(cString: X509_verify_cert_error_string(code))))"
   }
 
-  /// Towards an upstream: the SHA-256 of its key, as a pin is spelt.
+  /// The SHA-256 of an upstream's public key, in the spelling of a pin.
   public var upstreamKeyHash: String {
     guard let peer = ssl.flatMap({ copenssl_get0_peer_certificate($0) }) ?? lastPeer else { return "" }
     return Base64.encode(Certificate(retaining: peer).spkiSHA256)
@@ -75,8 +76,9 @@ extension TLSStream {
 }
 
 extension TLSStream {
-  /// Towards an upstream: the hash of its certificate by which a channel is bound (RFC 5929 §4.1): that of the
-  /// certificate's signature, SHA-256 in the place of MD5 and SHA-1, and where the signature names none.
+  /// The hash of an upstream's certificate for channel binding, tls-server-end-point (RFC 5929 §4.1). The hash function
+  /// is that of the certificate's signature; SHA-256 replaces MD5 and SHA-1, and applies when the signature names no
+  /// hash function.
   package var upstreamEndPoint: [UInt8]? {
     guard let peer = ssl.flatMap({ copenssl_get0_peer_certificate($0) }) else { return nil }
     var hash = NID_undef

@@ -18,24 +18,25 @@ public enum ClientVerification: String, Sendable, Hashable {
   case off
   case on
   case optional
-  /// A certificate is asked for but not judged; who uses it must look at $ssl_client_verify.
+  /// The server requests a certificate but does not require a trusted CA; an application that relies on the certificate
+  /// must check $ssl_client_verify.
   case optionalNoCA = "optional_no_ca"
 }
 
-/// `ssl_verify_reject`: how a client that may not in is told.
+/// `ssl_verify_reject`: how the server refuses a client.
 public enum ClientRejection: String, Sendable, Hashable, CaseIterable {
-  /// By a page, 400 or 403, as nginx does.
+  /// With an HTTP response, 400 or 403, as nginx does.
   case http
-  /// By an alert, before any HTTP.
+  /// With a TLS alert, before any HTTP.
   case handshake
 }
 
-/// What the rules on clients of a server block (`ssl_client_allow`, `ssl_client_deny`) mean for its handshakes. The
-/// rules themselves are judged by who chooses the server block.
+/// What a server block's access rules on clients (`ssl_client_allow`, `ssl_client_deny`) mean for its handshakes. The
+/// ServerChooser evaluates the rules themselves.
 public struct HandshakeRules: Sendable, Hashable {
-  /// The same for the same rules, whatever their order; part of the client policy.
+  /// Equal for equal rules, whatever their order. It is part of the client policy.
   public var fingerprint: [UInt8]
-  /// Who has no certificate is denied.
+  /// Whether the rules deny a client that has no certificate.
   public var needsCertificate: Bool
   public init(fingerprint: [UInt8], needsCertificate: Bool) {
     self.fingerprint = fingerprint
@@ -55,7 +56,8 @@ public struct ConfCommand: Sendable, Hashable {
   }
 }
 
-/// One `ssl_certificate` with its `ssl_certificate_key`; without the key it is a PKCS#12 or a PEM that holds both.
+/// One `ssl_certificate` with its `ssl_certificate_key`. Without the key, the certificate file is a PKCS#12 file, or a
+/// PEM file that holds both.
 public struct CertificateSource: Sendable, Hashable {
   public var certificate: MaterialReference
   public var key: MaterialReference?
@@ -67,40 +69,42 @@ public struct CertificateSource: Sendable, Hashable {
 
 /// Where sessions are kept for resumption (`ssl_session_cache`).
 public enum SessionCacheSettings: Sendable, Hashable {
-  /// Reuse strictly refused.
+  /// The server strictly refuses to resume sessions.
   case off
-  /// nginx's default: stored nowhere; with us tickets still name a session in the workers' common store.
+  /// nginx's default: nginx stores no sessions. In sallyport, tickets still name a session in the workers' common
+  /// store.
   case none
-  /// `sessions`: the most that are kept.
+  /// `sessions`: the largest number of kept sessions.
   case builtin(sessions: Int)
-  /// Shared by all workers; `bytes` bounds it.
+  /// All workers share the cache; `bytes` bounds it.
   case shared(name: String, bytes: Int)
 }
 
-/// `ssl_stapling` and what goes with it.
+/// The settings of `ssl_stapling` and its companion directives.
 public enum StaplingSettings: Sendable, Hashable {
   case off
-  /// `ssl_stapling_file`: a response as DER.
+  /// `ssl_stapling_file`: a DER response.
   case file(MaterialReference)
-  /// Asked of this responder, or where there is none of the one that the certificate names.
+  /// Ask this responder; nil: the one that the certificate names.
   case responder(StatusResponder?)
 }
 
-/// What one server block says of TLS towards clients. Parsed, not yet loaded: files are named, not read.
+/// The TLS settings of one server block, for clients. They are parsed but not loaded: they name files and hold no
+/// contents.
 public struct ServerTLSSettings: Sendable, Hashable {
   public var certificates: [CertificateSource] = []
   public var passwordFile: MaterialReference?
-  /// CAs whose names are sent to the client (`ssl_client_certificate`).
+  /// CAs whose names the server sends to clients (`ssl_client_certificate`).
   public var clientCertificate: MaterialReference?
-  /// CAs that count too but are not named (`ssl_trusted_certificate`).
+  /// CAs that are trusted too, whose names the server does not send (`ssl_trusted_certificate`).
   public var trustedCertificate: MaterialReference?
-  /// Revocation lists that count for clients (`ssl_crl`).
+  /// CRLs that apply to clients (`ssl_crl`).
   public var revocationLists: [MaterialReference] = []
   public var verification: ClientVerification = .off
   public var rejection = ClientRejection.http
-  /// nil: the server block has no rules of its own on clients; its locations may.
+  /// nil: the server block itself has no access rules on clients. Its locations may have some.
   public var rules: HandshakeRules?
-  /// nginx's `ssl_verify_depth`: intermediates allowed are one less than OpenSSL's depth counts.
+  /// nginx's `ssl_verify_depth`: the largest number of intermediates between a client's leaf and a trust anchor.
   public var verifyDepth = 1
   public var versions: TLSVersions = .standard
   /// OpenSSL cipher list for TLS 1.2 and below; nil: see `effectiveCiphers`.
@@ -108,7 +112,7 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var preferServerCiphers = false
   /// nil is nginx's `auto`.
   public var curves: String?
-  /// nil: OpenSSL's own, as large as the certificate's key asks for.
+  /// nil: OpenSSL's own parameters, sized to match the certificate's key.
   public var dhParameters: MaterialReference?
   public var confCommands: [ConfCommand] = []
   public var rejectsHandshake = false
@@ -118,45 +122,46 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var earlyData = false
   public var sessionCache: SessionCacheSettings = .none
   public var sessionTickets = true
-  /// `ssl_session_ticket_key`: the first one makes tickets, all of them open them. Empty: tickets only name a session
-  /// that this process keeps.
+  /// `ssl_session_ticket_key`: the first key encrypts tickets, every key decrypts them. Empty: tickets only name a
+  /// session that this process keeps.
   public var ticketKeys: [MaterialReference] = []
-  /// A file that changes is taken up without a signal (`ssl_reload`).
+  /// Whether changed files are reloaded without a signal (`ssl_reload`).
   public var reloads = true
   /// Seconds.
   public var sessionTimeout = 300
-  /// Bytes of plain text a record may carry, 512 to 16384 (`ssl_buffer_size`).
+  /// The largest plaintext of a record in bytes, 512 to 16384 (`ssl_buffer_size`).
   public var bufferSize = 16384
 
   public init() {}
 }
 
-/// What a location says of TLS towards an upstream. Parsed, not yet loaded.
+/// The TLS settings of a location, for upstreams. They are parsed but not loaded.
 ///
-/// Equal settings share a context, and so sessions and kept connections, wherever they stand; unequal ones never do.
+/// Equal settings share a context, and with it sessions and idle connections, wherever they are written. Unequal
+/// settings never share one.
 public struct UpstreamTLSSettings: Sendable, Hashable {
-  /// What the upstream must show.
+  /// What the policy demands of the upstream.
   public var trust = TrustSettings.anybody
   public var verifyDepth = 1
-  /// Revocation lists that count for upstreams (`proxy_ssl_crl`).
+  /// CRLs that apply to upstreams (`proxy_ssl_crl`).
   public var revocationLists: [MaterialReference] = []
-  /// A file that changes is taken up without a signal (`ssl_reload`).
+  /// Whether changed files are reloaded without a signal (`ssl_reload`).
   public var reloads = true
   public var certificate: CertificateSource?
   public var passwordFile: MaterialReference?
-  /// SNI is sent (`proxy_ssl_server_name`).
+  /// Whether SNI is sent (`proxy_ssl_server_name`).
   public var sendsServerName = false
   public var reusesSessions = true
   public var versions: TLSVersions = .standard
   public var ciphers: String?
   public var confCommands: [ConfCommand] = []
-  /// Where the location says so: for messages.
+  /// Where the configuration sets this, for messages.
   @NotCompared public var location: SourceLocation?
 
   public init() {}
 }
 
-/// One argument of `proxy_ssl_pin`, as spelt, with the folder that relative names resolve against.
+/// One argument of `proxy_ssl_pin`, as written, with the directory that resolves relative names.
 public struct PinSource: Sendable, Hashable {
   public var spelling: String
   public var scope: Pin.Scope
@@ -171,9 +176,11 @@ public struct PinSource: Sendable, Hashable {
 }
 
 extension TLSVersions {
-  /// Suites of who says none: with forward secrecy and authenticated encryption. Not nginx's `HIGH:!aNULL:!MD5` and
-  /// `DEFAULT`, whose CBC suites are what Lucky Thirteen (CVE-2013-0169) needs; those count where older versions are asked
-  /// for, which have nothing else.
+  /// Returns the default cipher suites, for settings that name no list: those with forward secrecy and authenticated
+  /// encryption.
+  ///
+  /// nginx's defaults `HIGH:!aNULL:!MD5` and `DEFAULT` include CBC suites, which Lucky Thirteen (CVE-2013-0169) needs.
+  /// They apply only when the settings enable older versions, which have no other suites.
   func ciphers(old: String) -> String {
     isDisjoint(with: [.tls10, .tls11]) ? "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20:!aDSS" : old
   }

@@ -4,23 +4,25 @@ import Crypto
 import Synchronization
 public import Transport
 
-/// Finds the server block for the name of a ClientHello. One for each listener and worker; a class for the same
-/// reason as EventTarget.
+/// Chooses the server block for the name of a ClientHello. Each listener has one chooser for each worker. It is a class
+/// for the same reason as EventTarget.
 open class ServerChooser {
   public init() {}
-  /// The context a connection starts with.
+  /// The context that a connection starts with.
   open var initial: ServerTLSContext? { nil }
-  /// `name`: lower-case, without a trailing dot; empty without SNI. nil: nobody is served under it.
+  /// Returns the context for `name`: lower case, without a trailing dot, empty without SNI. nil: no server block serves
+  /// it.
   open func choose(_ name: [UInt8]) -> ServerTLSContext? { nil }
-  /// Why the rules of a server block that has any deny a client; nil when they let it in. `chain`: nil for a client
-  /// that no verified chain speaks for. Asked in full handshakes, and before a session is kept or resumed.
+  /// Returns why a server block's access rules deny a client; nil when they allow the client. `chain`: the client's
+  /// verified chain; nil when there is none. OpenSSL's callbacks ask this in full handshakes, and before a session is
+  /// kept or resumed.
   open func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? { nil }
-  /// Some server block takes early data: handshakes look out for it.
+  /// Whether some server block accepts early data, so that handshakes must read it.
   open var takesEarlyData: Bool { false }
 }
 
-/// A stream with TLS on it, of either side. Before `streamDidOpen` the peer has been judged; of a refused upstream's
-/// connection no byte of the owner's ever goes out.
+/// A stream with TLS, of either side. Before `streamDidOpen` the peer has been judged: a connection to a refused
+/// upstream never carries a byte of its owner.
 public final class TLSStream: ByteStream {
   enum Side {
     case server(ServerChooser)
@@ -29,39 +31,38 @@ public final class TLSStream: ByteStream {
 
   private(set) var ssl: OpaquePointer?
   var side: Side
-  /// Server side: who judges the client when its handshake, begun under another generation, is over.
+  /// Server side: the generation that judges the client at the end of a handshake that an earlier generation began.
   var successor: Successor?
-  /// Server side: the server block that was chosen, and by which name (lower-case; empty without SNI).
+  /// Server side: the chosen server block, and the name that chose it (lower case; empty without SNI).
   public internal(set) var serverContext: ServerTLSContext?
   public internal(set) var serverName: [UInt8] = []
-  /// The ClientHello callback has run: a second ClientHello may not choose anew.
+  /// The ClientHello callback has run: a second ClientHello can't change the choice.
   var hasChosen = false
-  /// Of a full handshake; see `verifiedChain`.
+  /// The verified chain of a full handshake; see `verifiedChain`.
   var judgedChain: VerifiedChain?
-  /// Server side: what `judgeClient` meets on its walk.
+  /// Server side: the faults that `judgeClient` finds.
   var chainFaults = ChainFaults()
-  /// Of the session that was found; whether it is resumed OpenSSL decides.
+  /// The origin of the session that the server found. OpenSSL decides whether it resumes that session.
   var foundOrigin: SessionStore.Origin?
-  /// Towards a client that may speak before its handshake is over.
+  /// Server side: early data, when the client may send some.
   var earlyData: EarlyData?
-  /// Towards a client: the rule by which it was denied in the handshake.
+  /// Server side: the access rule that denied the client in the handshake.
   public internal(set) var denial: String?
-  /// Towards an upstream: how its certificate was judged in this handshake; nil: not yet.
+  /// Client side: the judgement of the upstream's certificate in this handshake; nil before the judgement.
   public internal(set) var trustResult: TrustResult?
-  /// The certificate of an upstream once the session is gone, and that of a peer that was refused in the handshake: for what
-  /// is logged at the end. Owns a reference.
+  /// For the log: the certificate of an upstream once the session is freed, or that of a peer that was refused in the
+  /// handshake. Owns a reference.
   private(set) var lastPeer: OpaquePointer?
-  /// Towards a client: its handshake is over, and responders are asked about it.
+  /// Server side: the handshake is over, and the responders have not answered yet.
   private(set) var isAwaitingStatus = false
-  /// Open, although the handshake is not over: what comes may have been sent before, by somebody who only repeats it
-  /// (RFC 8470 §3).
+  /// The stream is open, although the handshake is not over. What it reads may be a replay (RFC 8470 §3).
   public var isEarly: Bool { keepsAdvancing }
-  /// Plain text of one record (RFC 8446 §5.1).
+  /// The largest plaintext of one record (RFC 8446 §5.1).
   private static let recordSize = 16 * 1024
-  /// How the client was judged; settled when the stream opens.
+  /// The judgement of the client; final when the stream opens.
   public internal(set) var clientVerdict = ClientVerdict.absent
 
-  /// Towards a client, over an accepted socket.
+  /// Makes the server side, over an accepted socket.
   public init(accepting descriptor: Int32, loop: EventLoop, chooser: ServerChooser) throws(SocketError) {
     side = .server(chooser)
     serverContext = chooser.initial
@@ -71,7 +72,8 @@ public final class TLSStream: ByteStream {
     if chooser.takesEarlyData { earlyData = EarlyData() }
   }
 
-  /// Towards an upstream, over a connecting socket. `name`: for SNI and the name check; `address`: part of the session's key.
+  /// Makes the client side, over a connecting socket. `name`: for SNI and the name check. `address`: part of the
+  /// session's key.
   public init(
     connecting descriptor: Int32, loop: EventLoop, context: UpstreamTLSContext, name: String, address: String
   ) throws(SocketError) {
@@ -81,7 +83,7 @@ public final class TLSStream: ByteStream {
     ssl = Self.session(of: context.handle, stream: self)
     guard let ssl else { return }
     SSL_set_connect_state(ssl)
-    // RFC 6066 §3: no literal addresses in SNI.
+    // RFC 6066 §3 forbids literal addresses in SNI.
     if context.settings.sendsServerName, !name.isEmpty, SocketAddress(literal: name, port: 0) == nil {
       _ = copenssl_set_tlsext_host_name(ssl, name)
     }
@@ -117,7 +119,7 @@ public final class TLSStream: ByteStream {
   public override func opened() { advanceOpening() }
 
   public override func advanceOpening() {
-    // The handshake is over; what comes meanwhile waits in the socket.
+    // The handshake is over, so nothing is read: what arrives meanwhile waits in the socket.
     if isAwaitingStatus { return }
     guard let ssl else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
     switch earlyData.map({ $0.read(from: ssl) }) ?? .ended {
@@ -138,7 +140,8 @@ public final class TLSStream: ByteStream {
     handshakeDidFail(error)
   }
 
-  /// The client's request is here before its Finished: it may be judged and answered (RFC 8470).
+  /// Opens the stream when the client's request arrives before its Finished, so that the request can be judged and
+  /// answered (RFC 8470).
   private func openEarly(_ ssl: OpaquePointer) {
     guard !isEarly, let earlyData, !earlyData.bytes.isEmpty else { return }
     keepsAdvancing = true
@@ -159,10 +162,10 @@ public final class TLSStream: ByteStream {
     return .protocolError("SSL_do_handshake() failed (SSL: \(reasons))\(clientFault ?? "")")
   }
 
-  /// By which the client verified: in this handshake, or in the one that made the session.
+  /// The chain by which the client verified, in this handshake or in the one that made the session.
   var verifiedChain: VerifiedChain? { isResumed ? foundOrigin?.chain : judgedChain }
 
-  /// Keeps a peer's certificate that OpenSSL lets go of with the handshake, for what is logged of it.
+  /// Keeps a refused peer's certificate for the log; OpenSSL frees its own reference with the handshake.
   func refused(_ peer: OpaquePointer?) {
     guard let peer, lastPeer == nil else { return }
     X509_up_ref(peer)
@@ -183,7 +186,7 @@ public final class TLSStream: ByteStream {
         return askResponders(check, chain)
       }
     case .client(let context, let name, let key):
-      // Neither a resumed session nor a suite without certificates comes by OpenSSL's own call for a judgement.
+      // OpenSSL calls back to judge neither a resumed session nor a cipher suite without certificates.
       let result = trustResult ?? context.judgeAgain(ssl, name: name)
       trustResult = result
       if case .refused(let refusal) = result {
@@ -194,7 +197,7 @@ public final class TLSStream: ByteStream {
     becomeOpen()
   }
 
-  /// Opens once the responders have spoken of the client.
+  /// Opens the stream after the responders have answered about the client.
   private func askResponders(_ check: ClientStatusCheck, _ chain: VerifiedChain) {
     isAwaitingStatus = true
     let waiter = StatusWaiter(self)
@@ -228,7 +231,7 @@ public final class TLSStream: ByteStream {
       if !earlyData.bytes.isEmpty { return .bytes(earlyData.take(into: target)) }
       if isEarly { return .wouldBlock }
     }
-    // What others left in this thread's queue would be read as this stream's fault.
+    // SSL_get_error would report errors that other calls left in this thread's queue as this stream's.
     if ERR_peek_error() != 0 { ERR_clear_error() }
     let count = SSL_read(ssl, target.baseAddress, Int32(truncatingIfNeeded: target.count))
     if count > 0 { return .bytes(Int(count)) }
@@ -237,22 +240,23 @@ public final class TLSStream: ByteStream {
     case SSL_ERROR_ZERO_RETURN: return .end
     case let error:
       noteFailure(readFailure(error))
-      // Also a FIN without close_notify: whoever cuts the connection must not be able to end a body early.
+      // A FIN without close_notify fails too: an attacker who cuts the connection must not be able to end a body early.
       return .failed
     }
   }
 
-  /// In TLS 1.3 a peer that refuses our certificate says so here: the handshake was over for us before it had looked.
+  /// In TLS 1.3 a peer that refuses the client certificate reports it here: the client's handshake ends before the peer
+  /// has checked the certificate.
   private func readFailure(_ error: Int32) -> StreamFailure {
     let reasons = OpenSSLReasons.take()
     if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
     return .protocolError("SSL_read() failed (SSL: \(reasons))")
   }
 
-  /// Gathers plain text up to a record; whole records go straight to be sealed.
+  /// Collects plaintext up to a record's size. Whole records are encrypted at once, without a copy.
   public override func write(_ bytes: UnsafeRawBufferPointer) {
     guard isOpen, ssl != nil, !bytes.isEmpty else { return }
-    // As long-lived as the loop, which this keeps.
+    // The cork lives as long as the loop, which this stream retains.
     Unmanaged.passUnretained(loop.cork)._withUnsafeGuaranteedRef { gather(bytes, in: $0) }
   }
 
@@ -290,7 +294,7 @@ public final class TLSStream: ByteStream {
       } else {
         count = Int(SSL_write(ssl, start, Int32(truncatingIfNeeded: rest)))
       }
-      // Our BIO takes everything, so there is no retry: what fails here is broken.
+      // Our BIO accepts every byte, so no retry is possible: a failure here is final.
       guard count > 0 else {
         return failLater(.protocolError("SSL_write() failed (SSL: \(OpenSSLReasons.take()))"))
       }
@@ -298,11 +302,11 @@ public final class TLSStream: ByteStream {
     }
   }
 
-  // MARK: Ends
+  // MARK: Closing
 
   public override func writeEnd() {
     guard let ssl else { return }
-    // What was written must be sealed before the close_notify.
+    // The collected plaintext must be encrypted before the close_notify.
     loop.cork.claim(self)
     willFlush()
     ERR_clear_error()
@@ -311,7 +315,7 @@ public final class TLSStream: ByteStream {
   }
 
   public override func released() {
-    // Without this OpenSSL would take the session for broken and drop it from the cache.
+    // Otherwise OpenSSL would treat the session as broken and drop it from the cache.
     if let ssl { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
     if case .client = side, lastPeer == nil, let ssl, let peer = copenssl_get0_peer_certificate(ssl) {
       X509_up_ref(peer)
@@ -322,13 +326,13 @@ public final class TLSStream: ByteStream {
   }
 }
 
-/// Keeps a stream until it hears of its client's status, and gives it up on the loop: it must not die elsewhere.
+/// Retains a stream until its client's status arrives, and releases the stream on the loop, where it must be freed.
 private final class StatusWaiter: Sendable {
   private let stream: Mutex<LoopBox<TLSStream>?>
 
   init(_ stream: TLSStream) { self.stream = Mutex(LoopBox(stream)) }
 
-  /// Once.
+  /// Returns the stream on the first call, then nil.
   func take() -> TLSStream? {
     stream.withLock { stream in
       defer { stream = nil }

@@ -1,15 +1,16 @@
 public import Bytes
 import COpenSSL
 
-/// One key of `ssl_session_ticket_key`: what seals tickets that any machine with the same file opens.
+/// One key of `ssl_session_ticket_key`. It encrypts tickets that any server with the same file can decrypt.
 public struct TicketKey: Sendable {
-  /// 16 octets in front of a ticket, by which its key is found.
+  /// The first 16 octets of a ticket, which name its key.
   let name: SecretBytes
   let cipherKey: SecretBytes
   let macKey: SecretBytes
   let isLong: Bool
 
-  /// nginx's layouts: 48 bytes (name, AES-128, HMAC) or 80 (name, HMAC, AES-256). nil for any other length.
+  /// Parses nginx's layouts: 48 bytes (name, AES-128, HMAC) or 80 (name, HMAC, AES-256). Returns nil for any other
+  /// length.
   public init?(_ bytes: SecretBytes) {
     let parts: (cipher: Range<Int>, mac: Range<Int>)
     switch bytes.count {
@@ -37,7 +38,7 @@ public struct TicketKey: Sendable {
     }
   }
 
-  /// Sets both contexts up to seal (`seals`) or to open a ticket.
+  /// Prepares both contexts to encrypt (`seals`) or to decrypt a ticket.
   func use(
     _ cipherContext: OpaquePointer, _ mac: OpaquePointer, iv: UnsafeMutablePointer<UInt8>, seals: Bool
   ) -> Bool {

@@ -1,20 +1,20 @@
 import Crypto
 
-/// What a walk from a leaf to anchors came to.
+/// The result of verifying a chain from a leaf to trust anchors.
 enum ChainFinding {
   case verified(VerifiedChain)
   case faulty(ChainFault)
-  /// There was nothing to verify against, or nobody asked.
+  /// There were no anchors, so no verification ran.
   case unseen
 
   var verified: VerifiedChain? { if case .verified(let chain) = self { chain } else { nil } }
   var fault: ChainFault? { if case .faulty(let fault) = self { fault } else { nil } }
 }
 
-/// The first thing that is wrong with a chain, and what must not be excused.
+/// The decisive fault of a chain: a revocation if there is one, else the first fault.
 struct ChainFault: Error, Hashable {
   enum Kind: Hashable {
-    /// No way to an anchor: nothing is known of the chain yet but that.
+    /// The chain leads to no trust anchor. Nothing else is known about it yet.
     case unanchored
     case expired
     case revoked
@@ -34,31 +34,31 @@ struct ChainFault: Error, Hashable {
   }
 }
 
-/// What was found of a peer that showed a certificate. Nothing in it is a decision.
+/// The facts about a peer that presented a certificate. They contain no decision.
 struct PeerFacts {
   var leaf: Certificate
-  /// Against the anchors.
+  /// The result of verifying against the trust anchors.
   var chain: ChainFinding
-  /// Against the certificates that were given as pins, each an anchor of its own (mode `certificate`).
+  /// The result of verifying against the pinned certificates, each as an anchor (mode `certificate`).
   var pinnedChain: ChainFinding
-  /// The leaf is for the name that it must be for.
+  /// Whether the leaf is valid for the expected name.
   var matchesName: Bool
-  /// The name, for messages.
+  /// The expected name, for messages.
   var name: String
-  /// What the leaf's key is worth, in bits of security (EVP_PKEY_get_security_bits(3)).
+  /// The strength of the leaf's key, in bits of security (EVP_PKEY_get_security_bits(3)).
   var keyBits: Int
 
-  /// The chain by which it is let in: one that ends at a pinned certificate, else one that ends at an anchor.
+  /// The verified chain: one that ends at a pinned certificate, else one that ends at a trust anchor.
   var verified: VerifiedChain? { pinnedChain.verified ?? chain.verified }
 
-  /// Why there is none. Where a pinned certificate was reached, what is wrong on the way to it says more than that the
-  /// anchors were not.
+  /// Why no chain verified. When a chain reaches a pinned certificate, its fault says more than that it reached no
+  /// anchor.
   fileprivate var refusal: UpstreamRefusal {
     if let fault = pinnedChain.fault, fault.kind != .unanchored { return fault.refusal }
     return (chain.fault ?? pinnedChain.fault)?.refusal ?? .chain("nothing to verify against")
   }
 
-  /// Whoever verifies against the anchors was looked for in every list that there is.
+  /// A revocation, unless the chain verified against the anchors: that verification has already checked every CRL.
   fileprivate var revocation: UpstreamRefusal? {
     if chain.verified != nil { return nil }
     return [pinnedChain.fault, chain.fault].lazy.compactMap { $0 }.first { $0.kind == .revoked }?.refusal
@@ -66,11 +66,12 @@ struct PeerFacts {
 }
 
 extension TrustTerms where Pins == PinSet {
-  /// RSA of 1024 bits has 80: what is worth less anybody can compute (NIST SP 800-57 part 1, §5.6).
+  /// The fewest bits of security of a pinned key. RSA of 1024 bits has 80; an attacker can compute anything weaker
+  /// (NIST SP 800-57 part 1, §5.6).
   static var leastKeyBits: Int { 80 }
 
-  /// The decision, in the order of docs/SECURITY.md, *Upstreams*: chain, name, pin. Pure: the same for a new handshake
-  /// and for a session that is resumed.
+  /// Decides in the order of docs/SECURITY.md, *Upstreams*: chain, name, pin. A pure function, the same for a new
+  /// handshake and for a resumed session.
   func judge(_ facts: PeerFacts) -> TrustResult {
     switch self {
     case .anybody: return .unverified
@@ -95,8 +96,8 @@ extension TrustTerms where Pins == PinSet {
     checksName && !facts.matchesName ? .refused(.name(expected: facts.name)) : nil
   }
 
-  /// What no pin excuses: revocation; a key that anybody can compute, since the pin is of that key; and of a certificate
-  /// that was itself given as a pin, its own dates and usage.
+  /// Returns a fault that no pin excuses. A revocation is one. So is a key so weak that an attacker can compute it,
+  /// because the pin is of that key. If the certificate itself is a pin, its dates and usage are checked too.
   private func inexcusable(_ pins: PinSet, _ facts: PeerFacts) -> UpstreamRefusal? {
     if let revocation = facts.revocation { return revocation }
     if facts.keyBits < Self.leastKeyBits { return .chain("the key is too weak for any pin: \(facts.keyBits) bits") }

@@ -1,10 +1,10 @@
-/// Why an upstream was refused; one of these for the log, a variable and a metric.
+/// Why the proxy refused an upstream; the log, a variable and a metric show it.
 public enum UpstreamRefusal: Error, Sendable, Hashable, CustomStringConvertible {
   case chain(String)
   case expired(String)
   case revoked(String)
   case name(expected: String)
-  /// `found`: as a pin of the upstream's certificate would be spelt.
+  /// `found`: the upstream's certificate in the spelling of a pin.
   case pin(found: String)
 
   public var outcome: TrustOutcome {
@@ -26,23 +26,23 @@ public enum UpstreamRefusal: Error, Sendable, Hashable, CustomStringConvertible 
     }
   }
 
-  /// What is told of a pin that does not match, refused or only reported.
+  /// Describes a pin that does not match, whether refused or only reported.
   static func mismatch(found: String) -> String {
     found.hasPrefix("cert:")
-      ? "no certificate of the upstream's chain is a pinned one, its own is \(found)"
-      : "the key of the upstream's certificate is none of the pinned ones, it is \(found)"
+      ? "no certificate of the upstream's chain is pinned: its own is \(found)"
+      : "the key of the upstream's certificate is not pinned: it is \(found)"
   }
 }
 
-/// How an upstream was judged.
+/// The judgement of an upstream.
 public enum TrustResult: Sendable, Hashable {
-  /// `proxy_ssl_verify off` and no pin: anybody.
+  /// `proxy_ssl_verify off` without a pin: any upstream is accepted.
   case unverified
-  /// The chain verified, and what else was asked for held.
+  /// The chain verified, and so did every other check that the policy demands.
   case trusted
-  /// The chain did not verify or was not looked at; a pinned leaf was enough.
+  /// The chain did not verify or was not checked; a pin of the leaf was enough.
   case trustedByPin
-  /// The chain verified, no pin matched, and that is only reported. `found`: as in a refusal.
+  /// The chain verified and no pin matched, which the policy only reports. `found`: as in a refusal.
   case reportOnlyMismatch(found: String)
   case refused(UpstreamRefusal)
 
@@ -56,16 +56,16 @@ public enum TrustResult: Sendable, Hashable {
     }
   }
 
-  /// What is told of one that was let in all the same; nil: nothing.
+  /// The warning about an upstream that was accepted in spite of a fault; nil without a fault.
   public var warning: String? {
     guard case .reportOnlyMismatch(let found) = self else { return nil }
     return "report-only-mismatch: \(UpstreamRefusal.mismatch(found: found))"
   }
 }
 
-/// A result in one word. The raw value is that of $upstream_ssl_result. It holds no reference: a request copies it.
+/// A result in one word, the value of $upstream_ssl_result. It holds no reference, so a request can copy it cheaply.
 public enum TrustOutcome: String, Sendable, CaseIterable {
-  /// Plain HTTP, or no handshake's end.
+  /// Plain HTTP, or a handshake that did not complete.
   case none = ""
   case trusted
   case trustedByPin = "trusted-by-pin"

@@ -1,19 +1,20 @@
 public import Crypto
 
-/// What an upstream must show before a byte of a request goes out (docs/SECURITY.md, *Trust in upstreams*).
+/// What the policy demands of an upstream before a byte of a request goes out (docs/SECURITY.md, *Trust in upstreams*).
 ///
-/// Why an enum: what must not be combined can't be. No chain is excused without a pin, a mismatch is only reported
-/// where the chain still counts, and an anchor is there wherever a chain must verify. Settings name files
-/// (`TrustSettings`), a policy has them loaded (`TrustPolicy`).
+/// This is an enum so that forbidden combinations can't be written. A chain is excused only with a pin. A mismatch is
+/// only reported where the chain still counts. Anchors exist wherever a chain must verify. Settings name files
+/// (`TrustSettings`), a policy has loaded them (`TrustPolicy`).
 public enum TrustTerms<Anchors, Pins> {
-  /// `proxy_ssl_verify off` and no pin, said aloud.
+  /// `proxy_ssl_verify off` without a pin, which the configuration must say explicitly.
   case anybody
-  /// The chain must verify; nothing is pinned.
+  /// The chain must verify; there are no pins.
   case verified(Anchors, checksName: Bool)
-  /// The chain must verify, and a pin must match; or its mismatch is only reported (`proxy_ssl_pin_report_only`).
+  /// The chain must verify and a pin must match. With `reportsOnly` a mismatch is only reported
+  /// (`proxy_ssl_pin_report_only`).
   case pinned(Pins, Anchors, checksName: Bool, reportsOnly: Bool)
-  /// A pin of the leaf counts although the chain does not verify (`proxy_ssl_allow_invalid`); without anchors it is not
-  /// looked at (`proxy_ssl_verify off`).
+  /// A pin of the leaf suffices although the chain does not verify (`proxy_ssl_allow_invalid`). Without anchors the
+  /// chain is not checked at all (`proxy_ssl_verify off`).
   case pinnedLeaf(Pins, Anchors?, checksName: Bool)
 }
 
@@ -21,9 +22,10 @@ extension TrustTerms: Sendable where Anchors: Sendable, Pins: Sendable {}
 extension TrustTerms: Equatable where Anchors: Equatable, Pins: Equatable {}
 extension TrustTerms: Hashable where Anchors: Hashable, Pins: Hashable {}
 
-/// As configured, files named and not read. Equal terms are the same trust, unequal ones never share a connection.
+/// The terms as configured: files are named, not read. Equal terms mean equal trust; unequal terms never share a
+/// connection.
 public typealias TrustSettings = TrustTerms<AnchorSettings, PinSettings>
-/// As loaded: what an upstream is judged by.
+/// The terms as loaded: the policy that judges upstreams.
 public typealias TrustPolicy = TrustTerms<TrustAnchors, PinSet>
 
 extension TrustTerms {
@@ -50,7 +52,7 @@ extension TrustTerms {
   }
 }
 
-/// Where the anchors of an upstream come from: one file, the system, or both. From nowhere no chain verifies.
+/// Where the trust anchors for an upstream come from: a file, the system, or both. Without either, no chain verifies.
 public struct AnchorSettings: Sendable, Hashable {
   /// `proxy_ssl_trusted_certificate`
   public var file: MaterialReference?
@@ -63,7 +65,7 @@ public struct AnchorSettings: Sendable, Hashable {
   }
 }
 
-/// `proxy_ssl_pinning` with the pins as spelt, in order: a pin may be a file, which the daemon loads.
+/// `proxy_ssl_pinning` with the pins as written, in order. A pin may name a file, which the daemon loads.
 public struct PinSettings: Sendable, Hashable {
   public var mode: PinningMode
   public var sources: [PinSource]

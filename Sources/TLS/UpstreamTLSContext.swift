@@ -4,7 +4,7 @@ public import Crypto
 import Glibc
 import Synchronization
 
-/// What a location's upstream TLS needs from files, loaded and checked.
+/// The material that a location's upstream TLS loads from files, already checked.
 public struct UpstreamTLSMaterial: Sendable {
   /// The terms of the settings, loaded.
   public var policy: TrustPolicy
@@ -16,15 +16,15 @@ public struct UpstreamTLSMaterial: Sendable {
   }
 }
 
-/// The inner door: how a location's upstreams are judged, inside the handshake that carries the data. Immutable.
+/// The TLS context of a location, for upstreams: it judges them within the handshake that carries the data. Immutable.
 ///
-/// Equal settings have one context, so a kept connection or session is never used under another policy.
-// @unchecked: an SSL_CTX may be used by several threads once it is set up; the sessions stand under a Mutex.
+/// Equal settings share one context, so a kept connection or session is never used under another policy.
+// @unchecked: an SSL_CTX may be used by several threads once it is set up, and a Mutex guards the sessions.
 public final class UpstreamTLSContext: @unchecked Sendable {
   let handle: OpaquePointer
   public let settings: UpstreamTLSSettings
   private let material: UpstreamTLSMaterial
-  /// The pinned certificates, where they are anchors.
+  /// The pinned certificates that serve as trust anchors.
   private let pinAnchors: TrustAnchors?
   private let verification: ChainVerification
   private let sessions = Mutex<[SessionKey: KeptSession]>([:])
@@ -56,18 +56,18 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   deinit { SSL_CTX_free(handle) }
 
-  /// Those that count for upstreams.
+  /// The CRLs that apply to upstreams.
   package var revocations: [RevocationList] { material.policy.anchors?.revocations ?? [] }
 
-  /// The same policy with another certificate of ours. Sessions and connections of the two are never shared: who we
-  /// are is part of what an upstream agreed to.
+  /// Returns a context with the same policy and another client certificate. The two never share sessions or
+  /// connections: an upstream grants a session to the identity that the client presented.
   public func presenting(_ identity: CertifiedKey) throws(TLSSettingsError) -> UpstreamTLSContext {
     var material = material
     material.identity = identity
     return try UpstreamTLSContext(settings: settings, material: material)
   }
 
-  /// Mode `certificate`: certificates given as pins are anchors, and may be revoked as others.
+  /// Mode `certificate`: pinned certificates are trust anchors, and CRLs can revoke them like others.
   private static func anchors(
     of pins: PinSet?, revocations: [RevocationList]
   ) throws(TLSSettingsError) -> TrustAnchors? {
@@ -86,7 +86,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     try ContextBasics.apply(settings.confCommands, server: false, on: handle)
   }
 
-  /// After `proxy_ssl_conf_command`, so that none of them takes a judgement away. The context's own store is not asked.
+  /// Runs after `proxy_ssl_conf_command`, so that no such command can disable verification. The context's own store is
+  /// unused.
   private func configureJudgement() {
     SSL_CTX_set_cert_verify_callback(handle, TLSStream.judgeUpstream, nil)
     SSL_CTX_set_verify(handle, judges ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nil)
@@ -99,10 +100,11 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     }
   }
 
-  /// Whether anything is asked of an upstream at all.
+  /// Whether the policy demands anything of an upstream.
   private var judges: Bool { if case .anybody = material.policy { false } else { true } }
 
-  /// Gathers what the policy judges by. `leaf` is what the handshake is made with; `sent` may link it to an anchor.
+  /// Judges by the policy. `leaf`: the certificate of the handshake. `sent`: certificates that may link it to an
+  /// anchor.
   func judge(leaf: OpaquePointer?, sent: OpaquePointer?, name: String) -> TrustResult {
     guard judges else { return .unverified }
     guard let leaf else { return .refused(.chain("no certificate")) }
@@ -111,7 +113,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     }
     let policy = material.policy
     let certificate = Certificate(retaining: leaf)
-    // A leaf that is an anchor itself has nothing above it: what came with it could only add faults.
+    // A leaf that is itself an anchor needs no issuers: the other certificates could only add faults.
     let above = policy.pins?.holdsFile(of: certificate) == true ? nil : sent
     return policy.judge(
       PeerFacts(
@@ -121,7 +123,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
         name: name, keyBits: X509_get0_pubkey(leaf).map { Int(EVP_PKEY_get_security_bits($0)) } ?? 0))
   }
 
-  /// The same for certificates at rest, without a handshake: nobody has proved to hold the leaf's key.
+  /// Judges stored certificates without a handshake: nobody has proved possession of the leaf's key.
   func judge(leaf: Certificate, sent: [Certificate], name: String) -> TrustResult {
     guard let stack = copenssl_sk_X509_new() else { return .refused(.chain("out of memory")) }
     defer { copenssl_sk_X509_free(stack) }
@@ -131,17 +133,17 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     return judge(leaf: leaf.handle, sent: stack, name: name)
   }
 
-  /// SAN only when there is one, else the CN where there is exactly one (X509_check_host(3) would take any of several); an
-  /// address matches only an IP SAN.
+  /// Matches the SAN if there is one, else the CN if there is exactly one: X509_check_host(3) would match any of
+  /// several. An address matches only an IP SAN.
   private static func matches(_ leaf: OpaquePointer, name: String) -> Bool {
-    // X509_check_host takes `.test` for every name below test, and a name may be a client's ($host).
+    // X509_check_host matches `.test` with every name below test, and the name may come from a client ($host).
     guard let first = name.utf8.first, first != 0x2E else { return false }
     if X509_check_ip_asc(leaf, name, 0) == 1 { return true }
     var four = in_addr()
     var six = in6_addr()
     if inet_pton(AF_INET, name, &four) == 1 || inet_pton(AF_INET6, name, &six) == 1 { return false }
     var flags = UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS)
-    // OpenSSL looks for DNS names only; an address or a URI there rules the CN out just as well.
+    // OpenSSL looks only for DNS names in the SAN; an address or a URI there rules the CN out as well.
     if X509_get_ext_by_NID(leaf, NID_subject_alt_name, -1) >= 0
       || Certificate(retaining: leaf).subject.commonName.sole == nil
     {
@@ -150,15 +152,15 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     return X509_check_host(leaf, name, name.utf8.count, flags, nil) == 1
   }
 
-  /// The judgement where OpenSSL asked for none, as for a resumed session: it does not look at the certificate again. The
-  /// session has only what was sent, so the chain is built anew.
+  /// Judges when OpenSSL did not call back, as for a resumed session, whose certificate OpenSSL does not verify again.
+  /// The session holds only the certificates that the upstream sent, so this builds the chain again.
   func judgeAgain(_ ssl: OpaquePointer, name: String) -> TrustResult {
     judge(leaf: copenssl_get0_peer_certificate(ssl), sent: SSL_get_peer_cert_chain(ssl), name: name)
   }
 
   // MARK: Sessions
 
-  /// Takes the session over.
+  /// Keeps the session and takes ownership of it.
   func keep(_ session: OpaquePointer, for key: SessionKey) {
     let kept = KeptSession(owning: session)
     sessions.withLock { sessions in
@@ -174,6 +176,6 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     if let session = sessions.withLock({ $0[key] }) { SSL_set_session(ssl, session.handle) }
   }
 
-  /// After a failed handshake: the next one starts anew.
+  /// Drops the session after a failed handshake, so that the next handshake is a full one.
   func forget(_ key: SessionKey) { sessions.withLock { _ = $0.removeValue(forKey: key) } }
 }

@@ -1,18 +1,18 @@
 import COpenSSL
 public import Crypto
 
-/// A chain that verified against trust anchors, leaf first, anchor last. Made only here, by verification.
+/// A chain that verified against trust anchors, leaf first, anchor last. Only verification makes one.
 public struct VerifiedChain: Sendable {
   public let leaf: Certificate
   public let others: [Certificate]
 }
 
 extension VerifiedChain {
-  /// Nobody verified it: for fuzzing and tests of what is told of a chain, which have no handshake. Sources never call it
-  /// (Tests/HouseTests).
+  /// Makes a chain that was never verified, for fuzzing and for tests of code that describes a chain. Sources never
+  /// call this (Tests/HouseTests).
   package init(unjudged leaf: Certificate, others: [Certificate] = []) { self.init(leaf: leaf, others: others) }
 
-  /// nil for an empty chain.
+  /// Returns nil for an empty chain.
   init?(_ stack: OpaquePointer?) {
     let certificates = (0..<copenssl_sk_X509_num(stack)).compactMap { index in
       copenssl_sk_X509_value(stack, index).map { Certificate(retaining: $0) }
@@ -22,12 +22,13 @@ extension VerifiedChain {
   }
 }
 
-/// How a client's certificate was judged. What follows from it (400, 403, let in) is not decided here.
+/// The judgement of a client's certificate. The caller decides what follows: 400, 403, or access.
 public enum ClientVerdict: Sendable {
-  /// None was asked for, or none was sent.
+  /// The server requested no certificate, or the client sent none.
   case absent
   case verified(VerifiedChain)
-  /// `optional_no_ca`: no chain to an anchor, and none was demanded. The leaf proves only that its key was at hand.
+  /// `optional_no_ca`: the chain leads to no anchor, and the mode requires none. The leaf proves only possession of its
+  /// key.
   case unverified(Certificate, reason: String)
   case refused(Certificate, code: Int, reason: String)
 
@@ -39,7 +40,7 @@ public enum ClientVerdict: Sendable {
     }
   }
 
-  /// `chain`: by which the client verified, in this handshake or in the one that made the session.
+  /// `chain`: the chain by which the client verified, in this handshake or in the one that made the session.
   init(ssl: OpaquePointer, mode: ClientVerification, chain: VerifiedChain?) {
     guard mode != .off, let peer = copenssl_get0_peer_certificate(ssl) else {
       self = .absent
@@ -47,7 +48,7 @@ public enum ClientVerdict: Sendable {
     }
     let leaf = Certificate(retaining: peer)
     var code = SSL_get_verify_result(ssl)
-    // Said to be good, and nobody knows by which chain: it must not look like success.
+    // OpenSSL reports success but no chain is known: this must not look like success.
     if code == Int(X509_V_OK) && chain == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
     let reason = String(cString: X509_verify_cert_error_string(code))
     if code == Int(X509_V_OK), let chain {

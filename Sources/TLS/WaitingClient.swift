@@ -2,12 +2,12 @@ import COpenSSL
 import Glibc
 import Transport
 
-/// A TLS client that waits, for commands that look at one server: never on an event loop.
+/// A blocking TLS client, for commands that look at one server. Never use it on an event loop.
 struct WaitingClient: ~Copyable {
   let descriptor: Int32
   let deadline: Deadline
 
-  /// `reason`: why there is no connection.
+  /// Connects, or throws why it can't.
   init(to address: SocketAddress, by deadline: Deadline) throws(SocketError) {
     let descriptor = try Sockets.connect(to: address)
     var code: Int32 = 0
@@ -27,7 +27,7 @@ struct WaitingClient: ~Copyable {
 
   deinit { close(descriptor) }
 
-  /// nil when it came to its end.
+  /// Returns why the handshake failed; nil when it completed.
   func handshake(_ ssl: OpaquePointer) -> String? {
     switch perform(ssl, { SSL_connect($0) }) {
     case .done: nil
@@ -39,13 +39,13 @@ struct WaitingClient: ~Copyable {
 
   enum Outcome {
     case done(Int32)
-    /// The peer's end, in good order or not.
+    /// The peer closed the connection, orderly or not.
     case ended
     case late
     case failed(String)
   }
 
-  /// An operation of OpenSSL's, waited for.
+  /// Runs an OpenSSL operation, and waits until it is done.
   func perform(_ ssl: OpaquePointer, _ operation: (OpaquePointer) -> Int32) -> Outcome {
     while true {
       ERR_clear_error()
@@ -64,7 +64,7 @@ struct WaitingClient: ~Copyable {
   }
 }
 
-/// An instant that waiting never goes past.
+/// The time after which nothing waits any longer.
 struct Deadline {
   private let end: Int64
 
@@ -72,7 +72,7 @@ struct Deadline {
 
   private static var now: Int64 { Microseconds.now / 1000 }
 
-  /// False when the time is over.
+  /// Returns false when the time is over.
   func wait(for descriptor: Int32, _ events: Int16) -> Bool {
     while true {
       let left = end - Self.now

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// RFC 7617: the password itself, in base64, always in UTF-8 as it stands in the user file.
+/// Makes Basic credentials (RFC 7617): the password in base64, always in UTF-8 as in the user file.
 package enum BasicAnswer {
   package static func append(_ user: UpstreamUser, to output: inout ByteBuffer) {
     var text = user.name + [0x3A]

@@ -1,4 +1,4 @@
-/// One challenge of a WWW-Authenticate field (RFC 9110 §11.3), as it was sent: nothing is known of its scheme yet.
+/// One challenge of a WWW-Authenticate field (RFC 9110 §11.3), as received; its scheme is not interpreted yet.
 package struct Challenge: Sendable, Equatable {
   package enum Content: Sendable, Equatable {
     case bare
@@ -7,32 +7,33 @@ package struct Challenge: Sendable, Equatable {
   }
 
   package struct Parameter: Sendable, Equatable {
-    /// In small letters.
+    /// In lower case.
     package let name: String
-    /// Without quotes, escapes undone.
+    /// The value without quotes and escapes.
     package let value: [UInt8]
   }
 
-  /// In small letters.
+  /// In lower case.
   package let scheme: String
   package let content: Content
 
-  /// The value of a parameter; `name` in small letters.
+  /// Returns the value of a parameter; `name` in lower case.
   subscript(name: String) -> [UInt8]? {
     guard case .parameters(let all) = content else { return nil }
     return all.first { $0.name == name }?.value
   }
 }
 
-/// Reads WWW-Authenticate, which an upstream may send in several lines, each with several challenges.
+/// Parses WWW-Authenticate, which an upstream may send in several lines, each with several challenges.
 ///
-/// Bounded: what is over a bound, or malformed, ends the reading of its line; challenges that stood whole before it count.
+/// The parser is bounded. It stops reading a line at the first malformed or excessive part. Complete challenges before
+/// that part count.
 package enum ChallengeParser {
   static let lineLimit = 16 * 1024
   static let challengeLimit = 16
   static let parameterLimit = 32
 
-  /// Appends the challenges of one field line. False when it was not read to its end.
+  /// Appends the challenges of one field line. Returns false when parsing stopped before the end.
   @discardableResult
   package static func parse(_ line: [UInt8], into challenges: inout [Challenge]) -> Bool {
     guard line.count <= lineLimit else { return false }
@@ -47,7 +48,7 @@ package enum ChallengeParser {
     }
   }
 
-  /// The parameters of Authentication-Info (RFC 7615 §3); nil when they are none.
+  /// Parses the parameters of Authentication-Info (RFC 7615 §3); nil when they are malformed.
   static func parameters(_ line: [UInt8]) -> [Challenge.Parameter]? {
     guard line.count <= lineLimit else { return nil }
     var scanner = ChallengeScanner(line)
@@ -56,7 +57,7 @@ package enum ChallengeParser {
     return parameters
   }
 
-  /// What follows a scheme: nothing, a token68, or parameters up to the next scheme.
+  /// Parses what follows a scheme: nothing, a token68, or parameters up to the next scheme.
   private static func content(_ scanner: inout ChallengeScanner) -> Challenge.Content? {
     scanner.skipBlanks()
     if scanner.isAtEnd || scanner.isAtComma { return .bare }
@@ -82,7 +83,7 @@ package enum ChallengeParser {
       let end = scanner.at
       scanner.skipSeparators()
       if scanner.isAtEnd { return all }
-      // A name and `=` belong to this challenge; anything else begins the next.
+      // A name with `=` is a parameter of this challenge; anything else begins the next challenge.
       let next = scanner.at
       let isParameter = scanner.parameterName() != nil
       scanner.at = isParameter ? next : end
@@ -90,6 +91,6 @@ package enum ChallengeParser {
     }
   }
 
-  /// ASCII only: it is a token.
+  /// A token is ASCII.
   private static func lowercased(_ token: [UInt8]) -> String { String(decoding: token, as: UTF8.self).lowercased() }
 }

@@ -3,7 +3,7 @@ import Crypto
 import Glibc
 import Observability
 
-/// What `proxy_auth_state` keeps: one file of challenges, written whole and put in place by a rename.
+/// The file of challenges that `proxy_auth_state` keeps. It is always written whole and replaced by a rename.
 package struct ChallengeFile: Sendable {
   enum Contents {
     case absent
@@ -11,11 +11,11 @@ package struct ChallengeFile: Sendable {
     case entries([(ChallengeKey, RememberedChallenge)])
   }
 
-  /// Counts written ahead of their use: a process that ends without a word has used none beyond.
+  /// How many counts the file reserves beyond the last used one. A process that crashes has used no count beyond them.
   static let reserve: UInt32 = 1024
   private static let sizeLimit = 8 << 20
   private static let heading = "sallyport-challenges 1"
-  /// Every file that a folder of challenges may hold.
+  /// Every file that a directory of challenges may hold.
   package static let names: Set<String> = ["challenges", "challenges.new", "lock"]
   let path: String
   private let lock: String
@@ -31,9 +31,9 @@ package struct ChallengeFile: Sendable {
     var description: String { "\(reason): challenges are remembered in memory only" }
   }
 
-  // MARK: Whose it is
+  // MARK: Lock
 
-  /// Held, nobody else counts on with what the folder remembers.
+  /// While a process holds this lock, no other process uses the directory's nonce counts.
   final class Lock: Sendable {
     private let descriptor: CInt
 
@@ -53,13 +53,14 @@ package struct ChallengeFile: Sendable {
     deinit { close(descriptor) }
   }
 
-  /// What is remembered, its counts written down as used. What can't be read is told, and is nothing.
+  /// Takes the lock, reads the file and reserves counts for its entries. A file that can't be read is logged and counts
+  /// as empty.
   func takeOver(_ log: ErrorLog?) throws(Fault) -> (lock: Lock, entries: [(ChallengeKey, RememberedChallenge)]) {
     let held = try Lock(lock)
     switch read() {
     case .absent: return (held, [])
     case .corrupted(let reason):
-      log?.warn("\"\(path)\" is not used, and made anew: \(reason)")
+      log?.warn("\"\(path)\" is ignored and will be replaced: \(reason)")
       return (held, [])
     case .entries(let entries):
       try write(entries)
@@ -83,10 +84,10 @@ package struct ChallengeFile: Sendable {
       bytes += piece[..<count]
       guard bytes.count <= Self.sizeLimit else { return .corrupted("it is larger than \(Self.sizeLimit >> 20) MiB") }
     }
-    return Self.parse(bytes).map { .entries($0) } ?? .corrupted("it is not as it was written")
+    return Self.parse(bytes).map { .entries($0) } ?? .corrupted("it is damaged")
   }
 
-  /// nil unless every line is as it was written.
+  /// Returns nil unless every line is unchanged since it was written.
   static func parse(_ bytes: [UInt8]) -> [(ChallengeKey, RememberedChallenge)]? {
     guard let text = String(validating: bytes, as: UTF8.self) else { return nil }
     var lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
@@ -128,7 +129,7 @@ package struct ChallengeFile: Sendable {
     let named = words[5].split(separator: ",").map(String.init)
     let protections = named.compactMap { DigestChallenge.Protection(rawValue: $0) }
     guard protections.count == named.count else { return nil }
-    // What goes into a field of a request again: no control character comes in by a file.
+    // These values go into a request field again, so a control character in the file must not get there.
     guard [realm, nonce, opaque ?? [], clientNonce].allSatisfy({ !$0.contains { $0 < 0x20 || $0 == 0x7F } }) else {
       return nil
     }

@@ -1,56 +1,57 @@
-/// Why an upstream's challenge was not answered; the raw value names it in the log. Each is 502 for the client.
+/// Why an upstream's challenge was not answered. The raw value is for the log; the client gets 502 for each.
 package enum AuthFailure: String, Error, Sendable, Hashable, CaseIterable {
-  /// The one answer was not taken.
+  /// The upstream refused the one answer.
   case credentialsRefused = "upstream-credentials-refused"
-  /// Nothing that was offered may be answered, by `proxy_auth` or by us.
+  /// `proxy_auth` allows no offered scheme, or sallyport supports none of them.
   case noAcceptableScheme = "no-acceptable-scheme"
-  /// The answer needs the request once more, and its body is gone.
+  /// The answer needs the request again, and its body is gone.
   case bodyNotReplayable = "body-not-replayable"
-  /// The server or the realm is in no `proxy_auth_space`.
+  /// No `proxy_auth_space` contains the server and the realm.
   case outsideSpace = "challenge-outside-space"
-  /// NTLM's second message is none.
+  /// The server's NTLM challenge message is malformed.
   case malformedChallenge = "malformed-challenge"
-  /// NTLM needs the connection that the server does not keep.
+  /// NTLM needs the same connection, which the server has closed.
   case connectionNotKept = "connection-not-kept"
-  /// This OpenSSL has not got the hash (MD5 in a FIPS build).
+  /// This OpenSSL lacks the hash function (MD5 in a FIPS build).
   case hashNotAvailable = "hash-not-available"
 }
 
-/// What an exchange says to an upstream that asks who we are: a pure state machine for one exchange.
+/// Decides what an exchange sends to an upstream that demands authentication: a pure state machine for one exchange.
 ///
 ///     begin ─► plain ───► 401 ─► answer ──────────────────────────────► passed on, or refused (the second 401)
 ///              ahead ───► 401 with a fresh challenge ─► answer ─► …
 ///              probe ───► 401 ─► answer, with the body                   other status ─► the request itself
 ///              negotiate ─► 401 with a message ─► authenticate ─► …      (NTLM, all on one connection)
 ///
-/// One answer is given to a server in an exchange, and to no other than the one that asked; what is sent ahead of a challenge is none. It never asks for credentials to be
-/// sent that the caller's judge did not admit.
+/// An exchange sends a server at most one answer, and only to the server that sent the challenge. Credentials sent
+/// ahead of a challenge do not count as an answer. The responder never sends credentials that the caller's check did
+/// not admit.
 package struct ChallengeResponder: Sendable {
-  /// How a request's body stands when the request is sent.
+  /// The state of the request's body when the request is sent.
   package enum Body: Sendable, Hashable {
     case none
-    /// Kept, and not large.
+    /// Kept in memory, and small.
     case small
-    /// Kept, but large: it is not sent to be refused.
+    /// Kept but large, so it is not sent before the server accepts the credentials.
     case large
-    /// It can be sent once.
+    /// The body can be sent only once.
     case once
   }
 
-  /// What the next request to the upstream is.
+  /// The kind of the next request to the upstream.
   package enum Sending: Sendable, Equatable {
-    /// Without credentials; `isProbe`: HEAD, without the body.
+    /// Without credentials. `isProbe`: HEAD, without the body.
     case plain(isProbe: Bool)
-    /// With what is remembered.
+    /// With an answer to the remembered challenge.
     case ahead(PreparedAnswer, isProbe: Bool)
-    /// With the answer to this.
+    /// With the answer to this challenge.
     case answer(Offer)
-    /// NTLM's first message, without the body.
+    /// NTLM's negotiate message, without the body.
     case negotiate
-    /// NTLM's last, with the body.
+    /// NTLM's authenticate message, with the body.
     case authenticate(NTLMChallenge)
 
-    /// The request itself does not go out with it.
+    /// Whether this is a request without the body, which precedes the request itself.
     package var isBodiless: Bool {
       switch self {
       case .plain(let isProbe), .ahead(_, let isProbe): isProbe
@@ -61,37 +62,39 @@ package struct ChallengeResponder: Sendable {
   }
 
   package enum Verdict: Sendable, Equatable {
-    /// The response is the client's.
+    /// Send this response to the client.
     case passOn
-    /// Ask again; NTLM over the same connection.
+    /// Send a further request; NTLM uses the same connection.
     case sendAgain(onSameConnection: Bool)
     case fail(AuthFailure)
   }
 
   private enum Intent: Equatable {
-    /// With what is remembered, or without anything.
+    /// With an answer to the remembered challenge, or without credentials.
     case first
-    /// The same, the request itself: a probe was not asked who it is.
+    /// Like `first`, for the request itself: the server did not challenge the probe.
     case afterProbe
     case answer(Offer)
-    /// `isAhead`: nobody has asked yet.
+    /// `isAhead`: the server has not sent a challenge yet.
     case negotiate(isAhead: Bool)
     case authenticate(NTLMChallenge)
   }
 
   private var intent = Intent.first
-  /// Whom the intent is about: another server of the group has asked for nothing.
+  /// The server of the group that the intent applies to. Another server has sent no challenge yet.
   private var server: Int?
   private var sent = Sending.plain(isProbe: false)
   private var hasAnswered = false
-  /// Whatever a server says, an exchange asks it no more often.
+  /// The number of requests. It bounds the exchange, whatever a server responds.
   private var rounds = 0
   private static let roundLimit = 8
 
   package init() {}
 
-  /// A request is about to be sent to a server of the group, the first one or the next. `isAuthenticated`: over a connection that has been
-  /// through NTLM for this user. `isSame`: over the connection of the last one. `ahead` is asked for what is remembered.
+  /// Chooses the next request, to the first or the next server of the group.
+  ///
+  /// `isAuthenticated`: the connection is already authenticated by NTLM for this user. `isSame`: it is the connection
+  /// of the last request. `ahead` returns the answer to a remembered challenge.
   package mutating func begin(
     to server: Int, body: Body, isAuthenticated: Bool, isSame: Bool, ahead: () -> PreparedAnswer?
   ) -> Sending {
@@ -118,7 +121,7 @@ package struct ChallengeResponder: Sendable {
     switch ahead() {
     case nil: return .plain(isProbe: mayProbe && (body == .large || body == .once))
     case .ntlm?:
-      // A server that did not ask for more after our first message asks for nothing.
+      // A server that did not challenge the negotiate message demands no authentication.
       guard mayProbe else { return .plain(isProbe: false) }
       intent = .negotiate(isAhead: true)
       return .negotiate
@@ -127,8 +130,8 @@ package struct ChallengeResponder: Sendable {
     }
   }
 
-  /// A final response's head came. `offers`: of its challenges, those that we can answer; `isAccepted`: by `proxy_auth`;
-  /// `isInSpace`: where it may be shown.
+  /// Judges a final response's head. `offers`: its challenges that sallyport can answer. `isAccepted`: whether
+  /// `proxy_auth` allows the offer. `isInSpace`: whether `proxy_auth_space` allows credentials here.
   package mutating func head(
     status: UInt16, body: Body, offers: () -> [Offer], isAccepted: (Offer) -> Bool, isInSpace: (Offer) -> Bool
   ) -> Verdict {
@@ -144,7 +147,7 @@ package struct ChallengeResponder: Sendable {
   }
 
   private mutating func passOrGoOn(_ body: Body) -> Verdict {
-    // Without a body what asked was the request itself.
+    // Without a body, the probe was the request itself.
     guard body != .none, sent.isBodiless else { return .passOn }
     intent = .afterProbe
     return .sendAgain(onSameConnection: false)
@@ -161,7 +164,7 @@ package struct ChallengeResponder: Sendable {
     guard !hasAnswered else { return .fail(.credentialsRefused) }
     if body == .once {
       guard isProbe else { return .fail(.bodyNotReplayable) }
-      // The body's hash stands before the body.
+      // The answer contains the body's hash, and must be sent before the body.
       if case .digest(let challenge) = offer, challenge.protections == [.body] { return .fail(.bodyNotReplayable) }
     }
     hasAnswered = true
@@ -180,7 +183,7 @@ package struct ChallengeResponder: Sendable {
       if case .ntlm(let message?) = offer, isAccepted(offer), isInSpace(offer) { message } else { nil }
     }
     guard let message = messages.first else {
-      // It asks for something else than it did when it was remembered.
+      // The server now demands another scheme than the remembered one.
       guard intent == .negotiate(isAhead: true) else { return .fail(.credentialsRefused) }
       intent = .first
       return challenged(offers, isAccepted, isInSpace, body, isProbe: true, by: nil)

@@ -1,9 +1,10 @@
 import Bytes
 
-/// The words of WWW-Authenticate (RFC 9110 §5.6, §11.2). Never moves past the end; what it can't read is nil.
+/// Scans the tokens of WWW-Authenticate (RFC 9110 §5.6, §11.2). Never moves past the end; returns nil for what it can't
+/// parse.
 struct ChallengeScanner {
   private let bytes: [UInt8]
-  /// May be set back to an earlier value.
+  /// The position, which the parser may set back.
   var at = 0
 
   init(_ bytes: [UInt8]) { self.bytes = bytes }
@@ -18,14 +19,14 @@ struct ChallengeScanner {
 
   mutating func token() -> [UInt8]? { run { Self.isTokenByte($0) } }
 
-  /// Without the padding's meaning: letters, digits and six marks, then any number of `=`.
+  /// Scans letters, digits and six marks, then any number of `=`, without checking the padding.
   mutating func token68() -> [UInt8]? {
     guard var token = run({ ASCII.isLetterOrDigit($0) || Self.token68Marks.contains($0) }) else { return nil }
     if let padding = run({ $0 == 0x3D }) { token += padding }
     return token
   }
 
-  /// A name with the `=` after it; blanks around that are bad, but read.
+  /// Scans a name with its `=`. Blanks around the `=` are bad whitespace, which a recipient accepts.
   mutating func parameterName() -> [UInt8]? {
     guard let name = token() else { return nil }
     skipBlanks()
@@ -35,7 +36,7 @@ struct ChallengeScanner {
     return name
   }
 
-  /// A token or a quoted string.
+  /// Scans a token or a quoted string.
   mutating func value() -> [UInt8]? { next == 0x22 ? quotedString() : token() }
 
   private mutating func quotedString() -> [UInt8]? {
@@ -66,7 +67,7 @@ struct ChallengeScanner {
   private static let token68Marks = Array("-._~+/".utf8)
   private static let tokenMarks = Array("!#$%&'*+-.^_`|~".utf8)
   private static func isTokenByte(_ byte: UInt8) -> Bool { ASCII.isLetterOrDigit(byte) || tokenMarks.contains(byte) }
-  /// What may stand in a field value at all.
+  /// Whether a field value may contain the byte.
   private static func isText(_ byte: UInt8) -> Bool { byte >= 0x20 && byte != 0x7F || byte == 0x09 }
 }
 

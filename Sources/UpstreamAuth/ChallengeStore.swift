@@ -2,8 +2,8 @@ package import Observability
 import Synchronization
 package import Transport
 
-/// Whose challenge is remembered, and of which server: state is per user and space, and a space's servers have nonces of
-/// their own.
+/// The user and server of a remembered challenge: state is per user and space, and each server of a space has its own
+/// nonces.
 package struct ChallengeKey: Sendable, Hashable {
   package var user: [UInt8]
   package var server: String
@@ -14,16 +14,16 @@ package struct ChallengeKey: Sendable, Hashable {
   }
 }
 
-/// Challenges that are answered ahead of being asked again, shared by all workers.
+/// Remembers challenges, so that requests can carry an answer before they are challenged. All workers share it.
 ///
-/// A nonce's count is handed out here and nowhere else, so that it rises strictly whoever asks. Bounded: what was used
-/// longest ago gives way. Holds no password.
+/// Only this store assigns the counts of a nonce, so they increase strictly, whichever worker asks. It is bounded and
+/// evicts the least recently used entry. It holds no password.
 package final class ChallengeStore: Sendable {
   private struct Entry {
     var challenge: RememberedChallenge
-    /// Sessions that others took the place of: a challenge of theirs that comes late has its count go on.
+    /// Sessions that newer ones replaced. If a late challenge names one of them, its count continues.
     var former: [RememberedChallenge.DigestSession] = []
-    /// It may be sent before it is asked for.
+    /// Whether an answer may be sent before a challenge.
     var goesAhead = true
     var lastUse: UInt64 = 0
 
@@ -31,7 +31,7 @@ package final class ChallengeStore: Sendable {
 
     init(_ challenge: RememberedChallenge) { self.challenge = challenge }
 
-    /// Makes the offer the one that is answered; false when it is that already.
+    /// Makes the offer the current challenge. Returns false when it is current already.
     mutating func take(_ offer: Offer) -> Bool {
       let isKnown = goesAhead && challenge.isSame(as: offer)
       goesAhead = true
@@ -42,7 +42,7 @@ package final class ChallengeStore: Sendable {
       return true
     }
 
-    /// The nonce that comes after this one of the session.
+    /// Moves the session to its next nonce.
     mutating func advance(_ session: RememberedChallenge.DigestSession, to next: [UInt8]) {
       let used = former.firstIndex { $0.challenge.nonce == next }.map { former.remove(at: $0).used }
       putAside()
@@ -62,7 +62,7 @@ package final class ChallengeStore: Sendable {
   private struct State {
     var entries: [ChallengeKey: Entry] = [:]
     var clock: UInt64 = 0
-    /// A write is due that has not looked yet.
+    /// A write is scheduled and has not read the entries yet.
     var isScheduled = false
   }
 
@@ -74,7 +74,7 @@ package final class ChallengeStore: Sendable {
   /// nil: nothing is written.
   private let pool: BlockingPool?
 
-  /// For the life of the process.
+  /// Makes a store that exists for the life of the process, without a directory.
   package init() {
     pool = nil
     state = Mutex(State())
@@ -83,10 +83,10 @@ package final class ChallengeStore: Sendable {
     log = Mutex(nil)
   }
 
-  /// With what a folder remembers, which is then this store's alone. Blocks.
+  /// Makes a store with the challenges of a directory, and takes the directory's lock. Blocks.
   ///
-  /// Every count that may have been used before is passed over, and the next ones are written down before the first of
-  /// them is used. Where they can't be, nothing of the folder is known.
+  /// It skips every count that may have been used before, and writes the next ones down before it uses the first of
+  /// them. If it can't write them, it ignores the directory.
   init(folder: String, pool: BlockingPool, log: ErrorLog?) {
     self.pool = pool
     let file = ChallengeFile(folder: folder)
@@ -111,7 +111,8 @@ package final class ChallengeStore: Sendable {
 
   package func report(to log: ErrorLog) { self.log.withLock { $0 = log } }
 
-  /// What may be sent ahead of a challenge; nil when none is known. `isAdmitted`: whether it may be answered here.
+  /// Returns the answer to send before a challenge; nil without a remembered challenge. `isAdmitted`: whether the
+  /// settings allow it here.
   package func ahead(_ key: ChallengeKey, isAdmitted: (Offer) -> Bool) -> PreparedAnswer? {
     let (answer, isDue) = state.withLock { state -> (PreparedAnswer?, Bool) in
       guard var entry = state.entries[key], entry.goesAhead, let preview = entry.challenge.preview, isAdmitted(preview)
@@ -122,7 +123,7 @@ package final class ChallengeStore: Sendable {
     return answer
   }
 
-  /// Remembers an offer and answers it; one that is remembered already has its count go on.
+  /// Remembers an offer and answers it. If the offer is remembered already, its count continues.
   package func answer(_ key: ChallengeKey, _ offer: Offer) -> PreparedAnswer {
     let (answer, isDue) = state.withLock { state -> (PreparedAnswer?, Bool) in
       if state.entries[key] == nil { Self.makeRoom(&state) }
@@ -135,7 +136,7 @@ package final class ChallengeStore: Sendable {
     return answer ?? PreparedAnswer(once: offer)
   }
 
-  /// `nextnonce`: the session goes on with another nonce.
+  /// Continues the session with another nonce, from `nextnonce`.
   package func advance(_ key: ChallengeKey, from nonce: [UInt8], to next: [UInt8]) {
     let isDue = state.withLock { state in
       guard var entry = state.entries[key], case .digest(let session) = entry.challenge,
@@ -148,7 +149,7 @@ package final class ChallengeStore: Sendable {
     if isDue { save() }
   }
 
-  /// The server did not take its answer: nothing is sent ahead of the next challenge.
+  /// Stops sending answers before a challenge, because the server refused one.
   package func forget(_ key: ChallengeKey) {
     let isDue = state.withLock { state in
       guard state.entries[key]?.goesAhead == true else { return false }
@@ -158,7 +159,7 @@ package final class ChallengeStore: Sendable {
     if isDue { save() }
   }
 
-  /// A folder remembers, too.
+  /// Whether the store also writes to a directory.
   var keepsFolder: Bool { lock != nil }
   package var count: Int { state.withLock { $0.entries.count } }
 
@@ -182,7 +183,7 @@ package final class ChallengeStore: Sendable {
     state.entries[oldest.key] = nil
   }
 
-  // MARK: The folder
+  // MARK: The directory
 
   private func schedule(_ state: inout State) -> Bool {
     guard file != nil, !state.isScheduled else { return false }
@@ -207,7 +208,7 @@ package final class ChallengeStore: Sendable {
 }
 
 extension RememberedChallenge {
-  /// What would be answered.
+  /// The offer that the next answer would answer.
   fileprivate var preview: Offer? {
     switch self {
     case .basic(let realm): .basic(realm: realm)
@@ -217,7 +218,7 @@ extension RememberedChallenge {
   }
 }
 
-/// All stores of a process; they outlive generations.
+/// All stores of a process, which outlive generations.
 package final class ChallengeMemory: Sendable {
   private let pool: BlockingPool
   private let session = ChallengeStore()
@@ -225,12 +226,13 @@ package final class ChallengeMemory: Sendable {
 
   package init(pool: BlockingPool) { self.pool = pool }
 
-  /// Takes over the folder, so never on an event loop; then `store` finds it. As the user that serves, to whom its files belong.
+  /// Opens the directory, so that `store` finds it later. Blocks, so never call it on an event loop. Call it as the
+  /// serving user, who owns the files.
   package func open(_ persistence: AuthPersistence, log: ErrorLog) {
     if case .permanent = persistence { _ = store(persistence, log: log) }
   }
 
-  /// nil: nothing is remembered. Reads a folder that was not opened before.
+  /// Returns nil when nothing is remembered. Reads the directory if it was not opened before.
   package func store(_ persistence: AuthPersistence, log: ErrorLog?) -> ChallengeStore? {
     switch persistence {
     case .none: return nil

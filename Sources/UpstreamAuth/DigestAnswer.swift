@@ -1,12 +1,12 @@
 package import Bytes
 package import Crypto
 
-/// What a Digest answer is about, besides the credentials (RFC 7616 §3.4).
+/// The request that a Digest answer authenticates (RFC 7616 §3.4).
 package struct AuthorizedRequest {
   package var method: [UInt8]
   /// Exactly as in the request line.
   package var target: [UInt8]
-  /// The body's hash; nil: the body is not at hand.
+  /// Returns the body's hash; nil when the body is not available.
   package var bodyHash: (AuthenticationDigest) -> [UInt8]?
 
   package init(method: [UInt8], target: [UInt8], bodyHash: @escaping (AuthenticationDigest) -> [UInt8]?) {
@@ -22,11 +22,11 @@ package struct DigestAnswer: Sendable, Equatable {
   /// From 1; never the same twice for a nonce.
   package var count: UInt32
   package var clientNonce: [UInt8]
-  /// Of the -sess algorithms: the nonce that the session began with.
+  /// For the -sess algorithms: the nonce that the session began with.
   package var sessionNonce: [UInt8]
 
-  /// Appends the value of Authorization; false, and nothing appended, when the hash is not to be had, or the body's is
-  /// asked for and not known.
+  /// Appends the value of Authorization. Returns false, and appends nothing, when the hash function is missing, or when
+  /// the challenge demands the hash of a body that is not available.
   package func append(_ user: UpstreamUser, _ request: AuthorizedRequest, to output: inout ByteBuffer) -> Bool {
     let hash = challenge.algorithm.hash
     guard let response = response(user, request), let name = userName(user, hash) else { return false }
@@ -47,7 +47,7 @@ package struct DigestAnswer: Sendable, Equatable {
     return true
   }
 
-  /// The request's own protection where there is a choice: the body need not be hashed then.
+  /// Prefers `auth`, so that the body need not be hashed.
   private var protection: DigestChallenge.Protection? {
     challenge.protections.contains(.request) ? .request : challenge.protections.first
   }
@@ -84,7 +84,8 @@ package struct DigestAnswer: Sendable, Equatable {
     return hash.of(hex(plain) + colon + sessionNonce + colon + clientNonce)
   }
 
-  /// `username`, or where its letters are not ASCII and the server reads UTF-8, `username*` (RFC 8187), or its hash (§3.4.4).
+  /// Returns `username`. If the name is not ASCII and the server reads UTF-8, `username*` (RFC 8187). If the challenge
+  /// asks for it, the name's hash (§3.4.4).
   private func userName(_ user: UpstreamUser, _ hash: AuthenticationDigest) -> String? {
     if challenge.hashesUser {
       return hash.of(user.name + colon + challenge.realm).map { "username=\"\(Hex.encode($0))\"" }

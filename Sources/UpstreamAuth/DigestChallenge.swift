@@ -1,6 +1,6 @@
 package import Crypto
 
-/// A Digest challenge that can be answered (RFC 7616 §3.3): parsed, bounded, its algorithm one of ours.
+/// A Digest challenge that can be answered (RFC 7616 §3.3): parsed, bounded, with a supported algorithm.
 package struct DigestChallenge: Sendable, Hashable {
   package enum Algorithm: String, Sendable, Hashable, CaseIterable {
     case md5 = "MD5"
@@ -12,10 +12,10 @@ package struct DigestChallenge: Sendable, Hashable {
     package var hash: AuthenticationDigest { self == .md5 || self == .md5Session ? .md5 : .sha256 }
   }
 
-  /// What an answer protects. A challenge without qop is of RFC 2069.
+  /// What an answer protects. A challenge without qop is one of RFC 2069.
   package enum Protection: String, Sendable, Hashable {
     case request = "auth"
-    /// The body too.
+    /// The request and its body.
     case body = "auth-int"
   }
 
@@ -23,7 +23,7 @@ package struct DigestChallenge: Sendable, Hashable {
   package var nonce: [UInt8]
   package var opaque: [UInt8]?
   package var algorithm: Algorithm
-  /// Said aloud, and so in the answer too.
+  /// Whether the challenge names the algorithm; then the answer does, too.
   package var saysAlgorithm: Bool
   /// Empty: RFC 2069.
   package var protections: Set<Protection>
@@ -31,10 +31,10 @@ package struct DigestChallenge: Sendable, Hashable {
   package var isUTF8: Bool
   package var hashesUser: Bool
 
-  /// Each is sent back with every request.
+  /// The largest length of each value: every request sends them back.
   private static let valueLimit = 4096
 
-  /// nil: nothing that could be answered.
+  /// Returns nil for a challenge that can't be answered.
   init?(_ challenge: Challenge) {
     guard challenge.scheme == "digest", let realm = challenge["realm"], let nonce = challenge["nonce"],
       !nonce.isEmpty, [realm, nonce, challenge["opaque"] ?? []].allSatisfy({ $0.count <= Self.valueLimit })
@@ -49,7 +49,7 @@ package struct DigestChallenge: Sendable, Hashable {
       protections = Set(
         Self.text(options).split(whereSeparator: { $0 == "," || $0 == " " || $0 == "\t" })
           .compactMap { Protection(rawValue: String($0)) })
-      // It asks for something, and for nothing that we know.
+      // The challenge demands a protection that is not supported.
       if protections.isEmpty { return nil }
     }
     self.realm = realm
@@ -62,7 +62,7 @@ package struct DigestChallenge: Sendable, Hashable {
     hashesUser = challenge["userhash"].map(Self.text) == "true"
   }
 
-  /// As remembered.
+  /// Makes a challenge from a store's values.
   init(
     realm: [UInt8], nonce: [UInt8], opaque: [UInt8]?, algorithm: Algorithm, saysAlgorithm: Bool,
     protections: Set<Protection>, isUTF8: Bool, hashesUser: Bool
@@ -81,7 +81,7 @@ package struct DigestChallenge: Sendable, Hashable {
   private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self).lowercased() }
 }
 
-/// `nextnonce` of Authentication-Info (RFC 7616 §3.5); nil: it says none.
+/// Returns `nextnonce` of Authentication-Info (RFC 7616 §3.5); nil without one.
 package enum AuthenticationInfo {
   package static func nextNonce(_ line: [UInt8]) -> [UInt8]? {
     guard let parameters = ChallengeParser.parameters(line),

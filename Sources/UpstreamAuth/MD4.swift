@@ -1,9 +1,9 @@
 import Bytes
 
-/// RFC 1320, for the one thing that still asks for it: NTLM's key is the MD4 of the password (MS-NLMP §3.3.1).
+/// RFC 1320, only for NTLM, whose key is the MD4 of the password (MS-NLMP §3.3.1).
 ///
-/// Why our own: OpenSSL 3 has it in the legacy provider only, a file that a minimal image or a FIPS build lacks, and
-/// then NTLM would fail where it runs and not where it was tried. It is no security by itself: docs/decisions/0015.
+/// OpenSSL 3 has MD4 only in the legacy provider, a file that a minimal image or a FIPS build lacks. NTLM would then
+/// work where it was tested and fail in production. MD4 itself gives no security: docs/decisions/0015.
 enum MD4 {
   static func of(_ message: [UInt8]) -> [UInt8] {
     var state: [UInt32] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476]

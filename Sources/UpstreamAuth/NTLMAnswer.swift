@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 
-/// NTLMv2's messages of ours: NEGOTIATE (type 1) and AUTHENTICATE (type 3). Nothing of NTLMv1 is ever sent.
+/// Makes a client's NTLMv2 messages: NEGOTIATE (type 1) and AUTHENTICATE (type 3). Never sends anything of NTLMv1.
 package enum NTLMAnswer {
   /// MS-NLMP §2.2.1.1, without domain and workstation.
   package static let negotiate: [UInt8] = {
@@ -11,13 +11,13 @@ package enum NTLMAnswer {
     return message + [UInt8](repeating: 0, count: 16)
   }()
 
-  /// What an answer is made of besides the challenge and the password.
+  /// The inputs of an answer besides the challenge and the password.
   package struct Circumstances: Sendable {
-    /// 8 bytes, random.
+    /// 8 random bytes.
     package var clientChallenge: [UInt8]
-    /// A FILETIME, 8 bytes; the server's own counts where it sent one.
+    /// A FILETIME, 8 bytes. The server's time replaces it if the server sent one.
     package var time: [UInt8]
-    /// `HTTP/host`; empty: none.
+    /// `HTTP/host`; may be empty.
     package var target: String
     /// RFC 5929 `tls-server-end-point`: the hash of the upstream's certificate; nil without TLS.
     package var endPoint: [UInt8]?
@@ -30,7 +30,7 @@ package enum NTLMAnswer {
     }
   }
 
-  /// §3.1.5.1.2; nil where this OpenSSL has no MD5.
+  /// Returns the message of §3.1.5.1.2; nil when this OpenSSL lacks MD5.
   package static func authenticate(
     _ user: UpstreamUser, _ challenge: NTLMChallenge, _ circumstances: Circumstances
   ) -> [UInt8]? {
@@ -55,7 +55,7 @@ package enum NTLMAnswer {
       offset += field.count
     }
     message.append(uint32: challenge.flags & NTLM.offered)
-    // Version: not negotiated.
+    // The version stays zero, because it is not negotiated.
     message += [UInt8](repeating: 0, count: headCount - message.count)
     for field in fields { message += field }
     guard challenge.timestamp != nil else { return message }
@@ -64,7 +64,7 @@ package enum NTLMAnswer {
     return message
   }
 
-  /// NTOWFv2 (§3.3.2): of the password, the user in capitals and the domain.
+  /// NTOWFv2 (§3.3.2) of the password, the user in upper case, and the domain.
   static func responseKey(_ user: UpstreamUser) -> [UInt8]? {
     var password = user.password.withUnsafeBytes { utf16(String(decoding: $0, as: UTF8.self)) }
     var hash = MD4.of(password)
@@ -76,7 +76,7 @@ package enum NTLMAnswer {
     return hmac(hash, utf16(capitals(name)) + utf16(domain))
   }
 
-  /// NTProofStr with what it proves, and the session's key that comes of it.
+  /// NTProofStr with the data that it authenticates, and the session key derived from it.
   struct Proof {
     let response: [UInt8]
     let sessionKey: [UInt8]
@@ -100,7 +100,8 @@ package enum NTLMAnswer {
     }
   }
 
-  /// The server's, and to a server that sent its time: that there is a MIC, over which channel, and for whom.
+  /// Returns the server's attributes. For a server that sent its time, adds the MIC flag, the channel bindings and the
+  /// target name.
   private static func attributes(
     _ challenge: NTLMChallenge, _ circumstances: Circumstances
   ) -> [NTLMChallenge.Attribute]? {
@@ -111,7 +112,7 @@ package enum NTLMAnswer {
     flags.append(uint32: former | 2)
     var bindings = [UInt8](repeating: 0, count: 16)
     if let endPoint = circumstances.endPoint {
-      // gss_channel_bindings_struct (RFC 2744 §3.11): no addresses, and the application's data.
+      // gss_channel_bindings_struct (RFC 2744 §3.11): no addresses, then the application's data.
       let data = Array("tls-server-end-point:".utf8) + endPoint
       var structure = [UInt8](repeating: 0, count: 16)
       structure.append(uint32: UInt32(clamping: data.count))
@@ -134,7 +135,7 @@ package enum NTLMAnswer {
     return bytes
   }
 
-  /// One character stays one, as in Windows: `ß` is no `SS`.
+  /// Maps each character to one, as Windows does: `ß` does not become `SS`.
   private static func capitals(_ text: String) -> String {
     var capitals = String.UnicodeScalarView()
     for scalar in text.unicodeScalars {

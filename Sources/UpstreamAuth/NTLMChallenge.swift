@@ -1,6 +1,6 @@
-/// NTLM's CHALLENGE_MESSAGE, type 2 (MS-NLMP §2.2.1.2), from a server: every offset and length in it is judged.
+/// A server's CHALLENGE_MESSAGE of NTLM, type 2 (MS-NLMP §2.2.1.2). Parsing checks every offset and length.
 package struct NTLMChallenge: Sendable, Equatable {
-  /// One AV_PAIR of the target's information (§2.2.2.1).
+  /// One AV_PAIR of the target information (§2.2.2.1).
   struct Attribute: Sendable, Equatable {
     var id: UInt16
     var value: [UInt8]
@@ -9,9 +9,9 @@ package struct NTLMChallenge: Sendable, Equatable {
   let flags: UInt32
   /// 8 bytes.
   let serverChallenge: [UInt8]
-  /// Without the one that ends them.
+  /// Without the final MsvAvEOL.
   let attributes: [Attribute]
-  /// As it came, for the MIC.
+  /// The message as received, for the MIC.
   let message: [UInt8]
 
   static let sizeLimit = 8 * 1024
@@ -35,7 +35,7 @@ package struct NTLMChallenge: Sendable, Equatable {
     self.message = message
   }
 
-  /// nil unless they end with MsvAvEOL, none of them twice.
+  /// Returns nil unless the attributes end with MsvAvEOL and each id occurs once.
   private static func attributes(_ bytes: [UInt8]) -> [Attribute]? {
     var all: [Attribute] = []
     var at = 0
@@ -48,7 +48,8 @@ package struct NTLMChallenge: Sendable, Equatable {
     return nil
   }
 
-  /// A FILETIME, 8 bytes, of the server; an answer to it proves by its MIC that no message was changed.
+  /// The server's time as a FILETIME, 8 bytes. The answer to it contains a MIC, which shows that no message was
+  /// changed.
   var timestamp: [UInt8]? { attributes.first { $0.id == NTLM.timestamp && $0.value.count == 8 }?.value }
 }
 
@@ -61,7 +62,7 @@ enum NTLM {
   static let alwaysSign: UInt32 = 0x0000_8000
   static let extendedSecurity: UInt32 = 0x0008_0000
   static let targetInfo: UInt32 = 0x0080_0000
-  /// No key exchange, signing or sealing: HTTP has no use for a session key.
+  /// The flags of a client without key exchange, signing or sealing: HTTP does not use the session key.
   static let offered = unicode | requestTarget | ntlm | alwaysSign | extendedSecurity | targetInfo
 
   static let endOfAttributes: UInt16 = 0
@@ -72,7 +73,7 @@ enum NTLM {
 }
 
 extension [UInt8] {
-  /// Little-endian; nil past the end.
+  /// Reads little-endian; nil past the end.
   func uint16(_ at: Int) -> UInt16? { slice(at, 2).map { UInt16($0[0]) | UInt16($0[1]) << 8 } }
   func uint32(_ at: Int) -> UInt32? {
     slice(at, 4).map { UInt32($0[0]) | UInt32($0[1]) << 8 | UInt32($0[2]) << 16 | UInt32($0[3]) << 24 }

@@ -14,7 +14,7 @@ public struct AuthSchemes: OptionSet, Sendable, Hashable {
 package enum Offer: Sendable, Hashable {
   case basic(realm: [UInt8])
   case digest(DigestChallenge)
-  /// With the server's message once it has ours, not judged yet.
+  /// `message`: the server's challenge message, not parsed yet; nil before the negotiate message.
   case ntlm(message: [UInt8]?)
 
   init?(_ challenge: Challenge) {
@@ -45,7 +45,7 @@ package enum Offer: Sendable, Hashable {
     }
   }
 
-  /// NTLM has none.
+  /// nil for NTLM, which has no realm.
   package var realm: [UInt8]? {
     switch self {
     case .basic(let realm): realm
@@ -62,7 +62,7 @@ package enum Offer: Sendable, Hashable {
     }
   }
 
-  /// The strongest; of equals the first.
+  /// Returns the strongest offer; of equals the first.
   static func strongest(_ offers: [Offer]) -> Offer? {
     offers.reduce(nil) { best, offer in
       guard let best else { return offer }
@@ -70,14 +70,15 @@ package enum Offer: Sendable, Hashable {
     }
   }
 
-  /// Of all lines of WWW-Authenticate, those that can be answered.
+  /// Returns the challenges of all WWW-Authenticate lines that can be answered.
   package static func all(in lines: [[UInt8]]) -> [Offer] {
     var challenges: [Challenge] = []
     for line in lines.prefix(ChallengeParser.challengeLimit) { ChallengeParser.parse(line, into: &challenges) }
     return challenges.compactMap { Offer($0) }
   }
 
-  /// Whether `later` is no verdict on credentials that were sent for this: another nonce, realm or scheme.
+  /// Whether `later` is a new challenge (another nonce, realm or scheme) and so does not judge the credentials sent for
+  /// this one.
   func isOutdated(by later: Offer) -> Bool {
     switch (self, later) {
     case (.digest(let sent), .digest(let now)):

@@ -1,14 +1,14 @@
 public import Observability
 
-/// The server that a request goes to, as configurations name it: where its challenge comes from.
+/// The server that sends a challenge, in the spelling of configurations.
 package struct AuthOrigin: Sendable, Hashable {
   /// `http` or `https`.
   package var scheme: String
-  /// Of the upstream group, in small letters; that which an address makes has no name that a space could have.
+  /// The name of the upstream group, in lower case. A group that an address implies has no name that a space could use.
   package var group: String
-  /// An address in its usual notation, or a name in small letters.
+  /// An address in its usual notation, or a name in lower case.
   package var host: String
-  /// nil: a UNIX socket.
+  /// nil: a unix socket.
   package var port: UInt16?
 
   package init(scheme: String, group: String, host: String, port: UInt16?) {
@@ -19,14 +19,14 @@ package struct AuthOrigin: Sendable, Hashable {
   }
 }
 
-/// `proxy_auth_space`: where credentials may be shown.
+/// `proxy_auth_space`: where sallyport may send credentials.
 public struct ProtectionSpace: Sendable, Hashable {
   public var scheme: String
-  /// As `AuthOrigin.host`, or the name of an upstream group.
+  /// In the form of `AuthOrigin.host`, or the name of an upstream group.
   public var host: String
-  /// nil: the scheme's own, and for a group whatever its servers have.
+  /// nil: the scheme's default port; for a group any port of its servers.
   public var port: UInt16?
-  /// nil: any.
+  /// nil: any realm.
   public var realm: [UInt8]?
   public var location: SourceLocation
 
@@ -38,12 +38,12 @@ public struct ProtectionSpace: Sendable, Hashable {
     self.location = location
   }
 
-  /// `realm`: of the challenge; nil for one that has none, which is in no space that names one.
+  /// `realm`: the challenge's; nil for a challenge without a realm, which no space with a realm contains.
   package func contains(_ origin: AuthOrigin, realm: [UInt8]?) -> Bool {
     holds(origin) && (self.realm == nil || self.realm == realm)
   }
 
-  /// The server alone.
+  /// Whether the space contains the server, whatever the realm.
   package func holds(_ origin: AuthOrigin) -> Bool {
     guard scheme == origin.scheme else { return false }
     if host == origin.group { return port == nil || port == origin.port }

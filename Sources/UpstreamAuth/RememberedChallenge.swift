@@ -1,10 +1,10 @@
-/// What a request carries: an offer taken up, with its own count.
+/// The answer that a request carries: to an offer, with its own count.
 package enum PreparedAnswer: Sendable, Equatable {
   case basic(realm: [UInt8])
   case digest(DigestAnswer)
   case ntlm
 
-  /// What it answers.
+  /// The offer that it answers.
   package var offer: Offer {
     switch self {
     case .basic(let realm): .basic(realm: realm)
@@ -13,14 +13,14 @@ package enum PreparedAnswer: Sendable, Equatable {
     }
   }
 
-  /// The one answer to an offer that is not remembered.
+  /// Makes the only answer to an offer that is not remembered.
   package init(once offer: Offer) {
     var remembered = RememberedChallenge(offer)
     self = remembered.use() ?? .ntlm
   }
 }
 
-/// A challenge with what was made of it so far.
+/// A challenge with the state of its answers.
 enum RememberedChallenge: Sendable, Equatable {
   case basic(realm: [UInt8])
   case ntlm
@@ -28,7 +28,7 @@ enum RememberedChallenge: Sendable, Equatable {
 
   struct DigestSession: Sendable, Equatable {
     var challenge: DigestChallenge
-    /// One for the life of a nonce: -sess makes its key of it.
+    /// Fixed for the life of a nonce, because -sess derives its key from it.
     var clientNonce: [UInt8]
     var sessionNonce: [UInt8]
     /// The last count that a request carried.
@@ -47,7 +47,7 @@ enum RememberedChallenge: Sendable, Equatable {
     }
   }
 
-  /// The next answer; nil once every count of a nonce was used.
+  /// Returns the next answer; nil once every count of a nonce was used.
   mutating func use() -> PreparedAnswer? {
     switch self {
     case .basic(let realm): return .basic(realm: realm)
@@ -63,7 +63,8 @@ enum RememberedChallenge: Sendable, Equatable {
     }
   }
 
-  /// Whether a challenge is the one remembered, so that its count goes on: "stale" is said of the nonce before it.
+  /// Whether a challenge is the remembered one, so that its count continues. Ignores `stale`, which refers to the
+  /// previous nonce.
   func isSame(as offer: Offer) -> Bool {
     switch (self, offer) {
     case (.digest(let session), .digest(let challenge)):

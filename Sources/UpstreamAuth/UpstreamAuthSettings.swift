@@ -1,25 +1,25 @@
 public import Crypto
 public import Observability
 
-/// `proxy_auth_persistence`: how long a challenge is answered ahead of its being asked again.
+/// `proxy_auth_persistence`: how long requests carry answers before they are challenged again.
 public enum AuthPersistence: Sendable, Hashable {
-  /// It is forgotten with the exchange.
+  /// Only for one exchange.
   case none
   /// For the life of the process.
   case session
-  /// In files of this folder too (`proxy_auth_state`).
+  /// Also in files of this directory (`proxy_auth_state`).
   case permanent(folder: String)
 }
 
-/// `proxy_auth` and its companions, in effect at one location.
+/// The settings of `proxy_auth` and its companion directives at one location.
 public struct UpstreamAuthSettings: Sendable, Hashable {
   public var schemes: AuthSchemes
   /// `proxy_auth_user_file`
   public var users: MaterialReference
-  /// Empty: the `proxy_pass` server, any realm.
+  /// Empty: the server of `proxy_pass`, with any realm.
   public var spaces: [ProtectionSpace]
   public var persistence: AuthPersistence
-  /// `ssl_reload`: the user file is watched.
+  /// Whether a changed user file is reloaded without a signal (`ssl_reload`).
   public var reloads: Bool
   public var location: SourceLocation
 
@@ -35,7 +35,7 @@ public struct UpstreamAuthSettings: Sendable, Hashable {
     self.location = location
   }
 
-  /// Whether a challenge of this server may be answered.
+  /// Whether these settings allow an answer to a challenge of this server.
   package func admits(_ offer: Offer, from origin: AuthOrigin) -> Bool {
     schemes.contains(offer.scheme)
       && (spaces.isEmpty || spaces.contains { $0.contains(origin, realm: offer.realm) })

@@ -4,13 +4,13 @@ import Glibc
 package import Identity
 package import Patterns
 
-/// Who we are towards an upstream: one line of a user file. Immutable, shared by all workers; what is bound to a user is
-/// bound to this object.
+/// The user name and password for an upstream: one line of a user file. Immutable, and shared by all workers. State
+/// that belongs to a user is keyed by this object.
 package final class UpstreamUser: Sendable, CustomStringConvertible, CustomReflectable {
   /// UTF-8, without control characters and colons.
   package let name: [UInt8]
   package let password: SecretBytes
-  /// Where it stands.
+  /// The file and line.
   package let place: String
 
   package init(name: [UInt8], password: SecretBytes, place: String = "") {
@@ -19,7 +19,7 @@ package final class UpstreamUser: Sendable, CustomStringConvertible, CustomRefle
     self.place = place
   }
 
-  /// `DOMAIN\USER` of NTLM.
+  /// The two parts of NTLM's `DOMAIN\USER`.
   var domainAndName: (domain: String, name: String) {
     let text = String(decoding: name, as: UTF8.self)
     guard let slash = text.firstIndex(of: "\\") else { return ("", text) }
@@ -30,13 +30,13 @@ package final class UpstreamUser: Sendable, CustomStringConvertible, CustomRefle
   package var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// `proxy_auth_user_file`: which client is which user, first match. Lines `SELECTOR USER:PASSWORD`; no message of it ever
-/// shows what a line holds, since a line that is not as it should be may hold a password anywhere.
+/// `proxy_auth_user_file`: maps clients to users by lines `SELECTOR USER:PASSWORD`; the first match wins. No message
+/// shows a line's content, because a malformed line may hold a password anywhere.
 package final class UserFile: Sendable {
   package enum Choice: Sendable {
     case user(UpstreamUser)
     case nobody
-    /// Which line is the first to match can't be said.
+    /// A line can't be evaluated, so the first match is unknown.
     case undecided(String)
   }
 
@@ -91,7 +91,8 @@ package final class UserFile: Sendable {
     var hint: String? = "SELECTOR USER:PASSWORD, as cn=alice al:PASSWORD, or * USER:PASSWORD for everybody"
   }
 
-  /// The first space outside double quotes ends the selector, the first colon after it the user.
+  /// Parses a line. The first space outside double quotes ends the selector, and the first colon after it ends the user
+  /// name.
   private static func parse(
     _ line: UnsafeRawBufferPointer, place: String, _ number: Int
   ) throws(LineFault) -> (selector: ClientSelector, user: UpstreamUser) {
@@ -110,13 +111,14 @@ package final class UserFile: Sendable {
       throw LineFault(reason: "no \"USER:\" after its SELECTOR")
     }
     guard !line.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-      throw LineFault(reason: "a control character, which no scheme can carry", hint: "tabs are none of the separators")
+      throw LineFault(
+        reason: "a control character, which no scheme can carry", hint: "separate SELECTOR and USER by a space")
     }
     guard isUTF8(rest) else { throw LineFault(reason: "user or password is not UTF-8", hint: "save the file as UTF-8") }
     guard rest.count <= 1024 else { throw LineFault(reason: "user and password are longer than 1024 bytes") }
     guard let parsed = ClientSelector(parsing: String(decoding: selector, as: UTF8.self)) else {
       throw LineFault(
-        reason: "its SELECTOR is none",
+        reason: "its SELECTOR is malformed",
         hint: "what ssl_client_allow takes, one KEY=PATTERN as cn=alice, or *; blanks in it need double quotes")
     }
     let user = UpstreamUser(
@@ -127,7 +129,7 @@ package final class UserFile: Sendable {
   }
 
   private static func isUTF8(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    // The copy is the password's: it does not outlive the question.
+    // The copy may contain the password, so it is wiped after the check.
     var copy = Array(bytes)
     defer { copy.wipe() }
     return String(validating: copy, as: UTF8.self) != nil

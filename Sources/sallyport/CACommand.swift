@@ -17,7 +17,7 @@ struct CACommand: ParsableCommand {
     ])
 }
 
-/// The authority that a command works on.
+/// The authority that a command uses.
 struct AuthorityArgument: ParsableArguments {
   @Argument(help: "The authority's folder.")
   var dir: String
@@ -25,7 +25,7 @@ struct AuthorityArgument: ParsableArguments {
   func store() throws(AuthorityError) -> AuthorityStore { try AuthorityStore(dir) }
 }
 
-/// Where the pass phrase of the CA's key is, if it has one.
+/// The password file for the CA's key.
 struct AuthorityPassword: ParsableArguments {
   @Option(help: "A file with pass phrases for the authority's key, one on each line.")
   var caPasswordFile: String?
@@ -46,7 +46,7 @@ struct AuthorityPassword: ParsableArguments {
   }
 }
 
-/// The kinds of keys that are made.
+/// The kinds of new keys.
 enum KeyChoice: String, ExpressibleByArgument, CaseIterable {
   case p256, rsa2048, rsa3072, rsa4096
 
@@ -60,9 +60,9 @@ enum KeyChoice: String, ExpressibleByArgument, CaseIterable {
   }
 }
 
-/// What the commands of `ca` share.
+/// Code that the commands of `ca` share.
 enum CATool {
-  /// Runs a command's body; an error goes to stderr, and the exit status is 1.
+  /// Runs a command's body. An error goes to stderr, and the exit status is 1.
   static func run(_ body: () throws(AuthorityError) -> Void) throws {
     do throws(AuthorityError) { try body() } catch {
       LogFile.standardError.write(string: "error: \(error)\n")

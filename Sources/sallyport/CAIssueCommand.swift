@@ -77,7 +77,7 @@ struct CAIssueCommand: ParsableCommand {
     do throws(OpenSSLError) { return try key.pem } catch { throw AuthorityError("the key can't be written: \(error)") }
   }
 
-  /// A certificate that reached nobody is revoked again.
+  /// Publishes the files, or revokes the certificate if that fails, because nobody has received it.
   private func publish(
     _ files: consuming IssuedFiles, _ issued: CertifiedKey, _ authority: LocalAuthority
   ) throws(AuthorityError) {

@@ -4,7 +4,7 @@ import Configuration
 import Glibc
 import Observability
 
-/// Where the process begins: the words of the command line, and the command that they name.
+/// Starts the process: reads the arguments and runs the command that they name.
 @main
 enum Entry {
   static func main() {
@@ -13,13 +13,13 @@ enum Entry {
       LogFile.standardError.write(string: fault)
       exit(ExitCode.validationFailure.rawValue)
     }
-    // The demo's own options are those of the command that it is without a further word: --help tells them.
+    // `demo` without a further word means `demo serve`, whose --help explains the demo's options.
     if words.first == "demo", words.dropFirst().first?.hasPrefix("-") == true { words.insert("serve", at: 1) }
     if words == ["help", "demo"] { words = ["demo", "serve", "--help"] }
     Sallyport.main(words)
   }
 
-  /// Without the program's own name. Not `CommandLine.arguments`, which is empty where /proc is not mounted.
+  /// The arguments without the program's name. `CommandLine.arguments` would be empty where /proc is not mounted.
   private static var words: [String] {
     var words: [String] = []
     while let word = linux_argument(Int32(clamping: words.count &+ 1)) { words.append(String(cString: word)) }
@@ -27,13 +27,14 @@ enum Entry {
   }
 }
 
-/// The names of commands, compared with what was typed: the parser's own message does not always name a mistyped one.
+/// Checks the names of commands before the parser does: the parser's own message does not always name a mistyped
+/// command.
 enum CommandName {
-  /// What is told of a name that no command has; nil where each is known, or an option stands in its place.
+  /// Returns the message about an unknown command; nil when each command is known or an option comes first.
   static func fault(in words: [String]) -> String? {
     var command: any ParsableCommand.Type = Sallyport.self
     var path = "sallyport"
-    // `help` names a command as the words themselves do.
+    // The words after `help` name a command like the words themselves.
     for word in words.first == "help" ? words.dropFirst() : words[...] {
       let inner = command.configuration.subcommands
       if inner.isEmpty || word.hasPrefix("-") { return nil }

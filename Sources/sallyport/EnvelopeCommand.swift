@@ -39,7 +39,7 @@ struct EnvelopeCommand: ParsableCommand {
       let body = try EnvelopeStreams.input()
       let plain: ByteBuffer
       do throws(EnvelopeFault) { plain = try opener.open(body.readable, now: 0) } catch {
-        // One answer here too: a script that passes it on must not be an oracle.
+        // All failures give the same message, so that a script that passes it on is not an oracle.
         throw EnvelopeStreams.failure("these keys can't open this input as an envelope", EnvelopeStreams.refused)
       }
       try EnvelopeStreams.output(plain.readable)
@@ -47,7 +47,7 @@ struct EnvelopeCommand: ParsableCommand {
   }
 }
 
-/// What both commands are told, in the words of the directives.
+/// The options of both commands, in the words of the directives.
 struct EnvelopeOptions: ParsableArguments {
   @Option(help: "aes-128-cbc, aes-256-cbc or aes-256-gcm.")
   var cipher: String
@@ -108,7 +108,7 @@ struct EnvelopeOptions: ParsableArguments {
         "--cipher: \"\(cipher)\" is not a supported cipher",
         "one of \(Cipher.allCases.map(\.rawValue).joined(separator: ", "))")
     }
-    // `--mac "hmac-sha256 payload"` and `--mac hmac-sha256 payload` are one.
+    // `--mac "hmac-sha256 payload"` and `--mac hmac-sha256 payload` mean the same.
     let words = mac.count == 1 ? mac[0].split(separator: " ").map(String.init) : mac
     let parsed: EnvelopeMAC?
     do throws(EnvelopeMACFault) { parsed = try EnvelopeMAC.parse(words.isEmpty ? ["hmac-sha256"] : words) } catch {
@@ -130,11 +130,11 @@ struct EnvelopeOptions: ParsableArguments {
   }
 }
 
-/// stdin, stdout, and how a command fails.
+/// stdin, stdout and the errors of the commands.
 enum EnvelopeStreams {
   static let refused: Int32 = 1
   static let misused: Int32 = 2
-  /// More is no message.
+  /// The largest size of an input: no message is larger.
   private static let limit = 1 << 30
 
   static func failure(_ text: String, _ status: Int32) -> ExitCode {

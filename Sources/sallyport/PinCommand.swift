@@ -33,7 +33,8 @@ struct PinCommand: ParsableCommand {
 
   private struct PinFailure: Error { let text: String }
 
-  /// A file that is there is meant; what is neither a file nor HOST:PORT is a file that is missing, and said so.
+  /// Returns the pin of the source. An existing file comes first. A source that is neither a file nor HOST:PORT is
+  /// reported as a missing file.
   private func pin() throws(PinFailure) -> String {
     if access(source, F_OK) != 0, let (host, port) = hostAndPort { return try presented(by: host, port) }
     return try ofFile()

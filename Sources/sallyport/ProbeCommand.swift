@@ -52,7 +52,7 @@ struct ProbeCommand: ParsableCommand {
   @Flag(help: "Print JSON: one object on each line for each server.")
   var json = false
 
-  /// What is told in place of a report: each fault begins with `error:`.
+  /// The text to print in place of a report. Each fault begins with `error:`.
   private struct Failure: Error {
     let text: String
     init(_ fault: String) { text = "error: \(fault)" }
@@ -93,7 +93,7 @@ struct ProbeCommand: ParsableCommand {
     case noPolicy = 4
     var code: ExitCode { ExitCode(rawValue) }
 
-    /// nil when both answers are yes.
+    /// Returns nil when both answers are yes.
     init?(_ report: ProbeReport) {
       switch report.trust {
       case .unknown: self = .noHandshake
@@ -106,7 +106,7 @@ struct ProbeCommand: ParsableCommand {
     }
   }
 
-  /// One of each server that is to be looked at.
+  /// Returns one outcome for each server to probe.
   private func outcomes() throws(Failure) -> [Result<Report, Failure>] {
     if let config { return try outcomes(configuration: config) }
     guard let url else { throw Failure("give a URL, or --config FILE --server NAME") }
@@ -129,7 +129,7 @@ struct ProbeCommand: ParsableCommand {
       try ProbePolicy(configuration: configuration, server: server, authority: authority)
     }
     let proxied = policy.target.flatMap { ProbeTarget($0) }
-    // All servers of what is proxied to, or the one of them that is asked for.
+    // All servers of the proxied group, or the one that the argument selects.
     let servers =
       authority == nil || authority == proxied?.authority
       ? policy.servers : policy.servers.filter { authority == ProbeTarget($0.spelling)?.authority ?? $0.spelling }
@@ -165,7 +165,7 @@ struct ProbeCommand: ParsableCommand {
     }
   }
 
-  /// Of the first of these addresses that takes a connection.
+  /// Probes the first of these addresses that accepts a connection.
   private func outcome(
     _ policy: ProbePolicy, _ target: ProbeTarget, _ addresses: [SocketAddress]
   ) -> Result<Report, Failure> {
@@ -185,15 +185,15 @@ struct ProbeCommand: ParsableCommand {
   }
 }
 
-/// Whom to ask for what.
+/// The server and path to probe.
 struct ProbeTarget {
   let host: String
   let port: UInt16
   let path: String
-  /// As Host has it.
+  /// The value of the Host field.
   let authority: String
 
-  /// A server of an upstream group: `host` is the name that its certificate must be for.
+  /// Describes a server of an upstream group. `host`: the name that its certificate must be valid for.
   init(host: String, authority: String, path: String) {
     self.host = host
     self.port = 443
@@ -203,7 +203,7 @@ struct ProbeTarget {
 
   var url: String { "https://\(authority)\(path)" }
 
-  /// nil for what is neither an https URL nor HOST:PORT.
+  /// Returns nil for anything but an https URL or HOST:PORT.
   init?(_ text: String) {
     var rest = Substring(text)
     if let scheme = text.range(of: "://") {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Observability
 
-/// The command line.
+/// The root command.
 struct Sallyport: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sallyport",
@@ -13,7 +13,7 @@ struct Sallyport: ParsableCommand {
     ])
 }
 
-/// Where the configuration is: every command that reads one takes it the same way.
+/// The configuration's path, which every command that reads a configuration takes in the same way.
 struct ConfigurationFile: ParsableArguments {
   @Option(name: [.short, .customLong("config")], help: "The configuration file, in nginx's language.")
   var config: String

@@ -17,7 +17,7 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
   @Test(arguments: [
     (
       tls + "ssl_client_allow cn=alice ou=;",
-      "3:27 \"ou=\" asks for nothing in \"ssl_client_allow\" | ou=** is any value"
+      "3:27 \"ou=\" has no value in \"ssl_client_allow\" | ou=** is any value"
     ),
     (
       tls + "ssl_client_deny fingerprint=0123456789012345678901234567890123456789;",

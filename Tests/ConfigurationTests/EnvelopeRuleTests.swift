@@ -102,10 +102,10 @@ private let joining =
   }
 
   @Test(arguments: [
-    ("md5 payload", "\"md5\" is no MAC known here", 22), ("none payload", "\"none\" is followed by \"payload\"", 27),
-    ("hmac-sha1 body", "\"body\" is nothing a MAC can be over", 32),
+    ("md5 payload", "\"md5\" is not a supported MAC", 22), ("none payload", "\"none\" is followed by \"payload\"", 27),
+    ("hmac-sha1 body", "\"body\" is not what a MAC can cover", 32),
     ("hmac-sha1 payload x", "\"payload\" is followed by \"x\"", 40),
-    ("hmac-sha1 fields", "\"fields\" names none", 32),
+    ("hmac-sha1 fields", "\"fields\" names no field", 32),
     ("hmac-sha1 fields a b a", "the field \"a\" is named twice", 43),
   ])
   func `words that are no MAC are refused`(words: String, problem: String, column: Int) {

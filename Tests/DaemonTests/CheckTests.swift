@@ -32,7 +32,7 @@ import Testing
         "listen 127.0.0.1:8443 ssl", "clients only with a certificate of these CAs (ssl_verify_client on)", "depth 2",
         "location /api/", "upstream https://127.0.0.1:9443", "chain must verify, depth 1", "name must be up.example",
         "pin \(pin)", "refused by a TLS alert (ssl_verify_reject handshake)", "deny all others", "location /told/",
-        "client told as Client-Cert, Client-Cert-Chain (RFC 9440)", "client told as X-Forwarded-Client-Cert (Envoy)",
+        "client fields Client-Cert, Client-Cert-Chain (RFC 9440)", "client fields X-Forwarded-Client-Cert (Envoy)",
         "location /open/", "chain NOT verified", "name NOT checked", "pin none",
       ] { #expect(lines.contains(expected), "\(expected) in \(lines)") }
       for rule in ["allow cn=alice ou=dev ", "deny cn=eve ", "deny cn=bob "] {
@@ -112,7 +112,7 @@ import Testing
         "anchor those of the system", "pinned the upstream's key; for a chain pin any key of the verified chain",
         "upstream http://127.0.0.1:3", "upstream https://$host",
         "TLS none: what is sent upstream can be read and changed on the way",
-        "WARNING the upstream is not authenticated: anybody on the way may be it",
+        "WARNING the upstream is not authenticated: an attacker on the path can take its place",
         "handshake rejected (ssl_reject_handshake)",
         "clients anybody: no certificate is asked for (ssl_verify_client off)",
         "clients anybody; a certificate is asked for but NOT judged (ssl_verify_client optional_no_ca)",

@@ -122,7 +122,7 @@ import Testing
       let told = material.diagnostics.map { $0.short(in: scene) }
       try #require(told.count == 3, "\(told)")
       #expect(told[0].hasPrefix("5: error: pin \"key.der\": sha256//"))
-      #expect(told[0].hasSuffix(" is none that \"proxy_ssl_pinning certificate\" compares"))
+      #expect(told[0].hasSuffix(" is not of the kind that \"proxy_ssl_pinning certificate\" compares"))
       #expect(told[1].hasPrefix("6: error: \"none\": an empty directory"))
       #expect(
         told[2].hasPrefix(

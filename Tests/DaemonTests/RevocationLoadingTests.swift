@@ -46,7 +46,7 @@ import Testing
           location /b { proxy_pass https://127.0.0.1:2; proxy_ssl_pin ca.pem; } }
           """), sharing: SharedState())
       let told = material.diagnostics.map { $0.short(in: scene) }
-      let fault = "\"forged.crl\": the revocation list of CN=Test Root is not signed by the CA of that name"
+      let fault = "\"forged.crl\": the revocation list of CN=Test Root is not signed by the trusted CA of that name"
       try #require(told.count == 2, "\(told)")
       #expect(told[0].hasPrefix("5: error: \(fault)"))
       #expect(told[1].hasPrefix("7: error: \(fault)"))

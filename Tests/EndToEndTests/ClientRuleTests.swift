@@ -34,7 +34,7 @@ import Testing
       "[error]", "access forbidden by rule at",
       "sallyport.conf:\(line + 4):1: ssl_client_deny email=~eve@.*, subject: \"CN=eve,")
     try await front.daemon.logged(
-      "[error]", "access forbidden by rule at", "sallyport.conf:\(line + 1):1: no ssl_client_allow is for \"CN=carol,")
+      "[error]", "access forbidden by rule at", "sallyport.conf:\(line + 1):1: no ssl_client_allow matches \"CN=carol,")
   }
 
   @Test func `on one connection each location has its own word`() async throws {

@@ -61,7 +61,7 @@ import Testing
       ),
       (["--cipher", "aes-256-cbc", "--key", cast.key], "--mac-key: 0 given, but 1 --key"),
       (["--cipher", "aes-256-cbc", "--key", cast.key, "--mac", "none"], "--mac none with aes-256-cbc"),
-      (whole + ["--mac", "md5"], "--mac: \"md5\" is no MAC known here"),
+      (whole + ["--mac", "md5"], "--mac: \"md5\" is not a supported MAC"),
     ]
     for (options, reason) in cases {
       for command in ["seal", "open"] {

@@ -50,7 +50,7 @@ import Testing
         "warning: \"\(scene.path("server.key"))\" can't be read as the user that serves, nobody: no reload will succeed"
       ),
       "\(daemon.errors)")
-    #expect(daemon.errors.contains("or stay root aloud (`user root;`)"))
+    #expect(daemon.errors.contains("or say `user root;` to stay root"))
     #expect(
       daemon.errors.contains("the user that serves, nobody, can't read the configuration: no reload will succeed"))
     #expect(daemon.errors.contains("\"\(scene.path("error.log"))\" can't be opened again as the user that serves"))
@@ -138,7 +138,7 @@ import Testing
       "notice: started by root it serves as nobody, the default of `user`",
       "the user that serves, nobody, can't read the configuration",
       "\"ca\" can't be used by the user that serves, nobody: nobody will be enrolled",
-      "\"users\" can't be read as the user that serves, nobody: nobody gets in by a password of it",
+      "\"users\" can't be read as the user that serves, nobody: no password in it is accepted",
       "no file can be made in \"\(scene.folder)\" (Permission denied)",
     ] { #expect(result.text.contains(words), "\(words): \(result.text)") }
     #expect(try await scene.sallyport("check", "--strict", "--config", path).status == 1)

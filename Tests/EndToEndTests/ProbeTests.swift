@@ -189,9 +189,9 @@ import Testing
     }
     let nothing = try await ask("proxy_ssl_verify off;")
     #expect(nothing.status == 4 && !nothing.0.trusted)
-    #expect(nothing.0.trust_reason == "no policy to trust by: nothing is verified")
+    #expect(nothing.0.trust_reason == "no policy: nothing is verified")
     #expect(
-      line("Do we trust the server?", nothing.text)?.hasPrefix("no policy to trust by: nothing is verified") == true)
+      line("Do we trust the server?", nothing.text)?.hasPrefix("no policy: nothing is verified") == true)
     // Alone, a pin is a policy.
     let pinned = try await ask("proxy_ssl_verify off; proxy_ssl_pin \(own);")
     #expect(pinned.status == 0 && pinned.0.trusted && line("Do we trust the server?", pinned.text) == "yes")

@@ -98,7 +98,7 @@ import Testing
     #expect(check.status == 0 && check.everything.contains("ended on"))
     let daemon = try await Sallyport.start(scene, server(port))
     #expect(try await ask(scene, cast, port, cast.alice).status == 400)
-    try await daemon.logged("[warn]", "ended on", "everybody of this CA is refused")
+    try await daemon.logged("[warn]", "ended on", "every certificate of this CA is refused")
     try list(scene, cast, revoking: [], number: 2)
     try await until("the new list to count") { try await ask(scene, cast, port, cast.alice).status == 200 }
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
@@ -119,7 +119,7 @@ import Testing
     let port = try scene.port()
     let daemon = try await Sallyport.start(scene, server(port))
     try scene.write("crl.pem", text: "-----BEGIN X509 CRL-----\nhalf")
-    try await daemon.logged("[error]", "the changed files are not taken up")
+    try await daemon.logged("[error]", "the changed files were not loaded")
     #expect(try await ask(scene, cast, port, bob).status == 400)
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
     try list(scene, cast, revoking: [bob, cast.alice], number: 2)
@@ -136,7 +136,7 @@ import Testing
     // Of what passes nobody hears when it has: only the try on the clock finds it over.
     try await scene.succeed("prlimit", "--pid", process, "--nofile=8:")
     try list(scene, cast, revoking: [bob], number: 2)
-    try await daemon.logged("[error]", "the changed files are not taken up")
+    try await daemon.logged("[error]", "the changed files were not loaded")
     try await scene.succeed("prlimit", "--pid", process, "--nofile=1024:")
     try await until("the list to count") { try await ask(scene, cast, port, bob).status == 400 }
   }
@@ -152,9 +152,9 @@ import Testing
     rename(
       try scene.write("new.pem", text: RevocationListBuilder(revoking: [], number: 2).pem(signedBy: stranger.root)),
       scene.path("crl.pem"))
-    let fault = "crl.pem\": the revocation list of CN=Test Root is not signed by the CA of that name"
+    let fault = "crl.pem\": the revocation list of CN=Test Root is not signed by the trusted CA of that name"
     try await daemon.logged("[emerg]", fault)
-    try await daemon.logged("[error]", "the changed files are not taken up")
+    try await daemon.logged("[error]", "the changed files were not loaded")
     #expect(try await ask(scene, cast, port, cast.alice).status == 200)
     #expect(try await ask(scene, cast, port, bob).status == 400)
     let check = try await scene.check(server(port))

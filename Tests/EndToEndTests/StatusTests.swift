@@ -69,7 +69,7 @@ import Testing
       scene, cast.authority.root, [(cast.alice.certified.certificate, .good)], signer: stranger)
     let (daemon, port) = try await daemon(scene, "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);")
     #expect(try await ask(scene, cast, port, cast.alice).status == 400)
-    try await daemon.logged("is not signed by the issuer")
+    try await daemon.logged("is signed neither by the issuer")
   }
 
   @Test func `whom the issuer certified for it may sign`() async throws {

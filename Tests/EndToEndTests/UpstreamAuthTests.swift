@@ -194,7 +194,7 @@ struct PasswordProxy: Sendable {
     _ = try await again.process.ended()
     try scene.write("state/challenges", text: "junk")
     _ = try await Sallyport.start(scene, scene.text("sallyport.conf"))
-    #expect(scene.text("error.log").contains("is not used, and made anew"))
+    #expect(scene.text("error.log").contains("is ignored and will be replaced"))
     #expect(try await proxy.ask("/digest/page").status == 200)
   }
 

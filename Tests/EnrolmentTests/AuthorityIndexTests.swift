@@ -47,7 +47,7 @@ import Testing
     ("V\t271121093000Z\t\t0a\tunknown\t/CN=a", "line 3: \"0a\" is no serial"),
     ("V\t271121093000Z\t\t123\tunknown\t/CN=a", "line 3: \"123\" is no serial"),
     ("V\t271121093000Z\t\t\tunknown\t/CN=a", "line 3: \"\" is no serial"),
-    ("V\t271121093000Z\t\t7F00\tunknown\t/CN=a", "line 3: serial 7F00 stands in an earlier line already"),
+    ("V\t271121093000Z\t\t7F00\tunknown\t/CN=a", "line 3: serial 7F00 is in an earlier line already"),
     ("V\t271121093000Z\t\t01\tunknown\t/CN=a\r", "line 3: a control character"),
   ])
   func `a faulty line is named with its number`(line: String, reason: String) {

@@ -56,7 +56,7 @@ import Testing
 
   @Test(arguments: [
     ("alice", "\"alice\" is no rule"), ("CN=alice", "unknown key \"CN\""), ("san=x", "unknown key \"san\""),
-    ("=x", "unknown key \"\""), ("cn=", "\"cn=\" asks for nothing"), ("cn=a\u{7}", "a control character in \"cn\""),
+    ("=x", "unknown key \"\""), ("cn=", "\"cn=\" has no value"), ("cn=a\u{7}", "a control character in \"cn\""),
     ("cn=***", "\"***\" in \"cn=***\""), ("cn=~", "an empty regular expression for \"cn\""),
     ("cn=~(", "invalid regular expression \"(\": missing closing parenthesis at offset 1"),
     ("cn=$remote_addr", "a variable in \"cn=$remote_addr\""), ("dns=${host}", "a variable in \"dns=${host}\""),

@@ -4,9 +4,10 @@ import Glibc
 import HTTP
 import Transport
 
-/// The application behind the demo's upstream: HTTP/1.1 over a unix socket, a thread a connection.
+/// The application behind the demo's upstream: HTTP/1.1 over a unix socket, with one thread for each connection.
 ///
-/// Plain and blocking, since nobody but our own upstream reaches it: the socket lies in a folder for its owner alone.
+/// It is simple and blocking, because only the demo's own upstream reaches it: only the owner can enter the socket's
+/// folder.
 final class DemoApplication: Sendable {
   private let listener: Int32
   private static let connectionLimit = 256
@@ -27,7 +28,7 @@ final class DemoApplication: Sendable {
       while true {
         let descriptor = linux_accept4(listener, nil, nil)
         guard descriptor >= 0 else {
-          // Nothing of a client's making ends the loop; without descriptors it rests.
+          // No client error ends the loop. Without free descriptors it waits a second.
           if errno != EINTR && errno != ECONNABORTED { sleep(1) }
           continue
         }
@@ -55,7 +56,7 @@ private func setBlocking(_ descriptor: Int32) {
   _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK)
 }
 
-/// One connection's bytes. Blocks.
+/// The bytes of one connection. Blocks.
 final class DemoWire {
   private let descriptor: Int32
   private(set) var input = ByteBuffer()
@@ -63,7 +64,7 @@ final class DemoWire {
 
   init(_ descriptor: Int32) { self.descriptor = descriptor }
 
-  /// Waits for more; false at the end.
+  /// Waits for more bytes. Returns false at the end.
   func read() -> Bool {
     input.reserve(Self.readSize)
     while true {
@@ -78,7 +79,7 @@ final class DemoWire {
 
   func consume(_ count: Int) { input.consume(count) }
 
-  /// False when the peer is gone.
+  /// Returns false when the peer has closed the connection.
   @discardableResult
   func write(_ bytes: [UInt8]) -> Bool {
     bytes.withUnsafeBytes { bytes in

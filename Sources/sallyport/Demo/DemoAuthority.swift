@@ -2,17 +2,17 @@ import Bytes
 import Crypto
 import Glibc
 
-/// The demo's CA. Its key stays in the folder, so that certificates are renewed under the CA that clients trust already;
-/// whoever steals it can speak for the demo's names and no others (name constraints).
+/// The demo's CA. Its key stays in the folder, so that certificates are renewed under the CA that clients already
+/// trust. With a stolen key an attacker can certify only the demo's names (name constraints).
 struct DemoAuthority {
   let pair: CertifiedKey
-  /// It was made just now: nobody trusts it yet, and nothing is of it.
+  /// The CA was made just now, so no client trusts it yet, and it has issued nothing.
   let isNew: Bool
 
   private static let years: Int64 = 10
   private static let internalName = "demo.internal"
 
-  /// The kept one, while it may certify these names.
+  /// Keeps the existing CA while it may certify these names; otherwise makes one.
   init(in folder: DemoFolder, names: [DemoName]) throws(DemoFailure) {
     if let kept = Self.kept(in: folder, names) {
       pair = kept
@@ -25,7 +25,7 @@ struct DemoAuthority {
     let made = builder
     pair = try DemoFailure.making { () throws(OpenSSLError) -> CertifiedKey in try made.selfSigned(key: .generate()) }
     isNew = true
-    // Before the certificate: without that nothing counts as kept.
+    // The key and names come first: without the certificate, the CA does not count as kept.
     try folder.write(try pem(of: pair.key), to: "ca.key")
     try folder.write(names.map(\.text).joined(separator: "\n") + "\n", to: "ca.names")
     try folder.write(pair.certificate.pem, to: "ca.crt")

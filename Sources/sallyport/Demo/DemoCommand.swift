@@ -92,7 +92,7 @@ struct DemoServeCommand: ParsableCommand {
     }
   }
 
-  /// Asked before anything is made, for a better answer than bind's. True when ::1 is there too.
+  /// Checks the port before files are made, for a better message than bind's. Returns whether ::1 is available too.
   private func freePort() throws(DemoFailure) -> Bool {
     try free(.ipv4(address: INADDR_LOOPBACK, port: port), "127.0.0.1")
     guard let address = SocketAddress(literal: "::1", port: port) else { return false }

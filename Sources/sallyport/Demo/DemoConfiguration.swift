@@ -1,10 +1,9 @@
 import Glibc
 import Transport
 
-/// The demo in the product's own language: the proxy, and behind it the upstream as a second server, in front of the
-/// application.
+/// The demo's configuration: the proxy, and as its upstream a second server in front of the application.
 struct DemoConfiguration {
-  /// Of the demo's own upstream and application.
+  /// The folder of the sockets of the demo's own upstream and application.
   let sockets: String
   let names: [DemoName]
   let pin: String
@@ -52,7 +51,7 @@ struct DemoConfiguration {
     """
   }
 
-  // MARK: One's own application
+  // MARK: The user's own application
 
   private func ownLocation(_ url: DemoUpstreamURL) -> String {
     let trust = upstreamPin.map {
@@ -85,7 +84,7 @@ struct DemoConfiguration {
     """
   }
 
-  // MARK: The demo's own
+  // MARK: The demo's own upstream
 
   private func demoLocations() -> String {
     let location = """
@@ -108,7 +107,7 @@ struct DemoConfiguration {
     return locations(location)
   }
 
-  /// WebSockets under /ws, everything else under /.
+  /// Makes two locations: /ws for WebSockets, / for everything else.
   private func locations(_ content: String) -> String {
     """
             location / {
@@ -163,7 +162,7 @@ struct DemoConfiguration {
       """
   }
 
-  /// In quotes, where `$` has no meaning in an address.
+  /// Returns the address in quotes, in which `$` has no special meaning.
   private func socket(_ name: String) throws(DemoFailure) -> String {
     let path = "\(sockets)/\(name)"
     guard path.utf8.count <= SocketAddress.longestUnixPath else {

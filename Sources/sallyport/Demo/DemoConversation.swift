@@ -4,7 +4,7 @@ import Glibc
 import HTTP
 import Observability
 
-/// The requests of one connection, one after another.
+/// Answers the requests of one connection, one after another.
 struct DemoConversation {
   private let wire: DemoWire
   private static let limits = HeadLimits(
@@ -21,7 +21,7 @@ struct DemoConversation {
     }
   }
 
-  /// nil or false: there is nobody, or nothing that can be read.
+  /// Returns nil when the peer closed the connection, and false for a request that can't be parsed.
   private func readHead(into head: RequestHead) -> Bool? {
     var parser = HeadParser()
     while true {
@@ -35,7 +35,7 @@ struct DemoConversation {
     }
   }
 
-  /// False when the connection is to end.
+  /// Returns false when the connection must end.
   private func answer(_ request: DemoRequest) -> Bool {
     if request.parts.first == "ws", request.parts.count == 1 {
       guard let key = request.webSocketKey else { return discard(request) != nil && tell(request, status: 426) }
@@ -59,7 +59,7 @@ struct DemoConversation {
     }
   }
 
-  /// Reads the body to its end; how many bytes it had. nil when it broke off.
+  /// Reads the body to its end and returns its size in bytes; nil when the connection ended before.
   private func discard(_ request: DemoRequest) -> Int? {
     var decoder = BodyDecoder(request.framing)
     var received = 0
@@ -81,7 +81,7 @@ struct DemoConversation {
 
   // MARK: Answers
 
-  /// What the server saw: a page for browsers, JSON for others.
+  /// Reports what the server saw: as a page for browsers, as JSON for others.
   private func tell(_ request: DemoRequest, status: Int) -> Bool {
     let sight = DemoSight(request)
     guard request.wantsPage else {

@@ -2,16 +2,16 @@ import Bytes
 import Crypto
 import Glibc
 
-/// What the demo lives by: a CA, a certificate for each role, and the CA's revocation list.
+/// The demo's CA, a certificate for each role, and the CA's CRL.
 ///
-/// What fits is kept; the rest is made anew under the same CA and, where there is one, with the same key, so that pins and
-/// trust stay as they are.
+/// Files that are still valid are kept. The others are made again under the same CA and, if there is one, with the same
+/// key, so that pins and trust stay the same.
 struct DemoFiles: Sendable {
   let folder: DemoFolder
   let names: [DemoName]
 
   static let password = "demo"
-  /// A certificate that ends sooner is renewed.
+  /// A certificate with fewer days left is renewed.
   static let daysLeft: Int64 = 7
   private static let listDays: Int64 = 30
 
@@ -20,7 +20,7 @@ struct DemoFiles: Sendable {
     self.names = DemoName.standard + names.filter { !DemoName.standard.contains($0) }
   }
 
-  /// Of the echo upstream's key. For when the files are made.
+  /// The pin of the echo upstream's key. Call this after the files are made.
   func pin() throws(DemoFailure) -> String {
     guard let echo = folder.pair(DemoRole.echo.rawValue) else {
       throw DemoFailure(text: "\(folder.file("echo.key")) does not exist any more: start the demo again")
@@ -28,8 +28,8 @@ struct DemoFiles: Sendable {
     return Pin.spelling(publicKeyDigest: echo.key.spkiSHA256)
   }
 
-  /// Makes what is missing, damaged, foreign to the CA or about to end; says what it made. The running daemon takes the
-  /// files up by itself.
+  /// Makes the files that are missing, damaged, from another CA or about to expire, and returns their names. The
+  /// running daemon reloads them by itself.
   func refresh() throws(DemoFailure) -> [String] {
     let authority = try DemoAuthority(in: folder, names: names)
     var made = authority.isNew ? ["ca"] : []
@@ -84,7 +84,7 @@ struct DemoFiles: Sendable {
     {
       return false
     }
-    // Numbers grow as time does.
+    // CRL numbers must increase, and so does the time.
     let list = RevocationListBuilder(revoking: [revoked], number: time(nil), days: Self.listDays)
     try folder.write(
       try DemoFailure.making { () throws(OpenSSLError) -> String in try list.pem(signedBy: authority) }, to: "ca.crl")

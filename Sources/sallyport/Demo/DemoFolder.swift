@@ -3,10 +3,9 @@ import Crypto
 import Glibc
 import Observability
 
-/// The demo's folder. One that it makes is for its owner alone (0700); one that is there keeps its mode. Every file in it is
-/// for its owner alone (0600).
+/// The demo's folder. A new folder gets mode 0700; an existing one keeps its mode. Every file in it has mode 0600.
 struct DemoFolder: Sendable {
-  /// Absolute.
+  /// An absolute path.
   let path: String
 
   init(_ path: String) throws(DemoFailure) {
@@ -16,8 +15,8 @@ struct DemoFolder: Sendable {
     free(resolved)
   }
 
-  /// Refuses a folder that is another user's, or that others may write: they could put their own files in the place of the
-  /// demo's. Its mode stays as it is.
+  /// Refuses a folder that belongs to another user or that others may write to: they could replace the demo's files.
+  /// Does not change its mode.
   func refuseOthers() throws(DemoFailure) {
     var status = stat()
     guard stat(path, &status) == 0 else { throw DemoFailure.system("stat", path) }
@@ -33,7 +32,8 @@ struct DemoFolder: Sendable {
     }
   }
 
-  /// A folder in it for sockets, which no mode of their own protects: for its owner alone, whatever this one is.
+  /// Makes a folder for sockets with mode 0700, whatever the mode of this folder. A socket's own mode does not protect
+  /// it.
   func socketFolder() throws(DemoFailure) -> String {
     let inner = file("run")
     if mkdir(inner, 0o700) != 0 && errno != EEXIST { throw DemoFailure.system("mkdir", inner) }
@@ -58,14 +58,14 @@ struct DemoFolder: Sendable {
 
   func holds(_ name: String) -> Bool { access(file(name), R_OK) == 0 }
 
-  /// nil when it can't be read, or is no certificate with its key.
+  /// Returns nil when the files can't be read, or are not a certificate with its key.
   func pair(_ name: String) -> CertifiedKey? {
     try? CertifiedKey.load(
       certificate: MaterialReference(path: file("\(name).crt")), key: MaterialReference(path: file("\(name).key")),
       tokens: TokenRefusals())
   }
 
-  /// Up to 64 KiB; nil when it can't be read.
+  /// Reads up to 64 KiB; nil when the file can't be read.
   func text(_ name: String) -> String? {
     let descriptor = open(file(name), O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { return nil }
@@ -80,7 +80,7 @@ struct DemoFolder: Sendable {
     try write(SecretBytes(Array(text.utf8)), to: name)
   }
 
-  /// In one step: a reader sees the old file or the new one.
+  /// Replaces a file atomically: a reader sees the old file or the new one.
   @discardableResult
   func write(_ contents: SecretBytes, to name: String) throws(DemoFailure) -> String {
     let path = file(name)
@@ -90,7 +90,7 @@ struct DemoFolder: Sendable {
     return path
   }
 
-  /// Each missing folder of a path, for its owner alone.
+  /// Makes each missing folder of a path with mode 0700.
   private static func make(_ path: String) throws(DemoFailure) {
     var made = path.hasPrefix("/") ? "" : "."
     for part in path.split(separator: "/") {
@@ -113,11 +113,11 @@ struct DemoFailure: Error {
     }
   }
 
-  /// For who typed the command.
+  /// Prints the error for the user who typed the command.
   func tell() { LogFile.standardError.write(string: "error: \(text)\n") }
 }
 
-/// For a file of the demo's own.
+/// The PEM of a key, for one of the demo's own files.
 func pem(of key: PrivateKey) throws(DemoFailure) -> SecretBytes {
   try DemoFailure.making { () throws(OpenSSLError) -> SecretBytes in try key.pem }
 }

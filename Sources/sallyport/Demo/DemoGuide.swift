@@ -1,11 +1,12 @@
-/// What the demo tells once it listens: commands to paste; and, as a file, how each kind of client is set up.
+/// The text that the demo prints once it listens, with commands to paste, and a file that explains how to set up each
+/// kind of client.
 struct DemoGuide {
   static let fileName = "guide.md"
 
   let files: DemoFiles
   let port: UInt16
   let configuration: String
-  /// Behind it is the user's own application.
+  /// The upstream is the user's own application.
   let isOwnUpstream: Bool
   let verification: DemoVerification
 
@@ -26,7 +27,7 @@ struct DemoGuide {
     }
   }
 
-  /// A line for each `--name`. The machine's resolver need not know the name: curl is told where it is.
+  /// A command for each `--name`. The machine's resolver need not know the name: --connect-to gives curl the address.
   private var byName: String {
     files.names.filter { !DemoName.standard.contains($0) }.map { name in
       let authority = "\(name.text.contains(":") ? "[\(name.text)]" : name.text):\(port)"
@@ -64,7 +65,7 @@ struct DemoGuide {
     """ + "\n"
   }
 
-  /// guide.md.
+  /// The content of guide.md.
   var everything: String {
     """
     # The local endpoint
@@ -165,7 +166,7 @@ struct DemoGuide {
     shellWord((name.isEmpty ? files.folder.path : files.folder.file(name)) + suffix)
   }
 
-  /// For a shell: in quotes, where needed.
+  /// Quotes a word for a shell if necessary.
   private func shellWord(_ word: String) -> String {
     let plain = word.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "/._-:".contains($0)) }
     return plain

@@ -2,12 +2,13 @@ import ArgumentParser
 import Crypto
 import Transport
 
-/// A name under which the demo is to be reached, beside localhost: `--name`.
+/// A further name, besides localhost, under which clients reach the demo: `--name`.
 struct DemoName: ExpressibleByArgument, Hashable {
   let text: String
   private let isAddress: Bool
 
-  /// A host's name of RFC 1123's characters, or a literal address: what can stand in certificate and configuration.
+  /// Accepts a host name in RFC 1123's characters, or a literal address: both fit into a certificate and the
+  /// configuration.
   init?(argument: String) {
     let text = argument.lowercased()
     isAddress = SocketAddress(literal: text, port: 0) != nil
@@ -27,7 +28,7 @@ struct DemoName: ExpressibleByArgument, Hashable {
     isAddress = SocketAddress(literal: text, port: 0) != nil
   }
 
-  /// What the server's certificate always has.
+  /// The names that the server's certificate always has.
   static let standard = [DemoName("localhost"), DemoName("127.0.0.1"), DemoName("::1")]
 
   var alternative: CertificateBuilder.AlternativeName { isAddress ? .ip(text) : .dns(text) }

@@ -10,7 +10,7 @@ enum DemoVersion: String, ExpressibleByArgument, CaseIterable {
   case tls13 = "1.3"
 }
 
-/// A pin that the configuration can bear: one that pins know how to read.
+/// A pin in characters that need no quoting in the configuration. Loading the configuration parses the pin.
 struct DemoPin: ExpressibleByArgument {
   let spelling: String
 
@@ -22,11 +22,11 @@ struct DemoPin: ExpressibleByArgument {
   }
 }
 
-/// Where one's own application is. Parsed so far that nothing of it can mean anything else in the configuration.
+/// The address of the user's own application. Its characters have no special meaning in the configuration.
 struct DemoUpstreamURL: ExpressibleByArgument {
   let text: String
   let isTLS: Bool
-  /// With its port.
+  /// The host with its port.
   let authority: String
 
   init?(argument: String) {

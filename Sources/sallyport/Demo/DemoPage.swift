@@ -1,4 +1,4 @@
-/// What the server saw, as a page. Every value is escaped: names in certificates are whatever somebody chose.
+/// Shows what the server saw, as a page. Every value is escaped, because anybody may choose the names in a certificate.
 struct DemoPage {
   let text: String
 
@@ -16,9 +16,9 @@ struct DemoPage {
       <title>sallyport demo</title><style>\(Self.style)</style></head>
       <body><main>
       <header class="\(banner.0)"><h1>\(banner.1)</h1><p id="identity">\(Self.escaped(banner.2))</p></header>
-      <section><h2>Outer door: you and sallyport</h2>\(Self.table(sight.handshake))</section>
+      <section><h2>TLS between you and sallyport</h2>\(Self.table(sight.handshake))</section>
       <section><h2>Your verified chain</h2>\(Self.chain(sight.chain))</section>
-      <section><h2>Inner door: sallyport and its upstream</h2>\(Self.table(sight.upstream))</section>
+      <section><h2>TLS between sallyport and its upstream</h2>\(Self.table(sight.upstream))</section>
       <section><h2>What the upstream was sent</h2>
       <p><code>\(Self.escaped("\(sight.request.method) \(sight.request.target)"))</code></p>
       \(Self.table(sight.request.fields.map { ($0.name, $0.value) }))</section>

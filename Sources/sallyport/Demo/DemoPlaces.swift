@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How many connections the application may still take.
+/// Counts how many more connections the application accepts.
 final class DemoPlaces: Sendable {
   private let free: Mutex<Int>
 

@@ -8,7 +8,7 @@ struct DemoProfile {
 
   let text: String
 
-  /// `client`: a PKCS#12 under the demo's password.
+  /// `client`: a PKCS#12 file with the demo's password.
   init(authority: Certificate, client: SecretBytes) {
     let archive = client.withUnsafeBytes { Base64.encode(Array($0)) }
     text = """
@@ -44,7 +44,7 @@ struct DemoProfile {
     """
   }
 
-  /// RFC 9562 §5.4.
+  /// Makes a random UUID (RFC 9562 §5.4).
   private static func uuid() -> String {
     var bytes = (0..<16).map { _ in UInt8.random(in: 0...255) }
     bytes[6] = bytes[6] & 0x0F | 0x40

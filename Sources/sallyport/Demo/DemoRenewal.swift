@@ -1,7 +1,7 @@
 import Glibc
 import Observability
 
-/// A thread that looks at the demo's certificates from time to time and renews those that are about to end.
+/// A thread that checks the demo's certificates periodically and renews those that are about to expire.
 final class DemoRenewal: Sendable {
   private let files: DemoFiles
   private let seconds: UInt32
@@ -28,9 +28,9 @@ final class DemoRenewal: Sendable {
   }
 }
 
-/// A thread of the demo's own. What it does blocks, so it is none of a loop's.
+/// Starts the demo's own threads. Their work blocks, so it can't run on an event loop.
 enum DemoThread {
-  /// False when there can't be another one now.
+  /// Returns false when no thread can be started now.
   @discardableResult
   static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
     final class Box {

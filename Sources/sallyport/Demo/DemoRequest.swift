@@ -1,11 +1,11 @@
 import Bytes
 import HTTP
 
-/// A request as the application sees it: what it needs of a head, copied out.
+/// The parts of a request that the application uses, copied from its head.
 struct DemoRequest {
   let method: String
   let target: String
-  /// The path's segments that are not empty.
+  /// The path's segments without empty ones.
   let parts: [String]
   let fields: [(name: String, value: String)]
   let framing: BodyFraming
@@ -26,7 +26,7 @@ struct DemoRequest {
     upgrades = head.upgrade.map { text($0).lowercased() == "websocket" } ?? false
   }
 
-  /// The first of this name, letters folded; empty values are none.
+  /// Returns the value of the first field with this name, case-insensitively; nil when the value is empty.
   func field(_ name: String) -> String? {
     let name = name.lowercased()
     return fields.first { $0.name.lowercased() == name }.flatMap { $0.value.isEmpty ? nil : $0.value }
@@ -34,6 +34,6 @@ struct DemoRequest {
 
   var wantsPage: Bool { field("Accept")?.lowercased().contains("text/html") ?? false }
 
-  /// Of a WebSocket handshake (RFC 6455 §4.1); nil when it is none.
+  /// The key of a WebSocket handshake (RFC 6455 §4.1); nil for any other request.
   var webSocketKey: String? { upgrades && field("Sec-WebSocket-Version") == "13" ? field("Sec-WebSocket-Key") : nil }
 }

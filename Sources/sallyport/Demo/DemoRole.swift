@@ -1,7 +1,7 @@
 import Crypto
 import Glibc
 
-/// Who appears in the demo: each has a certificate of its own.
+/// The roles of the demo's certificates.
 enum DemoRole: String, CaseIterable {
   case server, echo, client, expired
   case notYetValid = "not-yet-valid"
@@ -12,9 +12,9 @@ enum DemoRole: String, CaseIterable {
   private static let day: Int64 = 86_400
   private static let daysValid: Int64 = 90
 
-  /// A certificate to try as a client.
+  /// Whether the certificate is one to try as a client.
   var isClient: Bool { self != .server && self != .echo }
-  /// What the proxy answers to it.
+  /// The status of the proxy's response to this certificate.
   var status: Int { self == .client ? 200 : 400 }
 
   var commonName: String {
@@ -26,7 +26,7 @@ enum DemoRole: String, CaseIterable {
     }
   }
 
-  /// `names`: those of the server.
+  /// `names`: those of the server's certificate.
   func builder(_ names: [DemoName]) -> CertificateBuilder {
     let days = Self.daysValid
     var builder: CertificateBuilder
@@ -53,7 +53,7 @@ enum DemoRole: String, CaseIterable {
     return builder
   }
 
-  /// Whether a certificate still is what its name says, and will be for a while.
+  /// Whether a certificate still fits its role, and will for a while.
   func fits(_ certificate: Certificate, authority: Certificate, names: [DemoName]) -> Bool {
     let soon = Int64(time(nil)) + DemoFiles.daysLeft * Self.day
     guard authority.issued(certificate) != (self == .wrongCA) else { return false }

@@ -2,7 +2,7 @@ import Bytes
 import Crypto
 import Observability
 
-/// What the server saw of a client, out of the fields that the proxy set: for the page and as JSON.
+/// What the server saw of a client, from the fields that the proxy set: for the page and as JSON.
 struct DemoSight {
   struct Link {
     let subject: String
@@ -39,7 +39,7 @@ struct DemoSight {
     ]
   }
 
-  /// A byte sequence of RFC 8941, of RFC 9440's fields.
+  /// Parses a byte sequence (RFC 8941) of RFC 9440's fields.
   private static func link(_ item: String) -> Link? {
     let text = item.drop { $0 == " " }
     guard text.first == ":", text.last == ":", text.count > 2,

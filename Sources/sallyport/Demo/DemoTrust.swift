@@ -3,7 +3,8 @@ import CLinux
 import Glibc
 import Observability
 
-/// `sallyport demo trust`: the only thing of the demo's that touches anything outside its folder, so it is asked for.
+/// `sallyport demo trust`: the only part of the demo that changes anything outside its folder, so it needs an explicit
+/// command.
 struct DemoTrustCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "trust", abstract: "Add the demo's CA to a trust store, or remove it.",
@@ -50,7 +51,8 @@ struct DemoTrustCommand: ParsableCommand {
     }
     if remove {
       unlink(Self.systemFile)
-      // Named as one to be removed, it loses its links in /etc/ssl/certs too, and the hooks (Java's store) hear of it.
+      // Listed as one to be removed, the CA loses its links in /etc/ssl/certs, and the hooks (Java's store) learn of
+      // the removal.
       try DemoTool.run("sh", ["-c", Self.removal], package: "dash")
     } else {
       try DemoTool.run("cp", ["--", folder.file("ca.crt"), Self.systemFile])
@@ -59,7 +61,7 @@ struct DemoTrustCommand: ParsableCommand {
     }
   }
 
-  /// update-ca-certificates(8) with a line more in a copy of its configuration.
+  /// Runs update-ca-certificates(8) with one more line in a copy of its configuration.
   private static let removal = """
     command -v update-ca-certificates >/dev/null || { echo 'apt install ca-certificates' >&2; exit 1; }
     conf=$(mktemp) || exit 1
@@ -77,7 +79,7 @@ struct DemoTrustCommand: ParsableCommand {
     let store = try DemoFolder(path)
     let database = "sql:\(store.path)"
     if remove {
-      // Each by itself: one that is gone already leaves the other in.
+      // Removes each separately: if one is missing already, the other is still removed.
       var failures: [DemoFailure] = []
       for arguments in [["-D", "-n", Self.nickname], ["-F", "-n", "demo client"]] {
         do throws(DemoFailure) {
@@ -101,9 +103,9 @@ struct DemoTrustCommand: ParsableCommand {
   }
 }
 
-/// A program of the system's, run to its end.
+/// Runs a program of the system and waits for its end.
 enum DemoTool {
-  /// `package`: Debian's, for who lacks it.
+  /// `package`: the Debian package to name when the program is missing.
   static func run(_ name: String, _ arguments: [String], package: String = "coreutils") throws(DemoFailure) {
     var words: [UnsafeMutablePointer<CChar>?] = ([name] + arguments).map { strdup($0) } + [nil]
     defer { for word in words { free(word) } }

@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
 
-/// A WebSocket that sends back what it is sent (RFC 6455).
+/// A WebSocket that echoes each message (RFC 6455).
 struct DemoWebSocket {
   private let wire: DemoWire
   private let key: String
@@ -13,7 +13,7 @@ struct DemoWebSocket {
   }
 
   private struct Frame {
-    /// FIN and opcode, as they stand.
+    /// FIN and opcode, as received.
     var first: UInt8
     var payload: [UInt8]
     var opcode: UInt8 { first & 0x0F }
@@ -38,7 +38,7 @@ struct DemoWebSocket {
     }
   }
 
-  /// nil at the end, and for a frame that a client may not send: unmasked, or too large.
+  /// Returns nil at the end, and for a frame that is unmasked or too large.
   private func read() -> Frame? {
     guard let head = take(2), head[1] & 0x80 != 0 else { return nil }
     var count = Int(head[1] & 0x7F)
