@@ -1,30 +1,30 @@
 import Glibc
 
 /// Why a directory can't be listed: its errno.
-package struct DirectoryFault: Error {
+package struct DirectoryError: Error {
   package let code: CInt
 }
 
 /// Returns the sorted names in a directory without hidden ones, or throws if it can't read all of them. Blocks.
-package func namesInDirectory(_ path: String) throws(DirectoryFault) -> [String] {
-  guard let stream = opendir(path) else { throw DirectoryFault(code: errno) }
+package func namesInDirectory(_ path: String) throws(DirectoryError) -> [String] {
+  guard let stream = opendir(path) else { throw DirectoryError(code: errno) }
   return try names(of: stream)
 }
 
 /// Returns the sorted names in an open directory without hidden ones. The caller keeps the descriptor.
-package func namesInDirectory(_ descriptor: CInt) throws(DirectoryFault) -> [String] {
+package func namesInDirectory(_ descriptor: CInt) throws(DirectoryError) -> [String] {
   // fdopendir takes ownership of its descriptor, so it gets a copy.
   let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
-  guard copy >= 0 else { throw DirectoryFault(code: errno) }
+  guard copy >= 0 else { throw DirectoryError(code: errno) }
   guard let stream = fdopendir(copy) else {
-    let fault = DirectoryFault(code: errno)
+    let fault = DirectoryError(code: errno)
     close(copy)
     throw fault
   }
   return try names(of: stream)
 }
 
-private func names(of stream: OpaquePointer) throws(DirectoryFault) -> [String] {
+private func names(of stream: OpaquePointer) throws(DirectoryError) -> [String] {
   defer { closedir(stream) }
   var names: [String] = []
   errno = 0
@@ -37,6 +37,6 @@ private func names(of stream: OpaquePointer) throws(DirectoryFault) -> [String] 
     if !name.hasPrefix(".") { names.append(name) }
     errno = 0
   }
-  guard errno == 0 else { throw DirectoryFault(code: errno) }
+  guard errno == 0 else { throw DirectoryError(code: errno) }
   return names.sorted()
 }

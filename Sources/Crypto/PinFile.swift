@@ -64,7 +64,7 @@ extension Pin {
     let path = try reference.resolvedPath(expecting: .pin)
     var status = stat()
     guard stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else { return nil }
-    do throws(DirectoryFault) {
+    do throws(DirectoryError) {
       return try namesInDirectory(path).map { "\(path)/\($0)" }
     } catch {
       throw MaterialError(

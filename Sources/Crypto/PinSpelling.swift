@@ -45,12 +45,12 @@ extension Pin {
       // In one of 64 keys the hash in Base64 begins with a slash; in OkHttp's spelling the second slash belongs to the
       // hash.
       if prefix == "sha256//", text.utf8.count == "sha256/".utf8.count + 44 { continue }
-      do throws(PinFault) {
+      do throws(PinError) {
         return [Pin(.publicKey(try digest(base64: String(text.dropFirst(prefix.count)))), scope: scope)]
       } catch { throw malformed(error.text) }
     }
     for prefix in ["spki:", "cert:"] where text.hasPrefix(prefix) {
-      do throws(PinFault) {
+      do throws(PinError) {
         let digest = try digest(hexadecimal: String(text.dropFirst(prefix.count)))
         return [Pin(prefix == "spki:" ? .publicKey(digest) : .certificateDigest(digest), scope: scope)]
       } catch { throw malformed(error.text) }
@@ -62,30 +62,30 @@ extension Pin {
     return try load(reference, scope: scope, passwords: passwords)
   }
 
-  private struct PinFault: Error { let text: String }
+  private struct PinError: Error { let text: String }
 
-  private static func digest(base64 text: String) throws(PinFault) -> [UInt8] {
+  private static func digest(base64 text: String) throws(PinError) -> [UInt8] {
     if text.utf8.count == 64, (try? Hex.decode(text)) != nil {
-      throw PinFault(text: "this is hexadecimal; write spki:\(text) for a key's hash, cert:\(text) for a certificate's")
+      throw PinError(text: "this is hexadecimal; write spki:\(text) for a key's hash, cert:\(text) for a certificate's")
     }
     let digest: [UInt8]
     do throws(Base64.DecodingError) { digest = try Base64.decode(text) } catch {
-      throw PinFault(text: "not base64: \(error)")
+      throw PinError(text: "not base64: \(error)")
     }
     guard digest.count == 32 else {
-      throw PinFault(
+      throw PinError(
         text: "\(digest.count) bytes, but a SHA-256 has 32 (44 characters of base64)\(sha1Note(digest))")
     }
     return digest
   }
 
-  private static func digest(hexadecimal text: String) throws(PinFault) -> [UInt8] {
+  private static func digest(hexadecimal text: String) throws(PinError) -> [UInt8] {
     let digest: [UInt8]
     do throws(Hex.DecodingError) { digest = try Hex.decode(text) } catch {
-      throw PinFault(text: "not hexadecimal: \(error)")
+      throw PinError(text: "not hexadecimal: \(error)")
     }
     guard digest.count == 32 else {
-      throw PinFault(
+      throw PinError(
         text: "\(digest.count * 2) hexadecimal digits, but a SHA-256 has 64\(sha1Note(digest))")
     }
     return digest

@@ -45,8 +45,8 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
   /// Sends the request and verifies the response. Blocks for up to `timeLimit` seconds, so never call it on an event
   /// loop.
   package func ask(
-    _ question: StatusQuestion, now: Int64, timeLimit: Int32 = standardTimeLimit
-  ) throws(StatusFault) -> (answer: StatusAnswer, der: [UInt8]) {
+    _ question: OCSPRequest, now: Int64, timeLimit: Int32 = standardTimeLimit
+  ) throws(OCSPError) -> (answer: StatusAnswer, der: [UInt8]) {
     let response = try fetch(try question.request(), timeLimit)
     return (try question.judge(response, now: now), response)
   }
@@ -72,12 +72,12 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     return "http://\(authority)\(path)".utf8.count <= Self.urlLimit ? path : nil
   }
 
-  private func fetch(_ request: [UInt8], _ timeLimit: Int32) throws(StatusFault) -> [UInt8] {
+  private func fetch(_ request: [UInt8], _ timeLimit: Int32) throws(OCSPError) -> [UInt8] {
     let getPath = getPath(request)
     var body: OpaquePointer?
     if getPath == nil {
       body = BIO_new_mem_buf(request, CInt(clamping: request.count))
-      guard body != nil else { throw StatusFault("\(OpenSSLError.drain())") }
+      guard body != nil else { throw OCSPError("\(OpenSSLError.drain())") }
     }
     defer { BIO_free(body) }
     // Ignores the environment's proxy: only the responder may see which client is asked about. Without a body OpenSSL
@@ -88,7 +88,7 @@ public struct StatusResponder: Sendable, Hashable, CustomStringConvertible {
     )
     guard let answer else {
       let error = OpenSSLError.drain()
-      throw StatusFault("\(description): no answer: \(error)", isTimeout: error.isTimeout)
+      throw OCSPError("\(description): no answer: \(error)", isTimeout: error.isTimeout)
     }
     defer { BIO_free(answer) }
     var response: [UInt8] = []

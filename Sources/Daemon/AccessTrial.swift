@@ -13,7 +13,7 @@ extension MaterialLoader {
   /// the first request.
   mutating func tryAccess(of location: LocationSettings) {
     if case .enrolment(let desk) = location.action {
-      do throws(AuthorityError) { try EnrolmentDesk(desk, shared.enrolment).trial() } catch {
+      do throws(AuthorityError) { try EnrolmentService(desk, shared.enrolment).trial() } catch {
         report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
       }
     }

@@ -42,7 +42,7 @@ final class AuthorityUpkeep {
 
   private nonisolated static func keepUp(_ settings: EnrolmentSettings, _ shared: SharedState, _ log: ErrorLog) {
     do throws(AuthorityError) {
-      if let end = try EnrolmentDesk(settings, shared.enrolment).keepUp() {
+      if let end = try EnrolmentService(settings, shared.enrolment).keepUp() {
         log.notice("\"\(settings.authority)\": the revocation list was renewed, valid until \(end)")
       }
     } catch {

@@ -76,7 +76,7 @@ enum ServingAccess {
   }
 
   private static func fault(_ desk: EnrolmentSettings, _ shared: SharedState) -> String? {
-    do throws(AuthorityError) { try EnrolmentDesk(desk, shared.enrolment).trial() } catch { return error.message }
+    do throws(AuthorityError) { try EnrolmentService(desk, shared.enrolment).trial() } catch { return error.message }
     guard let folder = try? desk.authority.resolvedPath(expecting: .anchors) else { return nil }
     if access(folder, W_OK | X_OK) == 0 { return nil }
     return "it can't be written: \(String(cString: strerror(errno)))"

@@ -29,7 +29,7 @@ extension MaterialLoader {
             hint: "put it behind the certificate in its file, or name it with ssl_trusted_certificate"))
         continue
       }
-      let question = StatusQuestion(of: pair.certificate, issuedBy: issuer)
+      let question = OCSPRequest(of: pair.certificate, issuedBy: issuer)
       if file == nil, responder == nil, question.responder == nil {
         report(
           Diagnostic(
@@ -46,7 +46,7 @@ extension MaterialLoader {
 
   /// Returns this generation's staple for the certificate. A new one starts with the previous generation's response.
   mutating func staple(
-    _ question: StatusQuestion, _ responder: StatusResponder?, isFromFile: Bool
+    _ question: OCSPRequest, _ responder: StatusResponder?, isFromFile: Bool
   ) -> Staple {
     if let known = staples[question.certificate] { return known }
     let staple = Staple(question, responder: responder, isFromFile: isFromFile)
@@ -60,12 +60,12 @@ extension MaterialLoader {
   private mutating func take(_ file: MaterialReference, into staples: [Staple]) -> Bool {
     let read = attempt { () throws(MaterialError) in try file.read(expecting: .response) }
     guard let bytes = read?.withUnsafeBytes({ Array($0) }) else { return false }
-    var faults: [StatusFault] = []
+    var faults: [OCSPError] = []
     for staple in staples {
-      do throws(StatusFault) {
+      do throws(OCSPError) {
         let answer = try staple.question.judge(bytes, now: Int64(time(nil)))
         guard answer.status == .good else {
-          faults.append(StatusFault("it says that the certificate is \(answer.status)"))
+          faults.append(OCSPError("it says that the certificate is \(answer.status)"))
           continue
         }
         staple.put(bytes, validUntil: answer.validUntil)

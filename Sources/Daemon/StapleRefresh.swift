@@ -61,7 +61,7 @@ final class StapleRefresh {
       log.error("OCSP for \(subject): no http responder is named")
       return latest
     }
-    do throws(StatusFault) {
+    do throws(OCSPError) {
       let (answer, der) = try responder.ask(staple.question, now: now)
       guard answer.status == .good else {
         log.error("OCSP for \(subject): the responder says \(answer.status): not stapled")

@@ -33,7 +33,7 @@ final class Supervisor {
   private var state = SupervisorState<Successor>()
   private var signals: [any DispatchSourceSignal] = []
   private var watchdog: WatchdogTimer?
-  private var hotFiles: HotFiles?
+  private var fileWatcher: FileWatcher?
   private let stapling: StapleRefresh
   private let upkeep: AuthorityUpkeep
   private var revocationAges: [RevocationNotice.Age] = []
@@ -126,7 +126,7 @@ final class Supervisor {
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
     watchdog = WatchdogTimer(fleet, log: errorLog)
-    hotFiles = HotFiles { [unowned self] in
+    fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
     } tick: { [unowned self] in
       watchRevocations()
@@ -215,7 +215,7 @@ final class Supervisor {
   // MARK: Changed files
 
   private func watchFiles() {
-    hotFiles?.watch(current.files)
+    fileWatcher?.watch(current.files)
     retry = RetryTurns()
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)

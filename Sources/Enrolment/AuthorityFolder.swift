@@ -118,7 +118,7 @@ package struct AuthorityFolder: Sendable {
   /// Returns the names in a subdirectory, or for an empty name in the directory itself; empty when it does not exist.
   func names(in name: String) throws(AuthorityError) -> [String] {
     try whereIs(name.isEmpty ? "" : "\(name)/") { (folder, _) throws(AuthorityError) in
-      do throws(DirectoryFault) { return try namesInDirectory(folder) } catch {
+      do throws(DirectoryError) { return try namesInDirectory(folder) } catch {
         throw .system("readdir", file(name), error.code)
       }
     } ?? []

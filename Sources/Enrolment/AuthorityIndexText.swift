@@ -1,7 +1,7 @@
 import Bytes
 
 /// A malformed line of index.txt. Lines count from 1.
-package struct AuthorityIndexFault: Error, Sendable, Hashable, CustomStringConvertible {
+package struct AuthorityIndexError: Error, Sendable, Hashable, CustomStringConvertible {
   package let line: Int
   package let reason: String
   package var description: String { "line \(line): \(reason)" }
@@ -12,27 +12,27 @@ extension AuthorityIndex {
   package static let lineLimit = 8192
 
   /// Parses the file. Skips empty lines and comments (`#`).
-  package init(parsing bytes: UnsafeRawBufferPointer) throws(AuthorityIndexFault) {
+  package init(parsing bytes: UnsafeRawBufferPointer) throws(AuthorityIndexError) {
     self.init()
     var number = 0
     for raw in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
       number += 1
       if raw.isEmpty || raw.first == UInt8(ascii: "#") { continue }
       guard raw.count <= Self.lineLimit else {
-        throw AuthorityIndexFault(line: number, reason: "longer than \(Self.lineLimit) bytes")
+        throw AuthorityIndexError(line: number, reason: "longer than \(Self.lineLimit) bytes")
       }
       guard raw.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == UInt8(ascii: "\t") }),
         let line = String(validating: raw, as: UTF8.self)
-      else { throw AuthorityIndexFault(line: number, reason: "a control character, or not UTF-8") }
+      else { throw AuthorityIndexError(line: number, reason: "a control character, or not UTF-8") }
       let entry = try Self.entry(line, number)
       guard add(entry) else {
-        throw AuthorityIndexFault(line: number, reason: "serial \(entry.serial) is in an earlier line already")
+        throw AuthorityIndexError(line: number, reason: "serial \(entry.serial) is in an earlier line already")
       }
     }
   }
 
-  private static func entry(_ line: String, _ number: Int) throws(AuthorityIndexFault) -> Entry {
-    func fault(_ reason: String) -> AuthorityIndexFault { AuthorityIndexFault(line: number, reason: reason) }
+  private static func entry(_ line: String, _ number: Int) throws(AuthorityIndexError) -> Entry {
+    func fault(_ reason: String) -> AuthorityIndexError { AuthorityIndexError(line: number, reason: reason) }
     let fields = line.split(separator: "\t", omittingEmptySubsequences: false)
     guard fields.count == 6 else { throw fault("\(fields.count) fields; expected 6, separated by tabs") }
     guard let notAfter = AuthorityTime.seconds(inIndex: fields[1]) else {

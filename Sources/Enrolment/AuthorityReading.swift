@@ -85,10 +85,10 @@ struct AuthorityReading: Sendable {
   /// orphan.
   private static func parsed(
     _ bytes: [UInt8], _ folder: AuthorityFolder
-  ) throws(AuthorityError) -> (index: AuthorityIndex, hasTail: Bool, tailFault: AuthorityIndexFault?) {
-    func parse(_ bytes: ArraySlice<UInt8>) -> Result<AuthorityIndex, AuthorityIndexFault> {
+  ) throws(AuthorityError) -> (index: AuthorityIndex, hasTail: Bool, tailFault: AuthorityIndexError?) {
+    func parse(_ bytes: ArraySlice<UInt8>) -> Result<AuthorityIndex, AuthorityIndexError> {
       bytes.withUnsafeBytes { raw in
-        Result { () throws(AuthorityIndexFault) in try AuthorityIndex(parsing: raw) }
+        Result { () throws(AuthorityIndexError) in try AuthorityIndex(parsing: raw) }
       }
     }
     let tail = bytes.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
@@ -101,7 +101,7 @@ struct AuthorityReading: Sendable {
     }
   }
 
-  private static func error(_ fault: AuthorityIndexFault, _ folder: AuthorityFolder) -> AuthorityError {
+  private static func error(_ fault: AuthorityIndexError, _ folder: AuthorityFolder) -> AuthorityError {
     AuthorityError(
       "\"\(folder.file("index.txt"))\" \(fault)",
       hint: "mend that line, or take index.txt.old; the certificates themselves are in certs/")

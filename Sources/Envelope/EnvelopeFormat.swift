@@ -14,12 +14,12 @@ enum EnvelopeFormat {
 
   private static let names = EnvelopeMember.allCases.map { Array($0.rawValue.utf8) }
 
-  static func read(_ body: UnsafeRawBufferPointer, _ suite: EnvelopeSuite) throws(EnvelopeFault) -> Sealed {
+  static func read(_ body: UnsafeRawBufferPointer, _ suite: EnvelopeSuite) throws(EnvelopeError) -> Sealed {
     var scanner = MemberScanner(names: names, capacity: body.count)
     scanner.take(body)
     guard scanner.isWhole, scanner.firstStray == body.count else { throw .malformed }
     let kept = scanner.kept
-    func octets(_ member: EnvelopeMember) throws(EnvelopeFault) -> [UInt8]? {
+    func octets(_ member: EnvelopeMember) throws(EnvelopeError) -> [UInt8]? {
       switch scanner.values[member.index] {
       case .absent: return nil
       case .string(let range):
@@ -80,7 +80,7 @@ public enum EnvelopeMember: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Why an envelope was not opened, for the log only. The client gets the same response for all reasons.
-public enum EnvelopeFault: Error, Sendable, Hashable, CustomStringConvertible {
+public enum EnvelopeError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Not a JSON object, or something follows it.
   case malformed
   case missing(EnvelopeMember)

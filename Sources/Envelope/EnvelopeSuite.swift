@@ -45,7 +45,7 @@ public struct EnvelopeMAC: Sendable, Hashable {
 }
 
 /// Why words are not a valid `message_envelope_mac`.
-public struct EnvelopeMACFault: Error, Sendable, Hashable {
+public struct EnvelopeMACError: Error, Sendable, Hashable {
   public let reason: String
   public let hint: String
   /// The index of the faulty word.
@@ -54,11 +54,11 @@ public struct EnvelopeMACFault: Error, Sendable, Hashable {
 
 extension EnvelopeMAC {
   /// Parses `hmac-sha256 payload`, `hmac-sha1 fields NAME …`; nil for `none`. An algorithm alone means payload.
-  public static func parse(_ words: [String]) throws(EnvelopeMACFault) -> EnvelopeMAC? {
+  public static func parse(_ words: [String]) throws(EnvelopeMACError) -> EnvelopeMAC? {
     let usage =
       "none, or one of \(MACAlgorithm.allCases.map(\.rawValue).joined(separator: " and ")), then payload, or fields NAME …"
-    func refused(_ word: Int, _ reason: String) -> EnvelopeMACFault {
-      EnvelopeMACFault(reason: reason, hint: usage, word: word)
+    func refused(_ word: Int, _ reason: String) -> EnvelopeMACError {
+      EnvelopeMACError(reason: reason, hint: usage, word: word)
     }
     let first = words.first ?? ""
     if first == "none" {

@@ -18,12 +18,12 @@ public final class MessageEnvelope: Sendable {
   }
 
   /// Opens a request's envelope and returns its plain body. `now`: milliseconds of the system's monotonic clock.
-  public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeFault) -> ByteBuffer {
+  public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeError) -> ByteBuffer {
     try opener.open(body, now: now)
   }
 
   /// Seals the body of a response. `now`: as in `open`.
-  public func seal(_ plain: UnsafeRawBufferPointer, now: UInt64) throws(SealingFault) -> ByteBuffer {
+  public func seal(_ plain: UnsafeRawBufferPointer, now: UInt64) throws(SealingError) -> ByteBuffer {
     let iv = try sealer.iv()
     if let reflections {
       switch reflections.window.look(iv, now: now, span: reflections.span, remembers: true) {

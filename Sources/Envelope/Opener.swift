@@ -16,10 +16,10 @@ public struct Opener: Sendable {
   }
 
   /// Returns the plain body. `now`: milliseconds of a monotonic clock, the same for all users of the window.
-  public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeFault) -> ByteBuffer {
-    var fault: EnvelopeFault?
+  public func open(_ body: UnsafeRawBufferPointer, now: UInt64) throws(EnvelopeError) -> ByteBuffer {
+    var fault: EnvelopeError?
     let sealed: EnvelopeFormat.Sealed
-    do throws(EnvelopeFault) { sealed = try EnvelopeFormat.read(body, keys.suite) } catch {
+    do throws(EnvelopeError) { sealed = try EnvelopeFormat.read(body, keys.suite) } catch {
       fault = error
       sealed = EnvelopeFormat.standIn(for: body, keys.suite)
     }
@@ -52,7 +52,7 @@ public struct Opener: Sendable {
 
     var isAuthentic: Bool { padding.isWrong | isForged | isWrongText == 0 }
     /// The fault. Only meaningful when `isAuthentic` is false.
-    var fault: EnvelopeFault { padding.isWrong != 0 ? .padding : isForged != 0 ? .forged : .text }
+    var fault: EnvelopeError { padding.isWrong != 0 ? .padding : isForged != 0 ? .forged : .text }
   }
 
   private func judge(

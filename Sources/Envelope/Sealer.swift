@@ -2,7 +2,7 @@ public import Bytes
 import Crypto
 
 /// Why a body was not sealed. It is then not sent.
-public enum SealingFault: Error, Sendable, Hashable, CustomStringConvertible {
+public enum SealingError: Error, Sendable, Hashable, CustomStringConvertible {
   /// `fields`: the text is not a JSON object; or a named member is not a scalar, occurs twice, or has a similar name
   /// beside it that another parser could take for it.
   case text
@@ -40,25 +40,25 @@ public struct Sealer: Sendable {
     self.keys = keys.current
   }
 
-  public func seal(_ plain: UnsafeRawBufferPointer) throws(SealingFault) -> ByteBuffer {
+  public func seal(_ plain: UnsafeRawBufferPointer) throws(SealingError) -> ByteBuffer {
     try seal(plain, iv: iv())
   }
 
   /// Makes a random IV, one for each text.
-  func iv() throws(SealingFault) -> [UInt8] {
+  func iv() throws(SealingError) -> [UInt8] {
     guard let iv = SystemRandom.bytes(suite.cipher.ivCount) else { throw .random }
     return iv
   }
 
   /// Seals with a given IV: one that the replay window remembers, or one for comparison with another implementation.
-  func seal(_ plain: UnsafeRawBufferPointer, iv: [UInt8]) throws(SealingFault) -> ByteBuffer {
+  func seal(_ plain: UnsafeRawBufferPointer, iv: [UInt8]) throws(SealingError) -> ByteBuffer {
     let mac = try code(of: plain)
     var payload = ByteBuffer()
     guard iv.withUnsafeBytes({ keys.cipher.encrypt(plain, iv: $0, to: &payload) }) else { throw .cipher }
     return EnvelopeFormat.write(mac: mac, iv: iv, payload: payload.readable)
   }
 
-  private func code(of plain: UnsafeRawBufferPointer) throws(SealingFault) -> [UInt8]? {
+  private func code(of plain: UnsafeRawBufferPointer) throws(SealingError) -> [UInt8]? {
     guard let wanted = suite.mac, let key = keys.mac else { return nil }
     var mac = key.begin()
     switch wanted.scope {

@@ -22,7 +22,7 @@ public struct ClientRule: Sendable {
     var conditions: [IdentityCondition] = []
     var faults: [Diagnostic] = []
     for word in words {
-      do throws(RuleFault) {
+      do throws(RuleError) {
         conditions.append(try IdentityCondition(parsing: word.text))
       } catch {
         faults.append(

@@ -13,19 +13,19 @@ struct IdentityCondition: Sendable {
   private let test: Test
 
   /// Parses one argument. A condition that could never match is a fault: in a deny rule it would let every client in.
-  init(parsing word: String) throws(RuleFault) {
+  init(parsing word: String) throws(RuleError) {
     guard let equals = word.firstIndex(of: "=") else {
-      throw RuleFault("\"\(word)\" is no rule", hint: "KEY=PATTERN, as cn=alice or uri=spiffe://prod/**")
+      throw RuleError("\"\(word)\" is no rule", hint: "KEY=PATTERN, as cn=alice or uri=spiffe://prod/**")
     }
     let name = String(word[..<equals]), value = String(word[word.index(after: equals)...])
     guard let key = IdentityKey(rawValue: name) else {
       let keys = IdentityKey.allCases.map(\.rawValue)
       let meant = keys.contains(name.lowercased()) ? "write \"\(name.lowercased())\"" : nil
-      throw RuleFault("unknown key \"\(name)\"", hint: meant ?? "one of \(keys.joined(separator: ", "))")
+      throw RuleError("unknown key \"\(name)\"", hint: meant ?? "one of \(keys.joined(separator: ", "))")
     }
-    guard !value.isEmpty else { throw RuleFault("\"\(name)=\" has no value", hint: "\(name)=** is any value") }
+    guard !value.isEmpty else { throw RuleError("\"\(name)=\" has no value", hint: "\(name)=** is any value") }
     guard !value.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-      throw RuleFault("a control character in \"\(name)\"", hint: "a value with one matches no rule")
+      throw RuleError("a control character in \"\(name)\"", hint: "a value with one matches no rule")
     }
     self.key = key
     switch key {
@@ -35,7 +35,7 @@ struct IdentityCondition: Sendable {
       test = .expression(try RuleValue.expression(String(value.dropFirst()), key))
     default:
       guard let pattern = ValuePattern(try RuleValue.canonical(value, key)) else {
-        throw RuleFault("\"***\" in \"\(word)\"", hint: "\"*\" is one label, \"**\" is many")
+        throw RuleError("\"***\" in \"\(word)\"", hint: "\"*\" is one label, \"**\" is many")
       }
       test = .pattern(pattern)
     }
@@ -63,7 +63,7 @@ struct IdentityCondition: Sendable {
 }
 
 /// Why a rule is invalid, and what to write.
-struct RuleFault: Error, Sendable {
+struct RuleError: Error, Sendable {
   let message: String
   let hint: String
 

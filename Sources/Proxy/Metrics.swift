@@ -36,15 +36,15 @@ public enum ClientRefusal: String, CaseIterable, Sendable {
 /// What the workers of one process count in common, since its start; and, as a page of `metrics`, what a generation
 /// knows of its own age.
 public final class Metrics: Sendable {
-  public let clients = Tally<ClientOutcome>()
-  public let refusals = Tally<ClientRefusal>()
+  public let clients = Counter<ClientOutcome>()
+  public let refusals = Counter<ClientRefusal>()
   /// One for each handshake with an upstream.
-  public let upstreams = Tally<TrustOutcome>()
+  public let upstreams = Counter<TrustOutcome>()
 
   public init() {}
 
-  func page(of generation: Generation) -> Exposition {
-    var page = Exposition()
+  func page(of generation: Generation) -> PrometheusText {
+    var page = PrometheusText()
     page.family("sallyport_generation", .gauge, "Configurations brought to life since the start; a reload counts one.")
     page.sample("sallyport_generation", [:], Int64(generation.number))
     page.tally(
@@ -75,7 +75,7 @@ public final class Metrics: Sendable {
   }
 }
 
-extension Exposition {
+extension PrometheusText {
   /// Every list once, however many server blocks have it.
   fileprivate mutating func lists(_ lists: [(side: String, list: RevocationList)]) {
     var seen: Set<[UInt8]> = []

@@ -25,7 +25,7 @@ public final class Worker {
   private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
   /// Earlier generations that still have clients.
   private(set) var leaving: [LiveGeneration] = []
-  private var shortage = Shortage()
+  private var idleEviction = IdleEviction()
   /// Handshakes that failed, and those of clients that were refused in them.
   var failedHandshakes = LineBudget()
   var refusedHandshakes = LineBudget()
@@ -122,10 +122,10 @@ public final class Worker {
 
   /// Closes the connections that have been idle longest, at the limit of `worker_connections`.
   private func makeRoom() {
-    guard shortage.maySearch(now: loop.now) else { return }
+    guard idleEviction.maySearch(now: loop.now) else { return }
     let ended = endOldestIdle()
-    shortage.didSearch(now: loop.now, ended: ended)
-    guard shortage.isToBeSaid(now: loop.now), let log = live?.generation.errorLog else { return }
+    idleEviction.didSearch(now: loop.now, ended: ended)
+    guard idleEviction.isToBeSaid(now: loop.now), let log = live?.generation.errorLog else { return }
     let message = "\(budget.limit) worker_connections are not enough"
     if ended > 0 { log.warn("\(message), reusing connections") } else { log.alert(message) }
   }

@@ -15,10 +15,10 @@ struct ChainVerification {
   func find(
     leaf: OpaquePointer, sent: OpaquePointer?, anchors: TrustAnchors, partial: Bool
   ) -> ChainFinding {
-    guard let store = X509_STORE_CTX_new() else { return .faulty(ChainFault(code: X509_V_ERR_OUT_OF_MEM)) }
+    guard let store = X509_STORE_CTX_new() else { return .faulty(ChainError(code: X509_V_ERR_OUT_OF_MEM)) }
     defer { X509_STORE_CTX_free(store) }
     guard X509_STORE_CTX_init(store, anchors.handle, leaf, sent) == 1 else {
-      return .faulty(ChainFault(kind: .other, text: OpenSSLReasons.take()))
+      return .faulty(ChainError(kind: .other, text: OpenSSLReasons.take()))
     }
     X509_STORE_CTX_set_default(store, "ssl_server")
     X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: depth))
@@ -34,20 +34,20 @@ struct ChainVerification {
     // A verification that was aborted without an error code must not look like success.
     guard result == 1, let chain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) else {
       let code = X509_STORE_CTX_get_error(store)
-      return .faulty(ChainFault(code: code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code))
+      return .faulty(ChainError(code: code == X509_V_OK ? X509_V_ERR_UNSPECIFIED : code))
     }
     guard !anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil))) else {
-      return .faulty(ChainFault(code: X509_V_ERR_CERT_REVOKED))
+      return .faulty(ChainError(code: X509_V_ERR_CERT_REVOKED))
     }
     return .verified(chain)
   }
 
   /// Continues past each fault: a revocation may come after other faults, and nothing excuses a revocation.
   private struct Walk {
-    var fault: ChainFault?
+    var fault: ChainError?
 
     mutating func note(_ code: Int32) {
-      let new = ChainFault(code: code)
+      let new = ChainError(code: code)
       if fault == nil || (new.kind == .revoked && fault?.kind != .revoked) { fault = new }
     }
   }
@@ -62,14 +62,14 @@ struct ChainVerification {
   }
 }
 
-extension ChainFault {
+extension ChainError {
   init(code: Int32) {
     kind = Kind(code: code)
     text = "\(code):\(String(cString: X509_verify_cert_error_string(Int(code))))"
   }
 }
 
-extension ChainFault.Kind {
+extension ChainError.Kind {
   init(code: Int32) {
     switch code {
     case X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID: self = .expired

@@ -33,13 +33,13 @@ enum StatusVerdict: Sendable, Equatable {
 /// A missing answer never counts as good. Otherwise an attacker who can block the responder could use a revoked
 /// certificate.
 final class ClientStatusCheck: Sendable {
-  private typealias Waiter = @Sendable (Result<StatusAnswer, StatusFault>) -> Void
+  private typealias Waiter = @Sendable (Result<StatusAnswer, OCSPError>) -> Void
 
   private let settings: ClientStatusSettings
   let answers: ClientStatusAnswers
   private let client: OCSPClient
   /// The callers that wait for a pending answer.
-  private let asked = Mutex<[StatusQuestion: [Waiter]]>([:])
+  private let asked = Mutex<[OCSPRequest: [Waiter]]>([:])
 
   /// Returns nil when `ssl_ocsp` is off. `answers`: the cache of the previous generation; nil starts an empty one.
   init?(_ settings: ClientStatusSettings, _ client: OCSPClient, _ answers: ClientStatusAnswers? = nil) {
@@ -49,9 +49,9 @@ final class ClientStatusCheck: Sendable {
     self.answers = answers ?? ClientStatusAnswers(limit: settings.cacheEntries)
   }
 
-  private func questions(_ chain: VerifiedChain) -> [StatusQuestion] {
+  private func questions(_ chain: VerifiedChain) -> [OCSPRequest] {
     let certificates = [chain.leaf] + chain.others
-    let pairs = zip(certificates, certificates.dropFirst()).map { StatusQuestion(of: $0, issuedBy: $1) }
+    let pairs = zip(certificates, certificates.dropFirst()).map { OCSPRequest(of: $0, issuedBy: $1) }
     return settings.extent == .leaf ? Array(pairs.prefix(1)) : pairs
   }
 
@@ -67,7 +67,7 @@ final class ClientStatusCheck: Sendable {
   }
 
   private func judge(
-    _ questions: ArraySlice<StatusQuestion>, _ completion: @escaping @Sendable (StatusVerdict) -> Void
+    _ questions: ArraySlice<OCSPRequest>, _ completion: @escaping @Sendable (StatusVerdict) -> Void
   ) -> StatusVerdict? {
     var rest = questions
     while let question = rest.popFirst() {
@@ -88,7 +88,7 @@ final class ClientStatusCheck: Sendable {
     return .good
   }
 
-  private static func refusal(_ answer: StatusAnswer, _ question: StatusQuestion) -> StatusVerdict? {
+  private static func refusal(_ answer: StatusAnswer, _ question: OCSPRequest) -> StatusVerdict? {
     switch answer.status {
     case .good: nil
     case .revoked: .refused(X509_V_ERR_CERT_REVOKED, "certificate revoked")
@@ -98,14 +98,14 @@ final class ClientStatusCheck: Sendable {
     }
   }
 
-  private static func verdict(_ fault: StatusFault) -> StatusVerdict {
+  private static func verdict(_ fault: OCSPError) -> StatusVerdict {
     .refused(X509_V_ERR_OCSP_VERIFY_FAILED, "certificate status request failed: \(fault)")
   }
 
   /// Sends one request for all callers that need the same answer at the same time.
-  private func ask(_ question: StatusQuestion, _ waiter: @escaping Waiter) {
+  private func ask(_ question: OCSPRequest, _ waiter: @escaping Waiter) {
     guard let responder = settings.responder ?? question.responder.flatMap({ StatusResponder($0) }) else {
-      return waiter(.failure(StatusFault("no http OCSP responder in the certificate")))
+      return waiter(.failure(OCSPError("no http OCSP responder in the certificate")))
     }
     let isFirst = asked.withLock { asked in
       defer { asked[question, default: []].append(waiter) }
@@ -115,7 +115,7 @@ final class ClientStatusCheck: Sendable {
     client.ask(responder, question) { [self] in answer(question, $0) }
   }
 
-  private func answer(_ question: StatusQuestion, _ outcome: Result<StatusAnswer, StatusFault>) {
+  private func answer(_ question: OCSPRequest, _ outcome: Result<StatusAnswer, OCSPError>) {
     if case .success(let answer) = outcome { answers.keep(answer, for: question) }
     let waiters = asked.withLock { $0.removeValue(forKey: question) ?? [] }
     for waiter in waiters { waiter(outcome) }

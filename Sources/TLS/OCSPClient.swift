@@ -15,23 +15,23 @@ package final class OCSPClient: Sendable {
 
   /// Calls `completion` from another thread, or at once when too many requests are pending.
   func ask(
-    _ responder: StatusResponder, _ question: StatusQuestion,
-    _ completion: @escaping @Sendable (Result<StatusAnswer, StatusFault>) -> Void
+    _ responder: StatusResponder, _ question: OCSPRequest,
+    _ completion: @escaping @Sendable (Result<StatusAnswer, OCSPError>) -> Void
   ) {
     // The pool groups requests by address, whatever the path: a silent host is silent for all paths.
     let outcome = pool.run(.clientStatus, for: responder.address) { [self] in
-      completion(Result { () throws(StatusFault) in try answer(of: responder, to: question) })
+      completion(Result { () throws(OCSPError) in try answer(of: responder, to: question) })
     }
-    if !outcome.isTaken { completion(.failure(StatusFault("too many OCSP requests are pending"))) }
+    if !outcome.isTaken { completion(.failure(OCSPError("too many OCSP requests are pending"))) }
   }
 
-  private func answer(of responder: StatusResponder, to question: StatusQuestion) throws(StatusFault) -> StatusAnswer {
+  private func answer(of responder: StatusResponder, to question: OCSPRequest) throws(OCSPError) -> StatusAnswer {
     let address = responder.address
     let admission = silence.withLock { $0.admit(address, at: Microseconds.now) }
-    if admission == .refused { throw StatusFault("\(responder) did not answer in time a moment ago") }
+    if admission == .refused { throw OCSPError("\(responder) did not answer in time a moment ago") }
     var ending = ResponderSilence.Ending.heard
     defer { silence.withLock { $0.ended(address, admission, ending, at: Microseconds.now) } }
-    do throws(StatusFault) {
+    do throws(OCSPError) {
       return try responder.ask(question, now: Int64(time(nil))).answer
     } catch {
       if error.isTimeout { ending = .timedOut }

@@ -155,8 +155,8 @@ package struct Probe: Sendable {
     else {
       return .fault("the issuer's certificate is not at hand")
     }
-    do throws(StatusFault) {
-      let answer = try StatusQuestion(of: leaf, issuedBy: issuer)
+    do throws(OCSPError) {
+      let answer = try OCSPRequest(of: leaf, issuedBy: issuer)
         .judge(Array(UnsafeBufferPointer(start: bytes, count: count)), now: Int64(time(nil)))
       switch answer.status {
       case .good: return .good(until: answer.validUntil)

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// A refresh outside the handshakes puts the response here, and handshakes read it. An expired response is never sent.
 package final class Staple: Sendable {
-  package let question: StatusQuestion
+  package let question: OCSPRequest
   /// nil: ask the responder that the certificate names.
   package let responder: StatusResponder?
   /// The response comes from a file, so no responder is asked for a newer one.
@@ -17,7 +17,7 @@ package final class Staple: Sendable {
   }
   private let response = Mutex<Response?>(nil)
 
-  package init(_ question: StatusQuestion, responder: StatusResponder?, isFromFile: Bool) {
+  package init(_ question: OCSPRequest, responder: StatusResponder?, isFromFile: Bool) {
     self.question = question
     self.isFromFile = isFromFile
     self.responder = responder

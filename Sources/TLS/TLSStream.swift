@@ -32,7 +32,7 @@ public final class TLSStream: ByteStream {
   private(set) var ssl: OpaquePointer?
   var side: Side
   /// Server side: the generation that judges the client at the end of a handshake that an earlier generation began.
-  var successor: Successor?
+  var reverification: Reverification?
   /// Server side: the chosen server block, and the name that chose it (lower case; empty without SNI).
   public internal(set) var serverContext: ServerTLSContext?
   public internal(set) var serverName: [UInt8] = []
@@ -175,9 +175,9 @@ public final class TLSStream: ByteStream {
   private func finishOpening(_ ssl: OpaquePointer) {
     switch side {
     case .server:
-      if let successor {
-        self.successor = nil
-        guard isJudgedAnew(ssl, by: successor) else { return fail(.protocolError(Successor.refusal)) }
+      if let reverification {
+        self.reverification = nil
+        guard isJudgedAnew(ssl, by: reverification) else { return fail(.protocolError(Reverification.refusal)) }
       } else {
         let mode = serverContext?.settings.verification ?? .off
         clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)

@@ -3,16 +3,16 @@ import Crypto
 /// The result of verifying a chain from a leaf to trust anchors.
 enum ChainFinding {
   case verified(VerifiedChain)
-  case faulty(ChainFault)
+  case faulty(ChainError)
   /// There were no anchors, so no verification ran.
   case unseen
 
   var verified: VerifiedChain? { if case .verified(let chain) = self { chain } else { nil } }
-  var fault: ChainFault? { if case .faulty(let fault) = self { fault } else { nil } }
+  var fault: ChainError? { if case .faulty(let fault) = self { fault } else { nil } }
 }
 
 /// The decisive fault of a chain: a revocation if there is one, else the first fault.
-struct ChainFault: Error, Hashable {
+struct ChainError: Error, Hashable {
   enum Kind: Hashable {
     /// The chain leads to no trust anchor. Nothing else is known about it yet.
     case unanchored

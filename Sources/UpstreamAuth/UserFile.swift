@@ -70,7 +70,7 @@ package final class UserFile: Sendable {
       number += 1
       let line = UnsafeRawBufferPointer(rebasing: slice.last == 0x0D ? slice.dropLast() : slice)
       if line.isEmpty || line[0] == 0x23 { continue }
-      do throws(LineFault) {
+      do throws(LineError) {
         lines.append(try Self.parse(line, place: "\(reference):\(number)", number))
       } catch {
         throw MaterialError(
@@ -86,7 +86,7 @@ package final class UserFile: Sendable {
     self.init(lines)
   }
 
-  private struct LineFault: Error {
+  private struct LineError: Error {
     var reason: String
     var hint: String? = "SELECTOR USER:PASSWORD, as cn=alice al:PASSWORD, or * USER:PASSWORD for everybody"
   }
@@ -95,7 +95,7 @@ package final class UserFile: Sendable {
   /// name.
   private static func parse(
     _ line: UnsafeRawBufferPointer, place: String, _ number: Int
-  ) throws(LineFault) -> (selector: ClientSelector, user: UpstreamUser) {
+  ) throws(LineError) -> (selector: ClientSelector, user: UpstreamUser) {
     var selector: [UInt8] = []
     var at = 0
     var isQuoted = false
@@ -103,21 +103,21 @@ package final class UserFile: Sendable {
       if line[at] == 0x22 { isQuoted.toggle() } else { selector.append(line[at]) }
       at += 1
     }
-    guard !isQuoted else { throw LineFault(reason: "a double quote of its SELECTOR is not closed") }
+    guard !isQuoted else { throw LineError(reason: "a double quote of its SELECTOR is not closed") }
     while at < line.count, line[at] == 0x20 { at += 1 }
     let rest = UnsafeRawBufferPointer(rebasing: line[at...])
-    guard !rest.isEmpty else { throw LineFault(reason: "no USER:PASSWORD after its SELECTOR") }
+    guard !rest.isEmpty else { throw LineError(reason: "no USER:PASSWORD after its SELECTOR") }
     guard let colon = rest.firstIndex(of: 0x3A), colon > 0 else {
-      throw LineFault(reason: "no \"USER:\" after its SELECTOR")
+      throw LineError(reason: "no \"USER:\" after its SELECTOR")
     }
     guard !line.contains(where: { $0 < 0x20 || $0 == 0x7F }) else {
-      throw LineFault(
+      throw LineError(
         reason: "a control character, which no scheme can carry", hint: "separate SELECTOR and USER by a space")
     }
-    guard isUTF8(rest) else { throw LineFault(reason: "user or password is not UTF-8", hint: "save the file as UTF-8") }
-    guard rest.count <= 1024 else { throw LineFault(reason: "user and password are longer than 1024 bytes") }
+    guard isUTF8(rest) else { throw LineError(reason: "user or password is not UTF-8", hint: "save the file as UTF-8") }
+    guard rest.count <= 1024 else { throw LineError(reason: "user and password are longer than 1024 bytes") }
     guard let parsed = ClientSelector(parsing: String(decoding: selector, as: UTF8.self)) else {
-      throw LineFault(
+      throw LineError(
         reason: "its SELECTOR is malformed",
         hint: "what ssl_client_allow takes, one KEY=PATTERN as cn=alice, or *; blanks in it need double quotes")
     }

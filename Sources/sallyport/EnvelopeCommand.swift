@@ -23,7 +23,7 @@ struct EnvelopeCommand: ParsableCommand {
       let sealer = Sealer(requests: try options.keys())
       let plain = try EnvelopeStreams.input()
       let sealed: ByteBuffer
-      do throws(SealingFault) { sealed = try sealer.seal(plain.readable) } catch {
+      do throws(SealingError) { sealed = try sealer.seal(plain.readable) } catch {
         throw EnvelopeStreams.failure("the input can't be sealed: \(error)", EnvelopeStreams.refused)
       }
       try EnvelopeStreams.output(sealed.readable)
@@ -38,7 +38,7 @@ struct EnvelopeCommand: ParsableCommand {
       let opener = Opener(try options.keys())
       let body = try EnvelopeStreams.input()
       let plain: ByteBuffer
-      do throws(EnvelopeFault) { plain = try opener.open(body.readable, now: 0) } catch {
+      do throws(EnvelopeError) { plain = try opener.open(body.readable, now: 0) } catch {
         // All failures give the same message, so that a script that passes it on is not an oracle.
         throw EnvelopeStreams.failure("these keys can't open this input as an envelope", EnvelopeStreams.refused)
       }
@@ -111,7 +111,7 @@ struct EnvelopeOptions: ParsableArguments {
     // `--mac "hmac-sha256 payload"` and `--mac hmac-sha256 payload` mean the same.
     let words = mac.count == 1 ? mac[0].split(separator: " ").map(String.init) : mac
     let parsed: EnvelopeMAC?
-    do throws(EnvelopeMACFault) { parsed = try EnvelopeMAC.parse(words.isEmpty ? ["hmac-sha256"] : words) } catch {
+    do throws(EnvelopeMACError) { parsed = try EnvelopeMAC.parse(words.isEmpty ? ["hmac-sha256"] : words) } catch {
       throw Fault("--mac: \(error.reason)", error.hint)
     }
     do { return try EnvelopeSuite(cipher, parsed) } catch {

@@ -17,7 +17,7 @@ import Testing
     let scene = try Scene()
     defer { scene.end() }
     func code(_ path: String) -> CInt? {
-      do throws(DirectoryFault) { _ = try namesInDirectory(path) } catch { return error.code }
+      do throws(DirectoryError) { _ = try namesInDirectory(path) } catch { return error.code }
       return nil
     }
     #expect(code(scene.path("none")) == ENOENT)

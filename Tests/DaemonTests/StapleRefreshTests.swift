@@ -11,7 +11,7 @@ import Testing
   @MainActor
   @Test func `a staple is let go with its generation, not with its next turn`() async throws {
     let authority = try TestAuthority()
-    let question = StatusQuestion(of: try authority.server().certificate, issuedBy: authority.root.certificate)
+    let question = OCSPRequest(of: try authority.server().certificate, issuedBy: authority.root.certificate)
     let log = ErrorLog([])
     var staple: Staple? = Staple(question, responder: nil, isFromFile: false)
     let seen = Weak(staple)

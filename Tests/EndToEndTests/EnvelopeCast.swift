@@ -50,7 +50,7 @@ struct EnvelopeCast: Sendable {
 
   func seal(_ plain: [UInt8]) throws -> [UInt8] {
     let outcome = plain.withUnsafeBytes { raw in
-      Result { () throws(SealingFault) -> [UInt8] in
+      Result { () throws(SealingError) -> [UInt8] in
         let sealed = try Sealer(requests: keys).seal(raw)
         return Array(sealed.readable)
       }
@@ -66,7 +66,7 @@ struct EnvelopeCast: Sendable {
     let answers = try EnvelopeSuite(suite.cipher, EnvelopeMAC.parse(words))
     let keys = EnvelopeKeys(answers, current: keys.current)
     let outcome = body.withUnsafeBytes { raw in
-      Result { () throws(EnvelopeFault) -> [UInt8] in
+      Result { () throws(EnvelopeError) -> [UInt8] in
         let plain = try Opener(keys).open(raw, now: 0)
         return Array(plain.readable)
       }

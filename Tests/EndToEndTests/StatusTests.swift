@@ -222,7 +222,7 @@ import Testing
       scene.path("root.pem"), "-rkey", scene.path("root.key"), "-reqin", scene.path("request.der"), "-respout",
       scene.path("answer.der"))
     let made = Int64(time(nil))
-    let question = StatusQuestion(of: client, issuedBy: cast.authority.root.certificate)
+    let question = OCSPRequest(of: client, issuedBy: cast.authority.root.certificate)
     // As if it came an hour late: what counts is when it was made.
     let judged = try question.judge(scene.bytes("answer.der"), now: made + 3500)
     #expect(judged.status == .good && judged.validUntil <= made + 3600)

@@ -53,7 +53,7 @@ import Testing
     let settings = EnrolmentSettings(
       authority: MaterialReference(path: authority.path), passwords: nil, users: MaterialReference(path: "none"),
       renewBefore: 0, strength: .modern, maxDevices: 10, failures: 1, failureTime: 1)
-    #expect { try EnrolmentDesk(settings, EnrolmentState(tokens: TokenRefusals())).keepUp() } throws: {
+    #expect { try EnrolmentService(settings, EnrolmentState(tokens: TokenRefusals())).keepUp() } throws: {
       "\($0)".contains("/\(name)\"")
     }
     if name == "certs" {

@@ -35,7 +35,7 @@ private struct Desk {
 
   func ask(_ credentials: ShownCredentials, _ body: String, at later: Int64 = 0) -> EnrolmentOutcome {
     Array(body.utf8).withUnsafeBytes {
-      EnrolmentDesk(settings, state).answer(credentials, from: address, body: $0, at: Int64(time(nil)) + later)
+      EnrolmentService(settings, state).answer(credentials, from: address, body: $0, at: Int64(time(nil)) + later)
     }
   }
 }
@@ -268,7 +268,7 @@ extension EnrolmentOutcome {
   @Test func `says what is at fault with its files, and gives nothing`() throws {
     let desk = try Desk()
     try FileManager.default.removeItem(atPath: "\(desk.authority.path)/private/ca.key")
-    #expect { try EnrolmentDesk(desk.settings, desk.state).trial() } throws: { "\($0)".contains("ca.key") }
+    #expect { try EnrolmentService(desk.settings, desk.state).trial() } throws: { "\($0)".contains("ca.key") }
     #expect(desk.ask("alice", "wonderland").status == 500)
     #expect(try desk.authority.index().entries.isEmpty)
   }

@@ -90,7 +90,7 @@ import Testing
 
   // MARK: Faults
 
-  private func fault(_ text: String, _ cipher: Cipher = .aes256CBC, _ mac: String = "hmac-sha256") -> EnvelopeFault? {
+  private func fault(_ text: String, _ cipher: Cipher = .aes256CBC, _ mac: String = "hmac-sha256") -> EnvelopeError? {
     guard let keys = Parts.keys(Parts.suite(cipher, mac)), case .failure(let fault) = Opener(keys).outcome(text) else {
       return nil
     }
@@ -175,7 +175,7 @@ import Testing
     let empty = Array("{}".utf8)
     #expect(Opener(named).outcome(try Sealer(requests: named).sealed(empty)) == .success(empty))
     for text in [#"{"a":[]}"#, #"{"a":{}}"#, #"{"a":1,"a":1}"#, "[]", "", "x", #"{"a":1}}"#, #"{"a":1}\#u{1}"#] {
-      #expect(throws: SealingFault.text) { try Sealer(requests: named).sealed(Array(text.utf8)) }
+      #expect(throws: SealingError.text) { try Sealer(requests: named).sealed(Array(text.utf8)) }
       // Whatever its code: one that somebody with the keys made is a fault all the same.
       let sealed = try Sealer(requests: payload).sealed(Array(text.utf8))
       #expect(Opener(named).outcome(sealed) != .success(Array(text.utf8)), "\(text)")
@@ -218,7 +218,7 @@ import Testing
         }
         let body = EnvelopeFormat.write(mac: code, iv: iv, payload: payload.readable).octets
         #expect(Opener(keys).outcome(body) == (isPlain ? .success(Array(text.utf8)) : .failure(.text)), "\(text)")
-        if !isPlain { #expect(throws: SealingFault.text) { try Sealer(requests: keys).sealed(Array(text.utf8)) } }
+        if !isPlain { #expect(throws: SealingError.text) { try Sealer(requests: keys).sealed(Array(text.utf8)) } }
       }
     }
   }

@@ -9,7 +9,7 @@ enum Parts {
   static let fields = EnvelopeMAC.Scope.fields(["to", "amount", "none", "ok"].map { Array($0.utf8) })
 
   static func suite(_ cipher: Cipher, _ words: String) -> EnvelopeSuite? {
-    let parsed = Result { () throws(EnvelopeMACFault) in
+    let parsed = Result { () throws(EnvelopeMACError) in
       try EnvelopeMAC.parse(words.split(separator: " ").map(String.init))
     }
     guard case .success(let mac) = parsed else { return nil }
@@ -38,24 +38,24 @@ enum Parts {
 
 extension Opener {
   /// The plain body, or why not.
-  func outcome(_ body: [UInt8], now: UInt64 = 0) -> Result<[UInt8], EnvelopeFault> {
+  func outcome(_ body: [UInt8], now: UInt64 = 0) -> Result<[UInt8], EnvelopeError> {
     body.withUnsafeBytes { raw in
-      do throws(EnvelopeFault) {
+      do throws(EnvelopeError) {
         let text = try open(raw, now: now)
         return .success(text.octets)
       } catch { return .failure(error) }
     }
   }
 
-  func outcome(_ body: String, now: UInt64 = 0) -> Result<[UInt8], EnvelopeFault> {
+  func outcome(_ body: String, now: UInt64 = 0) -> Result<[UInt8], EnvelopeError> {
     outcome(Array(body.utf8), now: now)
   }
 }
 
 extension Sealer {
-  func sealed(_ plain: [UInt8], iv: [UInt8]? = nil) throws(SealingFault) -> [UInt8] {
+  func sealed(_ plain: [UInt8], iv: [UInt8]? = nil) throws(SealingError) -> [UInt8] {
     let outcome = plain.withUnsafeBytes { raw in
-      Result { () throws(SealingFault) in
+      Result { () throws(SealingError) in
         if let iv { return try seal(raw, iv: iv).octets }
         return try seal(raw).octets
       }

@@ -59,12 +59,12 @@ import Testing
 
   private func seal(_ envelope: MessageEnvelope, _ plain: [UInt8], now: UInt64) throws -> [UInt8] {
     try plain.withUnsafeBytes { raw in
-      try Result { () throws(SealingFault) in try envelope.seal(raw, now: now).octets }.get()
+      try Result { () throws(SealingError) in try envelope.seal(raw, now: now).octets }.get()
     }
   }
 
-  private func outcome(_ envelope: MessageEnvelope, _ body: [UInt8], now: UInt64) -> Result<[UInt8], EnvelopeFault> {
-    body.withUnsafeBytes { raw in Result { () throws(EnvelopeFault) in try envelope.open(raw, now: now).octets } }
+  private func outcome(_ envelope: MessageEnvelope, _ body: [UInt8], now: UInt64) -> Result<[UInt8], EnvelopeError> {
+    body.withUnsafeBytes { raw in Result { () throws(EnvelopeError) in try envelope.open(raw, now: now).octets } }
   }
 
   @Test(arguments: [(Cipher.aes256CBC, "hmac-sha256 payload"), (.aes256GCM, "none"), (.aes256GCM, "hmac-sha1 payload")])
@@ -86,7 +86,7 @@ import Testing
     let keys = try #require(Parts.keys(Parts.suite(.aes256GCM, "none")))
     let envelope = MessageEnvelope(keys, replays: ReplayGuard(ReplayWindow(limit: 2), span: 1000), maxSize: 1000)
     for _ in 0..<2 { _ = try seal(envelope, [1], now: 0) }
-    #expect(throws: SealingFault.windowFull) { try seal(envelope, [1], now: 1000) }
+    #expect(throws: SealingError.windowFull) { try seal(envelope, [1], now: 1000) }
     _ = try seal(envelope, [1], now: 1001)
   }
 

@@ -5,7 +5,7 @@ private enum Colour: String, CaseIterable { case red, green, none = "" }
 
 @Suite struct `The exposition of metrics` {
   @Test func `a sample's labels are escaped`() {
-    var page = Exposition()
+    var page = PrometheusText()
     page.family("a_total", .counter, "What it is.")
     page.sample("a_total", ["who": "CN=\"x\\y\"\nb", "side": "client"], 3)
     page.sample("a_total", [:], -1)
@@ -20,11 +20,11 @@ private enum Colour: String, CaseIterable { case red, green, none = "" }
   }
 
   @Test func `a tally tells every label, those that never came too`() {
-    let tally = Tally<Colour>()
+    let tally = Counter<Colour>()
     tally.count(.green)
     tally.count(.green)
     tally.count(.none)
-    var page = Exposition()
+    var page = PrometheusText()
     page.tally("c_total", "Colours.", label: "colour", tally)
     #expect(page.text.hasSuffix("c_total{colour=\"red\"} 0\nc_total{colour=\"green\"} 2\n"))
   }

@@ -36,10 +36,10 @@ import Transport
   }
 
   @Test func `nginx's private codes are 400 on the wire`() {
-    for code in 494...497 { #expect(Failure(code).status == 400) }
-    #expect(Failure(421).status == 421)
-    #expect(Failure(413).blamesRequest && !Failure(500).blamesRequest && Failure(500).endsConnection)
-    #expect(!Failure(502).endsConnection && !Failure(404).endsConnection)
+    for code in 494...497 { #expect(ErrorResponse(code).status == 400) }
+    #expect(ErrorResponse(421).status == 421)
+    #expect(ErrorResponse(413).blamesRequest && !ErrorResponse(500).blamesRequest && ErrorResponse(500).endsConnection)
+    #expect(!ErrorResponse(502).endsConnection && !ErrorResponse(404).endsConnection)
   }
 
   @Test(arguments: [

@@ -34,10 +34,10 @@ import Testing
   @Test func `with satisfy all every step must let the client in`() {
     let counts = PhaseCounts(access: 2)
     #expect(actions([.granted, .granted], .all, counts).last == .startContent)
-    #expect(actions([.granted, .denied(Failure(401))], .all, counts).last == .fail(Failure(401)))
+    #expect(actions([.granted, .denied(ErrorResponse(401))], .all, counts).last == .fail(ErrorResponse(401)))
     #expect(
-      actions([.denied(Failure(403))], .all, counts) == [
-        .findLocation, .run(.access, step: 0), .fail(Failure(403)),
+      actions([.denied(ErrorResponse(403))], .all, counts) == [
+        .findLocation, .run(.access, step: 0), .fail(ErrorResponse(403)),
       ])
   }
 
@@ -47,18 +47,22 @@ import Testing
       actions([.granted, .next], .any, counts) == [
         .findLocation, .run(.access, step: 0), .run(.precontent, step: 0), .startContent,
       ])
-    #expect(actions([.denied(Failure(403)), .granted, .next], .any, counts).last == .startContent)
-    #expect(actions([.denied(Failure(403)), .denied(Failure(401))], .any, counts).last == .fail(Failure(401)))
+    #expect(actions([.denied(ErrorResponse(403)), .granted, .next], .any, counts).last == .startContent)
+    #expect(
+      actions([.denied(ErrorResponse(403)), .denied(ErrorResponse(401))], .any, counts).last
+        == .fail(ErrorResponse(401)))
     // A challenge outweighs a refusal.
-    #expect(actions([.denied(Failure(401)), .denied(Failure(403))], .any, counts).last == .fail(Failure(401)))
+    #expect(
+      actions([.denied(ErrorResponse(401)), .denied(ErrorResponse(403))], .any, counts).last
+        == .fail(ErrorResponse(401)))
     // A step that says nothing neither grants nor denies.
-    #expect(actions([.denied(Failure(403)), .next], .any, counts).last == .fail(Failure(403)))
+    #expect(actions([.denied(ErrorResponse(403)), .next], .any, counts).last == .fail(ErrorResponse(403)))
     #expect(actions([.next, .next, .next], .any, counts).last == .startContent)
   }
 
   @Test func `a step that answers, fails or waits stops them`() {
     for (outcome, action) in [
-      (StepOutcome.responded, PhaseAction.stop), (.wait, .stop), (.fail(Failure(500)), .fail(Failure(500))),
+      (StepOutcome.responded, PhaseAction.stop), (.wait, .stop), (.fail(ErrorResponse(500)), .fail(ErrorResponse(500))),
     ] {
       #expect(actions([.next, .next, outcome]).last == action)
     }
@@ -77,7 +81,7 @@ import Testing
     let counts = PhaseCounts(rewrite: 2)
     let changes = actions(Array(repeating: .uriChanged, count: 20), .all, counts)
     #expect(changes.prefix(3) == [.findLocation, .run(.rewrite, step: 0), .findLocation])
-    #expect(changes.last == .fail(Failure(500)))
+    #expect(changes.last == .fail(ErrorResponse(500)))
     #expect(changes.count { $0 == .findLocation } == 11)
   }
 }

@@ -7,8 +7,8 @@ extension SettingsBuilder {
   /// `message_envelope` of a location that proxies; nil where it is off, or at fault.
   mutating func envelope(_ scope: Scope, _ pass: Directive) -> EnvelopeSettings? {
     var mac: EnvelopeMAC?
-    var macFault: EnvelopeMACFault?
-    do throws(EnvelopeMACFault) {
+    var macFault: EnvelopeMACError?
+    do throws(EnvelopeMACError) {
       mac = try EnvelopeMAC.parse(scope.value("message_envelope_mac")?.arguments.map(\.text) ?? ["hmac-sha256"])
     } catch { macFault = error }
     let facts = EnvelopeFacts(scope, pass, mac: mac, macFault: macFault)

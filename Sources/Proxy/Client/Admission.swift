@@ -7,7 +7,7 @@ enum Admission {
   /// The session doesn't know the client yet, and admits no request.
   case undecided
   case granted
-  case refused(Failure, reason: String)
+  case refused(ErrorResponse, reason: String)
 
   /// `tls`: nil on a listener without TLS, which admits every client.
   init(_ tls: TLSStream?) {
@@ -32,7 +32,7 @@ enum Admission {
 
 extension ClientSession {
   /// Why the client's exchange was not admitted: told to the log, and counted.
-  func refusal(of exchange: Exchange) -> Failure {
+  func refusal(of exchange: Exchange) -> ErrorResponse {
     let refusals = worker.metrics.refusals
     switch admission {
     case .refused(let failure, let reason):

@@ -28,9 +28,9 @@ extension ClientSession {
   private func answerPlainRequest(_ server: LiveServer) {
     let tokens = server.root.settings.redirects.serverTokens
     var page = ByteBuffer()
-    FailureResponse.writePage(.plainRequestOnTLSPort, tokens: tokens, to: &page)
+    StandardPage.writePage(.plainRequestOnTLSPort, tokens: tokens, to: &page)
     let head = OutgoingResponseHead()
-    head.status = Failure.plainRequestOnTLSPort.status
+    head.status = ErrorResponse.plainRequestOnTLSPort.status
     worker.ownFields.add(tokens: tokens, to: head)
     head.add("Content-Type", "text/html")
     head.body = .length(UInt64(page.count))

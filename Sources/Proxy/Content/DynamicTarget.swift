@@ -29,7 +29,7 @@ struct DynamicTarget {
       case .failure(let reason):
         let why = if case .crowded = reason { ": too many names are being looked up" } else { "" }
         exchange.tellOfRepeated(.error, "\(authority) could not be resolved\(why)")
-        exchange.fail(Failure(502))
+        exchange.fail(ErrorResponse(502))
       }
     }
   }

@@ -30,7 +30,7 @@ private final class EnrolmentHandler: ContentHandler {
     guard let stream = exchange.stream else { return }
     guard exchange.head.method == .post, exchange.redirection.keepsBody else {
       Array("POST".utf8).withUnsafeBytes { exchange.setOwnField("Allow", $0) }
-      return exchange.fail(Failure(405))
+      return exchange.fail(ErrorResponse(405))
     }
     guard exchange.head.shownCredentials != nil else {
       exchange.log(.info, "no user/password was provided for enrolment")
@@ -48,7 +48,7 @@ private final class EnrolmentHandler: ContentHandler {
 
   private func enrol(_ exchange: Exchange, _ kept: RequestBody) {
     guard let credentials = exchange.head.shownCredentials, !kept.isInFile else {
-      return exchange.fail(Failure(kept.isInFile ? 413 : 401))
+      return exchange.fail(ErrorResponse(kept.isInFile ? 413 : 401))
     }
     let request = SecretBytes(copying: kept.memory.readable)
     let box = LoopBox((handler: self, exchange: exchange))
@@ -56,7 +56,7 @@ private final class EnrolmentHandler: ContentHandler {
     let (address, state) = (PendingWork.party(exchange.facts.peer), exchange.worker.shared.enrolment)
     PendingWork.start(.enrolments, for: exchange) {
       let outcome = request.withUnsafeBytes {
-        EnrolmentDesk(settings, state).answer(credentials, from: address, body: $0)
+        EnrolmentService(settings, state).answer(credentials, from: address, body: $0)
       }
       loop.post {
         let (handler, exchange) = box.value
@@ -78,29 +78,29 @@ private final class EnrolmentHandler: ContentHandler {
       challenge(exchange)
     case .refused(let reason):
       exchange.log(.error, "no certificate for \(shown(exchange)): \(reason)")
-      exchange.fail(Failure(403))
+      exchange.fail(ErrorResponse(403))
     case .tooManyDevices(let limit, let reason):
       exchange.log(.error, reason)
       let json = Array("{\"error\": \"too many devices\", \"limit\": \(limit)}\n".utf8)
       json.withUnsafeBytes { exchange.answer(status: 403, type: "application/json", body: $0) }
     case .malformed(let reason):
       exchange.log(.info, reason)
-      exchange.fail(Failure(400))
+      exchange.fail(ErrorResponse(400))
     case .conflict(let reason):
       exchange.log(.info, reason)
-      exchange.fail(Failure(409))
+      exchange.fail(ErrorResponse(409))
     case .tooMany(let wait, let reason):
       exchange.log(.error, "\(reason): \(shown(exchange))")
       exchange.refuse(429, retryAfter: wait)
     case .broken(let reason):
       exchange.log(.crit, reason)
-      exchange.fail(Failure(500))
+      exchange.fail(ErrorResponse(500))
     }
   }
 
   private func challenge(_ exchange: Exchange) {
     PasswordAccess.setChallenge(content.realm, of: exchange)
-    exchange.fail(Failure(401))
+    exchange.fail(ErrorResponse(401))
   }
 
   private func shown(_ exchange: Exchange) -> String {

@@ -56,13 +56,13 @@ final class EnvelopeFilter {
     // An envelope must stay in memory. Where another body would go to a file, an envelope is refused.
     if bodies.admits(total, having: kept.memory.count) { return true }
     exchange.log(.error, "message envelopes and kept bodies take all the memory that a worker has for them")
-    exchange.failDuringBody(Failure(503))
+    exchange.failDuringBody(ErrorResponse(503))
     return false
   }
 
   private func refuseSize(_ size: UInt64, _ exchange: Exchange) {
     exchange.log(.error, "client intended to send too large a message envelope: \(size) bytes")
-    exchange.failDuringBody(Failure(413))
+    exchange.failDuringBody(ErrorResponse(413))
   }
 
   /// Opens a complete envelope.
@@ -72,14 +72,14 @@ final class EnvelopeFilter {
       exchange.setBody(.none)
       return handler.tryNext()
     }
-    do throws(EnvelopeFault) {
+    do throws(EnvelopeError) {
       let plain = try envelope.open(kept.memory.readable, now: handler.now)
       exchange.setBody(.collected(RequestBody(opened: plain, by: settings, gauge: bodies)))
       handler.tryNext()
     } catch {
       if error == .windowFull {
         exchange.log(.alert, "message envelope refused: \(error)")
-        return exchange.fail(Failure(503))
+        return exchange.fail(ErrorResponse(503))
       }
       refuse(error.description, exchange)
     }
@@ -88,7 +88,7 @@ final class EnvelopeFilter {
   /// Responds with the same bytes for every fault.
   private func refuse(_ reason: String, _ exchange: Exchange) {
     exchange.log(.error, "message envelope refused: \(reason)")
-    exchange.fail(Failure(400))
+    exchange.fail(ErrorResponse(400))
   }
 
   // MARK: The response
@@ -127,7 +127,7 @@ final class EnvelopeFilter {
       handler.sendHead(of: response, exchange, pass, sealed: 0)
       return handler.finish(exchange)
     }
-    do throws(SealingFault) {
+    do throws(SealingError) {
       let sealed = try envelope.seal(buffered.body.readable, now: handler.now)
       handler.sendHead(of: response, exchange, pass, sealed: sealed.count)
       handler.sendBody(sealed.readable, exchange)
@@ -141,7 +141,7 @@ final class EnvelopeFilter {
   private func refuseToSeal(_ reason: String, _ exchange: Exchange) {
     exchange.log(.error, "upstream's answer can't be sealed: \(reason)")
     buffered = nil
-    exchange.fail(Failure(502))
+    exchange.fail(ErrorResponse(502))
   }
 
   // MARK: Fields

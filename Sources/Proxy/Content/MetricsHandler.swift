@@ -8,7 +8,9 @@ final class MetricsContent: LiveContent {
 
 private final class MetricsHandler: ContentHandler {
   override func start(_ exchange: Exchange) {
-    guard exchange.head.method == .get || exchange.head.method == .head else { return exchange.fail(Failure(405)) }
+    guard exchange.head.method == .get || exchange.head.method == .head else {
+      return exchange.fail(ErrorResponse(405))
+    }
     let page = Array(exchange.worker.metrics.page(of: exchange.session.live.generation).text.utf8)
     page.withUnsafeBytes {
       exchange.answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", body: $0)

@@ -11,8 +11,7 @@ import UpstreamAuth
 ///     start ─► user, group ─► body ─► attempt ─► head ─► body ─► end
 ///                               ▲        │ failure
 ///                               └─ retry ┘
-///
-/// The worker reuses handlers (`Worker.takeProxyHandler`).
+/// Used again from exchange to exchange (`Worker.takeProxyHandler`).
 final class ProxyHandler: ContentHandler {
   // Uncounted: the worker holds its handlers, and outlives them.
   unowned(unsafe) let worker: Worker
@@ -84,7 +83,7 @@ final class ProxyHandler: ContentHandler {
 
   private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
     if let asked = pass.authentication {
-      do throws(Failure) {
+      do throws(ErrorResponse) {
         authentication = UpstreamAuthentication(asked, try UpstreamAuthentication.user(for: exchange, asked), self)
       } catch {
         return exchange.fail(error)
@@ -94,7 +93,7 @@ final class ProxyHandler: ContentHandler {
       self.envelope = EnvelopeFilter(envelope, settings, self)
     }
     if pass.group != nil { return takeBody(exchange, pass) }
-    guard let template = pass.targetTemplate else { return exchange.fail(Failure(500)) }
+    guard let template = pass.targetTemplate else { return exchange.fail(ErrorResponse(500)) }
     let dynamic = DynamicTarget(template.bytes(exchange), pass)
     self.dynamic = dynamic
     dynamic.find(for: exchange) { [self] group in
@@ -175,7 +174,7 @@ final class ProxyHandler: ContentHandler {
     authentication?.choose(exchange, stream)
     guard RequestRewrite.build(attempt.outgoing, of: exchange, self, pass) else {
       exchange.log(.error, "the request for the upstream would not be a valid one")
-      return exchange.fail(Failure(400))
+      return exchange.fail(ErrorResponse(400))
     }
     if let authentication {
       switch authentication.authorize(exchange, stream) {
@@ -233,7 +232,7 @@ final class ProxyHandler: ContentHandler {
     if pass.settings.interceptsErrors, response.status >= 300, exchange.redirection == .none,
       exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
     {
-      exchange.fail(Failure(Int(response.status)))
+      exchange.fail(ErrorResponse(Int(response.status)))
       return false
     }
     if let envelope, ResponseRewrite.mayHaveBody(exchange, response) { return envelope.hold(response, exchange) }
@@ -293,7 +292,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   func finish(_ exchange: Exchange, _ trailers: Trailers? = nil) {
-    if isClientGone { exchange.end(.clientLeft) } else { exchange.complete(trailers) }
+    isClientGone ? exchange.end(.clientLeft) : exchange.complete(trailers)
   }
 
   // MARK: Failures
@@ -309,7 +308,7 @@ final class ProxyHandler: ContentHandler {
     switch decide(failure.condition, exchange, onKept: onKept) {
     case .sameServer: tryNext(again: attempt.lastServer)
     case .nextServer: tryNext()
-    case .giveUp: exchange.fail(Failure(failure.status))
+    case .giveUp: exchange.fail(ErrorResponse(failure.status))
     }
   }
 
@@ -336,7 +335,7 @@ final class ProxyHandler: ContentHandler {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
     guard attempt.outgoing.asksForUpgrade, exchange.head.version == .http11, pass.envelope == nil else {
       exchange.log(.error, "upstream switched protocols without being asked")
-      exchange.fail(Failure(502))
+      exchange.fail(ErrorResponse(502))
       return false
     }
     UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)

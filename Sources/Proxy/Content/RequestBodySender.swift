@@ -94,7 +94,7 @@ final class RequestBodySender {
       let piece = UnsafeMutableRawBufferPointer(rebasing: worker.scratch.writable[..<Self.filePiece])
       guard let count = kept.read(at: fileOffset, into: piece) else {
         exchange.log(.crit, "a request body can't be read from its temporary file")
-        return exchange.failDuringBody(Failure(500))
+        return exchange.failDuringBody(ErrorResponse(500))
       }
       if count == 0 { return stream.requestDidEnd() }
       fileOffset &+= UInt64(count)

@@ -60,15 +60,15 @@ final class UpstreamAuthentication {
   }
 
   /// Finds the client's user for this upstream; throws if no line of the user file matches the client.
-  static func user(for exchange: Exchange, _ live: LiveUpstreamAuth) throws(Failure) -> UpstreamUser {
-    guard let users = live.users else { throw Failure(500) }
+  static func user(for exchange: Exchange, _ live: LiveUpstreamAuth) throws(ErrorResponse) -> UpstreamUser {
+    guard let users = live.users else { throw ErrorResponse(500) }
     switch exchange.facts.choose(from: users, scratch: exchange.worker.patternScratch) {
     case .user(let user): return user
     case .nobody: exchange.log(.error, "no line of \"\(live.settings.users)\" is for this client")
     case .undecided(let reason):
       exchange.log(.error, "which line of \"\(live.settings.users)\" is for this client can't be said: \(reason)")
     }
-    throw Failure(403)
+    throw ErrorResponse(403)
   }
 
   /// As whom a connection is used, where that is of a connection (NTLM); nil otherwise.
@@ -289,7 +289,7 @@ final class UpstreamAuthentication {
 
   func refuse(_ failure: AuthFailure, _ exchange: Exchange) {
     exchange.log(.error, "\(failure.rawValue): \(failure.explanation), \(user)")
-    exchange.fail(Failure(502))
+    exchange.fail(ErrorResponse(502))
   }
 }
 

@@ -111,7 +111,7 @@ final class Exchange {
     if session.servers.hasOnlyOne { return borrowing(session.servers) { begin(session, at: $0.fallback) } }
     guard let server = session.server(for: self) else {
       assume(session.firstServer)
-      return fail(Failure(400))
+      return fail(ErrorResponse(400))
     }
     begin(session, at: server)
   }
@@ -128,7 +128,7 @@ final class Exchange {
     guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &target.uri) else {
       assume(server)
       log(.info, "client sent invalid request target")
-      return fail(Failure(400))
+      return fail(ErrorResponse(400))
     }
     guard server.rewrite.isEmpty else {
       assume(server)
@@ -183,7 +183,7 @@ final class Exchange {
     case .undecided(let pattern):
       location = server.root
       log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this path")
-      return .fail(Failure(500))
+      return .fail(ErrorResponse(500))
     }
     return enter(location)
   }
@@ -191,14 +191,14 @@ final class Exchange {
   /// Checks what applies at each entry to a location, even by an internal redirect, then begins the location's phases.
   /// `location`: that of the exchange.
   private func enter(_ location: LiveLocation) -> PhaseAction {
-    if location.settings.isInternal && redirection == .none { return .fail(Failure(404)) }
+    if location.settings.isInternal && redirection == .none { return .fail(ErrorResponse(404)) }
     if denies(location) { return .stop }
     let limits = location.limits
     if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize,
       redirection == .none
     {
       log(.error, "client intended to send too large body: \(length) bytes")
-      return .fail(Failure(413))
+      return .fail(ErrorResponse(413))
     }
     if location.hasNoSteps { return .startContent }
     return cursor.enterLocation(counts, location.steps.satisfy)
@@ -219,14 +219,14 @@ final class Exchange {
     log(.error, reason + facts.loggedClient)
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     progress.statusOverride = nil
-    fail(Failure(403))
+    fail(ErrorResponse(403))
     return true
   }
 
   /// Starts the location's content handler.
   private func startContent() {
     let made = borrowing(location) { $0.content.handler(for: worker).map { Unmanaged.passRetained($0) } }
-    guard let made else { return fail(Failure(404)) }
+    guard let made else { return fail(ErrorResponse(404)) }
     recycleHandler()
     handlerRef = made
     // The worker keeps handlers, also those that end within the call.
@@ -302,7 +302,7 @@ final class Exchange {
     let limit = location.limits.maxBodySize
     if limit > 0 && body.received > limit {
       log(.error, "client intended to send too large chunked body: \(body.received) bytes")
-      return failDuringBody(Failure(413))
+      return failDuringBody(ErrorResponse(413))
     }
     switch body.state {
     case .collecting(let kept):
@@ -311,7 +311,7 @@ final class Exchange {
         try kept.append(bytes)
       } catch {
         tellOfRepeated(.crit, error.description)
-        failDuringBody(Failure(500))
+        failDuringBody(ErrorResponse(500))
       }
     case .streaming: handler?.requestBody(bytes)
     case .none, .held, .collected, .streamed: break
@@ -329,7 +329,7 @@ final class Exchange {
 
   func requestBodyIsInvalid(_ error: BodyError) {
     log(.info, "client sent an invalid body: \(error.reason)")
-    failDuringBody(Failure(400))
+    failDuringBody(ErrorResponse(400))
   }
 
   /// Collects the body until it is complete. The handler gets `requestBodyDidEnd`, perhaps before this returns.

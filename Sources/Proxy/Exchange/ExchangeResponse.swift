@@ -83,12 +83,12 @@ extension Exchange {
     let fault =
       error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
     log(.info, "\(fault) while reading client request headers")
-    fail(error.map { Failure($0) } ?? .timedOut)
+    fail(error.map { ErrorResponse($0) } ?? .timedOut)
   }
 
   /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
   /// out already, the exchange ends as `upstreamBroke` instead.
-  func fail(_ failure: Failure) {
+  func fail(_ failure: ErrorResponse) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     handler?.cancel()
@@ -99,12 +99,12 @@ extension Exchange {
   }
 
   /// Does the same for a failure that can come after the response has begun.
-  func failDuringBody(_ failure: Failure) {
+  func failDuringBody(_ failure: ErrorResponse) {
     handler?.cancel()
     fail(failure)
   }
 
-  private func show(_ page: ErrorPage, for failure: Failure) {
+  private func show(_ page: ErrorPage, for failure: ErrorResponse) {
     prepareRedirect(redirection(to: page.target, for: failure))
     switch page.replacement {
     case nil: overrideStatus(Int(failure.status))
@@ -127,7 +127,7 @@ extension Exchange {
 
   /// A named location gets the request unchanged, so that a POST doesn't become a GET, unless the request is at fault
   /// or its body has gone to an upstream.
-  private func redirection(to target: ErrorPage.Target, for failure: Failure) -> Redirection {
+  private func redirection(to target: ErrorPage.Target, for failure: ErrorResponse) -> Redirection {
     guard case .named(let name) = target else { return .path }
     switch body.state {
     case .collected(let kept) where !(server.locations.named(name)?.content.takes(kept) ?? true): return .bodiless
@@ -139,17 +139,17 @@ extension Exchange {
   /// Responds with an error and a `Retry-After` field. `wait`: in seconds.
   func refuse(_ code: Int, retryAfter wait: Int64) {
     Array("\(wait)".utf8).withUnsafeBytes { setOwnField("Retry-After", $0) }
-    fail(Failure(code))
+    fail(ErrorResponse(code))
   }
 
   // MARK: sallyport's own responses
 
   /// Responds with nginx's standard page of a status, or without a body if the status has no page.
   func answerPage(status code: Int) {
-    let failure = Failure(code)
+    let failure = ErrorResponse(code)
     var page = ByteBuffer()
     if failure.status >= 300, failure.status != 304 {
-      FailureResponse.writePage(failure, tokens: location.settings.redirects.serverTokens, to: &page)
+      StandardPage.writePage(failure, tokens: location.settings.redirects.serverTokens, to: &page)
     }
     answer(status: Int(failure.status), type: "text/html", body: page.readable)
   }
@@ -170,7 +170,7 @@ extension Exchange {
 
   func redirect(status code: Int, to target: [UInt8]) {
     var page = ByteBuffer()
-    FailureResponse.writePage(Failure(code), tokens: location.settings.redirects.serverTokens, to: &page)
+    StandardPage.writePage(ErrorResponse(code), tokens: location.settings.redirects.serverTokens, to: &page)
     answer(status: code, type: "text/html", location: absolute(target), body: page.readable)
   }
 

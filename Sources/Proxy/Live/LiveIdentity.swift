@@ -24,7 +24,7 @@ struct LiveIdentity {
 
   /// Calls back with the context that presents that certificate, perhaps at once; or fails the exchange with 502.
   func find(for exchange: Exchange, _ pass: LiveProxyPass, _ found: @escaping (UpstreamTLSContext) -> Void) {
-    guard let base = pass.context else { return exchange.fail(Failure(500)) }
+    guard let base = pass.context else { return exchange.fail(ErrorResponse(500)) }
     let source: CertificateSource
     do throws(MaterialError) { source = try self.source(exchange) } catch {
       return Self.refuse(error.message, exchange)
@@ -42,7 +42,7 @@ struct LiveIdentity {
 
   private static func refuse(_ reason: String, _ exchange: Exchange) {
     exchange.tellOfRepeated(.error, "no certificate to present to the upstream: \(reason)")
-    exchange.fail(Failure(502))
+    exchange.fail(ErrorResponse(502))
   }
 
   /// A value that a client influences must not lead out of the configured folder.

@@ -16,7 +16,7 @@ final class AddressAccess: PhaseStep {
     case true?: return .granted
     case false?:
       exchange.log(.error, "access forbidden by rule")
-      return .denied(Failure(403))
+      return .denied(ErrorResponse(403))
     }
   }
 

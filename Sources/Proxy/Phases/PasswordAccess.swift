@@ -50,13 +50,13 @@ final class PasswordAccess: PhaseStep {
       return .responded
     case .broken(let reason):
       exchange.tellOfRepeated(.crit, reason)
-      return .fail(Failure(500))
+      return .fail(ErrorResponse(500))
     }
   }
 
   private func challenge(_ exchange: Exchange) -> StepOutcome {
     Self.setChallenge(realm, of: exchange)
-    return .denied(Failure(401))
+    return .denied(ErrorResponse(401))
   }
 
   /// Sets the `WWW-Authenticate` field of a 401 (RFC 7617 §2).

@@ -13,9 +13,9 @@ enum StepOutcome: Equatable {
   /// Access only: the step admits the client. With `satisfy any`, one such step is enough.
   case granted
   /// Access only: the step denies the client. With `satisfy any`, another step can still admit the client.
-  case denied(Failure)
+  case denied(ErrorResponse)
   /// The exchange responds with an error.
-  case fail(Failure)
+  case fail(ErrorResponse)
   /// The step has sent a response, or has ended the exchange.
   case responded
   /// The step waits, and later calls `Exchange.resume` with its outcome.
@@ -36,7 +36,7 @@ enum PhaseAction: Equatable {
   case findLocation
   /// Start the location's content handler.
   case startContent
-  case fail(Failure)
+  case fail(ErrorResponse)
   /// Do nothing: the exchange waits for a step, or has its response.
   case stop
 }
@@ -86,7 +86,7 @@ struct PhaseCursor {
   private var step = 0
   private var isURIChanged = false
   /// `satisfy any`: the failure of the steps that denied the client so far.
-  private var denial: Failure?
+  private var denial: ErrorResponse?
   /// How many times the exchange had to find the location again; nginx gives up after ten.
   private var locationChanges = 0
   private static let locationChangeLimit = 10
@@ -114,7 +114,7 @@ struct PhaseCursor {
       case .rewrite where isURIChanged:
         isURIChanged = false
         locationChanges += 1
-        guard locationChanges <= Self.locationChangeLimit else { return .fail(Failure(500)) }
+        guard locationChanges <= Self.locationChangeLimit else { return .fail(ErrorResponse(500)) }
         begin(.findLocation)
       case .access:
         // With `satisfy any`, no step has admitted the client.

@@ -41,7 +41,7 @@ final class ReturnStep: PhaseStep {
     if exchange.denies(exchange.location) { return .responded }
     switch content {
     case _ where status == 444: exchange.end(.silent)
-    case .standard where status >= 400: return .fail(Failure(status))
+    case .standard where status >= 400: return .fail(ErrorResponse(status))
     case .standard: exchange.answerPage(status: status)
     case .redirect(let target): exchange.redirect(status: status, to: target.bytes(exchange))
     case .text(let text):

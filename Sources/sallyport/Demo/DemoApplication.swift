@@ -24,7 +24,7 @@ final class DemoApplication: Sendable {
 
   func start() {
     DemoThread.start { [self] in
-      let places = DemoPlaces(Self.connectionLimit)
+      let places = ConnectionLimit(Self.connectionLimit)
       while true {
         let descriptor = linux_accept4(listener, nil, nil)
         guard descriptor >= 0 else {
@@ -39,7 +39,7 @@ final class DemoApplication: Sendable {
         }
         let serves = DemoThread.start {
           let wire = DemoWire(descriptor)
-          DemoConversation(wire).serve()
+          DemoConnection(wire).serve()
           wire.close()
           places.giveBack()
         }

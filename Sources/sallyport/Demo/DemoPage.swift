@@ -2,7 +2,7 @@
 struct DemoPage {
   let text: String
 
-  init(_ sight: DemoSight) {
+  init(_ sight: ClientReport) {
     let banner =
       switch sight.verdict {
       case "SUCCESS": ("good", "Your certificate was accepted", sight.subject ?? "")
@@ -29,7 +29,7 @@ struct DemoPage {
       """
   }
 
-  private static func chain(_ links: [DemoSight.Link]) -> String {
+  private static func chain(_ links: [ClientReport.Link]) -> String {
     guard !links.isEmpty else { return "<p>none</p>" }
     return links.map { link in
       table([

@@ -23,7 +23,7 @@ private let stranger = try? CertificateBuilder(commonName: "x", .authority(pathL
 
 private func judgeResponse(_ response: [UInt8]) {
   guard let stranger else { fatalError("no certificate") }
-  let answer = try? StatusQuestion(of: stranger, issuedBy: stranger).judge(response, now: 1_800_000_000)
+  let answer = try? OCSPRequest(of: stranger, issuedBy: stranger).judge(response, now: 1_800_000_000)
   require(answer == nil)
   require(OpenSSLError.drain().codes.isEmpty)
 }
@@ -42,7 +42,7 @@ private func tellCertificate(_ der: UnsafeRawBufferPointer) {
     require(!text.utf8.contains { $0 < 0x20 || $0 == 0x7F })
     if name.isWellFormed { require(name.kind == .ip || !name.bytes.contains { $0 < 0x20 || $0 == 0x7F }) }
   }
-  _ = StatusQuestion(of: certificate, issuedBy: certificate).responder
+  _ = OCSPRequest(of: certificate, issuedBy: certificate).responder
 }
 
 private func tellList(_ der: UnsafeRawBufferPointer) {

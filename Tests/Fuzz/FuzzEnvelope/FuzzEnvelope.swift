@@ -35,10 +35,10 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 
 func open(_ body: UnsafeRawBufferPointer, _ keys: EnvelopeKeys) -> [UInt8]? {
   let opener = Opener(keys, replays: ReplayGuard(ReplayWindow(limit: 4), span: 10))
-  do throws(EnvelopeFault) {
+  do throws(EnvelopeError) {
     let plain = try opener.open(body, now: 5)
     let text = Array(plain.readable)
-    do throws(EnvelopeFault) {
+    do throws(EnvelopeError) {
       _ = try opener.open(body, now: 15)
       require(false)
     } catch { require(error == .replayed) }
@@ -49,7 +49,7 @@ func open(_ body: UnsafeRawBufferPointer, _ keys: EnvelopeKeys) -> [UInt8]? {
 func open(_ body: [UInt8], _ keys: EnvelopeKeys) -> [UInt8]? { body.withUnsafeBytes { open($0, keys) } }
 
 func seal(_ plain: UnsafeRawBufferPointer, _ sealer: Sealer) -> [UInt8]? {
-  do throws(SealingFault) {
+  do throws(SealingError) {
     let sealed = try sealer.seal(plain)
     return Array(sealed.readable)
   } catch {
@@ -68,7 +68,7 @@ struct EnvelopeSuiteWords {
   var words: [String]
 
   var keys: EnvelopeKeys? {
-    let parsed = Result { () throws(EnvelopeMACFault) in try EnvelopeMAC.parse(words) }
+    let parsed = Result { () throws(EnvelopeMACError) in try EnvelopeMAC.parse(words) }
     guard case .success(let mac) = parsed, let suite = try? EnvelopeSuite(cipher, mac) else { return nil }
     let key = SecretBytes((0..<UInt8(cipher.keyCount)).map { $0 })
     let macKey = mac == nil ? nil : SecretBytes((64..<96 as Range<UInt8>).map { $0 })

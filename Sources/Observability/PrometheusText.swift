@@ -1,5 +1,5 @@
 /// Formats metrics for Prometheus: text format 0.0.4.
-public struct Exposition {
+public struct PrometheusText {
   public private(set) var text = ""
 
   public init() {}
@@ -20,7 +20,7 @@ public struct Exposition {
   }
 
   /// Appends a family with one label, from a tally.
-  public mutating func tally<Label>(_ name: String, _ help: String, label: String, _ tally: Tally<Label>) {
+  public mutating func tally<Label>(_ name: String, _ help: String, label: String, _ tally: Counter<Label>) {
     family(name, .counter, help)
     for (key, count) in tally.all where !key.rawValue.isEmpty {
       sample(name, [label: key.rawValue], Int64(clamping: count))

@@ -14,9 +14,9 @@ struct EnvelopeFacts {
   let keys: Directive?
   let macKeys: Directive?
   let mac: EnvelopeMAC?
-  let macFault: EnvelopeMACFault?
+  let macFault: EnvelopeMACError?
 
-  init(_ scope: Scope, _ pass: Directive, mac: EnvelopeMAC?, macFault: EnvelopeMACFault?) {
+  init(_ scope: Scope, _ pass: Directive, mac: EnvelopeMAC?, macFault: EnvelopeMACError?) {
     self.scope = scope
     self.pass = pass
     line = scope.value("message_envelope")

@@ -4,7 +4,7 @@ import Upstream
 /// idle longest, and logs this at most once a second.
 ///
 /// Pure: the caller brings the time (milliseconds of one monotonic clock).
-struct Shortage {
+struct IdleEviction {
   /// The time of the last search without a result. A search goes through all connections, so there is at most one such
   /// search in a millisecond.
   private var foundNothingAt: UInt64?
@@ -31,7 +31,7 @@ extension Worker {
   func endOldestIdle() -> Int {
     let clients = sessions.values.filter(\.isReusable).sorted { $0.idleSince < $1.idleSince }
     let groups = (leaving + (live.map { [$0] } ?? [])).flatMap(\.allGroups).filter { $0.oldestIdle != nil }
-    let quota = Shortage.quota(idle: clients.count + groups.reduce(0) { $0 + $1.idleCount })
+    let quota = IdleEviction.quota(idle: clients.count + groups.reduce(0) { $0 + $1.idleCount })
     var nextClient = clients.makeIterator()
     var client = nextClient.next()
     for _ in 0..<quota {

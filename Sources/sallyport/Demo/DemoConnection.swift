@@ -5,7 +5,7 @@ import HTTP
 import Observability
 
 /// Answers the requests of one connection, one after another.
-struct DemoConversation {
+struct DemoConnection {
   private let wire: DemoWire
   private static let limits = HeadLimits(
     lineBytes: 32 * 1024, headBytes: 64 * 1024, fields: 200, ignoreInvalidNames: false, underscores: true)
@@ -83,7 +83,7 @@ struct DemoConversation {
 
   /// Reports what the server saw: as a page for browsers, as JSON for others.
   private func tell(_ request: DemoRequest, status: Int) -> Bool {
-    let sight = DemoSight(request)
+    let sight = ClientReport(request)
     guard request.wantsPage else {
       return respond(request, status: status, type: "application/json", Array(sight.json.utf8))
     }

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Counts how many more connections the application accepts.
-final class DemoPlaces: Sendable {
+final class ConnectionLimit: Sendable {
   private let free: Mutex<Int>
 
   init(_ count: Int) { free = Mutex(count) }

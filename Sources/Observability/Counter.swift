@@ -2,7 +2,7 @@ import Synchronization
 
 /// Counts events by label, for metrics. All workers share it. Use it for events that happen at most once a connection,
 /// not once a request.
-public final class Tally<Label>: Sendable
+public final class Counter<Label>: Sendable
 where Label: CaseIterable & Hashable & Sendable & RawRepresentable, Label.RawValue == String {
   private let counts = Mutex<[Label: UInt64]>([:])
 

@@ -3,7 +3,7 @@ import Crypto
 import Transport
 
 /// The server block of another generation that a connection moves to, and the chooser it belongs to.
-struct Successor {
+struct Reverification {
   let chooser: ServerChooser
   let context: ServerTLSContext
 
@@ -26,19 +26,19 @@ extension TLSStream {
       return chooser.initial != nil
     }
     guard let context = chooser.choose(serverName), !context.settings.rejectsHandshake else { return false }
-    let successor = Successor(chooser: chooser, context: context)
+    let reverification = Reverification(chooser: chooser, context: context)
     if phase == .opening && !isAwaitingStatus {
-      self.successor = successor
+      self.reverification = reverification
       return true
     }
-    return isJudgedAnew(ssl, by: successor)
+    return isJudgedAnew(ssl, by: reverification)
   }
 
   /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.
-  func isJudgedAnew(_ ssl: OpaquePointer, by successor: Successor) -> Bool {
-    let context = successor.context
+  func isJudgedAnew(_ ssl: OpaquePointer, by reverification: Reverification) -> Bool {
+    let context = reverification.context
     let isSame = serverContext?.sessionContext == context.sessionContext
-    side = .server(successor.chooser)
+    side = .server(reverification.chooser)
     serverContext = context
     if isSame {
       if phase == .opening && !isAwaitingStatus {

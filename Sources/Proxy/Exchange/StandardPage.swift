@@ -3,8 +3,8 @@ import HTTP
 import Observability
 
 /// The proxy's own pages, in nginx's form.
-enum FailureResponse {
-  static func writePage(_ failure: Failure, tokens: Bool, to page: inout ByteBuffer) {
+enum StandardPage {
+  static func writePage(_ failure: ErrorResponse, tokens: Bool, to page: inout ByteBuffer) {
     func status() {
       page.append(decimal: UInt64(failure.status))
       page.append(" ")

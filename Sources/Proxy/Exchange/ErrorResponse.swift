@@ -2,7 +2,7 @@ import HTTP
 
 /// An error that sallyport itself responds with. The code is nginx's, with its private 494 to 499. `error_page` uses
 /// this code, and it decides status and text of the standard page.
-struct Failure: Error, Equatable {
+struct ErrorResponse: Error, Equatable {
   /// 400 to 599.
   let code: Int
 
@@ -15,12 +15,12 @@ struct Failure: Error, Equatable {
     }
   }
 
-  static let timedOut = Failure(408)
-  static let misdirected = Failure(421)
-  static let headTooLarge = Failure(494)
-  static let certificateError = Failure(495)
-  static let noCertificate = Failure(496)
-  static let plainRequestOnTLSPort = Failure(497)
+  static let timedOut = ErrorResponse(408)
+  static let misdirected = ErrorResponse(421)
+  static let headTooLarge = ErrorResponse(494)
+  static let certificateError = ErrorResponse(495)
+  static let noCertificate = ErrorResponse(496)
+  static let plainRequestOnTLSPort = ErrorResponse(497)
 
   /// The status that the client gets.
   var status: UInt16 {

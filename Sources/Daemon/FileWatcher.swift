@@ -8,7 +8,7 @@ import Observability
 /// (certbot, Kubernetes' ..data). The comparison of file states decides. A slow timer also compares, for changes that
 /// inotify does not report: network file systems, links that change further away, and too few watches.
 @MainActor
-final class HotFiles {
+final class FileWatcher {
   private let changed: @MainActor ([String]) -> Void
   private let tick: @MainActor () -> Void
   private let descriptor: CInt

@@ -21,7 +21,7 @@ package struct StatusAnswer: Sendable, Hashable {
 }
 
 /// Why there is no valid answer.
-package struct StatusFault: Error, Sendable, Hashable, CustomStringConvertible {
+package struct OCSPError: Error, Sendable, Hashable, CustomStringConvertible {
   package let description: String
   /// Whether the responder let the request time out. Every other fault comes at once: a closed connection, an HTTP
   /// error, a bad answer.
@@ -38,7 +38,7 @@ package struct StatusFault: Error, Sendable, Hashable, CustomStringConvertible {
 /// A response is valid if it is current, is for exactly this certificate, and is signed by the issuer or by a key that
 /// the issuer certified for it (OCSPSigning). The hash of the identifier is SHA-1, as in RFC 6960 and every responder;
 /// its strength protects nothing.
-package struct StatusQuestion: Sendable, Hashable {
+package struct OCSPRequest: Sendable, Hashable {
   package let certificate: Certificate
   package let issuer: Certificate
 
@@ -59,45 +59,45 @@ package struct StatusQuestion: Sendable, Hashable {
     return String(cString: text)
   }
 
-  private func identifier() throws(StatusFault) -> OpaquePointer {
+  private func identifier() throws(OCSPError) -> OpaquePointer {
     guard let id = OCSP_cert_to_id(EVP_sha1(), certificate.handle, issuer.handle) else {
-      throw StatusFault("the OCSP request can't be made: \(OpenSSLError.drain())")
+      throw OCSPError("the OCSP request can't be made: \(OpenSSLError.drain())")
     }
     return id
   }
 
   /// Returns the DER of the request.
-  package func request() throws(StatusFault) -> [UInt8] {
-    guard let request = OCSP_REQUEST_new() else { throw StatusFault("\(OpenSSLError.drain())") }
+  package func request() throws(OCSPError) -> [UInt8] {
+    guard let request = OCSP_REQUEST_new() else { throw OCSPError("\(OpenSSLError.drain())") }
     defer { OCSP_REQUEST_free(request) }
     let id = try identifier()
     guard OCSP_request_add0_id(request, id) != nil else {
       OCSP_CERTID_free(id)
-      throw StatusFault("the OCSP request can't be made: \(OpenSSLError.drain())")
+      throw OCSPError("the OCSP request can't be made: \(OpenSSLError.drain())")
     }
     return encoded { i2d_OCSP_REQUEST(request, $0) } ?? []
   }
 
   /// Verifies and parses the DER of a response.
-  package func judge(_ response: [UInt8], now: Int64) throws(StatusFault) -> StatusAnswer {
+  package func judge(_ response: [UInt8], now: Int64) throws(OCSPError) -> StatusAnswer {
     let parsed = response.withUnsafeBytes { decoded($0, free: OCSP_RESPONSE_free, { d2i_OCSP_RESPONSE(nil, $0, $1) }) }
-    guard let parsed else { throw StatusFault("the response is malformed: \(OpenSSLError.drain())") }
+    guard let parsed else { throw OCSPError("the response is malformed: \(OpenSSLError.drain())") }
     defer { OCSP_RESPONSE_free(parsed) }
     let outcome = OCSP_response_status(parsed)
     guard outcome == OCSP_RESPONSE_STATUS_SUCCESSFUL else {
-      throw StatusFault("the responder answers: \(String(cString: OCSP_response_status_str(Int(outcome))))")
+      throw OCSPError("the responder answers: \(String(cString: OCSP_response_status_str(Int(outcome))))")
     }
     guard let basic = OCSP_response_get1_basic(parsed) else {
-      throw StatusFault("the response is malformed: \(OpenSSLError.drain())")
+      throw OCSPError("the response is malformed: \(OpenSSLError.drain())")
     }
     defer { OCSP_BASICRESP_free(basic) }
     try verify(basic)
     return try find(in: basic, now: now)
   }
 
-  private func verify(_ basic: OpaquePointer) throws(StatusFault) {
+  private func verify(_ basic: OpaquePointer) throws(OCSPError) {
     guard let store = X509_STORE_new(), let known = copenssl_sk_X509_new() else {
-      throw StatusFault("\(OpenSSLError.drain())")
+      throw OCSPError("\(OpenSSLError.drain())")
     }
     defer {
       copenssl_sk_X509_free(known)
@@ -106,15 +106,15 @@ package struct StatusQuestion: Sendable, Hashable {
     // Only the issuer is trusted here, whatever the anchors elsewhere are.
     X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
     guard X509_STORE_add_cert(store, issuer.handle) == 1, copenssl_sk_X509_push(known, issuer.handle) > 0 else {
-      throw StatusFault("\(OpenSSLError.drain())")
+      throw OCSPError("\(OpenSSLError.drain())")
     }
     guard OCSP_basic_verify(basic, known, store, 0) == 1 else {
-      throw StatusFault(
+      throw OCSPError(
         "the response is signed neither by the issuer nor by a responder that it certified: \(OpenSSLError.drain())")
     }
   }
 
-  private func find(in basic: OpaquePointer, now: Int64) throws(StatusFault) -> StatusAnswer {
+  private func find(in basic: OpaquePointer, now: Int64) throws(OCSPError) -> StatusAnswer {
     let id = try identifier()
     defer { OCSP_CERTID_free(id) }
     var status: CInt = -1
@@ -124,7 +124,7 @@ package struct StatusQuestion: Sendable, Hashable {
     var nextUpdate: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
     guard OCSP_resp_find_status(basic, id, &status, &reason, &revokedAt, &thisUpdate, &nextUpdate) == 1 else {
       OpenSSLError.discard()
-      throw StatusFault("the response is for another certificate")
+      throw OCSPError("the response is for another certificate")
     }
     // A response without an expiry must be recent; an old one may be a replay.
     let unbounded = -1
@@ -133,16 +133,16 @@ package struct StatusQuestion: Sendable, Hashable {
         thisUpdate, nextUpdate, Self.tolerance, nextUpdate == nil ? Int(Self.boundWithoutEnd) : unbounded) == 1
     else {
       OpenSSLError.discard()
-      throw StatusFault("the response is not current")
+      throw OCSPError("the response is not current")
     }
     // OCSP_check_validity has accepted both times, but a response whose times can't be read is not valid.
     guard let begin = Certificate.seconds(thisUpdate) else {
-      throw StatusFault("the response's thisUpdate can't be read")
+      throw OCSPError("the response's thisUpdate can't be read")
     }
     let end: Int64
     if let nextUpdate {
       guard let named = Certificate.seconds(nextUpdate) else {
-        throw StatusFault("the response's nextUpdate can't be read")
+        throw OCSPError("the response's nextUpdate can't be read")
       }
       end = named
     } else {

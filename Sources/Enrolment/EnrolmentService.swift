@@ -64,7 +64,7 @@ package enum EnrolmentOutcome: Sendable {
 /// Answers requests for certificates: authenticates the user, checks the request, and issues the certificate.
 ///
 /// Reads and writes files, hashes passwords and makes keys, so never use it on an event loop.
-package struct EnrolmentDesk: Sendable {
+package struct EnrolmentService: Sendable {
   private let settings: EnrolmentSettings
   private let state: EnrolmentState
 

@@ -3,7 +3,7 @@ import Crypto
 import Observability
 
 /// What the server saw of a client, from the fields that the proxy set: for the page and as JSON.
-struct DemoSight {
+struct ClientReport {
   struct Link {
     let subject: String
     let issuer: String
