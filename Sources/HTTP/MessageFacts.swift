@@ -99,7 +99,7 @@ struct MessageFacts {
   }
 
   /// Whether the connection stays open after this message (RFC 9112 §9.3).
-  func persists(_ version: HTTPVersion) -> Bool {
+  func keepsAlive(_ version: HTTPVersion) -> Bool {
     switch version {
     case .http11: !options.contains(.close)
     case .http10: options.contains(.keepAlive) && !options.contains(.close)

@@ -17,7 +17,7 @@ public final class RequestHead {
     @usableFromInline var target = RequestTarget.unread
     @usableFromInline var version = HTTPVersion.http11
     @usableFromInline var framing = BodyFraming.none
-    @usableFromInline var persists = false
+    @usableFromInline var keepsAlive = false
     @usableFromInline var expectsContinue = false
     @usableFromInline var upgrade: ByteRange?
     @usableFromInline var host = ByteRange.absent
@@ -39,7 +39,7 @@ public final class RequestHead {
   @inlinable public var version: HTTPVersion { parsed.version }
   @inlinable public var framing: BodyFraming { parsed.framing }
   /// Whether the client wants to keep the connection open, by version and Connection.
-  @inlinable public var persists: Bool { parsed.persists }
+  @inlinable public var keepsAlive: Bool { parsed.keepsAlive }
   /// The client waits for 100 before it sends the body (RFC 9110 §10.1.1).
   @inlinable public var expectsContinue: Bool { parsed.expectsContinue }
   /// The value of Upgrade, when Connection nominates it.

@@ -14,7 +14,7 @@ public final class ResponseHead {
     @usableFromInline var version = HTTPVersion.http11
     @usableFromInline var framing = BodyFraming.none
     @usableFromInline var announcedLength: UInt64?
-    @usableFromInline var persists = false
+    @usableFromInline var keepsAlive = false
     @usableFromInline var upgrade: ByteRange?
   }
 
@@ -35,7 +35,7 @@ public final class ResponseHead {
   /// Content-Length, also where HEAD or the status allow no body.
   @inlinable public var announcedLength: UInt64? { parsed.announcedLength }
   /// The connection can carry another message after this one's body.
-  @inlinable public var persists: Bool { parsed.persists }
+  @inlinable public var keepsAlive: Bool { parsed.keepsAlive }
   /// The value of Upgrade, when Connection nominates it.
   @inlinable public var upgrade: ByteRange? { parsed.upgrade }
   /// Another response to the same request follows (1xx, but not 101, after which HTTP has ended).

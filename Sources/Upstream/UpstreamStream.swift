@@ -317,7 +317,7 @@ public final class UpstreamStream {
     // Bytes after a complete response belong to no request.
     let isPoisoned = !input.isEmpty
     let isReusable =
-      isRequestSent && !session.isOfOneClient && transport.pendingCount == 0 && observer.answer.persists
+      isRequestSent && !session.isOfOneClient && transport.pendingCount == 0 && observer.answer.keepsAlive
       && observer.answer.framing != .untilClose && !isPoisoned && !transport.hasPeerEnd
     input.release()
     if asksAgain { return endForAnother(observer, isReusable: isReusable) }

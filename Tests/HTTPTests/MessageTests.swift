@@ -111,8 +111,8 @@ import Testing
     ("1.0", "Connection: Keep-Alive\r\n", true), ("1.0", "Connection: keep-alive, close\r\n", false),
     ("1.1", "Connection: keep-alive\r\nConnection: close\r\n", false),
   ])
-  func `a connection persists by version and Connection`(version: String, fields: String, persists: Bool) {
-    #expect(request(fields: fields, version: version).persists == persists)
+  func `a connection keepsAlive by version and Connection`(version: String, fields: String, keepsAlive: Bool) {
+    #expect(request(fields: fields, version: version).keepsAlive == keepsAlive)
   }
 
   @Test func `fields of the connection are marked`() {

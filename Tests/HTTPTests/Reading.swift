@@ -13,7 +13,7 @@ struct ReadRequest: Equatable {
   var fields: [String] = []
   var hopByHop: [String] = []
   var framing = BodyFraming.none
-  var persists = false
+  var keepsAlive = false
   var expectsContinue = false
   var upgrade: String?
   var host = ""
@@ -33,7 +33,7 @@ struct ReadRequest: Equatable {
     fields = head.fields.map { "\(bytes[$0.name].text): \(bytes[$0.value].text)" }
     hopByHop = head.fields.filter(\.isHopByHop).map { bytes[$0.name].text }
     framing = head.framing
-    persists = head.persists
+    keepsAlive = head.keepsAlive
     expectsContinue = head.expectsContinue
     upgrade = head.upgrade.map { bytes[$0].text }
     host = bytes[head.host].text
@@ -50,7 +50,7 @@ struct ReadResponse: Equatable {
   var fields: [String] = []
   var framing = BodyFraming.none
   var announcedLength: UInt64?
-  var persists = false
+  var keepsAlive = false
   var upgrade: String?
   var isInterim = false
 
@@ -63,7 +63,7 @@ struct ReadResponse: Equatable {
     fields = head.fields.map { "\(bytes[$0.name].text): \(bytes[$0.value].text)" }
     framing = head.framing
     announcedLength = head.announcedLength
-    persists = head.persists
+    keepsAlive = head.keepsAlive
     upgrade = head.upgrade.map { bytes[$0].text }
     isInterim = head.isInterim
   }

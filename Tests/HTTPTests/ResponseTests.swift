@@ -8,7 +8,7 @@ import Testing
     #expect(read.status == 404)
     #expect(read.reason == "Not \tFound\u{e9}")
     #expect(read.framing == .length(3))
-    #expect(read.persists)
+    #expect(read.keepsAlive)
   }
 
   @Test func `a reason may be empty, its space missing`() {
@@ -31,19 +31,19 @@ import Testing
     let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
     #expect(response(text, to: .head).framing == .none)
     #expect(response(text, to: .head).announcedLength == 5)
-    #expect(response(text, to: .head).persists)
+    #expect(response(text, to: .head).keepsAlive)
     #expect(response("HTTP/1.1 304 x\r\nContent-Length: 5\r\n\r\n").framing == .none)
-    #expect(response("HTTP/1.1 304 x\r\n\r\n").persists)
+    #expect(response("HTTP/1.1 304 x\r\n\r\n").keepsAlive)
     #expect(response("HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n", to: .head).framing == .none)
   }
 
   @Test func `a 204 that announces a body ends the connection`() {
-    #expect(response("HTTP/1.1 204 x\r\n\r\n").persists)
-    #expect(response("HTTP/1.1 204 x\r\nContent-Length: 0\r\n\r\n").persists)
+    #expect(response("HTTP/1.1 204 x\r\n\r\n").keepsAlive)
+    #expect(response("HTTP/1.1 204 x\r\nContent-Length: 0\r\n\r\n").keepsAlive)
     for fields in ["Content-Length: 1", "Transfer-Encoding: chunked"] {
       let read = response("HTTP/1.1 204 x\r\n\(fields)\r\n\r\n")
       #expect(read.framing == .none)
-      #expect(!read.persists)
+      #expect(!read.keepsAlive)
     }
   }
 
@@ -64,10 +64,10 @@ import Testing
   @Test func `a response that says nothing of its length runs until the close`() {
     let read = response("HTTP/1.1 200 OK\r\n\r\n")
     #expect(read.framing == .untilClose)
-    #expect(!read.persists)
-    #expect(!response("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n").persists)
-    #expect(response("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n").persists)
-    #expect(!response("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n").persists)
+    #expect(!read.keepsAlive)
+    #expect(!response("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n").keepsAlive)
+    #expect(response("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\n").keepsAlive)
+    #expect(!response("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n").keepsAlive)
   }
 
   @Test(arguments: [

@@ -127,7 +127,7 @@ public struct HeadParser: Sendable {
       head.parsed.port = authority.port
     }
     head.parsed.framing = try facts.framing.request(version)
-    head.parsed.persists = facts.persists(version)
+    head.parsed.keepsAlive = facts.keepsAlive(version)
     head.parsed.expectsContinue = facts.expectsContinue && version == .http11
     head.parsed.upgrade = facts.upgrade(version)
     head.parsed.acceptsTrailers = facts.acceptsTrailers
@@ -143,7 +143,7 @@ public struct HeadParser: Sendable {
     let decision = try facts.framing.response(head.parsed.version, status: head.parsed.status, to: method)
     head.parsed.framing = decision.framing
     head.parsed.announcedLength = facts.framing.length
-    head.parsed.persists = facts.persists(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose
+    head.parsed.keepsAlive = facts.keepsAlive(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose
     head.parsed.upgrade = facts.upgrade(head.parsed.version)
     head.storage.present = facts.present
   }

@@ -85,7 +85,7 @@ final class HTTP1Stream: ClientStream {
   /// `keepalive_time` of the server block, and nothing of this request left to read.
   private func mayTakeAnother(_ exchange: Exchange) -> Bool {
     let limits = borrowing(exchange.server) { $0.root.limits }
-    return exchange.head.persists && isBodyRead && session.requests < limits.keepaliveRequests
+    return exchange.head.keepsAlive && isBodyRead && session.requests < limits.keepaliveRequests
       && limits.keepaliveTimeout > 0 && !session.isLeaving
       && loop.now &- session.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
   }

@@ -17,7 +17,7 @@ struct DemoConnection {
   func serve() {
     let head = RequestHead()
     while let isHead = readHead(into: head), isHead {
-      guard answer(DemoRequest(head)), head.persists else { return }
+      guard answer(DemoRequest(head)), head.keepsAlive else { return }
     }
   }
 

@@ -85,7 +85,7 @@ func model(_ head: RequestHead) -> String {
   var lines = [
     text(head.methodRange), "\(head.method)", text(head.target.raw), text(head.target.path), text(head.target.query),
     text(head.target.authority), "\(head.target.form)", "\(head.version)", "\(head.framing)",
-    "\(head.persists) \(head.expectsContinue) \(head.acceptsTrailers)", text(head.upgrade), text(head.host),
+    "\(head.keepsAlive) \(head.expectsContinue) \(head.acceptsTrailers)", text(head.upgrade), text(head.host),
     "\(head.port ?? 0)",
   ]
   for field in head.fields { lines.append("\(text(field.name)) \(text(field.value)) \(field.id) \(field.isHopByHop)") }

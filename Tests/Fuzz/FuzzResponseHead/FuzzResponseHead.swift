@@ -22,7 +22,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   require(consumed <= bytes.count && whole.byteCount == consumed && consumed <= limits.headBytes)
   require(model(whole) == model(pieces))
   require(whole.status >= 100 && whole.status <= 999)
-  require(!(whole.framing == .untilClose && whole.persists))
+  require(!(whole.framing == .untilClose && whole.keepsAlive))
   require(!(whole.isInterim && whole.framing != .none))
 
   let known = whole.bytes.readable
@@ -77,7 +77,7 @@ func model(_ head: ResponseHead) -> String {
   func text(_ range: ByteRange?) -> String { range.map { "\(Array(bytes[$0]))" } ?? "-" }
   var lines = [
     "\(head.status)", text(head.reason), "\(head.version)", "\(head.framing)", "\(head.announcedLength ?? 0)",
-    "\(head.persists)", text(head.upgrade),
+    "\(head.keepsAlive)", text(head.upgrade),
   ]
   for field in head.fields { lines.append("\(text(field.name)) \(text(field.value)) \(field.id) \(field.isHopByHop)") }
   return lines.joined(separator: "\n")
