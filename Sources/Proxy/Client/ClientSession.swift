@@ -114,6 +114,7 @@ final class ClientSession: StreamOwner {
     hostChoice = HostChoice()
     facts.forget()
     guard let connection else { return }
+    connection.didMove()
     admit()
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
     if case .refused = admission, requests > 0 { connection.end(lingers: false) }

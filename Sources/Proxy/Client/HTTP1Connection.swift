@@ -27,8 +27,10 @@ final class HTTP1Connection: StreamOwner {
   private var input = ByteBuffer()
   private var parser = HeadParser(), decoder = BodyDecoder(.none)
   private var isPumping = false, isBodyPaused = true, isLingering = false
-  /// Of the location that answered last.
-  @exclusivity(unchecked) var limits = LocationLimits()
+  /// The location that answered last. It keeps its generation, so the connection gives it up when it moves to another.
+  @exclusivity(unchecked) private var answered: LiveLocation?
+  /// The limits of that location, once the connection has moved.
+  private var formerLimits = LocationLimits()
   /// What had gone out when the transport's deadline was set.
   private var sentAtDeadline: UInt64 = 0
 
@@ -260,6 +262,17 @@ final class HTTP1Connection: StreamOwner {
   }
 
   // MARK: Calls of the stream
+
+  private var limits: LocationLimits { answered?.limits ?? formerLimits }
+
+  /// A response begins.
+  func didAnswer(_ location: LiveLocation) { if answered !== location { answered = location } }
+
+  /// Another generation serves the connection.
+  func didMove() {
+    formerLimits = limits
+    answered = nil
+  }
 
   var isBodyRead: Bool { decoder.isEnded }
 

@@ -67,13 +67,12 @@ final class HTTP1Stream: ClientStream {
       case .stream: exchange.head.version == .http11 ? .chunked : .untilClose
       }
     if keepsAlive { keepsAlive = framing != .untilClose && mayTakeAnother(exchange) }
-    let limits = borrowing(exchange.location) { $0.limits }
-    connection?.limits = limits
+    connection?.didAnswer(exchange.location)
     head.framing = framing
     if head.status == 101 {
       head.persistence = .upgrade
     } else {
-      head.persistence = keepsAlive ? .keepAlive(announced: limits.keepaliveAnnounced) : .close
+      head.persistence = keepsAlive ? .keepAlive(announced: exchange.location.limits.keepaliveAnnounced) : .close
     }
     self.framing = framing
     worker.scratch.removeAll()
@@ -84,9 +83,9 @@ final class HTTP1Stream: ClientStream {
   /// Whether the connection may take a request after this one: `keepalive_requests`, `keepalive_timeout`,
   /// `keepalive_time` of the server block, and nothing of this request left to read.
   private func mayTakeAnother(_ exchange: Exchange) -> Bool {
-    let limits = borrowing(exchange.server) { $0.root.limits }
-    return exchange.head.keepsAlive && isBodyRead && session.requests < limits.keepaliveRequests
-      && limits.keepaliveTimeout > 0 && !session.isLeaving
+    guard exchange.head.keepsAlive, isBodyRead else { return false }
+    let limits = exchange.server.root.settings.limits
+    return session.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0 && !session.isLeaving
       && loop.now &- session.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
   }
 

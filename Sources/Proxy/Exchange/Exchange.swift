@@ -391,7 +391,7 @@ final class Exchange {
     case .silent: progress.status = 444
     case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
     }
-    AccessRecord.write(self)
+    if location.hasAccessLogs { AccessRecord.write(self) }
     worker.giveBack(self)
     if case .complete = reason { stream.release() } else { stream.cut(reason) }
   }

@@ -21,6 +21,7 @@ final class LiveLocation {
   let addedFields: [LiveField]
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
+  let hasAccessLogs: Bool
   var limits: LocationLimits { settings.limits }
 
   init(settings: LocationSettings, makers: LiveMakers, isRoot: Bool = false) {
@@ -37,7 +38,9 @@ final class LiveLocation {
       LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
     }
     self.errorLog = makers.errorLog(settings.errorLogs)
-    self.accessLogs = settings.accessLogs.compactMap(makers.accessLog)
+    let accessLogs = settings.accessLogs.compactMap(makers.accessLog)
+    self.accessLogs = accessLogs
+    self.hasAccessLogs = !accessLogs.isEmpty
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
