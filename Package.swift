@@ -2,21 +2,21 @@
 import Glibc
 import PackageDescription
 
-// The drawing of the house. Each row is a module, what it may use, and why it exists.
-// Rows stand in floor order: a module uses only modules that stand above it, and the
-// build refuses an import that is not drawn here (--explicit-target-dependency-import-check).
+// The modules. Each row is a module, the modules that it may import, and why it exists.
+// Rows stand in the order of the layers: a module imports only modules of earlier rows, and the
+// build refuses an import that is not declared here (--explicit-target-dependency-import-check).
 
 let log = Target.Dependency.product(name: "Logging", package: "swift-log")
 let heap = Target.Dependency.product(name: "HeapModule", package: "swift-collections")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
 
-typealias Room = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
+typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
 let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt"]
 
-let floors: [Room] = [
-  // 1 Ground: no protocol
+let rows: [ModuleRow] = [
+  // 1 Foundations: no protocol
   ("Bytes", [], [], "byte windows, base64, hex, secrets"),
   ("Observability", ["CLinux", "Bytes"], [log], "diagnostics, error log, access log"),
   ("Patterns", ["CPCRE2", "Bytes"], [], "regular expressions with a bound on their work"),
@@ -27,7 +27,7 @@ let floors: [Room] = [
   ("HTTP", ["Bytes"], [], "HTTP/1.1 as RFC 9110 and 9112 have it"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
-  // 3 Decisions: values in, values out
+  // 3 Policy: values in, values out
   (
     "Identity", ["Bytes", "Observability", "Patterns", "Crypto", "TLS"], [],
     "who a client is: what rules decide on it, and what upstreams are told"
@@ -71,12 +71,12 @@ let floors: [Room] = [
   ),
 ]
 
-var drawn = Set(cLibraries)
-for room in floors {
-  for use in room.uses where !drawn.contains(use) {
-    fatalError("\(room.module) may not use \(use): it does not stand above it")
+var declared = Set(cLibraries)
+for row in rows {
+  for use in row.uses where !declared.contains(use) {
+    fatalError("\(row.module) may not use \(use): its row does not stand before")
   }
-  drawn.insert(room.module)
+  declared.insert(row.module)
 }
 
 let settings: [SwiftSetting] = [
@@ -90,7 +90,7 @@ let settings: [SwiftSetting] = [
 
 func named(_ modules: [String]) -> [Target.Dependency] { modules.map { .byName(name: $0) } }
 
-let everyRoom = floors.map(\.module)
+let everyModule = rows.map(\.module)
 var targets: [Target] = [
   .target(name: "CLinux", path: "Sources/C/Linux"),
   .systemLibrary(
@@ -101,9 +101,9 @@ var targets: [Target] = [
   .systemLibrary(
     name: "CPCRE2", path: "Sources/C/PCRE2", pkgConfig: "libpcre2-8", providers: [.apt(["libpcre2-dev"])]),
 ]
-for room in floors {
+for row in rows {
   targets.append(
-    .target(name: room.module, dependencies: named(room.uses) + room.libraries, swiftSettings: settings))
+    .target(name: row.module, dependencies: named(row.uses) + row.libraries, swiftSettings: settings))
 }
 targets.append(
   .executableTarget(
@@ -114,8 +114,8 @@ targets.append(
     ])
       + [arguments], swiftSettings: settings))
 
-// Tests: a suite beside each module that has one, a room of shared test parts, and the end-to-end suite.
-let testSuites = everyRoom.filter { Context.packageDirectoryHolds("Tests/\($0)Tests") }
+// Tests: a suite beside each module that has one, a module of shared test parts, and the end-to-end suite.
+let testSuites = everyModule.filter { Context.packageDirectoryHolds("Tests/\($0)Tests") }
 targets.append(
   .target(
     name: "TestSupport", dependencies: named(["CLinux", "Bytes", "Crypto"]), path: "Tests/TestSupport",
@@ -134,14 +134,14 @@ for suite in testSuites {
   targets.append(
     .testTarget(
       name: "\(suite)Tests",
-      dependencies: named(everyRoom + ["TestSupport"] + (suite == "Daemon" ? ["CertificateFacts"] : [])),
+      dependencies: named(everyModule + ["TestSupport"] + (suite == "Daemon" ? ["CertificateFacts"] : [])),
       path: "Tests/\(suite)Tests",
       swiftSettings: settings))
 }
 for suite in ["EndToEndTests", "HouseTests"] where Context.packageDirectoryHolds("Tests/\(suite)") {
   targets.append(
     .testTarget(
-      name: suite, dependencies: named(everyRoom + ["TestSupport"]), path: "Tests/\(suite)",
+      name: suite, dependencies: named(everyModule + ["TestSupport"]), path: "Tests/\(suite)",
       swiftSettings: settings))
 }
 
@@ -179,7 +179,7 @@ let package = Package(
 )
 
 extension Context {
-  /// Whether a folder of this name stands in the package: an empty room is not drawn.
+  /// Whether a folder of this name stands in the package: a module without files is no target.
   static func packageDirectoryHolds(_ path: String) -> Bool {
     access("\(packageDirectory)/\(path)", F_OK) == 0
   }

@@ -2,7 +2,7 @@ import Enrolment
 import Observability
 import Proxy
 
-/// Passwords at the door, and certificates for those who have one.
+/// `auth_basic` and `enrolment`: passwords of clients, and certificates for users who have one.
 extension SettingsBuilder {
   /// `auth_basic` and its file; nil where nobody is asked.
   mutating func basicAccess(_ scope: Scope) -> BasicAccessSettings? {

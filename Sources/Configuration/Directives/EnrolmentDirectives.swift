@@ -1,6 +1,6 @@
 private let levels = DirectiveContexts.everyHTTP
 
-/// Passwords at the door (nginx: auth_basic module), and certificates for those who have one (ours).
+/// Passwords of clients (the auth_basic module of nginx), and certificates for users who have one.
 let enrolmentDirectives: [DirectiveEntry] = [
   .value("auth_basic", levels, .words(1...1, "REALM | off"), "off", "Asks clients for a user name and a password."),
   .value(
