@@ -77,7 +77,7 @@ import Testing
     let resolver = resolver(pool, held)
     let loop = try EventLoop(index: 0)
     loop.start { _ in }
-    defer { loop.stop() }
+    defer { loop.post { loop.stop() } }
     let limits = BlockingWork.requestNames.limits
     let answers = Mutex<[Resolver.Answer]>([])
     let asked = limits.lanes + limits.waiting + 7
@@ -101,7 +101,7 @@ import Testing
     let resolver = resolver(pool, held)
     let loop = try EventLoop(index: 0)
     loop.start { _ in }
-    defer { loop.stop() }
+    defer { loop.post { loop.stop() } }
     for _ in 0..<40 { resolver.resolve("slow", port: 1, on: loop) { _ in } }
     await withCheckedContinuation { continuation in
       resolver.resolve("quick", port: 1, on: loop) { _ in continuation.resume() }
