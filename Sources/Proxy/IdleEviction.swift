@@ -39,7 +39,7 @@ extension Worker {
       if let group, let since = group.oldestIdle, since < client?.idleSince ?? .max {
         group.closeOldestIdle()
       } else {
-        client?.close()
+        client?.cut()
         client = nextClient.next()
       }
     }

@@ -79,6 +79,9 @@ struct Deadlines<Target: AnyObject>: ~Copyable {
     heap.insert(Entry(time: time, slot: UInt32(truncatingIfNeeded: slot), generation: slots[slot].generation))
   }
 
+  /// Whether a slot has a deadline.
+  func isSet(_ slot: Int) -> Bool { isSlot(slot) && slots[slot].deadline != Self.never }
+
   /// The earliest time at which `pop` may return a target; the entry can be stale.
   var next: UInt64 { heap.min?.time ?? Self.never }
 

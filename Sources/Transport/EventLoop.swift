@@ -32,6 +32,9 @@ open class EventTarget {
   /// The turn that `EventLoop.again` promised.
   open func again() {}
 
+  /// Whether a deadline is set: for tests, whose loop does not turn.
+  package final var hasDeadline: Bool { loop.hasDeadline(self) }
+
   /// Milliseconds from now; nil takes the deadline back.
   public final func setDeadline(in milliseconds: Int?) {
     guard let milliseconds, !isOver else { return loop.clearDeadline(of: self) }
@@ -158,6 +161,10 @@ public final class EventLoop: @unchecked Sendable {
   func setDeadline(of target: EventTarget, at time: UInt64) {
     if target.deadlineSlot < 0 { target.deadlineSlot = deadlines.add(target) }
     deadlines.set(target.deadlineSlot, to: time)
+  }
+
+  func hasDeadline(_ target: EventTarget) -> Bool {
+    target.deadlineSlot >= 0 && deadlines.isSet(target.deadlineSlot)
   }
 
   func clearDeadline(of target: EventTarget) {

@@ -3,6 +3,7 @@ import Crypto
 import Envelope
 import HTTP
 @testable import Proxy
+import TestSupport
 import Testing
 import Transport
 import Upstream
@@ -188,6 +189,48 @@ import Upstream
     try rig.upstream.answer("HTTP/1.1 500 No\r\nContent-Length: 3\r\n\r\nown")
     #expect(client.status == 203 && client.body == "page of /page")
     #expect(try rig.upstream.isClosed)
+  }
+
+  @Test func `an envelope that was not opened goes to no error page's upstream`() throws {
+    let rig = try Rig(
+      """
+      server { listen 80; error_page 400 413 503 @plain; location / { proxy_pass http://127.0.0.1:9; \(Self.sealed) }
+        location @plain { proxy_pass http://127.0.0.1:9; } }
+      """)
+    _ = try rig.ask(["POST / HTTP/1.1", "Host: h", "Content-Length: 7"], body: ["{\"a\":1}"])
+    try rig.upstream.open()
+    #expect(try rig.upstream.sent.hasPrefix("GET / ") && !rig.upstream.sent.contains("{"))
+  }
+
+  @Test func `what the upstream said is in the record of a response that broke off`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let rig = try Rig(
+      """
+      log_format f "$upstream_http_x $upstream_bytes_received $status";
+      server { listen 80; location / { proxy_pass http://127.0.0.1:9; proxy_http_version 1.1; } }
+      """, accessLog: "\(scene.path("access.log")) f")
+    let client = try asked(rig)
+    let head = "HTTP/1.1 200 OK\r\nX: seen\r\nContent-Length: 10\r\n\r\n12345"
+    try rig.upstream.answer(head, ends: true)
+    #expect(client.cutReason == .upstreamBroke)
+    let second = try asked(rig)
+    try rig.upstream.answer(head)
+    second.exchange?.clientDidLeave()
+    rig.worker.flushLogs()
+    let line = "seen \(head.utf8.count) 200"
+    #expect(scene.text("access.log") == "\(line)\n\(line)\n")
+  }
+
+  @Test func `the address of an error page may speak of the upstream that failed`() throws {
+    let rig = try Rig(
+      """
+      server { listen 80; error_page 502 /down?h=$proxy_host; location / { proxy_pass http://127.0.0.1:9; }
+        location /down { return 200 "$args $proxy_port"; } }
+      """)
+    let client = try rig.ask(Self.get)
+    try rig.upstream.refuse()
+    #expect(client.status == 502 && client.body == "h=127.0.0.1:9 9")
   }
 
   // MARK: Authentication

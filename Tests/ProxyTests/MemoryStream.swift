@@ -106,7 +106,7 @@ final class MemoryStream: ClientStream {
   }
 }
 
-/// An upstream's end of a transport in memory.
+/// The far end of a transport in memory: an upstream, or a client that speaks HTTP/1.
 final class ScriptedUpstream: ByteStream {
   /// The server of the group that was dialled.
   let server: Int
@@ -119,7 +119,11 @@ final class ScriptedUpstream: ByteStream {
     super.init(inMemory: loop)
   }
 
+  /// The peer takes nothing.
+  var isBlocked = false
+
   override func deliver(_ bytes: UnsafeRawBufferPointer) -> Int {
+    if isBlocked { return 0 }
     sent += bytes.text
     return bytes.count
   }
@@ -137,6 +141,13 @@ final class ScriptedUpstream: ByteStream {
   /// The connection stands: the request comes.
   func open() {
     begin()
+    loop.cork.flush()
+  }
+
+  /// The peer takes what waited for it.
+  func unblock() {
+    isBlocked = false
+    ready([.output])
     loop.cork.flush()
   }
 

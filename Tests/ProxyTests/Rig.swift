@@ -132,6 +132,15 @@ final class Rig {
     return stream
   }
 
+  /// A client that speaks HTTP/1 over a transport in memory.
+  func connection() throws -> (transport: ScriptedUpstream, connection: HTTP1Connection) {
+    let transport = ScriptedUpstream(0, loop)
+    let session = session(over: transport)
+    // The session is kept by its connection's stream.
+    session.begin()
+    return (transport, try #require(session.connection))
+  }
+
   /// The transports that were made to upstreams, in order.
   private(set) var upstreams: [ScriptedUpstream] = []
   var upstream: ScriptedUpstream { get throws { try #require(upstreams.last) } }

@@ -18,7 +18,7 @@ final class HTTP1Connection: StreamOwner {
   private unowned(unsafe) let session: ClientSession
   private let transport: ByteStream
   private let worker: Worker
-  private let stream: HTTP1Stream
+  let stream: HTTP1Stream
   private(set) var phase = Phase.idle
   /// The time since which the connection waits for a request.
   private(set) var idleSince: UInt64
@@ -75,7 +75,7 @@ final class HTTP1Connection: StreamOwner {
     case .ending: finishEnding()
     case .exchanging, .tunnelling:
       guard let exchange = stream.exchange else { return }
-      stream.setDeadline(in: isBodyPaused || phase == .tunnelling ? nil : exchange.bodyTimeout)
+      stream.didDrain(bodyTimeout: isBodyPaused || phase == .tunnelling ? nil : exchange.bodyTimeout)
       exchange.streamDidDrain()
     case .idle:
       if session.requests > 0 && reading == nil { transport.setDeadline(in: limits.keepaliveTimeout) }
@@ -230,7 +230,7 @@ final class HTTP1Connection: StreamOwner {
     switch decoder.next(input.readable) {
     case .needsMore(let consumed):
       input.consume(consumed)
-      stream.setDeadline(in: exchange.bodyTimeout)
+      stream.watchBody(exchange.bodyTimeout)
       return false
     case .data(let start, let count, let consumed):
       let bytes = input.readable[ByteRange(start: start, count: count)]
@@ -242,7 +242,7 @@ final class HTTP1Connection: StreamOwner {
     case .end(let consumed):
       input.consume(consumed)
       isBodyPaused = true
-      stream.setDeadline(in: nil)
+      stream.watchBody(nil)
       exchange.requestBodyDidEnd(trailers: decoder.trailers)
       return false
     case .failed(let error):

@@ -12,6 +12,8 @@ final class HTTP1Stream: ClientStream {
   private var framing: BodyFraming?
   private var keepsAlive = true
   private var isTunnel = false
+  /// The deadline is that of `watchSending`.
+  private var isWatchingSending = false
   private(set) var sent: UInt64 = 0
   /// `wireBytesOut` of the transport when the deadline was set.
   private var sentAtDeadline: UInt64 = 0
@@ -27,6 +29,7 @@ final class HTTP1Stream: ClientStream {
     framing = nil
     keepsAlive = true
     isTunnel = false
+    isWatchingSending = false
   }
 
   // MARK: The request
@@ -36,9 +39,16 @@ final class HTTP1Stream: ClientStream {
   override func resumeBody() { connection?.resumeBody() }
   override func pauseBody() {
     connection?.pauseBody()
-    setDeadline(in: nil)
+    watchBody(nil)
   }
-  override func discardBody() { connection?.discardBody() }
+  override func discardBody() {
+    connection?.discardBody()
+    watchBody(nil)
+  }
+
+  /// The client has so long to send more of its body; nil: the exchange doesn't wait for the body. The deadline of a
+  /// response that the client doesn't take comes first: nothing of the body may take it back.
+  func watchBody(_ timeout: Int?) { if !isWatchingSending { setDeadline(in: timeout) } }
 
   // MARK: The response
 
@@ -119,13 +129,21 @@ final class HTTP1Stream: ClientStream {
   override func becomeTunnel() {
     isTunnel = true
     keepsAlive = false
+    watchBody(nil)
     connection?.becomeTunnel()
   }
 
   override func watchSending(_ timeout: Int) {
     guard !transport.isClosed else { return }
     sentAtDeadline = transport.wireBytesOut
+    isWatchingSending = true
     setDeadline(in: timeout)
+  }
+
+  /// The client has taken all that waited. `bodyTimeout`: nil, no body is waited for.
+  func didDrain(bodyTimeout: Int?) {
+    isWatchingSending = false
+    setDeadline(in: bodyTimeout)
   }
 
   override func deadlinePassed() {

@@ -77,6 +77,8 @@ final class EnvelopeFilter {
       exchange.setBody(.collected(RequestBody(opened: plain, by: settings, gauge: bodies)))
       handler.tryNext()
     } catch {
+      // Not whole: no error page gets an envelope that was not opened.
+      exchange.setBody(.collecting(kept))
       if error == .windowFull {
         exchange.log(.alert, "message envelope refused: \(error)")
         return exchange.fail(ErrorResponse(503))

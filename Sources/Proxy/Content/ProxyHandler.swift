@@ -272,7 +272,6 @@ final class ProxyHandler: ContentHandler {
   }
 
   func responseDidPump() { _ = serve { watchClient($0, $1) } }
-
   /// Pauses the upstream while too many bytes wait for the client.
   private func watchClient(_ exchange: Exchange, _ pass: LiveProxyPass) {
     guard exchange.waitingBytes > pass.bufferTotal, let client = exchange.stream else { return }
@@ -284,7 +283,6 @@ final class ProxyHandler: ContentHandler {
 
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
-
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
@@ -305,6 +303,7 @@ final class ProxyHandler: ContentHandler {
     if case .tls = failure, let trust = attempt.records.last?.trust { worker.metrics.upstreams.count(trust) }
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
     if case .streaming = exchange.progress.state { return exchange.end(.upstreamBroke) }
+    attempt.leave()
     switch decide(failure.condition, exchange, onKept: onKept) {
     case .sameServer: tryNext(again: attempt.lastServer)
     case .nextServer: tryNext()
@@ -374,6 +373,7 @@ final class ProxyHandler: ContentHandler {
       return false
     }
     isClientGone = true
+    exchange?.stream?.closeAfterResponse()
     return true
   }
 

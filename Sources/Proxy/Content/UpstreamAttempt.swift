@@ -162,11 +162,11 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   override func attemptDidFail(_ failure: AttemptFailure) {
+    isUnderWay = false
     endRecord()
-    let failed = stream
-    stream = nil
-    if case .tls = failure { noteRefusal(failed?.session.peer) }
-    let wasKept = (failed?.session.isKept ?? false) && failed?.bytesReceived == 0
+    // The handler leaves the stream, unless the exchange ends over it: then the access record tells of it.
+    if case .tls = failure { noteRefusal(stream?.session.peer) }
+    let wasKept = (stream?.session.isKept ?? false) && stream?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
     handler?._withUnsafeGuaranteedRef { $0.attemptDidFail(failure, onKept: wasKept) }
   }
@@ -208,6 +208,8 @@ final class UpstreamAttempt: AttemptObserver {
           output.append(0x2D)
         }
       }
+      // The last try may be under way still.
+      let running = record.endedAt == nil && index == records.count - 1 ? stream : nil
       switch variable {
       case .upstream_addr: output.append(group?.addressTexts[record.server] ?? [])
       case .upstream_status:
@@ -216,8 +218,8 @@ final class UpstreamAttempt: AttemptObserver {
       case .upstream_header_time: time(record.headAt)
       case .upstream_response_time: time(record.endedAt ?? now)
       case .upstream_response_length: output.append(decimal: record.bodyBytes)
-      case .upstream_bytes_received: output.append(decimal: record.bytesReceived)
-      case .upstream_bytes_sent: output.append(decimal: record.bytesSent)
+      case .upstream_bytes_received: output.append(decimal: running?.bytesReceived ?? record.bytesReceived)
+      case .upstream_bytes_sent: output.append(decimal: running?.bytesSent ?? record.bytesSent)
       case .upstream_ssl_result: output.append(string: record.trust.rawValue)
       default: break
       }

@@ -229,8 +229,8 @@ final class Exchange {
     guard let made else { return fail(ErrorResponse(404)) }
     recycleHandler()
     handlerRef = made
-    // The worker keeps handlers, also those that end within the call.
-    made._withUnsafeGuaranteedRef { $0.start(self) }
+    // Counted: a handler may end, and be given up, within the call.
+    made.takeUnretainedValue().start(self)
   }
 
   private func recycleHandler() {
@@ -242,11 +242,11 @@ final class Exchange {
 
   // MARK: Internal redirects of error_page
 
-  /// How the request goes on to an error page. The handler that failed is done.
+  /// How the request goes on to an error page. The handler that failed is done; what it knows stays for variables until
+  /// another one starts.
   func prepareRedirect(_ redirection: Redirection) {
     target.redirection = redirection
     response.reset()
-    recycleHandler()
     if !redirection.keepsBody {
       stream?.discardBody()
       body.state = .none

@@ -79,6 +79,7 @@ extension Exchange {
   /// connection ends.
   func beginRefused(_ stream: ClientStream, server: LiveServer, _ error: HeadError?) {
     start(stream)
+    stream.closeAfterResponse()
     assume(server)
     let fault =
       error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
@@ -105,6 +106,12 @@ extension Exchange {
   }
 
   private func show(_ page: ErrorPage, for failure: ErrorResponse) {
+    // Before the redirect: the text may speak of the request as it was.
+    let text =
+      switch page.target {
+      case .path(let template), .redirect(let template): LiveTemplate(template).bytes(self)
+      case .named: [UInt8]()
+      }
     prepareRedirect(redirection(to: page.target, for: failure))
     switch page.replacement {
     case nil: overrideStatus(Int(failure.status))
@@ -112,16 +119,16 @@ extension Exchange {
     case .some(let code): overrideStatus(code)
     }
     switch page.target {
-    case .path(let template): redirect(toPath: LiveTemplate(template).bytes(self))
+    case .path: redirect(toPath: text)
     case .named(let name):
       guard let found = server.locations.named(name) else {
         log(.error, "could not find named location \"\(name)\"")
         return answerPage(status: 500)
       }
       redirect(toNamed: found)
-    case .redirect(let template):
+    case .redirect:
       let code = page.replacement.flatMap { [301, 302, 303, 307, 308].contains($0) ? $0 : nil } ?? 302
-      redirect(status: code, to: LiveTemplate(template).bytes(self))
+      redirect(status: code, to: text)
     }
   }
 

@@ -100,6 +100,7 @@ struct PhaseCursor {
 
   /// Continues at the rewrite phase of a location that was found, or that a named error page names.
   mutating func enterLocation(_ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
+    denial = nil
     begin(.rewrite)
     return next(counts, satisfy)
   }
