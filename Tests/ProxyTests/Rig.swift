@@ -22,7 +22,9 @@ final class Rig {
 
   /// `http`: the contents of the http block, without files. Listens nowhere, whatever it says.
   /// `users`: the contents of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`.
-  init(_ http: String, accessLog: String = "off", users: String = "* al:secret\n") throws {
+  init(
+    _ http: String, accessLog: String = "off", users: String = "* al:secret\n", replays: ReplayGuard? = nil
+  ) throws {
     let text = "events {} http { access_log \(accessLog); \(http) }"
     let (settings, diagnostics) = Configuration.load(text: text, fileName: "/etc/test.conf")
     let errors = diagnostics.filter { $0.severity == .error }.map(\.description)
@@ -38,7 +40,7 @@ final class Rig {
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
       errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: LogFiles()).accessLogs,
-      envelopes: try Self.envelopes(loaded), userFiles: try Self.userFiles(loaded, users),
+      envelopes: try Self.envelopes(loaded, replays), userFiles: try Self.userFiles(loaded, users),
       guessLimits: GuessLimits.resolved(loaded))
     loop = try EventLoop(index: 0)
     worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState())
@@ -50,16 +52,18 @@ final class Rig {
   static let envelopeKey = [UInt8](repeating: 7, count: 32)
 
   /// For what a client seals, too.
-  static func envelope(_ suite: EnvelopeSuite) throws -> MessageEnvelope {
+  static func envelope(_ suite: EnvelopeSuite, _ replays: ReplayGuard? = nil) throws -> MessageEnvelope {
     let key = envelopeKey.withUnsafeBytes { SecretBytes(copying: $0) }
     let pair = try #require(EnvelopeKeys.Pair(suite, cipherKey: key, macKey: nil))
-    return MessageEnvelope(EnvelopeKeys(suite, current: pair), replays: nil, maxSize: 1 << 20)
+    return MessageEnvelope(EnvelopeKeys(suite, current: pair), replays: replays, maxSize: 1 << 20)
   }
 
-  private static func envelopes(_ http: HTTPSettings) throws -> [EnvelopeSettings: MessageEnvelope] {
+  private static func envelopes(
+    _ http: HTTPSettings, _ replays: ReplayGuard?
+  ) throws -> [EnvelopeSettings: MessageEnvelope] {
     var made: [EnvelopeSettings: MessageEnvelope] = [:]
     for case .proxy(let pass) in http.servers.flatMap({ [$0.root] + $0.root.locations }).map(\.action) {
-      if let settings = pass.envelope { made[settings] = try envelope(settings.suite) }
+      if let settings = pass.envelope { made[settings] = try envelope(settings.suite, replays) }
     }
     return made
   }
