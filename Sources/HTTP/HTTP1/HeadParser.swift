@@ -143,7 +143,8 @@ public struct HeadParser: Sendable {
     let decision = try facts.framing.response(head.parsed.version, status: head.parsed.status, to: method)
     head.parsed.framing = decision.framing
     head.parsed.announcedLength = facts.framing.length
-    head.parsed.keepsAlive = facts.keepsAlive(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose
+    head.parsed.keepsAlive =
+      facts.keepsAlive(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose
     head.parsed.upgrade = facts.upgrade(head.parsed.version)
     head.storage.present = facts.present
   }
