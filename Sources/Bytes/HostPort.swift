@@ -4,7 +4,7 @@
 /// This type splits the text and checks the port. The caller decides which hosts are valid. `HTTP` parses the authority
 /// of a request by itself, over bytes and with RFC 9110's rules.
 public struct HostPort: Sendable, Hashable {
-  public enum Fault: Error, Sendable, Hashable {
+  public enum ParseError: Error, Sendable, Hashable {
     case noHost
     case missingBracket
     /// Something other than a colon and a port follows the bracket.
@@ -30,7 +30,7 @@ public struct HostPort: Sendable, Hashable {
     /// The text after the colon; nil without a colon.
     public let port: Substring?
 
-    public init(of text: Substring, bareIPv6: BareIPv6 = .refused) throws(Fault) {
+    public init(of text: Substring, bareIPv6: BareIPv6 = .refused) throws(ParseError) {
       if text.hasPrefix("[") {
         guard let end = text.firstIndex(of: "]") else { throw .missingBracket }
         let rest = text[text.index(after: end)...]
@@ -55,7 +55,7 @@ public struct HostPort: Sendable, Hashable {
   public let isBracketed: Bool
   public let port: UInt16?
 
-  public init(_ text: some StringProtocol, bareIPv6: BareIPv6 = .refused) throws(Fault) {
+  public init(_ text: some StringProtocol, bareIPv6: BareIPv6 = .refused) throws(ParseError) {
     let parts = try Parts(of: Substring(text), bareIPv6: bareIPv6)
     guard !parts.host.isEmpty else { throw .noHost }
     (host, isBracketed) = (String(parts.host), parts.isBracketed)

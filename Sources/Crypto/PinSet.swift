@@ -1,7 +1,7 @@
 /// The pins of one upstream, of which any one may match. The set is never empty, and each pin fits the mode.
 public struct PinSet: Sendable, Hashable {
   /// Why pins can't form a set.
-  package enum Fault: Error, Sendable, Hashable {
+  package enum ModeError: Error, Sendable, Hashable {
     case empty
     /// A pin without the digest that the mode compares.
     case unfit(Pin)
@@ -15,7 +15,7 @@ public struct PinSet: Sendable, Hashable {
   /// Mode `certificate`: the pinned certificate files. Each is a trust anchor.
   package let certificates: [Certificate]
 
-  package init(_ pins: [Pin], mode: PinningMode) throws(Fault) {
+  package init(_ pins: [Pin], mode: PinningMode) throws(ModeError) {
     guard !pins.isEmpty else { throw .empty }
     var leafDigests: Set<[UInt8]> = []
     var chainDigests: Set<[UInt8]> = []

@@ -123,7 +123,7 @@ struct MaterialLoader {
   }
 
   private static func pinSet(_ pins: [Pin], _ mode: PinningMode, _ source: PinSource) throws(MaterialError) -> PinSet {
-    do throws(PinSet.Fault) { return try PinSet(pins, mode: mode) } catch {
+    do throws(PinSet.ModeError) { return try PinSet(pins, mode: mode) } catch {
       let (fault, hint) =
         switch error {
         case .empty: ("no pin in it", "`sallyport pin FILE` prints one")

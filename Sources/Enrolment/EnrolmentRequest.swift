@@ -18,30 +18,30 @@ package struct EnrolmentRequest: Sendable {
   package static let sizeLimit = 16 * 1024
 
   /// Why a body is not a valid request: for the log; the client gets 400.
-  package struct Fault: Error, Sendable, Hashable, CustomStringConvertible {
+  package struct ParseError: Error, Sendable, Hashable, CustomStringConvertible {
     package let description: String
   }
 
-  package init(parsing body: UnsafeRawBufferPointer) throws(Fault) {
-    guard body.count <= Self.sizeLimit else { throw Fault(description: "longer than \(Self.sizeLimit) bytes") }
+  package init(parsing body: UnsafeRawBufferPointer) throws(ParseError) {
+    guard body.count <= Self.sizeLimit else { throw ParseError(description: "longer than \(Self.sizeLimit) bytes") }
     var scanner = MemberScanner(names: ["device", "passphrase"].map { Array($0.utf8) }, capacity: body.count)
     defer { scanner.wipe() }
     scanner.take(body)
-    guard scanner.isWhole, scanner.firstStray == body.count else { throw Fault(description: "no JSON object") }
-    func string(_ index: Int, _ name: String) throws(Fault) -> UnsafeRawBufferPointer {
+    guard scanner.isWhole, scanner.firstStray == body.count else { throw ParseError(description: "no JSON object") }
+    func string(_ index: Int, _ name: String) throws(ParseError) -> UnsafeRawBufferPointer {
       guard case .string(let range) = scanner.values[index] else {
-        throw Fault(description: "\"\(name)\" is not there, is there twice or is no string")
+        throw ParseError(description: "\"\(name)\" is not there, is there twice or is no string")
       }
       return scanner.kept[range]
     }
     let device = try string(0, "device"), passphrase = try string(1, "passphrase")
     guard Self.isDevice(device) else {
-      throw Fault(description: "\"device\" is not 1 to \(Self.deviceLimit) letters, digits, '.', '_' and '-'")
+      throw ParseError(description: "\"device\" is not 1 to \(Self.deviceLimit) letters, digits, '.', '_' and '-'")
     }
     guard passphrase.count <= Self.longestPassphrase, !passphrase.contains(0),
       String(decoding: passphrase, as: UTF8.self).count >= Self.shortestPassphrase
     else {
-      throw Fault(description: "\"passphrase\" is shorter than \(Self.shortestPassphrase) characters, or no text")
+      throw ParseError(description: "\"passphrase\" is shorter than \(Self.shortestPassphrase) characters, or no text")
     }
     self.device = String(decoding: device, as: UTF8.self)
     self.passphrase = SecretBytes(copying: passphrase)

@@ -103,7 +103,7 @@ package struct EnrolmentService: Sendable {
     let name: CommonName
     do throws(AuthorityError) { name = try CommonName(bytes: user.name) } catch { return .refused(error.message) }
     let request: EnrolmentRequest
-    do throws(EnrolmentRequest.Fault) { request = try EnrolmentRequest(parsing: body) } catch {
+    do throws(EnrolmentRequest.ParseError) { request = try EnrolmentRequest(parsing: body) } catch {
       return .malformed("the request is malformed: \(error)")
     }
     guard user.device == nil || user.device == request.device else {

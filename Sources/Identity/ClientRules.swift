@@ -69,7 +69,7 @@ public final class ClientRules: Sendable {
     }
   }
 
-  public enum Verdict: Sendable, Hashable {
+  public enum Decision: Sendable, Hashable {
     case admitted
     /// Denied by the rule at this place.
     case denied(at: SourceLocation, reason: String)
@@ -97,7 +97,7 @@ public final class ClientRules: Sendable {
     "access forbidden by rule at \(place): \(reason)"
   }
 
-  public func judge(_ client: Client, scratch: RegularExpression.Scratch) -> Verdict {
+  public func judge(_ client: Client, scratch: RegularExpression.Scratch) -> Decision {
     switch client {
     case .anonymous:
       return allow.first.map { .denied(at: $0.location, reason: "no verified certificate") } ?? .admitted
@@ -109,7 +109,7 @@ public final class ClientRules: Sendable {
     }
   }
 
-  private func judge(_ identity: PeerIdentity, _ scratch: RegularExpression.Scratch) -> Verdict {
+  private func judge(_ identity: PeerIdentity, _ scratch: RegularExpression.Scratch) -> Decision {
     if let unsound = unsound(identity) { return unsound }
     for rule in deny {
       switch rule.match(identity, scratch: scratch) {
@@ -133,7 +133,7 @@ public final class ClientRules: Sendable {
 
   /// Denies a client if a value that some rule reads may not be what it seems: one with a control character, or one of
   /// several common names.
-  private func unsound(_ identity: PeerIdentity) -> Verdict? {
+  private func unsound(_ identity: PeerIdentity) -> Decision? {
     for rule in deny + allow {
       for condition in rule.conditions {
         guard let fault = identity[condition.key].fault else { continue }

@@ -5,7 +5,7 @@ package import Patterns
 package struct ClientSelector: Sendable {
   package typealias Client = ClientRules.Client
 
-  package enum Outcome: Sendable, Hashable {
+  package enum Match: Sendable, Hashable {
     case match, noMatch
     /// The result is unknown: a value may not be what it seems, or a regular expression reached its limit.
     case undecided(String)
@@ -24,7 +24,7 @@ package struct ClientSelector: Sendable {
     }
   }
 
-  package func match(_ client: Client, scratch: RegularExpression.Scratch) -> Outcome {
+  package func match(_ client: Client, scratch: RegularExpression.Scratch) -> Match {
     switch (client, condition) {
     // A client whose certificate does not verify is not an anonymous client.
     case (.refused, _): return .noMatch

@@ -11,7 +11,7 @@ public struct PeerIdentity: Sendable {
   /// A certificate's values for one key.
   struct Values: Sendable {
     /// Why a key's values can't be judged. No rule that reads the key lets such a client in.
-    enum Fault: String, Sendable {
+    enum ParseError: String, Sendable {
       /// A value holds a control character or can't be read, so it may not be what it looks like (CVE-2025-66220).
       case unreadable = "has a control character, or is malformed"
       /// The certificate has several values where one must name the client: programs differ in which of them they use.
@@ -20,7 +20,7 @@ public struct PeerIdentity: Sendable {
 
     /// Empty with the fault `ambiguous`: none of the values is the client's name.
     var all: [[UInt8]]
-    var fault: Fault?
+    var fault: ParseError?
 
     init(_ all: [[UInt8]], isReadable: Bool = true) {
       self.all = all

@@ -6,7 +6,7 @@ import Synchronization
 /// Work is keyed by its class and by a party of that class. The bounds are `BlockingWork.limits`: a class never waits for
 /// another class, and within a class the parties take turns. The daemon has one pool for its whole life.
 public final class BlockingPool: Sendable {
-  public enum Outcome: Sendable {
+  public enum Submission: Sendable {
     /// `waits`: all lanes are busy with other work.
     case taken(Ticket, waits: Bool)
     /// Too much of this party waits already.
@@ -44,8 +44,8 @@ public final class BlockingPool: Sendable {
   }
 
   /// Does `body` on a thread of its class. Nothing happens when the outcome is not `taken`.
-  public func run(_ work: BlockingWork, for party: String, _ body: @escaping @Sendable () -> Void) -> Outcome {
-    let (outcome, begun) = classes.withLock { classes -> (Outcome, (queue: DispatchQueue, lane: Int)?) in
+  public func run(_ work: BlockingWork, for party: String, _ body: @escaping @Sendable () -> Void) -> Submission {
+    let (outcome, begun) = classes.withLock { classes -> (Submission, (queue: DispatchQueue, lane: Int)?) in
       switch classes[work]?.state.submit(body, for: party) {
       case .begins(let lane, let number):
         let queue = classes[work]?.queues[lane] ?? DispatchQueue(label: "sallyport.\(work).\(lane)")

@@ -74,10 +74,10 @@ struct Balancer {
     peers[index].maxConnections == 0 || peers[index].active < peers[index].maxConnections
   }
 
-  enum Outcome { case success, failure, unjudged }
+  enum AttemptResult { case success, failure, unjudged }
 
   /// Ends what `pick` began.
-  mutating func end(_ index: Int, _ outcome: Outcome, now: UInt64) {
+  mutating func end(_ index: Int, _ outcome: AttemptResult, now: UInt64) {
     guard peers.indices.contains(index) else { return }
     peers[index].active = max(0, peers[index].active - 1)
     switch outcome {

@@ -183,7 +183,7 @@ public final class UpstreamGroup {
 
   // MARK: Events of sessions
 
-  func attemptDidEnd(_ session: UpstreamSession, _ outcome: Balancer.Outcome) {
+  func attemptDidEnd(_ session: UpstreamSession, _ outcome: Balancer.AttemptResult) {
     balancer.end(session.server, outcome, now: loop.now)
   }
 

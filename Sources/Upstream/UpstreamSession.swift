@@ -73,7 +73,7 @@ public final class UpstreamSession: StreamOwner {
   func beginAgain() { requestsServed += 1 }
 
   /// Reports the end of an attempt to the group; the session may continue.
-  func attemptDidEnd(_ outcome: Balancer.Outcome) { group.attemptDidEnd(self, outcome) }
+  func attemptDidEnd(_ outcome: Balancer.AttemptResult) { group.attemptDidEnd(self, outcome) }
 
   /// Returns the session to its group, unless unexpected bytes have come.
   func keep() {

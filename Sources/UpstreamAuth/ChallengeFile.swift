@@ -26,7 +26,7 @@ package struct ChallengeFile: Sendable {
   }
 
   /// Why challenges are remembered in memory only.
-  struct Fault: Error, CustomStringConvertible {
+  struct ParseError: Error, CustomStringConvertible {
     let reason: String
     var description: String { "\(reason): challenges are remembered in memory only" }
   }
@@ -37,16 +37,16 @@ package struct ChallengeFile: Sendable {
   final class Lock: Sendable {
     private let descriptor: CInt
 
-    init(_ path: String) throws(Fault) {
+    init(_ path: String) throws(ParseError) {
       descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
-      guard descriptor >= 0 else { throw Fault(reason: "\(NewFile.Failure("open", path))") }
+      guard descriptor >= 0 else { throw ParseError(reason: "\(NewFile.Failure("open", path))") }
       guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
         let code = errno
         close(descriptor)
         if code == EWOULDBLOCK {
-          throw Fault(reason: "\"\(path)\" is held: another process uses this proxy_auth_state")
+          throw ParseError(reason: "\"\(path)\" is held: another process uses this proxy_auth_state")
         }
-        throw Fault(reason: "\(NewFile.Failure("flock", path, code))")
+        throw ParseError(reason: "\(NewFile.Failure("flock", path, code))")
       }
     }
 
@@ -55,7 +55,7 @@ package struct ChallengeFile: Sendable {
 
   /// Takes the lock, reads the file and reserves counts for its entries. A file that can't be read is logged and counts
   /// as empty.
-  func takeOver(_ log: ErrorLog?) throws(Fault) -> (lock: Lock, entries: [(ChallengeKey, RememberedChallenge)]) {
+  func takeOver(_ log: ErrorLog?) throws(ParseError) -> (lock: Lock, entries: [(ChallengeKey, RememberedChallenge)]) {
     let held = try Lock(lock)
     switch read() {
     case .absent: return (held, [])
@@ -181,11 +181,11 @@ package struct ChallengeFile: Sendable {
     }
   }
 
-  func write(_ entries: [(ChallengeKey, RememberedChallenge)]) throws(Fault) {
+  func write(_ entries: [(ChallengeKey, RememberedChallenge)]) throws(ParseError) {
     let bytes = Self.render(entries)
-    guard bytes.count <= Self.sizeLimit else { throw Fault(reason: "\"\(path)\" would be too large") }
+    guard bytes.count <= Self.sizeLimit else { throw ParseError(reason: "\"\(path)\" would be too large") }
     do throws(NewFile.Failure) { try NewFile.replace(path, SecretBytes(bytes), mode: 0o600) } catch {
-      throw Fault(reason: "\(error)")
+      throw ParseError(reason: "\(error)")
     }
   }
 }

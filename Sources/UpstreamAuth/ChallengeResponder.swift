@@ -61,7 +61,7 @@ package struct ChallengeResponder: Sendable {
     }
   }
 
-  package enum Verdict: Sendable, Equatable {
+  package enum NextStep: Sendable, Equatable {
     /// Send this response to the client.
     case passOn
     /// Send a further request; NTLM uses the same connection.
@@ -134,7 +134,7 @@ package struct ChallengeResponder: Sendable {
   /// `proxy_auth` allows the offer. `isInSpace`: whether `proxy_auth_space` allows credentials here.
   package mutating func head(
     status: UInt16, body: Body, offers: () -> [Offer], isAccepted: (Offer) -> Bool, isInSpace: (Offer) -> Bool
-  ) -> Verdict {
+  ) -> NextStep {
     guard status == 401 else { return passOrGoOn(body) }
     guard rounds < Self.roundLimit else { return .fail(.credentialsRefused) }
     switch sent {
@@ -146,7 +146,7 @@ package struct ChallengeResponder: Sendable {
     }
   }
 
-  private mutating func passOrGoOn(_ body: Body) -> Verdict {
+  private mutating func passOrGoOn(_ body: Body) -> NextStep {
     // Without a body, the probe was the request itself.
     guard body != .none, sent.isBodiless else { return .passOn }
     intent = .afterProbe
@@ -156,7 +156,7 @@ package struct ChallengeResponder: Sendable {
   private mutating func challenged(
     _ offers: [Offer], _ isAccepted: (Offer) -> Bool, _ isInSpace: (Offer) -> Bool, _ body: Body, isProbe: Bool,
     by former: Offer?
-  ) -> Verdict {
+  ) -> NextStep {
     let accepted = offers.filter(isAccepted)
     guard !accepted.isEmpty else { return .fail(.noAcceptableScheme) }
     guard let offer = Offer.strongest(accepted.filter(isInSpace)) else { return .fail(.outsideSpace) }
@@ -178,7 +178,7 @@ package struct ChallengeResponder: Sendable {
 
   private mutating func authenticate(
     _ offers: [Offer], _ isAccepted: (Offer) -> Bool, _ isInSpace: (Offer) -> Bool, _ body: Body
-  ) -> Verdict {
+  ) -> NextStep {
     let messages = offers.compactMap { offer -> [UInt8]? in
       if case .ntlm(let message?) = offer, isAccepted(offer), isInSpace(offer) { message } else { nil }
     }

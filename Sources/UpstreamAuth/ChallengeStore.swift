@@ -91,7 +91,7 @@ package final class ChallengeStore: Sendable {
     self.pool = pool
     let file = ChallengeFile(folder: folder)
     var state = State()
-    do throws(ChallengeFile.Fault) {
+    do throws(ChallengeFile.ParseError) {
       let (lock, entries) = try file.takeOver(log)
       for (key, challenge) in entries.prefix(Self.limit) {
         state.clock += 1
@@ -201,7 +201,7 @@ package final class ChallengeStore: Sendable {
       state.isScheduled = false
       return state.entries.filter(\.value.goesAhead).map { ($0.key, $0.value.challenge) }
     }
-    do throws(ChallengeFile.Fault) { try file?.write(entries) } catch {
+    do throws(ChallengeFile.ParseError) { try file?.write(entries) } catch {
       log.withLock { $0 }?.error(error.description)
     }
   }

@@ -64,26 +64,26 @@ struct EnvelopeOptions: ParsableArguments {
   var mac: [String] = []
 
   func keys() throws -> EnvelopeKeys {
-    let outcome = Result { () throws(Fault) in try parsed() }
+    let outcome = Result { () throws(ParseError) in try parsed() }
     switch outcome {
     case .success(let keys): return keys
     case .failure(let fault): throw EnvelopeStreams.failure(fault.text, EnvelopeStreams.misused)
     }
   }
 
-  private struct Fault: Error {
+  private struct ParseError: Error {
     let text: String
     init(_ text: String, _ hint: String? = nil) { self.text = text + (hint.map { "\n    hint: \($0)" } ?? "") }
   }
 
-  private func parsed() throws(Fault) -> EnvelopeKeys {
+  private func parsed() throws(ParseError) -> EnvelopeKeys {
     let suite = try suite()
     guard (1...2).contains(key.count) else {
-      throw Fault("--key: expected one key, or the current key and the previous one")
+      throw ParseError("--key: expected one key, or the current key and the previous one")
     }
     let wanted = suite.mac == nil ? 0 : key.count
     guard macKey.count == wanted else {
-      throw Fault(
+      throw ParseError(
         suite.mac == nil
           ? "--mac-key and --mac none exclude each other: remove one"
           : "--mac-key: \(macKey.count) given, but \(key.count) --key: give one for each, the current pair first"
@@ -95,16 +95,17 @@ struct EnvelopeOptions: ParsableArguments {
       let cipher = try load(key[index], .cipherKey, count...count)
       let mac = suite.mac == nil ? nil : try load(macKey[index], .macKey, EnvelopeKeys.macKeyCounts)
       guard let pair = EnvelopeKeys.Pair(suite, cipherKey: cipher, macKey: mac) else {
-        throw Fault("the installed OpenSSL does not support \(suite.mac?.algorithm.rawValue ?? suite.cipher.rawValue)")
+        throw ParseError(
+          "the installed OpenSSL does not support \(suite.mac?.algorithm.rawValue ?? suite.cipher.rawValue)")
       }
       pairs.append(pair)
     }
     return EnvelopeKeys(suite, current: pairs[0], previous: pairs.count > 1 ? pairs[1] : nil)
   }
 
-  private func suite() throws(Fault) -> EnvelopeSuite {
+  private func suite() throws(ParseError) -> EnvelopeSuite {
     guard let cipher = Cipher(rawValue: cipher.lowercased()) else {
-      throw Fault(
+      throw ParseError(
         "--cipher: \"\(cipher)\" is not a supported cipher",
         "one of \(Cipher.allCases.map(\.rawValue).joined(separator: ", "))")
     }
@@ -112,20 +113,21 @@ struct EnvelopeOptions: ParsableArguments {
     let words = mac.count == 1 ? mac[0].split(separator: " ").map(String.init) : mac
     let parsed: EnvelopeMAC?
     do throws(EnvelopeMACError) { parsed = try EnvelopeMAC.parse(words.isEmpty ? ["hmac-sha256"] : words) } catch {
-      throw Fault("--mac: \(error.reason)", error.hint)
+      throw ParseError("--mac: \(error.reason)", error.hint)
     }
     do { return try EnvelopeSuite(cipher, parsed) } catch {
-      throw Fault(
+      throw ParseError(
         "--mac none with \(cipher.rawValue): an attacker could change a sealed message", "use aes-256-gcm, or a MAC")
     }
   }
 
-  private func load(_ file: String, _ kind: MaterialKind, _ lengths: ClosedRange<Int>) throws(Fault) -> SecretBytes {
+  private func load(_ file: String, _ kind: MaterialKind, _ lengths: ClosedRange<Int>) throws(ParseError) -> SecretBytes
+  {
     do throws(MaterialError) {
       return try SymmetricKeyFile.load(
         MaterialReference(parsing: file, relativeTo: ""), expecting: kind, lengths: lengths)
     } catch {
-      throw Fault(error.message, error.hint)
+      throw ParseError(error.message, error.hint)
     }
   }
 }

@@ -2,8 +2,8 @@ import Bytes
 import Testing
 
 @Suite struct `A host and its port` {
-  private func read(_ text: String, _ bareIPv6: HostPort.BareIPv6 = .refused) -> Result<HostPort, HostPort.Fault> {
-    Result { () throws(HostPort.Fault) in try HostPort(text, bareIPv6: bareIPv6) }
+  private func read(_ text: String, _ bareIPv6: HostPort.BareIPv6 = .refused) -> Result<HostPort, HostPort.ParseError> {
+    Result { () throws(HostPort.ParseError) in try HostPort(text, bareIPv6: bareIPv6) }
   }
 
   private func shown(_ text: String, _ bareIPv6: HostPort.BareIPv6 = .refused) -> String {
@@ -21,13 +21,13 @@ import Testing
   func `are told apart`(text: String, expected: String) { #expect(shown(text) == expected) }
 
   @Test(arguments: [
-    ("", HostPort.Fault.noHost), (":80", .noHost), ("[]", .noHost), ("[]:80", .noHost), ("::1", .noHost),
+    ("", HostPort.ParseError.noHost), (":80", .noHost), ("[]", .noHost), ("[]:80", .noHost), ("::1", .noHost),
     ("[::1", .missingBracket), ("[::1:80", .missingBracket), ("[", .missingBracket), ("[::1]80", .afterBracket),
     ("[::1]]:80", .afterBracket), ("a:", .port), ("[::1]:", .port), ("a:0", .port), ("a:00", .port), ("a:65536", .port),
     ("a:99999999999999999999", .port), ("a:+80", .port), ("a:-1", .port), ("a:8 0", .port), ("a:٨٠", .port),
     ("a:80:80", .port), ("fe80::1", .port), ("unix:/run/a.sock", .port), ("user@a:b", .port),
   ])
-  func `are refused where the form is another`(text: String, fault: HostPort.Fault) {
+  func `are refused where the form is another`(text: String, fault: HostPort.ParseError) {
     #expect(read(text) == .failure(fault))
   }
 

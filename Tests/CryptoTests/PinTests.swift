@@ -55,7 +55,7 @@ struct PinTests {
   @Test func `a certificate's hash pins no key, but the certificate`() throws {
     let pins = try parse("cert:\(Hex.encode(server.certificate.sha256))")
     #expect(pins == [Pin(.certificateDigest(server.certificate.sha256))])
-    #expect(throws: PinSet.Fault.unfit(pins[0])) { try PinSet(pins, mode: .publicKey) }
+    #expect(throws: PinSet.ModeError.unfit(pins[0])) { try PinSet(pins, mode: .publicKey) }
     let set = try PinSet(pins, mode: .certificate)
     #expect(set.matches(leaf: server.certificate) && set.matches(verified: server.certificate))
     #expect(!set.matches(leaf: client.certificate) && set.certificates.isEmpty)
@@ -66,9 +66,9 @@ struct PinTests {
   }
 
   @Test func `there is no empty set, and none with a key's hash for certificates`() throws {
-    #expect(throws: PinSet.Fault.empty) { try PinSet([], mode: .publicKey) }
+    #expect(throws: PinSet.ModeError.empty) { try PinSet([], mode: .publicKey) }
     let key = Pin(.publicKey(digest))
-    #expect(throws: PinSet.Fault.unfit(key)) {
+    #expect(throws: PinSet.ModeError.unfit(key)) {
       try PinSet([Pin(.certificate(server.certificate)), key], mode: .certificate)
     }
   }

@@ -35,7 +35,7 @@ private func pin(_ certified: CertifiedKey) -> String {
 }
 
 @Suite(.staged) struct `Trust in the upstream` {
-  enum Fault: Sendable, CaseIterable {
+  enum ParseError: Sendable, CaseIterable {
     case wrongPin, wrongName, untrustedCA, pinnedExtra, expired, selfSigned, clientAuthOnly
 
     var reason: String {
@@ -48,8 +48,8 @@ private func pin(_ certified: CertifiedKey) -> String {
     }
   }
 
-  @Test(arguments: Fault.allCases, ["-tls1_2", "-tls1_3"])
-  func `a refused upstream has seen no byte of the request`(fault: Fault, version: String) async throws {
+  @Test(arguments: ParseError.allCases, ["-tls1_2", "-tls1_3"])
+  func `a refused upstream has seen no byte of the request`(fault: ParseError, version: String) async throws {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")
     try scene.anchors("anchors", authority)

@@ -34,14 +34,16 @@ import Testing
     "{\"x\": \(String(repeating: "[", count: 40)), \"device\": \"a\", \"passphrase\": \"12345678\"}",
   ])
   func `is refused when it is anything else`(body: String) {
-    #expect(throws: EnrolmentRequest.Fault.self) { try parse(body) }
+    #expect(throws: EnrolmentRequest.ParseError.self) { try parse(body) }
   }
 
   @Test func `has a bound, and is UTF-8`() {
     let long = "{\"x\": \"\(String(repeating: "a", count: 16384))\", \"device\": \"a\", \"passphrase\": \"12345678\"}"
-    #expect(throws: EnrolmentRequest.Fault.self) { try parse(long) }
+    #expect(throws: EnrolmentRequest.ParseError.self) { try parse(long) }
     let bytes = Array("{\"device\": \"a\", \"passphrase\": \"12345678".utf8) + [0xFF] + Array("\"}".utf8)
-    #expect(throws: EnrolmentRequest.Fault.self) { try bytes.withUnsafeBytes { try EnrolmentRequest(parsing: $0) } }
+    #expect(throws: EnrolmentRequest.ParseError.self) {
+      try bytes.withUnsafeBytes { try EnrolmentRequest(parsing: $0) }
+    }
   }
 
   @Test func `what was found by fuzzing, and the seeds, are read without harm`() {

@@ -19,7 +19,7 @@ func rules(allow: [ClientRule] = [], deny: [ClientRule] = []) throws -> ClientRu
   try #require(ClientRules(allow: allow, deny: deny))
 }
 
-extension ClientRules.Verdict {
+extension ClientRules.Decision {
   /// `admitted`, or the line of the rule that denied.
   var short: String {
     switch self {

@@ -1,7 +1,7 @@
 import TLS
 
 /// What is wrong with an upstream. Its leaf is the pinned one, and its root the only anchor, unless said otherwise.
-enum Fault: String, CaseIterable, Sendable {
+enum ParseError: String, CaseIterable, Sendable {
   case nothing = "valid"
   case expired, notYetValid = "not yet valid", selfSigned = "self-signed", wrongName = "wrong name"
   case otherCA = "other CA", revoked, wrongUsage = "wrong key usage", pathTooLong = "path too long"
@@ -14,12 +14,12 @@ enum Pinning: String, CaseIterable, Sendable {
 
 /// One cell of the table in docs/SECURITY.md, which is written from here and tested against the code.
 struct Cell: Hashable, Sendable, CustomStringConvertible {
-  var fault: Fault
+  var fault: ParseError
   var pinning: Pinning
   var allowsInvalid: Bool
   var checksName: Bool
 
-  static let all: [Cell] = Fault.allCases.flatMap { fault in
+  static let all: [Cell] = ParseError.allCases.flatMap { fault in
     Pinning.allCases.flatMap { pinning in
       [false, true].flatMap { allowsInvalid in
         [true, false].map { Cell(fault: fault, pinning: pinning, allowsInvalid: allowsInvalid, checksName: $0) }
@@ -123,7 +123,7 @@ enum VerdictTable {
       "| upstream | " + columns.map { "`\($0.0.rawValue)`\($0.1 ? " + allow_invalid" : "")" }.joined(separator: " | ")
         + " |")
     lines.append("| --- |" + String(repeating: " --- |", count: columns.count))
-    for fault in Fault.allCases {
+    for fault in ParseError.allCases {
       let cells = columns.map { pinning, allowsInvalid in
         let both = [true, false].map {
           text(Cell(fault: fault, pinning: pinning, allowsInvalid: allowsInvalid, checksName: $0))

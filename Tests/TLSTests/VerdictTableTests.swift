@@ -14,7 +14,7 @@ struct FaultyUpstreams: Sendable {
 
   let root: CertifiedKey
   /// Several where a row has several forms.
-  let shown: [Fault: [Shown]]
+  let shown: [ParseError: [Shown]]
   /// As read from a file of the root's: it names the leaf of the row "revoked".
   let revocations: [RevocationList]
 
@@ -44,8 +44,8 @@ struct FaultyUpstreams: Sendable {
     let last = try CertificateBuilder(commonName: "Last", .authority(pathLength: 0)).signed(by: root, key: .generate())
     let lower = try CertificateBuilder(commonName: "Lower", .authority(pathLength: nil)).signed(
       by: last, key: .generate())
-    var shown: [Fault: [Shown]] = [:]
-    for fault in Fault.allCases {
+    var shown: [ParseError: [Shown]] = [:]
+    for fault in ParseError.allCases {
       shown[fault] =
         switch fault {
         case .nothing, .revoked, .wrongName: [try show(leaf())]

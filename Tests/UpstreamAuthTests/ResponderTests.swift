@@ -20,7 +20,7 @@ private struct Exchange {
     }
   }
 
-  mutating func head(_ status: UInt16, _ lines: String...) -> ChallengeResponder.Verdict {
+  mutating func head(_ status: UInt16, _ lines: String...) -> ChallengeResponder.NextStep {
     responder.head(
       status: status, body: body, offers: { Offer.all(in: lines.map(bytes)) },
       isAccepted: { schemes.contains($0.scheme) }, isInSpace: { _ in isInSpace })

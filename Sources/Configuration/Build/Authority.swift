@@ -7,16 +7,16 @@ enum Authority: Hashable {
   case host(String, port: UInt16?)
   case unix(path: String)
 
-  struct Fault: Error {
+  struct ParseError: Error {
     var reason: String
     var hint: String?
   }
 
-  init(parsing text: String) throws(Fault) {
+  init(parsing text: String) throws(ParseError) {
     if text.lowercased().hasPrefix("unix:") {
       let path = String(text.dropFirst("unix:".count))
       guard path.hasPrefix("/"), path.utf8.count <= SocketAddress.longestUnixPath else {
-        throw Fault(
+        throw ParseError(
           reason: "invalid socket path",
           hint: "unix: and an absolute path of at most \(SocketAddress.longestUnixPath) bytes")
       }
@@ -24,23 +24,24 @@ enum Authority: Hashable {
       return
     }
     for scheme in ["http://", "https://"] where text.lowercased().hasPrefix(scheme) {
-      throw Fault(reason: "invalid host", hint: "leave out \"\(scheme)\": proxy_pass names the protocol")
+      throw ParseError(reason: "invalid host", hint: "leave out \"\(scheme)\": proxy_pass names the protocol")
     }
     let parts: HostPort.Parts
-    do throws(HostPort.Fault) { parts = try HostPort.Parts(of: text[...]) } catch {
+    do throws(HostPort.ParseError) { parts = try HostPort.Parts(of: text[...]) } catch {
       throw error == .missingBracket
-        ? Fault(reason: "invalid host", hint: "the \"]\" is missing")
-        : Fault(reason: "invalid port", hint: "[ADDRESS]:PORT")
+        ? ParseError(reason: "invalid host", hint: "the \"]\" is missing")
+        : ParseError(reason: "invalid port", hint: "[ADDRESS]:PORT")
     }
     let host = String(parts.host)
     if parts.isBracketed {
       guard case .ipv6? = SocketAddress(literal: host, port: 0) else {
-        throw Fault(reason: "invalid IPv6 address", hint: "[ADDRESS]:PORT")
+        throw ParseError(reason: "invalid IPv6 address", hint: "[ADDRESS]:PORT")
       }
     } else {
-      guard !host.isEmpty else { throw Fault(reason: "no host", hint: "ADDRESS[:PORT]") }
+      guard !host.isEmpty else { throw ParseError(reason: "no host", hint: "ADDRESS[:PORT]") }
       guard Self.isHost(host) else {
-        throw Fault(reason: "invalid host", hint: "letters, digits, \".\", \"-\" and \"_\"; an IPv6 address needs [ ]")
+        throw ParseError(
+          reason: "invalid host", hint: "letters, digits, \".\", \"-\" and \"_\"; an IPv6 address needs [ ]")
       }
     }
     guard let digits = parts.port else {
@@ -48,7 +49,7 @@ enum Authority: Hashable {
       return
     }
     guard let port = HostPort.port(digits) else {
-      throw Fault(reason: "invalid port", hint: "a port is a number from 1 to 65535")
+      throw ParseError(reason: "invalid port", hint: "a port is a number from 1 to 65535")
     }
     self = .host(host, port: port)
   }

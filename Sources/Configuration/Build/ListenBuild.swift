@@ -14,7 +14,7 @@ extension SettingsBuilder {
       return [ListenLine(addresses: [address], isTLS: allTLS, location: place)]
     }
     return lines.compactMap { line in
-      do throws(Authority.Fault) {
+      do throws(Authority.ParseError) {
         var parsed = ListenLine(addresses: try Self.listenAddresses(line.text(0)), location: line.location)
         parsed.isTLS = allTLS
         readParameters(of: line, into: &parsed)
@@ -26,7 +26,7 @@ extension SettingsBuilder {
     }
   }
 
-  private static func listenAddresses(_ text: String) throws(Authority.Fault) -> [ListenAddress] {
+  private static func listenAddresses(_ text: String) throws(Authority.ParseError) -> [ListenAddress] {
     if text.hasPrefix("systemd:") {
       let name = String(text.dropFirst("systemd:".count))
       guard !name.isEmpty else { throw .init(reason: "no name", hint: "systemd:NAME, as FileDescriptorName= says") }
@@ -37,13 +37,13 @@ extension SettingsBuilder {
       return [.socket(.unix(path: path))]
     }
     let (host, ports) = try splitPorts(text)
-    return try ports.map { (port) throws(Authority.Fault) in .socket(try socketAddress(host, port)) }
+    return try ports.map { (port) throws(Authority.ParseError) in .socket(try socketAddress(host, port)) }
   }
 
   /// The host and its ports: `443`, `*:443`, `10.0.0.1`, `[::]:8000-8010`.
-  private static func splitPorts(_ text: String) throws(Authority.Fault) -> (String, ClosedRange<UInt16>) {
-    let invalidPort = Authority.Fault(reason: "invalid port", hint: "a port, or a range of them, from 1 to 65535")
-    func range(_ text: Substring) throws(Authority.Fault) -> ClosedRange<UInt16> {
+  private static func splitPorts(_ text: String) throws(Authority.ParseError) -> (String, ClosedRange<UInt16>) {
+    let invalidPort = Authority.ParseError(reason: "invalid port", hint: "a port, or a range of them, from 1 to 65535")
+    func range(_ text: Substring) throws(Authority.ParseError) -> ClosedRange<UInt16> {
       let ends = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
       let numbers = ends.compactMap { HostPort.port($0) }
       guard numbers.count == ends.count, let low = numbers.first, let high = numbers.last, low <= high,
@@ -53,7 +53,7 @@ extension SettingsBuilder {
     }
     if text.utf8.allSatisfy({ $0 &- 48 < 10 || $0 == UInt8(ascii: "-") }) { return ("*", try range(text[...])) }
     let parts: HostPort.Parts
-    do throws(HostPort.Fault) { parts = try HostPort.Parts(of: text[...]) } catch {
+    do throws(HostPort.ParseError) { parts = try HostPort.Parts(of: text[...]) } catch {
       throw error == .missingBracket ? .init(reason: "invalid address", hint: "the \"]\" is missing") : invalidPort
     }
     let host = parts.isBracketed ? "[\(parts.host)]" : String(parts.host)
@@ -61,7 +61,7 @@ extension SettingsBuilder {
     return (host, try range(ports))
   }
 
-  private static func socketAddress(_ host: String, _ port: UInt16) throws(Authority.Fault) -> SocketAddress {
+  private static func socketAddress(_ host: String, _ port: UInt16) throws(Authority.ParseError) -> SocketAddress {
     if host == "*" { return .ipv4(address: 0, port: port) }
     if host.lowercased() == "localhost" { return .ipv4(address: 0x7F00_0001, port: port) }
     if host.hasPrefix("[") {
@@ -71,7 +71,7 @@ extension SettingsBuilder {
     } else if let address = SocketAddress(literal: host, port: port), case .ipv4 = address {
       return address
     }
-    throw Authority.Fault(
+    throw Authority.ParseError(
       reason: "invalid address", hint: "an IP address ([ ] for IPv6), \"*\", \"localhost\", unix:PATH or systemd:NAME")
   }
 

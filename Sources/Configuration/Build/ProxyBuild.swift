@@ -88,7 +88,7 @@ extension SettingsBuilder {
   /// An `upstream` block of this name, or the group that the address makes.
   private mutating func target(
     _ authority: Authority, _ scheme: UpstreamScheme, _ directive: Directive
-  ) throws(Authority.Fault) -> Int? {
+  ) throws(Authority.ParseError) -> Int? {
     if case .host(let host, let port) = authority, let index = namedGroups[host.lowercased()] {
       if let port {
         throw .init(

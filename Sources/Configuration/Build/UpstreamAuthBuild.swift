@@ -60,10 +60,10 @@ extension SettingsBuilder {
       error(line.place(1), "invalid parameter \"\(line.text(1))\" in \"proxy_auth_space\"", hint: "realm=\"TEXT\"")
       return nil
     }
-    do throws(Authority.Fault) {
+    do throws(Authority.ParseError) {
       let authority = try Authority(parsing: String(text.dropFirst(scheme.rawValue.count + 3)))
       guard case .host(let host, let port) = authority else {
-        throw Authority.Fault(
+        throw Authority.ParseError(
           reason: "a socket", hint: "remove proxy_auth_space: without it, credentials go only to the proxy_pass server")
       }
       return ProtectionSpace(

@@ -15,7 +15,7 @@ struct Lexer {
   }
 
   /// A lexical fault. Nothing after it in this file can be read with confidence.
-  struct Fault: Error {
+  struct ParseError: Error {
     var diagnostic: Diagnostic
   }
 
@@ -37,9 +37,9 @@ struct Lexer {
   /// Where reading stands: the place of the end of the file once it has been reached.
   var here: SourceLocation { location(at: position) }
 
-  mutating func next() throws(Fault) -> Statement {
+  mutating func next() throws(ParseError) -> Statement {
     guard position > 0 || !bytes.starts(with: [0xEF, 0xBB, 0xBF]) else {
-      throw Fault(
+      throw ParseError(
         diagnostic: Diagnostic(
           .error, at: here, "the file begins with a byte order mark", hint: "save it as UTF-8 without one"))
     }
@@ -80,7 +80,7 @@ struct Lexer {
       }
     }
     if let first = words.first {
-      throw Fault(
+      throw ParseError(
         diagnostic: Diagnostic(
           .error, at: here, "unexpected end of file, expecting \";\" or \"}\"",
           hint: "the statement \"\(first.text)\" that begins in line \(first.location.line) is not ended"))
@@ -98,7 +98,7 @@ struct Lexer {
     while position < bytes.count, bytes[position] != UInt8(ascii: "\n") { position += 1 }
   }
 
-  private mutating func readQuotedWord(quote: UInt8) throws(Fault) -> Word {
+  private mutating func readQuotedWord(quote: UInt8) throws(ParseError) -> Word {
     let place = here
     position += 1
     var raw: [UInt8] = []
@@ -110,13 +110,13 @@ struct Lexer {
       }
       takeByte(into: &raw)
     }
-    throw Fault(
+    throw ParseError(
       diagnostic: Diagnostic(
         .error, at: place, "unexpected end of file: the quote opened here is never closed",
         hint: "add the missing \(Character(Unicode.Scalar(quote)))"))
   }
 
-  private mutating func readBareWord() throws(Fault) -> Word {
+  private mutating func readBareWord() throws(ParseError) -> Word {
     let place = here
     var raw: [UInt8] = []
     var afterDollar = false
@@ -157,19 +157,20 @@ struct Lexer {
     if byte == UInt8(ascii: "\n") { advanceOverLineFeed() } else { position += 1 }
   }
 
-  private func word(_ raw: [UInt8], at place: SourceLocation, quoted: Bool) throws(Fault) -> Word {
+  private func word(_ raw: [UInt8], at place: SourceLocation, quoted: Bool) throws(ParseError) -> Word {
     guard let text = String(validating: raw, as: UTF8.self) else {
-      throw Fault(diagnostic: Diagnostic(.error, at: place, "this word is not UTF-8", hint: "save the file as UTF-8"))
+      throw ParseError(
+        diagnostic: Diagnostic(.error, at: place, "this word is not UTF-8", hint: "save the file as UTF-8"))
     }
     guard !raw.contains(0) else {
-      throw Fault(
+      throw ParseError(
         diagnostic: Diagnostic(.error, at: place, "this word contains a NUL byte", hint: "is this a text file?"))
     }
     return Word(text, at: place, quoted: quoted)
   }
 
-  private func unexpected(_ byte: UInt8, hint: String? = nil) -> Fault {
+  private func unexpected(_ byte: UInt8, hint: String? = nil) -> ParseError {
     let shown = byte >= 0x20 && byte < 0x7F ? String(Character(Unicode.Scalar(byte))) : "\\x\(String(byte, radix: 16))"
-    return Fault(diagnostic: Diagnostic(.error, at: here, "unexpected \"\(shown)\"", hint: hint))
+    return ParseError(diagnostic: Diagnostic(.error, at: here, "unexpected \"\(shown)\"", hint: hint))
   }
 }

@@ -57,7 +57,7 @@ package struct Parser {
 
   private mutating func parseBlock(
     _ lexer: inout Lexer, into directives: inout [Directive], opener: Word?, nesting: Int
-  ) throws(Lexer.Fault) {
+  ) throws(Lexer.ParseError) {
     while true {
       switch try lexer.next() {
       case .end:
@@ -96,7 +96,7 @@ package struct Parser {
     }
   }
 
-  private mutating func count(_ name: Word) throws(Lexer.Fault) {
+  private mutating func count(_ name: Word) throws(Lexer.ParseError) {
     directiveCount += 1
     guard directiveCount <= Self.maximumDirectives else {
       throw fault(at: name.location, "more than \(Self.maximumDirectives) directives")
@@ -104,7 +104,7 @@ package struct Parser {
   }
 
   /// What an `include` stands for. A pattern may match nothing; a plain name must be there.
-  private mutating func include(_ words: [Word], nesting: Int) throws(Lexer.Fault) -> [Directive] {
+  private mutating func include(_ words: [Word], nesting: Int) throws(Lexer.ParseError) -> [Directive] {
     guard words.count == 2 else {
       throw fault(
         at: words[0].location, "invalid number of arguments in \"include\" directive", hint: "include FILE | PATTERN;")
@@ -139,7 +139,7 @@ package struct Parser {
     return included
   }
 
-  private func expand(_ pattern: String, at place: SourceLocation) throws(Lexer.Fault) -> [String] {
+  private func expand(_ pattern: String, at place: SourceLocation) throws(Lexer.ParseError) -> [String] {
     switch files.expand(pattern) {
     case .success(let paths): return paths
     case .failure(let unreadable):
@@ -153,8 +153,8 @@ package struct Parser {
     Directive(name: name.text, arguments: Array(words.dropFirst()), block: block, location: name.location)
   }
 
-  private func fault(at place: SourceLocation, _ message: String, hint: String? = nil) -> Lexer.Fault {
-    Lexer.Fault(diagnostic: Diagnostic(.error, at: place, message, hint: hint))
+  private func fault(at place: SourceLocation, _ message: String, hint: String? = nil) -> Lexer.ParseError {
+    Lexer.ParseError(diagnostic: Diagnostic(.error, at: place, message, hint: hint))
   }
 }
 

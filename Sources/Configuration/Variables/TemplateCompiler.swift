@@ -6,11 +6,11 @@ struct TemplateCompiler {
   /// Variables that `set` and named captures make, by lower-case name.
   let slots: [String: Int]
 
-  struct Fault: Error {
+  struct ParseError: Error {
     var diagnostic: Diagnostic
   }
 
-  func compile(_ word: Word) throws(Fault) -> Template {
+  func compile(_ word: Word) throws(ParseError) -> Template {
     var parts: [Template.Part] = []
     var literal: [UInt8] = []
     var rest = Array(word.text.utf8)[...]
@@ -27,7 +27,7 @@ struct TemplateCompiler {
     return Template(parts)
   }
 
-  private func variable(_ rest: inout ArraySlice<UInt8>, in word: Word) throws(Fault) -> Variable {
+  private func variable(_ rest: inout ArraySlice<UInt8>, in word: Word) throws(ParseError) -> Variable {
     if let digit = rest.first, digit >= UInt8(ascii: "1"), digit <= UInt8(ascii: "9") {
       rest.removeFirst()
       return .capture(Int(digit) - 48)
@@ -49,7 +49,7 @@ struct TemplateCompiler {
     return try resolve(name, in: word)
   }
 
-  private func resolve(_ name: String, in word: Word) throws(Fault) -> Variable {
+  private func resolve(_ name: String, in word: Word) throws(ParseError) -> Variable {
     if let slot = slots[name.lowercased()] { return .slot(slot) }
     switch VariableNames.look(up: name) {
     case .known(let variable): return variable
@@ -64,7 +64,7 @@ struct TemplateCompiler {
     (byte | 0x20) &- 97 < 26 || byte &- 48 < 10 || byte == UInt8(ascii: "_")
   }
 
-  private func fault(_ word: Word, _ message: String, hint: String?) -> Fault {
-    Fault(diagnostic: Diagnostic(.error, at: word.location, message, hint: hint))
+  private func fault(_ word: Word, _ message: String, hint: String?) -> ParseError {
+    ParseError(diagnostic: Diagnostic(.error, at: word.location, message, hint: hint))
   }
 }

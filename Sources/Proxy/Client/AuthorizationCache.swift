@@ -10,14 +10,14 @@ struct AuthorizationCache {
   /// The access rules that admitted the client last.
   private(set) var admittedBy: ObjectIdentifier?
   private var client: ClientRules.Client?
-  private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Verdict)] = []
+  private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Decision)] = []
   private var users: [(file: UserFile, choice: UserFile.Choice)] = []
   private var identityFields: [IdentityFieldForm: FieldBlock] = [:]
 
   /// `tls`: nil on a plain listener, whose clients have no identity.
   mutating func judge(
     by rules: ClientRules, _ tls: TLSStream?, scratch: RegularExpression.Scratch
-  ) -> ClientRules.Verdict {
+  ) -> ClientRules.Decision {
     let id = ObjectIdentifier(rules)
     let verdict = verdicts.first { $0.rules == id }?.verdict ?? judgeAnew(by: rules, tls, scratch)
     if case .admitted = verdict { admittedBy = id }
@@ -26,7 +26,7 @@ struct AuthorizationCache {
 
   private mutating func judgeAnew(
     by rules: ClientRules, _ tls: TLSStream?, _ scratch: RegularExpression.Scratch
-  ) -> ClientRules.Verdict {
+  ) -> ClientRules.Decision {
     let client = client ?? tls.map { ClientRules.Client($0.clientVerdict) } ?? .anonymous
     self.client = client
     let verdict = rules.judge(client, scratch: scratch)

@@ -44,7 +44,7 @@ final class ConnectionFacts {
   var admittedBy: ObjectIdentifier? { authorization.admittedBy }
 
   /// The verdict of access rules on the client.
-  func judge(by rules: ClientRules, scratch: RegularExpression.Scratch) -> ClientRules.Verdict {
+  func judge(by rules: ClientRules, scratch: RegularExpression.Scratch) -> ClientRules.Decision {
     authorization.judge(by: rules, tls, scratch: scratch)
   }
 
