@@ -21,7 +21,7 @@ enum UpstreamFailureLog {
     exchange.write(.error, text, group?.failed(server, text, now: exchange.worker.loop.now) ?? .write(withheld: 0))
   }
 
-  /// Counts the outcome and logs a mismatch once per handshake. Requests over a kept session can log the variable.
+  /// Counts the outcome and logs a mismatch once per handshake. For later requests, see `$upstream_ssl_result`.
   static func noteHandshake(_ session: UpstreamSession, _ exchange: Exchange) {
     exchange.worker.metrics.upstreams.count(session.trustOutcome)
     guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }
