@@ -1,29 +1,29 @@
 public import Observability
 
-/// nginx's language, read: a file becomes settings, or a list of everything that is wrong with it.
+/// Reads a configuration in nginx's language: the result is settings, or a list of all errors.
 ///
-/// Nothing is opened, resolved or loaded but the configuration's own files.
+/// Reading opens only the configuration's own files. It resolves no names and loads no other files.
 public enum Configuration {
-  /// Reads a file and what it includes. `settings` is nil exactly when a diagnostic is an error.
+  /// Reads a file and the files that it includes. `settings` is nil exactly when a diagnostic is an error.
   public static func load(path: String) -> (settings: Settings?, diagnostics: [Diagnostic]) {
     let read = read(path: path)
     return (read.settings, read.diagnostics)
   }
 
-  /// The same with what a configuration at fault comes to, defaults in the place of what was wrong: for looking into the
-  /// files that it names, so that their faults are told with its own. Never to be served.
+  /// Reads a file, and also returns a draft in which defaults replace what is wrong. With the draft, the caller can
+  /// check the files that the configuration names, and report their errors too. Never serve a draft.
   package static func read(path: String) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
     var parser = Parser(mainFile: path, files: .disk)
     let tree = parser.parse(path: path)
     return build(tree, parser: parser, mainFile: path)
   }
 
-  /// The same for text that is not in a file; `fileName` is what places name, and its folder what names resolve against.
+  /// Reads text. `fileName` appears in places, and relative names resolve against its folder.
   public static func load(text: String, fileName: String) -> (settings: Settings?, diagnostics: [Diagnostic]) {
     load(bytes: Array(text.utf8), fileName: fileName, files: .disk)
   }
 
-  /// The same for bytes, with files from elsewhere.
+  /// Reads bytes, and takes included files from `files`.
   package static func load(
     bytes: [UInt8], fileName: String, files: SourceFiles
   ) -> (settings: Settings?, diagnostics: [Diagnostic]) {
@@ -41,13 +41,13 @@ public enum Configuration {
     let language = parser.diagnostics + checker.diagnostics
     var found = language
     var draft: Settings?
-    // A file that could not be read to its end would be blamed for what is missing.
+    // A file that was not read to its end would lead to false errors about missing directives.
     if parser.diagnostics.isEmpty {
       var builder = SettingsBuilder(folder: folder(of: mainFile))
       draft = builder.build(sound)
       found += builder.diagnostics
     }
-    // What else is at fault may only follow from a word that could not be read: causes are told first.
+    // A word that could not be parsed may cause the other errors, so such errors come first.
     let causes = sorted(language.filter { $0.severity == .error }, mainFile: mainFile)
     let known = Set(causes)
     let diagnostics = causes + sorted(found.filter { !known.contains($0) }, mainFile: mainFile)
@@ -55,7 +55,7 @@ public enum Configuration {
     return (isRefused ? nil : draft, draft, diagnostics)
   }
 
-  /// By place, the main file first; what was found several times, since several levels inherit it, once.
+  /// Sorts by place, the main file first. An error that several levels inherit appears once.
   private static func sorted(_ found: [Diagnostic], mainFile: String) -> [Diagnostic] {
     var seen: Set<Diagnostic> = []
     let once = found.filter { seen.insert($0).inserted }

@@ -2,22 +2,22 @@
 public enum BodyFraming: Sendable, Equatable {
   /// No body.
   case none
-  /// So many bytes.
+  /// The body has this many bytes.
   case length(UInt64)
-  /// Chunks and trailers (RFC 9112 §7.1).
+  /// The body is a sequence of chunks, with trailers after the last chunk (RFC 9112 §7.1).
   case chunked
-  /// Everything until the upstream closes: responses only.
+  /// The body lasts until the upstream closes the connection; only a response may use this framing.
   case untilClose
 }
 
-/// The values of the two framing fields. A malformed value was refused before.
+/// The values of the two framing fields. The parser has already refused malformed values.
 struct AnnouncedFraming {
-  /// Content-Length, when there was one.
+  /// The value of Content-Length, if the message has one.
   var length: UInt64?
-  /// Transfer-Encoding was there, and was `chunked`.
+  /// Whether the message has a Transfer-Encoding field, whose value is then `chunked`.
   var isChunked = false
 
-  /// The rules for both requests and responses.
+  /// Applies the rules that hold for both requests and responses.
   private func decide(_ version: HTTPVersion) throws(HeadError) -> BodyFraming? {
     if isChunked {
       if length != nil { throw .lengthAndTransferEncoding }
@@ -28,15 +28,15 @@ struct AnnouncedFraming {
     return nil
   }
 
-  /// RFC 9112 §6.3 for a request: no announcement, no body.
+  /// Applies RFC 9112 §6.3 to a request: without a framing field, the request has no body.
   func request(_ version: HTTPVersion) throws(HeadError) -> BodyFraming {
     try decide(version) ?? .none
   }
 
-  /// RFC 9112 §6.3 for a response to `method`.
+  /// Applies RFC 9112 §6.3 to a response to `method`.
   ///
-  /// `isTrusted` is false when the status forbids a body that the fields announce: what follows on that connection
-  /// may be body or message, so that nothing more is read from it.
+  /// `isTrusted` is false when the status forbids a body that the fields announce. The bytes that follow may then be
+  /// body or another message, so the caller must read nothing more from that connection.
   func response(
     _ version: HTTPVersion, status: UInt16, to method: Method
   ) throws(HeadError) -> (framing: BodyFraming, isTrusted: Bool) {

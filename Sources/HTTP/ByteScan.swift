@@ -1,12 +1,12 @@
-/// Looks through bytes, sixteen at a time, for the first one that ends or spoils an element of a head.
+/// Finds the first byte that ends or invalidates an element of a head, sixteen bytes at a time.
 ///
-/// Why: a head is scanned once per message, and this is where the time of a parser goes. Each scan stays inside
-/// `from..<end` of memory that the caller has checked; the last bytes are looked at one by one.
+/// Why: the parser spends most of its time in these scans, which run over the bytes of every head.
+/// Each scan stays inside `from..<end` of memory that the caller has checked, and reads the last bytes one by one.
 enum ByteScan {
   typealias Block = SIMD16<UInt8>
   typealias Hits = SIMDMask<SIMD16<Int8>>
 
-  /// The first control character (below 0x20, or DEL), or `end`.
+  /// Returns the position of the first control character (below 0x20, or DEL), or `end`.
   @inline(__always)
   static func control(_ base: UnsafeRawPointer, _ from: Int, _ end: Int) -> Int {
     var at = from
@@ -24,7 +24,7 @@ enum ByteScan {
     return end
   }
 
-  /// The first colon, space or control character below it, or `end`: where a field name stops.
+  /// Returns the position of the first colon, space or control character below it, or `end`: the end of a field name.
   @inline(__always)
   static func nameEnd(_ base: UnsafeRawPointer, _ from: Int, _ end: Int) -> Int {
     var at = from
@@ -42,7 +42,7 @@ enum ByteScan {
     return end
   }
 
-  /// The first space, control character, `#` or `?`, or `end`: where a part of a request target stops.
+  /// Returns the position of the first space, control character, `#` or `?`, or `end`: the end of a target's part.
   @inline(__always)
   static func targetEnd(_ base: UnsafeRawPointer, _ from: Int, _ end: Int) -> Int {
     var at = from
@@ -67,7 +67,7 @@ enum ByteScan {
     base.loadUnaligned(fromByteOffset: at, as: Block.self)
   }
 
-  /// The place of the first hit, 16 for none.
+  /// Returns the index of the first matching byte, or 16 if no byte matches.
   @inline(__always)
   private static func first(_ hits: Hits) -> Int {
     let halves = unsafeBitCast(hits, to: SIMD2<UInt64>.self)
@@ -78,7 +78,7 @@ enum ByteScan {
   @inline(__always)
   static func byte(_ base: UnsafeRawPointer, _ at: Int) -> UInt8 { base.load(fromByteOffset: at, as: UInt8.self) }
 
-  /// Eight bytes, the first one lowest.
+  /// Reads eight bytes as one word, with the first byte lowest.
   @inline(__always)
   static func word(_ base: UnsafeRawPointer, _ at: Int) -> UInt64 {
     UInt64(littleEndian: base.loadUnaligned(fromByteOffset: at, as: UInt64.self))
@@ -90,7 +90,7 @@ enum ByteScan {
   }
 }
 
-/// A set of ASCII bytes, two words wide; bytes from 0x80 up are never members.
+/// A set of ASCII bytes, stored in two words. Bytes from 0x80 up are never members.
 struct ByteSet {
   let low: UInt64
   let high: UInt64
@@ -100,7 +100,7 @@ struct ByteSet {
     byte < 128 && ((byte < 64 ? low : high) >> UInt64(byte & 63)) & 1 != 0
   }
 
-  /// Whether every byte is a member; true for none.
+  /// Returns whether every byte is a member; returns true for an empty range.
   @inline(__always)
   func containsAll(_ base: UnsafeRawPointer, _ from: Int, _ end: Int) -> Bool {
     var at = from
@@ -113,14 +113,14 @@ struct ByteSet {
 
   /// `tchar` of RFC 9110 §5.6.2.
   static var token: ByteSet { ByteSet(low: 0x03ff_6cfa_0000_0000, high: 0x57ff_ffff_c7ff_fffe) }
-  /// Letters, digits and hyphen: what nginx's `ignore_invalid_headers` calls a valid name.
+  /// Letters, digits and hyphen: a valid name for nginx's `ignore_invalid_headers`.
   static var ordinaryName: ByteSet { ByteSet(low: 0x03ff_2000_0000_0000, high: 0x07ff_fffe_07ff_fffe) }
   /// nginx's method characters: capitals, `_` and `-`.
   static var method: ByteSet { ByteSet(low: 0x0000_2000_0000_0000, high: 0x0000_0000_87ff_fffe) }
-  /// `unreserved` of RFC 3986 §2.3. Escapes and sub-delims of a reg-name name no server, and are read in two ways.
+  /// `unreserved` of RFC 3986 §2.3. Escapes and sub-delims are out: no server name has them, and parsers differ.
   static var host: ByteSet { ByteSet(low: 0x03ff_6000_0000_0000, high: 0x47ff_fffe_87ff_fffe) }
-  /// What stands between the brackets of an IPv6 address.
+  /// The characters that may stand between the brackets of an IPv6 address.
   static var addressLiteral: ByteSet { ByteSet(low: 0x07ff_4000_0000_0000, high: 0x0000_007e_0000_007e) }
-  /// What nginx's `NGX_ESCAPE_URI` leaves as it is.
+  /// The characters that nginx's `NGX_ESCAPE_URI` does not escape.
   static var unescapedPath: ByteSet { ByteSet(low: 0x2fff_ffd2_0000_0000, high: 0x47ff_fffe_afff_ffff) }
 }

@@ -1,12 +1,12 @@
 public import Bytes
 
-/// One field line of a head: places in the head's bytes, and what is known of its name.
+/// One field line of a head: the ranges of its name and value in the head's bytes, and the recognised name.
 public struct Field: Sendable, Equatable, BitwiseCopyable {
   public var name: ByteRange
-  /// Without the whitespace around it; may be empty.
+  /// The value, without the whitespace around it. It may be empty.
   public var value: ByteRange
   public var id: FieldName
-  /// Meant for this connection only (RFC 9110 §7.6.1): never forwarded.
+  /// Whether the field belongs to this connection only (RFC 9110 §7.6.1). The proxy never forwards such a field.
   public var isHopByHop: Bool
 
   @inlinable public init(name: ByteRange, value: ByteRange, id: FieldName, isHopByHop: Bool) {
@@ -18,15 +18,15 @@ public struct Field: Sendable, Equatable, BitwiseCopyable {
 }
 
 extension FieldName {
-  /// Belongs to one connection, by RFC 9110 §7.6.1, whether or not Connection nominates it.
+  /// Whether the field belongs to one connection by RFC 9110 §7.6.1, even if Connection does not nominate it.
   public var isHopByHop: Bool { FieldNameSet.hopByHop.contains(self) }
 
-  /// Says something of the message as a whole.
+  /// Whether `MessageFacts` reads this field's value.
   var isNoted: Bool { FieldNameSet.noted.contains(self) }
 }
 
 extension FieldNameSet {
-  // Computed, so that each is a constant where it is asked.
+  // Computed properties, so that the compiler makes each set a constant at its use.
   static var hopByHop: FieldNameSet {
     FieldNameSet().with(.connection).with(.proxyConnection).with(.keepAlive).with(.te).with(.transferEncoding)
       .with(.upgrade)
@@ -40,11 +40,11 @@ extension FieldNameSet {
   /// Fields that Connection may not nominate, because the next hop would misread the message without them.
   static let neverNominated = FieldNameSet(.host, .contentLength, .transferEncoding, .authorization, .cookie)
 
-  /// Fields that say where a message ends and how far it goes. A server that folds `Transfer_Encoding` to the same
-  /// variable as `Transfer-Encoding` would read another message than the proxy did.
+  /// Fields that frame or route a message, or belong to one connection. A server may fold `Transfer_Encoding` to the
+  /// same variable as `Transfer-Encoding`; such a server would find another end of the message than the proxy did.
   static let neverAliased = hopByHop.union(FieldNameSet(.host, .contentLength, .expect, .trailer))
 
-  /// Fields that mean nothing, or harm, after the body: framing, routing, authentication, controls and
+  /// Fields that have no meaning, or do harm, after the body: framing, routing, authentication, controls and
   /// the content's own description (RFC 9110 §6.5.1).
   static let neverTrailer = FieldNameSet(
     .connection, .proxyConnection, .keepAlive, .te, .transferEncoding, .upgrade, .host, .contentLength, .trailer,
@@ -56,18 +56,18 @@ extension FieldNameSet {
 }
 
 extension ByteRange {
-  /// `ByteRange.empty`, as a constant in this module.
+  /// An empty range, equal to `ByteRange.empty`, but a constant in this module.
   static var absent: ByteRange { ByteRange(start: 0, count: 0) }
 }
 
 extension UnsafeBufferPointer<Field> {
-  /// The first field of this name.
+  /// Returns the first field of this name.
   @inlinable public func first(_ id: FieldName) -> Field? {
     for field in self where field.id == id { return field }
     return nil
   }
 
-  /// The value of the first field of this name, letters folded.
+  /// Returns the value of the first field of this name, compared without case.
   public func value(named name: UnsafeRawBufferPointer, in bytes: UnsafeRawBufferPointer) -> ByteRange? {
     for field in self where Int(field.name.count) == name.count && bytes[field.name].equalsIgnoringCase(name) {
       return field.value
@@ -75,7 +75,7 @@ extension UnsafeBufferPointer<Field> {
     return nil
   }
 
-  /// The value of the first field whose name becomes `variable` when letters are folded and `-` is `_`.
+  /// Returns the value of the first field whose name, with letters in lower case and `-` as `_`, equals `variable`.
   public func value(variableName variable: UnsafeRawBufferPointer, in bytes: UnsafeRawBufferPointer) -> ByteRange? {
     for field in self where Int(field.name.count) == variable.count {
       if bytes[field.name].becomesVariable(variable) { return field.value }

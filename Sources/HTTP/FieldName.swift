@@ -1,9 +1,9 @@
 public import Bytes
 
-/// A field name that the proxy itself may ask about, or `.other`.
+/// A field name that the proxy itself may ask about, or `.other` for any different name.
 ///
-/// Why: a name is recognised once, in the head parser; every later question is one comparison or one bit.
-/// The raw values stay under 64, so that a `FieldNameSet` is one word.
+/// Why: the head parser recognises each name once; every later comparison is then one comparison or one bit test.
+/// The raw values stay below 64, so that a `FieldNameSet` fits in one word.
 public enum FieldName: UInt8, Sendable, BitwiseCopyable {
   case other = 0
   case host, connection, contentLength, transferEncoding, te, trailer, upgrade, expect, keepAlive
@@ -15,15 +15,15 @@ public enum FieldName: UInt8, Sendable, BitwiseCopyable {
   case xForwardedFor, xForwardedHost, xForwardedProto, xRealIP, xRequestID, xPad, xAccelRedirect
   case xAccelBuffering, xAccelCharset, xAccelExpires, xAccelLimitRate, status, altSvc
 
-  /// The name that these bytes spell, letters folded; never `.other` for a known one.
+  /// Returns the known name that these bytes spell, without case, or `.other` for an unknown name.
   public static func known(_ bytes: UnsafeRawBufferPointer) -> FieldName {
     guard let base = bytes.baseAddress else { return .other }
     return known(base, bytes.count)
   }
 
-  /// The name that these bytes spell when each byte other than a letter or digit counts as a hyphen; `.other` for none.
+  /// Returns the known name that these bytes spell, or `.other`; any byte but a letter or digit counts as a hyphen.
   ///
-  /// Why: servers hand fields on as variables (CGI, WSGI), and fold several names to one there.
+  /// Why: servers pass fields to programs as variables (CGI, WSGI), and so fold several names into one variable.
   public static func folded(_ name: UnsafeRawBufferPointer) -> FieldName {
     guard name.count < 25 else { return .other }
     return withUnsafeTemporaryAllocation(byteCount: 24, alignment: 8) { folded in
@@ -32,8 +32,8 @@ public enum FieldName: UInt8, Sendable, BitwiseCopyable {
     }
   }
 
-  /// A byte of a field name as a server may read it that makes variables of names: a letter in lower case, a digit, or a
-  /// hyphen for everything else.
+  /// Folds a byte of a name as servers that turn field names into variables may do: letters become lower case,
+  /// digits stay, and every other byte becomes a hyphen.
   @inlinable public static func fold(_ byte: UInt8) -> UInt8 {
     let letter = byte | 0x20
     if letter &- 0x61 < 26 { return letter }
@@ -131,13 +131,13 @@ public enum FieldName: UInt8, Sendable, BitwiseCopyable {
   }
 }
 
-/// Up to 24 bytes of a name in three words (the last one may overlap), capitals folded to small letters.
+/// Up to 24 bytes of a name in three words (the last word may overlap), with capitals folded to lower case.
 struct FoldedName {
   let first: UInt64
   let middle: UInt64
   let last: UInt64
 
-  /// `count` is 2 through 24, and so many bytes can be read.
+  /// Reads `count` bytes. `count` must be 2 through 24, and the caller has checked that these bytes are readable.
   @inline(__always)
   init(_ base: UnsafeRawPointer, _ count: Int) {
     if count >= 8 {
@@ -156,19 +156,19 @@ struct FoldedName {
     }
   }
 
-  /// Whether the name is `text`, which is in small letters and as long.
+  /// Returns whether the name equals `text`, which must be in lower case and have the same length.
   @inline(__always)
   func spells(_ text: StaticString) -> Bool {
     let other = FoldedName(UnsafeRawPointer(text.utf8Start), text.utf8CodeUnitCount)
     return first == other.first && middle == other.middle && last == other.last
   }
 
-  /// Sets 0x20 where 0x40 is set: capitals become small letters, and no byte outside the letters becomes one.
+  /// Sets 0x20 where 0x40 is set: capitals become lower-case letters, and no other byte becomes a letter.
   @inline(__always)
   private static func folded(_ word: UInt64) -> UInt64 { word | (word >> 1) & 0x2020_2020_2020_2020 }
 }
 
-/// Some of the known names, as bits of one word. `.other` may be a member like any.
+/// A set of known names, one bit each in one word. `.other` may be a member like any name.
 public struct FieldNameSet: Sendable, Equatable {
   public var bits: UInt64
 

@@ -1,8 +1,8 @@
 internal import Bytes
 
-/// What a field value can be (RFC 9110 §5.5).
+/// Checks whether bytes may be a field value (RFC 9110 §5.5).
 public enum FieldValue {
-  /// Whether bytes may stand as a field value: no control character but the tab.
+  /// Returns whether the bytes may be a field value: they contain no control character except tab.
   public static func isValid(_ value: UnsafeRawBufferPointer) -> Bool {
     guard let base = value.baseAddress else { return true }
     var at = ByteScan.control(base, 0, value.count)

@@ -1,4 +1,4 @@
-/// Why a head was refused. The connection that sent it is closed: where the next message begins is not known.
+/// Why the parser refused a head. The proxy closes the connection, because it can't tell where the next message begins.
 public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // The first line
   case badMethod, connectMethod, traceMethod, badTarget, badRequestLine, simpleRequest, badVersion, unsupportedVersion
@@ -13,7 +13,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
   case transferEncodingInOldVersion, bodyInInterimResponse
 
-  /// The status of the response to a client. A fault in an upstream's head is always 502.
+  /// The status of the response to the client. An error in an upstream's head always gives 502.
   public var status: UInt16 {
     switch self {
     case .connectMethod, .traceMethod: 405
@@ -24,7 +24,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     }
   }
 
-  /// The fault for the log, without the bytes of the message.
+  /// The error as text for the log, without bytes of the message.
   public var reason: StaticString {
     switch self {
     case .badMethod: "the method has a character other than A-Z, \"_\" and \"-\""

@@ -1,14 +1,14 @@
-/// How much of a head is read, and which names are kept.
+/// Limits on the size of a head, and the rules for which field names the parser keeps.
 public struct HeadLimits: Sendable, Equatable {
-  /// Bytes of one line, its end included: nginx's size of one of `large_client_header_buffers`.
+  /// The most bytes in one line, line end included: one buffer of nginx's `large_client_header_buffers`.
   public var lineBytes: Int
-  /// Bytes of the whole head, from its first line to the empty one.
+  /// The most bytes in the whole head, from its first line to the empty line.
   public var headBytes: Int
-  /// Field lines in one head: nginx's `max_headers`.
+  /// The most field lines in one head: nginx's `max_headers`.
   public var fields: Int
-  /// nginx's `ignore_invalid_headers`: a name of other than letters, digits and hyphen is dropped from the model.
+  /// Whether to drop a field whose name has other characters than letters, digits and hyphen: `ignore_invalid_headers`.
   public var ignoreInvalidNames: Bool
-  /// nginx's `underscores_in_headers`: an underscore counts as valid.
+  /// Whether an underscore counts as a valid character: nginx's `underscores_in_headers`.
   public var underscores: Bool
 
   public init(

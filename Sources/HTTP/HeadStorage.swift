@@ -1,31 +1,31 @@
 public import Bytes
 
-/// The storage of a request or response head, which the head keeps from message to message: bytes and field lines.
+/// The storage of a request or response head, for bytes and field lines. The head keeps it from message to message.
 ///
-/// A struct inside the two final classes, so that the hot path has no call more than with the properties themselves.
+/// Why a struct inside the two final classes: the hot path then makes no more calls than with direct properties.
 @usableFromInline struct HeadStorage: ~Copyable {
   @usableFromInline var buffer = ByteBuffer()
   @usableFromInline var list = TrivialList<Field>()
-  /// The known names in `list`.
+  /// The known names among the fields in `list`.
   @usableFromInline var present = FieldNameSet()
 
   init() {}
 
-  /// Forgets the message, keeps the memory.
+  /// Clears the message and keeps the memory.
   mutating func reset() {
     buffer.removeAll()
     list.removeAll()
     present = FieldNameSet()
   }
 
-  /// Forgets the message and gives the memory back.
+  /// Clears the message and frees the memory.
   mutating func release() {
     reset()
     buffer.release()
     list.release()
   }
 
-  /// The value of the first field of this name, letters folded.
+  /// Returns the value of the first field of this name, compared without case.
   func value(named name: UnsafeRawBufferPointer) -> ByteRange? {
     list.elements.value(named: name, in: buffer.readable)
   }

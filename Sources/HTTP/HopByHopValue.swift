@@ -1,12 +1,12 @@
 public import Bytes
 
-/// The parts of a client's Connection and Upgrade that may reach an upstream when `proxy_set_header` forwards them.
+/// Filters a client's Connection and Upgrade values when `proxy_set_header` forwards them to an upstream.
 ///
-/// Each function shortens the list that stands at the end of a buffer, in place and without an allocation: WebSocket
-/// configurations do this for every request. A list of which nothing is taken stays as it was written.
+/// Each function shortens the list at the end of a buffer in place and without an allocation, because WebSocket
+/// configurations run it on every request. A list from which the function removes no element stays as written.
 public enum HopByHopValue {
-  /// Leaves `close`, `keep-alive`, `upgrade` and `TE`. Any other element names a field that the next hop would remove
-  /// (RFC 9110 §7.6.1): with it a client could take off the fields that say who it is.
+  /// Keeps only `close`, `keep-alive`, `upgrade` and `TE`. Any other element names a field that the next hop would
+  /// remove (RFC 9110 §7.6.1); a client could so remove the fields that tell the upstream the client's identity.
   public static func keepConnectionOptions(in buffer: inout ByteBuffer, from start: Int) {
     keep(in: &buffer, from: start) { element in
       switch element.count {
@@ -19,7 +19,7 @@ public enum HopByHopValue {
     }
   }
 
-  /// Removes the protocols that would carry requests past every check: HTTP in any version, and TLS (RFC 2817).
+  /// Removes the protocols that would let requests bypass every check: HTTP in any version, and TLS (RFC 2817).
   public static func removeTunnellingProtocols(in buffer: inout ByteBuffer, from start: Int) {
     keep(in: &buffer, from: start) { element in
       let name = UnsafeRawBufferPointer(rebasing: element.prefix { $0 != 0x2F })
@@ -47,7 +47,7 @@ public enum HopByHopValue {
         base.storeBytes(of: 0x2C, toByteOffset: end, as: UInt8.self)
         end += 1
       }
-      // Never forward: what is kept is no longer than what was read.
+      // The copy only moves bytes towards the front: the kept elements are no longer than the elements already read.
       (base + end).copyMemory(from: base + Int(element.start), byteCount: Int(element.count))
       end += Int(element.count)
     }

@@ -15,7 +15,7 @@ struct MessageFacts {
 
   init() {}
 
-  /// Recognises the fields of a head, drops those that have no place in the model and takes in what the others say.
+  /// Recognises the fields of a head, drops the fields that the limits exclude, and reads the values that matter here.
   init(_ list: inout TrivialList<Field>, _ base: UnsafeRawPointer, _ limits: HeadLimits) throws(HeadError) {
     let fields = list.mutableElements
     var kept = 0
@@ -37,7 +37,7 @@ struct MessageFacts {
     if !nominations.isEmpty { nominations.mark(list.mutableElements, base) }
   }
 
-  /// Recognises the fields of a trailer section, and drops those that have no place there or in the model.
+  /// Recognises the fields of a trailer section, and drops those that trailers or the limits do not allow.
   static func trailers(_ list: inout TrivialList<Field>, _ base: UnsafeRawPointer, _ limits: HeadLimits)
     throws(HeadError)
   {
@@ -54,7 +54,7 @@ struct MessageFacts {
     list.truncate(to: kept)
   }
 
-  /// Takes in one field; `present` does not have it yet.
+  /// Reads the value of one field; `present` does not contain the field's name yet.
   mutating func note(_ id: FieldName, _ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
     switch id {
     case .host:
@@ -77,7 +77,7 @@ struct MessageFacts {
     }
   }
 
-  /// Whether an unknown name stays in the model; refuses one that is no token.
+  /// Returns whether the parser keeps a field with an unknown name; refuses a name that is not a token.
   private static func keeps(
     _ base: UnsafeRawPointer, _ name: ByteRange, _ limits: HeadLimits
   ) throws(HeadError) -> Bool {
@@ -98,7 +98,7 @@ struct MessageFacts {
     return false
   }
 
-  /// Whether the connection stays open after this message (RFC 9112 §9.3).
+  /// Returns whether the connection stays open after this message (RFC 9112 §9.3).
   func keepsAlive(_ version: HTTPVersion) -> Bool {
     switch version {
     case .http11: !options.contains(.close)
@@ -106,12 +106,12 @@ struct MessageFacts {
     }
   }
 
-  /// The Upgrade that counts: nominated by Connection, and not from HTTP/1.0 (RFC 9110 §7.8).
+  /// Returns the valid Upgrade value: Connection nominates it, and the version is not HTTP/1.0 (RFC 9110 §7.8).
   func upgrade(_ version: HTTPVersion) -> ByteRange? {
     version == .http11 && options.contains(.upgrade) ? upgrade : nil
   }
 
-  /// RFC 9110 §8.6: digits only, a number that fits 63 bits.
+  /// Parses Content-Length (RFC 9110 §8.6): digits only, and a number that fits in 63 bits.
   private static func contentLength(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) -> UInt64 {
     guard !value.isEmpty else { throw .badContentLength }
     var length: UInt64 = 0
@@ -123,8 +123,8 @@ struct MessageFacts {
     return length
   }
 
-  /// RFC 9112 §6.1, of which only `chunked`, once, is taken. Codings that are tokens, with chunked nowhere or last,
-  /// are well-formed but unknown here; all else is malformed.
+  /// Accepts only a single `chunked` of the codings in RFC 9112 §6.1. A list of tokens with `chunked` nowhere or last
+  /// is well-formed but not supported; any other value is malformed.
   private static func requireChunked(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
     if at(base, value).equalsIgnoringCase("chunked") { return }
     var isFinished = false
@@ -163,7 +163,7 @@ struct MessageFacts {
   }
 }
 
-/// What Connection said of the connection itself.
+/// The options of the Connection field that concern the connection itself.
 struct ConnectionOptions: OptionSet {
   let rawValue: UInt8
   static var close: ConnectionOptions { ConnectionOptions(rawValue: 1) }
@@ -172,7 +172,7 @@ struct ConnectionOptions: OptionSet {
 
   init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// The one option that these bytes spell, letters folded.
+  /// Creates the option that these bytes spell, without case.
   init?(_ base: UnsafeRawPointer, _ element: ByteRange) {
     let bytes = base + Int(element.start), count = Int(element.count)
     switch count {
@@ -184,7 +184,7 @@ struct ConnectionOptions: OptionSet {
   }
 }
 
-/// The elements of a comma-separated value, without the whitespace around them; empty ones too.
+/// The elements of a comma-separated value, without the whitespace around them. Empty elements are included.
 struct ListElements {
   private let base: UnsafeRawPointer
   private var at: Int

@@ -1,10 +1,10 @@
-/// The request method (RFC 9110 §9): what the proxy decides retries and framing by.
+/// The request method (RFC 9110 §9). The proxy decides about retries and framing by it.
 ///
-/// Methods outside the registered core are `.other`; their text stays in `RequestHead.methodRange`.
+/// A method outside the registered core is `.other`; its text stays in `RequestHead.methodRange`.
 public enum Method: UInt8, Sendable {
   case get, head, post, put, delete, options, trace, patch, connect, other
 
-  /// Asks for no change of state at the origin (RFC 9110 §9.2.1).
+  /// Whether the method requests no change of state at the origin (RFC 9110 §9.2.1).
   @inlinable public var isSafe: Bool {
     switch self {
     case .get, .head, .options, .trace: true
@@ -12,7 +12,7 @@ public enum Method: UInt8, Sendable {
     }
   }
 
-  /// May be sent twice with the effect of once (RFC 9110 §9.2.2): what makes a retry lawful.
+  /// Whether sending the request twice has the same effect as sending it once (RFC 9110 §9.2.2), so a retry is allowed.
   @inlinable public var isIdempotent: Bool {
     switch self {
     case .put, .delete: true
@@ -20,7 +20,7 @@ public enum Method: UInt8, Sendable {
     }
   }
 
-  /// Letters are not folded: methods are case-sensitive.
+  /// Recognises a method. Methods are case-sensitive.
   public init(_ bytes: UnsafeRawBufferPointer) {
     guard let base = bytes.baseAddress else {
       self = .other
@@ -45,7 +45,7 @@ public enum Method: UInt8, Sendable {
   }
 }
 
-/// Whether the bytes at `base`, as many as `text` has, are `text`.
+/// Returns whether the bytes at `base` equal `text`; compares as many bytes as `text` has.
 @inline(__always) private func spells(_ base: UnsafeRawPointer, _ text: StaticString) -> Bool {
   for index in 0..<text.utf8CodeUnitCount
   where base.load(fromByteOffset: index, as: UInt8.self) != text.utf8Start[index] { return false }

@@ -1,8 +1,8 @@
 public import Bytes
 
-/// Pairs `name=value` in a row, as in a query (`&`) and in Cookie (`;`), looked through without an allocation.
+/// Searches a sequence of `name=value` pairs, as in a query (`&`) or a Cookie field (`;`), without an allocation.
 public enum NamedPairs {
-  /// The value of the first pair of this name, letters folded; blanks before a name don't count. nil: there is none.
+  /// Returns the value of the first pair of this name, without case, or nil. Blanks before a name don't count.
   public static func value(
     of name: [UInt8], in bytes: UnsafeRawBufferPointer, _ range: ByteRange, separator: UInt8
   ) -> ByteRange? {

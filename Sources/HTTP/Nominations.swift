@@ -2,26 +2,26 @@ internal import Bytes
 
 /// The field names that the Connection fields of one message nominate as hop-by-hop (RFC 9110 §7.6.1).
 ///
-/// Why the names are collected once, as fingerprints: a comparison of each field with each element of the list would let
-/// a head of 30 KB cost as much as a thousand others. The work here grows with the size of the head alone.
+/// Why fingerprints, computed once: comparing each field with each element of the list would make a head of 30 KB cost
+/// as much as a thousand other heads. With fingerprints, the work grows only with the size of the head.
 struct Nominations {
-  /// Elements of all Connection fields of one message, empty and known ones included. RFC 9110 §5.6.1.2 asks for a
-  /// reasonable number of empty ones.
+  /// The most elements in all Connection fields of one message, empty and known elements included. RFC 9110 §5.6.1.2
+  /// requires recipients to accept a reasonable number of empty elements.
   private static var elementLimit: UInt8 { 64 }
 
   private var known = FieldNameSet()
   private var elements: UInt8 = 0
   private var unknownCount = 0
-  /// Names that `FieldName` does not know: room for more than any peer has cause for.
+  /// Fingerprints of names that `FieldName` does not know. No legitimate peer needs more than 16.
   private var unknown = InlineArray<16, UInt64>(repeating: 0)
 
-  /// Counts an element of a Connection field, whatever it holds; refuses one above the limit.
+  /// Counts one element of a Connection field, whatever its text; throws above the limit.
   mutating func countElement() throws(HeadError) {
     guard elements < Self.elementLimit else { throw .tooManyConnectionOptions }
     elements += 1
   }
 
-  /// Takes in an element that is no connection option.
+  /// Records an element that is not a connection option.
   mutating func add(_ name: UnsafeRawBufferPointer) throws(HeadError) {
     let id = FieldName.known(name)
     if id != .other { return known.insert(id) }
@@ -34,7 +34,7 @@ struct Nominations {
 
   var isEmpty: Bool { known.isEmpty && unknownCount == 0 }
 
-  /// Marks the nominated fields, but not those whose removal would be an attack.
+  /// Marks the nominated fields as hop-by-hop, except fields that an attacker would gain by removing.
   func mark(_ fields: UnsafeMutableBufferPointer<Field>, _ base: UnsafeRawPointer) {
     let known = known.subtracting(.neverNominated)
     for index in fields.indices {
@@ -50,8 +50,8 @@ struct Nominations {
     return false
   }
 
-  /// A hash of the name with letters folded. Equal fingerprints count as equal names: the peer that could make two names
-  /// collide could as well nominate both.
+  /// Hashes the name without case. Equal fingerprints count as equal names: a peer that can make two names collide
+  /// could as well nominate both names.
   private static func fingerprint(_ name: UnsafeRawBufferPointer) -> UInt64 {
     // FNV-1a, 64 bits.
     var hash: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -1,12 +1,12 @@
 import Bytes
 
-/// The fields of a head that is being made, in the order in which they go out.
+/// The fields of an outgoing head, in the order in which they are sent.
 ///
-/// A field is either *own*, with its text in here, or *forwarded*: a range of the head that it came in. Own fields stand
-/// as HTTP/1.1 writes them (`Name: value` CR LF), so that the encoder copies neighbours at once; HTTP/2 reads names and
-/// values by their ranges. No value has a byte that would end its line.
+/// An *own* field has its text in this struct; a *forwarded* field is a range of the incoming head. Own fields have the
+/// HTTP/1.1 form (`Name: value` CR LF), so the encoder copies adjacent fields at once. HTTP/2 reads names and values
+/// by their ranges. No value contains a byte that would end its line.
 struct OutgoingFields: ~Copyable {
-  /// Of own fields, and of what stands in the first line.
+  /// The text of own fields, and of the own parts of the first line.
   var text = ByteBuffer()
   private(set) var entries = TrivialList<OutgoingField>()
   private var nameStart = 0
@@ -17,27 +17,27 @@ struct OutgoingFields: ~Copyable {
     entries.removeAll()
   }
 
-  /// Forgets all, and overwrites the text: credentials may have been in it.
+  /// Clears everything and overwrites the text, because the text may have contained credentials.
   mutating func wipe() {
     text.wipe()
     entries.removeAll()
   }
 
-  /// Takes over a field of the incoming head, whose `bytes` the encoder gets.
+  /// Forwards a field of the incoming head; the caller passes that head's `bytes` to the encoder.
   @inline(__always)
   mutating func forward(_ field: Field) {
     entries.append(OutgoingField(name: field.name, value: field.value, isOwn: false))
   }
 
-  /// Begins an own field; `prefix` is its name, a colon and a space. The value is what is appended to `text` until
-  /// `endField` or `dropField`.
+  /// Begins an own field; `prefix` is its name, a colon and a space. The caller then appends the value to `text` and
+  /// calls `endField` or `dropField`.
   mutating func beginField(_ prefix: UnsafeRawBufferPointer) {
     nameStart = text.count
     text.append(prefix)
     valueStart = text.count
   }
 
-  /// Where the value of the field that was begun starts.
+  /// The position where the value of the current field starts.
   var fieldStart: Int { valueStart }
 
   mutating func endField() {
@@ -51,7 +51,7 @@ struct OutgoingFields: ~Copyable {
 
   mutating func dropField() { text.truncate(to: nameStart) }
 
-  /// False, and nothing added, when the name is no token or the value would end its line.
+  /// Adds a field. Returns false, and adds nothing, when the name is not a token or the value would end its line.
   mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
     guard let base = name.baseAddress, name.count > 0, ByteSet.token.containsAll(base, 0, name.count),
       FieldValue.isValid(value)
@@ -71,8 +71,8 @@ struct OutgoingFields: ~Copyable {
     for entry in block.entries { entries.append(entry.moved(by: offset)) }
   }
 
-  /// The value of the first field whose name becomes this variable: nginx's `$sent_http_NAME`. Letters are folded, and `_`
-  /// stands for `-`.
+  /// Returns the value of the first field whose name maps to this variable: nginx's `$sent_http_NAME`. The mapping
+  /// folds letters to lower case and `-` to `_`.
   func value(variableName: UnsafeRawBufferPointer, in incoming: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
     for entry in entries.elements where Int(entry.name.count) == variableName.count {
       let bytes = entry.isOwn ? text.readable : incoming
@@ -81,7 +81,7 @@ struct OutgoingFields: ~Copyable {
     return nil
   }
 
-  /// Writes the lines. Neighbours whose text stands as it is to be written are one copy.
+  /// Writes the field lines. Adjacent lines that are already in their final form are one copy.
   func encode(over incoming: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
     let own = text.readable
     var run = Run(isOwn: true, start: 0, end: 0)
@@ -103,7 +103,7 @@ struct OutgoingFields: ~Copyable {
     run.write(own, incoming, to: &output)
   }
 
-  /// Bytes that are written as they stand.
+  /// A range of bytes that the encoder writes unchanged.
   private struct Run {
     let isOwn: Bool
     let start: Int
@@ -116,7 +116,7 @@ struct OutgoingFields: ~Copyable {
     }
   }
 
-  /// Whether a forwarded field came in as it is to be written: `Name: value` CR LF.
+  /// Returns whether a forwarded field arrived in its final form: `Name: value` CR LF.
   @inline(__always)
   private static func isLine(_ entry: OutgoingField, _ incoming: UnsafeRawBufferPointer) -> Bool {
     let nameEnd = entry.name.end, valueEnd = entry.value.end
@@ -129,11 +129,11 @@ struct OutgoingFields: ~Copyable {
   }
 }
 
-/// One field of a head that is being made.
+/// One field of an outgoing head.
 struct OutgoingField: Sendable, BitwiseCopyable {
   var name: ByteRange
   var value: ByteRange
-  /// Its ranges are of the text of `OutgoingFields`; else of the incoming head.
+  /// Whether the field's ranges are in the text of `OutgoingFields`; otherwise they are in the incoming head.
   var isOwn: Bool
 
   func moved(by offset: UInt32) -> OutgoingField {
@@ -144,14 +144,14 @@ struct OutgoingField: Sendable, BitwiseCopyable {
   }
 }
 
-/// Own fields that are the same for every message: made once, when the configuration is loaded.
+/// Own fields that are the same for every message. The configuration creates the block once, when it loads.
 public struct FieldBlock: Sendable {
   fileprivate var text: [UInt8] = []
   fileprivate var entries: [OutgoingField] = []
 
   public init() {}
 
-  /// One field of ours.
+  /// Creates a block of one own field.
   public init(_ name: StaticString, _ value: StaticString) {
     func bytes(_ text: StaticString) -> [UInt8] { text.withUTF8Buffer { Array($0) } }
     _ = add(bytes(name), bytes(value))
@@ -159,7 +159,7 @@ public struct FieldBlock: Sendable {
 
   public var isEmpty: Bool { entries.isEmpty }
 
-  /// False, and nothing added, when the name is no token or the value would end its line.
+  /// Adds a field. Returns false, and adds nothing, when the name is not a token or the value would end its line.
   public mutating func add(_ name: [UInt8], _ value: [UInt8]) -> Bool {
     var fields = OutgoingFields()
     let isAdded = name.withUnsafeBytes { name in value.withUnsafeBytes { fields.add(name, $0) } }

@@ -1,26 +1,26 @@
 public import Bytes
 
-/// A request head as it goes to an upstream, built from the head that came in; HTTP/1.1 and HTTP/2 encode the same value.
+/// A request head for an upstream, built from the incoming head. HTTP/1.1 and HTTP/2 encode the same value.
 ///
-/// Why a value: whoever changes it afterwards, as an answer to an upstream's challenge does, sets a field, and never edits
-/// text. Nothing is in it that could end a line early: `add`, `setMethod` and `setTarget` refuse such bytes. It is used
-/// again from request to request and keeps its storage. A forwarded field is a range of the incoming head, which must
-/// neither change nor go in between: `reset(over: nil)` takes it back.
+/// Why a model and not text: code that changes the head later, such as the response to an upstream's challenge, sets a
+/// field and never edits text. `add`, `setMethod` and `setTarget` refuse bytes that could end a line early. The owner
+/// reuses the object and its storage for each request. A forwarded field is a range of the incoming head; that head
+/// must neither change nor be freed before `reset(over: nil)`.
 public final class OutgoingRequestHead {
-  // Unchecked for the reason that `RequestHead` has.
+  // Exclusivity is unchecked for the same reason as in `RequestHead`.
   @exclusivity(unchecked) var fields = OutgoingFields()
-  // Uncounted: whoever sets it takes it back (`reset`) before it goes.
+  // Not retained: the caller that sets this reference clears it with `reset` before the head is freed.
   @exclusivity(unchecked) private var incoming: Unmanaged<RequestHead>?
   private var ownMethod: ByteRange?
   private var ownTarget: ByteRange?
-  /// How its body is framed; `.none` for no body, of which nothing is said.
+  /// The framing of the body. `.none` means no body, and the encoder writes no framing field.
   @exclusivity(unchecked) public var framing = BodyFraming.none
-  /// It has an Upgrade: an answer of 101 is an answer to it.
+  /// Whether the request has an Upgrade field, so that a 101 response is valid.
   @exclusivity(unchecked) public var asksForUpgrade = false
 
   public init() {}
 
-  /// Forgets what was set; method and target are again those of the incoming head. nil: of no request.
+  /// Clears the head, and takes method and target from `incoming`. With nil, the head belongs to no request.
   public func reset(over incoming: RequestHead?) {
     self.incoming = incoming.map { Unmanaged.passUnretained($0) }
     reset()
@@ -34,13 +34,13 @@ public final class OutgoingRequestHead {
     asksForUpgrade = false
   }
 
-  /// Forgets all, and overwrites its storage: credentials may have been in it.
+  /// Clears everything and overwrites the storage, because it may have contained credentials.
   public func wipe() {
     fields.wipe()
     reset()
   }
 
-  /// False, and nothing changed, when the method is no token.
+  /// Sets the method. Returns false, and changes nothing, when the method is not a token.
   public func setMethod(_ method: UnsafeRawBufferPointer) -> Bool {
     guard let base = method.baseAddress, method.count > 0, ByteSet.token.containsAll(base, 0, method.count) else {
       return false
@@ -49,12 +49,12 @@ public final class OutgoingRequestHead {
     return true
   }
 
-  /// The same with a method of ours.
+  /// Sets one of sallyport's own methods.
   public func setMethod(_ method: StaticString) -> Bool {
     setMethod(UnsafeRawBufferPointer(start: method.utf8Start, count: method.utf8CodeUnitCount))
   }
 
-  /// False, and nothing changed, when the target is empty or has a byte that a request line can't carry.
+  /// Sets the target. Returns false, and changes nothing, when the target is empty or has an invalid byte.
   public func setTarget(_ target: UnsafeRawBufferPointer) -> Bool {
     guard let base = target.baseAddress, target.count > 0 else { return false }
     var at = ByteScan.targetEnd(base, 0, target.count)
@@ -69,12 +69,12 @@ public final class OutgoingRequestHead {
     return ByteRange(start: fields.text.count, count: bytes.count)
   }
 
-  /// Valid until the head changes.
+  /// The method. The pointer is valid until the head changes.
   public var method: UnsafeRawBufferPointer {
     if let ownMethod { return fields.text.readable[ownMethod] }
     return incoming?._withUnsafeGuaranteedRef { $0.bytes.readable[$0.methodRange] } ?? Self.nothing
   }
-  /// Valid until the head changes.
+  /// The target. The pointer is valid until the head changes.
   public var target: UnsafeRawBufferPointer {
     if let ownTarget { return fields.text.readable[ownTarget] }
     return incoming?._withUnsafeGuaranteedRef { $0.bytes.readable[$0.target.raw] } ?? Self.nothing
@@ -82,10 +82,10 @@ public final class OutgoingRequestHead {
 
   // MARK: Fields
 
-  /// False, and nothing added, when the name is no token or the value would end its line.
+  /// Adds a field. Returns false, and adds nothing, when the name is not a token or the value would end its line.
   public func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool { fields.add(name, value) }
 
-  /// The same with a name of ours.
+  /// Adds a field with one of sallyport's own names.
   public func add(_ name: StaticString, _ value: UnsafeRawBufferPointer) -> Bool {
     fields.add(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), value)
   }
@@ -93,24 +93,24 @@ public final class OutgoingRequestHead {
   /// Adds fields that are the same for every request.
   public func add(_ block: FieldBlock) { fields.add(block) }
 
-  /// Takes over a field of the incoming head.
+  /// Forwards a field of the incoming head.
   @inline(__always)
   public func forward(_ field: Field) { fields.forward(field) }
 
-  /// Begins a field whose value is then appended to `value`; `prefix` is its name, a colon and a space.
+  /// Begins a field; `prefix` is its name, a colon and a space. The caller then appends the value to `value`.
   public func beginField(_ prefix: UnsafeRawBufferPointer) { fields.beginField(prefix) }
-  /// Where the value of the field that was begun is written: from `valueStart` on, at the end.
+  /// The buffer to which the caller appends the value of the current field; the value starts at `valueStart`.
   public var value: ByteBuffer {
     _read { yield fields.text }
     _modify { yield &fields.text }
   }
   public var valueStart: Int { fields.fieldStart }
-  /// Ends the field that was begun. Its value has no byte that would end its line: the caller has seen to that.
+  /// Ends the current field. The caller has checked that the value contains no byte that would end its line.
   public func endField() { fields.endField() }
-  /// Takes back the field that was begun.
+  /// Removes the current field.
   public func dropField() { fields.dropField() }
 
-  /// The bytes that forwarded fields are ranges of.
+  /// The bytes of the incoming head; forwarded fields are ranges of these bytes.
   var incomingBytes: UnsafeRawBufferPointer {
     incoming?._withUnsafeGuaranteedRef { $0.bytes.readable } ?? Self.nothing
   }

@@ -1,12 +1,12 @@
 public import Bytes
 
-/// One request head, parsed: the model that the proxy rebuilds requests from.
+/// One parsed request head: the model from which the proxy rebuilds requests.
 ///
-/// It is used again from request to request and keeps its storage. All ranges index into `bytes.readable`. Written by
-/// `HeadParser` only; after a refused head it holds at most what the request line said.
+/// A connection reuses the object and its storage for each request. All ranges are positions in `bytes.readable`. Only
+/// `HeadParser` writes it; after the parser refuses a head, it contains at most the contents of the request line.
 public final class RequestHead {
   // Exclusivity is not checked at run time: a head belongs to one exchange on one worker, and the check at each
-  // reading of a property costs more than reading a field line.
+  // access to a property costs more than parsing a field line.
   @usableFromInline @exclusivity(unchecked) var storage = HeadStorage()
   @usableFromInline @exclusivity(unchecked) var parsed = Parsed()
 
@@ -29,7 +29,7 @@ public final class RequestHead {
 
   /// The head's own copy of its bytes, as sent, line ends included.
   @inlinable public var bytes: HeadBytes { HeadBytes(storage.buffer.readable) }
-  /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
+  /// The fields in the order sent, without the fields that `HeadLimits` drops. Valid until the head changes.
   public var fields: UnsafeBufferPointer<Field> { storage.list.elements }
   /// The known names among `fields`.
   @inlinable public var present: FieldNameSet { storage.present }
@@ -38,53 +38,53 @@ public final class RequestHead {
   @inlinable public var target: RequestTarget { parsed.target }
   @inlinable public var version: HTTPVersion { parsed.version }
   @inlinable public var framing: BodyFraming { parsed.framing }
-  /// Whether the client wants to keep the connection open, by version and Connection.
+  /// Whether the client wants to keep the connection open, by its HTTP version and Connection field.
   @inlinable public var keepsAlive: Bool { parsed.keepsAlive }
-  /// The client waits for 100 before it sends the body (RFC 9110 §10.1.1).
+  /// Whether the client waits for a 100 response before it sends the body (RFC 9110 §10.1.1).
   @inlinable public var expectsContinue: Bool { parsed.expectsContinue }
-  /// The value of Upgrade, when Connection nominates it.
+  /// The value of Upgrade, if Connection nominates that field.
   @inlinable public var upgrade: ByteRange? { parsed.upgrade }
-  /// The host of the request, without port: of the target's authority, else of Host; empty on an HTTP/1.0 request
-  /// without either. An IPv6 address keeps its brackets; one trailing dot is removed; letters are as sent.
+  /// The host of the request, without port: from the target's authority, otherwise from Host. One trailing dot is cut.
+  /// It is empty for an HTTP/1.0 request with neither. An IPv6 address keeps its brackets; letters are as sent.
   @inlinable public var host: ByteRange { parsed.host }
   @inlinable public var port: UInt16? { parsed.port }
-  /// TE said `trailers`.
+  /// Whether the TE field contains `trailers`.
   @inlinable public var acceptsTrailers: Bool { parsed.acceptsTrailers }
-  /// Bytes of the head as sent, its line ends included.
+  /// The number of bytes of the head as sent, line ends included.
   @inlinable public var byteCount: Int { storage.buffer.count }
 
-  /// Forgets the request, keeps the storage.
+  /// Clears the request and keeps the storage.
   public func reset() {
     storage.reset()
     parsed = Parsed()
   }
 
-  /// Forgets the request and gives the storage back: for connections that idle.
+  /// Clears the request and frees the storage, for a connection that becomes idle.
   public func release() {
     storage.release()
     parsed = Parsed()
   }
 
-  /// The first field of this name; for `.other`, of any unknown name.
+  /// Returns the first field of this name; for `.other`, the first field of any unknown name.
   @inlinable public func first(_ id: FieldName) -> Field? {
     guard present.contains(id) else { return nil }
     return fields.first(id)
   }
 
-  /// The value of the first field of this name, letters folded.
+  /// Returns the value of the first field of this name, compared without case.
   public func value(named name: UnsafeRawBufferPointer) -> ByteRange? {
     storage.value(named: name)
   }
 
-  /// The value of the first field whose name becomes this variable: nginx's `$http_NAME`, where `_` stands for `-`.
-  /// `host` is the authority by which the request was judged: that of an absolute form, where there is one.
+  /// Returns the value of the first field whose name maps to this variable: nginx's `$http_NAME`, with `_` for `-`.
+  /// For `host`, returns the authority by which the proxy chose the server: that of an absolute form, if there is one.
   public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
     if let authority = target.authority, variableName.equalsIgnoringCase("host") { return authority }
     return fields.value(variableName: variableName, in: storage.buffer.readable)
   }
 }
 
-/// The bytes of a head, to be read. Valid while the head is not read into, reset or released.
+/// Read access to the bytes of a head. Valid until the caller parses into, resets or releases the head.
 public struct HeadBytes {
   public let readable: UnsafeRawBufferPointer
 

@@ -1,29 +1,29 @@
 public import Bytes
 
-/// What a request asks for (RFC 9112 §3.2), split but not decoded.
+/// The target of a request (RFC 9112 §3.2), split into its parts but not decoded.
 ///
-/// The authority form is not here: only CONNECT has it, and CONNECT is refused.
+/// The type has no authority form: only CONNECT uses it, and the parser refuses CONNECT.
 public struct RequestTarget: Sendable, Equatable {
   public enum Form: UInt8, Sendable {
     /// `/path?query`
     case origin
     /// `http://authority/path?query`
     case absolute
-    /// `*`, of OPTIONS
+    /// `*`, for OPTIONS
     case asterisk
   }
 
   public var form: Form
-  /// As sent.
+  /// The target as sent.
   public var raw: ByteRange
-  /// Begins with `/`; empty for `*` and for an absolute form without one, where it means `/`.
+  /// The path. It begins with `/`, or is empty for `*` and for an absolute form without a path, which means `/`.
   public var path: ByteRange
-  /// After the first `?`, without it; nil when there is none.
+  /// The query after the first `?`, without the `?`; nil when the target has no `?`.
   public var query: ByteRange?
-  /// Host and port of an absolute form.
+  /// The host and port of an absolute form.
   public var authority: ByteRange?
 
-  /// Where an absolute form goes that names no port.
+  /// The port of an absolute form that names no port.
   var defaultPort: UInt16 {
     guard let authority else { return 80 }
     return authority.start &- raw.start == 8 ? 443 : 80
@@ -31,7 +31,7 @@ public struct RequestTarget: Sendable, Equatable {
 
   static let unread = RequestTarget(form: .origin, raw: .absent, path: .absent, query: nil, authority: nil)
 
-  /// Splits `start..<end`, which is not empty and has no space, control character or `#`; `question` is its first `?`, or `end`.
+  /// Splits `start..<end`: not empty, without space, control character or `#`. `question` is the first `?`, or `end`.
   @inline(__always)
   static func parse(
     _ base: UnsafeRawPointer, _ start: Int, question: Int, _ end: Int, method: Method
@@ -73,14 +73,14 @@ public struct RequestTarget: Sendable, Equatable {
   }
 }
 
-/// Host and port (RFC 9110 §4.2, §7.2).
+/// A host and port (RFC 9110 §4.2, §7.2).
 struct Authority {
-  /// Without the port and without one trailing dot; an IPv6 address keeps its brackets.
+  /// The host, without the port and without one trailing dot. An IPv6 address keeps its brackets.
   let host: ByteRange
   let port: UInt16?
 
-  /// Refuses user information, escapes, an empty host, empty labels and a port that is no number to 65535.
-  /// `a:` has no port (RFC 3986 §3.2.3).
+  /// Parses an authority. Refuses user information, escapes, an empty host, empty labels and a port that is not a
+  /// number up to 65535. `a:` has no port (RFC 3986 §3.2.3).
   @inline(__always)
   init(_ base: UnsafeRawPointer, _ range: ByteRange) throws(HeadError) {
     let start = Int(range.start), end = range.end
@@ -94,7 +94,7 @@ struct Authority {
       at += 1
       hostEnd = at
     } else {
-      // A label is never empty, the first one either: `.test` would match as a wildcard in X509_check_host.
+      // No label may be empty, not even the first: X509_check_host would match `.test` as a wildcard.
       var previous: UInt8 = 0x2E
       while at < end {
         let byte = ByteScan.byte(base, at)
@@ -112,13 +112,13 @@ struct Authority {
     port = at == end ? nil : try Self.port(base, at, end)
   }
 
-  /// Whether both mean one server: names without case, a port that is not said being the default.
+  /// Returns whether both name the same server: hosts compare without case, and a missing port is the default port.
   func isSame(as other: Authority, _ base: UnsafeRawPointer, defaultPort: UInt16) -> Bool {
     HTTP.at(base, host).equalsIgnoringCase(HTTP.at(base, other.host))
       && (port ?? defaultPort) == (other.port ?? defaultPort)
   }
 
-  /// The port at `at`, where something other than a host's character stands.
+  /// Parses the port at `at`, where the host's characters end.
   private static func port(_ base: UnsafeRawPointer, _ at: Int, _ end: Int) throws(HeadError) -> UInt16? {
     guard ByteScan.byte(base, at) == 0x3A, end - at <= 6 else { throw .badHost }
     guard at + 1 < end else { return nil }

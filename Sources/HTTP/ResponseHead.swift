@@ -1,6 +1,6 @@
 public import Bytes
 
-/// One response head, parsed: the model that the proxy rebuilds responses from.
+/// One parsed response head: the model from which the proxy rebuilds responses.
 ///
 /// Storage, ranges and exclusivity are as in `RequestHead`.
 public final class ResponseHead {
@@ -22,51 +22,51 @@ public final class ResponseHead {
 
   /// The head's own copy of its bytes, as sent, line ends included.
   @inlinable public var bytes: HeadBytes { HeadBytes(storage.buffer.readable) }
-  /// In the order sent, without those that `HeadLimits` drops. Valid while the head is not read into, reset or released.
+  /// The fields in the order sent, without the fields that `HeadLimits` drops. Valid until the head changes.
   public var fields: UnsafeBufferPointer<Field> { storage.list.elements }
   /// The known names among `fields`.
   @inlinable public var present: FieldNameSet { storage.present }
-  /// 100 to 999; 0 before there is one.
+  /// The status, 100 to 999; 0 before the parser has read a status line.
   @inlinable public var status: UInt16 { parsed.status }
   @inlinable public var reason: ByteRange { parsed.reason }
   @inlinable public var version: HTTPVersion { parsed.version }
-  /// Decided with the request's method (RFC 9112 §6.3).
+  /// The framing of the body, which depends on the request's method (RFC 9112 §6.3).
   @inlinable public var framing: BodyFraming { parsed.framing }
-  /// Content-Length, also where HEAD or the status allow no body.
+  /// The value of Content-Length, also where HEAD or the status allows no body.
   @inlinable public var announcedLength: UInt64? { parsed.announcedLength }
-  /// The connection can carry another message after this one's body.
+  /// Whether the connection can carry another message after this body.
   @inlinable public var keepsAlive: Bool { parsed.keepsAlive }
-  /// The value of Upgrade, when Connection nominates it.
+  /// The value of Upgrade, if Connection nominates that field.
   @inlinable public var upgrade: ByteRange? { parsed.upgrade }
-  /// Another response to the same request follows (1xx, but not 101, after which HTTP has ended).
+  /// Whether another response to the same request follows (1xx, except 101, which ends HTTP on the connection).
   @inlinable public var isInterim: Bool { parsed.status < 200 && parsed.status != 101 }
-  /// Bytes of the head as sent, its line ends included.
+  /// The number of bytes of the head as sent, line ends included.
   @inlinable public var byteCount: Int { storage.buffer.count }
 
-  /// Forgets the response, keeps the storage.
+  /// Clears the response and keeps the storage.
   public func reset() {
     storage.reset()
     parsed = Parsed()
   }
 
-  /// Forgets the response and gives the storage back.
+  /// Clears the response and frees the storage.
   public func release() {
     storage.release()
     parsed = Parsed()
   }
 
-  /// The first field of this name; for `.other`, of any unknown name.
+  /// Returns the first field of this name.
   @inlinable public func first(_ id: FieldName) -> Field? {
     guard present.contains(id) else { return nil }
     return fields.first(id)
   }
 
-  /// The value of the first field of this name, letters folded.
+  /// Returns the value of the first field of this name, compared without case.
   public func value(named name: UnsafeRawBufferPointer) -> ByteRange? {
     storage.value(named: name)
   }
 
-  /// The value of the first field whose name becomes this variable: nginx's `$upstream_http_NAME`.
+  /// Returns the value of the first field whose name maps to this variable: nginx's `$upstream_http_NAME`.
   public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
     fields.value(variableName: variableName, in: storage.buffer.readable)
   }

@@ -1,4 +1,4 @@
-/// Reason phrases: nginx's where it has one, else those of RFC 9110 and the registry; empty for unknown statuses.
+/// Reason phrases: nginx's if nginx has one, otherwise that of RFC 9110 or the registry; empty for unknown statuses.
 public enum StatusText {
   public static func reason(_ status: UInt16) -> StaticString {
     switch status {

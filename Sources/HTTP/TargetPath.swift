@@ -1,12 +1,12 @@
 public import Bytes
 
-/// The path of a request target as locations and rules see it: nginx's `$uri`, and the way back.
+/// Converts the path of a request target to nginx's `$uri`, by which locations and rules match, and back.
 public enum TargetPath {
-  /// Appends the path with percent escapes decoded, dot segments resolved and, when asked, slashes merged.
+  /// Appends the path with percent escapes decoded, dot segments resolved and, if requested, slashes merged.
   ///
-  /// An escaped slash or dot counts as one, as in nginx: a rule must see what an upstream may see. False, and nothing
-  /// appended, for `%00`, a bad escape, a path that does not begin with `/` and one that climbs above the root.
-  /// An empty path is `/`.
+  /// As in nginx, an escaped slash or dot counts as a plain one: a rule must see what an upstream may see.
+  /// Returns false, and appends nothing, for `%00`, a bad escape, a path that does not begin with `/`, and a path that
+  /// climbs above the root. An empty path becomes `/`.
   public static func normalize(
     path: UnsafeRawBufferPointer, mergeSlashes: Bool, into output: inout ByteBuffer
   ) -> Bool {
@@ -40,7 +40,7 @@ public enum TargetPath {
     return true
   }
 
-  /// Appends a decoded path with the characters escaped that nginx escapes in one (`NGX_ESCAPE_URI`).
+  /// Appends a decoded path, with the characters escaped that nginx escapes in a path (`NGX_ESCAPE_URI`).
   public static func escape(_ path: UnsafeRawBufferPointer, into output: inout ByteBuffer) {
     guard let base = path.baseAddress else { return }
     if ByteSet.unescapedPath.containsAll(base, 0, path.count) {
@@ -60,13 +60,13 @@ public enum TargetPath {
     }
   }
 
-  /// Nothing to decode, resolve or merge: no escape, no slash or dot behind a slash.
+  /// Returns whether the path needs no change: it has no escape, and no slash or dot after a slash.
   private static func isPlain(_ base: UnsafeRawPointer, _ count: Int) -> Bool {
     var at = 0
     while at < count {
       let byte = ByteScan.byte(base, at)
       at &+= 1
-      // The three bytes in question, and few others, are not above the slash.
+      // All the bytes that need a look are at most 0x2F (the slash), and few other bytes are.
       if byte > 0x2F { continue }
       if byte == 0x25 { return false }
       if byte == 0x2F && at < count {
@@ -78,7 +78,7 @@ public enum TargetPath {
   }
 }
 
-/// Resolves segments while they are written. It never writes more bytes than it was given.
+/// Resolves path segments while writing them. It never writes more bytes than it received.
 private struct Segments {
   let target: UnsafeMutableRawPointer
   let mergesSlashes: Bool
@@ -89,7 +89,7 @@ private struct Segments {
     self.mergesSlashes = mergesSlashes
   }
 
-  /// False when the path climbs above the root.
+  /// Appends a byte; returns false when the path climbs above the root.
   mutating func append(_ byte: UInt8) -> Bool {
     if byte == 0x2F {
       guard resolve() else { return false }
@@ -107,7 +107,7 @@ private struct Segments {
 
   private var droppedDots = false
 
-  /// Takes a last segment of `.` or `..` away, and with `..` the one before it; leaves the slash ahead of it.
+  /// Removes a last segment of `.` or `..`, and for `..` also the segment before it; keeps the slash before them.
   private mutating func resolve() -> Bool {
     droppedDots = false
     var start = count

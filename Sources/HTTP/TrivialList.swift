@@ -1,7 +1,7 @@
-/// Plain values one after another, in storage that is kept: the fields of one head after another.
+/// A list of trivial values that keeps its storage, so that one head after another can reuse it.
 ///
-/// Why not an array: appending to one and walking it cost reference counting per field and per walk, which is a
-/// measurable part of a parsed head.
+/// Why not an array: appending to an array and iterating over it cost reference counting per field and per iteration,
+/// which is a measurable part of the time to parse a head.
 @usableFromInline struct TrivialList<Element: BitwiseCopyable>: ~Copyable {
   @usableFromInline var base: UnsafeMutablePointer<Element>?
   private var capacity = 0
@@ -9,10 +9,10 @@
 
   init() {}
 
-  // Inlinable, as whatever holds a list is: an optimised build of a head that other modules read into needs it.
+  // Inlinable: a type that contains a list is inlinable too, and optimised builds of other modules then need this.
   @inlinable deinit { base?.deallocate() }
 
-  /// Valid until the next mutating call.
+  /// The elements. The pointer is valid until the next mutating call.
   var elements: UnsafeBufferPointer<Element> { UnsafeBufferPointer(start: base, count: count) }
 
   var mutableElements: UnsafeMutableBufferPointer<Element> { UnsafeMutableBufferPointer(start: base, count: count) }
@@ -25,16 +25,16 @@
     count &+= 1
   }
 
-  /// Drops the last elements until `n` are left.
+  /// Removes the last elements until `n` are left.
   mutating func truncate(to n: Int) {
     precondition(n >= 0 && n <= count)
     count = n
   }
 
-  /// Forgets the elements, keeps the storage.
+  /// Removes all elements and keeps the storage.
   mutating func removeAll() { count = 0 }
 
-  /// Forgets the elements and gives the storage back.
+  /// Removes all elements and frees the storage.
   mutating func release() {
     base?.deallocate()
     base = nil

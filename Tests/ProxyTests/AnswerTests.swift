@@ -31,7 +31,7 @@ import Transport
     #expect(try answer(pages, "/p").contains("\r\nLocation: http://else.test/\r\n"))
     #expect(try status(answer(pages, "/p")) == "302")
     #expect(try status(answer(pages, "/m")) == "301")
-    // The page's own failure shows no second page.
+    // An error page that fails itself gets no second error page.
     #expect(try body(answer(pages, "/a")).contains("<h1>406 Not Acceptable</h1>"))
   }
 

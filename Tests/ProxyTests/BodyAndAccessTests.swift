@@ -33,7 +33,7 @@ import Transport
     #expect(!second.isInFile && gauge.used == 116_384)
     try append(1, to: second)
     #expect(second.isInFile && gauge.used == 100_000)
-    // What goes gives back, and the next one may take it.
+    // A freed body returns its bytes to the gauge, and the next body may take them.
     first = nil
     #expect(gauge.used == 0)
     let third = RequestBody(allowance: 1 << 20, gauge: gauge)
@@ -44,7 +44,7 @@ import Transport
   @Test func `an envelope stays in memory and counts, as what it held and answers do`() throws {
     let gauge = BodyGauge(limit: 100_000)
     var envelope: RequestBody? = RequestBody(envelopeIn: gauge)
-    // Alone it may be larger.
+    // With no other body in memory, an envelope may exceed the limit.
     #expect(gauge.admits(200_000, having: 0))
     try append(200_000, to: #require(envelope))
     #expect(envelope?.isInFile == false && gauge.used == 200_000)
@@ -122,7 +122,7 @@ import Transport
     #expect(!allowed(.ipv4(address: 0x0B00_0002, port: 1)))
     #expect(allowed(.ipv6(high: 0x2001_0db8_ffff_0000, low: 9, port: 1)))
     #expect(!allowed(.ipv6(high: 0x2001_0db9_0000_0000, low: 0, port: 1)))
-    // An IPv4 client of a dual-stack socket.
+    // An IPv4 client, as a dual-stack socket reports its address.
     #expect(allowed(.ipv6(high: 0, low: 0xFFFF_0A00_0002, port: 1)))
     #expect(!allowed(.ipv6(high: 0, low: 0xFFFF_0A00_0001, port: 1)))
     #expect(allowed(.unix(path: "/s")))

@@ -8,7 +8,7 @@ import Testing
 import Transport
 import Upstream
 
-/// Whole exchanges between a client and upstreams in memory: no socket, no sleep.
+/// Whole exchanges between a client and upstreams in memory, without sockets or sleeping.
 @Suite struct `An exchange with an upstream` {
   private static let get = ["GET /a HTTP/1.1", "Host: h"]
   private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -22,7 +22,7 @@ import Upstream
       """)
   }
 
-  /// A client whose request has gone out to an upstream.
+  /// Starts an exchange, and opens the upstream so that the request has been sent.
   private func asked(_ rig: Rig, _ lines: [String] = get, body: [String] = []) throws -> MemoryStream {
     let client = try rig.ask(lines, body: body)
     try rig.upstream.open()
@@ -96,7 +96,7 @@ import Upstream
 
     let streamed = try rig("proxy_request_buffering off;")
     let second = try streamed.ask(post, body: ["abc"], isWhole: false)
-    // The body is wanted when the upstream is there, and no earlier.
+    // The proxy requests the body only when the upstream is connected.
     #expect(second.interim.isEmpty)
     try streamed.upstream.open()
     #expect(second.interim == [100])
@@ -205,7 +205,7 @@ import Upstream
       }
       _ = try rig.ask(["POST / HTTP/1.1", "Host: h", "Content-Length: \(text.utf8.count)"], body: [text])
       try rig.upstream.open()
-      // The window can remember one: the second is 503, and the page is fetched without it.
+      // The replay window has room for one envelope. The second gets 503, and the request for the page has no body.
       #expect(try rig.upstream.sent.hasPrefix(isFirst ? "POST / " : "GET / "))
       #expect(try rig.upstream.sent.hasSuffix(isFirst ? "\r\n\r\n{\"a\":1}" : "\r\n\r\n"))
     }
@@ -255,7 +255,7 @@ import Upstream
     #expect(try !rig.upstream.sent.contains("Authorization"))
     try rig.upstream.answer(Self.challenge)
     #expect(client.status == nil && rig.upstreams.count == 1)
-    // al:secret
+    // The Base64 form of al:secret.
     #expect(try rig.upstream.sent.contains("\r\nAuthorization: Basic YWw6c2VjcmV0\r\n"))
     try rig.upstream.answer(Self.ok)
     #expect(client.status == 200 && client.body == "ok")

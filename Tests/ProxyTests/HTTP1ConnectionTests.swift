@@ -28,7 +28,7 @@ import Transport
     try rig.upstream.open()
     try rig.upstream.answer(Self.switched)
     #expect(!connection.stream.hasDeadline)
-    // The client takes nothing of what comes back, and the upstream nothing of what goes there.
+    // The client takes no response bytes, and the upstream takes no request bytes.
     client.isBlocked = true
     try rig.upstream.answer(String(repeating: "y", count: 300_000))
     #expect(connection.stream.hasDeadline)
@@ -59,7 +59,7 @@ import Transport
     client.answer("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n")
     #expect(connection.stream.hasDeadline)
     client.answer("40\r\n" + String(repeating: "a", count: 64))
-    // The page is asked for, and has its own time.
+    // The proxy requests the error page, and that request has its own deadline.
     try rig.upstream.open()
     #expect(try rig.upstream.sent.hasPrefix("GET /page "))
     #expect(!connection.stream.hasDeadline)

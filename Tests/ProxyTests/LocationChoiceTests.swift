@@ -4,7 +4,7 @@ import Patterns
 import Testing
 
 @Suite struct `The choice of a location` {
-  /// A server of empty locations.
+  /// Makes a server with empty locations.
   private func named(_ locations: [String], inside: [String: [String]] = [:]) throws -> Rig {
     let blocks = locations.map { name in
       "location \(name) { " + (inside[name] ?? []).map { "location \($0) { }" }.joined() + " }"
@@ -53,8 +53,8 @@ import Testing
   }
 
   @Test func `what an outer regular expression captured is kept for a prefix location inside`() throws {
-    // An inner prefix must begin with the outer location's text, as in nginx: so this one is its own regular expression's
-    // subject.
+    // As in nginx, an inner prefix must begin with the outer location's text. The outer regular expression here
+    // therefore also matches its own text.
     let rig = try named(["~ /a.*(z)"], inside: ["~ /a.*(z)": ["/a.*(z)/in", "~ ^/a(x)z$"]])
     #expect(try chosen(rig, "/abz") == "~ /a.*(z) z")
     #expect(try chosen(rig, "/a.*(z)/in") == "/a.*(z)/in z")

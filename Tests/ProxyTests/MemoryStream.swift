@@ -3,23 +3,23 @@ import HTTP
 @testable import Proxy
 import Transport
 
-/// A client in memory: gives a body as it is asked for, and keeps what it is told.
+/// A client in memory. It delivers a request body on demand, and records the response.
 final class MemoryStream: ClientStream {
-  /// Pieces of the request's body that have not been asked for yet.
+  /// Pieces of the request's body that the exchange has not requested yet.
   private var pieces: [[UInt8]]
   private var isPaused = true, isWhole: Bool
   private(set) var interim: [UInt16] = []
   private(set) var status: UInt16?
-  /// The head as HTTP/1 would write it.
+  /// The head in HTTP/1 form.
   private(set) var head = ""
   private(set) var body = ""
   private(set) var trailers: Trailers?
-  /// Where the request stood when it was answered.
+  /// The request's location and captures at the time of the response.
   private(set) var location: LiveLocation?, captures: [[UInt8]] = []
   private(set) var hasEnded = false, isReleased = false, isTunnel = false, closesAfterResponse = false
   private(set) var cutReason: EndReason?
   private(set) var watchedFor: Int?
-  /// Bytes that the client is said not to have taken.
+  /// The number of bytes that the simulated client has not taken yet.
   var held = 0
   var isGone = false
 
@@ -56,7 +56,7 @@ final class MemoryStream: ClientStream {
     }
   }
 
-  /// More of the body comes, or bytes of a tunnel.
+  /// Delivers more of the body, or bytes of a tunnel.
   func more(_ text: String, isLast: Bool = false) {
     pieces.append(Array(text.utf8))
     isWhole = isLast
@@ -106,9 +106,9 @@ final class MemoryStream: ClientStream {
   }
 }
 
-/// The far end of a transport in memory: an upstream, or a client that speaks HTTP/1.
+/// The peer's end of a transport in memory: an upstream, or a client that speaks HTTP/1.
 final class ScriptedUpstream: ByteStream {
-  /// The server of the group that was dialled.
+  /// The index of the group's server that the proxy connected to.
   let server: Int
   private(set) var sent = ""
   private var input: [UInt8] = []
@@ -119,7 +119,7 @@ final class ScriptedUpstream: ByteStream {
     super.init(inMemory: loop)
   }
 
-  /// The peer takes nothing.
+  /// Whether the peer takes no bytes.
   var isBlocked = false
 
   override func deliver(_ bytes: UnsafeRawBufferPointer) -> Int {
@@ -138,20 +138,20 @@ final class ScriptedUpstream: ByteStream {
     return .bytes(count)
   }
 
-  /// The connection stands: the request comes.
+  /// Completes the connection, so that the proxy sends the request.
   func open() {
     begin()
     loop.cork.flush()
   }
 
-  /// The peer takes what waited for it.
+  /// Takes the bytes that wait for the peer.
   func unblock() {
     isBlocked = false
     ready([.output])
     loop.cork.flush()
   }
 
-  /// Forgets what was sent, and answers.
+  /// Clears the recorded bytes, and responds with `text`.
   func answer(_ text: String, ends: Bool = false) {
     sent = ""
     input += Array(text.utf8)
@@ -160,7 +160,7 @@ final class ScriptedUpstream: ByteStream {
     loop.cork.flush()
   }
 
-  /// The connection can't be made, or breaks.
+  /// Makes the connection fail, or breaks it.
   func refuse() {
     fail(.socket(SocketError("connect", 111)))
     loop.cork.flush()

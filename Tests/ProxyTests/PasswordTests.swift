@@ -17,10 +17,10 @@ import Transport
     }
     """
   private static let request = "GET /door HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YTpi\r\n\r\n"
-  /// Of the rig's clients.
+  /// The address of the rig's clients.
   private static let address = "192.0.2.1"
 
-  /// Nothing is hashed until it is raised.
+  /// Occupies the pool's threads, so that no password is hashed before the test raises the returned flag.
   private func holdThreads(of rig: Rig) async throws -> Flag {
     let pool = rig.worker.shared.pool
     let held = Flag(), begun = (Flag(), Flag())
@@ -64,7 +64,7 @@ import Transport
       close(peer)
       session.transport.ready([.input, .peerEnd])
       #expect(pool.waiting(.passwords, for: Self.address) == 0 || !isHeld)
-      // Who has only ended its half still gets an answer, if it costs nobody else anything.
+      // A client that has only closed its sending side still gets a response, unless others wait for threads.
       #expect((session.isClosed) == isHeld)
       session.close()
       try await until("the threads to be free") {
@@ -99,7 +99,7 @@ import Transport
       }
       return try #require(location).basicAccess.flatMap { generation.guessLimits[$0.users] }
     }
-    // The stricter of both.
+    // The stricter of the two limits.
     let guarded = FailureWindow.Limit(count: 7, time: 90)
     #expect(try limit("/door") == guarded)
     #expect(try limit("/same") == guarded)

@@ -4,7 +4,7 @@ import Testing
 @Suite struct `The phases of an exchange` {
   private static let counts = PhaseCounts(serverRewrite: 1, rewrite: 1, preaccess: 1, access: 2, precontent: 1)
 
-  /// The actions that come when the steps answer one after the other.
+  /// Returns the actions of the cursor when the steps give these results, one after another.
   private func actions(
     _ outcomes: [StepOutcome], _ satisfy: Satisfy = .all, _ counts: PhaseCounts = counts
   ) -> [PhaseAction] {
@@ -51,11 +51,11 @@ import Testing
     #expect(
       actions([.denied(ErrorResponse(403)), .denied(ErrorResponse(401))], .any, counts).last
         == .fail(ErrorResponse(401)))
-    // A challenge outweighs a refusal.
+    // A 401 (a challenge) takes precedence over a 403.
     #expect(
       actions([.denied(ErrorResponse(401)), .denied(ErrorResponse(403))], .any, counts).last
         == .fail(ErrorResponse(401)))
-    // A step that says nothing neither grants nor denies.
+    // A step with the result `next` neither grants nor denies access.
     #expect(actions([.denied(ErrorResponse(403)), .next], .any, counts).last == .fail(ErrorResponse(403)))
     #expect(actions([.next, .next, .next], .any, counts).last == .startContent)
   }

@@ -54,7 +54,7 @@ import Testing
     #expect(!head.contains { $0.hasPrefix("X-Evil") })
   }
 
-  /// Two hops on, RFC 9110 §7.6.1 would have the identity removed.
+  /// By RFC 9110 §7.6.1, a later hop would remove identity fields that a forwarded Connection field nominates.
   @Test(
     arguments: [
       ("X-Client-DN, Client-Cert", nil), ("keep-alive, Upgrade", "keep-alive, Upgrade"), ("te, X-A, close", "te,close"),
@@ -88,7 +88,7 @@ import Testing
       let client = try rig.ask(fields)
       try rig.upstream.open()
       #expect(try rig.upstream.sent.contains("Upgrade: ") == isAsked)
-      // Who has not asked for it is told of no other protocol.
+      // A client that did not request the protocol gets no 101.
       try rig.upstream.answer("HTTP/1.1 101 Switching Protocols\r\nUpgrade: \(upgrade)\r\n\r\n")
       #expect(client.status == (isAsked ? 101 : 502) && client.isTunnel == isAsked)
     }
@@ -160,7 +160,7 @@ import Testing
     let length = "Content-Length: 3"
     let request = try rig.request("POST /a/../x?y HTTP/1.1", "Host: a", length, body: ["abc"])
     #expect(request.hasPrefix(line + "\r\n"))
-    // The body goes where the method goes.
+    // The proxy forwards the body only together with the client's method.
     #expect(request.hasSuffix("abc") == line.hasPrefix("POST"))
   }
 }

@@ -14,14 +14,14 @@ import Transport
 import Upstream
 import UpstreamAuth
 
-/// A worker that serves a configuration on a loop that does not turn: everything happens within the test's own calls.
+/// A worker that serves a configuration on a loop that never runs: all events happen within the test's own calls.
 final class Rig {
   let loop: EventLoop
   let worker: Worker
   let live: LiveGeneration
 
-  /// `http`: the contents of the http block, without files. Listens nowhere, whatever it says.
-  /// `users`: the contents of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`.
+  /// Creates a rig. `http`: the contents of the http block, without files. The rig never listens. `users`: the contents
+  /// of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`.
   init(
     _ http: String, accessLog: String = "off", users: String = "* al:secret\n", replays: ReplayGuard? = nil
   ) throws {
@@ -33,7 +33,7 @@ final class Rig {
       ResolvedGroup(
         settings: group,
         servers: group.servers.map { server in
-          // Nobody is ever dialled.
+          // The test never connects to this address.
           .init(address: .ipv4(address: 0x7F00_0001, port: 9), settings: server)
         })
     }
@@ -51,7 +51,7 @@ final class Rig {
 
   static let envelopeKey = [UInt8](repeating: 7, count: 32)
 
-  /// For what a client seals, too.
+  /// Creates the envelope codec of the configuration. Tests also use it to seal as the client.
   static func envelope(_ suite: EnvelopeSuite, _ replays: ReplayGuard? = nil) throws -> MessageEnvelope {
     let key = envelopeKey.withUnsafeBytes { SecretBytes(copying: $0) }
     let pair = try #require(EnvelopeKeys.Pair(suite, cipherKey: key, macKey: nil))
@@ -77,7 +77,7 @@ final class Rig {
     return made
   }
 
-  /// A client's session and the descriptor of its far end, which the caller closes.
+  /// Creates a client's session. The caller closes the returned peer descriptor.
   func connect(listener: Int = 0) throws -> (session: ClientSession, peer: Int32) {
     var both: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
@@ -92,7 +92,7 @@ final class Rig {
       peer: .ipv4(address: 0xC000_0201, port: 4711), number: 7)
   }
 
-  /// What a client is answered that sends this and ends: for what needs no upstream.
+  /// Returns the response to a client that sends `request` and then ends. For requests that need no upstream.
   func answer(_ request: String) throws -> String {
     let (session, peer) = try connect()
     defer { close(peer) }
@@ -110,8 +110,8 @@ final class Rig {
 
   // MARK: In memory, without a socket
 
-  /// A client in memory that makes a request, which runs until it must wait for something. `body`: pieces, of which the last
-  /// ends the body unless more is to come.
+  /// Starts a request of a client in memory, and runs it until it must wait. `body`: the pieces of the body. The
+  /// last piece ends the body unless more is to come.
   @discardableResult
   func ask(_ lines: String..., body: [String] = [], isWhole: Bool = true) throws -> MemoryStream {
     try ask(lines, body: body, isWhole: isWhole)
@@ -136,16 +136,16 @@ final class Rig {
     return stream
   }
 
-  /// A client that speaks HTTP/1 over a transport in memory.
+  /// Creates a client that speaks HTTP/1 over a transport in memory.
   func connection() throws -> (transport: ScriptedUpstream, connection: HTTP1Connection) {
     let transport = ScriptedUpstream(0, loop)
     let session = session(over: transport)
-    // The session is kept by its connection's stream.
+    // The connection's stream retains the session.
     session.begin()
     return (transport, try #require(session.connection))
   }
 
-  /// The transports that were made to upstreams, in order.
+  /// The transports that the proxy opened to upstreams, in order.
   private(set) var upstreams: [ScriptedUpstream] = []
   var upstream: ScriptedUpstream { get throws { try #require(upstreams.last) } }
 
@@ -159,7 +159,7 @@ final class Rig {
     live.dynamicGroups.connector = connector
   }
 
-  /// What an upstream is sent for a request: head and body.
+  /// Returns what the upstream gets for a request: head and body.
   func request(_ lines: String..., body: [String] = []) throws -> String {
     try request(lines, body: body)
   }
@@ -171,7 +171,7 @@ final class Rig {
     return upstream.sent
   }
 
-  /// The lines of the head that an upstream is sent.
+  /// Returns the lines of the head that the upstream gets.
   func forwarded(_ lines: String...) throws -> [String] {
     try request(lines, body: []).split(separator: "\r\n").map(String.init)
   }

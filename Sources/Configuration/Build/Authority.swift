@@ -2,7 +2,7 @@ import Bytes
 import Transport
 import Upstream
 
-/// The address part of `proxy_pass` or of an upstream's `server`: a host with or without a port, or a socket's path.
+/// The address part of `proxy_pass` or of an upstream's `server`: a host, perhaps with a port, or a socket's path.
 enum Authority: Hashable {
   case host(String, port: UInt16?)
   case unix(path: String)
@@ -70,7 +70,7 @@ enum Authority: Hashable {
     }
   }
 
-  /// nginx's $proxy_host: the port stands in it unless it is the scheme's own.
+  /// nginx's `$proxy_host`. It contains the port unless that is the scheme's default port.
   func proxyHost(defaultPort: UInt16) -> String {
     switch self {
     case .unix: return "localhost"
@@ -81,7 +81,7 @@ enum Authority: Hashable {
     }
   }
 
-  /// nginx's $proxy_port.
+  /// nginx's `$proxy_port`.
   func proxyPort(defaultPort: UInt16) -> String {
     switch self {
     case .unix: ""
@@ -89,7 +89,7 @@ enum Authority: Hashable {
     }
   }
 
-  /// What SNI and the name check are about: the host alone, an IPv6 address without brackets.
+  /// The name for SNI and the name check: the host without its port, and an IPv6 address without brackets.
   var nameForTLS: String {
     switch self {
     case .unix: "localhost"

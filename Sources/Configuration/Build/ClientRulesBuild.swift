@@ -3,7 +3,7 @@ import Observability
 import TLS
 
 extension SettingsBuilder {
-  /// `ssl_client_allow` and `ssl_client_deny`, each inherited by itself.
+  /// Builds the rules of `ssl_client_allow` and `ssl_client_deny`. Each of the two directives is inherited separately.
   mutating func clientRules(_ scope: Scope) -> ClientRules? {
     let allow = scope.list(ClientRule.Effect.allow.rawValue), deny = scope.list(ClientRule.Effect.deny.rawValue)
     let places = (allow + deny).map(\.location)
@@ -24,7 +24,7 @@ extension SettingsBuilder {
 }
 
 extension Scope {
-  /// `client_identity`.
+  /// The form of the identity fields that `client_identity` selects.
   var identityForm: IdentityFieldForm {
     text("client_identity").flatMap { IdentityFieldForm(rawValue: $0.lowercased()) } ?? .off
   }

@@ -2,9 +2,9 @@ import Enrolment
 import Observability
 import Proxy
 
-/// `auth_basic` and `enrolment`: passwords of clients, and certificates for users who have one.
+/// Builds the settings of `auth_basic` and `enrolment`: clients' passwords, and certificates for users with a password.
 extension SettingsBuilder {
-  /// `auth_basic` and its file; nil where nobody is asked.
+  /// Builds the settings of `auth_basic` and its user file; nil where no password is required.
   mutating func basicAccess(_ scope: Scope) -> BasicAccessSettings? {
     guard let line = scope.value("auth_basic"), line.text(0) != "off" else { return nil }
     guard let file = scope.value("auth_basic_user_file") else {
@@ -17,7 +17,7 @@ extension SettingsBuilder {
     return material(file).map { BasicAccessSettings(realm: realm, users: $0) }
   }
 
-  /// `enrolment on` of this very location; nil without it, or when something of it is missing.
+  /// Builds the settings of `enrolment on` in this level itself; nil without it, or when a part of it is missing.
   mutating func enrolment(_ scope: Scope, _ access: BasicAccessSettings?) -> EnrolmentSettings? {
     guard let line = scope.own("enrolment").first, Flag(line.text(0)) == true else { return nil }
     let authority = material(scope.value("enrolment_authority"))

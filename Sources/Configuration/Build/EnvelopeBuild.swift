@@ -4,7 +4,7 @@ import Observability
 import Proxy
 
 extension SettingsBuilder {
-  /// `message_envelope` of a location that proxies; nil where it is off, or at fault.
+  /// Builds `message_envelope` of a location that proxies; nil where it is off or invalid.
   mutating func envelope(_ scope: Scope, _ pass: Directive) -> EnvelopeSettings? {
     var mac: EnvelopeMAC?
     var macFault: EnvelopeMACError?
@@ -12,7 +12,7 @@ extension SettingsBuilder {
       mac = try EnvelopeMAC.parse(scope.value("message_envelope_mac")?.arguments.map(\.text) ?? ["hmac-sha256"])
     } catch { macFault = error }
     let facts = EnvelopeFacts(scope, pass, mac: mac, macFault: macFault)
-    // Told once, however many locations inherit what is at fault.
+    // Each diagnostic appears once, although several locations may inherit the invalid directive.
     for diagnostic in EnvelopeRule.allCases.flatMap({ $0.diagnostics(facts) }) where !diagnostics.contains(diagnostic) {
       diagnostics.append(diagnostic)
     }

@@ -3,7 +3,7 @@ import Proxy
 import TLS
 
 extension SettingsBuilder {
-  /// The `http {}` block: what others refer to first, then servers, then what only the whole shows.
+  /// Builds the `http {}` block: first what servers refer to, then the servers, then the checks across all servers.
   mutating func httpSettings(_ block: [Directive], at place: SourceLocation, outer: Scope) -> HTTPSettings {
     let http = Scope(block, outer: outer)
     variables.collect(from: block)
@@ -33,7 +33,7 @@ extension SettingsBuilder {
       listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count)
   }
 
-  /// `ssl on;`, which nginx dropped in 1.25: every listen of the server speaks TLS.
+  /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.
   private mutating func isObsoleteTLS(_ scope: Scope) -> Bool {
     guard let line = scope.value("ssl") else { return false }
     warning(line.location, "the \"ssl\" directive is obsolete", hint: "write \"listen … ssl\" instead")

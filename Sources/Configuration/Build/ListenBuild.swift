@@ -5,7 +5,7 @@ import Proxy
 import Transport
 
 extension SettingsBuilder {
-  /// A server's `listen` lines; nginx's port 80, or 8000 without root's rights, where there is none.
+  /// Builds a server's `listen` lines. Without a line, it uses nginx's default port: 80, or 8000 without root's rights.
   mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
     let lines = server.own("listen")
     if lines.isEmpty {
@@ -40,7 +40,7 @@ extension SettingsBuilder {
     return try ports.map { (port) throws(Authority.ParseError) in .socket(try socketAddress(host, port)) }
   }
 
-  /// The host and its ports: `443`, `*:443`, `10.0.0.1`, `[::]:8000-8010`.
+  /// Splits the text into the host and its ports: `443`, `*:443`, `10.0.0.1`, `[::]:8000-8010`.
   private static func splitPorts(_ text: String) throws(Authority.ParseError) -> (String, ClosedRange<UInt16>) {
     let invalidPort = Authority.ParseError(reason: "invalid port", hint: "a port, or a range of them, from 1 to 65535")
     func range(_ text: Substring) throws(Authority.ParseError) -> ClosedRange<UInt16> {

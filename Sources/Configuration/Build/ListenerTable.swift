@@ -1,28 +1,28 @@
 import Observability
 import Proxy
 
-/// One `listen` line, parsed.
+/// One parsed `listen` line.
 struct ListenLine {
-  /// More than one for a range of ports.
+  /// The addresses of the line. A range of ports gives several addresses.
   var addresses: [ListenAddress]
   var isTLS = false
   var isDefault = false
-  /// Set when the line sets any option of the socket.
+  /// The socket options; nil when the line sets no option.
   var options: ListenOptions?
   var location: SourceLocation
 }
 
-/// Listen lines of all servers, gathered by address: nginx's `ngx_http_add_listen`.
+/// The listen lines of all servers, grouped by address, as in nginx's `ngx_http_add_listen`.
 struct ListenerTable {
   private(set) var listeners: [ListenerSettings] = []
-  /// Pairs of an address and a server, which ranges of ports multiply.
+  /// The most pairs of an address and a server. A range of ports multiplies the pairs.
   private static let mostPairs = 16_384
   private var pairs = 0
   private var indices: [ListenAddress: Int] = [:]
   private var optionPlaces: [Int: SourceLocation] = [:]
   private var defaultPlaces: [Int: SourceLocation] = [:]
 
-  /// Adds a server's line; what contradicts an earlier one is returned.
+  /// Adds a server's line, and returns diagnostics for contradictions with earlier lines.
   mutating func add(_ line: ListenLine, server: Int) -> [Diagnostic] {
     pairs += line.addresses.count
     guard pairs <= Self.mostPairs else {

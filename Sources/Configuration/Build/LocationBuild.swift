@@ -2,7 +2,7 @@ import Observability
 import Patterns
 import Proxy
 
-/// What a level is: the part of a server outside its locations, or a location in another level.
+/// The kind of a level: the part of a server outside its locations, or a location inside another level.
 indirect enum Level {
   case server(Scope)
   case location(Scope, LocationMatch, outer: Level)
@@ -151,7 +151,7 @@ extension SettingsBuilder {
 }
 
 extension LocationMatch {
-  /// The path, pattern or name, for messages and for nesting.
+  /// The path, pattern or name as written, for messages and for the check of nesting.
   var spelling: String {
     switch self {
     case .prefix(let path), .prefixNoRegex(let path), .exact(let path): String(decoding: path, as: UTF8.self)
@@ -160,7 +160,7 @@ extension LocationMatch {
     }
   }
 
-  /// Locations with the same key exclude each other; regular expressions are tried in order.
+  /// The key by which two locations are duplicates; nil for regular expressions, which are tried in order.
   fileprivate var duplicateKey: String? {
     switch self {
     case .prefix, .prefixNoRegex: "prefix \(spelling)"

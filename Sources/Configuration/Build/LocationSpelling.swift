@@ -1,6 +1,6 @@
 import Proxy
 
-/// The words before a location's brace, nginx's `ngx_http_core_location`: the modifier may be glued to the path.
+/// Parses the words before a location's brace, as nginx's `ngx_http_core_location`. The modifier may touch the path.
 enum LocationSpelling {
   case prefix(Word)
   case prefixNoRegex(Word)
@@ -40,7 +40,7 @@ enum LocationSpelling {
     }
   }
 
-  /// The regular expression of a location and the word whose place names it.
+  /// Returns the regular expression of a location, and the word by whose place the pattern is found.
   static func pattern(_ directive: Directive) -> (pattern: String, word: Word, caseless: Bool)? {
     guard case .regex(let word, let pattern, let caseless)? = LocationSpelling(directive) else { return nil }
     return (pattern, word, caseless)

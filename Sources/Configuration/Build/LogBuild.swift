@@ -1,7 +1,7 @@
 import Observability
 import Proxy
 
-/// A `log_format`: escaping and text.
+/// A `log_format`: its escaping and its text.
 struct LogFormat {
   var escape: LogEscaping
   var text: Template
@@ -11,7 +11,7 @@ struct LogFormat {
 }
 
 extension SettingsBuilder {
-  /// `stderr` from `error` on where nothing is said.
+  /// Builds the error logs. Without `error_log`, the log goes to `stderr` at level `error` and above.
   mutating func errorLogs(_ scope: Scope) -> [ErrorLogSettings] {
     let lines = scope.list("error_log")
     if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
@@ -74,7 +74,7 @@ extension SettingsBuilder {
     }
   }
 
-  /// None where nothing is said: there is no folder for logs that every system has.
+  /// Builds the access logs. Without `access_log`, there is no access log: no folder for logs exists on every system.
   mutating func accessLogs(_ scope: Scope) -> [AccessLogSettings] {
     let lines = scope.list("access_log")
     if lines.contains(where: { $0.text(0) == "off" }) { return [] }
@@ -110,6 +110,6 @@ extension SettingsBuilder {
 }
 
 extension SourceLocation {
-  /// For text of our own, which has no place.
+  /// A placeholder location for sallyport's own text, which is in no file.
   static let nowhere = SourceLocation(file: "", line: 0, column: 0)
 }

@@ -2,7 +2,7 @@ import Observability
 import Proxy
 
 extension SettingsBuilder {
-  /// The main context and `events {}`.
+  /// Builds the settings of the main context and `events {}`.
   mutating func mainSettings(_ scope: Scope) -> MainSettings {
     var main = MainSettings()
     let events = Scope(scope.own("events").first?.block ?? [], outer: nil)

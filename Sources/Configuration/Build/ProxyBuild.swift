@@ -4,14 +4,14 @@ import TLS
 import Upstream
 import UpstreamAuth
 
-/// What `proxy_pass` says, taken apart.
+/// The parts of a `proxy_pass` argument.
 struct PassedURL {
   var scheme: UpstreamScheme
-  /// nil when variables make it.
+  /// The address; nil when it contains variables.
   var authority: Authority?
   var target: UpstreamTarget
   var uri: [UInt8]?
-  /// As written, scheme included, without the URI part.
+  /// The URL as written, with its scheme and without its URI part.
   var base: String
 }
 
@@ -85,7 +85,7 @@ extension SettingsBuilder {
     }
   }
 
-  /// An `upstream` block of this name, or the group that the address makes.
+  /// Finds the `upstream` block of this name, or makes a group of the one address.
   private mutating func target(
     _ authority: Authority, _ scheme: UpstreamScheme, _ directive: Directive
   ) throws(Authority.ParseError) -> Int? {
@@ -107,7 +107,7 @@ extension SettingsBuilder {
     return group(for: authority, defaultPort: scheme.defaultPort, at: directive.location)
   }
 
-  /// `host:80/path` and `unix:/socket:/path`.
+  /// Splits the URI part off, in `host:80/path` and in `unix:/socket:/path`.
   private static func splitURI(_ text: String) -> (authority: String, uri: String?) {
     if text.lowercased().hasPrefix("unix:") {
       let path = text.dropFirst("unix:".count)
@@ -120,7 +120,7 @@ extension SettingsBuilder {
     return (String(text[..<start]), uri.hasPrefix("?") ? "/\(uri)" : uri)
   }
 
-  /// `proxy_set_header` lines, then nginx's own for names that none of them has.
+  /// Builds the `proxy_set_header` lines, then nginx's default fields for names that no line sets.
   private mutating func setFields(_ scope: Scope) -> [SetField] {
     var fields: [SetField] = []
     for line in scope.list("proxy_set_header") {
@@ -137,7 +137,7 @@ extension SettingsBuilder {
     return fields
   }
 
-  /// nginx's own list, with `proxy_hide_header`, less `proxy_pass_header`.
+  /// Builds the hidden fields: nginx's own list and `proxy_hide_header`, without `proxy_pass_header`.
   private mutating func hiddenFields(_ scope: Scope) -> [[UInt8]] {
     let own = [
       "date", "server", "x-pad", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering",
@@ -185,7 +185,7 @@ extension SettingsBuilder {
     }
   }
 
-  /// 16k where nothing is said, which takes the heads that nginx users raise its 4k for.
+  /// The size of the buffer for a response head. The default is 16k; nginx's users often raise nginx's 4k to fit heads.
   private mutating func headBufferSize(_ scope: Scope) -> Int {
     guard let line = scope.value("proxy_buffer_size"), let size = Quantity.size(line.text(0)) else { return 16384 }
     guard (512...(16 << 20)).contains(size) else {
@@ -229,7 +229,7 @@ extension [UInt8] {
 }
 
 extension LocationMatch {
-  /// Bytes of a path that a `proxy_pass` URI takes the place of.
+  /// The number of path bytes that the URI of `proxy_pass` replaces.
   fileprivate var prefixLength: Int {
     switch self {
     case .prefix(let path), .prefixNoRegex(let path), .exact(let path): path.count
@@ -237,7 +237,7 @@ extension LocationMatch {
     }
   }
 
-  /// Where nginx allows no URI part, and what such a location is called.
+  /// The name of the location's kind if nginx allows no URI part in it, for the message; otherwise nil.
   fileprivate var kindWithoutURI: String? {
     switch self {
     case .prefix, .prefixNoRegex, .exact: nil

@@ -3,7 +3,7 @@ import Proxy
 import Transport
 
 extension SettingsBuilder {
-  /// `set` and `return` of a level, in order; nginx runs those of the server before a location is chosen.
+  /// Builds `set` and `return` of a level, in order. nginx runs the steps of the server before it chooses a location.
   mutating func rewriteSteps(_ scope: Scope) -> [RewriteStep] {
     scope.directives.compactMap { directive in
       switch directive.name {
@@ -63,7 +63,7 @@ extension SettingsBuilder {
     }
   }
 
-  /// The first word as a field's name (RFC 9110 §5.1: a token).
+  /// Parses the first word as a field name (RFC 9110 §5.1: a token).
   mutating func fieldName(_ line: Directive) -> [UInt8]? {
     let name = Array(line.text(0).utf8)
     let marks = Array("!#$%&'*+-.^_`|~".utf8)
@@ -76,7 +76,7 @@ extension SettingsBuilder {
     return name
   }
 
-  /// The second word as a field's value: no line break, which would begin another field.
+  /// Parses the second word as a field value. It refuses a line break, which would begin another field.
   mutating func fieldValue(_ line: Directive) -> Template {
     if line.text(1).utf8.contains(where: { $0 < 0x20 && $0 != 9 || $0 == 0x7F }) {
       error(line.place(1), "a control character in the value of \"\(line.text(0))\"", hint: "a field is one line")
@@ -125,7 +125,7 @@ extension SettingsBuilder {
     }
   }
 
-  /// `allow` and `deny` in the order of the file.
+  /// Builds `allow` and `deny`, in the order of the file.
   mutating func accessRules(_ scope: Scope) -> [AccessRule] {
     scope.list("allow", "deny").compactMap { line in
       source(line).map { AccessRule(allows: line.name == "allow", source: $0, location: line.location) }

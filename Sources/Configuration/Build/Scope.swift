@@ -1,9 +1,9 @@
 import Observability
 
-/// One level of the tree with the levels around it: nginx's rules of inheritance.
+/// One level of the configuration and the levels around it. It applies nginx's rules of inheritance.
 final class Scope {
   private let byName: [String: [Directive]]
-  /// In the order of the file.
+  /// The directives of this level, in the order of the file.
   let directives: [Directive]
   let outer: Scope?
 
@@ -13,20 +13,20 @@ final class Scope {
     byName = Dictionary(grouping: directives, by: \.name)
   }
 
-  /// What this very level says.
+  /// Returns the directives of this name in this level itself.
   func own(_ name: String) -> [Directive] { byName[name] ?? [] }
 
-  /// A directive that is said once: the nearest level's.
+  /// Returns a directive that may appear once: the one of the nearest level that has it.
   func value(_ name: String) -> Directive? {
     byName[name]?.last ?? outer?.value(name)
   }
 
-  /// A directive whose lines make a list: all lines of the nearest level that has any.
+  /// Returns the lines of a list directive: all lines of the nearest level that has any.
   func list(_ name: String) -> [Directive] {
     byName[name] ?? outer?.list(name) ?? []
   }
 
-  /// Two directives whose lines make one list, in the order of the file.
+  /// Returns the lines of two directives that make one list, in the order of the file.
   func list(_ first: String, _ second: String) -> [Directive] {
     if byName[first] == nil, byName[second] == nil { return outer?.list(first, second) ?? [] }
     return directives.filter { $0.name == first || $0.name == second }
@@ -41,9 +41,9 @@ final class Scope {
 }
 
 extension Directive {
-  /// The text of a word; empty when it is not there, which the table has ruled out where it matters.
+  /// Returns the text of a word, or an empty text if the word is missing. The checker refuses a missing required word.
   func text(_ index: Int) -> String { index < arguments.count ? arguments[index].text : "" }
 
-  /// The place of a word, or of the name.
+  /// Returns the place of a word, or the place of the directive's name if the word is missing.
   func place(_ index: Int) -> SourceLocation { index < arguments.count ? arguments[index].location : location }
 }

@@ -3,14 +3,14 @@ import Observability
 import Proxy
 
 extension SettingsBuilder {
-  /// `server_name` lines; without any the server has the empty name.
+  /// Builds the `server_name` lines. Without a line, the server has the empty name.
   mutating func serverNames(_ server: Scope) -> [ServerName] {
     let words = server.own("server_name").flatMap(\.arguments)
     if words.isEmpty { return [.exact("")] }
     return words.compactMap { serverName($0) }
   }
 
-  /// nginx's $server_name: the first as written, `.x` without its dot.
+  /// Returns nginx's `$server_name`: the first name as written, or `.x` without its dot.
   func primaryName(_ server: Scope) -> String {
     guard let first = server.own("server_name").first?.arguments.first else { return "" }
     if first.text.hasPrefix(".") || first.text.hasPrefix("~") { return String(first.text.dropFirst()) }

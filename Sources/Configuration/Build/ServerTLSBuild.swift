@@ -5,7 +5,7 @@ import Proxy
 import TLS
 
 extension SettingsBuilder {
-  /// What a server says of TLS towards clients. Called for servers that have a TLS listen.
+  /// Builds a server's TLS settings for clients. Call this only for a server with a TLS `listen`.
   mutating func serverTLS(_ scope: Scope) -> ServerTLSSettings {
     var tls = ServerTLSSettings()
     tls.certificates = certificates(scope)
@@ -46,7 +46,8 @@ extension SettingsBuilder {
     return tls
   }
 
-  /// The n-th key belongs to the n-th certificate, as in nginx; with no key at all each file must hold its own.
+  /// Pairs keys with certificates: as in nginx, the n-th key belongs to the n-th certificate. Without keys, each
+  /// certificate file must contain its own key.
   private mutating func certificates(_ scope: Scope) -> [CertificateSource] {
     let certificates = scope.list("ssl_certificate")
     let keys = scope.list("ssl_certificate_key")
@@ -76,7 +77,7 @@ extension SettingsBuilder {
     lines.map { ConfCommand(name: $0.text(0), value: $0.text(1), location: $0.location) }
   }
 
-  /// `shared` counts where both it and `builtin` are said: ours is one store for all workers.
+  /// Builds the session cache. `shared` overrides `builtin`, because sallyport has one store for all workers.
   private mutating func sessionCache(_ directive: Directive?) -> SessionCacheSettings {
     guard let directive else { return .none }
     var result = SessionCacheSettings.none

@@ -4,20 +4,20 @@ import Observability
 import Proxy
 import Upstream
 
-/// Sound directives to settings. Every fault is noted and building goes on with a default, so that all are found.
+/// Builds settings from checked directives. It records each error and continues with a default, to report all errors.
 struct SettingsBuilder {
-  /// Of the main file.
+  /// The folder of the main file.
   let folder: String
   var diagnostics: [Diagnostic] = []
   var variables = DefinedVariables()
   var formats: [String: LogFormat] = [:]
   var groups: [UpstreamGroupSettings] = []
-  /// Indices into `groups`: `upstream` blocks by lower-case name, addresses by name and port.
+  /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
   var namedGroups: [String: Int] = [:]
   var addressGroups: [String: Int] = [:]
   var servers: [ServerSettings] = []
   var listeners = ListenerTable()
-  /// By the places of their lines: whoever inherits the same lines has the same object.
+  /// Client rules by the places of their lines. Levels that inherit the same lines share one object.
   var clientRules: [[SourceLocation]: ClientRules?] = [:]
 
   init(folder: String) { self.folder = folder }
@@ -33,7 +33,7 @@ struct SettingsBuilder {
     return Settings(main: main, http: httpSettings(block, at: http.location, outer: scope), folder: folder)
   }
 
-  // MARK: What every part uses
+  // MARK: Shared by all parts
 
   mutating func error(_ place: SourceLocation?, _ message: String, hint: String? = nil) {
     diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
@@ -56,12 +56,12 @@ struct SettingsBuilder {
     index < directive.arguments.count ? template(directive.arguments[index]) : Template([])
   }
 
-  /// A file or credential that a directive names first.
+  /// Returns the first file or credential that a directive names.
   mutating func material(_ directive: Directive?) -> MaterialReference? {
     directive.flatMap { directive in directive.arguments.first.flatMap { material(directive, $0) } }
   }
 
-  /// All that a directive names.
+  /// Returns all files and credentials that a directive names.
   mutating func materials(_ directive: Directive) -> [MaterialReference] {
     directive.arguments.compactMap { material(directive, $0) }
   }
@@ -81,7 +81,7 @@ struct SettingsBuilder {
     }
   }
 
-  /// A count times a size, within what a machine has.
+  /// Parses a count and a size, whose product must fit in a machine's memory.
   mutating func buffers(_ directive: Directive?) -> (count: Int, size: Int)? {
     guard let directive, let count = Quantity.number(directive.text(0)), let size = Quantity.size(directive.text(1))
     else { return nil }

@@ -2,7 +2,7 @@ import Crypto
 import Observability
 import TLS
 
-/// OCSP of a server block: what is asked about clients, and what is stapled.
+/// Builds the OCSP settings of a server block: the status of clients' certificates, and the stapled response.
 extension SettingsBuilder {
   mutating func clientStatus(_ scope: Scope) -> ClientStatusSettings {
     var status = ClientStatusSettings()
@@ -22,7 +22,7 @@ extension SettingsBuilder {
     return status
   }
 
-  /// A question holds two certificates, which other clients share the issuer of.
+  /// The estimated size of a cache entry: it holds two certificates, and entries of one issuer share the issuer's.
   private static var bytesPerAnswer: Int { 4096 }
 
   mutating func stapling(_ scope: Scope) -> StaplingSettings {

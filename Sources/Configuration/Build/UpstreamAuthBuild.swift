@@ -5,7 +5,7 @@ import Upstream
 import UpstreamAuth
 
 extension Scope {
-  /// The line that asks for upstream authentication; nil: none does, or it says `off`.
+  /// The line that turns on upstream authentication; nil when there is no line, or the line says `off`.
   var upstreamAuth: Directive? {
     value("proxy_auth").flatMap { $0.arguments.contains { $0.text.lowercased() == "off" } ? nil : $0 }
   }
@@ -15,12 +15,13 @@ extension Scope {
     return AuthSchemes(upstreamAuth?.arguments.compactMap { named[$0.text.lowercased()] } ?? [])
   }
 
-  /// `proxy_http_version`; NTLM is of a connection, and so needs one that is kept.
+  /// Whether the proxy uses HTTP/1.1 to the upstream, by `proxy_http_version`. With NTLM the default is 1.1: NTLM
+  /// authenticates a connection, so the connection must stay open.
   var speaksHTTP11: Bool { text("proxy_http_version").map { $0 == "1.1" } ?? authSchemes.contains(.ntlm) }
 }
 
 extension SettingsBuilder {
-  /// `proxy_auth` and its companions; nil: an upstream's 401 is the client's.
+  /// Builds `proxy_auth` and the directives that belong to it; nil: the client gets an upstream's 401.
   mutating func upstreamAuth(_ scope: Scope, _ url: PassedURL, _ fields: [SetField]) -> UpstreamAuthSettings? {
     diagnostics += UpstreamAuthRule.idle(scope)
     guard let line = scope.upstreamAuth else { return nil }
@@ -47,7 +48,7 @@ extension SettingsBuilder {
     }
   }
 
-  /// `SCHEME://HOST[:PORT] [realm="TEXT"]`
+  /// Parses `SCHEME://HOST[:PORT] [realm="TEXT"]`.
   private mutating func space(_ line: Directive) -> ProtectionSpace? {
     let text = line.text(0)
     guard let scheme = [UpstreamScheme.https, .http].first(where: { text.lowercased().hasPrefix("\($0.rawValue)://") })

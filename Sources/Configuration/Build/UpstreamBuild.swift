@@ -3,7 +3,7 @@ import Transport
 import Upstream
 
 extension SettingsBuilder {
-  /// All `upstream` blocks, before any `proxy_pass` looks for one.
+  /// Builds all `upstream` blocks, before any `proxy_pass` refers to one of them.
   mutating func collectGroups(_ http: Scope) {
     for directive in http.own("upstream") {
       let name = directive.text(0)
@@ -85,7 +85,7 @@ extension SettingsBuilder {
     return server
   }
 
-  /// The number of a `name=number` word.
+  /// Parses the number of a `name=number` word.
   mutating func number(_ word: Word, _ text: String, in range: ClosedRange<Int>) -> Int? {
     guard let number = Quantity.number(text), range.contains(number) else {
       error(
@@ -96,7 +96,7 @@ extension SettingsBuilder {
     return number
   }
 
-  /// The group of one server that an address in `proxy_pass` makes; the same address makes it once.
+  /// Returns the group of one server for an address in `proxy_pass`. The same address always gets the same group.
   mutating func group(for authority: Authority, defaultPort: UInt16, at place: SourceLocation) -> Int {
     let address = authority.upstreamAddress(defaultPort: defaultPort)
     let name = authority.proxyHost(defaultPort: defaultPort)
@@ -111,7 +111,7 @@ extension SettingsBuilder {
 }
 
 extension String {
-  /// `name=value`; without `=` the value is none.
+  /// Splits `name=value`. Without `=`, the value is nil.
   var splitAtEquals: (name: String, value: String?) {
     guard let index = firstIndex(of: "=") else { return (self, nil) }
     return (String(self[..<index]), String(self[self.index(after: index)...]))

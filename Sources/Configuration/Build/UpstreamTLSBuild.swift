@@ -5,7 +5,7 @@ import TLS
 import Upstream
 
 extension SettingsBuilder {
-  /// What is in effect for a location's upstream: said here or inherited, not yet judged.
+  /// Collects the directives in effect for a location's upstream, own and inherited, without checking them.
   mutating func upstreamTrustFacts(_ scope: Scope, _ url: PassedURL, _ pass: Directive) -> UpstreamTrustFacts {
     var facts = UpstreamTrustFacts(scheme: url.scheme, pass: pass)
     facts.verify = Said(scope.value("proxy_ssl_verify"), scope.flag("proxy_ssl_verify"))
@@ -40,7 +40,7 @@ extension SettingsBuilder {
     tls.revocationLists = scope.list("proxy_ssl_crl").flatMap { materials($0) }
     tls.reloads = scope.flag("ssl_reload") ?? true
     if facts.identityHasVariables {
-      // Of each request: see `presentedIdentity`.
+      // The certificate differs per request: see `presentedIdentity`.
     } else if let certificate = material(facts.certificate) {
       tls.certificate = CertificateSource(certificate: certificate, key: material(facts.certificateKey))
     }
@@ -54,7 +54,7 @@ extension SettingsBuilder {
     return tls
   }
 
-  /// The certificate of ours that a request names; nil where it is the same for all.
+  /// The certificate that sallyport presents, if it depends on the request; nil if it is the same for all requests.
   mutating func presentedIdentity(_ facts: UpstreamTrustFacts) -> PresentedIdentitySettings? {
     guard facts.identityHasVariables, let certificate = facts.certificate else { return nil }
     return PresentedIdentitySettings(
@@ -62,7 +62,7 @@ extension SettingsBuilder {
       location: certificate.location)
   }
 
-  /// The pins of one `proxy_ssl_pin`: hashes are judged here, files when they are loaded.
+  /// Parses the pins of one `proxy_ssl_pin` line. Hashes are checked here, files when they are loaded.
   private mutating func pins(_ line: Directive) -> [SaidPin] {
     var words = line.arguments[...]
     let scope: Pin.Scope = words.first?.isChainWord == true ? .chain : .leaf

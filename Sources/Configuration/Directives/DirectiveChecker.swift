@@ -1,14 +1,14 @@
 package import Observability
 
-/// Holds a tree against the table: names, contexts, words and their values, duplicates.
+/// Checks a tree of directives against the table: names, contexts, words and their values, and duplicates.
 ///
-/// What it returns is fit to be built from: only supported directives, where they belong, with words that parse.
+/// The result is ready for the builder: only supported directives, in a valid context, with words that parse.
 package struct DirectiveChecker {
   package private(set) var diagnostics: [Diagnostic] = []
 
   package init() {}
 
-  /// The part of the tree that is sound.
+  /// Returns the valid part of the tree.
   package mutating func check(_ directives: [Directive], in context: DirectiveContexts = .main) -> [Directive] {
     var sound: [Directive] = []
     var firsts: [String: SourceLocation] = [:]
@@ -51,7 +51,7 @@ package struct DirectiveChecker {
     let name = directive.name
     let entries = DirectiveTable.entries(named: name)
     guard let first = entries.first else {
-      // A file of something else has only unknown words: a hint for each would take minutes.
+      // In a file of another language every word is unknown; a hint for each would take minutes.
       let nearest = diagnostics.count < 200 ? DirectiveTable.nearest(to: name, in: context) : nil
       report(directive, "unknown directive \"\(name)\"", hint: nearest.map { "did you mean \"\($0)\"?" })
       return nil
@@ -71,7 +71,7 @@ package struct DirectiveChecker {
     return nil
   }
 
-  /// Whether the words and the block are what the entry wants; says why not.
+  /// Returns whether the words and the block match the entry, and reports why they do not.
   private mutating func checkForm(_ directive: Directive, _ entry: DirectiveEntry) -> Bool {
     let usage = "\(entry.name) \(entry.form.usage)".trimmingFinalBlanks + (entry.form.opensBlock ? "" : ";")
     if entry.form.opensBlock, directive.block == nil {
@@ -104,7 +104,7 @@ package struct DirectiveChecker {
     return fits
   }
 
-  /// What was expected, when a word is not that.
+  /// Returns what was expected if a word does not match its form; nil if it matches.
   private func fault(of word: Word, index: Int, form: ArgumentForm) -> String? {
     let text = word.text
     switch form {
@@ -141,14 +141,14 @@ package struct DirectiveChecker {
   }
 }
 
-/// What a value should have been, in words.
+/// Describes the values that a directive expects.
 enum Expected {
   static let size = "a size in bytes, with \"k\", \"m\" or \"g\" for more: 512, 16k, 1m"
   static let milliseconds = "a time: 500ms, 30s, 5m, 1h 30m, 1d; a bare number is seconds"
   static let seconds = "a time in whole seconds: 30s, 5m, 1h 30m, 1d; a bare number is seconds"
 }
 
-/// `on` or `off`, of either case as in nginx.
+/// Parses `on` or `off`, without case as in nginx.
 func Flag(_ text: String) -> Bool? {
   switch text.lowercased() {
   case "on": true

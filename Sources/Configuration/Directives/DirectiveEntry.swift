@@ -1,4 +1,4 @@
-/// Where a directive may stand.
+/// The contexts in which a directive may appear.
 package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package let rawValue: UInt8
   package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -8,7 +8,7 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package static let server = DirectiveContexts(rawValue: 8)
   package static let location = DirectiveContexts(rawValue: 16)
   package static let upstream = DirectiveContexts(rawValue: 32)
-  /// http, server and location: where inherited directives stand.
+  /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
 
   package var names: [String] {
@@ -20,34 +20,34 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   }
 }
 
-/// What may follow a directive's name. Checked before anything is built, so that a builder sees only what fits.
+/// The form of a directive's arguments. The checker applies the form first, so the builder sees only valid words.
 package enum ArgumentForm: Sendable, Hashable {
   case none
   case flag
   case number(ClosedRange<Int>)
   case size
-  /// Milliseconds may be said (`500ms`).
+  /// A time in which milliseconds are allowed (`500ms`).
   case milliseconds
-  /// Whole seconds only.
+  /// A time in whole seconds only.
   case seconds
   case oneOf([String])
-  /// One or more of these.
+  /// One or more of these words.
   case someOf([String])
-  /// A count and a size.
+  /// A number of buffers and the size of each.
   case buffers
-  /// The name of a variable of the environment, without a value.
+  /// The name of an environment variable, without a value.
   case environmentName
-  /// Free words, judged by who builds the value.
+  /// Free words; the builder checks them.
   case words(ClosedRange<Int>, String)
-  /// A block, with its words before the brace.
+  /// A block, and the words before its brace.
   case block(ClosedRange<Int>, String)
 
-  /// Whatever stands there, a block too: of a directive that changes nothing.
+  /// Any arguments, even a block: for a directive that has no effect.
   package static let anything = words(0...Int.max, "…")
 
   package var opensBlock: Bool { if case .block = self { true } else { false } }
 
-  /// As a manual spells it.
+  /// The form as the manual writes it.
   package var usage: String {
     switch self {
     case .none: ""
@@ -75,47 +75,47 @@ package enum ArgumentForm: Sendable, Hashable {
   }
 }
 
-/// How a value reaches inner levels.
+/// How a value passes to inner levels.
 package enum Inheritance: String, Sendable, Hashable {
-  /// It stays where it stands.
+  /// The value applies to its own level only.
   case none
-  /// An inner level that says nothing takes the outer value.
+  /// An inner level without the directive takes the outer value.
   case value
-  /// An inner level takes all of the outer lines, or, where it has one of its own, none of them.
+  /// An inner level takes all outer lines, or none of them if it has a line of its own.
   case list
 }
 
-/// Whether sallyport does what the directive says.
+/// Whether sallyport implements the directive.
 package enum DirectiveStatus: Sendable, Hashable {
   case supported
-  /// Taken without complaint, listed by `check`: why it changes nothing.
+  /// Accepted without an error and listed by `check`. The text says why the directive has no effect.
   case withoutEffect(String)
-  /// Drawn in the plan, not built: what to do meanwhile.
+  /// Planned, not implemented. The text says what to do meanwhile.
   case planned(String)
-  /// nginx's, and not ours: what to do instead.
+  /// A directive of nginx that sallyport does not have. The text says what to do instead.
   case foreign(String)
 }
 
-/// One row of the table of directives.
+/// One row of the directive table.
 package struct DirectiveEntry: Sendable, Hashable {
   package var name: String
   package var contexts: DirectiveContexts
   package var form: ArgumentForm
   package var isRepeatable = false
   package var inheritance = Inheritance.none
-  /// nginx's default as a manual spells it; empty for none.
+  /// nginx's default as the manual writes it; empty when there is no default.
   package var initial = ""
   package var help = ""
   package var status = DirectiveStatus.supported
 
-  /// A directive that a level says at most once and inner levels inherit.
+  /// Creates a directive that may appear once per level, and that inner levels inherit.
   static func value(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String
   ) -> DirectiveEntry {
     DirectiveEntry(name: name, contexts: contexts, form: form, inheritance: .value, initial: initial, help: help)
   }
 
-  /// A directive of which the lines of one level make a list.
+  /// Creates a directive whose lines in one level make a list.
   static func list(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String
   ) -> DirectiveEntry {
@@ -123,7 +123,7 @@ package struct DirectiveEntry: Sendable, Hashable {
       name: name, contexts: contexts, form: form, isRepeatable: true, inheritance: .list, initial: initial, help: help)
   }
 
-  /// A directive that speaks of its own level only.
+  /// Creates a directive that applies to its own level only.
   static func local(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String,
     repeatable: Bool = false
@@ -132,26 +132,26 @@ package struct DirectiveEntry: Sendable, Hashable {
       name: name, contexts: contexts, form: form, isRepeatable: repeatable, initial: initial, help: help)
   }
 
-  /// The same without a default.
+  /// Creates a directive that applies to its own level only and has no default.
   static func local(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ help: String, repeatable: Bool = false
   ) -> DirectiveEntry {
     local(name, contexts, form, "", help, repeatable: repeatable)
   }
 
-  /// A directive that is taken and changes nothing.
+  /// Creates a directive that is accepted and has no effect.
   static func inert(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String
   ) -> DirectiveEntry {
     DirectiveEntry(name: name, contexts: contexts, form: form, isRepeatable: true, status: .withoutEffect(reason))
   }
 
-  /// Directives of the plan that are not built yet.
+  /// Creates the rows for directives that are planned but not implemented.
   static func planned(_ names: String, meanwhile: String = "") -> [DirectiveEntry] {
     rows(names, .planned(meanwhile))
   }
 
-  /// Directives of nginx that are outside our scope.
+  /// Creates the rows for nginx's directives that are outside sallyport's scope.
   static func foreign(_ names: String, instead: String) -> [DirectiveEntry] {
     rows(names, .foreign(instead))
   }

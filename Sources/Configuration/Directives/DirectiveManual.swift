@@ -1,4 +1,4 @@
-/// docs/DIRECTIVES.md, made from the table; a test compares.
+/// Generates docs/DIRECTIVES.md from the table. A test compares the file with the output.
 package enum DirectiveManual {
   package static func markdown() -> String {
     var text = """
@@ -34,7 +34,7 @@ package enum DirectiveManual {
     return text
   }
 
-  /// One row for each run of names with the same advice.
+  /// Makes one row for each run of names with the same advice.
   private static func grouped(_ entries: [DirectiveEntry]) -> String {
     var rows: [(names: [String], advice: String)] = []
     for entry in entries {
@@ -54,7 +54,7 @@ package enum DirectiveManual {
 }
 
 extension String {
-  /// Fit for a cell of a Markdown table.
+  /// The text, escaped for a cell of a Markdown table.
   fileprivate var cell: String {
     split(separator: "|", omittingEmptySubsequences: false).joined(separator: "\\|")
   }

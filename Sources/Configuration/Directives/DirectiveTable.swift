@@ -1,6 +1,6 @@
-/// All directives that sallyport has a word about, by name.
+/// All directives that sallyport recognises, by name.
 package enum DirectiveTable {
-  /// Families in the order of a manual's chapters.
+  /// The groups of directives, in the order of the manual's chapters.
   package static let families: [(title: String, entries: [DirectiveEntry])] = [
     ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives),
@@ -9,13 +9,13 @@ package enum DirectiveTable {
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 
-  /// Entries by name; a name may mean one thing in one context and another elsewhere (`server`).
+  /// The entries by name. The meaning of a name can depend on the context (`server`).
   private static let byName: [String: [DirectiveEntry]] = Dictionary(
     grouping: families.flatMap(\.entries) + plannedDirectives + foreignDirectives, by: \.name)
 
   package static func entries(named name: String) -> [DirectiveEntry] { byName[name] ?? [] }
 
-  /// The supported name nearest to a misspelt one; those that may stand here first.
+  /// Returns the supported name nearest to a misspelt name, and prefers names that are valid in this context.
   package static func nearest(to name: String, in context: DirectiveContexts) -> String? {
     Spelling.nearest(to: name, among: supported.filter { $0.contexts.contains(context) }.map(\.spelling))
       ?? Spelling.nearest(to: name, among: everything)
@@ -27,11 +27,11 @@ package enum DirectiveTable {
   private static let everything = byName.keys.sorted().map { Spelling($0) }
 }
 
-/// A word as bytes, and the edit distance between words: for "did you mean".
+/// A word as bytes, for the edit distance in "did you mean" hints.
 package struct Spelling: Sendable {
   private let text: String
   private let letters: [UInt8]
-  /// Which bytes stand in it, folded to 64 bits. One edit changes at most two, so that most candidates are ruled out.
+  /// The set of bytes in the word, folded to 64 bits. One edit changes at most two bits; that rules out most words.
   private let set: UInt64
 
   package init(_ text: String) {
@@ -40,7 +40,7 @@ package struct Spelling: Sendable {
     set = letters.reduce(0) { $0 | 1 << UInt64($1 & 63) }
   }
 
-  /// The candidate with the least edits, when they are few for its length.
+  /// Returns the candidate with the fewest edits, if the edits are few for its length.
   package static func nearest(to word: String, among candidates: [String]) -> String? {
     nearest(to: word, among: candidates.map { Spelling($0) })
   }
@@ -58,7 +58,7 @@ package struct Spelling: Sendable {
     return best?.name
   }
 
-  /// Insertions, deletions, replacements and swaps of neighbours; none when above the bound.
+  /// Counts insertions, deletions, replacements and swaps of neighbours; returns nil above the bound.
   private static func distance(_ left: [UInt8], _ right: [UInt8], bound: Int) -> Int? {
     guard bound >= 0, abs(left.count - right.count) <= bound else { return nil }
     var beforePrevious: [Int] = []

@@ -1,6 +1,6 @@
 private let levels = DirectiveContexts.everyHTTP
 
-/// Passwords of clients (the auth_basic module of nginx), and certificates for users who have one.
+/// Passwords of clients (nginx's auth_basic module), and certificates for users with a password.
 let enrolmentDirectives: [DirectiveEntry] = [
   .value("auth_basic", levels, .words(1...1, "REALM | off"), "off", "Asks clients for a user name and a password."),
   .value(

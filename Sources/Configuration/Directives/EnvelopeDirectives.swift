@@ -1,6 +1,6 @@
 private let levels = DirectiveContexts.everyHTTP
 
-/// Message envelopes, which are ours.
+/// Message envelopes, which nginx does not have.
 let envelopeDirectives: [DirectiveEntry] = [
   .value(
     "message_envelope", levels, .flag, "off",

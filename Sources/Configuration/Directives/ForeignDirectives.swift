@@ -23,7 +23,7 @@ private let gatewayTLSSuffixes = """
   ssl_password_file ssl_protocols ssl_server_name ssl_session_reuse ssl_trusted_certificate ssl_verify ssl_verify_depth
   """
 
-/// Every other directive of stock nginx 1.28: outside our scope, refused by name with what to do instead.
+/// All other directives of stock nginx 1.28. They are outside sallyport's scope; the error says what to do instead.
 let foreignDirectives: [DirectiveEntry] =
   DirectiveEntry.foreign(
     """

@@ -1,7 +1,7 @@
 private let levels = DirectiveContexts.everyHTTP
 private let heads: DirectiveContexts = [.http, .server]
 
-/// Servers, locations and what they answer (nginx: core, rewrite, access, headers and log modules).
+/// Servers, locations and their responses (nginx: core, rewrite, access, headers and log modules).
 let httpDirectives: [DirectiveEntry] = [
   .local("server", .http, .block(0...0, ""), "A server: addresses, names and locations.", repeatable: true),
   .local(

@@ -1,4 +1,4 @@
-/// Directives that are planned but not implemented yet: refused by name, never ignored.
+/// Directives that are planned but not implemented. sallyport refuses them by name, and never ignores one of them.
 let plannedDirectives: [DirectiveEntry] =
   DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
   + DirectiveEntry.planned(

@@ -1,6 +1,6 @@
 private let levels = DirectiveContexts.everyHTTP
 
-/// Answers to an upstream that asks for a password; nginx has none of these.
+/// Responses to an upstream's authentication challenge. nginx has no such directives.
 let upstreamAuthDirectives: [DirectiveEntry] = [
   .value(
     "proxy_auth", levels, .someOf(["basic", "digest", "ntlm", "off"]), "off",

@@ -1,6 +1,6 @@
 private let levels = DirectiveContexts.everyHTTP
 
-/// TLS towards upstreams (nginx: ngx_http_proxy_module; the pins are ours).
+/// TLS towards upstreams (nginx: ngx_http_proxy_module; the directives for pins are sallyport's own).
 let upstreamTLSDirectives: [DirectiveEntry] = [
   .value("proxy_ssl_verify", levels, .flag, "on once anything is said of trust", "Whether the chain must verify."),
   .value(

@@ -1,11 +1,13 @@
 import Observability
 
-/// nginx's lexical rules, state for state those of `ngx_conf_read_token`.
+/// Splits text into words by nginx's lexical rules, with the same states as `ngx_conf_read_token`.
 ///
-/// Blanks separate words; `;` `{` `}` end statements; `#` begins a comment where a word could begin; `'…'` and `"…"`
-/// quote; a backslash keeps the next byte in the word, and is itself dropped before `"`, `'` and `\`, turned into the
-/// control character before `t`, `r`, `n`, and kept before anything else. `${` does not open a block. An unquoted `{`
-/// elsewhere does, also in a regular expression: nginx wants such an expression in quotes, and so do we.
+/// - Blanks separate words; `;`, `{` and `}` end statements; `#` begins a comment where a word could begin.
+/// - `'…'` and `"…"` quote.
+/// - A backslash keeps the next byte in the word. The lexer drops the backslash before `"`, `'` and `\`, and makes a
+///   control character of it and a following `t`, `r` or `n`. Before any other byte, the backslash stays.
+/// - `${` does not open a block. An unquoted `{` elsewhere does, even in a regular expression: as in nginx, such an
+///   expression needs quotes.
 struct Lexer {
   enum Statement {
     case simple([Word])
@@ -14,7 +16,7 @@ struct Lexer {
     case end
   }
 
-  /// A lexical fault. Nothing after it in this file can be read with confidence.
+  /// A lexical error. The lexer can't read the rest of the file reliably.
   struct ParseError: Error {
     var diagnostic: Diagnostic
   }
@@ -34,7 +36,7 @@ struct Lexer {
     SourceLocation(file: file, line: line, column: index - lineStart + 1)
   }
 
-  /// Where reading stands: the place of the end of the file once it has been reached.
+  /// The current place; at the end of the file, the place of that end.
   var here: SourceLocation { location(at: position) }
 
   mutating func next() throws(ParseError) -> Statement {
@@ -59,7 +61,7 @@ struct Lexer {
         position += 1
         return byte == UInt8(ascii: ";") ? .simple(words) : .blockStart(words)
       case UInt8(ascii: ")") where mustSeparate:
-        // `if ($a = "b")`: nginx lets a closing parenthesis follow a quote.
+        // `if ($a = "b")`: nginx allows a closing parenthesis after a quote.
         words.append(try readBareWord())
         mustSeparate = false
       case _ where mustSeparate:
@@ -137,7 +139,7 @@ struct Lexer {
     return try word(raw, at: place, quoted: false)
   }
 
-  /// Takes one byte of a word, or two when the first is a backslash, escapes resolved.
+  /// Reads one byte of a word, or two bytes when the first is a backslash, and resolves the escape.
   private mutating func takeByte(into raw: inout [UInt8]) {
     let byte = bytes[position]
     if byte == UInt8(ascii: "\\"), position + 1 < bytes.count {

@@ -1,8 +1,8 @@
 package import Observability
 
-/// Text to a tree of directives, `include` resolved. It knows words and braces, and no directive but `include`.
+/// Parses text into a tree of directives and resolves `include`. The parser knows words, braces and `include` only.
 ///
-/// Bounds: 8 MiB a file, 64 blocks deep, 16 includes deep, 200 000 directives in all, 10 000 files.
+/// Limits: 8 MiB per file, 64 nested blocks, 16 nested includes, 200 000 directives in all, 10 000 files.
 package struct Parser {
   package static let maximumFileSize = 8 << 20
   package static let maximumNesting = 64
@@ -11,7 +11,7 @@ package struct Parser {
   package static let maximumFiles = 10_000
 
   private let files: SourceFiles
-  /// The main file's folder: what nginx calls its prefix.
+  /// The main file's folder, nginx's prefix.
   private let prefix: String
   private var openFiles: [String] = []
   private var directiveCount = 0
@@ -23,7 +23,7 @@ package struct Parser {
     self.prefix = folder(of: mainFile)
   }
 
-  /// Reads a file and what it includes. Faults are in `diagnostics`; what was read before one is returned.
+  /// Parses a file and its includes. Errors are in `diagnostics`; the result has what the parser read before an error.
   package mutating func parse(path: String) -> [Directive] {
     switch files.read(path, Self.maximumFileSize) {
     case .failure(let fault):
@@ -103,7 +103,7 @@ package struct Parser {
     }
   }
 
-  /// What an `include` stands for. A pattern may match nothing; a plain name must be there.
+  /// Returns the directives that replace an `include`. A pattern may match no file; a plain name must exist.
   private mutating func include(_ words: [Word], nesting: Int) throws(Lexer.ParseError) -> [Directive] {
     guard words.count == 2 else {
       throw fault(
@@ -158,13 +158,13 @@ package struct Parser {
   }
 }
 
-/// The folder of a path, without a final slash but for the root; empty for a bare name.
+/// Returns the folder of a path, without a final slash except for the root; empty for a name without a folder.
 package func folder(of path: String) -> String {
   guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return "" }
   return slash == path.startIndex ? "/" : String(path[..<slash])
 }
 
-/// A path as it stands in a file of this folder.
+/// Resolves a path that appears in a file of this folder.
 package func resolve(_ path: String, in folder: String) -> String {
   path.hasPrefix("/") || folder.isEmpty ? path : folder.hasSuffix("/") ? folder + path : "\(folder)/\(path)"
 }

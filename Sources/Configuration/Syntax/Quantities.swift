@@ -1,6 +1,6 @@
-/// nginx's spelling of sizes, times and numbers, safe against overflow.
+/// Parses nginx's sizes, times and numbers, without overflow.
 package enum Quantity {
-  /// A decimal number. No sign, no blank.
+  /// Parses a decimal number without sign or blank.
   package static func number(_ text: String) -> Int? {
     guard !text.isEmpty else { return nil }
     var value = 0
@@ -11,7 +11,7 @@ package enum Quantity {
     return value
   }
 
-  /// Bytes: a number with an optional `k`, `m` or `g` of either case (`ngx_parse_offset`).
+  /// Parses a size in bytes: a number with an optional `k`, `m` or `g` of either case (`ngx_parse_offset`).
   package static func size(_ text: String) -> Int? {
     let shift: Int
     switch text.utf8.last {
@@ -25,11 +25,11 @@ package enum Quantity {
     return overflow ? nil : value
   }
 
-  /// Milliseconds: `ms s m h d w M y`, largest unit first, each once, blanks between allowed, a bare number is
-  /// seconds (`ngx_parse_time`). A month has 30 days and a year 365.
+  /// Parses a time in milliseconds (`ngx_parse_time`). Units are `ms s m h d w M y`, the largest first and each once,
+  /// with blanks allowed between them. A bare number is in seconds. A month has 30 days and a year has 365.
   package static func milliseconds(_ text: String) -> Int? { time(text, allowMilliseconds: true) }
 
-  /// Seconds: as milliseconds, but without `ms`.
+  /// Parses a time in seconds: like `milliseconds`, but without the unit `ms`.
   package static func seconds(_ text: String) -> Int? { time(text, allowMilliseconds: false).map { $0 / 1000 } }
 
   private static let units: [(suffix: String, milliseconds: Int)] = [

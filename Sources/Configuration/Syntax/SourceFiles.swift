@@ -1,17 +1,17 @@
 import Glibc
 
-/// Where configuration text comes from: the disk, or memory for tests and fuzzing.
+/// The source of configuration text: the disk, or memory for tests and fuzzing.
 package struct SourceFiles: Sendable {
-  /// A file that could not be read, and why in words.
+  /// Why a file could not be read, as text.
   package struct Unreadable: Error {
     package var reason: String
     package init(reason: String) { self.reason = reason }
   }
 
-  /// The bytes of a file, at most `limit` of them.
+  /// Reads the bytes of a file, at most `limit` of them.
   package var read: @Sendable (_ path: String, _ limit: Int) -> Result<[UInt8], Unreadable>
-  /// The paths that match a pattern, sorted. A folder that may not be read is no folder without matches: a reload by a
-  /// user who can't see it would drop what is in it.
+  /// Returns the sorted paths that match a pattern. An unreadable folder is an error, not a folder without matches:
+  /// otherwise a reload by a user without access would drop the folder's files.
   package var expand: @Sendable (_ pattern: String) -> Result<[String], Unreadable>
 
   package init(
@@ -24,12 +24,12 @@ package struct SourceFiles: Sendable {
 
   package static let disk = SourceFiles(read: readFromDisk, expand: expandOnDisk)
 
-  /// No file but the text given: an `include` finds nothing.
+  /// A source without files: an `include` finds no file.
   package static let none = SourceFiles(
     read: { _, _ in .failure(Unreadable(reason: "no such file or directory")) }, expand: { _ in .success([]) })
 }
 
-/// Reads a regular file. Never waits: a FIFO, a device or a directory is refused.
+/// Reads a regular file without blocking: refuses a FIFO, a device and a directory.
 private func readFromDisk(_ path: String, _ limit: Int) -> Result<[UInt8], SourceFiles.Unreadable> {
   let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
   guard descriptor >= 0 else { return .failure(.init(reason: systemReason())) }
@@ -55,7 +55,7 @@ private func expandOnDisk(_ pattern: String) -> Result<[String], SourceFiles.Unr
   var result = glob_t()
   defer { globfree(&result) }
   let outcome = glob(pattern, GLOB_ERR, nil, &result)
-  // With GLOB_ERR glibc also ends at a folder that is not there, and that one has no matches.
+  // With GLOB_ERR, glibc also stops at a folder that does not exist; such a folder has no matches.
   if outcome == GLOB_ABORTED { return errno == ENOENT ? .success([]) : .failure(.init(reason: systemReason())) }
   guard outcome == 0, let paths = result.gl_pathv else { return .success([]) }
   return .success((0..<Int(result.gl_pathc)).compactMap { index in paths[index].map { String(cString: $0) } })

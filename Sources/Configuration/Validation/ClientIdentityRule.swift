@@ -2,7 +2,7 @@ import Identity
 import Observability
 import TLS
 
-/// What a server may not say of who its clients are. Each case is one rule; a level is the server, or a location in it.
+/// Errors in a server's rules about client identity. Each case is one rule; a level is the server or a location in it.
 enum ClientIdentityRule: CaseIterable {
   case rulesWithoutVerification
   case identityWithoutVerification
@@ -23,7 +23,7 @@ enum ClientIdentityRule: CaseIterable {
   private func diagnostic(_ level: Scope, isServer: Bool, _ facts: ServerTLSFacts) -> Diagnostic? {
     switch self {
     case .rulesWithoutVerification:
-      // Inherited deny rules do no harm where nobody shows a certificate; allow rules would let nobody in.
+      // Without client certificates, inherited deny rules have no effect; allow rules would admit no client.
       guard let line = (level.list("ssl_client_allow") + level.own("ssl_client_deny")).first else { return nil }
       return facts.unasked(
         line, hint: "ssl_verify_client on or optional; move rules for some servers into those servers")
@@ -56,9 +56,9 @@ enum ClientIdentityRule: CaseIterable {
 }
 
 extension ServerTLSFacts {
-  /// An error where no client of the server is ever asked for a certificate.
+  /// Returns an error if the server never requests a certificate from a client.
   fileprivate func unasked(_ line: Directive, hint: String) -> Diagnostic? {
-    // A server that refuses every handshake has no clients.
+    // A server that refuses every handshake has no clients, so the rule does not apply.
     if let tls, tls.rejectsHandshake, !alsoPlain { return nil }
     let reason: String
     switch tls?.verification {

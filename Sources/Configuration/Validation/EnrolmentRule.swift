@@ -1,7 +1,7 @@
 import Enrolment
 import Observability
 
-/// What a location that gives out certificates can't be, or should not.
+/// Errors and warnings for a location that issues certificates.
 enum EnrolmentRule {
   static func check(_ level: Level, _ scope: Scope) -> [Diagnostic] {
     guard let line = scope.own("enrolment").first else { return [] }
@@ -32,7 +32,7 @@ enum EnrolmentRule {
     return found
   }
 
-  /// Whether every address of the server speaks TLS, as far as its own lines tell.
+  /// Whether every address of the server uses TLS, as far as the server's own lines show.
   private static func isEncrypted(_ level: Level) -> Bool {
     switch level {
     case .location(_, _, let outer): isEncrypted(outer)

@@ -3,11 +3,11 @@ import Envelope
 import Observability
 import Proxy
 
-/// What is in effect for a location's envelopes: said there or inherited, not yet judged.
+/// The directives in effect for a location's envelopes, its own and the inherited ones, before any check.
 struct EnvelopeFacts {
   let scope: Scope
   let pass: Directive
-  /// The line that says on or off.
+  /// The line that turns envelopes on or off.
   let line: Directive?
   let isOn: Bool
   let cipher: Cipher?
@@ -30,7 +30,7 @@ struct EnvelopeFacts {
 
   var maxSize: Int { scope.size("message_envelope_max_size") ?? 1 << 20 }
 
-  /// nil: off.
+  /// The replay window; nil when it is off.
   var replayWindow: UInt64? {
     scope.text("message_envelope_replay_window").flatMap { Quantity.milliseconds($0) }.flatMap {
       $0 > 0 ? UInt64($0) : nil
@@ -40,7 +40,7 @@ struct EnvelopeFacts {
   var fields: [[UInt8]]? { if case .fields(let names) = mac?.scope { names } else { nil } }
 }
 
-/// What a location may not say of its envelopes. Each case is one rule.
+/// Errors in a location's envelope directives. Each case is one rule.
 enum EnvelopeRule: CaseIterable {
   case malformedMAC
   case malformedWindow

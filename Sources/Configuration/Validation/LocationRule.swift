@@ -2,9 +2,9 @@ import Observability
 import Proxy
 import Upstream
 
-/// What a location can't mean.
+/// Errors in locations, such as a path that can't match.
 enum LocationRule {
-  /// A path that no request has: it begins with `/` and is compared decoded.
+  /// Warns of a path that no request has: a request's path begins with `/`, and the proxy compares it decoded.
   static func neverMatches(_ word: Word) -> Diagnostic? {
     if !word.text.hasPrefix("/") {
       let regex = word.text.contains("\\") || word.text.contains("^") || word.text.contains("$")
@@ -20,7 +20,7 @@ enum LocationRule {
     return nil
   }
 
-  /// nginx would look for a file.
+  /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
     guard ["proxy_pass", "metrics", "enrolment", "return", "location", "deny"].allSatisfy({ scope.own($0).isEmpty })
     else {
@@ -31,10 +31,10 @@ enum LocationRule {
       hint: "it has no proxy_pass and no return")
   }
 
-  /// nginx runs the rewrite phase, and so `return`, before the access phase: who may come in is never asked.
+  /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
   ///
-  /// What the level itself says beside its `return` has no effect at all. What it inherits may be meant for other
-  /// locations, so only an answer with content (a status below 300) is told of.
+  /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
+  /// locations, so for them the rule warns only of a response with content (a status below 300).
   static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
     guard let answer = scope.own("return").first else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
@@ -54,7 +54,7 @@ enum LocationRule {
     }
   }
 
-  /// Envelopes are between a client and an upstream. Levels above may say it for locations of theirs.
+  /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
   static func sealsNothing(_ scope: Scope) -> Diagnostic? {
     guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,
       ["proxy_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
@@ -65,7 +65,7 @@ enum LocationRule {
       hint: "use it together with proxy_pass")
   }
 
-  /// One place has one answer.
+  /// Refuses a location with two sources of content.
   static func answersTwice(_ scope: Scope, at metrics: Directive) -> Diagnostic? {
     guard let pass = scope.own("proxy_pass").first else { return nil }
     return Diagnostic(
@@ -73,7 +73,7 @@ enum LocationRule {
       hint: "use a separate location; proxy_pass is at \(pass.location)")
   }
 
-  /// Every `@name` that error pages point to is a location of the server.
+  /// Checks that every `@name` in `error_page` is a location of the server.
   static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
     var names: Set<String> = []
     for case .named(let name) in root.locations.map(\.match) { names.insert(name) }
@@ -93,7 +93,7 @@ enum LocationRule {
   }
 }
 
-/// A connection can only be kept where nobody says to close it.
+/// Warns of a group with `keepalive` whose connections the location's directives close after each request.
 enum KeptConnectionRule {
   static func check(
     _ groups: [UpstreamGroupSettings], _ target: UpstreamTarget, speaksHTTP11: Bool, fields: [SetField],

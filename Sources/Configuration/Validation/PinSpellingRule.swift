@@ -1,7 +1,7 @@
 import Crypto
 import Observability
 
-/// A pin must be one that can be read: a hash is judged at once, a file when it is loaded.
+/// Checks that a pin can be parsed. A hash is checked here; a file is checked when it is loaded.
 enum PinSpellingRule {
   static func diagnostic(_ word: Word, folder: String) -> Diagnostic? {
     if word.text == "chain", !word.quoted {

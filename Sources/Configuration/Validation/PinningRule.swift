@@ -2,8 +2,8 @@ import Crypto
 import Observability
 import Proxy
 
-/// What a location may not say of the pins of its upstream (docs/SECURITY.md, *Trust in upstreams*). Each case is one
-/// rule; order is that of the messages.
+/// Errors in a location's pins for its upstream (docs/SECURITY.md, *Trust in upstreams*). Each case is one rule, and
+/// the cases are in the order of the messages.
 enum PinningRule: CaseIterable {
   case pinningWithoutPin
   case pinsWithPinningNone
@@ -95,7 +95,7 @@ enum PinningRule: CaseIterable {
     }
   }
 
-  /// Each pin that the mode can't compare; a file is looked at when it is loaded.
+  /// Reports each pin that the mode can't compare. A file is checked when it is loaded.
   private func unfit(_ facts: UpstreamTrustFacts, _ spelling: Pin.Spelling) -> [Diagnostic] {
     let isForKeys = spelling == .keyHash
     guard facts.isPinned, facts.mode == (isForKeys ? .certificate : .publicKey),

@@ -1,7 +1,7 @@
 import Observability
 import Proxy
 
-/// A name is one server's on each address; as in nginx the first keeps it.
+/// On each address, a name belongs to one server; as in nginx, the first server keeps it.
 enum ServerNameRule {
   static func conflicts(_ listeners: [ListenerSettings], _ servers: [ServerSettings]) -> [Diagnostic] {
     listeners.flatMap { listener in
@@ -27,7 +27,7 @@ enum ServerNameRule {
 }
 
 extension ServerName {
-  /// Equal for names that match the same hosts; none for regular expressions, which are tried in order.
+  /// A key that is equal for names that match the same hosts; nil for regular expressions, which are tried in order.
   fileprivate var spelling: String? {
     switch self {
     case .exact(let name): name

@@ -1,20 +1,20 @@
 import Observability
 import TLS
 
-/// What a server says of TLS, for the rules.
+/// A server's TLS directives, as input of the rules.
 struct ServerTLSFacts {
   var scope: Scope
-  /// nil: no listen of it speaks TLS.
+  /// The TLS settings; nil when no `listen` of the server uses TLS.
   var tls: ServerTLSSettings?
-  /// A listen of it speaks plain HTTP.
+  /// Whether a `listen` of the server uses plain HTTP.
   var alsoPlain = false
   var place: SourceLocation
 
-  /// A line of the server itself.
+  /// Returns the server's own line of this name.
   func own(_ name: String) -> Directive? { scope.own(name).last }
 }
 
-/// What a server may not say of TLS towards clients. Each case is one rule.
+/// Errors in a server's TLS directives for clients. Each case is one rule.
 enum ServerTLSRule: CaseIterable {
   case noCertificate
   case verificationWithoutAnchors
@@ -102,7 +102,7 @@ enum ServerTLSRule: CaseIterable {
     }
   }
 
-  /// The n-th key is for the n-th certificate: some keys for some certificates would be a guess.
+  /// Checks the number of keys. The n-th key belongs to the n-th certificate; fewer keys would make pairing a guess.
   static func keysForCertificates(certificates: [Directive], keys: [Directive]) -> Diagnostic? {
     if keys.isEmpty || keys.count == certificates.count { return nil }
     if let certificate = certificates.dropFirst(keys.count).first {

@@ -4,19 +4,19 @@ import Transport
 import Upstream
 import UpstreamAuth
 
-/// What is in effect for a location whose upstream may ask for a password.
+/// The directives in effect for a location whose upstream may send an authentication challenge.
 struct UpstreamAuthFacts {
   var scope: Scope
-  /// The `proxy_auth` in effect.
+  /// The `proxy_auth` line in effect.
   var line: Directive
   var url: PassedURL
   var fields: [SetField]
   var spaces: [ProtectionSpace]
-  /// nil: variables name the upstream.
+  /// The upstream's group; nil when variables name the upstream.
   var group: UpstreamGroupSettings?
 }
 
-/// What a location may not say of upstream authentication. Each case is one rule.
+/// Errors in a location's upstream authentication. Each case is one rule.
 enum UpstreamAuthRule: CaseIterable {
   case noUserFile
   case fieldSetByHand
@@ -72,7 +72,7 @@ enum UpstreamAuthRule: CaseIterable {
         .error, at: said.location, "\"proxy_auth_persistence permanent\" without \"proxy_auth_state\"",
         hint: "name a folder for sallyport's use: proxy_auth_state /var/lib/sallyport/auth;")
     case .stateWithoutPermanent:
-      // Where an inner level says how long, an outer one's folder does no harm.
+      // If an inner level sets the lifetime, the outer level's folder has no effect, so it is no error.
       guard !isPermanent, let state = scope.value("proxy_auth_state"),
         !scope.own("proxy_auth_state").isEmpty || scope.value("proxy_auth_persistence") == nil
       else { return nil }
@@ -114,7 +114,7 @@ enum UpstreamAuthRule: CaseIterable {
     }
   }
 
-  /// Lines of this very level that nothing reads; inherited ones do no harm.
+  /// Warns of lines in this level that have no effect. Inherited lines may apply elsewhere, so they are not reported.
   static func idle(_ scope: Scope) -> [Diagnostic] {
     guard scope.upstreamAuth == nil else { return [] }
     let names = ["proxy_auth_user_file", "proxy_auth_space", "proxy_auth_persistence", "proxy_auth_state"]

@@ -4,7 +4,7 @@ import Proxy
 import TLS
 import Upstream
 
-/// A value that somebody wrote, and where.
+/// A value from the configuration, and its place.
 struct Said<Value> {
   var value: Value
   var directive: Directive
@@ -16,14 +16,14 @@ struct Said<Value> {
   }
 }
 
-/// One PIN of a `proxy_ssl_pin` line.
+/// One pin of a `proxy_ssl_pin` line.
 struct SaidPin {
   var word: Word
   var spelling: Pin.Spelling
   var scope: Pin.Scope
 }
 
-/// What is in effect for a location's upstream, and what follows from it (docs/SECURITY.md, *Trust in upstreams*).
+/// The directives in effect for a location's upstream, and their consequences (docs/SECURITY.md, *Trust in upstreams*).
 struct UpstreamTrustFacts {
   let scheme: UpstreamScheme
   let pass: Directive
@@ -38,10 +38,10 @@ struct UpstreamTrustFacts {
   var certificate: Directive?
   var revocation: Directive?
   var certificateKey: Directive?
-  /// The first `proxy_ssl_…` of the location itself.
+  /// The first `proxy_ssl_…` line of the location itself.
   var ownTLSLine: Directive?
   var group: UpstreamGroupSettings?
-  /// The `upstream` block whose name stands in for a host's, `proxy_ssl_name` not being said.
+  /// The `upstream` block whose name the proxy uses as host name, because `proxy_ssl_name` is missing.
   var namedGroup: UpstreamGroupSettings?
 
   init(scheme: UpstreamScheme, pass: Directive) {
@@ -51,7 +51,7 @@ struct UpstreamTrustFacts {
 
   var isPinned: Bool { !pins.isEmpty && pinning?.value != "none" }
 
-  /// `public_key` as soon as a pin is given, and `certificate` when all of them are hashes of certificates.
+  /// The pinning mode. The default with pins is `public_key`, or `certificate` if all pins are hashes of certificates.
   var mode: PinningMode {
     if let pinning, let said = PinningMode(rawValue: pinning.value) { return said }
     return !pins.isEmpty && pins.allSatisfy({ $0.spelling == .certificateHash }) ? .certificate : .publicKey
@@ -60,20 +60,20 @@ struct UpstreamTrustFacts {
   var saysTrust: Bool {
     !pins.isEmpty || trustedCertificate != nil || trustSystem?.value == true || allowInvalid?.value == true
   }
-  /// What we show is said with variables, and so another with each request.
+  /// Whether the certificate that sallyport presents depends on variables, and so on the request.
   var identityHasVariables: Bool {
     certificate != nil && [certificate, certificateKey].contains { $0?.text(0).contains("$") == true }
   }
-  /// Aloud.
+  /// Whether the configuration turns verification off explicitly.
   var isUnverified: Bool { verify?.value == false }
   var verifiesChain: Bool { verify?.value ?? saysTrust }
-  /// A pin may stand in for the chain.
+  /// Whether a matching pin suffices without a valid chain.
   var excusesChain: Bool { isPinned && (isUnverified || allowInvalid?.value == true) }
-  /// On where the chain counts; with a pin alone only when asked.
+  /// Whether the name is checked: by default if the chain is verified; with a pin alone, only if requested.
   var verifiesName: Bool { verifiesChain ? verifyName?.value ?? true : isPinned && verifyName?.value == true }
-  /// The system's anchors, unless a file was given.
+  /// Whether the system's trust anchors count: by default, unless the configuration gives a file of anchors.
   var trustsSystem: Bool { verifiesChain && (trustSystem?.value ?? (trustedCertificate == nil)) }
-  /// Mode `certificate`: a certificate file is an anchor by itself.
+  /// Whether a pinned certificate file is a trust anchor, which is so in mode `certificate`.
   var pinsAreAnchors: Bool { isPinned && mode == .certificate && pins.contains { $0.spelling == .file } }
 
   func settings(trusted: MaterialReference?, pins: [PinSource]) -> TrustSettings {

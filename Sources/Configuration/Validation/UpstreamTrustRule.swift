@@ -3,7 +3,7 @@ import Proxy
 import Transport
 import Upstream
 
-/// What a location may not say of its upstream's trust, pins apart. Each case is one rule; order is that of the messages.
+/// Errors in a location's trust in its upstream, except pins. Each case is one rule, in the order of the messages.
 enum UpstreamTrustRule: CaseIterable {
   case upstreamOfWhichNothingIsSaid
   case verifyOffBesideTrust

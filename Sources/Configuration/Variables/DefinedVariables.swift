@@ -2,13 +2,13 @@ import Observability
 import Patterns
 import Proxy
 
-/// What the configuration itself defines: variables by `set` and named captures, and the patterns that hold them.
+/// Collects what the configuration defines: variables by `set` and named captures, and the patterns with the captures.
 ///
-/// Why a pass of its own: nginx lets a variable be used before the line that defines it.
+/// Why a separate pass: nginx allows a variable before the line that defines it.
 struct DefinedVariables {
   private(set) var slots: [String: Int] = [:]
   private(set) var diagnostics: [Diagnostic] = []
-  /// By the place of their word; those that don't compile are missing, and reported.
+  /// The patterns by the place of their word. A pattern that does not compile is missing, and reported.
   private var patterns: [SourceLocation: RegularExpression] = [:]
 
   mutating func collect(from directives: [Directive]) {
@@ -17,7 +17,7 @@ struct DefinedVariables {
       case "set": define(directive)
       case "server_name":
         for word in directive.arguments where word.text.hasPrefix("~") {
-          // The host is compared in lower case; nginx folds a pattern that has capitals.
+          // The host is compared in lower case; nginx ignores case for a pattern with capitals.
           let pattern = String(word.text.dropFirst())
           compile(pattern, at: word, caseless: pattern.utf8.contains { $0 &- 65 < 26 }, what: "server name")
         }

@@ -1,9 +1,9 @@
 import Observability
 import Proxy
 
-/// Text with `$name`, `${name}` and `$1` to a template, nginx's `ngx_http_script_compile`.
+/// Compiles text with `$name`, `${name}` and `$1` into a template, as nginx's `ngx_http_script_compile`.
 struct TemplateCompiler {
-  /// Variables that `set` and named captures make, by lower-case name.
+  /// The variables that `set` and named captures define, by lower-case name.
   let slots: [String: Int]
 
   struct ParseError: Error {

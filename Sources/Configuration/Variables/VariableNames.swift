@@ -1,6 +1,6 @@
 import Proxy
 
-/// nginx's names of variables, and ours.
+/// The names of variables: nginx's and sallyport's own.
 enum VariableNames {
   enum Answer {
     case known(Variable)
@@ -8,7 +8,7 @@ enum VariableNames {
     case unknown
   }
 
-  /// What a name without its `$` stands for. nginx reads names without regard to case.
+  /// Finds the variable for a name without its `$`. As in nginx, the name's case does not matter.
   static func look(up name: String) -> Answer {
     let name = name.lowercased()
     if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
@@ -20,14 +20,14 @@ enum VariableNames {
     return .unknown
   }
 
-  /// Longer prefixes first: `upstream_http_x` is no `http_x`.
+  /// Longer prefixes come first: `upstream_http_x` must not be read as `http_x`.
   private static let prefixes: [(String, @Sendable ([UInt8]) -> Variable)] = [
     ("arg_", { .argument($0) }), ("http_", { .requestField($0) }), ("cookie_", { .cookie($0) }),
     ("sent_http_", { .sentField($0) }), ("sent_trailer_", { .sentTrailer($0) }),
     ("upstream_http_", { .upstreamField($0) }), ("upstream_cookie_", { .upstreamCookie($0) }),
   ]
 
-  /// nginx's, without a source here yet.
+  /// nginx's variables that have no value in sallyport yet.
   private static let planned: Set<String> = [
     "request_body", "request_body_file", "request_filename", "document_root", "realpath_root", "limit_rate",
     "proxy_protocol_addr", "proxy_protocol_port", "proxy_protocol_server_addr", "proxy_protocol_server_port",
@@ -39,6 +39,6 @@ enum VariableNames {
     "is_request_port", "request_port", "ssl_ech_status",
   ]
 
-  /// For suggestions.
+  /// All names, for suggestions.
   static let all: [String] = SimpleVariable.allCases.map(\.rawValue)
 }

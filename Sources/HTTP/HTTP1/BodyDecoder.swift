@@ -1,18 +1,18 @@
 internal import Bytes
 internal import Glibc
 
-/// Why a body was refused. The connection that sent it is closed.
+/// Why the decoder refused a body. The proxy closes the connection that sent the body.
 public enum BodyError: Error, Sendable, Equatable {
-  /// Empty, not hexadecimal, more than 16 digits, above 2^63-1, or whitespace that no extension follows.
+  /// The size is empty, not hexadecimal, above 16 digits or 2^63-1, or followed by whitespace without an extension.
   case badChunkSize
   case chunkExtensionTooLong
   case bareLineFeed, bareCarriageReturn, controlCharacter
-  /// Chunk data is followed by something other than its line end.
+  /// After the chunk data come other bytes than its line end.
   case badChunkEnd
   case trailersTooLarge
   case badTrailer(HeadError)
 
-  /// One line for the log.
+  /// The error as one line for the log.
   public var reason: StaticString {
     switch self {
     case .badChunkSize: "a chunk size that is not 1 to 16 hexadecimal digits of at most 2^63-1"
@@ -27,32 +27,32 @@ public enum BodyError: Error, Sendable, Equatable {
   }
 }
 
-/// What to do with the bytes at hand. Positions are in the input of the call that returned it.
+/// What the caller must do with the input. Positions are in the input of the call that returned the step.
 public enum BodyStep: Sendable, Equatable {
-  /// Take so many bytes off the front; call again when there are others.
+  /// Remove `consumed` bytes from the front, and call again when more bytes have arrived.
   case needsMore(consumed: Int)
-  /// Forward `count` bytes from `start`; then take `consumed` off the front and call again, also without input.
+  /// Forward `count` bytes from `start`; then remove `consumed` from the front and call again, even without input.
   case data(start: Int, count: Int, consumed: Int)
-  /// The body is whole. Take `consumed` off the front: what follows is another message.
+  /// The body is complete. Remove `consumed` bytes from the front; what follows is another message.
   case end(consumed: Int)
   case failed(BodyError)
 }
 
-/// What the end of the transport means in the middle of a body.
+/// What it means when the transport ends in the middle of a body.
 public enum BodyEndOfStream: Sendable, Equatable {
   case complete, truncated
 }
 
-/// Finds the body in the bytes after a head (RFC 9112 §6, §7.1): a pure state machine that holds no body bytes.
+/// Finds the body in the bytes after a head (RFC 9112 §6, §7.1). A pure state machine that stores no body bytes.
 public struct BodyDecoder: Sendable {
-  /// What one chunk-size line may carry after its size; dropped, since extensions are of one connection.
+  /// The most bytes after the size in a chunk-size line. The decoder drops extensions: they belong to one connection.
   private static var extensionBytes: Int { 256 }
 
   private enum State {
     case length(UInt64)
     case untilClose
     case size(UInt64, digits: Int)
-    /// Whitespace after the size: only an extension may follow (BWS of RFC 9112 §7.1.1).
+    /// Whitespace after the size. Only an extension may follow (BWS of RFC 9112 §7.1.1).
     case blank(UInt64, length: Int)
     case chunkExtension(UInt64, length: Int)
     case sizeLineFeed(UInt64)
@@ -66,7 +66,7 @@ public struct BodyDecoder: Sendable {
 
   private var state: State
   private var trailerBytes: [UInt8] = []
-  /// Trailer fields, those that may stand there (RFC 9110 §6.5.1); nil before the end and when there were none.
+  /// The trailer fields that RFC 9110 §6.5.1 allows; nil before the end of the body and when there are no trailers.
   public private(set) var trailers: Trailers?
 
   public init(_ framing: BodyFraming) {
@@ -78,12 +78,12 @@ public struct BodyDecoder: Sendable {
     }
   }
 
-  /// Nothing more belongs to this body.
+  /// Whether the body is complete.
   public var isEnded: Bool {
     if case .ended = state { true } else { false }
   }
 
-  /// Whether a transport that ends here leaves the body whole.
+  /// Returns whether the body is complete if the transport ends here.
   public func atEndOfStream() -> BodyEndOfStream {
     switch state {
     case .untilClose, .ended: .complete
@@ -91,7 +91,7 @@ public struct BodyDecoder: Sendable {
     }
   }
 
-  /// One step. A failure is final.
+  /// Decodes one step. An error is final.
   public mutating func next(_ input: UnsafeRawBufferPointer) -> BodyStep {
     switch state {
     case .ended: return .end(consumed: 0)
@@ -177,7 +177,7 @@ public struct BodyDecoder: Sendable {
     return .needsMore(consumed: count)
   }
 
-  /// Gathers the trailer section line by line: it is seldom there, and small. It is read when it is whole.
+  /// Collects the trailer section line by line, and parses it when it is complete. Trailers are rare and small.
   private mutating func trailerLine(
     _ base: UnsafeRawPointer, _ from: Int, _ count: Int
   ) throws(BodyError) -> BodyStep {
@@ -202,16 +202,16 @@ public struct BodyDecoder: Sendable {
   }
 }
 
-/// The trailer fields of a chunked body (RFC 9112 §7.1.2), parsed and cleaned of those that have no place there.
+/// The parsed trailer fields of a chunked body (RFC 9112 §7.1.2), without the fields that trailers do not allow.
 public struct Trailers: Sendable {
   static var sectionBytes: Int { 8192 }
   private static var limits: HeadLimits { HeadLimits(lineBytes: sectionBytes, headBytes: sectionBytes, fields: 100) }
 
-  /// The section as sent; ranges index into it.
+  /// The section as sent; the fields' ranges are positions in it.
   public let bytes: [UInt8]
   public let fields: [Field]
 
-  /// nil when no field is left. `section` ends with its empty line.
+  /// Parses `section`, which ends with its empty line. Returns nil when no field is left.
   init?(_ section: [UInt8]) throws(BodyError) {
     var list = TrivialList<Field>(), lineStart = 0
     let fault = section.withUnsafeBytes { section -> HeadError? in
@@ -236,7 +236,7 @@ public struct Trailers: Sendable {
     self.fields = fields
   }
 
-  /// The fields for which `isRemoved` is false; nil when none is left.
+  /// Returns the fields for which `isRemoved` is false, or nil when no field is left.
   public func removing(where isRemoved: (Field, UnsafeRawBufferPointer) -> Bool) -> Trailers? {
     let kept = bytes.withUnsafeBytes { bytes in fields.filter { !isRemoved($0, bytes) } }
     return kept.isEmpty ? nil : Trailers(bytes: bytes, fields: kept)

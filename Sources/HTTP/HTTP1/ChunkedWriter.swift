@@ -2,19 +2,19 @@ public import Bytes
 
 /// Writes a body in chunks (RFC 9112 §7.1).
 public enum ChunkedWriter {
-  /// The line before a chunk's data. `size` is above zero: a chunk of none would end the body.
+  /// Writes the line before a chunk's data. `size` must be above zero, because a chunk of size zero ends the body.
   public static func append(size: Int, to output: inout ByteBuffer) {
     precondition(size > 0)
     output.append(hexadecimal: UInt64(size))
     output.append("\r\n")
   }
 
-  /// The line end after a chunk's data.
+  /// Writes the line end after a chunk's data.
   public static func endChunk(to output: inout ByteBuffer) {
     output.append("\r\n")
   }
 
-  /// A whole chunk; nothing for no data.
+  /// Writes a whole chunk; writes nothing for empty data.
   public static func append(chunk data: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
     guard data.count > 0 else { return }
     output.reserve(data.count + 20)
@@ -23,7 +23,7 @@ public enum ChunkedWriter {
     output.append("\r\n")
   }
 
-  /// The last chunk, and the trailers when there are some.
+  /// Writes the last chunk, and the trailers if there are any.
   public static func lastChunk(_ trailers: Trailers? = nil, to output: inout ByteBuffer) {
     output.append("0\r\n")
     if let trailers {

@@ -1,18 +1,18 @@
 internal import Bytes
 
-/// Cuts a field section (RFC 9112 §5) into lines, and lines into names and values, one whole line at a time.
+/// Splits a field section (RFC 9112 §5) into lines, and each complete line into name and value.
 ///
-/// What the names mean comes later (`MessageFacts`): this loop calls nothing, and stays in registers. Positions count
-/// from `base`, the first byte of the head or of the trailer section; every access lies in `0..<available` of it.
+/// `MessageFacts` interprets the names later: this loop makes no calls, so its state stays in registers. Positions
+/// count from `base`, the first byte of the head or trailer section. Every access is in `0..<available` of these bytes.
 enum FieldLines {
   enum Section {
     case head
-    /// In chunked framing, where line ends are strict.
+    /// A trailer section in chunked framing, where line ends are strict.
     case trailer
   }
 
-  /// Where the section ended, past its empty line; nil when it is not all there. `lineStart` is where the first unread
-  /// line begins, and moves on, so that bytes which arrive in drips are read once.
+  /// Returns the position after the section's empty line, or nil when the section is incomplete. `lineStart` is the
+  /// position of the first unread line. It advances, so that the loop reads bytes that arrive slowly only once.
   static func read(
     _ base: UnsafeRawPointer, _ available: Int, lineStart: inout Int, section: Section, limits: HeadLimits,
     into list: inout TrivialList<Field>
@@ -49,7 +49,7 @@ enum FieldLines {
     return nil
   }
 
-  /// A line that begins with a byte up to space: the empty line that ends the section, or a fault.
+  /// Handles a line that begins with a byte up to space: the empty line that ends the section, or an error.
   private static func emptyLine(
     _ base: UnsafeRawPointer, _ at: Int, _ available: Int, _ section: Section, isFirst: Bool
   ) throws(HeadError) -> Int? {
@@ -57,7 +57,7 @@ enum FieldLines {
     return try lineEnd(base, at, available, section)
   }
 
-  /// Past the line end at `at`; nil when it is not all there.
+  /// Returns the position after the line end at `at`, or nil when the line end is incomplete.
   @inline(__always)
   static func lineEnd(
     _ base: UnsafeRawPointer, _ at: Int, _ available: Int, _ section: Section
@@ -73,7 +73,7 @@ enum FieldLines {
     return at &+ 1
   }
 
-  /// What is wrong with a control character in a head.
+  /// Returns the error for a control character in a head.
   static func fault(of byte: UInt8) -> HeadError {
     switch byte {
     case 0x00: .nul

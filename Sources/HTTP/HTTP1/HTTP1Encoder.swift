@@ -1,8 +1,8 @@
 public import Bytes
 
-/// Encodes heads for HTTP/1 (RFC 9112 §2.1). Pure: the output depends only on the values.
+/// Encodes heads for HTTP/1 (RFC 9112 §2.1). The output depends only on the arguments.
 public enum HTTP1Encoder {
-  /// The request line, the fields, the framing and the empty line.
+  /// Writes the request line, the fields, the framing and the empty line.
   public static func request(_ head: OutgoingRequestHead, _ version: HTTPVersion, to output: inout ByteBuffer) {
     output.append(head.method)
     output.append(0x20)
@@ -16,7 +16,7 @@ public enum HTTP1Encoder {
     output.append("\r\n")
   }
 
-  /// The status line, the fields, the framing, what is said of the connection, and the empty line.
+  /// Writes the status line, the fields, the framing, the connection fields and the empty line.
   public static func response(_ head: OutgoingResponseHead, to output: inout ByteBuffer) {
     statusLine(head, to: &output)
     head.fields.encode(over: head.incomingBytes, to: &output)

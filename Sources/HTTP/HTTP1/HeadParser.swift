@@ -3,32 +3,33 @@ internal import Glibc
 
 /// The result of parsing the bytes so far.
 public enum HeadOutcome: Sendable, Equatable {
-  /// Call again with these bytes and more.
+  /// The head is incomplete. Call again with these bytes and more.
   case incomplete
-  /// The head is whole; take so many bytes off the front.
+  /// The head is complete. Remove `consumed` bytes from the front.
   case complete(consumed: Int)
-  /// Answer and close; nothing more is read from this connection.
+  /// The head is invalid. Send an error response and close; the caller must read nothing more from this connection.
   case failed(HeadError)
 }
 
-/// Reads one head after another (RFC 9112), strictly.
+/// Parses the heads on one connection, one after another, by the strict reading of RFC 9112.
 ///
-/// Between calls with `.incomplete` the bytes must only grow, and the head be the same. Whole lines are read once, and
-/// one that was seen unfinished is read again when its end is there: bytes in drips cost no more than all at once.
+/// While the result is `.incomplete`, the caller must pass the same bytes with more appended, and the same head.
+/// The parser reads each complete line once, and reads an unfinished line again only when its line end has arrived.
+/// A peer that sends single bytes therefore causes no more work than a peer that sends the head at once.
 public struct HeadParser: Sendable {
-  /// A client may send a few empty lines ahead of a request (RFC 9112 §2.2).
+  /// The bytes of empty lines that a client may send before a request (RFC 9112 §2.2).
   private static var leadingBytes: Int { 8 }
 
-  /// Empty lines before the head.
+  /// The bytes of empty lines before the head.
   private var skipped = 0
-  /// How far the unread line has been searched for its end, from the head's first byte.
+  /// The position up to which the parser has searched the unread line for its end, from the head's first byte.
   private var searched = 0
-  /// Where the first unread line begins, from the head's first byte.
+  /// The position of the first unread line, from the head's first byte.
   private var lineStart = 0
 
   public init() {}
 
-  /// Reads a request head at the front of `bytes`.
+  /// Parses a request head at the front of `bytes`.
   public mutating func request(
     _ bytes: UnsafeRawBufferPointer, limits: HeadLimits, into head: RequestHead
   ) -> HeadOutcome {
@@ -67,7 +68,7 @@ public struct HeadParser: Sendable {
     }
   }
 
-  /// Reads a response head at the front of `bytes`, of a response to `requestMethod`.
+  /// Parses a response head at the front of `bytes`; the response answers a request with `requestMethod`.
   public mutating func response(
     _ bytes: UnsafeRawBufferPointer, limits: HeadLimits, requestMethod: Method, into head: ResponseHead
   ) -> HeadOutcome {
@@ -110,11 +111,11 @@ public struct HeadParser: Sendable {
     let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
     if facts.hasTwoHosts { throw .repeatedHost }
-    // sallyport would decide by one value, and the upstream by the other.
+    // With two values, sallyport could decide by one of them and the upstream by the other.
     if facts.hasTwoAuthorizations { throw .repeatedAuthorization }
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.parsed.target.authority != nil {
-      // The authority of an absolute form counts (RFC 9112 §3.2.2).
+      // The authority of an absolute form overrides Host (RFC 9112 §3.2.2).
       var authority = try Authority(base, hasHost ? facts.host : head.parsed.target.authority ?? .absent)
       if hasHost, let inTarget = head.parsed.target.authority {
         let asked = try Authority(base, inTarget)
@@ -149,7 +150,7 @@ public struct HeadParser: Sendable {
     head.storage.present = facts.present
   }
 
-  /// False when there are no bytes behind the empty lines yet.
+  /// Skips the empty lines. Returns false when no byte has arrived after them.
   @inline(__always)
   private mutating func skipEmptyLines(_ bytes: UnsafeRawBufferPointer) throws(HeadError) -> Bool {
     guard skipped < bytes.count, let base = bytes.baseAddress else { return false }
@@ -163,7 +164,7 @@ public struct HeadParser: Sendable {
     return true
   }
 
-  /// Whether a line that was found unfinished before may have its end now.
+  /// Returns whether the unfinished line may have its end now.
   @inline(__always)
   private mutating func holdsLine(
     _ base: UnsafeRawPointer, _ available: Int, _ limits: HeadLimits
@@ -175,7 +176,7 @@ public struct HeadParser: Sendable {
     return false
   }
 
-  /// The line at hand is not all there: refuses it when it is too long already.
+  /// Waits for the rest of an unfinished line; refuses the line if it is already too long.
   private mutating func awaitMore(_ available: Int, _ limits: HeadLimits) throws(HeadError) -> HeadOutcome {
     if available - lineStart > limits.lineBytes {
       throw lineStart == 0 ? .requestLineTooLong : .fieldTooLarge
@@ -185,14 +186,14 @@ public struct HeadParser: Sendable {
     return .incomplete
   }
 
-  /// Gives up on a request whose head never came to its end. `bytes`: what there is of it.
+  /// Gives up on a request whose head never became complete. `bytes` are the part that arrived.
   public mutating func abandon(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {
     keepRequestLine(bytes, head)
     self = HeadParser()
   }
 
-  /// Leaves of a refused request what the access log tells: its first line, when that was read, and the bytes
-  /// of the lines read.
+  /// Keeps what the access log records of a refused request: the request line, if the parser read it, and the number
+  /// of bytes in the lines that the parser read.
   private func keepRequestLine(_ bytes: UnsafeRawBufferPointer, _ head: RequestHead) {
     let (method, methodRange, target, version) = (
       head.parsed.method, head.parsed.methodRange, head.parsed.target, head.parsed.version

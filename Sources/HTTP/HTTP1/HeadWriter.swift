@@ -1,9 +1,9 @@
 public import Bytes
 internal import Glibc
 
-/// Writes heads, line by line, from parsed parts or from text of our own; never from bytes that nobody looked at.
+/// Writes heads line by line, from parsed parts or from sallyport's own text, never from unchecked bytes.
 public enum HeadWriter {
-  /// `HTTP/1.1 status reason`, with nginx's phrase.
+  /// Writes `HTTP/1.1 status reason`, with nginx's reason phrase.
   public static func statusLine(_ status: UInt16, to output: inout ByteBuffer) {
     output.append("HTTP/1.1 ")
     output.append(decimal: UInt64(status))
@@ -12,9 +12,9 @@ public enum HeadWriter {
     output.append("\r\n")
   }
 
-  /// A field of a parsed head or trailer section, whose `bytes` they are.
+  /// Writes a field of a parsed head or trailer section; `bytes` are the bytes of that section.
   public static func forward(_ field: Field, of bytes: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
-    // Most lines are already as they would be written: then name, `: ` and value are one copy.
+    // Most lines arrive in the form in which they go out; name, `: ` and value are then one copy.
     let (name, value) = (field.name, field.value)
     let start = Int(name.start)
     let count = value.end &- start
@@ -30,7 +30,7 @@ public enum HeadWriter {
     line(bytes[name], bytes[value], to: &output)
   }
 
-  /// The fields that announce how the body is framed; none for `.none` and `.untilClose`.
+  /// Writes the fields that announce the body's framing; writes no field for `.none` and `.untilClose`.
   public static func framing(_ framing: BodyFraming, to output: inout ByteBuffer) {
     switch framing {
     case .none, .untilClose: break

@@ -1,15 +1,15 @@
 internal import Bytes
 
-/// A request line, read (RFC 9112 §3).
+/// A parsed request line (RFC 9112 §3).
 struct RequestLine {
   let methodEnd: Int
   let method: Method
   let target: RequestTarget
   let version: HTTPVersion
-  /// Past its line end.
+  /// The position after the line end.
   let end: Int
 
-  /// nil when the line is not all there.
+  /// Parses a request line; returns nil when the line is incomplete.
   @inline(__always)
   static func read(_ base: UnsafeRawPointer, _ available: Int) throws(HeadError) -> RequestLine? {
     var at = 0
@@ -52,7 +52,7 @@ struct RequestLine {
     }
   }
 
-  /// Never a line: nil when it takes one byte more to tell.
+  /// Determines why the target is invalid. Never returns a line; returns nil when the decision needs one more byte.
   private static func targetFault(_ base: UnsafeRawPointer, _ at: Int, _ available: Int) throws(HeadError)
     -> RequestLine?
   {
@@ -66,15 +66,15 @@ struct RequestLine {
   }
 }
 
-/// A status line, read (RFC 9112 §4). The space after a status without a reason may be missing, as nginx has it.
+/// A parsed status line (RFC 9112 §4). As in nginx, the space after a status without a reason may be missing.
 struct StatusLine {
   let version: HTTPVersion
   let status: UInt16
   let reason: ByteRange
-  /// Past its line end.
+  /// The position after the line end.
   let end: Int
 
-  /// nil when the line is not all there.
+  /// Parses a status line; returns nil when the line is incomplete.
   @inline(__always)
   static func read(_ base: UnsafeRawPointer, _ available: Int) throws(HeadError) -> StatusLine? {
     guard let (version, versionEnd) = try HTTPVersion.read(base, 0, available) else { return nil }
@@ -108,13 +108,13 @@ struct StatusLine {
 }
 
 extension HTTPVersion {
-  /// The version at `at` and where it ends; nil when it is not all there.
+  /// Reads the version at `at` and returns where it ends; returns nil when the version is incomplete.
   @inline(__always)
   static func read(
     _ base: UnsafeRawPointer, _ at: Int, _ available: Int
   ) throws(HeadError) -> (HTTPVersion, Int)? {
     if at &+ 8 <= available {
-      // "HTTP/1.1" and "HTTP/1.0", the first byte lowest.
+      // The words for "HTTP/1.1" and "HTTP/1.0", with the first byte lowest.
       switch ByteScan.word(base, at) {
       case 0x312E_312F_5054_5448: return (.http11, at &+ 8)
       case 0x302E_312F_5054_5448: return (.http10, at &+ 8)

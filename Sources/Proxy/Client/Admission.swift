@@ -31,7 +31,7 @@ enum Admission {
 }
 
 extension ClientSession {
-  /// Why the client's exchange was not admitted: told to the log, and counted.
+  /// Returns the response to an exchange that was not admitted, and logs and counts the refusal.
   func refusal(of exchange: Exchange) -> ErrorResponse {
     let refusals = worker.metrics.refusals
     switch admission {

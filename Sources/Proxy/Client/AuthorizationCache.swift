@@ -7,7 +7,7 @@ import UpstreamAuth
 /// Caches the verdicts of access rules, the users and the identity fields of one connection's client, so that a later
 /// request compares a pointer, or copies bytes.
 struct AuthorizationCache {
-  /// The access rules that admitted the client last.
+  /// The access rules that last admitted the client.
   private(set) var admittedBy: ObjectIdentifier?
   private var client: ClientRules.Client?
   private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Decision)] = []

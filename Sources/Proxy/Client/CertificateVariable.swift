@@ -45,7 +45,7 @@ package enum CertificateVariable: String, CaseIterable, Sendable {
     return Array(values.joined(separator: [0x2C]))
   }
 
-  /// $ssl_client_cert: every line but the first begins with a tab, as nginx has it; no line end at the end.
+  /// $ssl_client_cert: as in nginx, every line except the first begins with a tab. The last line has no line end.
   private static func tabbed(_ pem: String) -> [UInt8] {
     var bytes: [UInt8] = []
     for byte in pem.utf8 {

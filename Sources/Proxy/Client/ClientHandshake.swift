@@ -24,7 +24,7 @@ extension ClientSession {
         + "server: \(server.settings.primaryName)")
   }
 
-  /// A plain HTTP request on a TLS port (nginx's 497): answered in plain text, since there is no session.
+  /// Responds in plain text to a plain HTTP request on a TLS port (nginx's 497), because there is no TLS session.
   private func answerPlainRequest(_ server: LiveServer) {
     let tokens = server.root.settings.redirects.serverTokens
     var page = ByteBuffer()
@@ -41,7 +41,7 @@ extension ClientSession {
     transport.transmitLater(worker.scratch.readable)
   }
 
-  /// In nginx's words.
+  /// Describes the failure in nginx's words.
   private static func reason(_ failure: StreamFailure?) -> String {
     switch failure {
     case nil: "client timed out (110: Connection timed out)"
@@ -54,8 +54,8 @@ extension ClientSession {
 }
 
 extension Worker {
-  /// Whether the log takes another line about a failed handshake. Any host can cause such lines, so `LineBudget` limits
-  /// them.
+  /// Returns whether to log another failed handshake. Any host can cause such lines, so `LineBudget` limits their
+  /// number.
   func mayTellOfHandshake(refused: Bool) -> Bool {
     refused ? refusedHandshakes.take(now: loop.now) : failedHandshakes.take(now: loop.now)
   }

@@ -1,11 +1,11 @@
 import HTTP
 import Transport
 
-/// One request and its response on a client's connection: all that an exchange knows of its client. An HTTP/1
-/// connection has one stream, an HTTP/2 connection has many, and tests have one in memory.
+/// One request and its response on a client's connection. An exchange reaches its client only through this class. An
+/// HTTP/1 connection has one stream, an HTTP/2 connection has many, and tests have a stream in memory.
 ///
 /// Every stream keeps these rules:
-/// - The request's body starts paused. While it is paused no event of the body comes.
+/// - The request's body starts paused. A paused body delivers no events.
 /// - A write takes all of its bytes. When `waitingBytes` passes the handler's watermark, the handler pauses the source.
 /// - Order of the response: `sendInterim`…, `send(head)`, `send(body)`…, `end`, `release`. `cut` is possible at any time, and
 ///   no event comes after it.
@@ -14,7 +14,7 @@ import Transport
 /// - The deadline is the stream's own (`EventTarget.setDeadline`), for as long as the exchange has the stream.
 class ClientStream: EventTarget {
   final let session: ClientSession
-  // Counted by hand: every event comes by here.
+  // Retained and released by hand, because every event reads this reference.
   @exclusivity(unchecked) private final var exchangeRef: Unmanaged<Exchange>?
   /// The exchange that gets the stream's events; nil between two exchanges.
   final var exchange: Exchange? {
@@ -25,7 +25,7 @@ class ClientStream: EventTarget {
     }
   }
 
-  /// Calls the exchange without counting it. It must not end within the call.
+  /// Calls the exchange without retaining it. The caller must ensure that the exchange stays alive during the call.
   @inline(__always)
   final func withExchange<Value>(_ body: (Exchange) -> Value) -> Value? {
     exchangeRef?._withUnsafeGuaranteedRef { body($0) }
@@ -43,9 +43,9 @@ class ClientStream: EventTarget {
 
   // MARK: The request
 
-  /// Whether the whole request has been read.
+  /// Whether the stream has read the whole request.
   var isBodyRead: Bool { true }
-  /// Whether the client has ended its side, and so reads no response, or the connection is closed.
+  /// Whether the client has ended its side of the connection, and so reads no response, or the connection is closed.
   var hasClientLeft: Bool { false }
   /// Delivers bytes of the body from now on, perhaps before this returns.
   func resumeBody() {}
@@ -58,8 +58,8 @@ class ClientStream: EventTarget {
 
   /// Bytes of the response that the client has not taken yet.
   var waitingBytes: Int { 0 }
-  /// Bytes of responses handed to the transport on this connection, heads included and TLS not: what nginx's
-  /// `$bytes_sent` counts.
+  /// The number of response bytes passed to the transport on this connection: nginx's `$bytes_sent`. It includes heads
+  /// and excludes TLS overhead.
   var sentBytes: UInt64 { 0 }
   /// Whether the framing of the response allows trailers.
   var takesTrailers: Bool { false }
@@ -78,8 +78,8 @@ class ClientStream: EventTarget {
 
   // MARK: Ends
 
-  /// The exchange is over: the client may make its next request. The exchange hears of nothing any more.
+  /// Ends the exchange's use of the stream: the client may send its next request. The exchange gets no more events.
   func release() {}
-  /// The response will not be completed: ends so that the client does not take a part of it for all.
+  /// Abandons an incomplete response. The stream ends so that the client can't take the part for a complete response.
   func cut(_ reason: EndReason) {}
 }

@@ -40,7 +40,7 @@ final class ConnectionFacts {
 
   // MARK: Authorization
 
-  /// The access rules that admitted the client last.
+  /// The access rules that last admitted the client.
   var admittedBy: ObjectIdentifier? { authorization.admittedBy }
 
   /// The verdict of access rules on the client.
@@ -56,7 +56,7 @@ final class ConnectionFacts {
   /// The fields of `client_identity`.
   func identityFields(_ form: IdentityFieldForm) -> FieldBlock { authorization.fields(form, tls) }
 
-  /// Forgets all values, after the client was verified again.
+  /// Clears all values after the client was verified again.
   func forget() {
     authorization = AuthorizationCache()
     values = []
@@ -73,7 +73,7 @@ final class ConnectionFacts {
   ]
   private static let places = Dictionary(cached.enumerated().map { ($1, $0) }, uniquingKeysWith: { first, _ in first })
 
-  /// Where a variable's value is kept; nil for those that differ from request to request. For load time.
+  /// The slot that caches a variable's value; nil for a variable that differs per request. Used when loading.
   static func place(of variable: SimpleVariable) -> Int? { places[variable] }
 
   func append(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
@@ -135,7 +135,7 @@ final class ConnectionFacts {
     }
   }
 
-  /// nginx's: NONE, SUCCESS or FAILED:reason.
+  /// Formats the verdict as nginx does: NONE, SUCCESS or FAILED:reason.
   private static func verifyText(_ verdict: ClientVerdict) -> String {
     switch verdict {
     case .absent: "NONE"

@@ -14,7 +14,7 @@ final class HTTP1Connection: StreamOwner {
     case idle, exchanging, tunnelling, ending, lingering, closed
   }
 
-  // Uncounted: the session owns the connection, and the stream counts the session.
+  // Not retained: the session owns the connection, and the stream retains the session.
   private unowned(unsafe) let session: ClientSession
   private let transport: ByteStream
   private let worker: Worker
@@ -27,11 +27,11 @@ final class HTTP1Connection: StreamOwner {
   private var input = ByteBuffer()
   private var parser = HeadParser(), decoder = BodyDecoder(.none)
   private var isPumping = false, isBodyPaused = true, isLingering = false
-  /// The location that answered last. It keeps its generation, so the connection gives it up when it moves to another.
+  /// The location of the last response. It retains its generation, so a move to another clears it.
   @exclusivity(unchecked) private var answered: LiveLocation?
   /// The limits of that location, once the connection has moved.
   private var formerLimits = LocationLimits()
-  /// What had gone out when the transport's deadline was set.
+  /// The number of bytes sent when the transport's deadline was set.
   private var sentAtDeadline: UInt64 = 0
 
   private static let readSize = 16 * 1024, pumpLimit = 1 << 20
@@ -102,7 +102,7 @@ final class HTTP1Connection: StreamOwner {
       if !input.isEmpty { return refuseUnfinishedHead() }
       close()
     case .ending, .lingering:
-      // Waiting bytes are lost, so the client must not take the response for complete.
+      // Waiting bytes are lost, so the connection must not end as if the response were complete.
       close(session.firstServer.root.limits.resetsTimedOut || transport.pendingCount > 0 ? .reset : .abrupt)
     // An exchange has the stream's deadline.
     case .exchanging, .tunnelling, .closed: break
@@ -265,10 +265,10 @@ final class HTTP1Connection: StreamOwner {
 
   private var limits: LocationLimits { answered?.limits ?? formerLimits }
 
-  /// A response begins.
+  /// Records the location of a response that begins.
   func didAnswer(_ location: LiveLocation) { if answered !== location { answered = location } }
 
-  /// Another generation serves the connection.
+  /// Adapts to a new generation, which now serves the connection.
   func didMove() {
     formerLimits = limits
     answered = nil
@@ -299,7 +299,7 @@ final class HTTP1Connection: StreamOwner {
 
   /// The last byte of the response was written. `keepsAlive`: the connection takes another request.
   func exchangeDidEnd(keepsAlive: Bool) {
-    // The client had left, and its exchange went on without it.
+    // The client left earlier, and the exchange continued without the client.
     guard phase != .closed else { return }
     let isWhole = isBodyRead
     guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, !session.isLeaving, limits.keepaliveTimeout > 0

@@ -5,14 +5,14 @@ import Transport
 /// The one stream of an HTTP/1 connection. It decides how a response of unknown length is framed, and whether the
 /// connection takes another request.
 final class HTTP1Stream: ClientStream {
-  // Uncounted: the connection owns the stream, and clears this when it closes (`connectionDidClose`).
+  // Not retained: the connection owns the stream, and clears this when it closes (`connectionDidClose`).
   unowned(unsafe) var connection: HTTP1Connection?
   private let transport: ByteStream
   /// The framing of the response's body; nil before the head.
   private var framing: BodyFraming?
   private var keepsAlive = true
   private var isTunnel = false
-  /// The deadline is that of `watchSending`.
+  /// Whether `watchSending` set the current deadline.
   private var isWatchingSending = false
   private(set) var sent: UInt64 = 0
   /// `wireBytesOut` of the transport when the deadline was set.
@@ -46,8 +46,8 @@ final class HTTP1Stream: ClientStream {
     watchBody(nil)
   }
 
-  /// The client has so long to send more of its body; nil: the exchange doesn't wait for the body. The deadline of a
-  /// response that the client doesn't take comes first: nothing of the body may take it back.
+  /// Gives the client `timeout` milliseconds to send more of its body; nil: the exchange doesn't wait for the body. A
+  /// deadline of `watchSending` has priority: events of the body must not replace it.
   func watchBody(_ timeout: Int?) { if !isWatchingSending { setDeadline(in: timeout) } }
 
   // MARK: The response
@@ -90,8 +90,8 @@ final class HTTP1Stream: ClientStream {
     write(worker.scratch.readable)
   }
 
-  /// Whether the connection may take a request after this one: `keepalive_requests`, `keepalive_timeout`,
-  /// `keepalive_time` of the server block, and nothing of this request left to read.
+  /// Whether the connection may take another request: `keepalive_requests`, `keepalive_timeout` and `keepalive_time` of
+  /// the server block allow it, and this request is completely read.
   private func mayTakeAnother(_ exchange: Exchange) -> Bool {
     guard exchange.head.keepsAlive, isBodyRead else { return false }
     let limits = exchange.server.root.settings.limits
@@ -140,7 +140,7 @@ final class HTTP1Stream: ClientStream {
     setDeadline(in: timeout)
   }
 
-  /// The client has taken all that waited. `bodyTimeout`: nil, no body is waited for.
+  /// Called when the client has taken all waiting bytes. `bodyTimeout`: nil if the exchange doesn't wait for the body.
   func didDrain(bodyTimeout: Int?) {
     isWatchingSending = false
     setDeadline(in: bodyTimeout)
@@ -173,7 +173,7 @@ final class HTTP1Stream: ClientStream {
   private func closing(_ reason: EndReason) -> ByteStream.Closing {
     if isTunnel { return .abrupt }
     switch framing {
-    // The client would take a FIN for the end of the body.
+    // With a FIN, the client would take the incomplete body for a complete one.
     case .untilClose: return .reset
     case .some: return .abrupt
     case nil: return .orderly

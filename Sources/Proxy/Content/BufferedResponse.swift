@@ -1,7 +1,7 @@
 import Bytes
 
-/// The body of an upstream's response, held until it can be sealed. Its bytes count in the worker's gauge, but the
-/// gauge never refuses them, because the upstream has already done its work. New requests are refused instead.
+/// The body of an upstream's response, held until the filter can seal it. The worker's gauge counts its bytes but never
+/// refuses them, because the upstream has already done its work. The gauge refuses new requests instead.
 final class BufferedResponse {
   private(set) var body = ByteBuffer()
   private let gauge: BodyGauge

@@ -1,15 +1,15 @@
 import Observability
 import Upstream
 
-/// The target of a `proxy_pass` with variables, as it is for one request.
+/// The target of a `proxy_pass` with variables, evaluated for one request.
 struct DynamicTarget {
-  /// Host and port, as the target has them.
+  /// Host and port, as written in the target.
   let authority: String
   let defaultPort: UInt16
   /// `$proxy_host` and `$proxy_port`.
   let host: [UInt8]
   let port: [UInt8]
-  /// nil until the name is resolved.
+  /// The target's group; nil until the name is resolved.
   var group: UpstreamGroup?
 
   init(_ target: [UInt8], _ pass: LiveProxyPass) {
@@ -18,11 +18,11 @@ struct DynamicTarget {
     (host, port) = DynamicGroups.variables(of: authority, defaultPort: defaultPort)
   }
 
-  /// Calls back with the group of the target's authority, perhaps at once; or answers the exchange with 502.
+  /// Calls `found` with the group of the target's authority, perhaps at once, or responds with 502.
   func find(for exchange: Exchange, _ found: @escaping (UpstreamGroup) -> Void) {
     let serial = exchange.serial
     exchange.session.live.dynamicGroups.find(authority, defaultPort: defaultPort) { outcome in
-      // The object may serve another request by now.
+      // The exchange object may already serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {
       case .success(let group): found(group)

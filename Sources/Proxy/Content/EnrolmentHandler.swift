@@ -4,8 +4,8 @@ import HTTP
 import Observability
 import Transport
 
-/// `enrolment`: issues a certificate for a request with a password, or with the token of one. Enrolment checks the
-/// credentials itself, since it takes tokens, too, and counts wrong passwords: no `auth_basic` step comes before it.
+/// `enrolment`: issues a certificate for a request with a password or a token. No `auth_basic` step comes before it:
+/// enrolment checks the credentials itself, because it also accepts tokens and counts wrong passwords.
 final class EnrolmentContent: LiveContent {
   fileprivate let settings: EnrolmentSettings
   fileprivate let realm: LiveTemplate
@@ -20,7 +20,7 @@ final class EnrolmentContent: LiveContent {
 
 private final class EnrolmentHandler: ContentHandler {
   private let content: EnrolmentContent
-  // Uncounted: the exchange owns its handler.
+  // Not retained: the exchange owns its handler.
   private unowned(unsafe) var exchange: Exchange?
 
   init(_ content: EnrolmentContent) { self.content = content }

@@ -14,7 +14,7 @@ import Upstream
 final class EnvelopeFilter {
   private let envelope: MessageEnvelope
   private let settings: EnvelopeSettings
-  // Uncounted: the handler owns its filter.
+  // Not retained: the handler owns its filter.
   private unowned(unsafe) let handler: ProxyHandler
   /// The upstream's response, until it is whole.
   private var buffered: BufferedResponse?
@@ -46,14 +46,14 @@ final class EnvelopeFilter {
     exchange.collectBody(in: RequestBody(envelopeIn: bodies))
   }
 
-  /// Whether more of an envelope may be kept; if not, the client has got an error.
+  /// Returns whether the body may keep `count` more bytes of an envelope; if not, the client has got an error.
   func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
     let total = kept.count &+ UInt64(count)
     guard total <= UInt64(envelope.maxSize) else {
       refuseSize(total, exchange)
       return false
     }
-    // An envelope must stay in memory. Where another body would go to a file, an envelope is refused.
+    // An envelope must stay in memory. At a size at which another body goes to a file, the filter refuses the envelope.
     if bodies.admits(total, having: kept.memory.count) { return true }
     exchange.log(.error, "message envelopes and kept bodies take all the memory that a worker has for them")
     exchange.failDuringBody(ErrorResponse(503))
@@ -77,7 +77,7 @@ final class EnvelopeFilter {
       exchange.setBody(.collected(RequestBody(opened: plain, by: settings, gauge: bodies)))
       handler.tryNext()
     } catch {
-      // Not whole: no error page gets an envelope that was not opened.
+      // The body counts as incomplete, so that an error page never gets an envelope that was not opened.
       exchange.setBody(.collecting(kept))
       if error == .windowFull {
         exchange.log(.alert, "message envelope refused: \(error)")

@@ -1,7 +1,7 @@
 import HTTP
 import Observability
 
-/// `metrics`: what the workers count, for Prometheus.
+/// `metrics`: responds with the workers' counters in Prometheus text format.
 final class MetricsContent: LiveContent {
   override func handler(for worker: Worker) -> ContentHandler? { MetricsHandler() }
 }

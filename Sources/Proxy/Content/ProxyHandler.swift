@@ -11,23 +11,23 @@ import UpstreamAuth
 ///     start ─► user, group ─► body ─► attempt ─► head ─► body ─► end
 ///                               ▲        │ failure
 ///                               └─ retry ┘
-/// Used again from exchange to exchange (`Worker.takeProxyHandler`).
+/// A worker reuses its handlers for later exchanges (`Worker.takeProxyHandler`).
 final class ProxyHandler: ContentHandler {
-  // Uncounted: the worker holds its handlers, and outlives them.
+  // Not retained: the worker holds its handlers, and outlives them.
   unowned(unsafe) let worker: Worker
-  // Uncounted, because every event uses them: the exchange owns its handler, and the location owns the pass. Both are
-  // nil between two exchanges.
+  // Not retained, because every event uses them: the exchange owns its handler, and the location owns the pass. Both
+  // are nil between two exchanges.
   @exclusivity(unchecked) private var exchangeRef: Unmanaged<Exchange>?
   @exclusivity(unchecked) private var passRef: Unmanaged<LiveProxyPass>?
   let attempt: UpstreamAttempt
-  /// Of a `proxy_pass` with variables.
+  /// The target of a `proxy_pass` with variables.
   private var dynamic: DynamicTarget?
-  /// nil without `proxy_auth`: the client then gets an upstream's 401.
+  /// The state of `proxy_auth`; nil without it, and the client then gets an upstream's 401.
   @exclusivity(unchecked) private(set) var authentication: UpstreamAuthentication?
-  /// nil without `message_envelope`.
+  /// The filter of `message_envelope`; nil without it.
   @exclusivity(unchecked) private(set) var envelope: EnvelopeFilter?
   private let sender: RequestBodySender
-  /// The client has left, and the request continues without it (`proxy_ignore_client_abort`).
+  /// Whether the client has left and the request continues without the client (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
 
   init(worker: Worker) {
@@ -40,13 +40,13 @@ final class ProxyHandler: ContentHandler {
 
   var now: UInt64 { worker.loop.now }
 
-  /// For the next `start`.
+  /// Sets the pass for the next `start`.
   func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
 
   var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
   var pass: LiveProxyPass? { passRef?.takeUnretainedValue() }
 
-  /// Runs `body` for the exchange that is served, if there is one.
+  /// Runs `body` for the exchange in progress, if there is one.
   @inline(__always)
   private func serve<Value>(_ body: (Exchange, LiveProxyPass) -> Value) -> Value? {
     guard let exchangeRef, let passRef else { return nil }

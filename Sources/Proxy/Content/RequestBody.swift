@@ -2,7 +2,7 @@ import Bytes
 import Glibc
 import Transport
 
-/// The bytes of memory that the kept bodies of one worker take together.
+/// Counts the memory of all kept bodies of one worker.
 ///
 /// The limit for one body suits one client. Without a common limit, a thousand slow clients would take a gigabyte.
 final class BodyGauge {
@@ -13,16 +13,16 @@ final class BodyGauge {
 
   init(limit: Int) { self.limit = limit }
 
-  /// The bytes that a body with this allowance may take now.
+  /// Returns the number of bytes that a body with this allowance may take now.
   func bound(_ allowance: Int) -> Int { used < limit ? allowance : min(allowance, Self.smallAllowance) }
-  /// Whether a body that must stay in memory may grow to `total` bytes, of which it has `own`. Only the other bodies
-  /// count against the limit, so one body alone can be larger than the limit.
+  /// Returns whether a body that must stay in memory may grow to `total` bytes, of which it has `own` already. Only the
+  /// other bodies count against the limit, so one body alone can be larger than the limit.
   func admits(_ total: UInt64, having own: Int) -> Bool { total <= UInt64(Self.smallAllowance) || used - own < limit }
   func take(_ count: Int) { used += count }
   func giveBack(_ count: Int) { used = max(0, used - count) }
 }
 
-/// A collected request body: for `proxy_request_buffering on`, and so that it can be sent again.
+/// A collected request body, for `proxy_request_buffering on` and for sending the body again.
 ///
 /// The body is in memory up to its allowance, then in an unnamed file (O_TMPFILE) that disappears with its descriptor.
 /// While the worker's bodies take more than the gauge's limit, the allowance is nginx's.
@@ -121,7 +121,7 @@ final class RequestBody {
     }
   }
 
-  /// Reads from the file; nil when it can't be read, 0 at its end.
+  /// Reads from the file. Returns nil when the file can't be read, and 0 at its end.
   func read(at offset: UInt64, into target: UnsafeMutableRawBufferPointer) -> Int? {
     while true {
       let count = pread(file, target.baseAddress, target.count, off_t(clamping: offset))
@@ -130,7 +130,7 @@ final class RequestBody {
     }
   }
 
-  /// For file systems without O_TMPFILE (overlayfs before Linux 6.1, NFS): the name is gone at once.
+  /// Opens a named file and removes the name at once, where O_TMPFILE is missing (overlayfs before Linux 6.1, NFS).
   private static func openNamed() -> Int32 {
     var name = Array("\(BodyFolder.path)/sallyport-XXXXXX".utf8CString)
     let file = mkstemp(&name)

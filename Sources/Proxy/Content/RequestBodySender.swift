@@ -4,17 +4,17 @@ import Observability
 import Transport
 import Upstream
 
-/// Sends the body of a request to an upstream: collected first or streamed, from memory or from a file, and no faster
-/// than the upstream takes it.
+/// Sends a request's body to an upstream, collected first or streamed, from memory or from a file. It sends no faster
+/// than the upstream takes the body.
 final class RequestBodySender {
-  // Uncounted: the worker holds its handlers, and outlives them.
+  // Not retained: the worker holds its handlers, and outlives them.
   private unowned(unsafe) let worker: Worker
-  /// Bytes of the body that were read from its file.
+  /// The number of body bytes read from the file.
   private var fileOffset: UInt64 = 0
 
-  /// Bytes of a streamed body that may wait for an upstream.
+  /// The most bytes of a streamed body that may wait for an upstream.
   private static let watermark = 128 * 1024
-  /// Less than the watermark: what one piece leaves waiting is seen, and timed, with the next.
+  /// Less than the watermark, so that the bytes which one piece leaves waiting get a deadline with the next piece.
   private static let filePiece = 64 * 1024
   private static let filePerTurn: UInt64 = 1 << 20
   /// Memory that one kept body may take if `client_body_buffer_size` isn't set.
@@ -22,8 +22,8 @@ final class RequestBodySender {
 
   init(_ worker: Worker) { self.worker = worker }
 
-  /// Settles where the body goes: it is kept in what is returned until it is whole; nil: the upstream is asked at once.
-  /// `isChallenged`: the upstream may ask for credentials, and for the body once more.
+  /// Decides where the body goes. The result keeps the body until it is complete; with nil, the attempt begins at once.
+  /// `isChallenged`: the upstream may send a challenge, and the body then goes out a second time.
   func plan(_ exchange: Exchange, _ pass: LiveProxyPass, isChallenged: Bool) -> RequestBody? {
     let framing = exchange.head.framing
     if case .none = exchange.body.state, framing == .none { return nil }

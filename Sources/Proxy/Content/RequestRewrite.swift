@@ -10,7 +10,7 @@ import UpstreamAuth
 /// spelling of their names). It adds the set fields and its own framing. It reads the exchange and changes nothing in
 /// it.
 enum RequestRewrite {
-  /// False when a template made a method or target that would break the request line.
+  /// Builds the head. Returns false when a template made a method or target that would break the request line.
   static func build(
     _ outgoing: OutgoingRequestHead, of exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
   ) -> Bool {
@@ -23,7 +23,7 @@ enum RequestRewrite {
     case .off: break
     case let form: outgoing.add(exchange.facts.identityFields(form))
     }
-    // RFC 8470 §5.1: a second Early-Data field, from the client, means the same.
+    // RFC 8470 §5.1: a second Early-Data field, from the client, has the same meaning.
     if exchange.isEarly && !pass.setsEarlyData { outgoing.add(earlyData) }
     if pass.envelope != nil, exchange.body.opened != nil { outgoing.add(openedType) }
     outgoing.framing = framing(exchange, handler.authentication)
@@ -51,7 +51,7 @@ enum RequestRewrite {
   /// sallyport responds to Expect itself, and writes the other fields anew.
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding, .expect, .host)
 
-  /// Sets the method: that of the client, unless the configuration sets another one or an error page is fetched.
+  /// Sets the method: the client's, unless the configuration sets another method or the request is for an error page.
   private static func setMethod(
     of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
   ) -> Bool {

@@ -35,7 +35,7 @@ enum ResponseRewrite {
     exchange.progress.statusOverride.map { UInt16(truncatingIfNeeded: $0) } ?? response.status
   }
 
-  /// Whether the client gets a body, be it an empty one.
+  /// Whether the client's response has a body, even an empty one.
   static func mayHaveBody(_ exchange: Exchange, _ response: ResponseHead) -> Bool {
     mayHaveBody(exchange, status(for: exchange, response))
   }
@@ -87,8 +87,8 @@ enum ResponseRewrite {
   /// sallyport frames the body itself.
   private static let skipped = FieldNameSet(.contentLength, .transferEncoding)
 
-  /// Applies `proxy_redirect`; returns true if a rule matched and the field was added. As in nginx, a Location that
-  /// became a path is made absolute (`absolute_redirect`), and a Location that no rule matched stays unchanged.
+  /// Applies `proxy_redirect`; returns true if a rule matched and the field was added. As in nginx, `absolute_redirect`
+  /// makes a Location that became a path absolute. A Location that no rule matched stays unchanged.
   private static func addRedirect(
     _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass,
     to outgoing: OutgoingResponseHead
@@ -96,7 +96,7 @@ enum ResponseRewrite {
     let value = Array(bytes[field.value])
     var at = 0
     if field.id == .refresh {
-      // `5; url=http://…`, in letters of either case.
+      // The form `5; url=http://…`, without case.
       guard let start = value.map({ ASCII.lower($0) }).firstRange(of: Array("url=".utf8)) else { return false }
       at = start.upperBound
     }

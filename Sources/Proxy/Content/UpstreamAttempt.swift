@@ -8,23 +8,23 @@ import Upstream
 /// The attempts of one exchange: the attempt in progress, the record of each, and what `RetryPolicy` needs to know.
 /// Passes the upstream's events to the handler.
 final class UpstreamAttempt: AttemptObserver {
-  // Uncounted: the worker holds its handlers, and outlives them.
+  // Not retained: the worker holds its handlers, and outlives them.
   private unowned(unsafe) let worker: Worker
-  // Uncounted: the handler owns its attempt, and sets this once.
+  // Not retained: the handler owns its attempt, and sets this once.
   @exclusivity(unchecked) var handler: Unmanaged<ProxyHandler>?
   /// The request as it goes to the upstream.
   let outgoing = OutgoingRequestHead()
-  /// nil between two tries.
+  /// The stream of the attempt in progress; nil between two attempts.
   @exclusivity(unchecked) private(set) var stream: UpstreamStream?
-  /// The upstream has not come to its end: `abandon` has something to do.
+  /// Whether the attempt is in progress, so that `abandon` has an effect.
   @exclusivity(unchecked) private(set) var isUnderWay = false
   @exclusivity(unchecked) private(set) var records: [AttemptRecord] = []
   @exclusivity(unchecked) private(set) var tried = TriedServers()
-  /// Bytes of the request may have reached the server.
+  /// Whether bytes of the request may have reached the server.
   @exclusivity(unchecked) private(set) var isRequestBegun = false
-  /// Kept sessions that this exchange found dead.
+  /// The number of kept sessions that this exchange found closed.
   @exclusivity(unchecked) private(set) var deadConnections = 0
-  /// `$upstream_ssl_spki` of the upstream that was refused last.
+  /// `$upstream_ssl_spki` of the last upstream that sallyport refused.
   private var refusedKey = ""
 
   init(_ worker: Worker) {
@@ -47,19 +47,19 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Calls of the handler
 
-  /// Tries the next server, or with `again` the same one over a new connection. The handler hears of the outcome, perhaps
-  /// before this returns.
+  /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
+  /// the handler, perhaps before this method returns.
   func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
     if let failure = group.attempt(self, trust: trust, settings: settings, tried: tried, again: again) {
       attemptDidFail(failure)
     }
   }
 
-  /// The request goes out: from now on the server may have seen it. A head without the request's body, which begins a
-  /// handshake, does not count.
+  /// Records that the request is being sent, so that the server may have seen it. A head without the request's body,
+  /// which begins an authentication handshake, does not count.
   func requestBegins() { isRequestBegun = true }
 
-  /// Overwrites the head that was sent: credentials are in it.
+  /// Overwrites the head that was sent, because it contains credentials.
   func wipeHead() {
     let isUpgrade = outgoing.asksForUpgrade
     outgoing.wipe()
@@ -128,7 +128,7 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   override func attemptHead(_ head: ResponseHead) -> Bool {
-    // The client doesn't get the upstream's 100 and 103.
+    // The proxy does not forward the upstream's 100 and 103.
     if head.isInterim { return true }
     if !records.isEmpty {
       records[records.count - 1].headAt = now
@@ -164,7 +164,7 @@ final class UpstreamAttempt: AttemptObserver {
   override func attemptDidFail(_ failure: AttemptFailure) {
     isUnderWay = false
     endRecord()
-    // The handler leaves the stream, unless the exchange ends over it: then the access record tells of it.
+    // The handler drops the stream later. If the exchange ends with this failure, the access record uses the stream.
     if case .tls = failure { noteRefusal(stream?.session.peer) }
     let wasKept = (stream?.session.isKept ?? false) && stream?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
@@ -176,7 +176,7 @@ final class UpstreamAttempt: AttemptObserver {
     note { $0.trust = peer.flatMap { $0.isRefused ? $0.outcome : nil } ?? .incompatible }
   }
 
-  /// The values that `RetryPolicy` decides by. `onKept`: the session had served before, and no byte of a response came.
+  /// The input of `RetryPolicy`. `onKept`: the session had served before, and no byte of a response has arrived.
   func situation(_ method: HTTP.Method, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Situation {
     RetryPolicy.Situation(
       method: method, requestBegun: isRequestBegun, bodyReplayable: exchange.body.isReplayable,
@@ -187,7 +187,7 @@ final class UpstreamAttempt: AttemptObserver {
   /// Sets `$upstream_status` for a failure without a response.
   func noteStatus(of failure: AttemptFailure) { note { if $0.status == nil { $0.status = failure.status } } }
 
-  /// `, upstream: "https://127.0.0.1:443"`, once a server was chosen.
+  /// Appends `, upstream: "https://127.0.0.1:443"` after a server was chosen.
   func appendParticulars(_ scheme: UpstreamScheme, _ group: UpstreamGroup, to text: inout ByteBuffer) {
     guard let server = lastServer, group.addressTexts.indices.contains(server) else { return }
     text.append(string: ", upstream: \"\(scheme.rawValue)://")
@@ -208,7 +208,7 @@ final class UpstreamAttempt: AttemptObserver {
           output.append(0x2D)
         }
       }
-      // The last try may be under way still.
+      // The last attempt may still be in progress.
       let running = record.endedAt == nil && index == records.count - 1 ? stream : nil
       switch variable {
       case .upstream_addr: output.append(group?.addressTexts[record.server] ?? [])

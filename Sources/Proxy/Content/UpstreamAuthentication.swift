@@ -30,16 +30,16 @@ final class UpstreamAuthentication {
 
   let live: LiveUpstreamAuth
   let user: UpstreamUser
-  // Uncounted: the handler owns its authentication.
+  // Not retained: the handler owns its authentication.
   private unowned(unsafe) let handler: ProxyHandler
-  /// If the location remembers nothing, the exchange has its own store: it may answer one challenge twice, to a server
-  /// that broke off.
+  /// The store of challenges. If the location has no store, the exchange has its own: it may respond to one challenge
+  /// twice, when a server closes the connection in between.
   private let store: ChallengeStore
   private var responder = ChallengeResponder()
   /// The form of the request in progress.
   private(set) var sending = ChallengeResponder.Sending.plain(isProbe: false)
   private var body = ChallengeResponder.Body.none
-  /// The nonce that was answered last.
+  /// The nonce of the last challenge that got a response.
   private var nonce: [UInt8]?
   /// Whether the next request goes over the same session.
   var isSameConnection = false
@@ -71,7 +71,7 @@ final class UpstreamAuthentication {
     throw ErrorResponse(403)
   }
 
-  /// As whom a connection is used, where that is of a connection (NTLM); nil otherwise.
+  /// The user to whom the connection is bound, for a scheme that authenticates connections (NTLM); nil otherwise.
   var boundUser: (any AnyObject & Sendable)? { live.bindsConnections ? user : nil }
 
   /// Whether the request is sent as HEAD, whatever its method is.
@@ -124,13 +124,13 @@ final class UpstreamAuthentication {
       refuse(failure, exchange)
       return .answered
     }
-    // The head alone asks for no upgrade; the request itself follows later.
+    // The head alone requests no upgrade; the request itself follows later.
     guard sending.isBodiless, body != .none else { return .sendRequest }
     outgoing.asksForUpgrade = false
     return .sendHeadAlone
   }
 
-  /// Adds credentials, if there are any, and returns nil. It checks the protection space again immediately before.
+  /// Adds the credentials, if any, and returns nil. It checks the protection space again immediately before.
   private func addCredentials(
     to outgoing: OutgoingRequestHead, _ exchange: Exchange, _ session: UpstreamSession
   ) -> AuthFailure? {
@@ -150,7 +150,7 @@ final class UpstreamAuthentication {
     return isMade ? nil : .hashNotAvailable
   }
 
-  /// Writes the value of Authorization; false when none can be made.
+  /// Writes the value of Authorization; returns false when no value can be made.
   private func makeCredentials(
     _ exchange: Exchange, _ session: UpstreamSession, to value: inout ByteBuffer
   ) -> Bool {
@@ -207,7 +207,7 @@ final class UpstreamAuthentication {
   private func circumstances(_ exchange: Exchange, _ session: UpstreamSession) -> NTLMAnswer.Circumstances {
     var now = timespec()
     clock_gettime(CLOCK_REALTIME, &now)
-    // 100 ns since 1601.
+    // Units of 100 ns since 1601.
     let time = UInt64(clamping: now.tv_sec) &* 10_000_000 &+ 116_444_736_000_000_000
     func bytes(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> ($0 * 8)) } }
     return NTLMAnswer.Circumstances(
@@ -248,7 +248,7 @@ final class UpstreamAuthentication {
     return Offer.all(in: response.fields.filter { $0.id == .wwwAuthenticate }.map { Array(bytes[$0.value]) })
   }
 
-  /// RFC 7616 §3.5.
+  /// Takes the next nonce from the response (RFC 7616 §3.5).
   private func takeNextNonce(_ response: ResponseHead, _ session: UpstreamSession) {
     guard let nonce, let field = response.first(.authenticationInfo),
       let next = AuthenticationInfo.nextNonce(Array(response.bytes.readable[field.value])), let key = key(session)
@@ -317,7 +317,7 @@ extension AuthFailure {
 }
 
 extension RequestBody {
-  /// False when it can't be read.
+  /// Adds the body to the digest. Returns false when the body can't be read.
   func digest(into digest: RunningDigest) -> Bool {
     guard isInFile else {
       digest.update(memory.readable)

@@ -3,7 +3,7 @@ import TLS
 import Transport
 import Upstream
 
-/// Writes upstream failures to the error log. A dead upstream fails with every request, so most lines are left out.
+/// Writes upstream failures to the error log. A dead upstream fails with every request, so the log omits most lines.
 enum UpstreamFailureLog {
   /// Logs the first failure of a kind and then summaries at `error`, and each failure at `debug`. `tried`: the last
   /// server.
@@ -13,7 +13,7 @@ enum UpstreamFailureLog {
     let text = failure.description
     let server: Int?
     switch failure {
-    // No server is at fault: none was tried, or this process lacks a resource.
+    // No server caused the failure: no server was tried, or this process lacks a resource.
     case .noServer, .noRoom: server = nil
     case .connect(let error) where error.isOurs: server = nil
     default: server = tried
@@ -21,7 +21,7 @@ enum UpstreamFailureLog {
     exchange.write(.error, text, group?.failed(server, text, now: exchange.worker.loop.now) ?? .write(withheld: 0))
   }
 
-  /// Once a handshake: requests that use a kept session have the variable.
+  /// Counts the outcome and logs a mismatch once per handshake. For later requests, see `$upstream_ssl_result`.
   static func noteHandshake(_ session: UpstreamSession, _ exchange: Exchange) {
     exchange.worker.metrics.upstreams.count(session.trustOutcome)
     guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }

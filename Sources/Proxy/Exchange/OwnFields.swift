@@ -1,13 +1,13 @@
 import HTTP
 import Observability
 
-/// Server and Date, which every response has, unless the upstream's own are passed on. One for each worker: the fields are
-/// made once a second, and a response copies them.
+/// The Server and Date fields. Every response has them, unless the proxy forwards the upstream's own fields.
+/// Each worker has one instance. The worker builds the fields once a second, and each response copies them.
 final class OwnFields {
   private let clock: ClockText
   private var seconds = Int64.min
   private var date = FieldBlock()
-  /// Server and Date; `server_tokens` off and on.
+  /// Server and Date: `short` with `server_tokens` off, `long` with it on.
   private var short = FieldBlock()
   private var long = FieldBlock()
 
@@ -16,10 +16,10 @@ final class OwnFields {
 
   init(_ clock: ClockText) { self.clock = clock }
 
-  /// `tokens`: `server_tokens`.
+  /// Adds both fields. `tokens` is the value of `server_tokens`.
   func add(tokens: Bool, to outgoing: OutgoingResponseHead) {
     update()
-    // Not by a conditional expression: it would copy the block.
+    // An if statement, because a conditional expression would copy the block.
     if tokens { outgoing.add(long) } else { outgoing.add(short) }
   }
 
