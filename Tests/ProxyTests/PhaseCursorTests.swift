@@ -77,6 +77,14 @@ import Testing
     #expect(cursor.take(.granted, counts, .all) == .run(.access, step: 1))
   }
 
+  @Test func `a denial is of the location that denied, not of its error page`() {
+    var cursor = PhaseCursor()
+    _ = cursor.next(PhaseCounts(), .any)
+    _ = cursor.enterLocation(PhaseCounts(access: 1), .any)
+    #expect(cursor.take(.denied(ErrorResponse(401)), PhaseCounts(access: 1), .any) == .fail(ErrorResponse(401)))
+    #expect(cursor.enterLocation(PhaseCounts(), .any) == .startContent)
+  }
+
   @Test func `a changed path finds its location anew, ten times`() {
     let counts = PhaseCounts(rewrite: 2)
     let changes = actions(Array(repeating: .uriChanged, count: 20), .all, counts)
