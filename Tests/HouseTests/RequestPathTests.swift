@@ -25,7 +25,7 @@ import Testing
   func `exchanges, phases and handlers name no transport`(folder: String) {
     #expect(!lines(of: folder).isEmpty)
     for line in lines(of: folder) {
-      for name in ["ByteStream", "TLSStream", "HTTP1Connection", "HTTP1Stream", "ScriptedUpstream"] {
+      for name in ["ByteStream", "TLSStream", "HTTP1Connection", "HTTP1Stream"] {
         #expect(!line.contains(name), "\(line)")
       }
     }

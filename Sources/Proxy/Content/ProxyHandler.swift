@@ -381,8 +381,8 @@ final class ProxyHandler: ContentHandler {
 
   override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
     switch variable {
-    case .proxy_host: output.append(dynamic?.host ?? Array((pass?.settings.host ?? "").utf8))
-    case .proxy_port: output.append(dynamic?.port ?? Array((pass?.settings.port ?? "").utf8))
+    case .proxy_host: output.append(dynamic?.host ?? pass?.host ?? [])
+    case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
     case .upstream_ssl_spki: output.append(string: attempt.keyHash)
     default: attempt.append(variable, group, to: &output)
     }

@@ -19,8 +19,7 @@ final class OwnFields {
   /// Adds both fields. `tokens` is the value of `server_tokens`.
   func add(tokens: Bool, to outgoing: OutgoingResponseHead) {
     update()
-    // An if statement, because a conditional expression would copy the block.
-    if tokens { outgoing.add(long) } else { outgoing.add(short) }
+    outgoing.add(tokens ? long : short)
   }
 
   func addServer(tokens: Bool, to outgoing: OutgoingResponseHead) {

@@ -96,6 +96,9 @@ final class LiveProxyPass: LiveContent {
   let group: UpstreamGroup?
   let context: UpstreamTLSContext?
   let targetTemplate: LiveTemplate?
+  /// `$proxy_host` and `$proxy_port` of a target without variables.
+  let host: [UInt8]
+  let port: [UInt8]
   let tlsName: LiveTemplate
   /// nil if `context` has the certificate to present, or presents none.
   let identity: LiveIdentity?
@@ -125,6 +128,8 @@ final class LiveProxyPass: LiveContent {
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
+    self.host = Array(settings.host.utf8)
+    self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
     self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
     switch settings.target {
