@@ -13,7 +13,7 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 
 typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
-let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt"]
+let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2"]
 
 let rows: [ModuleRow] = [
   // 1 Foundations: no protocol
@@ -24,7 +24,7 @@ let rows: [ModuleRow] = [
   // 2 Protocols
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
-  ("HTTP", ["Bytes"], [], "HTTP/1.1 as RFC 9110 and 9112 have it"),
+  ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Policy: values in, values out
@@ -100,6 +100,8 @@ var targets: [Target] = [
   .systemLibrary(name: "CCrypt", path: "Sources/C/Crypt", providers: [.apt(["libcrypt-dev"])]),
   .systemLibrary(
     name: "CPCRE2", path: "Sources/C/PCRE2", pkgConfig: "libpcre2-8", providers: [.apt(["libpcre2-dev"])]),
+  .systemLibrary(
+    name: "CNGHTTP2", path: "Sources/C/NGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
 ]
 for row in rows {
   targets.append(

@@ -6,6 +6,9 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // Line by line
   case bareCarriageReturn, nul, controlCharacter, lineFolding, whitespaceBeforeFirstField, whitespaceBeforeColon
   case missingColon, emptyFieldName, badFieldName, bareLineFeed
+  // HTTP/2 only
+  case badPseudoField, repeatedPseudoField, missingPseudoField, connectionSpecificField, whitespaceAroundValue
+  case badScheme, unknownProtocol
   // Bounds
   case requestLineTooLong, fieldTooLarge, headTooLarge, tooManyFields, tooManyConnectionOptions
   // The message as a whole
@@ -18,7 +21,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     switch self {
     case .connectMethod, .traceMethod: 405
     case .requestLineTooLong: 414
-    case .unknownTransferCoding: 501
+    case .unknownTransferCoding, .unknownProtocol: 501
     case .unsupportedVersion: 505
     default: 400
     }
@@ -47,6 +50,13 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .emptyFieldName: "a field line with an empty name"
     case .badFieldName: "a field name that is not a token"
     case .bareLineFeed: "a line feed without a carriage return in chunked framing"
+    case .badPseudoField: "a pseudo-field that a request does not have, or one after a field"
+    case .repeatedPseudoField: "more than one pseudo-field of a name"
+    case .missingPseudoField: "no :method, :scheme or :path"
+    case .connectionSpecificField: "a field that belongs to a connection of HTTP/1"
+    case .whitespaceAroundValue: "whitespace at the start or the end of a field's value"
+    case .badScheme: "the :scheme is not http or https"
+    case .unknownProtocol: "CONNECT with a :protocol other than websocket"
     case .requestLineTooLong: "the request line is longer than allowed"
     case .fieldTooLarge: "a line of the head is longer than allowed"
     case .headTooLarge: "the head is larger than allowed"

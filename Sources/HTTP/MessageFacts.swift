@@ -102,6 +102,7 @@ struct MessageFacts {
   func keepsAlive(_ version: HTTPVersion) -> Bool {
     switch version {
     case .http11: !options.contains(.close)
+    case .http2: true
     case .http10: options.contains(.keepAlive) && !options.contains(.close)
     }
   }

@@ -23,6 +23,7 @@ public final class RequestHead {
     @usableFromInline var host = ByteRange.absent
     @usableFromInline var port: UInt16?
     @usableFromInline var acceptsTrailers = false
+    @usableFromInline var isExtendedConnect = false
   }
 
   public init() {}
@@ -50,6 +51,11 @@ public final class RequestHead {
   @inlinable public var port: UInt16? { parsed.port }
   /// Whether the TE field contains `trailers`.
   @inlinable public var acceptsTrailers: Bool { parsed.acceptsTrailers }
+  /// Whether this is a CONNECT of HTTP/2 for a WebSocket (RFC 8441). The head has the form of HTTP/1.1 then: a GET with
+  /// Upgrade and Connection.
+  @inlinable public var isExtendedConnect: Bool { parsed.isExtendedConnect }
+  /// Whether a 101 may answer the request: over HTTP/1.1, or to an extended CONNECT.
+  @inlinable public var mayBecomeTunnel: Bool { version == .http11 || isExtendedConnect }
   /// The number of bytes of the head as sent, line ends included.
   @inlinable public var byteCount: Int { storage.buffer.count }
 

@@ -1,4 +1,5 @@
 import Crypto
+package import HTTP
 public import Observability
 public import TLS
 
@@ -40,6 +41,8 @@ public final class Metrics: Sendable {
   public let refusals = Counter<ClientRefusal>()
   /// One for each handshake with an upstream.
   public let upstreams = Counter<TrustOutcome>()
+  /// What clients of HTTP/2 did too much of.
+  package let http2 = Counter<HTTP2Limit>()
 
   public init() {}
 
@@ -55,6 +58,8 @@ public final class Metrics: Sendable {
     page.tally(
       "sallyport_upstream_handshakes_total", "Handshakes with upstreams, by the result of trust.", label: "result",
       upstreams)
+    page.tally(
+      "sallyport_http2_limits_total", "Connections and streams of HTTP/2 that ended at a limit.", label: "limit", http2)
     let servers = zip(generation.http.servers, generation.serverContexts)
     page.family(
       "sallyport_certificate_end_timestamp_seconds", .gauge, "When a certificate that is shown to clients ends.")

@@ -18,6 +18,8 @@ public final class Worker {
   let ownFields: OwnFields
   /// A buffer for text that is built and used within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
+  /// The buffer into which an HTTP/2 connection reads. No bytes are left in it between two reads.
+  @exclusivity(unchecked) var input = ByteBuffer()
   /// Request bodies that are kept in memory, 32 MiB in all.
   let bodies = BodyGauge(limit: 32 << 20)
   let patternScratch = RegularExpression.Scratch()
@@ -147,7 +149,7 @@ public final class Worker {
     isDraining = true
     self.drained = drained
     for entry in acceptors { entry.acceptor.stop() }
-    for session in Array(sessions.values) { session.endIfIdle() }
+    for session in Array(sessions.values) { session.drain() }
     if sessions.isEmpty { finishDraining() }
   }
 

@@ -86,7 +86,8 @@ public final class ServerTLSContext: @unchecked Sendable {
     configureSessions()
     if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
-    SSL_CTX_set_alpn_select_cb(handle, ApplicationProtocol.choose, nil)
+    let choose = settings.offersHTTP2 ? ApplicationProtocol.chooseAny : ApplicationProtocol.chooseHTTP1
+    SSL_CTX_set_alpn_select_cb(handle, choose, nil)
     // OpenSSL then stores the name in the session. The ClientHello callback has already chosen the server block.
     copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
   }

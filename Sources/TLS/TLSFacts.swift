@@ -33,6 +33,15 @@ extension TLSStream {
   /// Whether the handshake resumed a session.
   public var isResumed: Bool { ssl.map { copenssl_session_reused($0) == 1 } ?? false }
 
+  /// Whether ALPN chose HTTP/2 (RFC 9113 §3.2).
+  public var speaksHTTP2: Bool {
+    guard let ssl else { return false }
+    var bytes: UnsafePointer<UInt8>?
+    var count: UInt32 = 0
+    SSL_get0_alpn_selected(ssl, &bytes, &count)
+    return UnsafeRawBufferPointer(start: bytes, count: Int(count)).equals("h2")
+  }
+
   public var applicationProtocol: String {
     guard let ssl else { return "" }
     var bytes: UnsafePointer<UInt8>?

@@ -120,6 +120,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var stapling = StaplingSettings.off
   /// `ssl_early_data`; see `earlyDataHindrance`.
   public var earlyData = false
+  /// `http2`: ALPN offers HTTP/2 before HTTP/1.1.
+  public var offersHTTP2 = false
   public var sessionCache: SessionCacheSettings = .none
   public var sessionTickets = true
   /// `ssl_session_ticket_key`: the first key encrypts tickets, every key decrypts them. Empty: tickets only name a

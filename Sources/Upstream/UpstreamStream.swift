@@ -86,7 +86,7 @@ public final class UpstreamStream {
   /// Sends a head. `scratch`: the buffer for its text, which the caller wipes if the text held credentials. `method`:
   /// that of the request, which decides how the response is framed.
   public func send(
-    head: OutgoingRequestHead, _ version: HTTPVersion, _ method: HTTP.Method, scratch: inout ByteBuffer
+    head: OutgoingRequestHead, _ version: HTTP1Version, _ method: HTTP.Method, scratch: inout ByteBuffer
   ) {
     self.method = method
     requestFraming = head.framing

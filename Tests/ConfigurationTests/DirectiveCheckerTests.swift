@@ -29,8 +29,8 @@ import Testing
 
   @Test func `a directive of the plan says that it is not there yet`() {
     #expect(
-      problems("http { server { http2 on; } }")
-        == ["1:17 `http2` is not supported yet | leave it out: clients are served HTTP/1.1"])
+      problems("http { server { ip_hash; } }")
+        == ["1:17 `ip_hash` is not supported yet | leave it out: sallyport selects servers by weight, in turn"])
   }
 
   @Test func `a directive without effect is taken and listed`() {

@@ -49,11 +49,26 @@ private func addresses(_ text: String) -> [String] {
       "defualt_server",
       "1:27 invalid parameter \"defualt_server\" in \"listen\" directive | did you mean \"default_server\"?"
     ),
-    ("http2", "1:27 warning: HTTP/2 is not supported yet: clients are served HTTP/1.1"),
+    (
+      "http2",
+      "1:27 warning: the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead"
+        + " | write \"http2 on;\" in the server"
+    ),
     ("deferred", "1:27 `listen … deferred` is nginx's, but not supported here: leave it out"),
   ])
   func `a parameter that can't be taken is told at its place`(parameter: String, problem: String) {
     #expect(LoadedText("http { server { listen 80 \(parameter); return 204; } }").problems == [problem])
+  }
+
+  @Test func `listen with http2 speaks for every server of the address, as in nginx`() throws {
+    let http = try #require(
+      LoadedText(
+        """
+        http { server { listen 80 http2; server_name a; return 204; } server { listen 80; server_name b; return 204; }
+        server { listen 81; return 204; } server { listen 82; http2 on; return 204; } }
+        """
+      ).settings?.http)
+    #expect(http.servers.map(\.http2.isOn) == [true, true, false, true])
   }
 
   @Test func `servers share a listener, and the first or the default one takes what no name fits`() throws {

@@ -142,7 +142,7 @@ final class Rig {
     let session = session(over: transport)
     // The connection's stream retains the session.
     session.begin()
-    return (transport, try #require(session.connection))
+    return (transport, try #require(session.connection as? HTTP1Connection))
   }
 
   /// The transports that the proxy opened to upstreams, in order.

@@ -22,11 +22,12 @@ extension SettingsBuilder {
     }
     let speakingTLS = Set(listeners.listeners.filter(\.isTLS).flatMap(\.servers))
     let speakingPlain = Set(listeners.listeners.filter { !$0.isTLS }.flatMap(\.servers))
+    let listensHTTP2 = Set(listeners.http2.flatMap { listeners.listeners[$0].servers })
     for (index, (directive, scope)) in blocks.enumerated() {
       servers.append(
         server(
-          scope, at: directive.location, isTLS: speakingTLS.contains(index),
-          alsoPlain: speakingPlain.contains(index)))
+          scope, at: directive.location, isTLS: speakingTLS.contains(index), alsoPlain: speakingPlain.contains(index),
+          http2: http2(scope, listensHTTP2: listensHTTP2.contains(index))))
     }
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
     return HTTPSettings(
@@ -40,10 +41,11 @@ extension SettingsBuilder {
     return Flag(line.text(0)) ?? false
   }
 
-  private mutating func server(_ scope: Scope, at place: SourceLocation, isTLS: Bool, alsoPlain: Bool)
-    -> ServerSettings
-  {
-    let tls = isTLS ? serverTLS(scope) : nil
+  private mutating func server(
+    _ scope: Scope, at place: SourceLocation, isTLS: Bool, alsoPlain: Bool, http2: HTTP2Settings
+  ) -> ServerSettings {
+    var tls = isTLS ? serverTLS(scope) : nil
+    tls?.offersHTTP2 = http2.isOn
     let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += ClientIdentityRule.diagnostics(facts)
@@ -53,8 +55,16 @@ extension SettingsBuilder {
       warning(place, "this server responds to every request with 404", hint: "it has no location and no return")
     }
     return ServerSettings(
-      names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), root: root,
+      names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), http2: http2, root: root,
       location: place)
+  }
+
+  private func http2(_ scope: Scope, listensHTTP2: Bool) -> HTTP2Settings {
+    var settings = HTTP2Settings()
+    settings.isOn = scope.flag("http2") ?? false || listensHTTP2
+    settings.concurrentStreams = scope.number("http2_max_concurrent_streams") ?? settings.concurrentStreams
+    settings.bodyPrereadSize = scope.size("http2_body_preread_size") ?? settings.bodyPrereadSize
+    return settings
   }
 
   private mutating func head(_ scope: Scope) -> ClientHeadSettings {

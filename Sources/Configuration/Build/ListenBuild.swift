@@ -98,7 +98,10 @@ extension SettingsBuilder {
         }
         set(&listen) { $0.keepalive = keepalive }
       case ("http2", nil):
-        warning(word.location, "HTTP/2 is not supported yet: clients are served HTTP/1.1")
+        listen.isHTTP2 = true
+        warning(
+          word.location, "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
+          hint: "write \"http2 on;\" in the server")
       case ("proxy_protocol", nil):
         error(word.location, "`listen … proxy_protocol` is not supported yet", hint: "leave it out on both sides")
       case ("quic", nil), ("http3", nil), ("spdy", nil):
@@ -107,7 +110,7 @@ extension SettingsBuilder {
         ("multipath", nil):
         error(word.location, "`listen … \(name)` is nginx's, but not supported here: leave it out")
       default:
-        let known = ["ssl", "default_server", "reuseport", "backlog", "ipv6only", "so_keepalive"]
+        let known = ["ssl", "default_server", "http2", "reuseport", "backlog", "ipv6only", "so_keepalive"]
         let nearest = Spelling.nearest(to: name, among: known)
         error(
           word.location, "invalid parameter \"\(word.text)\" in \"listen\" directive",

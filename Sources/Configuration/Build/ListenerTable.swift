@@ -7,6 +7,8 @@ struct ListenLine {
   var addresses: [ListenAddress]
   var isTLS = false
   var isDefault = false
+  /// The parameter `http2`: for every server of the address, as in nginx.
+  var isHTTP2 = false
   /// The socket options; nil when the line sets no option.
   var options: ListenOptions?
   var location: SourceLocation
@@ -18,6 +20,8 @@ struct ListenerTable {
   /// The most pairs of an address and a server. A range of ports multiplies the pairs.
   private static let mostPairs = 16_384
   private var pairs = 0
+  /// Indices of the listeners with the parameter `http2`.
+  private(set) var http2: Set<Int> = []
   private var indices: [ListenAddress: Int] = [:]
   private var optionPlaces: [Int: SourceLocation] = [:]
   private var defaultPlaces: [Int: SourceLocation] = [:]
@@ -37,6 +41,7 @@ struct ListenerTable {
       indices[address] = index
       if line.options != nil { optionPlaces[index] = line.location }
       if line.isDefault { defaultPlaces[index] = line.location }
+      if line.isHTTP2 { http2.insert(index) }
       listeners.append(
         ListenerSettings(
           address: address, options: line.options ?? ListenOptions(), isTLS: line.isTLS, servers: [server],
@@ -48,6 +53,7 @@ struct ListenerTable {
       return [Diagnostic(.error, at: line.location, "a duplicate listen \(address)", hint: "keep one of the lines")]
     }
     listeners[index].servers.append(server)
+    if line.isHTTP2 { http2.insert(index) }
     if let options = line.options {
       if let first = optionPlaces[index] {
         found.append(

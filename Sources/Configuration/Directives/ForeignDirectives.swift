@@ -118,12 +118,9 @@ let foreignDirectives: [DirectiveEntry] =
     """, instead: commercial)
   + DirectiveEntry.foreign(
     """
-    http2_body_preread_size http2_chunk_size http2_idle_timeout http2_max_concurrent_pushes
-    http2_max_concurrent_streams http2_max_field_size http2_max_header_size http2_max_requests http2_pool_size
-    http2_push http2_push_preload http2_recv_buffer_size http2_recv_timeout http2_streams_index_size http3 http3_hq
-    http3_max_concurrent_streams http3_stream_buffer_size quic_active_connection_id_limit quic_bpf quic_gso
+    http3 http3_hq http3_max_concurrent_streams http3_stream_buffer_size quic_active_connection_id_limit quic_bpf quic_gso
     quic_host_key quic_retry quic_stream_buffer_size
-    """, instead: "leave it out: clients are served HTTP/1.1")
+    """, instead: "leave it out: clients are served HTTP/1.1 and HTTP/2")
   + DirectiveEntry.foreign(
     """
     geoip_city geoip_country geoip_org geoip_proxy geoip_proxy_recursive ancient_browser ancient_browser_value

@@ -9,7 +9,7 @@ let httpDirectives: [DirectiveEntry] = [
     .words(
       1...Int.max,
       "ADDRESS[:PORT] | PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"
-        + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT]"),
+        + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT] [http2]"),
     "*:80 | *:8000", "The address on which the server listens.", repeatable: true),
   .local(
     "server_name", .server, .words(1...Int.max, "NAME …"), "\"\"",
@@ -72,6 +72,26 @@ let httpDirectives: [DirectiveEntry] = [
   .value("port_in_redirect", levels, .flag, "on", "Whether redirects contain the port."),
   .value(
     "server_name_in_redirect", levels, .flag, "off", "Whether redirects contain the server's name instead of the Host."),
+  .value(
+    "http2", heads, .flag, "off", "Whether clients may speak HTTP/2: by ALPN, or without TLS from the first byte."),
+  .value(
+    "http2_max_concurrent_streams", heads, .number(1...1_000_000), "128",
+    "The maximum number of requests in progress on a connection."),
+  .value(
+    "http2_body_preread_size", heads, .size, "64k",
+    "How much of a request body a client may send before the upstream takes it."),
+  .inert("http2_chunk_size", levels, because: "a frame of a response is as large as the client allows"),
+  .inert("http2_recv_buffer_size", .http, because: "every connection reads into one buffer of its worker"),
+  .inert("http2_pool_size", heads, because: "streams have no memory pools"),
+  .inert("http2_streams_index_size", heads, because: "libnghttp2 finds the streams"),
+  .inert("http2_idle_timeout", heads, because: "it is obsolete: `keepalive_timeout` applies"),
+  .inert("http2_recv_timeout", heads, because: "it is obsolete: `client_header_timeout` applies"),
+  .inert("http2_max_requests", heads, because: "it is obsolete: `keepalive_requests` applies"),
+  .inert("http2_max_field_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
+  .inert("http2_max_header_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
+  .inert("http2_push", levels, because: "it is obsolete: no browser takes pushed responses"),
+  .inert("http2_push_preload", levels, because: "it is obsolete: no browser takes pushed responses"),
+  .inert("http2_max_concurrent_pushes", heads, because: "it is obsolete: no browser takes pushed responses"),
   .inert("sendfile", levels, because: "no file is served"),
   .inert("sendfile_max_chunk", levels, because: "no file is served"),
   .inert("aio", levels, because: "no file is served"),

@@ -1,7 +1,6 @@
 /// Directives that are planned but not implemented. sallyport refuses them by name, and never ignores one of them.
 let plannedDirectives: [DirectiveEntry] =
-  DirectiveEntry.planned("http2", meanwhile: "leave it out: clients are served HTTP/1.1")
-  + DirectiveEntry.planned(
+  DirectiveEntry.planned(
     "proxy_set_body proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_limit_rate")
   + DirectiveEntry.planned(
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")

@@ -3,7 +3,7 @@ public import Bytes
 /// Encodes heads for HTTP/1 (RFC 9112 §2.1). The output depends only on the arguments.
 public enum HTTP1Encoder {
   /// Writes the request line, the fields, the framing and the empty line.
-  public static func request(_ head: OutgoingRequestHead, _ version: HTTPVersion, to output: inout ByteBuffer) {
+  public static func request(_ head: OutgoingRequestHead, _ version: HTTP1Version, to output: inout ByteBuffer) {
     output.append(head.method)
     output.append(0x20)
     output.append(head.target)

@@ -22,7 +22,7 @@ final class ClientSession: StreamOwner {
   /// Requests that the client has made.
   var requests = 0
   /// nil until the handshake is over, and again once the session is closed.
-  private(set) var connection: HTTP1Connection?
+  private(set) var connection: ClientConnection?
   private(set) var isClosed = false
   private let tls: TLSStream?
 
@@ -67,10 +67,35 @@ final class ClientSession: StreamOwner {
   override func streamDidOpen() {
     admit()
     if let tls { worker.metrics.clients.count(ClientOutcome(tls.clientVerdict)) }
-    let connection = HTTP1Connection(self, transport)
-    self.connection = connection
-    transport.owner = connection
-    transport.setDeadline(in: firstServer.settings.head.timeout)
+    if let tls {
+      serve(tls.speaksHTTP2 ? .http2 : .http1)
+    } else if firstServer.settings.http2.isOn {
+      transport.owner = PrefaceReader(self, transport)
+      transport.setDeadline(in: firstServer.settings.head.timeout)
+    } else {
+      serve(.http1)
+    }
+  }
+
+  /// The protocols of clients. TLS settles which one by ALPN, and plain clients show it by their first bytes.
+  enum Speech { case http1, http2 }
+
+  /// Serves the client from now on. `input`: bytes that were read to see which protocol it speaks.
+  func serve(_ speech: Speech, after input: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)) {
+    switch speech {
+    case .http1:
+      let connection = HTTP1Connection(self, transport)
+      self.connection = connection
+      transport.owner = connection
+      transport.setDeadline(in: firstServer.settings.head.timeout)
+      if !input.isEmpty { connection.take(input) }
+    case .http2:
+      let connection = HTTP2Connection(self, transport)
+      self.connection = connection
+      transport.owner = connection
+      guard connection.begin() else { return close() }
+      if !input.isEmpty { connection.take(input) }
+    }
   }
 
   override func streamDidFail(_ failure: StreamFailure) {
@@ -93,17 +118,27 @@ final class ClientSession: StreamOwner {
     return server.admits(clientOf: context)
   }
 
+  /// Writes a line about the connection, which belongs to no request.
+  func log(_ level: LogLevel, _ reason: @autoclosure () -> String) {
+    let log = firstServer.root.errorLog
+    guard log.takes(level) else { return }
+    log.log(
+      level,
+      "*\(facts.number) \(reason()), client: \(facts.peer.host), server: \(firstServer.settings.primaryName)")
+  }
+
   // MARK: Reload, idle eviction and end
 
   /// Moves the session to a new generation, which verifies the client again, or ends the session. A session with an
   /// exchange in progress stays, and ends with that exchange.
   func move(to fresh: LiveGeneration) {
-    guard !isClosed, connection?.isIdle ?? true else { return }
+    guard !isClosed else { return }
+    if let connection, !connection.isIdle { return connection.retire() }
     let successor = fresh.listeners.first {
       $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
     }
     guard let successor, tls?.move(to: successor) ?? true else {
-      if let connection { connection.end(lingers: false) } else { close() }
+      if let connection { connection.end() } else { close() }
       return
     }
     live.clients -= 1
@@ -117,13 +152,11 @@ final class ClientSession: StreamOwner {
     connection.didMove()
     admit()
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
-    if case .refused = admission, requests > 0 { connection.end(lingers: false) }
+    if case .refused = admission, requests > 0 { connection.end() }
   }
 
-  /// Ends an idle connection when the worker drains. A client that has sent part of a request can complete it.
-  func endIfIdle() {
-    if let connection, connection.hasNoRequest { connection.end(lingers: false) }
-  }
+  /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.
+  func drain() { connection?.drain() }
 
   /// Whether the client is between two requests, or hasn't sent a byte yet. At the limit of `worker_connections`, the
   /// worker may close such a session (nginx's reusable connections).

@@ -9,7 +9,7 @@ import Transport
 ///                  │
 ///                  ├──► tunnelling                      after an upstream's 101
 ///                  └──► ending ──► lingering ──► closed the response goes out, late bytes are thrown away
-final class HTTP1Connection: StreamOwner {
+final class HTTP1Connection: ClientConnection {
   enum Phase {
     case idle, exchanging, tunnelling, ending, lingering, closed
   }
@@ -21,7 +21,7 @@ final class HTTP1Connection: StreamOwner {
   let stream: HTTP1Stream
   private(set) var phase = Phase.idle
   /// The time since which the connection waits for a request.
-  private(set) var idleSince: UInt64
+  private var idleStart: UInt64
   /// The exchange whose head is being read.
   private var reading: Exchange?
   private var input = ByteBuffer()
@@ -44,15 +44,16 @@ final class HTTP1Connection: StreamOwner {
     self.transport = transport
     self.worker = session.worker
     self.stream = HTTP1Stream(session)
-    self.idleSince = session.facts.openedAt
+    self.idleStart = session.facts.openedAt
     super.init()
     stream.connection = self
   }
 
   /// Whether no exchange is in progress.
-  var isIdle: Bool { phase == .idle }
+  override var idleSince: UInt64 { idleStart }
+  override var isIdle: Bool { phase == .idle }
   /// Whether no exchange is in progress and no byte of the next request has arrived.
-  var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
+  override var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
 
   // MARK: Transport events
 
@@ -110,6 +111,12 @@ final class HTTP1Connection: StreamOwner {
   }
 
   // MARK: Reading
+
+  /// Takes bytes that were read to see which protocol the client speaks.
+  func take(_ bytes: UnsafeRawBufferPointer) {
+    input.append(bytes)
+    pump()
+  }
 
   /// Processes input until there is none, or until the connection must wait for an exchange.
   func pump() {
@@ -269,7 +276,7 @@ final class HTTP1Connection: StreamOwner {
   func didAnswer(_ location: LiveLocation) { if answered !== location { answered = location } }
 
   /// Adapts to a new generation, which now serves the connection.
-  func didMove() {
+  override func didMove() {
     formerLimits = limits
     answered = nil
   }
@@ -305,7 +312,7 @@ final class HTTP1Connection: StreamOwner {
     guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, !session.isLeaving, limits.keepaliveTimeout > 0
     else { return end(lingers: !isWhole && limits.lingeringClose) }
     phase = .idle
-    idleSince = transport.loop.now
+    idleStart = transport.loop.now
     watchSending(limits.keepaliveTimeout)
     if !isPumping { pump() }
   }
@@ -317,6 +324,8 @@ final class HTTP1Connection: StreamOwner {
     sentAtDeadline = transport.wireBytesOut
     transport.setDeadline(in: timeout)
   }
+
+  override func end() { end(lingers: false) }
 
   /// Sends the waiting bytes, then closes. `lingers`: discards late bytes first (`lingering_close`), so that no RST is
   /// sent.
@@ -349,7 +358,7 @@ final class HTTP1Connection: StreamOwner {
   }
 
   /// Ends the connection at once, even during an exchange.
-  func cut() {
+  override func cut() {
     if let exchange = stream.exchange { return exchange.streamWasCut() }
     close()
   }

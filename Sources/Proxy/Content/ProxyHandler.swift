@@ -194,7 +194,7 @@ final class ProxyHandler: ContentHandler {
 
   /// Sends the head, and wipes the buffers that held credentials.
   private func sendHead(_ exchange: Exchange, _ pass: LiveProxyPass, _ stream: UpstreamStream) {
-    let version = pass.settings.speaksHTTP11 ? HTTPVersion.http11 : .http10
+    let version = pass.settings.speaksHTTP11 ? HTTP1Version.http11 : .http10
     let method = RequestRewrite.method(exchange, self, pass)
     stream.send(head: attempt.outgoing, version, method, scratch: &worker.scratch)
     guard authentication != nil else { return }
@@ -332,7 +332,7 @@ final class ProxyHandler: ContentHandler {
 
   private func switchProtocols(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
-    guard attempt.outgoing.asksForUpgrade, exchange.head.version == .http11, pass.envelope == nil else {
+    guard attempt.outgoing.asksForUpgrade, exchange.head.mayBecomeTunnel, pass.envelope == nil else {
       exchange.log(.error, "upstream switched protocols without being asked")
       exchange.fail(ErrorResponse(502))
       return false

@@ -37,7 +37,8 @@ extension Exchange {
     case .request_id: output.append(requestIdentifier())
     case .request_completion: if case .whole = progress.state { output.append("OK") }
     case .host: appendHost(to: &output)
-    case .server_protocol: output.append(head.version == .http11 ? "HTTP/1.1" : "HTTP/1.0")
+    case .server_protocol: output.append(head.version.text)
+    case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: if let field = head.first(.contentType) { output.append(bytes[field.value]) }
     case .remote_user: appendRemoteUser(to: &output)
@@ -86,7 +87,8 @@ extension Exchange {
     output.append(bytes[head.methodRange])
     output.append(0x20)
     output.append(bytes[head.target.raw])
-    output.append(head.version == .http11 ? " HTTP/1.1" : " HTTP/1.0")
+    output.append(0x20)
+    output.append(head.version.text)
   }
 
   /// nginx's $host: of the request line, else of Host, lower-case, else the server's name.

@@ -23,18 +23,20 @@ public final class ServerSettings: Sendable {
   /// Set when any `listen` of it says ssl (or the obsolete `ssl on`).
   public let tls: ServerTLSSettings?
   public let head: ClientHeadSettings
+  public let http2: HTTP2Settings
   /// What stands outside locations, and the locations as its `locations`.
   public let root: LocationSettings
   public let location: SourceLocation
 
   public init(
     names: [ServerName], primaryName: String, tls: ServerTLSSettings?, head: ClientHeadSettings,
-    root: LocationSettings, location: SourceLocation
+    http2: HTTP2Settings = HTTP2Settings(), root: LocationSettings, location: SourceLocation
   ) {
     self.names = names
     self.primaryName = primaryName
     self.tls = tls
     self.head = head
+    self.http2 = http2
     self.root = root
     self.location = location
   }
@@ -50,6 +52,17 @@ public struct ClientHeadSettings: Sendable, Hashable {
   public var ignoresInvalidFields = true
   public var underscoresInFields = false
   public var mergesSlashes = true
+  public init() {}
+}
+
+/// HTTP/2 towards clients (server level).
+public struct HTTP2Settings: Sendable, Hashable {
+  /// `http2`: clients may speak HTTP/2.
+  public var isOn = false
+  /// `http2_max_concurrent_streams`: requests in progress on one connection.
+  public var concurrentStreams = 128
+  /// `http2_body_preread_size`: bytes of a request's body that a client may send before the upstream takes any.
+  public var bodyPrereadSize = 65_536
   public init() {}
 }
 

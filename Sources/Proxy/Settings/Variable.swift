@@ -28,7 +28,7 @@ public enum Variable: Sendable, Hashable {
 public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // request
   case args, query_string, is_args, uri, document_uri, request_uri, request, request_method, request_length
-  case request_time, request_id, request_completion, host, scheme, https, server_protocol
+  case request_time, request_id, request_completion, host, scheme, https, server_protocol, http2
   case content_length, content_type
   // answer
   case status, bytes_sent, body_bytes_sent

@@ -1,0 +1,221 @@
+internal import Bytes
+internal import CNGHTTP2
+
+/// A kind of frame, for the bounds on how many a peer may send.
+public enum HTTP2FrameKind: Sendable {
+  case data, headers, priority, reset, settings, ping, goAway, windowUpdate, continuation, other
+
+  init(_ type: UInt8) {
+    switch UInt32(type) {
+    case NGHTTP2_DATA.rawValue: self = .data
+    case NGHTTP2_HEADERS.rawValue: self = .headers
+    case NGHTTP2_PRIORITY.rawValue: self = .priority
+    case NGHTTP2_RST_STREAM.rawValue: self = .reset
+    case NGHTTP2_SETTINGS.rawValue: self = .settings
+    case NGHTTP2_PING.rawValue: self = .ping
+    case NGHTTP2_GOAWAY.rawValue: self = .goAway
+    case NGHTTP2_WINDOW_UPDATE.rawValue: self = .windowUpdate
+    case NGHTTP2_CONTINUATION.rawValue: self = .continuation
+    default: self = .other
+    }
+  }
+}
+
+/// The error codes of RFC 9113 §7 that sallyport sends or decides by.
+public enum HTTP2ErrorCode: UInt32, Sendable {
+  case noError = 0, protocolError = 1, internalError = 2, flowControlError = 3, streamClosed = 5
+  case refusedStream = 7, cancel = 8, enhanceYourCalm = 11, http11Required = 13
+}
+
+/// What an endpoint announces about itself when a connection begins (RFC 9113 §6.5.2).
+public struct HTTP2Announcement: Sendable {
+  /// 0 for a client, which takes no stream of a server's own.
+  public var concurrentStreams: UInt32 = 128
+  /// Bytes that a peer may send on a stream before the first credit.
+  public var streamWindow: Int32 = 65_535
+  /// The same for the whole connection.
+  public var connectionWindow: Int32 = 1 << 20
+  public var headerListBytes: UInt32 = 32_768
+  public var allowsExtendedConnect = false
+  public init() {}
+}
+
+/// The bytes of a body that a stream has ready to send.
+public enum HTTP2Output: Sendable {
+  /// Nothing now; `resume` announces more.
+  case none
+  case bytes(Int)
+  /// These are the last bytes, and the stream ends with them, or with the trailers after them.
+  case last(Int, hasTrailers: Bool)
+}
+
+/// One HTTP/2 connection without its socket: libnghttp2 reads and writes frames, and a subclass gets the events.
+///
+/// Order of calls: `start`, then `receive` for bytes of the peer and `pull` for bytes to it. No event may call `receive` or
+/// `pull`; everything else may be called from within events. A stream is known to the subclass by the pointer that it set
+/// with `attach`; the subclass keeps that object alive until `streamDidClose`. Errors of the peer that RFC 9113 makes a
+/// stream's or the connection's are answered by libnghttp2 with RST_STREAM or GOAWAY.
+open class HTTP2Frames {
+  public enum Role: Sendable { case server, client }
+  public typealias Stream = UnsafeMutableRawPointer
+
+  final var session: OpaquePointer?
+  /// Why the connection can't go on, in libnghttp2's words.
+  public final private(set) var failure: String?
+
+  public init() {}
+
+  deinit { nghttp2_session_del(session) }
+
+  // MARK: Events
+
+  /// A frame header has arrived. Returns false to end the connection: the peer has sent too many of its kind.
+  open func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool { true }
+  /// A header block begins. `isNew`: that of a stream that the peer opens, which the subclass attaches or resets.
+  open func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {}
+  open func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {}
+  open func headersDidEnd(_ stream: Stream, endsStream: Bool) {}
+  open func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) {}
+  /// The peer has ended its side of the stream with a DATA frame.
+  open func inputDidEnd(_ stream: Stream) {}
+  /// The stream is over, for this reason; its pointer is no longer used.
+  open func streamDidClose(_ stream: Stream, code: UInt32) {}
+  /// A frame broke a rule of the protocol, and libnghttp2 resets the stream or the connection.
+  open func frameWasInvalid(_ kind: HTTP2FrameKind, _ stream: Stream?, reason: String) {}
+  open func pingWasAnswered() {}
+  open func peerDidGoAway(lastStream: Int32, code: UInt32) {}
+  /// The bytes that a stream has ready, at most `room`.
+  open func output(of stream: Stream, room: Int) -> HTTP2Output { .none }
+  /// Sends a frame's header and `count` bytes of the stream's body.
+  open func send(_ count: Int, of stream: Stream, after frameHeader: UnsafeRawBufferPointer) {}
+  /// The trailers of a stream whose output ended with `hasTrailers`.
+  open func trailers(of stream: Stream) -> Trailers? { nil }
+  /// A frame of this kind has gone out on a stream; `ends`: with END_STREAM.
+  open func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {}
+
+  // MARK: Beginning and bytes
+
+  /// Makes the session and submits its first SETTINGS. Returns false if memory is lacking.
+  public final func start(_ role: Role, _ announcement: HTTP2Announcement) -> Bool {
+    guard session == nil, let made = HTTP2Callbacks.makeSession(role, Unmanaged.passUnretained(self).toOpaque()) else {
+      return false
+    }
+    session = made
+    var settings = [
+      Self.setting(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, announcement.concurrentStreams),
+      Self.setting(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UInt32(max(0, announcement.streamWindow))),
+      Self.setting(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, announcement.headerListBytes),
+      // Priorities are ignored, as in nginx (RFC 9113 §5.3.2, RFC 9218 §2.1).
+      nghttp2_settings_entry(settings_id: 9, value: 1),
+    ]
+    if role == .client { settings.append(Self.setting(NGHTTP2_SETTINGS_ENABLE_PUSH, 0)) }
+    if announcement.allowsExtendedConnect {
+      settings.append(Self.setting(NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1))
+    }
+    guard nghttp2_submit_settings(made, 0, settings, settings.count) == 0 else { return false }
+    return nghttp2_session_set_local_window_size(made, 0, 0, announcement.connectionWindow) == 0
+  }
+
+  private static func setting(_ id: nghttp2_settings_id, _ value: UInt32) -> nghttp2_settings_entry {
+    nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: value)
+  }
+
+  /// Reads bytes of the peer. Returns false if the connection can't go on: `failure` says why.
+  public final func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard let session, let base = bytes.baseAddress, bytes.count > 0 else { return true }
+    let result = nghttp2_session_mem_recv(session, base.assumingMemoryBound(to: UInt8.self), bytes.count)
+    guard result < 0 else { return true }
+    note(Int32(truncatingIfNeeded: result))
+    return false
+  }
+
+  /// Passes the next frames to `write` while it returns true. Returns false if the connection can't go on.
+  public final func pull(_ write: (UnsafeRawBufferPointer) -> Bool) -> Bool {
+    guard let session else { return true }
+    while true {
+      var bytes: UnsafePointer<UInt8>?
+      let count = nghttp2_session_mem_send(session, &bytes)
+      guard count >= 0 else {
+        note(Int32(truncatingIfNeeded: count))
+        return false
+      }
+      guard count > 0 else { return true }
+      guard write(UnsafeRawBufferPointer(start: bytes, count: count)) else { return true }
+    }
+  }
+
+  /// Whether the connection still reads or writes. False after a GOAWAY and the last stream.
+  public final var isAlive: Bool {
+    guard let session, failure == nil else { return false }
+    return nghttp2_session_want_read(session) != 0 || nghttp2_session_want_write(session) != 0
+  }
+
+  /// Whether `pull` has frames to pass on.
+  public final var hasOutput: Bool {
+    guard let session, failure == nil else { return false }
+    return nghttp2_session_want_write(session) != 0
+  }
+
+  final func note(_ code: Int32) {
+    if failure == nil { failure = String(cString: nghttp2_strerror(code)) }
+  }
+
+  // MARK: Streams
+
+  /// Connects a new stream with the pointer under which its events come.
+  public final func attach(_ stream: Stream, to id: Int32) {
+    guard let session else { return }
+    nghttp2_session_set_stream_user_data(session, id, stream)
+    // Without priorities of the client, streams share the connection in turn, frame by frame.
+    var priority = nghttp2_extpri(urgency: 3, inc: 1)
+    nghttp2_session_change_extpri_stream_priority(session, id, &priority, 1)
+  }
+
+  /// The stream has more output than when `output` last returned `none`.
+  public final func resume(_ id: Int32) {
+    if let session { nghttp2_session_resume_data(session, id) }
+  }
+
+  public final func reset(_ id: Int32, _ code: HTTP2ErrorCode) {
+    if let session { nghttp2_submit_rst_stream(session, 0, id, code.rawValue) }
+  }
+
+  /// Gives the peer credit for bytes that were taken: of the connection's window, or of a stream's.
+  public final func credit(connection count: Int) {
+    if let session { nghttp2_session_consume_connection(session, count) }
+  }
+  public final func credit(_ id: Int32, _ count: Int) {
+    if let session, count > 0 { nghttp2_session_consume_stream(session, id, count) }
+  }
+
+  /// Bytes that the peer will take on this stream now.
+  public final func window(of id: Int32) -> Int {
+    guard let session else { return 0 }
+    return Int(
+      min(
+        nghttp2_session_get_stream_remote_window_size(session, id),
+        nghttp2_session_get_remote_window_size(session)))
+  }
+
+  // MARK: The connection
+
+  /// Announces that no more streams will be taken soon: a GOAWAY for the highest stream, and a PING, whose answer shows that
+  /// the peer has read it (RFC 9113 §6.8).
+  public final func announceShutdown() {
+    guard let session else { return }
+    nghttp2_submit_shutdown_notice(session)
+    nghttp2_submit_ping(session, 0, nil)
+  }
+
+  /// Ends the connection after the streams that have begun.
+  public final func goAway(_ code: HTTP2ErrorCode = .noError) {
+    guard let session else { return }
+    let last = nghttp2_session_get_last_proc_stream_id(session)
+    nghttp2_submit_goaway(session, 0, last, code.rawValue, nil, 0)
+  }
+
+  /// Ends the connection and every stream of it.
+  public final func terminate(_ code: HTTP2ErrorCode) {
+    if let session { nghttp2_session_terminate_session(session, code.rawValue) }
+  }
+}

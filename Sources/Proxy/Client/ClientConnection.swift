@@ -1,0 +1,23 @@
+import Transport
+
+/// HTTP on a client's connection, from the end of the handshake on. `HTTP1Connection` has one stream, `HTTP2Connection`
+/// has many.
+class ClientConnection: StreamOwner {
+  /// Whether no exchange is in progress, so that the session may move to another generation.
+  var isIdle: Bool { true }
+  /// Whether no exchange is in progress and no byte of a request has arrived.
+  var hasNoRequest: Bool { true }
+  /// The time since which the connection waits for a request.
+  var idleSince: UInt64 { 0 }
+  /// Adapts to a new generation, which now serves the connection.
+  func didMove() {}
+  /// Ends the connection, on which no exchange is in progress.
+  func end() {}
+  /// Another generation serves now, and an exchange is in progress: the connection takes no further request, and ends with
+  /// the exchange.
+  func retire() {}
+  /// The worker drains: the connection ends as soon as nothing is in progress.
+  func drain() { if hasNoRequest { end() } }
+  /// Ends the connection at once, even during an exchange.
+  func cut() {}
+}

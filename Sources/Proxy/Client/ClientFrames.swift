@@ -1,0 +1,99 @@
+import Bytes
+import HTTP
+
+/// The frames of a client's HTTP/2 connection: makes exchanges of header blocks, counts what the client does too much of,
+/// and passes the other events on to the connection and its streams.
+final class ClientFrames: HTTP2Frames {
+  // Not retained: the connection owns this object, and clears the reference when it closes.
+  unowned(unsafe) var connection: HTTP2Connection?
+  /// The limit that the client has exceeded.
+  private(set) var exceeded: HTTP2Limit?
+  private var bounds = HTTP2Bounds()
+  private var block = HeaderBlock()
+
+  /// Whether a header block has begun and not ended.
+  var isInBlock: Bool { block.stream != nil }
+
+  /// Calls the stream behind a pointer that `attach` got. The connection holds it until it is closed.
+  @inline(__always)
+  private func with<Value>(_ stream: Stream, _ body: (HTTP2Stream) -> Value) -> Value {
+    Unmanaged<HTTP2Stream>.fromOpaque(stream)._withUnsafeGuaranteedRef { body($0) }
+  }
+
+  // MARK: Bounds
+
+  override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
+    guard let connection else { return false }
+    return isWithin(bounds.take(kind, length: length, endsStream: endsStream, now: connection.now))
+  }
+
+  private func isWithin(_ limit: HTTP2Limit?) -> Bool {
+    if let limit { exceeded = limit }
+    return limit == nil
+  }
+
+  override func frameWasInvalid(_ kind: HTTP2FrameKind, _ stream: Stream?, reason: String) {
+    guard let connection else { return }
+    connection.log("client sent an invalid HTTP/2 frame: \(reason)")
+    _ = isWithin(bounds.takeReset(now: connection.now))
+  }
+
+  // MARK: Header blocks
+
+  override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {
+    guard isNew else { return block.beginTrailers() }
+    guard let connection, let stream = connection.openStream(id) else { return block.refuse() }
+    block.begin(stream, connection.takeExchange(), connection.headLimits)
+    stream.begin(connection, id)
+    attach(Unmanaged.passUnretained(stream).toOpaque(), to: id)
+  }
+
+  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {
+    block.add(name, value)
+  }
+
+  override func headersDidEnd(_ stream: Stream, endsStream: Bool) {
+    with(stream) { stream in
+      if block.isTrailers {
+        do throws(BodyError) { stream.inputDidEnd(try block.takeTrailers()) } catch { stream.inputIsInvalid(error) }
+      } else if let exchange = block.takeExchange(of: stream) {
+        do throws(HeadError) {
+          try block.finish(exchange.head, endsStream: endsStream)
+          connection?.requestDidArrive(exchange, stream, endsStream: endsStream, nil)
+        } catch {
+          connection?.requestDidArrive(exchange, stream, endsStream: endsStream, error)
+        }
+      }
+    }
+  }
+
+  /// Gives up a block whose stream or connection has ended. Returns the exchange that was to get it.
+  func dropBlock(of stream: HTTP2Stream? = nil) -> Exchange? {
+    guard let begun = block.stream, stream == nil || stream === begun else { return nil }
+    return block.takeExchange(of: begun)
+  }
+
+  // MARK: Streams
+
+  override func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) { with(stream) { $0.inputDidArrive(bytes) } }
+  override func inputDidEnd(_ stream: Stream) { with(stream) { $0.inputDidEnd(nil) } }
+  override func streamDidClose(_ stream: Stream, code: UInt32) { with(stream) { connection?.streamDidClose($0) } }
+  override func pingWasAnswered() { connection?.announceLastStream() }
+  override func output(of stream: Stream, room: Int) -> HTTP2Output { with(stream) { $0.ready(room: room) } }
+  override func trailers(of stream: Stream) -> Trailers? { with(stream) { $0.pendingTrailers } }
+
+  override func send(_ count: Int, of stream: Stream, after frameHeader: UnsafeRawBufferPointer) {
+    guard let connection else { return }
+    with(stream) { stream in
+      let isCut = count < 256 && stream.waitingBytes > count
+      _ = isWithin(bounds.didSend(isCut: isCut, now: connection.now))
+      connection.send(count, of: stream, after: frameHeader)
+    }
+  }
+
+  override func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {
+    guard ends else { return }
+    // The response is whole while the client still sends: it may stop (RFC 9113 §8.1).
+    if with(stream, { !$0.hasInputEnded }) { reset(id, .noError) }
+  }
+}

@@ -1,0 +1,394 @@
+import Bytes
+import HTTP
+import Observability
+import Transport
+
+/// HTTP/2 towards a client: begins an exchange for each stream, and passes its frames between libnghttp2 and the
+/// transport.
+///
+///     serving ──► leaving (announced) ──► leaving (final) ──► closed
+///
+/// A connection leaves by two GOAWAY frames (RFC 9113 §6.8): the first announces it, the second names the last stream, once
+/// the client has read the first. Streams in progress are completed.
+final class HTTP2Connection: ClientConnection {
+  enum Phase {
+    case serving
+    /// `final`: the second GOAWAY has gone.
+    case leaving(final: Bool)
+    case closed
+  }
+
+  // Not retained: the session owns the connection, and each stream retains the session.
+  private unowned(unsafe) let session: ClientSession
+  private let transport: ByteStream
+  private let worker: Worker
+  let frames = ClientFrames()
+  private(set) var phase = Phase.serving
+  private var idleStart: UInt64
+  private var open = OpenStreams()
+  /// Exchanges in progress.
+  private var active = 0
+  /// Streams that closed while their exchange was in progress, and streams whose pending bytes have gone: they are told
+  /// after libnghttp2 has returned, because an exchange may then do anything.
+  private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []
+  private var isReceiving = false, isPulling = false
+  private var deadline = HTTP2Deadline()
+  /// The location of the last response. It retains its generation, so a move to another clears it.
+  private var answered: LiveLocation?
+  private var formerLimits = LocationLimits()
+
+  private static let pumpLimit = 1 << 20, readSize = 16 * 1024
+  /// While more bytes than this wait for the client, the connection reads nothing and asks no stream for more.
+  private static let watermark = 64 * 1024
+  /// Milliseconds that the client has to answer the first GOAWAY.
+  private static let shutdownTime = 1000
+
+  init(_ session: ClientSession, _ transport: ByteStream) {
+    self.session = session
+    self.transport = transport
+    self.worker = session.worker
+    self.idleStart = session.facts.openedAt
+    super.init()
+    frames.connection = self
+  }
+
+  /// Sends the first SETTINGS. Returns false if memory is lacking.
+  func begin() -> Bool {
+    guard frames.start(.server, HTTP2Announcement(session.firstServer)) else { return false }
+    hasOutput()
+    watchDeadline()
+    return true
+  }
+
+  override var isIdle: Bool { active == 0 }
+  override var hasNoRequest: Bool { open.isEmpty && isIdle }
+  override var idleSince: UInt64 { idleStart }
+  var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }
+  private var isOver: Bool { if case .closed = phase { true } else { false } }
+  private var limits: LocationLimits { answered?.limits ?? formerLimits }
+
+  // MARK: Transport events
+
+  override func streamIsReadable() {
+    // The handshake may be over, for which requests wait.
+    if open.hasHeld, !session.isEarly { for stream in open.takeHeld() { stream.exchange?.begin(stream) } }
+    pump()
+    if transport.hasPeerEnd, !transport.mayHaveInput { close() }
+  }
+
+  override func streamAgain() { streamIsReadable() }
+
+  override func streamDidDrain() {
+    hasOutput()
+    pump()
+  }
+
+  override func streamDidFail(_ failure: StreamFailure) { close() }
+
+  override func streamDeadlinePassed() {
+    if deadline.hasProgress(transport) { return watchDeadline(again: true) }
+    switch deadline.awaited {
+    case .nothing: break
+    case .request: end()
+    case .headers:
+      log("client timed out (110: Connection timed out) while reading client request headers")
+      terminate(.noError)
+    case .sending: close()
+    case .answerToShutdown: announceLastStream()
+    }
+  }
+
+  // MARK: Input
+
+  private func pump() {
+    guard !isReceiving, !isOver else { return }
+    var taken = 0
+    while !isOver, transport.pendingCount < Self.watermark {
+      guard taken < Self.pumpLimit else {
+        transport.loop.again(transport)
+        break
+      }
+      guard transport.mayHaveInput else { break }
+      worker.input.removeAll()
+      worker.input.reserve(Self.readSize)
+      switch transport.read(into: worker.input.writable) {
+      case .bytes(let count):
+        worker.input.didWrite(count)
+        taken += count
+        receive(worker.input.readable)
+        continue
+      case .wouldBlock: break
+      case .end, .failed: return close()
+      }
+      break
+    }
+    if frames.hasOutput { hasOutput() }
+    settle()
+  }
+
+  /// Takes bytes that were read to see which protocol the client speaks.
+  func take(_ bytes: UnsafeRawBufferPointer) {
+    receive(bytes)
+    pump()
+  }
+
+  private func receive(_ bytes: UnsafeRawBufferPointer) {
+    isReceiving = true
+    let isWell = frames.receive(bytes)
+    isReceiving = false
+    if !isWell { fail() }
+  }
+
+  /// The connection can't go on.
+  private func fail() {
+    if let limit = frames.exceeded {
+      note(limit)
+    } else if let failure = frames.failure {
+      log("client sent invalid HTTP/2: \(failure)")
+    }
+    terminate(frames.exceeded == nil ? .protocolError : .enhanceYourCalm)
+  }
+
+  // MARK: Requests
+
+  /// A client opens a stream. Returns nil if it was refused.
+  func openStream(_ id: Int32) -> HTTP2Stream? {
+    guard takesRequests else {
+      frames.reset(id, .refusedStream)
+      return nil
+    }
+    guard active < session.firstServer.settings.http2.concurrentStreams else {
+      note(.concurrentStreams)
+      frames.reset(id, .refusedStream)
+      return nil
+    }
+    return open.add(to: session)
+  }
+
+  /// Whether a new stream may begin. A client's request must not be judged by a configuration that was replaced; a stream
+  /// that was refused with REFUSED_STREAM can be sent again over another connection (RFC 9113 §8.7).
+  private var takesRequests: Bool {
+    switch phase {
+    case .serving, .leaving(final: false): session.live === worker.live
+    case .leaving(final: true), .closed: false
+    }
+  }
+
+  func takeExchange() -> Exchange { worker.takeExchange() }
+  var headLimits: HeadLimits { session.firstServer.headLimits }
+  var now: UInt64 { transport.loop.now }
+
+  /// A request's head is complete, or was refused.
+  func requestDidArrive(_ exchange: Exchange, _ stream: HTTP2Stream, endsStream: Bool, _ error: HeadError?) {
+    session.requests += 1
+    active += 1
+    stream.exchange = exchange
+    if session.requests >= session.firstServer.root.limits.keepaliveRequests || isTooOld { leave() }
+    if endsStream { stream.inputDidEnd(nil) }
+    if let error {
+      if [.fieldTooLarge, .headTooLarge, .tooManyFields].contains(error) { note(.headerList) }
+      return exchange.beginRefused(stream, server: session.firstServer, error)
+    }
+    // The request may be a replay. It begins when the handshake is over.
+    if session.isEarly && !exchange.head.mayBeEarly { return open.hold(stream) }
+    exchange.begin(stream)
+  }
+
+  private var isTooOld: Bool {
+    now &- session.facts.openedAt >= UInt64(max(0, session.firstServer.root.limits.keepaliveTime))
+  }
+
+  // MARK: Streams
+
+  func credit(_ id: Int32, _ count: Int) {
+    frames.credit(id, count)
+    hasOutput()
+  }
+
+  /// libnghttp2 has closed the stream.
+  func streamDidClose(_ stream: HTTP2Stream) {
+    if let exchange = frames.dropBlock(of: stream) { worker.giveBack(exchange) }
+    if open.hasHeld, open.release(stream) {
+      active -= 1
+      giveBackUnbegun(stream)
+    }
+    stream.didClose()
+    if stream.exchange != nil { left.append(stream) } else { remove(stream) }
+  }
+
+  /// Gives back an exchange that a stream has, and that has not begun.
+  private func giveBackUnbegun(_ stream: HTTP2Stream) {
+    guard let exchange = stream.exchange else { return }
+    stream.exchange = nil
+    worker.giveBack(exchange)
+  }
+
+  private func remove(_ stream: HTTP2Stream) {
+    open.remove(stream)
+    if open.isEmpty { idleStart = now }
+  }
+
+  /// An exchange has released its stream or cut it.
+  func exchangeDidEnd(_ stream: HTTP2Stream) {
+    active -= 1
+    if stream.isFree { remove(stream) }
+    hasOutput()
+  }
+
+  func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+    frames.reset(stream.id, code)
+    hasOutput()
+  }
+
+  /// The client gives no window to a stream whose exchange is over.
+  func didStall(_ stream: HTTP2Stream) {
+    note(.stalledStreams)
+    reset(stream, .cancel)
+  }
+
+  // MARK: Output
+
+  func didAnswer(_ location: LiveLocation) { if answered !== location { answered = location } }
+
+  /// Has the frames sent that libnghttp2 has ready, when the loop sends what this event wrote.
+  func hasOutput() { transport.announceFlush() }
+
+  func send(_ count: Int, of stream: HTTP2Stream, after frameHeader: UnsafeRawBufferPointer) {
+    transport.write(frameHeader)
+    if stream.write(count, to: transport) { drained.append(stream) }
+  }
+
+  override func streamWillFlush() {
+    guard !isReceiving, !isPulling, !isOver else { return }
+    let isWell = pull()
+    // Exchanges are told later: within a flush, they could write nothing.
+    if !isWell || needsSettling { return transport.loop.again(transport) }
+    if open.isEmpty { watchDeadline() }
+  }
+
+  /// Writes the frames that libnghttp2 has ready. Returns false if the connection can't go on.
+  private func pull() -> Bool {
+    isPulling = true
+    defer { isPulling = false }
+    guard transport.pendingCount < Self.watermark else { return true }
+    return frames.pull { bytes in
+      transport.write(bytes)
+      return transport.pendingCount < Self.watermark
+    }
+  }
+
+  private var needsSettling: Bool {
+    !left.isEmpty || !drained.isEmpty || frames.exceeded != nil || !frames.isAlive || isAtEnd
+  }
+
+  /// Whether the last response of a connection that leaves has gone.
+  private var isAtEnd: Bool {
+    guard case .leaving(final: true) = phase else { return false }
+    return open.isEmpty && !frames.hasOutput
+  }
+
+  /// Tells the exchanges what libnghttp2 has reported, and ends the connection if it is over.
+  private func settle() {
+    guard !isReceiving, !isPulling, !isOver else { return }
+    while !left.isEmpty || !drained.isEmpty {
+      if let stream = left.popLast() {
+        stream.exchange?.clientDidLeave()
+        if stream.isFree { remove(stream) }
+      }
+      if let stream = drained.popLast() { stream.didDrain() }
+    }
+    if isOver { return }
+    if frames.exceeded != nil || frames.failure != nil { return fail() }
+    // Bytes that wait go first.
+    if !frames.isAlive || isAtEnd, transport.pendingCount == 0, !transport.announcesFlush { return close() }
+    watchDeadline()
+  }
+
+  // MARK: Deadlines
+
+  private func watchDeadline(again: Bool = false) {
+    deadline.set(awaited, transport, again: again) {
+      switch awaited {
+      case .nothing: nil
+      case .request: session.requests > 0 ? limits.keepaliveTimeout : session.firstServer.settings.head.timeout
+      case .headers: session.firstServer.settings.head.timeout
+      case .sending: limits.sendTimeout
+      case .answerToShutdown: Self.shutdownTime
+      }
+    }
+  }
+
+  private var awaited: HTTP2Deadline.Awaited {
+    if transport.pendingCount > 0 { return .sending }
+    if case .leaving(final: false) = phase { return .answerToShutdown }
+    if frames.isInBlock { return .headers }
+    return open.isEmpty && isIdle ? .request : .nothing
+  }
+
+  // MARK: Ends
+
+  /// Adapts to a new generation, which now serves the connection.
+  override func didMove() {
+    formerLimits = limits
+    answered = nil
+  }
+
+  override func end() { leave() }
+  override func retire() { leave() }
+  override func drain() { leave() }
+
+  /// Takes no more requests soon, and closes after those in progress.
+  private func leave() {
+    guard case .serving = phase else { return }
+    phase = .leaving(final: false)
+    frames.announceShutdown()
+    hasOutput()
+    watchDeadline()
+  }
+
+  /// The client has read that the connection ends.
+  func announceLastStream() {
+    guard case .leaving(final: false) = phase else { return }
+    phase = .leaving(final: true)
+    frames.goAway()
+    hasOutput()
+    watchDeadline()
+  }
+
+  override func cut() {
+    for stream in open.all { stream.exchange?.streamWasCut() }
+    terminate(.noError)
+  }
+
+  /// Says why the connection ends, where there is something to say, and closes it.
+  private func terminate(_ code: HTTP2ErrorCode) {
+    guard !isOver else { return }
+    frames.terminate(code)
+    _ = pull()
+    close()
+  }
+
+  /// Closes the session, which releases this connection. A caller must do nothing after this call.
+  private func close() {
+    guard !isOver else { return }
+    phase = .closed
+    if let exchange = frames.dropBlock() { worker.giveBack(exchange) }
+    for stream in open.takeHeld() { giveBackUnbegun(stream) }
+    let streams = open.removeAll()
+    frames.connection = nil
+    let closing: ByteStream.Closing = frames.failure == nil ? .orderly : .abrupt
+    let abandoned = streams.filter { $0.exchange != nil }
+    for stream in streams { stream.connectionDidClose() }
+    for stream in abandoned { stream.exchange?.clientDidLeave() }
+    session.close(closing)
+  }
+
+  // MARK: Log and metrics
+
+  func log(_ reason: String) { session.log(.info, reason) }
+
+  func note(_ limit: HTTP2Limit) {
+    worker.metrics.http2.count(limit)
+    log("\(limit.reason)")
+  }
+}

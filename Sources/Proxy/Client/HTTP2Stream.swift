@@ -1,0 +1,290 @@
+import Bytes
+import HTTP
+import Transport
+
+/// One stream of an HTTP/2 connection. It keeps what has arrived of a paused body, and what the client's window doesn't
+/// take yet of the response.
+///
+///     request:   paused ◄──► flowing ──► whole            discarded: late bytes are dropped
+///     response:  waiting ──► body ──► ended ──► closed
+final class HTTP2Stream: ClientStream {
+  private enum Input {
+    case paused, flowing, whole, discarded
+  }
+
+  private enum Output {
+    case waiting, body
+    case ended(Trailers?)
+    case closed
+  }
+
+  // Not retained: the connection owns its streams, and clears this when it closes (`connectionDidClose`).
+  unowned(unsafe) private(set) var connection: HTTP2Connection?
+  private(set) var id: Int32 = 0
+  /// The place in `HTTP2Connection.open`.
+  var place = 0
+  private var input = Input.paused
+  /// Whether the client has ended its side.
+  private(set) var hasInputEnded = false
+  private var received = ByteBuffer()
+  private var trailers: Trailers?
+  private var output = Output.waiting
+  private var pending = ByteBuffer()
+  /// Whether libnghttp2 waits for `resume`.
+  private var isDeferred = false
+  private var isTunnel = false
+  /// Whether the exchange waits for the pending bytes to go.
+  private(set) var isWatchingSending = false
+  private(set) var sent: UInt64 = 0
+  /// Bytes of the response that the client's window has taken, and how many when the deadline was set.
+  private var taken: UInt64 = 0, takenAtDeadline: UInt64 = 0
+  private var sendTimeout = 60_000
+
+  /// Begins a request, whose head is still to come.
+  func begin(_ connection: HTTP2Connection, _ id: Int32) {
+    self.connection = connection
+    self.id = id
+    input = .paused
+    hasInputEnded = false
+    trailers = nil
+    output = .waiting
+    isDeferred = false
+    isTunnel = false
+    isWatchingSending = false
+    taken = 0
+    takenAtDeadline = 0
+  }
+
+  /// Whether neither an exchange nor the connection uses the stream any more.
+  var isFree: Bool {
+    if case .closed = output { return exchange == nil }
+    return false
+  }
+
+  // MARK: The request
+
+  override var isBodyRead: Bool { hasInputEnded && received.isEmpty }
+  override var hasClientLeft: Bool {
+    if case .closed = output { return true }
+    return connection?.hasClientLeft ?? true
+  }
+
+  /// Bytes of the request's body have arrived.
+  func inputDidArrive(_ bytes: UnsafeRawBufferPointer) {
+    guard !bytes.isEmpty else { return }
+    switch input {
+    case .paused: received.append(bytes)
+    case .flowing: deliver(bytes)
+    case .whole, .discarded: break
+    }
+  }
+
+  private func deliver(_ bytes: UnsafeRawBufferPointer) {
+    guard let exchange else { return }
+    if isTunnel { exchange.tunnelBytes(bytes) } else { exchange.requestBody(bytes) }
+    connection?.credit(id, bytes.count)
+    guard case .flowing = input else { return }
+    watchBody(isTunnel ? nil : exchange.bodyTimeout)
+  }
+
+  /// The client has ended its side of the stream.
+  func inputDidEnd(_ trailers: Trailers?) {
+    hasInputEnded = true
+    self.trailers = trailers
+    if case .flowing = input { deliverEnd() }
+  }
+
+  private func deliverEnd() {
+    input = .whole
+    watchBody(nil)
+    if isTunnel { exchange?.tunnelDidEnd() } else { exchange?.requestBodyDidEnd(trailers: trailers) }
+  }
+
+  /// A block of trailers was invalid.
+  func inputIsInvalid(_ error: BodyError) {
+    input = .discarded
+    exchange?.requestBodyIsInvalid(error)
+  }
+
+  override func resumeBody() {
+    guard case .paused = input else { return }
+    input = .flowing
+    if !received.isEmpty {
+      // The exchange may pause, or end, within the call.
+      var arrived = ByteBuffer()
+      arrived.swap(with: &received)
+      deliver(arrived.readable)
+    }
+    guard case .flowing = input else { return }
+    if hasInputEnded { return deliverEnd() }
+    if let exchange, !isTunnel { watchBody(exchange.bodyTimeout) }
+  }
+
+  override func pauseBody() {
+    guard case .flowing = input else { return }
+    input = .paused
+    watchBody(nil)
+  }
+
+  override func discardBody() {
+    input = hasInputEnded ? .whole : .discarded
+    received.release()
+    watchBody(nil)
+  }
+
+  /// Gives the client `timeout` milliseconds to send more of its body. A deadline of `watchSending` has priority.
+  private func watchBody(_ timeout: Int?) { if !isWatchingSending { setDeadline(in: timeout) } }
+
+  // MARK: The response
+
+  override var waitingBytes: Int { pending.count }
+  override var sentBytes: UInt64 { sent }
+  override var takesTrailers: Bool { true }
+
+  override func sendInterim(_ status: UInt16) {
+    guard let connection else { return }
+    HTTP2Encoder.interim(status, connection.frames, id)
+    connection.hasOutput()
+  }
+
+  override func send(head: OutgoingResponseHead) {
+    guard let connection, let exchange, case .waiting = output else { return }
+    sendTimeout = exchange.location.limits.sendTimeout
+    connection.didAnswer(exchange.location)
+    head.persistence = .keepAlive(announced: nil)
+    if exchange.head.isExtendedConnect, head.status != 101, head.status < 300 {
+      // A client would take any other 2xx for the beginning of its WebSocket (RFC 8441 §5).
+      head.status = 502
+    }
+    let hasBody =
+      switch head.body {
+      case .none, .length(0): head.status == 101
+      case .length, .stream: true
+      }
+    output = hasBody ? .body : .ended(nil)
+    let pointer = Unmanaged.passUnretained(self).toOpaque()
+    let bytes = HTTP2Encoder.respond(head, connection.frames, id, pointer, hasBody: hasBody)
+    if let bytes { sent &+= UInt64(bytes) } else { connection.frames.reset(id, .internalError) }
+    connection.hasOutput()
+  }
+
+  override func send(body bytes: UnsafeRawBufferPointer) {
+    guard case .body = output, let connection else { return }
+    pending.append(bytes)
+    sent &+= UInt64(bytes.count)
+    announce(connection)
+  }
+
+  override func end(_ trailers: Trailers?) {
+    guard case .body = output, let connection else { return }
+    output = .ended(trailers)
+    announce(connection)
+  }
+
+  private func announce(_ connection: HTTP2Connection) {
+    if isDeferred {
+      isDeferred = false
+      connection.frames.resume(id)
+    }
+    connection.hasOutput()
+  }
+
+  override func becomeTunnel() {
+    isTunnel = true
+    watchBody(nil)
+  }
+
+  override func watchSending(_ timeout: Int) {
+    guard connection != nil else { return }
+    takenAtDeadline = taken
+    isWatchingSending = true
+    setDeadline(in: timeout)
+  }
+
+  override func deadlinePassed() {
+    // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
+    if !pending.isEmpty, taken != takenAtDeadline { return watchSending(sendTimeout) }
+    guard let exchange else {
+      connection?.didStall(self)
+      return
+    }
+    if !pending.isEmpty { connection?.note(.stalledStreams) }
+    exchange.deadlinePassed()
+  }
+
+  // MARK: Calls of the connection
+
+  /// What the stream has ready, at most `room` bytes.
+  func ready(room: Int) -> HTTP2Output {
+    let count = min(pending.count, room)
+    switch output {
+    case .body where count > 0: return .bytes(count)
+    case .ended(let trailers):
+      return count == pending.count ? .last(count, hasTrailers: trailers != nil) : .bytes(count)
+    case .body, .waiting, .closed:
+      isDeferred = true
+      return .none
+    }
+  }
+
+  var pendingTrailers: Trailers? {
+    if case .ended(let trailers) = output { trailers } else { nil }
+  }
+
+  /// Writes the first `count` pending bytes. Returns whether the exchange waited for this to be the last of them.
+  func write(_ count: Int, to transport: ByteStream) -> Bool {
+    let bytes = pending.readable
+    transport.write(UnsafeRawBufferPointer(rebasing: bytes[..<min(count, bytes.count)]))
+    pending.consume(min(count, bytes.count))
+    taken &+= UInt64(count)
+    guard pending.isEmpty else { return false }
+    if pending.storageSize > Self.storageKept { pending.release() }
+    return isWatchingSending
+  }
+
+  private static let storageKept = 16 * 1024
+
+  /// The client has taken all pending bytes, for which the exchange waited.
+  func didDrain() {
+    guard isWatchingSending, pending.isEmpty else { return }
+    isWatchingSending = false
+    guard let exchange else { return setDeadline(in: nil) }
+    if case .flowing = input, !isTunnel { setDeadline(in: exchange.bodyTimeout) } else { setDeadline(in: nil) }
+    exchange.streamDidDrain()
+  }
+
+  /// libnghttp2 has closed the stream.
+  func didClose() {
+    output = .closed
+    pending.release()
+    received.release()
+    if exchange == nil { loop.forgetDeadline(of: self) }
+  }
+
+  func connectionDidClose() {
+    didClose()
+    connection = nil
+    loop.forgetDeadline(of: self)
+  }
+
+  // MARK: Ends
+
+  override func release() {
+    exchange = nil
+    isWatchingSending = false
+    if case .body = output { end(nil) }
+    if !hasInputEnded { discardBody() }
+    if pending.isEmpty { loop.forgetDeadline(of: self) } else { watchSending(sendTimeout) }
+    connection?.exchangeDidEnd(self)
+  }
+
+  override func cut(_ reason: EndReason) {
+    exchange = nil
+    input = .discarded
+    isWatchingSending = false
+    loop.forgetDeadline(of: self)
+    pending.removeAll()
+    if case .closed = output {} else { connection?.reset(self, reason == .upstreamBroke ? .internalError : .cancel) }
+    connection?.exchangeDidEnd(self)
+  }
+}
