@@ -77,7 +77,10 @@ final class ClientFrames: HTTP2Frames {
 
   override func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) { with(stream) { $0.inputDidArrive(bytes) } }
   override func inputDidEnd(_ stream: Stream) { with(stream) { $0.inputDidEnd(nil) } }
-  override func streamDidClose(_ stream: Stream, code: UInt32) { with(stream) { connection?.streamDidClose($0) } }
+  override func streamDidClose(_ stream: Stream, code: UInt32) {
+    // Counted: the connection gives the stream up within the call.
+    connection?.streamDidClose(Unmanaged<HTTP2Stream>.fromOpaque(stream).takeUnretainedValue())
+  }
   override func pingWasAnswered() { connection?.announceLastStream() }
   override func output(of stream: Stream, room: Int) -> HTTP2Output { with(stream) { $0.ready(room: room) } }
   override func trailers(of stream: Stream) -> Trailers? { with(stream) { $0.pendingTrailers } }

@@ -38,12 +38,11 @@ struct OpenStreams {
   /// Removes a stream that is over; has no effect on one that was removed before.
   mutating func remove(_ stream: HTTP2Stream) {
     guard all.indices.contains(stream.place), all[stream.place] === stream else { return }
-    let last = all.removeLast()
-    if last !== stream {
-      last.place = stream.place
-      all[stream.place] = last
-    }
-    if spare.count < Self.sparesKept { spare.append(stream) }
+    all.swapAt(stream.place, all.count - 1)
+    all[stream.place].place = stream.place
+    // Held until the end: the list may have been the only one to hold the stream.
+    let removed = all.removeLast()
+    if spare.count < Self.sparesKept { spare.append(removed) }
   }
 
   /// Gives up every stream, because each retains the session.
