@@ -25,8 +25,6 @@ open class StreamOwner {
   open func streamDidFail(_ failure: StreamFailure) {}
   open func streamDeadlinePassed() {}
   open func streamAgain() {}
-  /// The loop is about to send what this event wrote: the owner, which asked for this call, writes the rest now.
-  open func streamWillFlush() {}
 }
 
 /// Why a stream ended without an orderly close.
@@ -114,18 +112,6 @@ open class ByteStream: EventTarget {
   }
   /// The cork is about to send. A subclass that collects output turns that output into bytes for the wire now.
   open func willFlush() {}
-  /// Has `streamWillFlush` called before the loop sends what this event writes.
-  public final func announceFlush() {
-    guard phase == .open, !announcesFlush else { return }
-    loop.cork.claim(self)
-    announcesFlush = true
-  }
-  public fileprivate(set) final var announcesFlush = false
-  /// Calls the owner that asked for it.
-  final func tellOfFlush() {
-    announcesFlush = false
-    owner?.streamWillFlush()
-  }
   /// Writes the last bytes before an orderly close.
   open func writeEnd() {}
   /// Frees what only a live connection needs.

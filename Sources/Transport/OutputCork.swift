@@ -40,7 +40,6 @@ public final class OutputCork {
   @inline(never)
   private final func send(of owner: Unmanaged<ByteStream>) {
     owner._withUnsafeGuaranteedRef { stream in
-      if stream.announcesFlush { stream.tellOfFlush() }
       stream.willFlush()
       self.owner = nil
       stream.transmit(&wire)

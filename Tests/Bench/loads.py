@@ -1,6 +1,7 @@
 """The load generators, and the workloads: each measures one proxy once."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -66,6 +67,30 @@ class Tools:
         if process.returncode or not lines:
             raise BenchError("wrk failed:\n" + text[-2000:])
         return {**json.loads(lines[0][5:]), "cpu_s": usage.ru_utime + usage.ru_stime}
+
+    def h2load(self, port, path, connections, streams, seconds):
+        """One run of h2load: its figures, and the CPU seconds that it took itself."""
+        env = {"LD_PRELOAD": self.shim, "WRKCERT_SUITE": SUITE, "WRKCERT_GROUP": GROUP,
+               "WRKCERT_CHAIN": self.certificates.client_chain, "WRKCERT_KEY": self.certificates.client_key}
+        argv = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", f"--duration={seconds}",
+                f"https://127.0.0.1:{port}{path}"]
+        process = processes.spawn(argv, self.cpu, env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            text = process.stdout.read().decode(errors="replace")
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            processes.stop(process)
+        rate = re.search(r"finished in .*?, ([\d.]+) req/s", text)
+        counts = re.search(r"requests: .*? (\d+) failed, (\d+) errored, (\d+) timeout", text)
+        good = re.search(r"status codes: (\d+) 2xx", text)
+        mean = re.search(r"time for request: +\S+ +\S+ +([\d.]+)(us|ms|s)", text)
+        if process.returncode or not (rate and counts and good and mean) or "Application protocol: h2" not in text:
+            raise BenchError("h2load failed:\n" + text[-2000:])
+        if any(int(count) for count in counts.groups()) or not int(good[1]):
+            raise BenchError(f"h2load counted {good[1]} responses and the faults {counts.groups()}")
+        return {"requests": int(good[1]), "rate": float(rate[1]), "cpu_s": usage.ru_utime + usage.ru_stime,
+                "mean_us": float(mean[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[mean[2]]}
 
     def tls(self, mode, port, **arguments):
         """Starts tlsload and waits until it is ready."""
@@ -145,6 +170,26 @@ class Requests:
         return self.drive(stage, port, self.counted, seconds)["requests"]
 
 
+class Streams:
+    """Requests over HTTP/2, by h2load, which tells no percentiles: its mean stands for both."""
+
+    unit, http2 = "µs a request", True
+
+    def __init__(self, text, path, connections, streams, counted):
+        self.text, self.path, self.connections, self.streams, self.counted = text, path, connections, streams, counted
+
+    def measure(self, stage, proxy):
+        stage.tools.h2load(proxy.port, self.path, self.connections, self.streams, 1)
+        meter = Meter(stage, proxy)
+        result = stage.tools.h2load(proxy.port, self.path, self.connections, self.streams, stage.seconds)
+        cpu, busy = meter.stop(result["cpu_s"])
+        return {"cost": cpu * 1e6 / result["requests"], "rate": result["rate"], "p50_us": result["mean_us"],
+                "p99_us": result["mean_us"], **busy}
+
+    def units(self, stage, port, seconds):
+        return stage.tools.h2load(port, self.path, self.counted, self.streams, seconds)["requests"]
+
+
 class Handshakes:
     """A full handshake with both certificates, one request, the end; 16 at a time."""
 
@@ -211,5 +256,6 @@ WORKLOADS = {
     "bulk": Requests("GET 1 MiB, 8 connections", "/1m", 8, 2, "ms a MiB", 1e3, size=1 << 20),
     "upload": Requests("POST 1 MiB, 8 connections", "/upload", 8, 2, "ms a MiB", 1e3, uploads=True),
     "handshake": Handshakes(),
+    "h2small": Streams("HTTP/2 GET 1 KiB, 16 connections of 8 streams", "/1k", 16, 8, 2),
     "idle": Idle(),
 }

@@ -81,13 +81,13 @@ def nginx_folders(folder, prefix=""):
 class Place:
     """What a proxy's configuration is made from."""
 
-    def __init__(self, folder, certificates, port, upstream_port, sallyport):
+    def __init__(self, folder, certificates, port, upstream_port, sallyport, http2):
         self.folder, self.certificates, self.port = folder, certificates, port
-        self.upstream_port, self.sallyport = upstream_port, sallyport
+        self.upstream_port, self.sallyport, self.http2 = upstream_port, sallyport, http2
 
 
-def nginx_text(place, main="", http="", location=""):
-    """The configuration that nginx and sallyport share; `main`, `http` and `location` are what is one's own."""
+def nginx_text(place, main="", http="", server="", listen="", location=""):
+    """The configuration that nginx and sallyport share; the other parameters are what is one's own."""
     files = place.certificates
     return f"""worker_processes 1;
 {user()} {main}
@@ -102,7 +102,8 @@ http {{
   {http}
   upstream x {{ server 127.0.0.1:{place.upstream_port}; keepalive 64; }}
   server {{
-    listen 127.0.0.1:{place.port} ssl;
+    listen 127.0.0.1:{place.port} ssl{listen};
+    {server}
     ssl_protocols TLSv1.2 TLSv1.3;
     ssl_certificate {files.front};
     ssl_certificate_key {files.front_key};
@@ -127,14 +128,17 @@ http {{
 
 def sallyport(place):
     """With a pin of the upstream's key on top of what the peers verify."""
-    text = nginx_text(place, location=f"proxy_ssl_pin sha256//{place.certificates.upstream_pin};")
+    text = nginx_text(
+        place, server="http2 on;" if place.http2 else "",
+        location=f"proxy_ssl_pin sha256//{place.certificates.upstream_pin};")
     return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}
 
 
 def nginx(place):
     """At its best: no temporary files, and buffers that hold what the workloads send."""
     text = nginx_text(
-        place, main=f"daemon off; pid {place.folder}/nginx.pid; error_log {place.folder}/error.log error;",
+        # As nginx 1.22 has it, the one of Debian 12.
+        place, listen=" http2" if place.http2 else "", main=f"daemon off; pid {place.folder}/nginx.pid; error_log {place.folder}/error.log error;",
         http=f"""{nginx_folders(place.folder)}
   proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k;
   client_body_buffer_size 64k;""")
@@ -160,7 +164,7 @@ defaults
   option dontlognull
 frontend front
   bind 127.0.0.1:{place.port} backlog 4096 ssl crt {files.front_both} ca-file {files.client_root} verify required \
-curves X25519:P-256 alpn http/1.1
+curves X25519:P-256 alpn {"h2" if place.http2 else "http/1.1"}
   http-request set-header X-Client-DN "%{{+Q}}[ssl_c_s_dn]"
   default_backend up
 backend up
@@ -182,7 +186,7 @@ def caddy(place):
     level ERROR
   }}
   servers {{
-    protocols h1
+    protocols h1{" h2" if place.http2 else ""}
     strict_sni_host insecure_off
   }}
 }}
@@ -230,14 +234,14 @@ KINDS = {
 class Proxy:
     """A running proxy. `tool` is what it runs under: the words before its own."""
 
-    def __init__(self, stage, name, wrong=None, tool=(), env=None):
+    def __init__(self, stage, name, wrong=None, tool=(), env=None, http2=False):
         self.name, self.kind, self.port = name, KINDS[name], processes.free_port()
         self.grace = 30 if tool else 4
         folder = stage.new_folder(name)
         self.log = folder + "/out.log"
         upstream_port = stage.upstream.wrong[wrong] if wrong else stage.upstream.port
         binary = stage.plain_sallyport if tool else stage.sallyport
-        argv, own = self.kind.start(Place(folder, stage.certificates, self.port, upstream_port, binary))
+        argv, own = self.kind.start(Place(folder, stage.certificates, self.port, upstream_port, binary, http2))
         self.process = processes.spawn(
             [*tool, *argv], stage.proxy_cpu, env={**own, **(env or {})}, log=self.log, cwd=folder)
         try:

@@ -65,14 +65,23 @@ private final class Pool {
 }
 
 @Suite struct `Kept upstream connections` {
-  @Test func `the last one in serves first, and the oldest makes room`() throws {
+  @Test func `the last one in serves first, and the oldest above keepalive is closed after a second`() throws {
     let pool = try Pool { $0.connections = 2 }
     let connections = try (0..<3).map { _ in try pool.connection().0 }
     for connection in connections { pool.group.keep(connection) }
+    #expect(pool.group.closeSurplus(now: pool.loop.now + 999) && pool.group.idleCount == 3)
+    #expect(!pool.group.closeSurplus(now: pool.loop.now + 1000))
     #expect(pool.group.idleCount == 2 && connections[0].transport.isClosed && pool.budget.used == 2)
     #expect(pool.kept() === connections[2])
     #expect(pool.kept() === connections[1])
     #expect(pool.kept() == nil)
+  }
+
+  @Test func `at most four times keepalive are idle at any moment`() throws {
+    let pool = try Pool { $0.connections = 2 }
+    let connections = try (0..<10).map { _ in try pool.connection().0 }
+    for connection in connections { pool.group.keep(connection) }
+    #expect(pool.group.idleCount == 8 && connections.map(\.transport.isClosed).prefix(3) == [true, true, false])
   }
 
   @Test func `none is kept without keepalive, or beyond its requests or its time`() throws {

@@ -64,7 +64,7 @@ let upstreamDirectives: [DirectiveEntry] = [
     "One server of the group.", repeatable: true),
   .local(
     "keepalive", .upstream, .words(1...1, "NUMBER"), "",
-    "The number of idle connections that a worker keeps for the group."),
+    "The number of idle connections that a worker keeps for the group; those above it are closed after a second."),
   .local(
     "keepalive_requests", .upstream, .number(0...Int.max), "1000",
     "The maximum number of requests on a kept connection."),

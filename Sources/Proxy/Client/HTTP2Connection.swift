@@ -31,7 +31,8 @@ final class HTTP2Connection: ClientConnection {
   /// Streams that closed while their exchange was in progress, and streams whose pending bytes have gone: they are told
   /// after libnghttp2 has returned, because an exchange may then do anything.
   private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []
-  private var isReceiving = false, isPulling = false
+  /// libnghttp2 is reading: nothing may be pulled.
+  private var isReceiving = false
   private var deadline = HTTP2Deadline()
   /// The location of the last response. It retains its generation, so a move to another clears it.
   private var answered: LiveLocation?
@@ -76,10 +77,13 @@ final class HTTP2Connection: ClientConnection {
     if transport.hasPeerEnd, !transport.mayHaveInput { close() }
   }
 
-  override func streamAgain() { streamIsReadable() }
+  override func streamAgain() {
+    streamIsReadable()
+    sendOutput()
+  }
 
   override func streamDidDrain() {
-    hasOutput()
+    sendOutput()
     pump()
   }
 
@@ -250,35 +254,28 @@ final class HTTP2Connection: ClientConnection {
 
   func didAnswer(_ location: LiveLocation) { if answered !== location { answered = location } }
 
-  /// Has the frames sent that libnghttp2 has ready, when the loop sends what this event wrote.
-  func hasOutput() { transport.announceFlush() }
+  /// Has the frames sent that libnghttp2 has ready, after this batch of events: responses of several upstreams then make
+  /// one TLS record and one system call.
+  func hasOutput() { transport.loop.again(transport) }
 
   func send(_ count: Int, of stream: HTTP2Stream, after frameHeader: UnsafeRawBufferPointer) {
     transport.write(frameHeader)
     if stream.write(count, to: transport) { drained.append(stream) }
   }
 
-  override func streamWillFlush() {
-    guard !isReceiving, !isPulling, !isOver else { return }
-    let isWell = pull()
-    // Exchanges are told later: within a flush, they could write nothing.
-    if !isWell || needsSettling { return transport.loop.again(transport) }
-    if open.isEmpty { watchDeadline() }
+  private func sendOutput() {
+    guard !isOver else { return }
+    _ = pull()
+    settle()
   }
 
   /// Writes the frames that libnghttp2 has ready. Returns false if the connection can't go on.
   private func pull() -> Bool {
-    isPulling = true
-    defer { isPulling = false }
-    guard transport.pendingCount < Self.watermark else { return true }
+    guard !isReceiving, transport.pendingCount < Self.watermark else { return true }
     return frames.pull { bytes in
       transport.write(bytes)
       return transport.pendingCount < Self.watermark
     }
-  }
-
-  private var needsSettling: Bool {
-    !left.isEmpty || !drained.isEmpty || frames.exceeded != nil || !frames.isAlive || isAtEnd
   }
 
   /// Whether the last response of a connection that leaves has gone.
@@ -289,7 +286,7 @@ final class HTTP2Connection: ClientConnection {
 
   /// Tells the exchanges what libnghttp2 has reported, and ends the connection if it is over.
   private func settle() {
-    guard !isReceiving, !isPulling, !isOver else { return }
+    guard !isReceiving, !isOver else { return }
     while !left.isEmpty || !drained.isEmpty {
       if let stream = left.popLast() {
         stream.exchange?.clientDidLeave()
@@ -299,8 +296,11 @@ final class HTTP2Connection: ClientConnection {
     }
     if isOver { return }
     if frames.exceeded != nil || frames.failure != nil { return fail() }
-    // Bytes that wait go first.
-    if !frames.isAlive || isAtEnd, transport.pendingCount == 0, !transport.announcesFlush { return close() }
+    if !frames.isAlive || isAtEnd {
+      // Bytes that wait go first.
+      transport.loop.cork.flush()
+      if transport.pendingCount == 0 { return close() }
+    }
     watchDeadline()
   }
 
