@@ -62,7 +62,7 @@ final class Exchange {
     streamRef?._withUnsafeGuaranteedRef { body($0) }
   }
   /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
-  var isEarly: Bool { stream?.isEarly ?? false }
+  var isEarly: Bool { withStream { $0.isEarly } ?? false }
   var bodyTimeout: Int { location.limits.bodyTimeout }
   var redirection: Redirection { target.redirection }
 
