@@ -137,7 +137,8 @@ public struct ByteBuffer: ~Copyable {
     tail &+= 1
   }
 
-  @inlinable public mutating func append(_ text: StaticString) {
+  // Inlined, so that the length is a constant where the text is a literal.
+  @inlinable @inline(__always) public mutating func append(_ text: StaticString) {
     append(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 
