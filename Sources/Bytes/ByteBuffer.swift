@@ -15,13 +15,20 @@ public struct ByteBuffer: ~Copyable {
 
   /// Makes an empty buffer, and allocates `capacity` bytes at once if that is above zero.
   public init(capacity: Int = 0) {
-    self.base = capacity > 0 ? .allocate(byteCount: capacity, alignment: 16) : nil
+    self.base = capacity > 0 ? Self.allocate(capacity) : nil
     self.capacity = max(0, capacity)
     self.head = 0
     self.tail = 0
   }
 
-  deinit { base?.deallocate() }
+  deinit { Glibc.free(base) }
+
+  /// Why not `UnsafeMutableRawPointer.allocate`: on Linux that goes through `posix_memalign`, which costs more than
+  /// `malloc`, and a request needs two buffers.
+  private static func allocate(_ count: Int) -> UnsafeMutableRawPointer {
+    guard let memory = malloc(count) else { preconditionFailure("out of memory") }
+    return memory
+  }
 
   /// The number of bytes that can be read.
   @inlinable public var count: Int { tail &- head }
@@ -67,10 +74,10 @@ public struct ByteBuffer: ~Copyable {
       memmove(base, base + head, used)
     } else {
       let wanted = max(used + n, capacity * 2, 256)
-      let grown = UnsafeMutableRawPointer.allocate(byteCount: wanted, alignment: 16)
+      let grown = Self.allocate(wanted)
       if let base {
         memcpy(grown, base + head, used)
-        base.deallocate()
+        Glibc.free(base)
       }
       base = grown
       capacity = wanted
@@ -109,7 +116,7 @@ public struct ByteBuffer: ~Copyable {
 
   /// Removes all bytes and frees the storage.
   public mutating func release() {
-    base?.deallocate()
+    Glibc.free(base)
     base = nil
     capacity = 0
     head = 0
@@ -130,7 +137,8 @@ public struct ByteBuffer: ~Copyable {
     tail &+= 1
   }
 
-  @inlinable public mutating func append(_ text: StaticString) {
+  // Inlined, so that the length is a constant where the text is a literal.
+  @inlinable @inline(__always) public mutating func append(_ text: StaticString) {
     append(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 

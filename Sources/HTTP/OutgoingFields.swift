@@ -67,8 +67,8 @@ struct OutgoingFields: ~Copyable {
 
   mutating func add(_ block: FieldBlock) {
     let offset = UInt32(truncatingIfNeeded: text.count)
-    text.append(block.text)
-    for entry in block.entries { entries.append(entry.moved(by: offset)) }
+    text.append(block.fields.text.readable)
+    for entry in block.fields.entries.elements { entries.append(entry.moved(by: offset)) }
   }
 
   /// Returns the value of the first field whose name maps to this variable: nginx's `$sent_http_NAME`. The mapping
@@ -145,27 +145,28 @@ struct OutgoingField: Sendable, BitwiseCopyable {
 }
 
 /// Own fields that are the same for every message. The configuration creates the block once, when it loads.
-public struct FieldBlock: Sendable {
-  fileprivate var text: [UInt8] = []
-  fileprivate var entries: [OutgoingField] = []
+///
+/// Why a class: each message adds such blocks, and arrays would be retained each time.
+// Unchecked, because a struct with a pointer isn't Sendable: nothing changes `fields` after `init`.
+public final class FieldBlock: @unchecked Sendable {
+  fileprivate let fields: OutgoingFields
 
-  public init() {}
+  /// Creates a block of the fields of `first` and these fields. It leaves out a field when the name is not a token or the
+  /// value would end its line.
+  public init(_ lines: [(name: [UInt8], value: [UInt8])], after first: FieldBlock? = nil) {
+    var fields = OutgoingFields()
+    if let first { fields.add(first) }
+    for line in lines {
+      _ = line.name.withUnsafeBytes { name in line.value.withUnsafeBytes { fields.add(name, $0) } }
+    }
+    self.fields = fields
+  }
 
   /// Creates a block of one own field.
-  public init(_ name: StaticString, _ value: StaticString) {
+  public convenience init(_ name: StaticString, _ value: StaticString) {
     func bytes(_ text: StaticString) -> [UInt8] { text.withUTF8Buffer { Array($0) } }
-    _ = add(bytes(name), bytes(value))
+    self.init([(bytes(name), bytes(value))])
   }
 
-  public var isEmpty: Bool { entries.isEmpty }
-
-  /// Adds a field. Returns false, and adds nothing, when the name is not a token or the value would end its line.
-  public mutating func add(_ name: [UInt8], _ value: [UInt8]) -> Bool {
-    var fields = OutgoingFields()
-    let isAdded = name.withUnsafeBytes { name in value.withUnsafeBytes { fields.add(name, $0) } }
-    let offset = UInt32(truncatingIfNeeded: text.count)
-    text += Array(fields.text.readable)
-    for entry in fields.entries.elements { entries.append(entry.moved(by: offset)) }
-    return isAdded
-  }
+  public var isEmpty: Bool { fields.entries.count == 0 }
 }

@@ -140,3 +140,14 @@ extension RetryConditions {
     }
   }
 }
+
+extension StreamFailure {
+  /// The reason why a transport failed; nil if the peer only closed the connection.
+  var brokenReason: String? {
+    switch self {
+    case .protocolError(let reason): reason
+    case .socket(let error): error.description
+    case .truncated: nil
+    }
+  }
+}

@@ -3,7 +3,8 @@ public import HTTP
 /// Gets the events of one exchange's attempts. A class for the same reason as EventTarget.
 ///
 /// Order: `attemptDidOpen`, `attemptHead` for each interim and the final response, `attemptBody`…, `attemptDidEnd`;
-/// or `attemptDidFail` once, at any point. With the last call the stream lets go of the observer.
+/// or `attemptDidFail` once, at any point. With the last call the stream lets go of the observer. The owner of the
+/// observer must keep it until that call returns.
 open class AttemptObserver {
   /// The final response's head, and before it those of interim responses. The observer owns it, so that a session that
   /// serves another attempt can't change it.

@@ -22,7 +22,15 @@ public final class UpstreamStream {
 
   public let session: UpstreamSession
   private let transport: ByteStream
-  private var observer: AttemptObserver?
+  // Retained and released by hand, because every event reads this reference.
+  private var observerRef: Unmanaged<AttemptObserver>?
+  private var observer: AttemptObserver? {
+    get { observerRef?.takeUnretainedValue() }
+    set {
+      observerRef?.release()
+      observerRef = newValue.map { Unmanaged.passRetained($0) }
+    }
+  }
   private var timeouts = UpstreamTimeouts(), limits = HeadLimits()
   private(set) var phase = Phase.waiting
   // The request
@@ -46,9 +54,17 @@ public final class UpstreamStream {
     self.transport = transport
   }
 
+  deinit { observerRef?.release() }
+
+  /// Calls the observer without retaining it: its owner keeps it beyond the event in which the attempt ends.
+  @inline(__always)
+  private func withObserver<Value>(_ body: (AttemptObserver) -> Value) -> Value? {
+    observerRef?._withUnsafeGuaranteedRef { body($0) }
+  }
+
   /// Whether an attempt is in progress.
   public var isOpen: Bool { phase != .closed && phase != .waiting }
-  var hasObserver: Bool { observer != nil }
+  var hasObserver: Bool { observerRef != nil }
 
   // MARK: An attempt
 
@@ -65,14 +81,14 @@ public final class UpstreamStream {
     bytesReceived = 0
     bytesSent = 0
     interimHeads = 0
-    observer?.hasFinalHead = false
+    withObserver { $0.hasFinalHead = false }
     isRequestSent = false
   }
 
   /// Begins the request, because the session is open.
   func open() {
     startAwaiting()
-    observer?.attemptDidOpen(self)
+    withObserver { $0.attemptDidOpen(self) }
   }
 
   private func startAwaiting() {
@@ -234,7 +250,7 @@ public final class UpstreamStream {
       }
       break
     }
-    if taken > 0 { observer?.attemptDidPump() }
+    if taken > 0 { withObserver { $0.attemptDidPump() } }
   }
 
   /// Processes the input; returns false if the stream must not read for now.
@@ -256,11 +272,7 @@ public final class UpstreamStream {
   }
 
   /// Returns true if a head was consumed and more input may follow.
-  private func consumeHead() -> Bool {
-    guard let observer else { return false }
-    // Its handler keeps an observer.
-    return borrowing(observer) { consumeHead($0) }
-  }
+  private func consumeHead() -> Bool { withObserver { consumeHead($0) } ?? false }
 
   private func consumeHead(_ observer: AttemptObserver) -> Bool {
     let head = observer.answer
@@ -297,7 +309,7 @@ public final class UpstreamStream {
         return false
       case .data(let start, let count, let consumed):
         let bytes = input.readable[ByteRange(start: start, count: count)]
-        observer?.attemptBody(bytes)
+        withObserver { $0.attemptBody(bytes) }
         guard phase == .readingBody else { return false }
         input.consume(consumed)
       case .end(let consumed):
@@ -313,20 +325,23 @@ public final class UpstreamStream {
   }
 
   private func responseDidEnd() {
-    guard let observer else { return session.close() }
+    guard let observerRef else { return session.close() }
     // Bytes after a complete response belong to no request.
     let isPoisoned = !input.isEmpty
+    let mayFollow = observerRef._withUnsafeGuaranteedRef { $0.answer.keepsAlive && $0.answer.framing != .untilClose }
     let isReusable =
-      isRequestSent && !session.isOfOneClient && transport.pendingCount == 0 && observer.answer.keepsAlive
-      && observer.answer.framing != .untilClose && !isPoisoned && !transport.hasPeerEnd
+      isRequestSent && !session.isOfOneClient && transport.pendingCount == 0 && mayFollow && !isPoisoned
+      && !transport.hasPeerEnd
     input.release()
-    if asksAgain { return endForAnother(observer, isReusable: isReusable) }
-    self.observer = nil
+    if asksAgain { return endForAnother(observerRef.takeUnretainedValue(), isReusable: isReusable) }
+    // The stream's count of the observer goes to this call, because the stream may begin its next attempt during it.
+    self.observerRef = nil
     let trailers = decoder.trailers
     session.attemptDidEnd(.success)
     phase = .waiting
     if isReusable { session.keep() } else { session.close() }
-    observer.attemptDidEnd(trailers: trailers)
+    observerRef._withUnsafeGuaranteedRef { $0.attemptDidEnd(trailers: trailers) }
+    observerRef.release()
   }
 
   private func endForAnother(_ observer: AttemptObserver, isReusable: Bool) {
@@ -349,24 +364,15 @@ public final class UpstreamStream {
   /// Handles the end of the transport.
   func inputDidEnd(inGoodOrder: Bool) {
     switch phase {
-    case .awaitingHead: fail(brokenReason.map { .broken($0) } ?? .closedBeforeHead)
+    case .awaitingHead: fail(transport.failure?.brokenReason.map { .broken($0) } ?? .closedBeforeHead)
     case .readingBody:
       if inGoodOrder && decoder.atEndOfStream() == .complete {
         responseDidEnd()
       } else {
-        fail(.invalidBody(brokenReason ?? "upstream prematurely closed connection"))
+        fail(.invalidBody(transport.failure?.brokenReason ?? "upstream prematurely closed connection"))
       }
     case .tunnel: observer?.tunnelDidEnd(inGoodOrder: inGoodOrder)
     case .waiting, .closed: session.close()
-    }
-  }
-
-  /// The reason why the transport failed; nil if the upstream only closed the connection.
-  private var brokenReason: String? {
-    switch transport.failure {
-    case .protocolError(let reason): reason
-    case .socket(let error): error.description
-    case .truncated, nil: nil
     }
   }
 

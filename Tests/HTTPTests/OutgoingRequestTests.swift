@@ -25,8 +25,7 @@ import Testing
   }
 
   @Test func `has own and forwarded fields in the order in which they came`() {
-    var block = FieldBlock()
-    #expect(block.add(Array("A".utf8), Array("1".utf8)) && block.add(Array("B".utf8), Array("2".utf8)))
+    let block = FieldBlock([(Array("B".utf8), Array("2".utf8))], after: FieldBlock("A", "1"))
     let lines = encoded(Self.plain) { head in
       head.add(block)
       head.forward(incoming.fields[1])

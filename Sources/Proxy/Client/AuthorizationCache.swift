@@ -51,11 +51,11 @@ struct AuthorizationCache {
     if let kept = identityFields[form] { return kept }
     var chain: VerifiedChain?
     if case .verified(let verified)? = tls?.clientVerdict { chain = verified }
-    var block = FieldBlock()
-    for field in IdentityFields.fields(form, chain, server: tls?.serverContext?.certificates ?? []) {
-      // The values are Base64 and escaped text, so no byte ends a line.
-      _ = block.add(Array(field.name.utf8), Array(field.value.utf8))
-    }
+    // The values are Base64 and escaped text, so no byte ends a line.
+    let block = FieldBlock(
+      IdentityFields.fields(form, chain, server: tls?.serverContext?.certificates ?? []).map {
+        (Array($0.name.utf8), Array($0.value.utf8))
+      })
     identityFields[form] = block
     return block
   }

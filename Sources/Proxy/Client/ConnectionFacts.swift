@@ -18,7 +18,9 @@ final class ConnectionFacts {
   private let tls: TLSStream?
   private var authorization = AuthorizationCache()
   private let transport: ByteStream
-  private var values: [[UInt8]?]
+  /// The values that were used, one after another, and the range of each by its place.
+  private var values = ByteBuffer()
+  private var ranges: [ByteRange?] = []
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
@@ -27,7 +29,6 @@ final class ConnectionFacts {
     self.transport = transport
     self.tls = tls
     self.openedAt = transport.loop.now
-    self.values = []
   }
 
   /// The local address; nil after the connection is closed. Each call asks the kernel, because few templates need it.
@@ -59,7 +60,8 @@ final class ConnectionFacts {
   /// Clears all values after the client was verified again.
   func forget() {
     authorization = AuthorizationCache()
-    values = []
+    values.release()
+    ranges = []
   }
 
   private static let cached: [SimpleVariable] = [
@@ -77,10 +79,11 @@ final class ConnectionFacts {
   static func place(of variable: SimpleVariable) -> Int? { places[variable] }
 
   func append(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
-    if values.isEmpty { values = Array(repeating: nil, count: Self.cached.count) }
-    if let value = values[place] { return output.append(value) }
+    if ranges.isEmpty { ranges = Array(repeating: nil, count: Self.cached.count) }
+    if let range = ranges[place] { return output.append(values.readable[range]) }
     let value = make(variable)
-    values[place] = value
+    ranges[place] = ByteRange(start: values.count, count: value.count)
+    values.append(value)
     output.append(value)
   }
 

@@ -14,8 +14,6 @@ final class HTTP1Connection: ClientConnection {
     case idle, exchanging, tunnelling, ending, lingering, closed
   }
 
-  // Not retained: the session owns the connection, and the stream retains the session.
-  private unowned(unsafe) let session: ClientSession
   private let transport: ByteStream
   private let worker: Worker
   let stream: HTTP1Stream
@@ -40,7 +38,6 @@ final class HTTP1Connection: ClientConnection {
 
   /// Takes over a transport whose handshake is complete, or far enough for early data.
   init(_ session: ClientSession, _ transport: ByteStream) {
-    self.session = session
     self.transport = transport
     self.worker = session.worker
     self.stream = HTTP1Stream(session)
@@ -49,6 +46,7 @@ final class HTTP1Connection: ClientConnection {
     stream.connection = self
   }
 
+  private var session: ClientSession { stream.session }
   /// Whether no exchange is in progress.
   override var idleSince: UInt64 { idleStart }
   override var isIdle: Bool { phase == .idle }
@@ -183,11 +181,12 @@ final class HTTP1Connection: ClientConnection {
   // The caller holds the exchange, so this function counts no reference to it.
   @inline(never)
   private func takeHead(into exchange: Exchange) -> Bool {
-    let server = session.firstServer
-    switch parser.request(input.readable, limits: server.headLimits, into: exchange.head) {
+    switch parser.request(input.readable, limits: session.firstServer.headLimits, into: exchange.head) {
     case .incomplete:
       // `client_header_timeout` starts once, with the head's first byte; later bytes don't extend it.
-      if reading == nil && session.requests > 0 { transport.setDeadline(in: server.settings.head.timeout) }
+      if reading == nil && session.requests > 0 {
+        transport.setDeadline(in: session.firstServer.settings.head.timeout)
+      }
       reading = exchange
       return false
     case .failed(let error):

@@ -6,7 +6,12 @@ import Transport
 /// connection takes another request.
 final class HTTP1Stream: ClientStream {
   // Not retained: the connection owns the stream, and clears this when it closes (`connectionDidClose`).
-  unowned(unsafe) var connection: HTTP1Connection?
+  private var connectionRef: Unmanaged<HTTP1Connection>?
+  /// Retained for a call, because the connection may close during it.
+  var connection: HTTP1Connection? {
+    get { connectionRef?.takeUnretainedValue() }
+    set { connectionRef = newValue.map { Unmanaged.passUnretained($0) } }
+  }
   private let transport: ByteStream
   /// The framing of the response's body; nil before the head.
   private var framing: BodyFraming?
@@ -34,7 +39,7 @@ final class HTTP1Stream: ClientStream {
 
   // MARK: The request
 
-  override var isBodyRead: Bool { connection?.isBodyRead ?? true }
+  override var isBodyRead: Bool { connectionRef?._withUnsafeGuaranteedRef { $0.isBodyRead } ?? true }
   override var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }
   override func resumeBody() { connection?.resumeBody() }
   override func pauseBody() {
@@ -77,7 +82,7 @@ final class HTTP1Stream: ClientStream {
       case .stream: exchange.head.version == .http11 ? .chunked : .untilClose
       }
     if keepsAlive { keepsAlive = framing != .untilClose && mayTakeAnother(exchange) }
-    connection?.didAnswer(exchange.location)
+    connectionRef?._withUnsafeGuaranteedRef { $0.didAnswer(exchange.location) }
     head.framing = framing
     if head.status == 101 {
       head.persistence = .upgrade
@@ -85,9 +90,11 @@ final class HTTP1Stream: ClientStream {
       head.persistence = keepsAlive ? .keepAlive(announced: exchange.location.limits.keepaliveAnnounced) : .close
     }
     self.framing = framing
-    worker.scratch.removeAll()
-    HTTP1Encoder.response(head, to: &worker.scratch)
-    write(worker.scratch.readable)
+    borrowing(worker) {
+      $0.scratch.removeAll()
+      HTTP1Encoder.response(head, to: &$0.scratch)
+      write($0.scratch.readable)
+    }
   }
 
   /// Whether the connection may take another request: `keepalive_requests`, `keepalive_timeout` and `keepalive_time` of

@@ -64,15 +64,13 @@ final class ProxyHandler: ContentHandler {
     if envelope != nil { envelope = nil }
     isClientGone = false
     attempt.reset()
-    worker.giveBack(self)
+    borrowing(worker) { $0.giveBack(self) }
   }
 
   override func cancel() { attempt.abandon() }
 
   /// The group whose servers the handler tries.
-  var group: UpstreamGroup? {
-    pass?.group ?? dynamic?.group
-  }
+  var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
 
   // MARK: Begin
 
@@ -172,7 +170,7 @@ final class ProxyHandler: ContentHandler {
     let session = stream.session
     if session.trustOutcome != .none, !session.isKept { UpstreamFailureLog.noteHandshake(session, exchange) }
     authentication?.choose(exchange, stream)
-    guard RequestRewrite.build(attempt.outgoing, of: exchange, self, pass) else {
+    guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       exchange.log(.error, "the request for the upstream would not be a valid one")
       return exchange.fail(ErrorResponse(400))
     }
@@ -196,7 +194,9 @@ final class ProxyHandler: ContentHandler {
   private func sendHead(_ exchange: Exchange, _ pass: LiveProxyPass, _ stream: UpstreamStream) {
     let version = pass.settings.speaksHTTP11 ? HTTP1Version.http11 : .http10
     let method = RequestRewrite.method(exchange, self, pass)
-    stream.send(head: attempt.outgoing, version, method, scratch: &worker.scratch)
+    borrowing(attempt.outgoing) { head in
+      borrowing(worker) { stream.send(head: head, version, method, scratch: &$0.scratch) }
+    }
     guard authentication != nil else { return }
     worker.scratch.wipe()
     attempt.wipeHead()

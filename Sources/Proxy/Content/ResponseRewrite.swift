@@ -14,12 +14,14 @@ enum ResponseRewrite {
     outgoing.reset(over: response)
     outgoing.status = status(for: exchange, response)
     outgoing.body = sealed.map { .length(UInt64($0)) } ?? body(for: exchange, outgoing.status, response, pass)
-    let own = exchange.worker.ownFields, tokens = pass.serverTokens
-    switch (passes(.server, response, pass), passes(.date, response, pass)) {
-    case (false, false): own.add(tokens: tokens, to: outgoing)
-    case (false, true): own.addServer(tokens: tokens, to: outgoing)
-    case (true, false): own.addDate(to: outgoing)
-    case (true, true): break
+    let passed = (passes(.server, response, pass), passes(.date, response, pass)), tokens = pass.serverTokens
+    borrowing(exchange.worker.ownFields) { own in
+      switch passed {
+      case (false, false): own.add(tokens: tokens, to: outgoing)
+      case (false, true): own.addServer(tokens: tokens, to: outgoing)
+      case (true, false): own.addDate(to: outgoing)
+      case (true, true): break
+      }
     }
     // The response to HEAD has the fields that GET would have: those of an envelope.
     let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0

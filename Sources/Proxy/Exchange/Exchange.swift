@@ -19,7 +19,7 @@ final class Exchange {
   @exclusivity(unchecked) let head = RequestHead()
   /// The response as it goes to the client.
   @exclusivity(unchecked) let response = OutgoingResponseHead()
-  // Counted by hand, from `start` to `reset`: every call to the client comes by here.
+  // Counted by hand, from `start` to `end`: every call to the client comes by here.
   @exclusivity(unchecked) private var streamRef: Unmanaged<ClientStream>?
   @exclusivity(unchecked) private(set) var server: LiveServer
   @exclusivity(unchecked) private(set) var location: LiveLocation
@@ -54,10 +54,7 @@ final class Exchange {
     guard let session = withStream({ $0.session }) else { preconditionFailure("it has a stream from begin to end") }
     return session
   }
-  var facts: ConnectionFacts {
-    guard let facts = withStream({ $0.session.facts }) else { preconditionFailure("it has a stream from begin to end") }
-    return facts
-  }
+  var facts: ConnectionFacts { session.facts }
 
   /// Calls the stream without counting it.
   @inline(__always)
@@ -65,7 +62,7 @@ final class Exchange {
     streamRef?._withUnsafeGuaranteedRef { body($0) }
   }
   /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
-  var isEarly: Bool { stream?.isEarly ?? false }
+  var isEarly: Bool { withStream { $0.isEarly } ?? false }
   var bodyTimeout: Int { location.limits.bodyTimeout }
   var redirection: Redirection { target.redirection }
 
@@ -74,10 +71,6 @@ final class Exchange {
     head.reset()
     response.reset()
     target.reset()
-    if let streamRef {
-      streamRef.release()
-      self.streamRef = nil
-    }
     cursor = PhaseCursor()
     body = ExchangeBody()
     progress.reset()
@@ -107,7 +100,11 @@ final class Exchange {
   /// Begins an exchange whose head is complete, and runs its phases until a step or the handler waits.
   func begin(_ stream: ClientStream) {
     start(stream)
-    let session = stream.session
+    // The stream retains its session.
+    borrowing(stream.session) { begin($0) }
+  }
+
+  private func begin(_ session: ClientSession) {
     if session.servers.hasOnlyOne { return borrowing(session.servers) { begin(session, at: $0.fallback) } }
     guard let server = session.server(for: self) else {
       assume(session.firstServer)
@@ -165,8 +162,8 @@ final class Exchange {
 
   private func findLocation() -> PhaseAction {
     var captures = Captures()
-    let scratch = worker.patternScratch
-    switch server.locations.find(target.uri.readable, captures: &captures, scratch: scratch) {
+    let path = target.uri.readable
+    switch borrowing(server.locations, { $0.find(path, captures: &captures, scratch: worker.patternScratch) }) {
     case .location(let found):
       if location !== found { location = found }
       return enter(found)
@@ -225,7 +222,9 @@ final class Exchange {
 
   /// Starts the location's content handler.
   private func startContent() {
-    let made = borrowing(location) { $0.content.handler(for: worker).map { Unmanaged.passRetained($0) } }
+    let made = borrowing(location) { location in
+      borrowing(worker) { location.content.handler(for: $0).map { Unmanaged.passRetained($0) } }
+    }
     guard let made else { return fail(ErrorResponse(404)) }
     recycleHandler()
     handlerRef = made
@@ -385,14 +384,17 @@ final class Exchange {
   /// may bring at once.
   @inline(never)
   func end(_ reason: EndReason) {
-    guard let stream else { return }
+    guard let streamRef else { return }
     switch reason {
     case .complete: progress.state = .whole
     case .silent: progress.status = 444
     case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
     }
     if location.hasAccessLogs { AccessRecord.write(self) }
-    worker.giveBack(self)
-    if case .complete = reason { stream.release() } else { stream.cut(reason) }
+    // From here this call holds the stream, because the exchange may begin its next request before the call returns.
+    self.streamRef = nil
+    borrowing(worker) { $0.giveBack(self) }
+    streamRef._withUnsafeGuaranteedRef { if case .complete = reason { $0.release() } else { $0.cut(reason) } }
+    streamRef.release()
   }
 }

@@ -201,10 +201,8 @@ extension Exchange {
 
   /// Sets an extra field of sallyport's own response, such as a challenge or `Retry-After`; it replaces an earlier one.
   func setOwnField(_ name: StaticString, _ value: UnsafeRawBufferPointer) {
-    var fields = FieldBlock()
-    if !fields.add(name.withUTF8Buffer { Array($0) }, Array(value)) {
-      log(.error, "\(name) left out: its value has control characters")
-    }
+    let fields = FieldBlock([(name.withUTF8Buffer { Array($0) }, Array(value))])
+    if fields.isEmpty { log(.error, "\(name) left out: its value has control characters") }
     setOwnFields(fields)
   }
 
@@ -227,7 +225,7 @@ extension Exchange {
     if let target, !target.withUnsafeBytes({ outgoing.add("Location", $0) }) {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
-    outgoing.add(progress.ownFields)
+    if let ownFields = progress.ownFields { outgoing.add(ownFields) }
     addConfiguredFields()
     sendHead()
     if case .length = outgoing.body { sendBody(page) }

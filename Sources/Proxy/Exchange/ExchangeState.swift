@@ -20,13 +20,13 @@ struct ResponseProgress {
   /// `error_page … =CODE`, or the status of the failure whose page is fetched.
   var statusOverride: Int?
   /// Extra fields of sallyport's own response: a challenge, `Retry-After`.
-  var ownFields = FieldBlock()
+  var ownFields: FieldBlock?
 
   mutating func reset() {
     state = .waiting
     status = 0
     statusOverride = nil
-    if !ownFields.isEmpty { ownFields = FieldBlock() }
+    if ownFields != nil { ownFields = nil }
   }
 }
 

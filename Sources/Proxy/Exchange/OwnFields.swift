@@ -1,3 +1,4 @@
+import Bytes
 import HTTP
 import Observability
 
@@ -6,10 +7,10 @@ import Observability
 final class OwnFields {
   private let clock: ClockText
   private var seconds = Int64.min
-  private var date = FieldBlock()
+  private var date = FieldBlock([])
   /// Server and Date: `short` with `server_tokens` off, `long` with it on.
-  private var short = FieldBlock()
-  private var long = FieldBlock()
+  private var short = FieldBlock([])
+  private var long = FieldBlock([])
 
   private static let name = FieldBlock("Server", Product.name)
   private static let nameAndVersion = FieldBlock("Server", Product.nameAndVersion)
@@ -19,7 +20,7 @@ final class OwnFields {
   /// Adds both fields. `tokens` is the value of `server_tokens`.
   func add(tokens: Bool, to outgoing: OutgoingResponseHead) {
     update()
-    outgoing.add(tokens ? long : short)
+    borrowing(tokens ? long : short) { outgoing.add($0) }
   }
 
   func addServer(tokens: Bool, to outgoing: OutgoingResponseHead) {
@@ -40,11 +41,9 @@ final class OwnFields {
   @inline(never)
   private func make() {
     seconds = clock.seconds
-    func block(_ server: FieldBlock?) -> FieldBlock {
-      var block = server ?? FieldBlock()
-      _ = block.add(Array("Date".utf8), Array(clock.httpDate))
-      return block
-    }
-    (date, short, long) = (block(nil), block(Self.name), block(Self.nameAndVersion))
+    let line = (name: Array("Date".utf8), value: Array(clock.httpDate))
+    date = FieldBlock([line])
+    short = FieldBlock([line], after: Self.name)
+    long = FieldBlock([line], after: Self.nameAndVersion)
   }
 }

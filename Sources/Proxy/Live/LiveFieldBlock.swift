@@ -47,27 +47,25 @@ struct LiveFieldBlock {
   }
 
   private mutating func addConstant(_ name: [UInt8], _ value: [UInt8]) {
-    var block = FieldBlock()
+    // The parser takes no name that is no token, and no control character in a value.
     if case .constant(let last) = steps.last {
-      block = constants[last]
+      constants[last] = FieldBlock([(name, value)], after: constants[last])
     } else {
       steps.append(.constant(constants.count))
+      constants.append(FieldBlock([(name, value)]))
     }
-    // The parser takes no name that is no token, and no control character in a value.
-    _ = block.add(name, value)
-    guard case .constant(let place) = steps.last else { return }
-    if place < constants.count { constants[place] = block } else { constants.append(block) }
   }
 
   /// Adds the fields for an exchange.
   func add(to outgoing: OutgoingRequestHead, for exchange: Exchange) {
     for step in steps {
       switch step {
-      case .constant(let place): outgoing.add(constants[place])
+      case .constant(let place): borrowing(constants[place]) { outgoing.add($0) }
       case .begin(let name): text.withUnsafeBytes { outgoing.beginField($0[name]) }
       case .value(.literal(let range)): outgoing.value.append(text, range)
       case .value(.connection(let variable, let place)):
-        exchange.facts.append(variable, place: place, to: &outgoing.value)
+        // The exchange's stream holds the session, and the session its facts.
+        borrowing(exchange.facts) { $0.append(variable, place: place, to: &outgoing.value) }
       case .value(.simple(let variable)): exchange.append(variable, to: &outgoing.value)
       case .value(.other(let index)): exchange.append(others[index], to: &outgoing.value)
       case .end(let kind): Self.end(kind, outgoing, exchange)

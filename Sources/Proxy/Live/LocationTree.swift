@@ -59,9 +59,10 @@ final class LocationTree {
     }
     var best: LiveLocation?
     var isFinal = false
-    for entry in prefixes where path.begins(with: entry.path) {
-      best = entry.location
-      isFinal = entry.isFinal
+    // By index: an iterator would retain each entry.
+    for index in prefixes.indices where path.begins(with: prefixes[index].path) {
+      best = prefixes[index].location
+      isFinal = prefixes[index].isFinal
       break
     }
     if let outer = best, outer.hasInner {
