@@ -151,6 +151,8 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public var reloads = true
   public var certificate: CertificateSource?
   public var passwordFile: MaterialReference?
+  /// Whether ALPN offers HTTP/2, and nothing else.
+  public var offersHTTP2 = false
   /// Whether SNI is sent (`proxy_ssl_server_name`).
   public var sendsServerName = false
   public var reusesSessions = true

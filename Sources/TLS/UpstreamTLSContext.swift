@@ -83,6 +83,13 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     try ContextBasics.setVersions(settings.versions, on: handle)
     try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     if let identity = material.identity { try ContextBasics.use(identity, on: handle) }
+    if settings.offersHTTP2 {
+      // The length of the one name, and the name (RFC 7301 §3.1).
+      let offered: [UInt8] = [2] + Array("h2".utf8)
+      guard SSL_CTX_set_alpn_protos(handle, offered, UInt32(offered.count)) == 0 else {
+        throw TLSSettingsError("ALPN: \(OpenSSLReasons.take())")
+      }
+    }
     try ContextBasics.apply(settings.confCommands, server: false, on: handle)
   }
 

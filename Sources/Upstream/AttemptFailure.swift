@@ -18,6 +18,9 @@ public enum AttemptFailure: Error, Sendable {
   /// The socket failed, or the TLS session after the handshake, mostly by an alert.
   case broken(String)
   case invalidHead(HeadError)
+  /// The upstream has not processed the request, and says so: REFUSED_STREAM, or a GOAWAY for earlier streams
+  /// (RFC 9113 §8.7). Any request may be sent again.
+  case refusedStream
   /// The body ended early, stopped coming or was malformed, after the head had gone on to the client.
   case invalidBody(String)
   /// Bytes came before a request, so it is unknown which request they belong to.
@@ -37,8 +40,13 @@ public enum AttemptFailure: Error, Sendable {
     case .noServer, .invalidBody: []
     case .connectTimeout, .sendTimeout, .readTimeout: .timeout
     case .invalidHead, .unsolicitedBytes: .invalidHeader
-    case .noRoom, .connect, .tls, .closedBeforeHead, .broken: .error
+    case .noRoom, .connect, .tls, .closedBeforeHead, .broken, .refusedStream: .error
     }
+  }
+
+  /// What broke the connection, for a failure after the response's head.
+  var reason: String {
+    if case .broken(let reason) = self { reason } else { "upstream prematurely closed connection" }
   }
 
   /// For the error log, in nginx's words where it has some.
@@ -53,6 +61,7 @@ public enum AttemptFailure: Error, Sendable {
     case .readTimeout: "upstream timed out (110: Connection timed out) while reading response header from upstream"
     case .closedBeforeHead: "upstream prematurely closed connection while reading response header from upstream"
     case .broken(let reason): "\(reason) while reading response header from upstream"
+    case .refusedStream: "upstream refused the stream while sending request to upstream"
     case .invalidHead(let error):
       "upstream sent invalid header: \(error.reason) while reading response header from upstream"
     case .invalidBody(let reason): "\(reason) while reading upstream"

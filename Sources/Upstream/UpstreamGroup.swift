@@ -29,23 +29,30 @@ public final class UpstreamTrust: Sendable {
   /// nil: plain HTTP.
   public let context: UpstreamTLSContext?
   public let name: String
+  /// Whether the connection speaks HTTP/2. With TLS, the context offers it by ALPN.
+  public let speaksHTTP2: Bool
   /// The user that connections are authenticated as (NTLM); compared by identity.
   package let user: (any AnyObject & Sendable)?
 
-  public init(context: UpstreamTLSContext?, name: String) {
+  public init(context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool = false) {
     self.context = context
     self.name = context == nil ? "" : name
+    self.speaksHTTP2 = speaksHTTP2
     user = nil
   }
 
-  package init(context: UpstreamTLSContext?, name: String, boundTo user: (any AnyObject & Sendable)?) {
+  package init(
+    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool, boundTo user: (any AnyObject & Sendable)?
+  ) {
     self.context = context
+    self.speaksHTTP2 = speaksHTTP2
     self.name = context == nil ? "" : name
     self.user = user
   }
 
   func isSame(as other: UpstreamTrust) -> Bool {
-    self === other || (context === other.context && name == other.name && user === other.user)
+    self === other
+      || (context === other.context && name == other.name && user === other.user && speaksHTTP2 == other.speaksHTTP2)
   }
 }
 
@@ -71,11 +78,13 @@ public final class UpstreamGroup {
   private var balancer: Balancer
   private var failures: ServerFailures
   /// Last in, first out: the warmest connection serves.
-  private var idle: [UpstreamSession] = []
+  private var idle: [HTTP1UpstreamSession] = []
+  /// The sessions that speak HTTP/2 and take further attempts.
+  private var shared: [HTTP2UpstreamSession] = []
   /// Makes the transport to a server in place of a socket: for tests without one.
   package typealias Connector = (_ server: Int, UpstreamTrust) throws(SocketError) -> ByteStream
   package var connector: Connector?
-  private var isClosed = false
+  private(set) var isClosed = false
   /// Set while more sessions are idle than `keepalive` allows.
   private var surplus: Surplus?
 
@@ -109,7 +118,7 @@ public final class UpstreamGroup {
     if let again { untried = TriedServers(allBut: again, of: servers.count) }
     guard let server = balancer.pick(now: loop.now, tried: untried) else { return .noServer }
     observer.attemptWillTry(server)
-    if again == nil, let kept = takeKept(server: server, trust: trust) {
+    if again == nil, let kept = kept(server: server, trust: trust) {
       kept.begin(observer, settings)
       return nil
     }
@@ -128,7 +137,12 @@ public final class UpstreamGroup {
     }
   }
 
-  private func takeKept(server: Int, trust: UpstreamTrust) -> UpstreamSession? {
+  private func kept(server: Int, trust: UpstreamTrust) -> UpstreamSession? {
+    if trust.speaksHTTP2 { return shared.last { $0.hasRoom && $0.serves(server, trust) } }
+    return takeKept(server: server, trust: trust)
+  }
+
+  private func takeKept(server: Int, trust: UpstreamTrust) -> HTTP1UpstreamSession? {
     var index = idle.count - 1
     while index >= 0 {
       if idle[index].serves(server, trust) {
@@ -164,7 +178,12 @@ public final class UpstreamGroup {
   private func session(
     _ transport: ByteStream, _ tls: TLSStream?, _ server: Int, _ trust: UpstreamTrust
   ) -> UpstreamSession {
-    UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
+    guard trust.speaksHTTP2 else {
+      return HTTP1UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
+    }
+    let session = HTTP2UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
+    shared.append(session)
+    return session
   }
 
   // MARK: Failures
@@ -190,7 +209,7 @@ public final class UpstreamGroup {
   }
 
   /// Keeps an idle session, or closes it at the limits of `keepalive_requests` and `keepalive_time`.
-  func keep(_ session: UpstreamSession) {
+  func keep(_ session: HTTP1UpstreamSession) {
     let keepalive = settings.keepalive
     guard !isClosed, keepalive.connections > 0, session.requestsServed < keepalive.requests,
       loop.now &- session.openedAt < UInt64(max(0, keepalive.time))
@@ -231,7 +250,10 @@ public final class UpstreamGroup {
     idle.removeFirst().close()
   }
 
-  func forget(_ session: UpstreamSession) { idle.removeAll { $0 === session } }
+  func forget(_ session: HTTP1UpstreamSession) { idle.removeAll { $0 === session } }
+
+  /// Begins no further attempt on a session that speaks HTTP/2.
+  func forget(_ session: HTTP2UpstreamSession) { shared.removeAll { $0 === session } }
 
   func sessionDidClose() { budget.giveBack() }
 
@@ -243,6 +265,7 @@ public final class UpstreamGroup {
     let connections = idle
     idle.removeAll()
     for connection in connections { connection.close() }
+    for session in shared { if session.isIdle { session.close() } else { session.retire() } }
   }
 }
 

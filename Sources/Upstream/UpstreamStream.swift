@@ -1,399 +1,93 @@
 public import Bytes
 public import HTTP
-import Transport
+public import Transport
 
-/// One attempt's request and response on a session, as HTTP/1 carries them.
+/// The protocol that sallyport speaks to an upstream: `proxy_http_version`.
+public enum UpstreamVersion: Sendable, Hashable {
+  case http10, http11, http2
+}
+
+/// One attempt's request and response. An HTTP/1 session has one stream after another, an HTTP/2 session has many.
 ///
 /// Order of calls: `send(head:)`, `send(body:)`…, `requestDidEnd`; `abandon` at any time. The observer gets the
-/// response. Only this class encodes and frames HTTP/1 for upstreams.
-public final class UpstreamStream {
-  enum Phase: Equatable {
-    /// The session opens, or idles between attempts.
-    case waiting
-    case awaitingHead, readingBody, tunnel, closed
-  }
-
-  /// Which of the upstream's timeouts the deadline stands for.
-  private enum Awaited {
-    /// The rest of the request must come from the client, whose stream has its own deadline.
-    case nothing
-    case sending, response
-  }
-
-  public let session: UpstreamSession
-  private let transport: ByteStream
+/// response.
+public class UpstreamStream: EventTarget {
+  public final let session: UpstreamSession
   // Retained and released by hand, because every event reads this reference.
-  private var observerRef: Unmanaged<AttemptObserver>?
-  private var observer: AttemptObserver? {
+  final var observerRef: Unmanaged<AttemptObserver>?
+  final var observer: AttemptObserver? {
     get { observerRef?.takeUnretainedValue() }
     set {
       observerRef?.release()
       observerRef = newValue.map { Unmanaged.passRetained($0) }
     }
   }
-  private var timeouts = UpstreamTimeouts(), limits = HeadLimits()
-  private(set) var phase = Phase.waiting
-  // The request
-  private var method = HTTP.Method.get, requestFraming = BodyFraming.none, isRequestSent = false
-  // The response
-  private var input = ByteBuffer(), parser = HeadParser(), decoder = BodyDecoder(.none)
-  private var isPaused = false, asksAgain = false
-  private var awaited = Awaited.nothing
-  /// `wireBytesOut` of the transport when the deadline was set.
-  private var sentAtDeadline: UInt64 = 0
+  final var timeouts = UpstreamTimeouts(), limits = HeadLimits()
   /// Bytes of this attempt, without TLS. While `bytesReceived` is 0, the upstream may not have seen the request.
-  public private(set) var bytesReceived: UInt64 = 0, bytesSent: UInt64 = 0
-  private var interimHeads = 0
+  public final internal(set) var bytesReceived: UInt64 = 0, bytesSent: UInt64 = 0
 
   /// Each interim response restarts `proxy_read_timeout`. Without a limit, an upstream could do this forever.
-  private static let interimLimit = 100
-  private static let readSize = 16 * 1024, pumpLimit = 1 << 20
+  static let interimLimit = 100
 
-  init(_ session: UpstreamSession, _ transport: ByteStream) {
+  init(_ session: UpstreamSession) {
     self.session = session
-    self.transport = transport
+    super.init(loop: session.transport.loop)
   }
 
   deinit { observerRef?.release() }
 
   /// Calls the observer without retaining it: its owner keeps it beyond the event in which the attempt ends.
   @inline(__always)
-  private func withObserver<Value>(_ body: (AttemptObserver) -> Value) -> Value? {
+  final func withObserver<Value>(_ body: (AttemptObserver) -> Value) -> Value? {
     observerRef?._withUnsafeGuaranteedRef { body($0) }
   }
 
-  /// Whether an attempt is in progress.
-  public var isOpen: Bool { phase != .closed && phase != .waiting }
-  var hasObserver: Bool { observerRef != nil }
-
-  // MARK: An attempt
+  final var hasObserver: Bool { observerRef != nil }
 
   func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
     self.observer = observer
     timeouts = settings.timeouts
     limits = settings.headLimits
-    asksAgain = false
-    isPaused = false
-    reset()
   }
 
-  private func reset() {
-    bytesReceived = 0
-    bytesSent = 0
-    interimHeads = 0
-    withObserver { $0.hasFinalHead = false }
-    isRequestSent = false
-  }
-
-  /// Begins the request, because the session is open.
-  func open() {
-    startAwaiting()
-    withObserver { $0.attemptDidOpen(self) }
-  }
-
-  private func startAwaiting() {
-    phase = .awaitingHead
-    parser = HeadParser()
-    watchDeadline()
-  }
+  /// Whether an attempt is in progress.
+  public var isOpen: Bool { false }
+  /// Whether the session served before this attempt, so that the upstream may have closed it meanwhile.
+  public var isOnKeptSession: Bool { session.requestsServed > 1 }
 
   // MARK: The request
 
   /// Sends a head. `scratch`: the buffer for its text, which the caller wipes if the text held credentials. `method`:
   /// that of the request, which decides how the response is framed.
   public func send(
-    head: OutgoingRequestHead, _ version: HTTP1Version, _ method: HTTP.Method, scratch: inout ByteBuffer
-  ) {
-    self.method = method
-    requestFraming = head.framing
-    scratch.removeAll()
-    HTTP1Encoder.request(head, version, to: &scratch)
-    write(scratch.readable)
-  }
-
+    head: OutgoingRequestHead, _ version: UpstreamVersion, _ method: HTTP.Method, scratch: inout ByteBuffer
+  ) {}
   /// Sends bytes of the request's body.
-  public func send(body bytes: UnsafeRawBufferPointer) {
-    guard requestFraming == .chunked, phase != .tunnel else { return write(bytes) }
-    guard !bytes.isEmpty else { return }
-    var line = ByteBuffer(capacity: 20)
-    ChunkedWriter.append(size: bytes.count, to: &line)
-    write(line.readable)
-    write(bytes)
-    line.removeAll()
-    ChunkedWriter.endChunk(to: &line)
-    write(line.readable)
-  }
-
-  /// Ends the request and starts the wait for the response. Trailers go out only with chunked framing.
-  public func requestDidEnd(_ trailers: Trailers? = nil) {
-    if requestFraming == .chunked {
-      var end = ByteBuffer(capacity: 64)
-      ChunkedWriter.lastChunk(trailers, to: &end)
-      write(end.readable)
-    }
-    isRequestSent = true
-    watchDeadline()
-  }
-
-  private func write(_ bytes: UnsafeRawBufferPointer) {
-    bytesSent &+= UInt64(bytes.count)
-    transport.write(bytes)
-    renewDeadline()
-  }
-
+  public func send(body bytes: UnsafeRawBufferPointer) {}
+  /// Ends the request and starts the wait for the response.
+  public func requestDidEnd(_ trailers: Trailers? = nil) {}
   /// Bytes of the request that the upstream has not taken yet.
-  public var waitingBytes: Int { transport.pendingCount }
-
-  /// Sends the bytes in the loop's cork at once.
-  public func flush() { transport.loop.cork.flush() }
-
+  public var waitingBytes: Int { 0 }
+  /// Sends what was written at once, where that makes room for more.
+  public func flush() {}
   /// Calls `attemptDidDrain` after this batch of events, so that other connections get their turn during a long
   /// request.
-  public func continueLater() { transport.loop.again(transport) }
-
-  func continueSending() {
-    if phase == .awaitingHead, !isRequestSent, transport.pendingCount == 0 { observer?.attemptDidDrain() }
-  }
+  public func continueLater() {}
 
   // MARK: The response
 
-  /// Marks the response as a challenge. After it, the observer sends another request over this session.
-  public func askAgain() { asksAgain = true }
-
-  public func pause() {
-    isPaused = true
-    transport.setDeadline(in: nil)
-  }
-
-  public func resume() {
-    guard isPaused else { return }
-    isPaused = false
-    watchDeadline()
-    pump()
-  }
-
+  /// Marks the response as a challenge. After it, the observer sends another request to the same server.
+  public func askAgain() {}
+  public func pause() {}
+  public func resume() {}
   /// Forwards bytes unchanged in both directions, after a 101.
-  public func becomeTunnel() {
-    phase = .tunnel
-    watchDeadline()
-  }
+  public func becomeTunnel() {}
+  /// Gives up the attempt. `isFailure`: the attempt counts as a failure of the server.
+  public func abandon(isFailure: Bool = false) {}
 
-  /// Gives up the attempt and closes the session. `isFailure`: the attempt counts as a failure of the server.
-  public func abandon(isFailure: Bool = false) {
-    guard observer != nil else { return }
-    observer = nil
-    session.attemptDidEnd(isFailure ? .failure : .unjudged)
-    session.close()
-  }
+  // MARK: Events of the session
 
-  // MARK: Deadlines
-
-  private func watchDeadline() {
-    guard !isPaused, phase != .waiting, phase != .closed else { return }
-    sentAtDeadline = transport.wireBytesOut
-    if transport.pendingCount > 0 {
-      awaited = .sending
-      transport.setDeadline(in: timeouts.send)
-    } else if isRequestSent || phase == .tunnel {
-      awaited = .response
-      transport.setDeadline(in: timeouts.read)
-    } else {
-      awaited = .nothing
-      transport.setDeadline(in: nil)
-    }
-  }
-
-  /// Restarts the deadline after progress. Writing more bytes to an upstream that takes none is no progress.
-  private func renewDeadline() {
-    if awaited != .sending || transport.wireBytesOut != sentAtDeadline { watchDeadline() }
-  }
-
-  func transportDidDrain() {
-    watchDeadline()
-    observer?.attemptDidDrain()
-  }
-
-  func deadlinePassed() {
-    // The upstream is slow but takes bytes: `proxy_send_timeout` applies between two writes, not to the whole request.
-    if awaited == .sending, transport.wireBytesOut != sentAtDeadline { return watchDeadline() }
-    if transport.pendingCount > 0 { return fail(.sendTimeout) }
-    fail(phase == .readingBody ? .invalidBody("upstream timed out (110: Connection timed out)") : .readTimeout)
-  }
-
-  // MARK: Reading
-
-  func pump() {
-    var taken = 0
-    while !isPaused, phase != .closed, phase != .waiting {
-      guard consumeInput() else { break }
-      guard taken < Self.pumpLimit else {
-        transport.loop.again(transport)
-        break
-      }
-      guard transport.mayHaveInput else {
-        if input.isEmpty { input.release() }
-        if taken > 0 { renewDeadline() }
-        break
-      }
-      input.reserve(Self.readSize)
-      switch transport.read(into: input.writable) {
-      case .bytes(let count):
-        input.didWrite(count)
-        taken += count
-        bytesReceived &+= UInt64(count)
-        continue
-      case .wouldBlock:
-        if input.isEmpty { input.release() }
-        if taken > 0 { renewDeadline() }
-      case .end: inputDidEnd(inGoodOrder: true)
-      case .failed: inputDidEnd(inGoodOrder: false)
-      }
-      break
-    }
-    if taken > 0 { withObserver { $0.attemptDidPump() } }
-  }
-
-  /// Processes the input; returns false if the stream must not read for now.
-  private func consumeInput() -> Bool {
-    while !input.isEmpty {
-      switch phase {
-      case .awaitingHead:
-        // A body may follow that needs more input. Without another read now, no edge would announce that input.
-        guard consumeHead() else { return phase == .awaitingHead || phase == .readingBody }
-      case .readingBody: guard consumeBody() else { return phase == .readingBody }
-      case .tunnel:
-        observer?.tunnelBytes(input.readable)
-        input.removeAll()
-      case .waiting, .closed: return false
-      }
-      if isPaused { return false }
-    }
-    return phase != .closed && phase != .waiting
-  }
-
-  /// Returns true if a head was consumed and more input may follow.
-  private func consumeHead() -> Bool { withObserver { consumeHead($0) } ?? false }
-
-  private func consumeHead(_ observer: AttemptObserver) -> Bool {
-    let head = observer.answer
-    switch parser.response(input.readable, limits: limits, requestMethod: method, into: head) {
-    case .incomplete: return false
-    case .failed(let error):
-      fail(.invalidHead(error))
-      return false
-    case .complete(let consumed):
-      input.consume(consumed)
-      parser = HeadParser()
-      if head.isInterim {
-        interimHeads += 1
-        guard interimHeads <= Self.interimLimit else {
-          fail(.invalidBody("upstream sent more than \(Self.interimLimit) interim responses"))
-          return false
-        }
-        return observer.attemptHead(head)
-      }
-      observer.hasFinalHead = true
-      phase = .readingBody
-      decoder = BodyDecoder(head.framing)
-      guard observer.attemptHead(head), phase == .readingBody else { return phase == .tunnel }
-      // An empty body ends without further input.
-      return consumeBody()
-    }
-  }
-
-  private func consumeBody() -> Bool {
-    while phase == .readingBody {
-      switch decoder.next(input.readable) {
-      case .needsMore(let consumed):
-        input.consume(consumed)
-        return false
-      case .data(let start, let count, let consumed):
-        let bytes = input.readable[ByteRange(start: start, count: count)]
-        withObserver { $0.attemptBody(bytes) }
-        guard phase == .readingBody else { return false }
-        input.consume(consumed)
-      case .end(let consumed):
-        input.consume(consumed)
-        responseDidEnd()
-        return false
-      case .failed(let error):
-        fail(.invalidBody("upstream sent an invalid body: \(error.reason)"))
-        return false
-      }
-    }
-    return false
-  }
-
-  private func responseDidEnd() {
-    guard let observerRef else { return session.close() }
-    // Bytes after a complete response belong to no request.
-    let isPoisoned = !input.isEmpty
-    let mayFollow = observerRef._withUnsafeGuaranteedRef { $0.answer.keepsAlive && $0.answer.framing != .untilClose }
-    let isReusable =
-      isRequestSent && !session.isOfOneClient && transport.pendingCount == 0 && mayFollow && !isPoisoned
-      && !transport.hasPeerEnd
-    input.release()
-    if asksAgain { return endForAnother(observerRef.takeUnretainedValue(), isReusable: isReusable) }
-    // The stream's count of the observer goes to this call, because the stream may begin its next attempt during it.
-    self.observerRef = nil
-    let trailers = decoder.trailers
-    session.attemptDidEnd(.success)
-    phase = .waiting
-    if isReusable { session.keep() } else { session.close() }
-    observerRef._withUnsafeGuaranteedRef { $0.attemptDidEnd(trailers: trailers) }
-    observerRef.release()
-  }
-
-  private func endForAnother(_ observer: AttemptObserver, isReusable: Bool) {
-    asksAgain = false
-    if isReusable && !(transport.mayHaveInput && session.hasUnsolicitedBytes()) {
-      session.beginAgain()
-      reset()
-      startAwaiting()
-      observer.attemptMayAskAgain(self)
-    } else {
-      self.observer = nil
-      session.attemptDidEnd(.success)
-      session.close()
-      observer.attemptMayAskAgain(nil)
-    }
-  }
-
-  // MARK: Ends
-
-  /// Handles the end of the transport.
-  func inputDidEnd(inGoodOrder: Bool) {
-    switch phase {
-    case .awaitingHead: fail(transport.failure?.brokenReason.map { .broken($0) } ?? .closedBeforeHead)
-    case .readingBody:
-      if inGoodOrder && decoder.atEndOfStream() == .complete {
-        responseDidEnd()
-      } else {
-        fail(.invalidBody(transport.failure?.brokenReason ?? "upstream prematurely closed connection"))
-      }
-    case .tunnel: observer?.tunnelDidEnd(inGoodOrder: inGoodOrder)
-    case .waiting, .closed: session.close()
-    }
-  }
-
-  func fail(_ failure: AttemptFailure) {
-    let observer = observer
-    self.observer = nil
-    if observer != nil { session.attemptDidEnd(saysNothing(failure) ? .unjudged : .failure) }
-    session.close()
-    observer?.attemptDidFail(failure)
-  }
-
-  /// Whether a failure says nothing about the server: a kept session ended before a byte came. A timeout does count.
-  private func saysNothing(_ failure: AttemptFailure) -> Bool {
-    switch failure {
-    case .closedBeforeHead, .broken: session.isKept && bytesReceived == 0
-    default: false
-    }
-  }
-
-  func sessionDidClose() {
-    phase = .closed
-    input.release()
-  }
+  /// The session is open: begin the request.
+  func open() {}
+  func fail(_ failure: AttemptFailure) {}
 }

@@ -143,7 +143,7 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
 
   @Test func `defaults are those of nginx`() throws {
     let found = try #require(pass("proxy_pass http://h;"))
-    #expect(!found.speaksHTTP11 && found.requestBuffering && !found.interceptsErrors)
+    #expect(found.version == .http10 && found.requestBuffering && !found.interceptsErrors)
     #expect(found.timeouts == UpstreamTimeouts() && found.retry == RetrySettings() && found.tls == nil)
     #expect(found.passesRequestBody && found.passesRequestFields && !found.ignoresClientAbort)
   }

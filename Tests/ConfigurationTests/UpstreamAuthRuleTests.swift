@@ -1,3 +1,4 @@
+import Upstream
 import Crypto
 import Observability
 import Proxy
@@ -43,9 +44,9 @@ import UpstreamAuth
 
   @Test func `NTLM speaks HTTP/1.1 over kept connections by itself`() throws {
     let pass = try #require(settings(load("proxy_auth ntlm; proxy_auth_user_file users;")))
-    #expect(pass.speaksHTTP11 && !pass.setFields.contains { $0.name == Array("Connection".utf8) })
+    #expect(pass.version == .http11 && !pass.setFields.contains { $0.name == Array("Connection".utf8) })
     let digest = try #require(settings(load("proxy_auth digest; proxy_auth_user_file users;")))
-    #expect(!digest.speaksHTTP11 && digest.setFields.contains { $0.name == Array("Connection".utf8) })
+    #expect(digest.version == .http10 && digest.setFields.contains { $0.name == Array("Connection".utf8) })
   }
 
   @Test func `a folder for what is permanent resolves against the file's`() {
@@ -59,7 +60,7 @@ import UpstreamAuth
     ("proxy_auth digest; proxy_auth_user_file u; proxy_auth_persistence permanent;", "without \"proxy_auth_state\""),
     ("proxy_auth digest; proxy_auth_user_file u; proxy_auth_state d;", "without \"proxy_auth_persistence permanent\""),
     ("proxy_auth digest; proxy_auth_user_file u; proxy_set_header Authorization x;", "is set here and by proxy_auth"),
-    ("proxy_auth ntlm; proxy_auth_user_file u; proxy_http_version 1.0;", "does not keep connections open"),
+    ("proxy_auth ntlm; proxy_auth_user_file u; proxy_http_version 1.0;", "where a connection is not one user's"),
     ("proxy_auth ntlm; proxy_auth_user_file u; proxy_set_header Connection close;", "beside \"Connection close\""),
     (
       "proxy_auth ntlm; proxy_auth_user_file u; proxy_auth_space https://up.test:8443 realm=x;",

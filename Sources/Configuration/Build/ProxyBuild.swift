@@ -24,9 +24,9 @@ extension SettingsBuilder {
     diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
     let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
     let fields = setFields(scope)
-    let speaksHTTP11 = scope.speaksHTTP11
+    let version = scope.upstreamVersion
     diagnostics += KeptConnectionRule.check(
-      groups, url.target, speaksHTTP11: speaksHTTP11, fields: fields, at: directive.location)
+      groups, url.target, version: version, fields: fields, at: directive.location)
     let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
     let headBufferSize = headBufferSize(scope)
     let isBuffered = scope.flag("proxy_buffering") ?? true
@@ -36,9 +36,9 @@ extension SettingsBuilder {
       host: url.authority?.proxyHost(defaultPort: defaultPort) ?? "",
       port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
       replacedPrefix: level.match.prefixLength,
-      tls: url.scheme == .https ? upstreamTLS(scope, facts) : nil,
+      tls: url.scheme == .https ? upstreamTLS(scope, facts, version) : nil,
       identity: url.scheme == .https ? presentedIdentity(facts) : nil,
-      tlsName: scope.value("proxy_ssl_name").map { template($0, 0) } ?? name, speaksHTTP11: speaksHTTP11,
+      tlsName: scope.value("proxy_ssl_name").map { template($0, 0) } ?? name, version: version,
       setFields: fields, clientIdentity: scope.identityForm,
       method: scope.value("proxy_method").map { template($0, 0) },
       passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,

@@ -15,9 +15,16 @@ extension Scope {
     return AuthSchemes(upstreamAuth?.arguments.compactMap { named[$0.text.lowercased()] } ?? [])
   }
 
-  /// Whether the proxy uses HTTP/1.1 to the upstream, by `proxy_http_version`. With NTLM the default is 1.1: NTLM
-  /// authenticates a connection, so the connection must stay open.
-  var speaksHTTP11: Bool { text("proxy_http_version").map { $0 == "1.1" } ?? authSchemes.contains(.ntlm) }
+  /// `proxy_http_version`. With NTLM the default is 1.1: NTLM authenticates a connection, so the connection must stay
+  /// open.
+  var upstreamVersion: UpstreamVersion {
+    switch text("proxy_http_version") {
+    case "2": .http2
+    case "1.1": .http11
+    case .some: .http10
+    case nil: authSchemes.contains(.ntlm) ? .http11 : .http10
+    }
+  }
 }
 
 extension SettingsBuilder {

@@ -29,8 +29,11 @@ extension SettingsBuilder {
     return facts
   }
 
-  mutating func upstreamTLS(_ scope: Scope, _ facts: UpstreamTrustFacts) -> UpstreamTLSSettings {
+  mutating func upstreamTLS(
+    _ scope: Scope, _ facts: UpstreamTrustFacts, _ version: UpstreamVersion
+  ) -> UpstreamTLSSettings {
     var tls = UpstreamTLSSettings()
+    tls.offersHTTP2 = version == .http2
     tls.trust = facts.settings(
       trusted: material(facts.trustedCertificate),
       pins: facts.pins.map {

@@ -96,13 +96,13 @@ enum LocationRule {
 /// Warns of a group with `keepalive` whose connections the location's directives close after each request.
 enum KeptConnectionRule {
   static func check(
-    _ groups: [UpstreamGroupSettings], _ target: UpstreamTarget, speaksHTTP11: Bool, fields: [SetField],
+    _ groups: [UpstreamGroupSettings], _ target: UpstreamTarget, version: UpstreamVersion, fields: [SetField],
     at place: SourceLocation
   ) -> [Diagnostic] {
     guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0 else {
       return []
     }
-    guard !speaksHTTP11 || fields.contains(where: \.closesConnection) else { return [] }
+    guard version == .http10 || version == .http11 && fields.contains(where: \.closesConnection) else { return [] }
     return [
       Diagnostic(
         .warning, at: place,

@@ -85,7 +85,7 @@ enum UpstreamAuthRule: CaseIterable {
       else { return nil }
       return Diagnostic(
         .error, at: version.location,
-        "\"proxy_auth ntlm\" over HTTP/\(version.text(0)), which does not keep connections open",
+        "\"proxy_auth ntlm\" over HTTP/\(version.text(0)), where a connection is not one user's",
         hint: "use proxy_http_version 1.1; or remove this line")
     case .closeForNTLM:
       guard scope.authSchemes.contains(.ntlm),

@@ -212,7 +212,7 @@ public struct Trailers: Sendable {
   public let fields: [Field]
 
   /// Parses `section`, which ends with its empty line. Returns nil when no field is left.
-  public init?(_ section: [UInt8]) throws(BodyError) {
+  init?(_ section: [UInt8]) throws(BodyError) {
     var list = TrivialList<Field>(), lineStart = 0
     let fault = section.withUnsafeBytes { section -> HeadError? in
       guard let base = section.baseAddress else { return nil }

@@ -18,6 +18,50 @@ public enum HTTP2Encoder {
     }
   }
 
+  /// Submits a request. `stream`: the pointer under which its events come. `isTLS`: whether the scheme is https.
+  /// `hasBody`: DATA follows. Returns the stream's number, or nil if the connection takes no more streams.
+  public static func request(
+    _ head: OutgoingRequestHead, _ frames: HTTP2Frames, _ stream: HTTP2Frames.Stream, isTLS: Bool, hasBody: Bool
+  ) -> Int32? {
+    guard let session = frames.session else { return nil }
+    let entries = head.fields.entries.elements
+    let own = head.fields.text.readable, incoming = head.incomingBytes
+    return withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: entries.count &+ 5) { fields in
+      withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { room in
+        var count = 0
+        func add(_ field: nghttp2_nv) {
+          fields.initializeElement(at: count, to: field)
+          count &+= 1
+        }
+        add(nv(":method", head.method))
+        add(nv(":scheme", isTLS ? "https" : "http"))
+        // The authority comes before the path in what upstreams log; the order says nothing else.
+        for entry in entries where isHost((entry.isOwn ? own : incoming)[entry.name]) {
+          add(nv(":authority", (entry.isOwn ? own : incoming)[entry.value]))
+          break
+        }
+        add(nv(":path", head.target))
+        for entry in entries {
+          let bytes = entry.isOwn ? own : incoming
+          let name = bytes[entry.name]
+          if isOfHTTP1(name) || isHost(name) { continue }
+          if FieldName.known(name) == .te, !bytes[entry.value].equalsIgnoringCase("trailers") { continue }
+          add(nv(name, bytes[entry.value]))
+        }
+        if case .length(let length) = head.framing { add(nv("content-length", decimal(length, in: room))) }
+        var provider = nghttp2_data_provider(
+          source: nghttp2_data_source(ptr: stream), read_callback: HTTP2Callbacks.read)
+        let id =
+          hasBody
+          ? nghttp2_submit_request(session, nil, fields.baseAddress, count, &provider, stream)
+          : nghttp2_submit_request(session, nil, fields.baseAddress, count, nil, stream)
+        return id > 0 ? id : nil
+      }
+    }
+  }
+
+  private static func isHost(_ name: UnsafeRawBufferPointer) -> Bool { FieldName.known(name) == .host }
+
   /// Submits an interim response without fields.
   public static func interim(_ status: UInt16, _ frames: HTTP2Frames, _ id: Int32) {
     guard let session = frames.session else { return }
@@ -97,6 +141,11 @@ public enum HTTP2Encoder {
       rest /= 10
     } while rest > 0 && at > 0
     return UnsafeRawBufferPointer(rebasing: room[at...])
+  }
+
+  @inline(__always)
+  private static func nv(_ name: StaticString, _ value: StaticString) -> nghttp2_nv {
+    nv(name, UnsafeRawBufferPointer(start: value.utf8Start, count: value.utf8CodeUnitCount))
   }
 
   @inline(__always)

@@ -188,13 +188,10 @@ open class HTTP2Frames {
     if let session, count > 0 { nghttp2_session_consume_stream(session, id, count) }
   }
 
-  /// Bytes that the peer will take on this stream now.
-  public final func window(of id: Int32) -> Int {
+  /// How many streams the peer takes at a time, by its SETTINGS.
+  public final var peerStreamLimit: Int {
     guard let session else { return 0 }
-    return Int(
-      min(
-        nghttp2_session_get_stream_remote_window_size(session, id),
-        nghttp2_session_get_remote_window_size(session)))
+    return Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
   }
 
   // MARK: The connection

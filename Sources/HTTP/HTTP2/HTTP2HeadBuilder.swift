@@ -122,7 +122,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
     case .path:
       head.storage.buffer.append(value)
       head.parsed.target.raw = range
-    case .authority: append("host", value, to: head)
+    case .authority: HTTP2Lines.append("host", value, to: &head.storage)
     case .protocol:
       guard value.equals("websocket") else { throw .unknownProtocol }
       head.parsed.isExtendedConnect = true
@@ -153,20 +153,15 @@ public struct HTTP2HeadBuilder: ~Copyable {
   private mutating func addField(
     _ base: UnsafeRawPointer, _ count: Int, _ value: UnsafeRawBufferPointer, _ head: RequestHead
   ) throws(HeadError) {
-    for index in 0..<count {
-      let byte = ByteScan.byte(base, index)
-      // Upper case is not allowed (RFC 9113 §8.2.1).
-      guard ByteSet.token.contains(byte), byte &- 0x41 >= 26 else { throw .badFieldName }
-    }
-    try Self.check(value)
-    guard head.storage.list.count < limits.fields else { throw .tooManyFields }
     let name = UnsafeRawBufferPointer(start: base, count: count)
+    try HTTP2Lines.check(name, value)
+    guard head.storage.list.count < limits.fields else { throw .tooManyFields }
     switch FieldName.known(base, count) {
     case .connection, .proxyConnection, .keepAlive, .transferEncoding, .upgrade: throw .connectionSpecificField
     // Only `trailers` may stand there, which says nothing that HTTP/2 doesn't say (RFC 9113 §8.2.2).
     case .te:
       guard value.equalsIgnoringCase("trailers") else { throw .connectionSpecificField }
-      append(name, value, to: head)
+      HTTP2Lines.append(name, value, to: &head.storage)
     case .cookie:
       if !cookies.isEmpty { cookies.append("; ") }
       cookies.append(value)
@@ -176,24 +171,14 @@ public struct HTTP2HeadBuilder: ~Copyable {
       host = ByteRange(start: head.storage.buffer.count, count: value.count)
       head.storage.buffer.append(value)
       head.storage.buffer.append("\r\n")
-    default: append(name, value, to: head)
+    default: HTTP2Lines.append(name, value, to: &head.storage)
     }
-  }
-
-  private static func check(_ value: UnsafeRawBufferPointer) throws(HeadError) {
-    guard let base = value.baseAddress, value.count > 0 else { return }
-    if !FieldValue.isValid(value) {
-      let fault = value.first { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }
-      throw fault.map { FieldLines.fault(of: $0) } ?? .controlCharacter
-    }
-    let first = ByteScan.byte(base, 0), last = ByteScan.byte(base, value.count &- 1)
-    if first == 0x20 || first == 0x09 || last == 0x20 || last == 0x09 { throw .whitespaceAroundValue }
   }
 
   private func addCookies(_ head: RequestHead) throws(HeadError) {
     guard !cookies.isEmpty else { return }
     guard cookies.count &+ 10 <= limits.lineBytes else { throw .fieldTooLarge }
-    append("cookie", cookies.readable, to: head)
+    HTTP2Lines.append("cookie", cookies.readable, to: &head.storage)
   }
 
   /// Gives a CONNECT for a WebSocket the fields with which HTTP/1.1 asks for one (RFC 8441 §5).
@@ -203,32 +188,11 @@ public struct HTTP2HeadBuilder: ~Copyable {
     head.storage.buffer.append("GET")
     guard head.parsed.method == .connect else { throw .badPseudoField }
     head.parsed.methodRange = method
-    append("connection", "upgrade", to: head)
-    append("upgrade", "websocket", to: head)
+    HTTP2Lines.append("connection", "upgrade", to: &head.storage)
+    HTTP2Lines.append("upgrade", "websocket", to: &head.storage)
     var generator = SystemRandomNumberGenerator()
     let words: [UInt64] = [generator.next(), generator.next()]
     let key = Array(Base64.encode(words.withUnsafeBytes { Array($0) }).utf8)
-    key.withUnsafeBytes { append("sec-websocket-key", $0, to: head) }
-  }
-
-  private func append(_ name: StaticString, _ value: StaticString, to head: RequestHead) {
-    append(name, UnsafeRawBufferPointer(start: value.utf8Start, count: value.utf8CodeUnitCount), to: head)
-  }
-
-  private func append(_ name: StaticString, _ value: UnsafeRawBufferPointer, to head: RequestHead) {
-    append(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), value, to: head)
-  }
-
-  @inline(__always)
-  private func append(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, to head: RequestHead) {
-    let start = head.storage.buffer.count
-    head.storage.buffer.append(name)
-    head.storage.buffer.append(": ")
-    head.storage.buffer.append(value)
-    head.storage.buffer.append("\r\n")
-    head.storage.list.append(
-      Field(
-        name: ByteRange(start: start, count: name.count),
-        value: ByteRange(start: start &+ name.count &+ 2, count: value.count), id: .other, isHopByHop: false))
+    key.withUnsafeBytes { HTTP2Lines.append("sec-websocket-key", $0, to: &head.storage) }
   }
 }

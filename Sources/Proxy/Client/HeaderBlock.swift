@@ -1,4 +1,3 @@
-import Bytes
 import HTTP
 
 /// The header block that an HTTP/2 connection reads. There is one at a time (RFC 9113 §4.3).
@@ -14,12 +13,7 @@ struct HeaderBlock: ~Copyable {
   /// The stream and the exchange of a request, until the block ends.
   private(set) var stream: HTTP2Stream?
   private var exchange: Exchange?
-  /// The trailers so far, in the form of HTTP/1.
-  private var section = ByteBuffer()
-  private var isInvalid = false
-
-  /// A section of trailers in HTTP/1 has the same bound.
-  private static let sectionBytes = 8192
+  private var section = TrailerSection()
 
   var isTrailers: Bool { kind == .trailers }
 
@@ -32,8 +26,7 @@ struct HeaderBlock: ~Copyable {
 
   mutating func beginTrailers() {
     kind = .trailers
-    section.removeAll()
-    isInvalid = false
+    section.begin()
   }
 
   mutating func refuse() { kind = .refused }
@@ -42,7 +35,7 @@ struct HeaderBlock: ~Copyable {
     switch kind {
     case .refused: break
     case .request: if let exchange { builder.add(name, value, to: exchange.head) }
-    case .trailers: addTrailer(name, value)
+    case .trailers: section.add(name, value)
     }
   }
 
@@ -61,22 +54,6 @@ struct HeaderBlock: ~Copyable {
     return exchange
   }
 
-  private mutating func addTrailer(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
-    guard section.count <= Self.sectionBytes else { return }
-    // libnghttp2 refuses such a value too; here it would begin another line.
-    guard FieldValue.isValid(value) else { return isInvalid = true }
-    section.append(name)
-    section.append(": ")
-    section.append(value)
-    section.append("\r\n")
-  }
-
-  /// Returns the trailers; nil if none are left after removing what a trailer must not be.
-  mutating func takeTrailers() throws(BodyError) -> Trailers? {
-    defer { section.release() }
-    if isInvalid { throw .badTrailer(.controlCharacter) }
-    guard section.count <= Self.sectionBytes else { throw .trailersTooLarge }
-    section.append("\r\n")
-    return try Trailers(Array(section.readable))
-  }
+  /// Returns the trailers; nil if none are left without those that a trailer must not be.
+  mutating func takeTrailers() throws(BodyError) -> Trailers? { try section.take() }
 }

@@ -145,7 +145,7 @@ final class ProxyHandler: ContentHandler {
   func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
   private func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
-    if authentication == nil, pass.begin(attempt, again: again) { return }
+    if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
     guard let group else { return }
     if let identity = pass.identity {
       // The request names the certificate to present. Without that certificate, no request goes to an upstream.
@@ -157,9 +157,10 @@ final class ProxyHandler: ContentHandler {
   }
 
   private func trust(_ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?) -> UpstreamTrust {
-    let user = authentication?.boundUser
+    let user = authentication?.boundUser ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
     if user == nil, context === pass.context, let settled = pass.trust { return settled }
-    return UpstreamTrust(context: context, name: pass.nameForTLS(exchange), boundTo: user)
+    return UpstreamTrust(
+      context: context, name: pass.nameForTLS(exchange), speaksHTTP2: pass.settings.version == .http2, boundTo: user)
   }
 
   func attemptDidBegin() { envelope?.forgetResponse() }
@@ -168,7 +169,7 @@ final class ProxyHandler: ContentHandler {
 
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
     let session = stream.session
-    if session.trustOutcome != .none, !session.isKept { UpstreamFailureLog.noteHandshake(session, exchange) }
+    if session.trustOutcome != .none, !stream.isOnKeptSession { UpstreamFailureLog.noteHandshake(session, exchange) }
     authentication?.choose(exchange, stream)
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       exchange.log(.error, "the request for the upstream would not be a valid one")
@@ -192,10 +193,9 @@ final class ProxyHandler: ContentHandler {
 
   /// Sends the head, and wipes the buffers that held credentials.
   private func sendHead(_ exchange: Exchange, _ pass: LiveProxyPass, _ stream: UpstreamStream) {
-    let version = pass.settings.speaksHTTP11 ? HTTP1Version.http11 : .http10
     let method = RequestRewrite.method(exchange, self, pass)
     borrowing(attempt.outgoing) { head in
-      borrowing(worker) { stream.send(head: head, version, method, scratch: &$0.scratch) }
+      borrowing(worker) { stream.send(head: head, pass.settings.version, method, scratch: &$0.scratch) }
     }
     guard authentication != nil else { return }
     worker.scratch.wipe()

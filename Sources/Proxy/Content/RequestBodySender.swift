@@ -39,7 +39,7 @@ final class RequestBodySender {
     let allowance = exchange.location.limits.bodyBufferSize
     // HTTP/1.0 needs a length, so a chunked body is collected first. A body that fits its allowance is collected so
     // that it can be sent again with credentials after a challenge.
-    var isKept = pass.settings.requestBuffering || (framing == .chunked && !pass.settings.speaksHTTP11)
+    var isKept = pass.settings.requestBuffering || (framing == .chunked && pass.settings.version == .http10)
     if isChallenged, case .length(let length) = framing {
       isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))
     }

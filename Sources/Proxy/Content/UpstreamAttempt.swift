@@ -22,6 +22,8 @@ final class UpstreamAttempt: AttemptObserver {
   @exclusivity(unchecked) private(set) var tried = TriedServers()
   /// Whether bytes of the request may have reached the server.
   @exclusivity(unchecked) private(set) var isRequestBegun = false
+  /// Whether the upstream said of the last attempt that it has not processed the request.
+  private var wasRefused = false
   /// The number of kept sessions that this exchange found closed.
   @exclusivity(unchecked) private(set) var deadConnections = 0
   /// `$upstream_ssl_spki` of the last upstream that sallyport refused.
@@ -166,7 +168,8 @@ final class UpstreamAttempt: AttemptObserver {
     endRecord()
     // The handler drops the stream later. If the exchange ends with this failure, the access record uses the stream.
     if case .tls = failure { noteRefusal(stream?.session.peer) }
-    let wasKept = (stream?.session.isKept ?? false) && stream?.bytesReceived == 0
+    if case .refusedStream = failure { wasRefused = true } else { wasRefused = false }
+    let wasKept = wasRefused || (stream?.isOnKeptSession ?? false) && stream?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
     handler?._withUnsafeGuaranteedRef { $0.attemptDidFail(failure, onKept: wasKept) }
   }
@@ -179,7 +182,8 @@ final class UpstreamAttempt: AttemptObserver {
   /// The input of `RetryPolicy`. `onKept`: the session had served before, and no byte of a response has arrived.
   func situation(_ method: HTTP.Method, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Situation {
     RetryPolicy.Situation(
-      method: method, requestBegun: isRequestBegun, bodyReplayable: exchange.body.isReplayable,
+      method: method, requestBegun: isRequestBegun && !(wasRefused && exchange.body.isReplayable),
+      bodyReplayable: exchange.body.isReplayable,
       responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: tried.count,
       deadConnections: deadConnections, elapsed: now &- (records.first?.beganAt ?? now))
   }

@@ -151,7 +151,8 @@ final class LiveProxyPass: LiveContent {
     self.tlsName = LiveTemplate(settings.tlsName)
     self.identity = settings.identity.map { LiveIdentity($0) }
     self.trust = settings.tlsName.constant.map { [context] name in
-      UpstreamTrust(context: context, name: ProxyPassSettings.nameForTLS(name))
+      UpstreamTrust(
+        context: context, name: ProxyPassSettings.nameForTLS(name), speaksHTTP2: settings.version == .http2)
     }
     let isSettled = group != nil && trust != nil && identity == nil
     self.settledGroup = isSettled ? group.map { Unmanaged.passUnretained($0) } : nil
@@ -198,6 +199,13 @@ final class LiveProxyPass: LiveContent {
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
 
+  /// Whether the request's credentials may make the whole connection that of its client (NTLM, Negotiate). Over HTTP/2
+  /// the requests of other clients would share it.
+  @inline(__always)
+  func needsOwnSession(_ exchange: Exchange) -> Bool {
+    settings.version == .http2 && exchange.head.present.contains(.authorization) && exchange.head.authorizesConnection
+  }
+
   /// Begins an attempt by what was settled at load; false when the request has a say in group, name or certificate.
   // Not inlined: what an object asks of its own parts is not counted.
   @inline(never)
@@ -221,3 +229,6 @@ extension LiveProxyPass {
   /// `proxy_ssl_name` for an exchange, without the port that $proxy_host or $http_host may bring (nginx takes it off too).
   func nameForTLS(_ exchange: Exchange) -> String { ProxyPassSettings.nameForTLS(tlsName.bytes(exchange)) }
 }
+
+/// The user of a connection that no other request may share; compared by identity.
+final class OwnSession: Sendable {}

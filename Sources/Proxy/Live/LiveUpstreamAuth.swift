@@ -34,7 +34,7 @@ final class LiveUpstreamAuth {
     self.settings = settings
     users = makers.generation.userFiles[settings.users]
     store = makers.shared.challenges.store(settings.persistence, log: makers.generation.errorLog)
-    keepsConnections = pass.speaksHTTP11 && !pass.setFields.contains(where: \.closesConnection)
+    keepsConnections = pass.version == .http11 && !pass.setFields.contains(where: \.closesConnection)
     scheme = pass.scheme.rawValue
     // Locations with other schemes or spaces have entries of their own.
     let terms =

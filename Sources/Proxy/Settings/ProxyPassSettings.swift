@@ -77,7 +77,7 @@ public final class ProxyPassSettings: Sendable {
   public let identity: PresentedIdentitySettings?
   /// `proxy_ssl_name`: for SNI and the name check.
   public let tlsName: Template
-  public let speaksHTTP11: Bool
+  public let version: UpstreamVersion
   /// `proxy_set_header` in order, nginx's defaults (Host $proxy_host, Connection close) where not redefined.
   public let setFields: [SetField]
   /// How the upstream is told who the client is (`client_identity`).
@@ -106,7 +106,7 @@ public final class ProxyPassSettings: Sendable {
 
   public init(
     scheme: UpstreamScheme, target: UpstreamTarget, uri: [UInt8]?, host: String, port: String, replacedPrefix: Int,
-    tls: UpstreamTLSSettings?, identity: PresentedIdentitySettings?, tlsName: Template, speaksHTTP11: Bool,
+    tls: UpstreamTLSSettings?, identity: PresentedIdentitySettings?, tlsName: Template, version: UpstreamVersion,
     setFields: [SetField], clientIdentity: IdentityFieldForm, method: Template?, passesRequestFields: Bool,
     passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
@@ -123,7 +123,7 @@ public final class ProxyPassSettings: Sendable {
     self.tls = tls
     self.identity = identity
     self.tlsName = tlsName
-    self.speaksHTTP11 = speaksHTTP11
+    self.version = version
     self.setFields = setFields
     self.clientIdentity = clientIdentity
     self.method = method

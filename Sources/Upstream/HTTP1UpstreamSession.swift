@@ -1,0 +1,108 @@
+import TLS
+import Transport
+
+/// A session that speaks HTTP/1, for one attempt at a time.
+///
+///     opening ──► serving ──► idle ──► serving …     `HTTP1UpstreamStream` carries one attempt's request and response
+///        │            └────────┴──► closed
+///        └──► closed
+final class HTTP1UpstreamSession: UpstreamSession {
+  enum Phase: Equatable {
+    case opening, idle, serving, closed
+  }
+
+  private(set) var phase = Phase.opening
+  /// nil once the session is closed.
+  private(set) var stream: HTTP1UpstreamStream?
+
+  override init(transport: ByteStream, tls: TLSStream?, server: Int, trust: UpstreamTrust, group: UpstreamGroup) {
+    super.init(transport: transport, tls: tls, server: server, trust: trust, group: group)
+    stream = HTTP1UpstreamStream(self, transport)
+    transport.owner = self
+  }
+
+  // MARK: Attempts
+
+  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
+    guard let stream else { return }
+    requestsServed += 1
+    stream.begin(observer, settings)
+    observer.attemptDidBegin(stream)
+    guard phase == .idle else { return transport.setDeadline(in: settings.timeouts.connect) }
+    phase = .serving
+    stream.open()
+  }
+
+  /// Counts one more request over the same session: the answer to a challenge.
+  func beginAgain() { requestsServed += 1 }
+
+  /// Returns the session to its group, unless unexpected bytes have come.
+  func keep() {
+    if transport.mayHaveInput && hasUnsolicitedBytes() { return close() }
+    phase = .idle
+    group.keep(self)
+  }
+
+  // MARK: Transport events
+
+  override func streamDidOpen() {
+    guard phase == .opening else { return }
+    guard let stream, stream.hasObserver else { return close() }
+    trustOutcome = tls?.trustResult?.outcome ?? .none
+    if hasUnsolicitedBytes() { return stream.fail(.unsolicitedBytes) }
+    phase = .serving
+    stream.open()
+  }
+
+  override func streamIsReadable() {
+    switch phase {
+    // After a FIN, an alert or unexpected bytes, the session can't serve another request.
+    case .idle: if hasUnsolicitedBytes() || transport.hasPeerEnd { drop() }
+    case .serving: stream?.pump()
+    case .opening, .closed: break
+    }
+  }
+
+  override func streamAgain() {
+    streamIsReadable()
+    if phase == .serving { stream?.continueSending() }
+  }
+
+  override func streamDidDrain() { stream?.transportDidDrain() }
+
+  override func streamDidFail(_ failure: StreamFailure) {
+    switch (phase, failure) {
+    case (.idle, _): drop()
+    case (.opening, .socket(let error)): stream?.fail(.connect(error))
+    case (.opening, .truncated): stream?.fail(.tls("peer closed connection"))
+    case (.opening, .protocolError(let reason)): stream?.fail(.tls(reason))
+    default: stream?.inputDidEnd(inGoodOrder: false)
+    }
+  }
+
+  override func streamDeadlinePassed() {
+    switch phase {
+    case .opening: stream?.fail(.connectTimeout)
+    case .idle: drop()
+    case .serving: stream?.deadlinePassed()
+    case .closed: break
+    }
+  }
+
+  // MARK: Ends
+
+  /// Closes an idle session that can't serve another attempt.
+  private func drop() {
+    group.forget(self)
+    close()
+  }
+
+  override func close() {
+    guard phase != .closed else { return }
+    phase = .closed
+    stream?.sessionDidClose()
+    stream = nil
+    group.sessionDidClose()
+    transport.close()
+  }
+}

@@ -1,0 +1,256 @@
+import HTTP
+import TLS
+import Transport
+
+/// A session that speaks HTTP/2, for many attempts at once.
+///
+///     opening ──► serving ──► leaving ──► closed      leaving: no further attempt, those in progress go on
+///
+/// Attempts that come while the session opens wait for it.
+final class HTTP2UpstreamSession: UpstreamSession {
+  enum Phase {
+    case opening, serving, leaving, closed
+  }
+
+  private(set) var phase = Phase.opening
+  let frames: UpstreamFrames
+  private var streams: [HTTP2UpstreamStream] = []
+  /// Streams whose request bytes have gone: they are told after libnghttp2 has returned.
+  private var drained: [HTTP2UpstreamStream] = []
+  private var isReceiving = false
+  /// When the upstream last sent something, in milliseconds of the loop's clock.
+  private var heardAt: UInt64
+
+  private static let readSize = 16 * 1024, pumpLimit = 1 << 20
+  /// While more bytes than this wait for the upstream, no stream is asked for more.
+  private static let watermark = 64 * 1024
+  /// Streams at a time, if the upstream allows them.
+  private static let streamLimit = 128
+
+  override init(transport: ByteStream, tls: TLSStream?, server: Int, trust: UpstreamTrust, group: UpstreamGroup) {
+    frames = UpstreamFrames()
+    heardAt = transport.loop.now
+    super.init(transport: transport, tls: tls, server: server, trust: trust, group: group)
+    frames.session = self
+    transport.owner = self
+  }
+
+  /// Whether another attempt may begin.
+  var hasRoom: Bool {
+    if isOfOneClient { return false }
+    return switch phase {
+    case .opening: streams.count < Self.streamLimit
+    case .serving: streams.count < min(Self.streamLimit, frames.peerStreamLimit) && !transport.hasPeerEnd
+    case .leaving, .closed: false
+    }
+  }
+
+  var isIdle: Bool { streams.isEmpty }
+  var isTLS: Bool { tls != nil }
+  var now: UInt64 { transport.loop.now }
+
+  // MARK: Attempts
+
+  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
+    let stream = makeStream(observer, settings)
+    observer.attemptDidBegin(stream)
+    switch phase {
+    case .opening: if streams.count == 1 { transport.setDeadline(in: settings.timeouts.connect) }
+    case .serving, .leaving, .closed: if stream.hasObserver { stream.open() }
+    }
+  }
+
+  func makeStream(_ observer: AttemptObserver, _ settings: AttemptSettings) -> HTTP2UpstreamStream {
+    requestsServed += 1
+    if streams.isEmpty, phase == .serving { transport.setDeadline(in: nil) }
+    let stream = HTTP2UpstreamStream(self, isOnKeptSession: phase != .opening)
+    streams.append(stream)
+    stream.begin(observer, settings)
+    return stream
+  }
+
+  /// A stream is over, by libnghttp2 or before it became one there.
+  func remove(_ stream: HTTP2UpstreamStream) {
+    streams.removeAll { $0 === stream }
+    if streams.isEmpty { hasOutput() }
+  }
+
+  /// No attempt begins any more: the upstream said so, or seems dead, or the group has other settings now.
+  func retire() {
+    guard phase == .serving else { return }
+    phase = .leaving
+    group.forget(self)
+    hasOutput()
+  }
+
+  /// A stream heard nothing for `proxy_read_timeout`. Where no other stream did either, the connection is dead.
+  func streamDidTimeOut(after timeout: Int) {
+    if now &- heardAt >= UInt64(max(0, timeout)) { retire() }
+  }
+
+  // MARK: Transport events
+
+  override func streamDidOpen() {
+    guard phase == .opening else { return }
+    trustOutcome = tls?.trustResult?.outcome ?? .none
+    guard streams.contains(where: \.hasObserver) else { return close() }
+    if let tls, !tls.applicationProtocol.isEmpty, !tls.speaksHTTP2 {
+      return failAll(.tls("upstream chose \(tls.applicationProtocol) by ALPN, not h2"))
+    }
+    var announcement = HTTP2Announcement()
+    announcement.streamWindow = 128 * 1024
+    announcement.connectionWindow = 4 << 20
+    guard frames.start(.client, announcement) else { return failAll(.broken("out of memory")) }
+    phase = .serving
+    heardAt = now
+    transport.setDeadline(in: nil)
+    for stream in streams where stream.hasObserver { stream.open() }
+    hasOutput()
+    pump()
+  }
+
+  override func streamIsReadable() {
+    switch phase {
+    case .serving, .leaving: pump()
+    case .opening, .closed: break
+    }
+  }
+
+  override func streamAgain() {
+    streamIsReadable()
+    sendOutput()
+  }
+
+  override func streamDidDrain() { sendOutput() }
+
+  override func streamDidFail(_ failure: StreamFailure) {
+    switch (phase, failure) {
+    case (.opening, .socket(let error)): failAll(.connect(error))
+    case (.opening, .truncated): failAll(.tls("peer closed connection"))
+    case (.opening, .protocolError(let reason)): failAll(.tls(reason))
+    default: inputDidEnd()
+    }
+  }
+
+  override func streamDeadlinePassed() {
+    switch phase {
+    case .opening: failAll(.connectTimeout)
+    case .serving, .leaving: if streams.isEmpty { close() }
+    case .closed: break
+    }
+  }
+
+  // MARK: Frames
+
+  private func pump() {
+    guard !isReceiving else { return }
+    let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.readSize, alignment: 1)
+    defer { room.deallocate() }
+    var taken = 0
+    while phase != .closed, frames.failure == nil {
+      guard taken < Self.pumpLimit else {
+        transport.loop.again(transport)
+        break
+      }
+      guard transport.mayHaveInput else { break }
+      switch transport.read(into: room) {
+      case .bytes(let count):
+        taken += count
+        heardAt = now
+        isReceiving = true
+        _ = frames.receive(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(room)[..<count]))
+        isReceiving = false
+        continue
+      case .wouldBlock: break
+      case .end, .failed: return inputDidEnd()
+      }
+      break
+    }
+    if frames.hasOutput { hasOutput() }
+    settle()
+  }
+
+  /// Has the frames sent that libnghttp2 has ready, after this batch of events.
+  func hasOutput() { transport.loop.again(transport) }
+
+  private func sendOutput() {
+    guard phase == .serving || phase == .leaving, !isReceiving else { return }
+    if transport.pendingCount < Self.watermark {
+      _ = frames.pull { bytes in
+        transport.write(bytes)
+        return transport.pendingCount < Self.watermark
+      }
+    }
+    settle()
+  }
+
+  func send(_ count: Int, of stream: HTTP2UpstreamStream, after frameHeader: UnsafeRawBufferPointer) {
+    transport.write(frameHeader)
+    if stream.write(count, to: transport) { drained.append(stream) }
+  }
+
+  func peerDidGoAway() { retire() }
+
+  /// Tells the streams what libnghttp2 has reported, and ends the session if it is over.
+  private func settle() {
+    guard !isReceiving, phase != .closed else { return }
+    while let stream = drained.popLast() { stream.didDrain() }
+    guard phase != .closed else { return }
+    if let reason = frames.exceeded.map({ "\($0.reason)" }) ?? frames.failure {
+      return failAll(.broken("upstream sent invalid HTTP/2: \(reason)"))
+    }
+    guard frames.isAlive else { return failAll(.broken("upstream's HTTP/2 connection ended")) }
+    if streams.isEmpty { rest() }
+  }
+
+  /// No attempt is in progress: keeps the session, or closes it. It is kept without `keepalive` too, which limits the
+  /// connections of HTTP/1: one session serves all attempts of a server.
+  private func rest() {
+    let keepalive = group.settings.keepalive
+    guard phase == .serving, !isOfOneClient, trust.user == nil, !group.isClosed, requestsServed < keepalive.requests,
+      now &- openedAt < UInt64(max(0, keepalive.time)), !transport.hasPeerEnd
+    else { return end() }
+    idleSince = now
+    transport.setDeadline(in: keepalive.timeout)
+  }
+
+  // MARK: Ends
+
+  /// The upstream has ended its side, or the transport is broken.
+  private func inputDidEnd() {
+    let reason: String? =
+      switch transport.failure {
+      case .protocolError(let reason): reason
+      case .socket(let error): error.description
+      case .truncated, nil: nil
+      }
+    failAll(reason.map { .broken($0) } ?? .closedBeforeHead)
+  }
+
+  /// Ends the session, and every attempt that is in progress.
+  private func failAll(_ failure: AttemptFailure) {
+    let streams = streams
+    self.streams = []
+    close()
+    for stream in streams { stream.sessionDidEnd(failure) }
+  }
+
+  /// Says goodbye, and closes.
+  private func end() {
+    frames.goAway()
+    _ = frames.pull { bytes in
+      transport.write(bytes)
+      return true
+    }
+    close()
+  }
+
+  override func close() {
+    guard phase != .closed else { return }
+    phase = .closed
+    frames.session = nil
+    group.forget(self)
+    group.sessionDidClose()
+    transport.close()
+  }
+}

@@ -1,0 +1,78 @@
+import Bytes
+import HTTP
+
+/// The frames of an HTTP/2 session with an upstream: makes response heads of header blocks, counts what the upstream does too
+/// much of, and passes the other events on.
+final class UpstreamFrames: HTTP2Frames {
+  // Not retained: the session owns this object, and clears the reference when it closes.
+  unowned(unsafe) var session: HTTP2UpstreamSession?
+  /// The limit that the upstream has exceeded.
+  private(set) var exceeded: HTTP2Limit?
+  private var bounds = HTTP2Bounds()
+  private var builder = HTTP2ResponseBuilder()
+  private var trailers = TrailerSection()
+  private var isInTrailers = false
+
+  /// Calls the stream behind a pointer that a request got. The session holds it until it is closed.
+  @inline(__always)
+  private func with<Value>(_ stream: Stream, _ body: (HTTP2UpstreamStream) -> Value) -> Value {
+    Unmanaged<HTTP2UpstreamStream>.fromOpaque(stream)._withUnsafeGuaranteedRef { body($0) }
+  }
+
+  override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
+    guard let session else { return false }
+    if let limit = bounds.take(kind, length: length, endsStream: endsStream, now: session.now) { exceeded = limit }
+    return exceeded == nil
+  }
+
+  override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {
+    guard let stream else { return }
+    with(stream) { stream in
+      isInTrailers = stream.hasFinalHead
+      if isInTrailers { return trailers.begin() }
+      if let observer = stream.observer { builder.begin(observer.answer, limits: stream.limits) }
+    }
+  }
+
+  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {
+    guard let stream else { return }
+    if isInTrailers { return trailers.add(name, value) }
+    with(stream) { if let observer = $0.observer { builder.add(name, value, to: observer.answer) } }
+  }
+
+  override func headersDidEnd(_ stream: Stream, endsStream: Bool) {
+    with(stream) { stream in
+      guard let observer = stream.observer else { return }
+      if isInTrailers {
+        do throws(BodyError) { stream.inputDidEnd(try trailers.take()) } catch {
+          stream.fail(.invalidBody("upstream sent an invalid body: \(error.reason)"))
+        }
+        return
+      }
+      do throws(HeadError) {
+        try builder.finish(observer.answer, endsStream: endsStream, to: stream.method)
+      } catch {
+        return stream.fail(.invalidHead(error))
+      }
+      stream.headDidArrive(observer, endsStream: endsStream)
+    }
+  }
+
+  override func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) { with(stream) { $0.inputDidArrive(bytes) } }
+  override func inputDidEnd(_ stream: Stream) { with(stream) { $0.inputDidEnd(nil) } }
+
+  override func streamDidClose(_ stream: Stream, code: UInt32) {
+    // Counted: the session gives the stream up within the call.
+    let stream = Unmanaged<HTTP2UpstreamStream>.fromOpaque(stream).takeUnretainedValue()
+    session?.remove(stream)
+    stream.didClose(code: code)
+  }
+
+  override func peerDidGoAway(lastStream: Int32, code: UInt32) { session?.peerDidGoAway() }
+  override func output(of stream: Stream, room: Int) -> HTTP2Output { with(stream) { $0.ready(room: room) } }
+  override func trailers(of stream: Stream) -> Trailers? { with(stream) { $0.pendingTrailers } }
+
+  override func send(_ count: Int, of stream: Stream, after frameHeader: UnsafeRawBufferPointer) {
+    with(stream) { session?.send(count, of: $0, after: frameHeader) }
+  }
+}
