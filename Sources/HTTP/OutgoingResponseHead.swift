@@ -98,6 +98,8 @@ public final class OutgoingResponseHead {
 
   /// The upstream's reason phrase, if the status is still the upstream's. HTTP/2 has none.
   var reason: UnsafeRawBufferPointer? {
-    incoming?._withUnsafeGuaranteedRef { $0.status == status && $0.version != .http2 ? $0.bytes.readable[$0.reason] : nil } ?? nil
+    incoming?._withUnsafeGuaranteedRef {
+      $0.status == status && $0.version != .http2 ? $0.bytes.readable[$0.reason] : nil
+    } ?? nil
   }
 }

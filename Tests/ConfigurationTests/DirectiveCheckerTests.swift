@@ -18,7 +18,7 @@ import Testing
         == [
           "1:8 `gzip` is nginx's, but not supported here: sallyport forwards content unchanged; let the upstream do it"
         ])
-    for name in ["root", "try_files", "fastcgi_pass", "load_module", "grpc_pass", "sub_filter", "proxy_cache"] {
+    for name in ["root", "try_files", "fastcgi_pass", "load_module", "uwsgi_pass", "sub_filter", "proxy_cache"] {
       #expect(problems("http { \(name) x; }").first?.contains("`\(name)` is nginx's, but not supported here: ") == true)
     }
   }

@@ -36,6 +36,16 @@ struct DirectiveSample {
     self.isWhole = isWhole
   }
 
+  /// The same sample for the gRPC module.
+  var inGRPC: DirectiveSample {
+    func renamed(_ text: String) -> String {
+      text.replacing("proxy_pass http", with: "grpc_pass grpc").replacing("proxy_", with: "grpc_")
+    }
+    return DirectiveSample(
+      renamed(other), or: renamed(one), beside: renamed(beside), listen: listen, server: server,
+      location: renamed(location))
+  }
+
   /// The configuration with these lines at that level.
   func text(_ lines: String, in context: DirectiveContexts) -> String {
     if isWhole { return lines }

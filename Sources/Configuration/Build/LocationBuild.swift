@@ -13,6 +13,14 @@ indirect enum Level {
     }
   }
 
+  /// The level for a `grpc_pass`.
+  var inProxyNames: Level {
+    switch self {
+    case .server(let scope): .server(scope.inProxyNames)
+    case .location(let scope, let match, let outer): .location(scope.inProxyNames, match, outer: outer)
+    }
+  }
+
   var match: LocationMatch {
     switch self {
     case .server: .prefix([])
@@ -26,6 +34,7 @@ extension SettingsBuilder {
     let scope = level.scope
     var action = LocationAction.none
     if let pass = scope.own("proxy_pass").first, let settings = proxyPass(pass, level) { action = .proxy(settings) }
+    if let pass = scope.own("grpc_pass").first, let settings = grpcPass(pass, level) { action = .proxy(settings) }
     if let line = scope.own("metrics").first {
       if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
       action = .metrics

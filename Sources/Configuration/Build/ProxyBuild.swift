@@ -16,6 +16,25 @@ struct PassedURL {
 }
 
 extension SettingsBuilder {
+  /// Builds a `grpc_pass` like a `proxy_pass` of HTTP/2. Messages about its directives have their names.
+  mutating func grpcPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
+    if let other = level.scope.own("proxy_pass").first {
+      error(directive.location, "\"grpc_pass\" beside \"proxy_pass\"", hint: "the other is at \(other.location)")
+    }
+    if let line = level.scope.value("message_envelope"), Flag(line.text(0)) == true {
+      error(
+        directive.location, "\"message_envelope\" seals whole bodies, and gRPC sends streams",
+        hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
+    }
+    let before = diagnostics.count
+    let settings = proxyPass(directive, level.inProxyNames)
+    for index in before..<diagnostics.count {
+      diagnostics[index].message.replace("proxy_", with: "grpc_")
+      diagnostics[index].hint?.replace("proxy_", with: "grpc_")
+    }
+    return settings
+  }
+
   mutating func proxyPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
     guard let url = passedURL(directive, level) else { return nil }
     let scope = level.scope
@@ -45,27 +64,38 @@ extension SettingsBuilder {
       passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
       redirects: redirectRewrites(scope, url, level), interceptsErrors: scope.flag("proxy_intercept_errors") ?? false,
       headBufferSize: headBufferSize, bufferTotal: isBuffered ? count * size : headBufferSize,
-      requestBuffering: scope.flag("proxy_request_buffering") ?? true,
+      requestBuffering: scope.flag("proxy_request_buffering") ?? !scope.isGRPC,
       timeouts: timeouts(scope), retry: retry(scope),
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
-      authentication: upstreamAuth(scope, url, fields), envelope: envelope(scope, directive),
+      authentication: upstreamAuth(scope, url, fields),
+      envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
       location: directive.location)
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
     guard let word = directive.arguments.first else { return nil }
     let text = word.text
-    guard let scheme = [UpstreamScheme.https, .http].first(where: { text.lowercased().hasPrefix("\($0.rawValue)://") })
-    else {
-      error(word.location, "invalid URL prefix in \"\(text)\"", hint: "it must begin with http:// or https://")
+    let schemes: [(spelling: String, scheme: UpstreamScheme)] =
+      level.scope.isGRPC ? [("grpcs", .https), ("grpc", .http)] : [("https", .https), ("http", .http)]
+    let lower = text.lowercased()
+    guard let (spelling, scheme) = schemes.first(where: { lower.hasPrefix("\($0.spelling)://") }) else {
+      error(
+        word.location, "invalid URL prefix in \"\(text)\"",
+        hint: "it must begin with \(schemes[1].spelling):// or \(schemes[0].spelling)://")
       return nil
     }
-    let rest = String(text.dropFirst(scheme.rawValue.count + 3))
+    let rest = String(text.dropFirst(spelling.count + 3))
     if rest.contains("$") {
       let template = template(Word(rest, at: word.location, quoted: word.quoted))
       return PassedURL(scheme: scheme, authority: nil, target: .template(template), uri: nil, base: text)
     }
     let (authorityText, uri) = Self.splitURI(rest)
+    if level.scope.isGRPC, let uri {
+      error(
+        word.location, "\"proxy_pass\" cannot have a URI part",
+        hint: "leave out \"\(uri)\": the path is the method's name")
+      return nil
+    }
     if uri != nil, let kind = level.match.kindWithoutURI {
       error(
         word.location, "\"proxy_pass\" cannot have URI part in a \(kind) location",
@@ -131,6 +161,9 @@ extension SettingsBuilder {
     if !says("host") {
       fields.append(SetField(name: Array("Host".utf8), value: Template([.variable(.simple(.proxy_host))])))
     }
+    if scope.isGRPC, !says("te") {
+      fields.append(SetField(name: Array("TE".utf8), value: Template(literal: "trailers")))
+    }
     if !says("connection"), !scope.authSchemes.contains(.ntlm) {
       fields.append(SetField(name: Array("Connection".utf8), value: Template(literal: "close")))
     }
@@ -152,6 +185,7 @@ extension SettingsBuilder {
   }
 
   private mutating func redirectRewrites(_ scope: Scope, _ url: PassedURL, _ level: Level) -> [RedirectRewrite] {
+    if scope.isGRPC { return [] }
     let lines = scope.list("proxy_redirect")
     let standard: RedirectRewrite? =
       url.authority == nil

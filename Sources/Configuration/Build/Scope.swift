@@ -6,12 +6,29 @@ final class Scope {
   /// The directives of this level, in the order of the file.
   let directives: [Directive]
   let outer: Scope?
+  /// Whether this is the view of `inProxyNames`.
+  let isGRPC: Bool
 
   init(_ directives: [Directive], outer: Scope?) {
     self.directives = directives
     self.outer = outer
+    isGRPC = false
     byName = Dictionary(grouping: directives, by: \.name)
   }
+
+  private init(inProxyNames other: Scope) {
+    directives = other.directives
+    outer = other.outer?.inProxyNames
+    isGRPC = true
+    byName = other.byName.reduce(into: [:]) { names, entry in
+      if entry.key.hasPrefix("proxy_") { return }
+      names[entry.key.hasPrefix("grpc_") ? "proxy_" + entry.key.dropFirst(5) : entry.key] = entry.value
+    }
+  }
+
+  /// The level for a `grpc_pass`: each directive `grpc_…` under the name `proxy_…`, and none of the proxy module. What
+  /// is built for `proxy_pass` is so built for `grpc_pass`.
+  var inProxyNames: Scope { Scope(inProxyNames: self) }
 
   /// Returns the directives of this name in this level itself.
   func own(_ name: String) -> [Directive] { byName[name] ?? [] }

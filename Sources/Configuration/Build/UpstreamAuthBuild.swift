@@ -19,6 +19,7 @@ extension Scope {
   /// open.
   var upstreamVersion: UpstreamVersion {
     switch text("proxy_http_version") {
+    case _ where isGRPC: .http2
     case "2": .http2
     case "1.1": .http11
     case .some: .http10

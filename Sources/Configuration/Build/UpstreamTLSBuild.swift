@@ -19,7 +19,7 @@ extension SettingsBuilder {
     facts.certificate = scope.value("proxy_ssl_certificate")
     facts.revocation = scope.list("proxy_ssl_crl").first
     facts.certificateKey = scope.value("proxy_ssl_certificate_key")
-    facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix("proxy_ssl_") }
+    facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
     if scope.value("proxy_ssl_name") == nil, case .group(let index) = url.target,
       case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index
     {

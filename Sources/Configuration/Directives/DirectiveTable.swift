@@ -3,7 +3,7 @@ package enum DirectiveTable {
   /// The groups of directives, in the order of the manual's chapters.
   package static let families: [(title: String, entries: [DirectiveEntry])] = [
     ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
-    ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives),
+    ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives),
     ("Passwords and enrolment", enrolmentDirectives),

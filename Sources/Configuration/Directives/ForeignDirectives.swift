@@ -1,7 +1,7 @@
 private let noFiles = "sallyport serves no files; proxy_pass to a file server"
 private let noContent = "sallyport forwards content unchanged; let the upstream do it"
 private let noStream = "sallyport proxies HTTP only"
-private let oneUpstreamProtocol = "sallyport uses HTTP/1.1 to upstreams; put a gateway between them"
+private let oneUpstreamProtocol = "sallyport speaks HTTP and gRPC to upstreams; put a gateway between them"
 private let noCache = "sallyport keeps no copies; use a cache as upstream"
 private let noScripts = "sallyport runs no scripts"
 private let commercial = "it belongs to nginx's commercial edition"
@@ -64,9 +64,8 @@ let foreignDirectives: [DirectiveEntry] =
     family(
       "grpc_",
       """
-      bind buffer_size connect_timeout hide_header ignore_headers intercept_errors next_upstream next_upstream_timeout
-      next_upstream_tries pass pass_header read_timeout send_timeout set_header socket_keepalive
-      """) + " " + family("grpc_", gatewayTLSSuffixes), instead: oneUpstreamProtocol)
+      ignore_headers ssl_certificate_cache ssl_key_log
+      """), instead: "leave it out: it changes nothing that the upstream or the client sees")
   + DirectiveEntry.foreign(
     family(
       "memcached_",

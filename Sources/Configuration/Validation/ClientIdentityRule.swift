@@ -34,10 +34,13 @@ enum ClientIdentityRule: CaseIterable {
       guard let line = level.own("ssl_verify_reject").last, line.text(0).lowercased() == "handshake" else { return nil }
       return facts.unasked(line, hint: "ssl_verify_client on, or optional")
     case .identityFieldSetByHand:
-      guard !level.own("proxy_pass").isEmpty, level.identityForm != .off, let other = level.value("client_identity")
+      guard !(level.own("proxy_pass") + level.own("grpc_pass")).isEmpty, level.identityForm != .off,
+        let other = level.value("client_identity")
       else { return nil }
       let names = IdentityFieldForm.names.map { $0.lowercased() }
-      let line = level.list("proxy_set_header").first { names.contains($0.text(0).lowercased()) }
+      let line = (level.list("proxy_set_header") + level.list("grpc_set_header")).first {
+        names.contains($0.text(0).lowercased())
+      }
       return line.map {
         Diagnostic(
           .error, at: $0.location, "\"\($0.text(0))\" is set here and by client_identity",

@@ -22,7 +22,10 @@ enum LocationRule {
 
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard ["proxy_pass", "metrics", "enrolment", "return", "location", "deny"].allSatisfy({ scope.own($0).isEmpty })
+    guard
+      ["proxy_pass", "grpc_pass", "metrics", "enrolment", "return", "location", "deny"].allSatisfy({
+        scope.own($0).isEmpty
+      })
     else {
       return nil
     }
@@ -57,7 +60,7 @@ enum LocationRule {
   /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
   static func sealsNothing(_ scope: Scope) -> Diagnostic? {
     guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,
-      ["proxy_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
+      ["proxy_pass", "grpc_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
     else { return nil }
     return Diagnostic(
       .warning, at: line.location,
@@ -67,7 +70,7 @@ enum LocationRule {
 
   /// Refuses a location with two sources of content.
   static func answersTwice(_ scope: Scope, at metrics: Directive) -> Diagnostic? {
-    guard let pass = scope.own("proxy_pass").first else { return nil }
+    guard let pass = scope.own("proxy_pass").first ?? scope.own("grpc_pass").first else { return nil }
     return Diagnostic(
       .error, at: metrics.location, "\"metrics\" beside \"proxy_pass\": a location can have only one content handler",
       hint: "use a separate location; proxy_pass is at \(pass.location)")

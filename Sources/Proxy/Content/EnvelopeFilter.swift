@@ -73,7 +73,7 @@ final class EnvelopeFilter {
       return handler.tryNext()
     }
     do throws(EnvelopeError) {
-      let plain = try envelope.open(kept.memory.readable, now: handler.now)
+      let plain = try envelope.open(kept.memory.readable, now: handler.worker.loop.now)
       exchange.setBody(.collected(RequestBody(opened: plain, by: settings, gauge: bodies)))
       handler.tryNext()
     } catch {
@@ -130,7 +130,7 @@ final class EnvelopeFilter {
       return handler.finish(exchange)
     }
     do throws(SealingError) {
-      let sealed = try envelope.seal(buffered.body.readable, now: handler.now)
+      let sealed = try envelope.seal(buffered.body.readable, now: handler.worker.loop.now)
       handler.sendHead(of: response, exchange, pass, sealed: sealed.count)
       handler.sendBody(sealed.readable, exchange)
       handler.finish(exchange)

@@ -38,8 +38,6 @@ final class ProxyHandler: ContentHandler {
     attempt.handler = Unmanaged.passUnretained(self)
   }
 
-  var now: UInt64 { worker.loop.now }
-
   /// Sets the pass for the next `start`.
   func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
 
@@ -80,6 +78,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
+    if pass.settings.speaksGRPC { attempt.limit(to: exchange.grpcTimeout) }
     if let asked = pass.authentication {
       do throws(ErrorResponse) {
         authentication = UpstreamAuthentication(asked, try UpstreamAuthentication.user(for: exchange, asked), self)

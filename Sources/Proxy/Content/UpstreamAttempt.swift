@@ -22,6 +22,7 @@ final class UpstreamAttempt: AttemptObserver {
   @exclusivity(unchecked) private(set) var tried = TriedServers()
   /// Whether bytes of the request may have reached the server.
   @exclusivity(unchecked) private(set) var isRequestBegun = false
+  private var callDeadline: CallDeadline?
   /// Whether the upstream said of the last attempt that it has not processed the request.
   private var wasRefused = false
   /// The number of kept sessions that this exchange found closed.
@@ -39,6 +40,10 @@ final class UpstreamAttempt: AttemptObserver {
     forgetAnswer()
     outgoing.reset(over: nil)
     if stream != nil { stream = nil }
+    if let callDeadline {
+      callDeadline.stop()
+      self.callDeadline = nil
+    }
     isUnderWay = false
     while !records.isEmpty { records.removeLast() }
     tried = TriedServers()
@@ -48,6 +53,18 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   // MARK: Calls of the handler
+
+  /// Gives all attempts together `milliseconds`: the client's `grpc-timeout`.
+  func limit(to milliseconds: Int?) {
+    guard let milliseconds else { return }
+    callDeadline = CallDeadline(self, loop: worker.loop, milliseconds)
+  }
+
+  /// The limit has passed.
+  fileprivate func callDeadlinePassed() {
+    abandon(isFailure: true)
+    handler?._withUnsafeGuaranteedRef { $0.exchange?.grpcDeadlinePassed() }
+  }
 
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
   /// the handler, perhaps before this method returns.
@@ -229,4 +246,19 @@ final class UpstreamAttempt: AttemptObserver {
       }
     }
   }
+}
+
+/// The moment at which a client's `grpc-timeout` passes.
+private final class CallDeadline: EventTarget {
+  private weak var attempt: UpstreamAttempt?
+
+  init(_ attempt: UpstreamAttempt, loop: EventLoop, _ milliseconds: Int) {
+    self.attempt = attempt
+    super.init(loop: loop)
+    setDeadline(in: milliseconds)
+  }
+
+  override func deadlinePassed() { attempt?.callDeadlinePassed() }
+
+  func stop() { loop.forgetDeadline(of: self) }
 }

@@ -100,6 +100,8 @@ public final class ProxyPassSettings: Sendable {
   public let ignoresClientAbort: Bool
   /// nil: bodies pass as they are.
   public let envelope: EnvelopeSettings?
+  /// `grpc_pass`: a client's `grpc-timeout` limits the whole request.
+  public let speaksGRPC: Bool
   /// nil: an upstream's 401 is the client's.
   public let authentication: UpstreamAuthSettings?
   public let location: SourceLocation
@@ -111,7 +113,7 @@ public final class ProxyPassSettings: Sendable {
     passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, authentication: UpstreamAuthSettings?,
-    envelope: EnvelopeSettings?,
+    envelope: EnvelopeSettings?, speaksGRPC: Bool,
     location: SourceLocation
   ) {
     self.scheme = scheme
@@ -139,6 +141,7 @@ public final class ProxyPassSettings: Sendable {
     self.retry = retry
     self.ignoresClientAbort = ignoresClientAbort
     self.envelope = envelope
+    self.speaksGRPC = speaksGRPC
     self.authentication = authentication
     self.location = location
   }

@@ -1,0 +1,29 @@
+/// gRPC towards upstreams (nginx: ngx_http_grpc_module). The rows are those of the proxy module and of TLS towards upstreams
+/// under another prefix, since `grpc_pass` is built like `proxy_pass`; those that make no sense over gRPC are left out.
+let grpcDirectives: [DirectiveEntry] =
+  [
+    .local(
+      "grpc_pass", .location, .words(1...1, "grpc[s]://ADDRESS"),
+      "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`."
+    )
+  ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC }
+
+extension DirectiveEntry {
+  private static let left: Set<String> = [
+    "proxy_pass", "proxy_http_version", "proxy_method", "proxy_pass_request_headers", "proxy_pass_request_body",
+    "proxy_redirect", "proxy_buffering", "proxy_buffers", "proxy_request_buffering", "proxy_ignore_client_abort",
+    "proxy_busy_buffers_size", "proxy_max_temp_file_size", "proxy_temp_file_write_size", "proxy_temp_path",
+    "proxy_headers_hash_bucket_size", "proxy_headers_hash_max_size", "proxy_send_lowat",
+  ]
+
+  fileprivate var inGRPC: DirectiveEntry? {
+    guard !Self.left.contains(name) else { return nil }
+    var entry = self
+    func renamed(_ text: String) -> String { text.replacing("proxy_", with: "grpc_") }
+    entry.name = renamed(name)
+    entry.help = renamed(help)
+    entry.initial = renamed(initial).replacing("$grpc_host", with: "$proxy_host")
+    if name == "proxy_set_header" { entry.initial = "Host $proxy_host; TE trailers" }
+    return entry
+  }
+}
