@@ -63,7 +63,7 @@ final class UpstreamAttempt: AttemptObserver {
   /// The limit has passed.
   fileprivate func callDeadlinePassed() {
     abandon(isFailure: true)
-    handler?._withUnsafeGuaranteedRef { $0.exchange?.grpcDeadlinePassed() }
+    handler?._withUnsafeGuaranteedRef { $0.exchange.flatMap { GRPCCall($0) }?.deadlinePassed() }
   }
 
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
