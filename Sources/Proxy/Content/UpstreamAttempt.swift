@@ -147,8 +147,12 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   override func attemptHead(_ head: ResponseHead) -> Bool {
-    // The proxy does not forward the upstream's 100 and 103.
-    if head.isInterim { return true }
+    if head.isInterim {
+      handler?._withUnsafeGuaranteedRef { handler in
+        if let exchange = handler.exchange, let pass = handler.pass { EarlyHints.pass(head, of: exchange, pass) }
+      }
+      return true
+    }
     if !records.isEmpty {
       records[records.count - 1].headAt = now
       records[records.count - 1].status = Int(head.status)
