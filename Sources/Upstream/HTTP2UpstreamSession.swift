@@ -196,9 +196,10 @@ final class HTTP2UpstreamSession: UpstreamSession {
     guard !isReceiving, phase != .closed else { return }
     while let stream = drained.popLast() { stream.didDrain() }
     guard phase != .closed else { return }
-    if let reason = frames.exceeded.map({ "\($0.reason)" }) ?? frames.failure {
-      return failAll(.broken("upstream sent invalid HTTP/2: \(reason)"))
+    if let limit = frames.exceeded {
+      return failAll(.broken("upstream" + "\(limit.reason)".dropFirst("client".count)))
     }
+    if let reason = frames.failure { return failAll(.broken("upstream sent invalid HTTP/2: \(reason)")) }
     guard frames.isAlive else { return failAll(.broken("upstream's HTTP/2 connection ended")) }
     if streams.isEmpty { rest() }
   }

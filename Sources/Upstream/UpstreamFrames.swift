@@ -21,6 +21,8 @@ final class UpstreamFrames: HTTP2Frames {
 
   override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
     guard let session else { return false }
+    // A response may come before the request's end, with a reset after it (RFC 9113 §8.1): one for each request of ours.
+    if kind == .reset, isOpen(stream) { return true }
     if let limit = bounds.take(kind, length: length, endsStream: endsStream, now: session.now) { exceeded = limit }
     return exceeded == nil
   }

@@ -188,6 +188,11 @@ open class HTTP2Frames {
     if let session, count > 0 { nghttp2_session_consume_stream(session, id, count) }
   }
 
+  /// Whether the stream is open, or half closed.
+  public final func isOpen(_ id: Int32) -> Bool {
+    session.map { nghttp2_session_get_stream_user_data($0, id) != nil } ?? false
+  }
+
   /// How many streams the peer takes at a time, by its SETTINGS.
   public final var peerStreamLimit: Int {
     guard let session else { return 0 }
