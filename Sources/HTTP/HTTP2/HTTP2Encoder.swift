@@ -71,6 +71,14 @@ public enum HTTP2Encoder {
     }
   }
 
+  /// Submits an interim response with its fields.
+  public static func interim(_ head: OutgoingResponseHead, _ frames: HTTP2Frames, _ id: Int32) {
+    guard let session = frames.session else { return }
+    withFields(of: head) { fields, _ in
+      _ = nghttp2_submit_headers(session, 0, id, nil, fields.baseAddress, fields.count, nil)
+    }
+  }
+
   static func submit(_ trailers: Trailers, _ session: OpaquePointer?, _ id: Int32) -> Bool {
     trailers.bytes.withUnsafeBytes { bytes in
       withUnsafeTemporaryAllocation(of: nghttp2_nv.self, capacity: trailers.fields.count) { fields in

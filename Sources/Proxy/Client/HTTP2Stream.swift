@@ -147,6 +147,12 @@ final class HTTP2Stream: ClientStream {
     connection.hasOutput()
   }
 
+  override func sendInterim(head: OutgoingResponseHead) {
+    guard let connection else { return }
+    HTTP2Encoder.interim(head, connection.frames, id)
+    connection.hasOutput()
+  }
+
   override func send(head: OutgoingResponseHead) {
     guard let connection, let exchange, case .waiting = output else { return }
     sendTimeout = exchange.location.limits.sendTimeout

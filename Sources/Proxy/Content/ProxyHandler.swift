@@ -78,7 +78,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
-    if pass.settings.speaksGRPC { attempt.limit(to: exchange.grpcTimeout) }
+    if pass.settings.speaksGRPC { attempt.limit(to: GRPCCall(exchange)?.timeout) }
     if let asked = pass.authentication {
       do throws(ErrorResponse) {
         authentication = UpstreamAuthentication(asked, try UpstreamAuthentication.user(for: exchange, asked), self)

@@ -23,25 +23,28 @@ enum GRPCStatus: UInt8 {
   }
 }
 
-extension Exchange {
-  /// Whether the client makes a gRPC call: over HTTP/2, with a type of `application/grpc`.
-  var speaksGRPC: Bool {
-    guard head.version == .http2, let type = head.first(.contentType) else { return false }
-    let bytes = head.bytes.readable[type.value]
-    guard bytes.count >= 16, UnsafeRawBufferPointer(rebasing: bytes[..<16]).equalsIgnoringCase("application/grpc")
-    else {
-      return false
-    }
-    return bytes.count == 16 || bytes[16] == 0x2B || bytes[16] == 0x3B
+/// An exchange whose client makes a gRPC call: over HTTP/2, with a type of `application/grpc`.
+struct GRPCCall {
+  let exchange: Exchange
+
+  /// nil for other requests.
+  init?(_ exchange: Exchange) {
+    guard exchange.head.version == .http2, let type = exchange.head.first(.contentType) else { return nil }
+    let bytes = exchange.head.bytes.readable[type.value]
+    guard bytes.count >= 16, UnsafeRawBufferPointer(rebasing: bytes[..<16]).equalsIgnoringCase("application/grpc"),
+      bytes.count == 16 || bytes[16] == UInt8(ascii: "+") || bytes[16] == UInt8(ascii: ";")
+    else { return nil }
+    self.exchange = exchange
   }
 
-  /// Responds to a gRPC call with an error: trailers only, as gRPC has it. The access log has the error's own status.
-  func answerGRPC(_ error: ErrorResponse) {
-    guard let stream else { return }
+  /// Responds with an error: trailers only, as gRPC has it. The access log has the error's own status.
+  func answer(_ error: ErrorResponse) {
+    guard let stream = exchange.stream else { return }
     if !stream.isBodyRead { stream.discardBody() }
+    let response = exchange.response
     response.reset()
     response.status = 200
-    worker.ownFields.add(tokens: location.settings.redirects.serverTokens, to: response)
+    exchange.worker.ownFields.add(tokens: exchange.location.settings.redirects.serverTokens, to: response)
     response.add("Content-Type", "application/grpc")
     var text = ByteBuffer()
     text.append(decimal: UInt64(GRPCStatus(error).rawValue))
@@ -51,25 +54,23 @@ extension Exchange {
     text.append(0x20)
     text.append(StatusText.reason(error.status))
     _ = response.add("grpc-message", text.readable)
-    if let own = progress.ownFields { response.add(own) }
-    setStatus(Int(error.status))
-    addConfiguredFields()
-    sendHead()
-    setStatus(Int(error.status))
-    complete()
+    if let own = exchange.progress.ownFields { response.add(own) }
+    exchange.setStatus(Int(error.status))
+    exchange.addConfiguredFields()
+    exchange.sendHead()
+    exchange.setStatus(Int(error.status))
+    exchange.complete()
   }
 
   /// The time that the client gives the call (`grpc-timeout`), in milliseconds; nil if it gives none, or one that can't be
   /// read.
-  var grpcTimeout: Int? {
-    guard speaksGRPC,
-      let range = bytes("grpc-timeout", { head.value(named: $0) })
-    else { return nil }
-    return Self.grpcTimeout(head.bytes.readable[range])
+  var timeout: Int? {
+    let head = exchange.head
+    return bytes("grpc-timeout") { head.value(named: $0) }.flatMap { Self.timeout(head.bytes.readable[$0]) }
   }
 
   /// Reads at most eight digits and a unit: `H`, `M`, `S`, `m`, `u` or `n`.
-  static func grpcTimeout(_ text: UnsafeRawBufferPointer) -> Int? {
+  static func timeout(_ text: UnsafeRawBufferPointer) -> Int? {
     guard (2...9).contains(text.count), let unit = text.last else { return nil }
     var value = 0
     for byte in text.dropLast() {
@@ -88,17 +89,17 @@ extension Exchange {
   }
 
   /// The client's `grpc-timeout` has passed.
-  func grpcDeadlinePassed() {
-    log(.info, "the client's grpc-timeout has passed")
-    switch progress.state {
-    case .waiting: fail(ErrorResponse(504))
+  func deadlinePassed() {
+    exchange.log(.info, "the client's grpc-timeout has passed")
+    switch exchange.progress.state {
+    case .waiting: exchange.fail(ErrorResponse(504))
     case .streaming(hasBody: true):
       // The client has messages, so the status goes into the trailers.
-      handler?.cancel()
+      exchange.handler?.cancel()
       var trailers = TrailerSection()
       bytes("grpc-status") { name in bytes("4") { trailers.add(name, $0) } }
-      complete(try? trailers.take())
-    case .streaming(hasBody: false), .tunnel, .whole: end(.upstreamBroke)
+      exchange.complete(try? trailers.take())
+    case .streaming(hasBody: false), .tunnel, .whole: exchange.end(.upstreamBroke)
     }
   }
 }
