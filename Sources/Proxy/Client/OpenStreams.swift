@@ -38,12 +38,12 @@ struct OpenStreams {
   /// Removes a stream that is over; has no effect on one that was removed before.
   mutating func remove(_ stream: HTTP2Stream) {
     guard all.indices.contains(stream.place), all[stream.place] === stream else { return }
-    let last = all.removeLast()
-    if last !== stream {
-      last.place = stream.place
-      all[stream.place] = last
-    }
-    if spare.count < Self.sparesKept { spare.append(stream) }
+    let place = stream.place
+    all.swapAt(place, all.count - 1)
+    all[place].place = place
+    // This is the last reference to it: events of libnghttp2 have none of their own.
+    let removed = all.removeLast()
+    if spare.count < Self.sparesKept { spare.append(removed) }
   }
 
   /// Gives up every stream, because each retains the session.
