@@ -9,7 +9,7 @@ public enum HTTP2FrameKind: Sendable {
     switch UInt32(type) {
     case NGHTTP2_DATA.rawValue: self = .data
     case NGHTTP2_HEADERS.rawValue: self = .headers
-    case NGHTTP2_PRIORITY.rawValue: self = .priority
+    case NGHTTP2_PRIORITY.rawValue, NGHTTP2_PRIORITY_UPDATE.rawValue: self = .priority
     case NGHTTP2_RST_STREAM.rawValue: self = .reset
     case NGHTTP2_SETTINGS.rawValue: self = .settings
     case NGHTTP2_PING.rawValue: self = .ping
@@ -73,7 +73,8 @@ open class HTTP2Frames {
   open func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool { true }
   /// A header block begins. `isNew`: that of a stream that the peer opens, which the subclass attaches or resets.
   open func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {}
-  open func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {}
+  /// A decoded field. Returns false to end the connection: the peer's header list is far too large.
+  open func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) -> Bool { true }
   open func headersDidEnd(_ stream: Stream, endsStream: Bool) {}
   open func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) {}
   /// The peer has ended its side of the stream with a DATA frame.
@@ -92,6 +93,11 @@ open class HTTP2Frames {
   open func trailers(of stream: Stream) -> Trailers? { nil }
   /// A frame of this kind has gone out on a stream; `ends`: with END_STREAM.
   open func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {}
+
+  /// A RST_STREAM has gone out, of libnghttp2's or ours.
+  open func resetDidGo(code: UInt32) {}
+  /// A GOAWAY with an error has gone out, after which the connection ends. `reason`: the error's name in RFC 9113.
+  open func connectionDidBreak(reason: String) {}
 
   // MARK: Beginning and bytes
 

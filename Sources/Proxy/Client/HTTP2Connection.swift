@@ -157,13 +157,17 @@ final class HTTP2Connection: ClientConnection {
       frames.reset(id, .refusedStream)
       return nil
     }
-    guard active < session.firstServer.settings.http2.concurrentStreams else {
+    guard active < streamLimit else {
       note(.concurrentStreams)
       frames.reset(id, .refusedStream)
       return nil
     }
     return open.add(to: session)
   }
+
+  private var streamLimit: Int { session.firstServer.settings.http2.concurrentStreams }
+  /// Whether the client has as many streams as it may have.
+  var isFull: Bool { open.all.count >= streamLimit }
 
   /// Whether a new stream may begin. A client's request must not be judged by a configuration that was replaced; a stream
   /// that was refused with REFUSED_STREAM can be sent again over another connection (RFC 9113 §8.7).

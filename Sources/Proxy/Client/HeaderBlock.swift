@@ -18,6 +18,9 @@ struct HeaderBlock: ~Copyable {
   private var section = ByteBuffer()
   private var isInvalid = false
 
+  /// Bytes of names and values so far, also of those that count for nothing.
+  private(set) var decoded = 0
+
   /// A section of trailers in HTTP/1 has the same bound.
   private static let sectionBytes = 8192
 
@@ -25,6 +28,7 @@ struct HeaderBlock: ~Copyable {
 
   mutating func begin(_ stream: HTTP2Stream, _ exchange: Exchange, _ limits: HeadLimits) {
     kind = .request
+    decoded = 0
     self.stream = stream
     self.exchange = exchange
     builder.begin(exchange.head, limits: limits)
@@ -32,13 +36,18 @@ struct HeaderBlock: ~Copyable {
 
   mutating func beginTrailers() {
     kind = .trailers
+    decoded = 0
     section.removeAll()
     isInvalid = false
   }
 
-  mutating func refuse() { kind = .refused }
+  mutating func refuse() {
+    kind = .refused
+    decoded = 0
+  }
 
   mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
+    decoded &+= name.count &+ value.count
     switch kind {
     case .refused: break
     case .request: if let exchange { builder.add(name, value, to: exchange.head) }
