@@ -37,6 +37,7 @@ package final class FrameClient {
     var missing = 3
     while missing > 0 {
       guard let frame = try next() else { throw WireError.truncated(got: 0) }
+      if frame.kind == .windowUpdate { connectionWindow += Int(frame.word(at: 0)) }
       guard frame.kind == .settings else { continue }
       missing -= 1
       if acknowledges, !frame.has(HTTP2Frame.acknowledged) { send(.settingsTaken) }
