@@ -32,12 +32,13 @@ final class HTTP2Connection: ClientConnection {
   /// after libnghttp2 has returned, because an exchange may then do anything.
   private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []
   private var isReceiving = false, isPulling = false
-  private var deadline = HTTP2Deadline()
+  private var deadline = HTTP2Deadline(), noted: Set<HTTP2Limit> = []
   /// The location of the last response. It retains its generation, so a move to another clears it.
   private var answered: LiveLocation?
   private var formerLimits = LocationLimits()
 
-  private static let pumpLimit = 1 << 20, readSize = 16 * 1024
+  /// What one turn takes before other connections get theirs: bytes, and requests, up to the end of a read.
+  private static let pumpLimit = 1 << 20, requestsPerTurn = 64, readSize = 16 * 1024
   /// While more bytes than this wait for the client, the connection reads nothing and asks no stream for more.
   private static let watermark = 64 * 1024
   /// Milliseconds that the client has to answer the first GOAWAY.
@@ -103,8 +104,9 @@ final class HTTP2Connection: ClientConnection {
   private func pump() {
     guard !isReceiving, !isOver else { return }
     var taken = 0
+    let first = session.requests
     while !isOver, transport.pendingCount < Self.watermark {
-      guard taken < Self.pumpLimit else {
+      guard taken < Self.pumpLimit, session.requests - first < Self.requestsPerTurn else {
         transport.loop.again(transport)
         break
       }
@@ -256,7 +258,6 @@ final class HTTP2Connection: ClientConnection {
 
   /// Has the frames sent that libnghttp2 has ready, when the loop sends what this event wrote.
   func hasOutput() { transport.announceFlush() }
-
   func send(_ count: Int, of stream: HTTP2Stream, after frameHeader: UnsafeRawBufferPointer) {
     transport.write(frameHeader)
     if stream.write(count, to: transport) { drained.append(stream) }
@@ -391,8 +392,9 @@ final class HTTP2Connection: ClientConnection {
 
   func log(_ reason: String) { session.log(.info, reason) }
 
+  /// Counts each time, and writes one line for a connection.
   func note(_ limit: HTTP2Limit) {
     worker.metrics.http2.count(limit)
-    log("\(limit.reason)")
+    if noted.insert(limit).inserted { log("\(limit.reason)") }
   }
 }
