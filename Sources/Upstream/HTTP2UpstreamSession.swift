@@ -37,7 +37,11 @@ final class HTTP2UpstreamSession: UpstreamSession {
 
   /// Whether another attempt may begin.
   var hasRoom: Bool {
-    if isOfOneClient { return false }
+    let keepalive = group.settings.keepalive
+    // A session that is never idle ends too: its attempts go on, and the next one begins another session.
+    if isOfOneClient || requestsServed >= keepalive.requests || now &- openedAt >= UInt64(max(0, keepalive.time)) {
+      return false
+    }
     return switch phase {
     case .opening: streams.count < Self.streamLimit
     case .serving: streams.count < min(Self.streamLimit, frames.peerStreamLimit) && !transport.hasPeerEnd
@@ -46,6 +50,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
   }
 
   var isIdle: Bool { streams.isEmpty }
+  /// Whether it is kept for attempts to come.
+  var isResting: Bool { phase == .serving && streams.isEmpty }
   var isTLS: Bool { tls != nil }
   var now: UInt64 { transport.loop.now }
 
@@ -200,7 +206,9 @@ final class HTTP2UpstreamSession: UpstreamSession {
       return failAll(.broken("upstream" + "\(limit.reason)".dropFirst("client".count)))
     }
     if let reason = frames.failure { return failAll(.broken("upstream sent invalid HTTP/2: \(reason)")) }
-    guard frames.isAlive else { return failAll(.broken("upstream's HTTP/2 connection ended")) }
+    guard frames.isAlive else {
+      return failAll(.broken(frames.broken.map { "upstream sent invalid HTTP/2: \($0)" } ?? "upstream ended HTTP/2"))
+    }
     if streams.isEmpty { rest() }
   }
 

@@ -228,6 +228,7 @@ final class ProxyHandler: ContentHandler {
     }
     if response.status == 101 { return switchProtocols(response, exchange, pass) }
     if triesNext(for: response, exchange, pass) { return false }
+    if ResponseRewrite.failUnopened(response, exchange) { return false }
     if pass.settings.interceptsErrors, response.status >= 300, exchange.redirection == .none,
       exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
     {

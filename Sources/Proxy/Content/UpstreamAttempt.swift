@@ -62,7 +62,8 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// The limit has passed.
   fileprivate func callDeadlinePassed() {
-    abandon(isFailure: true)
+    // It says nothing of the server: the client chose the time.
+    abandon()
     handler?._withUnsafeGuaranteedRef { $0.exchange.flatMap { GRPCCall($0) }?.deadlinePassed() }
   }
 

@@ -4,21 +4,22 @@ import Observability
 
 /// The status codes of gRPC that sallyport's own errors become.
 enum GRPCStatus: UInt8 {
-  case cancelled = 1, invalidArgument = 3, deadlineExceeded = 4, permissionDenied = 7, resourceExhausted = 8
+  case cancelled = 1, unknown = 2, deadlineExceeded = 4, permissionDenied = 7, resourceExhausted = 8
   case unimplemented = 12, internalError = 13, unavailable = 14, unauthenticated = 16
 
-  /// By gRPC's own table for clients that get no `grpc-status` (doc/http-grpc-status-mapping.md), and for the statuses that
-  /// it has not, the nearest.
+  /// By gRPC's own table for clients that get no `grpc-status` (doc/http-grpc-status-mapping.md), and for what that table
+  /// leaves unknown, the nearest status if there is one.
   init(_ error: ErrorResponse) {
     switch error.code {
     case 401, 495, 496: self = .unauthenticated
     case 403: self = .permissionDenied
-    case 404, 405: self = .unimplemented
-    case 408, 504: self = .deadlineExceeded
+    case 404: self = .unimplemented
+    case 408: self = .deadlineExceeded
     case 413, 494: self = .resourceExhausted
-    case 421, 429, 502, 503: self = .unavailable
+    case 421, 429, 502, 503, 504: self = .unavailable
     case 499: self = .cancelled
-    default: self = .internalError
+    case 400...500: self = .internalError
+    default: self = .unknown
     }
   }
 }
@@ -38,7 +39,7 @@ struct GRPCCall {
   }
 
   /// Responds with an error: trailers only, as gRPC has it. The access log has the error's own status.
-  func answer(_ error: ErrorResponse) {
+  func answer(_ error: ErrorResponse, _ status: GRPCStatus? = nil) {
     guard let stream = exchange.stream else { return }
     if !stream.isBodyRead { stream.discardBody() }
     let response = exchange.response
@@ -47,7 +48,7 @@ struct GRPCCall {
     exchange.worker.ownFields.add(tokens: exchange.location.settings.redirects.serverTokens, to: response)
     response.add("Content-Type", "application/grpc")
     var text = ByteBuffer()
-    text.append(decimal: UInt64(GRPCStatus(error).rawValue))
+    text.append(decimal: UInt64((status ?? GRPCStatus(error)).rawValue))
     _ = response.add("grpc-status", text.readable)
     text.removeAll()
     text.append(decimal: UInt64(error.status))
@@ -92,7 +93,9 @@ struct GRPCCall {
   func deadlinePassed() {
     exchange.log(.info, "the client's grpc-timeout has passed")
     switch exchange.progress.state {
-    case .waiting: exchange.fail(ErrorResponse(504))
+    case .waiting:
+      exchange.handler?.cancel()
+      answer(ErrorResponse(504), .deadlineExceeded)
     case .streaming(hasBody: true):
       // The client has messages, so the status goes into the trailers.
       exchange.handler?.cancel()
