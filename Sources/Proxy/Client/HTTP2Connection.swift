@@ -31,14 +31,12 @@ final class HTTP2Connection: ClientConnection {
   /// after libnghttp2 has returned, because an exchange may then do anything.
   private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []
   /// libnghttp2 is reading: nothing may be pulled.
-  private var isReceiving = false
+  private var isReceiving = false, turn = HTTP2Turn()
   private var deadline = HTTP2Deadline(), noted: Set<HTTP2Limit> = []
   /// The location of the last response. It retains its generation, so a move to another clears it.
   private var answered: LiveLocation?
   private var formerLimits = LocationLimits()
 
-  /// What one turn takes before other connections get theirs: bytes, and requests, up to the end of a read.
-  private static let pumpLimit = 1 << 20, requestsPerTurn = 64, readSize = 16 * 1024
   /// While more bytes than this wait for the client, the connection reads nothing and asks no stream for more.
   private static let watermark = 64 * 1024
   /// Milliseconds that the client has to answer the first GOAWAY.
@@ -106,20 +104,19 @@ final class HTTP2Connection: ClientConnection {
 
   private func pump() {
     guard !isReceiving, !isOver else { return }
-    var taken = 0
-    let first = session.requests
+    turn.begin(requests: session.requests)
     while !isOver, transport.pendingCount < Self.watermark {
-      guard taken < Self.pumpLimit, session.requests - first < Self.requestsPerTurn else {
+      if turn.isOver(requests: session.requests) {
         transport.loop.again(transport)
         break
       }
       guard transport.mayHaveInput else { break }
       worker.input.removeAll()
-      worker.input.reserve(Self.readSize)
-      switch transport.read(into: worker.input.writable) {
+      worker.input.reserve(turn.readSize)
+      switch transport.read(into: UnsafeMutableRawBufferPointer(rebasing: worker.input.writable[..<turn.readSize])) {
       case .bytes(let count):
         worker.input.didWrite(count)
-        taken += count
+        turn.didRead(count)
         receive(worker.input.readable)
         continue
       case .wouldBlock: break

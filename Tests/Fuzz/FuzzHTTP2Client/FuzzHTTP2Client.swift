@@ -59,9 +59,13 @@ private final class Frames: HTTP2Frames {
     attach(Unmanaged.passUnretained(begun).toOpaque(), to: id)
   }
 
-  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {
-    if isInTrailers { return trailers.add(name, value) }
-    if let reading { builder.add(name, value, to: reading.head) }
+  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) -> Bool {
+    if isInTrailers {
+      trailers.add(name, value)
+    } else if let reading {
+      builder.add(name, value, to: reading.head)
+    }
+    return true
   }
 
   override func headersDidEnd(_ pointer: Stream, endsStream: Bool) {

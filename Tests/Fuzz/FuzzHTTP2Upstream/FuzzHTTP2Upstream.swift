@@ -75,9 +75,10 @@ private final class Frames: HTTP2Frames {
     }
   }
 
-  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {
-    guard let stream else { return }
+  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) -> Bool {
+    guard let stream else { return true }
     if isInTrailers { trailers.add(name, value) } else { builder.add(name, value, to: asked(stream).head) }
+    return true
   }
 
   override func headersDidEnd(_ stream: Stream, endsStream: Bool) {
