@@ -69,9 +69,9 @@ import Testing
     let scene = try Scene.ofTest(), body = Pattern.bytes(8 << 20)
     let upstream = try Self.upstream(scene) { connection, request in
       try connection.headers(request.stream, [(":status", "200"), ("content-length", "\(body.count)")])
-      // Up to the end of what the proxy's window allows.
-      try connection.body(request.stream, Array(body.prefix(512 * 1024)), ends: false)
-      try connection.body(request.stream, Array(body.dropFirst(512 * 1024)))
+      try connection.body(request.stream, body) { event in
+        if case .request(let other) = event { try connection.headers(other.stream, [(":status", "204")], ends: true) }
+      }
     }
     let proxy = try await FramedProxy(scene, to: upstream, location: "proxy_buffers 8 8k;")
     try await proxy.talk { wire in
@@ -81,7 +81,7 @@ import Testing
       let other = try Wire.dial(port: proxy.port)
       defer { other.close() }
       try other.write("GET /alive HTTP/1.1\r\nHost: h\r\n\r\n")
-      #expect(try other.response().text == "alive")
+      #expect(try other.response().status == 204)
       #expect(Pattern.equal(try wire.read(exactly: body.count), body))
     }
   }

@@ -249,15 +249,18 @@ package final class UpstreamFrameConnection {
     windows[stream, default: 0] -= bytes.count
   }
 
-  /// DATA frames as the peer's windows allow them. Returns false if the stream or the connection ended meanwhile.
+  /// Sends DATA frames as the peer's windows allow them; `meanwhile` gets the events that come while they allow nothing.
+  /// Returns false if the stream or the connection ended meanwhile.
   @discardableResult
-  package func body(_ stream: Int, _ bytes: [UInt8], ends: Bool = true) throws -> Bool {
+  package func body(
+    _ stream: Int, _ bytes: [UInt8], ends: Bool = true, meanwhile: ((Event) throws -> Void)? = nil
+  ) throws -> Bool {
     var rest = bytes[...]
     repeat {
       let room = min(window, streamWindow + windows[stream, default: 0], 16_384)
       if room <= 0, !rest.isEmpty {
         guard let event = try receive() else { return false }
-        waiting.append(event)
+        if let meanwhile { try meanwhile(event) } else { waiting.append(event) }
         if case .reset(stream, _) = event { return false }
         continue
       }
