@@ -134,6 +134,7 @@ final class UpstreamAttempt: AttemptObserver {
     self.stream = stream
     isUnderWay = true
     isRequestBegun = false
+    wasRefused = false
     handler?._withUnsafeGuaranteedRef { $0.attemptDidBegin() }
   }
 
