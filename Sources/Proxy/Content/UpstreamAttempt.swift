@@ -60,9 +60,10 @@ final class UpstreamAttempt: AttemptObserver {
     callDeadline = CallDeadline(self, loop: worker.loop, milliseconds)
   }
 
-  /// The limit has passed.
+  /// The limit has passed. The client chose it, so it says nothing about the server: otherwise a client with tiny limits
+  /// could take servers from all others (`max_fails`).
   fileprivate func callDeadlinePassed() {
-    abandon(isFailure: true)
+    abandon()
     handler?._withUnsafeGuaranteedRef { $0.exchange?.grpcDeadlinePassed() }
   }
 
