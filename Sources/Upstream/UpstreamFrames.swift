@@ -73,6 +73,9 @@ final class UpstreamFrames: HTTP2Frames {
   override func trailers(of stream: Stream) -> Trailers? { with(stream) { $0.pendingTrailers } }
 
   override func send(_ count: Int, of stream: Stream, after frameHeader: UnsafeRawBufferPointer) {
-    with(stream) { session?.send(count, of: $0, after: frameHeader) }
+    guard let session else { return }
+    // An upstream may credit each frame of an upload as it reads it.
+    _ = bounds.didSend(isCut: false, now: session.now)
+    with(stream) { session.send(count, of: $0, after: frameHeader) }
   }
 }
