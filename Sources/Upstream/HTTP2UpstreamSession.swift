@@ -37,7 +37,10 @@ final class HTTP2UpstreamSession: UpstreamSession {
 
   /// Whether another attempt may begin.
   var hasRoom: Bool {
-    if isOfOneClient { return false }
+    let keepalive = group.settings.keepalive
+    guard !isOfOneClient, requestsServed < keepalive.requests,
+      transport.loop.now &- openedAt < UInt64(max(0, keepalive.time))
+    else { return false }
     return switch phase {
     case .opening: streams.count < Self.streamLimit
     case .serving: streams.count < min(Self.streamLimit, frames.peerStreamLimit) && !transport.hasPeerEnd
