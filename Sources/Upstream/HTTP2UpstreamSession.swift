@@ -199,12 +199,15 @@ final class HTTP2UpstreamSession: UpstreamSession {
     guard !isReceiving, phase != .closed else { return }
     while let stream = drained.popLast() { stream.didDrain() }
     guard phase != .closed else { return }
-    if let reason = frames.exceeded.map({ "\($0.reason)" }) ?? frames.failure {
+    if let reason = frames.exceeded.map(Self.reason) ?? frames.failure {
       return failAll(.broken("upstream sent invalid HTTP/2: \(reason)"))
     }
     guard frames.isAlive else { return failAll(.broken("upstream's HTTP/2 connection ended")) }
     if streams.isEmpty { rest() }
   }
+
+  /// The sentences of the limits have the client as their subject.
+  private static func reason(_ limit: HTTP2Limit) -> String { "it" + "\(limit.reason)".dropFirst("client".count) }
 
   /// No attempt is in progress: keeps the session, or closes it. It is kept without `keepalive` too, which limits the
   /// connections of HTTP/1: one session serves all attempts of a server.
