@@ -49,6 +49,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
   }
 
   var isIdle: Bool { streams.isEmpty }
+  /// Whether the session is kept without an attempt. A session that opens for one isn't.
+  var isResting: Bool { streams.isEmpty && phase == .serving && idleSince > 0 }
   var isTLS: Bool { tls != nil }
   var now: UInt64 { transport.loop.now }
 

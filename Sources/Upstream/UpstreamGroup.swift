@@ -105,7 +105,7 @@ public final class UpstreamGroup {
       })
   }
 
-  public var idleCount: Int { idle.count }
+  public var idleCount: Int { idle.count + shared.count { $0.isResting } }
 
   /// Begins an attempt; `observer` gets its events, perhaps before this returns. `again`: tries this server once more,
   /// over a new connection, because only its kept connection was dead. Returns a failure if no connection could be
@@ -226,7 +226,7 @@ public final class UpstreamGroup {
   @inline(never)
   private func limitIdle() {
     let limit = settings.keepalive.connections
-    if idle.count > limit.multipliedReportingOverflow(by: 4).partialValue { closeOldestIdle() }
+    if idle.count > limit.multipliedReportingOverflow(by: 4).partialValue { idle.removeFirst().close() }
     if surplus == nil { surplus = Surplus(self) }
   }
 
@@ -234,7 +234,7 @@ public final class UpstreamGroup {
   package func closeSurplus(now: UInt64) -> Bool {
     let limit = settings.keepalive.connections
     while idle.count > limit, let oldest = idle.first, now &- oldest.idleSince >= UInt64(Surplus.time) {
-      closeOldestIdle()
+      idle.removeFirst().close()
     }
     if idle.count > limit { return true }
     surplus = nil
@@ -242,12 +242,20 @@ public final class UpstreamGroup {
   }
 
   /// The time since which the session that has been idle longest is idle; nil without idle sessions.
-  public var oldestIdle: UInt64? { idle.first?.idleSince }
+  public var oldestIdle: UInt64? {
+    guard let resting = oldestResting else { return idle.first?.idleSince }
+    return min(resting.idleSince, idle.first?.idleSince ?? .max)
+  }
 
   /// Closes the session that has been idle longest, to make room.
   public func closeOldestIdle() {
+    if let resting = oldestResting, resting.idleSince <= idle.first?.idleSince ?? .max { return resting.close() }
     guard !idle.isEmpty else { return }
     idle.removeFirst().close()
+  }
+
+  private var oldestResting: HTTP2UpstreamSession? {
+    shared.lazy.filter(\.isResting).min { $0.idleSince < $1.idleSince }
   }
 
   func forget(_ session: HTTP1UpstreamSession) { idle.removeAll { $0 === session } }
