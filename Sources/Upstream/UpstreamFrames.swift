@@ -68,6 +68,10 @@ final class UpstreamFrames: HTTP2Frames {
     stream.didClose(code: code)
   }
 
+  override func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {
+    if kind == .reset { with(stream) { $0.isResetByUs = true } }
+  }
+
   override func peerDidGoAway(lastStream: Int32, code: UInt32) { session?.peerDidGoAway() }
   override func output(of stream: Stream, room: Int) -> HTTP2Output { with(stream) { $0.ready(room: room) } }
   override func trailers(of stream: Stream) -> Trailers? { with(stream) { $0.pendingTrailers } }

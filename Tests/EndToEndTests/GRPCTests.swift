@@ -35,7 +35,7 @@ struct `gRPC` {
     #expect(
       lines == [
         "hello True", "True []", "500000 0", "[]", "[('x-a', '1'), ('x-b-bin', b'\\xff\\x00')]",
-        "['f', b'\\xff\\x00'] ['l', b'\\x00\\x01']", "1000",
+        "['f', b'\\xff\\x00'] ['l', b'\\x00\\x01']", "True",
       ])
     #expect(!daemon.errorLog.contains("[error]"))
   }

@@ -99,7 +99,7 @@ import Testing
     #expect(Self.sessions(scene) == 2)
   }
 
-  @Test func `an upstream that chooses HTTP 1_1 by ALPN gets no request`() async throws {
+  @Test func `an upstream that knows HTTP 1_1 alone gets no request`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let identity = try scene.identity("server", cast.authority.server())
     let server = try await OpenSSLServer.start(scene, identity, "-alpn", "http/1.1")
@@ -112,7 +112,7 @@ import Testing
         )
       ])
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/s3cr3t"], input: Array("s3cr3t".utf8)).status == 502)
-    try await daemon.logged("[error]", "ALPN")
+    try await daemon.logged("[error]", "no application protocol")
     #expect(!server.log.contains("s3cr3t") && !server.log.contains("PRI *"))
   }
 }

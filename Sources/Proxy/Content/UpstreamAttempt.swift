@@ -188,7 +188,8 @@ final class UpstreamAttempt: AttemptObserver {
     // The handler drops the stream later. If the exchange ends with this failure, the access record uses the stream.
     if case .tls = failure { noteRefusal(stream?.session.peer) }
     if case .refusedStream = failure { wasRefused = true } else { wasRefused = false }
-    let wasKept = wasRefused || (stream?.isOnKeptSession ?? false) && stream?.bytesReceived == 0
+    let isOfStream = if case .reset = failure { true } else { false }
+    let wasKept = wasRefused || !isOfStream && (stream?.isOnKeptSession ?? false) && stream?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
     handler?._withUnsafeGuaranteedRef { $0.attemptDidFail(failure, onKept: wasKept) }
   }
