@@ -140,7 +140,7 @@ final class HTTP2UpstreamSession: UpstreamSession {
   override func streamDeadlinePassed() {
     switch phase {
     case .opening: failAll(.connectTimeout)
-    case .serving, .leaving: if streams.isEmpty { close() }
+    case .serving, .leaving: if streams.isEmpty { end() }
     case .closed: break
     }
   }
