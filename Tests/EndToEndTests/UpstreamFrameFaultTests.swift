@@ -224,4 +224,46 @@ private enum BrokenBody: String, CaseIterable {
       try await proxy.lives()
     }
   }
+
+  /// A response with some bytes changed, the same ones in each run of this test.
+  private static func mutated(_ stream: Int, _ seed: Int) -> [UInt8] {
+    var bytes =
+      UpstreamFrameConnection.frame(1, flags: 4, stream: stream, UpstreamFrameConnection.block([(":status", "103")]))
+      + UpstreamFrameConnection.frame(
+        1, flags: 4, stream: stream, UpstreamFrameConnection.block([(":status", "200"), ("x-a", "b"), ("server", "c")]))
+      + UpstreamFrameConnection.frame(0, stream: stream, Array("body".utf8))
+      + UpstreamFrameConnection.frame(8, [0, 0, 1, 0]) + UpstreamFrameConnection.frame(6, Array("12345678".utf8))
+      + UpstreamFrameConnection.frame(1, flags: 5, stream: stream, UpstreamFrameConnection.block([("x-sum", "7")]))
+    var state = UInt64(truncatingIfNeeded: seed) &+ 1
+    func next() -> Int {
+      state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+      return Int(state >> 33)
+    }
+    for _ in 0..<(1 + next() % 3) { bytes[next() % bytes.count] = UInt8(next() % 256) }
+    return bytes
+  }
+
+  @Test func `responses with changed bytes are survived`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try Self.upstream(scene) { connection, request in
+      guard let seed = Int(request.path.dropFirst()) else { return false }
+      try connection.wire.write(Self.mutated(request.stream, seed))
+      return true
+    }
+    let proxy = try await FramedProxy(scene, to: upstream, location: "proxy_read_timeout 200ms;")
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for part in 0..<8 {
+        group.addTask {
+          for seed in stride(from: part, to: 400, by: 8) {
+            try await proxy.talk { wire in
+              try wire.write("GET /\(seed) HTTP/1.1\r\nHost: h\r\nTE: trailers\r\nConnection: close\r\n\r\n")
+              _ = try wire.readToEnd()
+            }
+          }
+        }
+      }
+      try await group.waitForAll()
+    }
+    try await proxy.lives()
+  }
 }

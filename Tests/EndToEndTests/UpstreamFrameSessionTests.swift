@@ -1,4 +1,4 @@
-import Foundation
+import Glibc
 import Synchronization
 import TestSupport
 import Testing
@@ -326,7 +326,7 @@ import Testing
     var served: [String] = []
     for _ in 0..<4 { served.append(try await proxy.curl("/").text) }
     #expect(served == ["0", "0", "1", "1"])
-    proxy.daemon.signal(15)
+    proxy.daemon.signal(SIGTERM)
     _ = try await held
   }
 
@@ -340,5 +340,51 @@ import Testing
       served.append(try await proxy.curl("/", ["-H", "Authorization: \(authorization)"]).text)
     }
     #expect(served == ["0", "1", "0", "2", "0"])
+  }
+
+  @Test func `a reload lets streams end, and later requests get a session of the new settings`() async throws {
+    let scene = try Scene.ofTest(), isIn = Flag(), goOn = Flag()
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      try connection.open()
+      while let request = try connection.request() {
+        if request.path == "/held" {
+          isIn.raise()
+          goOn.wait()
+        }
+        try connection.answer(request, "\(connection.number)")
+      }
+    }
+    let proxy = try await FramedProxy(scene, to: upstream)
+    async let held = proxy.curl("/held")
+    try await until("the request that stays") { isIn.isRaised }
+    proxy.daemon.signal(SIGHUP)
+    try await proxy.daemon.logged("generation 2")
+    #expect(try await proxy.curl("/").text == "1")
+    goOn.raise()
+    #expect(try await held.text == "0")
+    #expect(try await proxy.curl("/").text == "1" && upstream.connections == 2)
+  }
+
+  /// The upstream may close a session that is idle; libnghttp2 says goodbye at `keepalive_timeout`.
+  @Test func `an idle session ends in good order, by either side`() async throws {
+    let scene = try Scene.ofTest(), ends = Mutex<[UInt32?]>([])
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      try connection.open()
+      var code: UInt32?
+      while let event = try connection.next() {
+        if case .goAway(let given) = event { code = given }
+        guard case .request(let request) = event else { continue }
+        try connection.answer(request, "\(connection.number)")
+        if request.path == "/last" { break }
+      }
+      ends.withLock { $0.append(code) }
+    }
+    let proxy = try await FramedProxy(scene, to: upstream, group: "keepalive_timeout 100ms;")
+    #expect(try await proxy.curl("/").text == "0")
+    try await until("the end") { ends.withLock { $0.count == 1 } }
+    #expect(ends.withLock { $0 } == [0])
+    #expect(try await proxy.curl("/last").text == "1")
+    #expect(try await proxy.curl("/").text == "2")
+    #expect(!proxy.daemon.errorLog.contains("[error]"))
   }
 }
