@@ -196,6 +196,29 @@ private enum BrokenBody: String, CaseIterable {
     #expect(try #require(proxy.daemon.memory("VmHWM")) < 200_000)
   }
 
+  /// The proxy has said that it takes none; until the upstream acknowledges that, it may not know.
+  @Test func `a stream that the upstream pushes before it knows better is refused`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      connection.acknowledges = false
+      try connection.open()
+      guard let request = try connection.request() else { return }
+      let head = UpstreamFrameConnection.block([
+        (":method", "GET"), (":scheme", "http"), (":path", "/pushed"), (":authority", "framed"),
+      ])
+      try connection.write(.pushPromise, flags: 4, stream: request.stream, [0, 0, 0, 2] + head)
+      try connection.headers(2, [(":status", "200")])
+      try connection.data(2, Array("pushed".utf8), ends: true)
+      try connection.answer(request, "alive")
+      try connection.serve { try connection.answer($0, "alive") }
+    }
+    let proxy = try await FramedProxy(scene, to: upstream)
+    try await proxy.lives()
+    try await proxy.lives()
+    try await until("RST_STREAM") { !upstream.resets.isEmpty }
+    #expect(upstream.resets.map(\.stream) == [2] && upstream.connections == 1)
+  }
+
   @Test func `frames of unknown kinds are ignored`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try Self.upstream(scene) { connection, _ in

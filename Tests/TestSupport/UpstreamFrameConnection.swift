@@ -46,6 +46,8 @@ package final class UpstreamFrameConnection {
   package let number: Int
   /// Whether DATA frames are credited at once.
   package var credits = true
+  /// Whether SETTINGS of the proxy are acknowledged.
+  package var acknowledges = true
   private var reader = HPACKReader()
   private var requests: [Int: UpstreamFrameRequest] = [:]
   private var waiting: [Event] = []
@@ -115,7 +117,7 @@ package final class UpstreamFrameConnection {
       where frame.payload[at] == 0 && frame.payload[at + 1] == 4 {
         streamWindow = Int(Self.number(frame.payload[(at + 2)...]))
       }
-      try write(.settings, flags: 1)
+      if acknowledges { try write(.settings, flags: 1) }
       return .settings(isAck: false)
     case .ping:
       if !isMarked { try write(.ping, flags: 1, frame.payload) }
