@@ -21,6 +21,10 @@ public enum AttemptFailure: Error, Sendable {
   /// The upstream has not processed the request, and says so: REFUSED_STREAM, or a GOAWAY for earlier streams
   /// (RFC 9113 §8.7). Any request may be sent again.
   case refusedStream
+  /// The upstream has reset the stream with another code. Its session goes on, so the server is not just gone.
+  case reset(String)
+  /// The stream was reset because of what the upstream sent on it.
+  case invalidStream(String)
   /// The body ended early, stopped coming or was malformed, after the head had gone on to the client.
   case invalidBody(String)
   /// Bytes came before a request, so it is unknown which request they belong to.
@@ -39,14 +43,17 @@ public enum AttemptFailure: Error, Sendable {
     switch self {
     case .noServer, .invalidBody: []
     case .connectTimeout, .sendTimeout, .readTimeout: .timeout
-    case .invalidHead, .unsolicitedBytes: .invalidHeader
-    case .noRoom, .connect, .tls, .closedBeforeHead, .broken, .refusedStream: .error
+    case .invalidHead, .invalidStream, .unsolicitedBytes: .invalidHeader
+    case .noRoom, .connect, .tls, .closedBeforeHead, .broken, .refusedStream, .reset: .error
     }
   }
 
   /// What broke the connection, for a failure after the response's head.
   var reason: String {
-    if case .broken(let reason) = self { reason } else { "upstream prematurely closed connection" }
+    switch self {
+    case .broken(let reason), .reset(let reason), .invalidStream(let reason): reason
+    default: "upstream prematurely closed connection"
+    }
   }
 
   /// For the error log, in nginx's words where it has some.
@@ -60,7 +67,8 @@ public enum AttemptFailure: Error, Sendable {
     case .sendTimeout: "upstream timed out (110: Connection timed out) while sending request to upstream"
     case .readTimeout: "upstream timed out (110: Connection timed out) while reading response header from upstream"
     case .closedBeforeHead: "upstream prematurely closed connection while reading response header from upstream"
-    case .broken(let reason): "\(reason) while reading response header from upstream"
+    case .broken(let reason), .reset(let reason), .invalidStream(let reason):
+      "\(reason) while reading response header from upstream"
     case .refusedStream: "upstream refused the stream while sending request to upstream"
     case .invalidHead(let error):
       "upstream sent invalid header: \(error.reason) while reading response header from upstream"

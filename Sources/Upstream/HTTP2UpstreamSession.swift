@@ -50,8 +50,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
   }
 
   var isIdle: Bool { streams.isEmpty }
-  /// Whether it is kept for attempts to come.
-  var isResting: Bool { phase == .serving && streams.isEmpty }
+  /// Whether the session is kept without an attempt. A session that opens for one isn't.
+  var isResting: Bool { streams.isEmpty && phase == .serving && idleSince > 0 }
   var isTLS: Bool { tls != nil }
   var now: UInt64 { transport.loop.now }
 
@@ -141,7 +141,7 @@ final class HTTP2UpstreamSession: UpstreamSession {
   override func streamDeadlinePassed() {
     switch phase {
     case .opening: failAll(.connectTimeout)
-    case .serving, .leaving: if streams.isEmpty { close() }
+    case .serving, .leaving: if streams.isEmpty { end() }
     case .closed: break
     }
   }
@@ -203,6 +203,7 @@ final class HTTP2UpstreamSession: UpstreamSession {
     while let stream = drained.popLast() { stream.didDrain() }
     guard phase != .closed else { return }
     if let limit = frames.exceeded {
+      // The sentences of the limits have the client as their subject.
       return failAll(.broken("upstream" + "\(limit.reason)".dropFirst("client".count)))
     }
     if let reason = frames.failure { return failAll(.broken("upstream sent invalid HTTP/2: \(reason)")) }

@@ -32,6 +32,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
   private var received = ByteBuffer()
   private var isPaused = false, asksAgain = false
   private var interimHeads = 0
+  /// Whether a RST_STREAM of ours ends the stream: libnghttp2's, which found a fault of the upstream, where an observer is left.
+  var isResetByUs = false
   /// Bytes of the request that the upstream's window has taken, and how many when the deadline was set.
   private var taken: UInt64 = 0, takenAtDeadline: UInt64 = 0
 
@@ -297,7 +299,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     // A response that came whole waits for the client.
     if case .ended = response { return }
     guard hasObserver else { return loop.forgetDeadline(of: self) }
-    sessionDidEnd(Self.failure(code))
+    sessionDidEnd(
+      isResetByUs ? .invalidStream("upstream sent an invalid response (\(Self.text(code)))") : Self.failure(code))
   }
 
   /// The stream ended before its response: by itself, or with its session.
@@ -315,10 +318,13 @@ final class HTTP2UpstreamStream: UpstreamStream {
   private static func failure(_ code: UInt32) -> AttemptFailure {
     switch HTTP2ErrorCode(rawValue: code) {
     case .refusedStream: .refusedStream
-    case .http11Required: .broken("upstream requires HTTP/1.1 for this request")
-    case .some(let code): .broken("upstream reset the stream (\(code))")
-    case nil: .broken("upstream reset the stream (error \(code))")
+    case .http11Required: .reset("upstream requires HTTP/1.1 for this request")
+    case .some, nil: .reset("upstream reset the stream (\(text(code)))")
     }
+  }
+
+  private static func text(_ code: UInt32) -> String {
+    HTTP2ErrorCode(rawValue: code).map { "\($0)" } ?? "error \(code)"
   }
 
   /// Whether a failure says nothing about the server. A timeout does count.

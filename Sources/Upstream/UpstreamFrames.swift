@@ -83,13 +83,17 @@ final class UpstreamFrames: HTTP2Frames {
     stream.didClose(code: code)
   }
 
+  override func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {
+    if kind == .reset { with(stream) { $0.isResetByUs = true } }
+  }
+
   override func peerDidGoAway(lastStream: Int32, code: UInt32) { session?.peerDidGoAway() }
   override func output(of stream: Stream, room: Int) -> HTTP2Output { with(stream) { $0.ready(room: room) } }
   override func trailers(of stream: Stream) -> Trailers? { with(stream) { $0.pendingTrailers } }
 
   override func send(_ count: Int, of stream: Stream, after frameHeader: UnsafeRawBufferPointer) {
     guard let session else { return }
-    // Small windows cost the client its upload, and nobody else anything.
+    // An upstream may credit each frame of an upload as it reads it.
     _ = bounds.didSend(isCut: false, now: session.now)
     with(stream) { session.send(count, of: $0, after: frameHeader) }
   }

@@ -243,11 +243,8 @@ public final class UpstreamGroup {
 
   /// The time since which the session that has been idle longest is idle; nil without idle sessions.
   public var oldestIdle: UInt64? {
-    [idle.first?.idleSince, oldestResting?.idleSince].compactMap { $0 }.min()
-  }
-
-  private var oldestResting: HTTP2UpstreamSession? {
-    shared.filter(\.isResting).min { $0.idleSince < $1.idleSince }
+    guard let resting = oldestResting else { return idle.first?.idleSince }
+    return min(resting.idleSince, idle.first?.idleSince ?? .max)
   }
 
   /// Closes the session that has been idle longest, to make room.
@@ -255,6 +252,10 @@ public final class UpstreamGroup {
     if let resting = oldestResting, resting.idleSince <= idle.first?.idleSince ?? .max { return resting.close() }
     guard !idle.isEmpty else { return }
     idle.removeFirst().close()
+  }
+
+  private var oldestResting: HTTP2UpstreamSession? {
+    shared.lazy.filter(\.isResting).min { $0.idleSince < $1.idleSince }
   }
 
   func forget(_ session: HTTP1UpstreamSession) { idle.removeAll { $0 === session } }

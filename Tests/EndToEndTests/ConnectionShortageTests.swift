@@ -85,4 +85,18 @@ import Testing
       first.close()
     }
   }
+
+  @Test func `an upstream's idle session of HTTP 2 makes room for others`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try UpstreamFrameServer.serving(scene) { try $0.answer($1, $1.path) }
+    // Each group has a session of its own.
+    let groups = (0..<20).map { "upstream g\($0) { server 127.0.0.1:\(upstream.port); }" }.joined()
+    let (_, port) = try await start(
+      scene, connections: 8, http: groups,
+      "proxy_http_version 2;" + (0..<20).map { "location /\($0) { proxy_pass http://g\($0); }" }.joined())
+    for index in 0..<20 {
+      #expect(try await scene.curl(["http://127.0.0.1:\(port)/\(index)"]).text == "/\(index)")
+    }
+    #expect(upstream.connections == 20)
+  }
 }

@@ -30,10 +30,9 @@ extension SettingsBuilder {
     if let line = level.scope.directives.first(where: { $0.name.hasPrefix("proxy_") && $0.name != "proxy_pass" }) {
       let own = line.name.replacing("proxy_", with: "grpc_")
       let isRow = DirectiveTable.entries(named: own).contains { $0.status == .supported }
-      error(
+      warning(
         line.location, "\"\(line.name)\" has no effect on grpc_pass",
         hint: isRow ? "write \(own)" : "leave it out: it is not for gRPC")
-      return nil
     }
     let settings = proxyPass(directive, level.inProxyNames)
     for index in before..<diagnostics.count {

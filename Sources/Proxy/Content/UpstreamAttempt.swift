@@ -60,9 +60,9 @@ final class UpstreamAttempt: AttemptObserver {
     callDeadline = CallDeadline(self, loop: worker.loop, milliseconds)
   }
 
-  /// The limit has passed.
+  /// The limit has passed. The client chose it, so it says nothing about the server: otherwise a client with tiny limits
+  /// could take servers from all others (`max_fails`).
   fileprivate func callDeadlinePassed() {
-    // It says nothing of the server: the client chose the time.
     abandon()
     handler?._withUnsafeGuaranteedRef { $0.exchange.flatMap { GRPCCall($0) }?.deadlinePassed() }
   }
@@ -135,6 +135,7 @@ final class UpstreamAttempt: AttemptObserver {
     self.stream = stream
     isUnderWay = true
     isRequestBegun = false
+    wasRefused = false
     handler?._withUnsafeGuaranteedRef { $0.attemptDidBegin() }
   }
 
@@ -191,7 +192,8 @@ final class UpstreamAttempt: AttemptObserver {
     // The handler drops the stream later. If the exchange ends with this failure, the access record uses the stream.
     if case .tls = failure { noteRefusal(stream?.session.peer) }
     if case .refusedStream = failure { wasRefused = true } else { wasRefused = false }
-    let wasKept = wasRefused || (stream?.isOnKeptSession ?? false) && stream?.bytesReceived == 0
+    let isOfStream = if case .reset = failure { true } else { false }
+    let wasKept = wasRefused || !isOfStream && (stream?.isOnKeptSession ?? false) && stream?.bytesReceived == 0
     if wasKept { deadConnections += 1 }
     handler?._withUnsafeGuaranteedRef { $0.attemptDidFail(failure, onKept: wasKept) }
   }

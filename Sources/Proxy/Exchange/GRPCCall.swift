@@ -18,7 +18,7 @@ enum GRPCStatus: UInt8 {
     case 413, 494: self = .resourceExhausted
     case 421, 429, 502, 503, 504: self = .unavailable
     case 499: self = .cancelled
-    case 400...500: self = .internalError
+    case 400, 500: self = .internalError
     default: self = .unknown
     }
   }
