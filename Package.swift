@@ -151,6 +151,7 @@ for suite in ["EndToEndTests", "HouseTests"] where Context.packageDirectoryHolds
 if Context.environment["SALLYPORT_FUZZ"] != nil {
   for (name, uses) in [
     ("FuzzRequestHead", ["HTTP", "Bytes"]), ("FuzzResponseHead", ["HTTP", "Bytes"]),
+    ("FuzzHTTP2Client", ["HTTP", "Bytes"]), ("FuzzHTTP2Upstream", ["HTTP", "Bytes"]),
     ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
     ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzCertificateFacts", ["CertificateFacts"]),
     ("FuzzServerName", ["TLS"]),

@@ -38,9 +38,10 @@ final class HTTP2UpstreamSession: UpstreamSession {
   /// Whether another attempt may begin.
   var hasRoom: Bool {
     let keepalive = group.settings.keepalive
-    guard !isOfOneClient, requestsServed < keepalive.requests,
-      transport.loop.now &- openedAt < UInt64(max(0, keepalive.time))
-    else { return false }
+    // A session that is never idle ends too: its attempts go on, and the next one begins another session.
+    if isOfOneClient || requestsServed >= keepalive.requests || now &- openedAt >= UInt64(max(0, keepalive.time)) {
+      return false
+    }
     return switch phase {
     case .opening: streams.count < Self.streamLimit
     case .serving: streams.count < min(Self.streamLimit, frames.peerStreamLimit) && !transport.hasPeerEnd
@@ -49,8 +50,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
   }
 
   var isIdle: Bool { streams.isEmpty }
-  /// Whether the session is kept without an attempt. A session that opens for one isn't.
-  var isResting: Bool { streams.isEmpty && phase == .serving && idleSince > 0 }
+  /// Whether it is kept for attempts to come.
+  var isResting: Bool { phase == .serving && streams.isEmpty }
   var isTLS: Bool { tls != nil }
   var now: UInt64 { transport.loop.now }
 
@@ -201,15 +202,15 @@ final class HTTP2UpstreamSession: UpstreamSession {
     guard !isReceiving, phase != .closed else { return }
     while let stream = drained.popLast() { stream.didDrain() }
     guard phase != .closed else { return }
-    if let reason = frames.exceeded.map(Self.reason) ?? frames.failure {
-      return failAll(.broken("upstream sent invalid HTTP/2: \(reason)"))
+    if let limit = frames.exceeded {
+      return failAll(.broken("upstream" + "\(limit.reason)".dropFirst("client".count)))
     }
-    guard frames.isAlive else { return failAll(.broken("upstream's HTTP/2 connection ended")) }
+    if let reason = frames.failure { return failAll(.broken("upstream sent invalid HTTP/2: \(reason)")) }
+    guard frames.isAlive else {
+      return failAll(.broken(frames.broken.map { "upstream sent invalid HTTP/2: \($0)" } ?? "upstream ended HTTP/2"))
+    }
     if streams.isEmpty { rest() }
   }
-
-  /// The sentences of the limits have the client as their subject.
-  private static func reason(_ limit: HTTP2Limit) -> String { "it" + "\(limit.reason)".dropFirst("client".count) }
 
   /// No attempt is in progress: keeps the session, or closes it. It is kept without `keepalive` too, which limits the
   /// connections of HTTP/1: one session serves all attempts of a server.

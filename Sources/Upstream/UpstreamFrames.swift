@@ -8,10 +8,14 @@ final class UpstreamFrames: HTTP2Frames {
   unowned(unsafe) var session: HTTP2UpstreamSession?
   /// The limit that the upstream has exceeded.
   private(set) var exceeded: HTTP2Limit?
+  /// What was wrong with the upstream's frames, in libnghttp2's words.
+  private(set) var broken: String?
   private var bounds = HTTP2Bounds()
   private var builder = HTTP2ResponseBuilder()
   private var trailers = TrailerSection()
   private var isInTrailers = false
+  /// Bytes of names and values of the block so far.
+  private var decoded = 0
 
   /// Calls the stream behind a pointer that a request got. The session holds it until it is closed.
   @inline(__always)
@@ -21,11 +25,14 @@ final class UpstreamFrames: HTTP2Frames {
 
   override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
     guard let session else { return false }
+    // A response may come before the request's end, with a reset after it (RFC 9113 §8.1): one for each request of ours.
+    if kind == .reset, isOpen(stream) { return true }
     if let limit = bounds.take(kind, length: length, endsStream: endsStream, now: session.now) { exceeded = limit }
     return exceeded == nil
   }
 
   override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {
+    decoded = 0
     guard let stream else { return }
     with(stream) { stream in
       isInTrailers = stream.hasFinalHead
@@ -34,10 +41,18 @@ final class UpstreamFrames: HTTP2Frames {
     }
   }
 
-  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {
-    guard let stream else { return }
-    if isInTrailers { return trailers.add(name, value) }
-    with(stream) { if let observer = $0.observer { builder.add(name, value, to: observer.answer) } }
+  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) -> Bool {
+    guard let stream else { return true }
+    decoded &+= name.count &+ value.count
+    if isInTrailers {
+      trailers.add(name, value)
+    } else {
+      with(stream) { if let observer = $0.observer { builder.add(name, value, to: observer.answer) } }
+    }
+    // A few bytes can stand for a field of kilobytes (RFC 7541 §7.3).
+    guard decoded > 2 * with(stream, { $0.limits.headBytes }) + 8192 else { return true }
+    exceeded = .headerList
+    return false
   }
 
   override func headersDidEnd(_ stream: Stream, endsStream: Bool) {
@@ -78,8 +93,11 @@ final class UpstreamFrames: HTTP2Frames {
 
   override func send(_ count: Int, of stream: Stream, after frameHeader: UnsafeRawBufferPointer) {
     guard let session else { return }
-    // An upstream may credit each frame of an upload as it reads it.
+    // Small windows cost the client its upload, and nobody else anything.
     _ = bounds.didSend(isCut: false, now: session.now)
     with(stream) { session.send(count, of: $0, after: frameHeader) }
   }
+
+  override func connectionDidBreak(reason: String) { broken = broken ?? reason }
+  override func frameWasInvalid(_ kind: HTTP2FrameKind, _ stream: Stream?, reason: String) { broken = broken ?? reason }
 }

@@ -105,7 +105,7 @@ public final class UpstreamGroup {
       })
   }
 
-  public var idleCount: Int { idle.count + shared.count { $0.isResting } }
+  public var idleCount: Int { idle.count + shared.count(where: \.isResting) }
 
   /// Begins an attempt; `observer` gets its events, perhaps before this returns. `again`: tries this server once more,
   /// over a new connection, because only its kept connection was dead. Returns a failure if no connection could be
@@ -243,8 +243,11 @@ public final class UpstreamGroup {
 
   /// The time since which the session that has been idle longest is idle; nil without idle sessions.
   public var oldestIdle: UInt64? {
-    guard let resting = oldestResting else { return idle.first?.idleSince }
-    return min(resting.idleSince, idle.first?.idleSince ?? .max)
+    [idle.first?.idleSince, oldestResting?.idleSince].compactMap { $0 }.min()
+  }
+
+  private var oldestResting: HTTP2UpstreamSession? {
+    shared.filter(\.isResting).min { $0.idleSince < $1.idleSince }
   }
 
   /// Closes the session that has been idle longest, to make room.
@@ -252,10 +255,6 @@ public final class UpstreamGroup {
     if let resting = oldestResting, resting.idleSince <= idle.first?.idleSince ?? .max { return resting.close() }
     guard !idle.isEmpty else { return }
     idle.removeFirst().close()
-  }
-
-  private var oldestResting: HTTP2UpstreamSession? {
-    shared.lazy.filter(\.isResting).min { $0.idleSince < $1.idleSince }
   }
 
   func forget(_ session: HTTP1UpstreamSession) { idle.removeAll { $0 === session } }

@@ -22,7 +22,7 @@ LINE = r"^\s*([\d,]+) \([^)]*\)\s+(.*?)(?: \[([^\]]*)\])?$"
 def system_calls(stage, name, workload):
     """System calls a unit, by name (strace)."""
     folder = stage.new_folder("strace")
-    with Proxy(stage, name, http2=getattr(workload, "http2", False)) as proxy:
+    with Proxy(stage, name, workload=workload) as proxy:
         workload.units(stage, proxy.port, 1)
         return a_unit([traced(stage, proxy, workload, f"{folder}/{seconds}", seconds) for seconds in (1, 4)])
 
@@ -56,7 +56,7 @@ def instructions(stage, name, workload):
     tool = ["valgrind", "--tool=callgrind", "--trace-children=yes", "--instr-atstart=no",
             f"--callgrind-out-file={out}.%p"]
     with Proxy(stage, name, tool=tool, env={"LD_PRELOAD": stage.tools.sigsuspend},
-               http2=getattr(workload, "http2", False)) as proxy:
+               workload=workload) as proxy:
         workload.units(stage, proxy.port, 2)
         observed = processes.tree(proxy.process.pid)
         control(observed, "--instr=on")

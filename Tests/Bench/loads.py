@@ -35,6 +35,9 @@ class Tools:
         self.tlsload = self._compile("tlsload", f"{folder}/tlsload", libraries=["ssl", "crypto"])
         self.sigsuspend = self._compile("sigsuspend", f"{folder}/sigsuspend.so", "-shared", "-fPIC")
         self.script = f"{folder}/wrk.lua"
+        self.message = f"{folder}/call"
+        with open(self.message, "wb") as out:
+            out.write(b"\0\0\0\0\x64" + b"c" * 100)
         with open(self.script, "w") as out:
             out.write(SCRIPT)
 
@@ -68,12 +71,14 @@ class Tools:
             raise BenchError("wrk failed:\n" + text[-2000:])
         return {**json.loads(lines[0][5:]), "cpu_s": usage.ru_utime + usage.ru_stime}
 
-    def h2load(self, port, path, connections, streams, seconds):
+    def h2load(self, port, path, connections, streams, seconds, grpc=False):
         """One run of h2load: its figures, and the CPU seconds that it took itself."""
         env = {"LD_PRELOAD": self.shim, "WRKCERT_SUITE": SUITE, "WRKCERT_GROUP": GROUP,
                "WRKCERT_CHAIN": self.certificates.client_chain, "WRKCERT_KEY": self.certificates.client_key}
         argv = ["h2load", "-t1", f"-c{connections}", f"-m{streams}", f"--duration={seconds}",
                 f"https://127.0.0.1:{port}{path}"]
+        if grpc:
+            argv += ["-d", self.message, "-H", "content-type: application/grpc", "-H", "te: trailers"]
         process = processes.spawn(argv, self.cpu, env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         try:
             text = process.stdout.read().decode(errors="replace")
@@ -175,19 +180,23 @@ class Streams:
 
     unit, http2 = "µs a request", True
 
-    def __init__(self, text, path, connections, streams, counted):
-        self.text, self.path, self.connections, self.streams, self.counted = text, path, connections, streams, counted
+    def __init__(self, text, path, connections, streams, counted, grpc=False):
+        self.text, self.path, self.connections, self.streams = text, path, connections, streams
+        self.counted, self.grpc = counted, grpc
+
+    def drive(self, stage, port, connections, seconds):
+        return stage.tools.h2load(port, self.path, connections, self.streams, seconds, self.grpc)
 
     def measure(self, stage, proxy):
-        stage.tools.h2load(proxy.port, self.path, self.connections, self.streams, 1)
+        self.drive(stage, proxy.port, self.connections, 1)
         meter = Meter(stage, proxy)
-        result = stage.tools.h2load(proxy.port, self.path, self.connections, self.streams, stage.seconds)
+        result = self.drive(stage, proxy.port, self.connections, stage.seconds)
         cpu, busy = meter.stop(result["cpu_s"])
         return {"cost": cpu * 1e6 / result["requests"], "rate": result["rate"], "p50_us": result["mean_us"],
                 "p99_us": result["mean_us"], **busy}
 
     def units(self, stage, port, seconds):
-        return stage.tools.h2load(port, self.path, self.counted, self.streams, seconds)["requests"]
+        return self.drive(stage, port, self.counted, seconds)["requests"]
 
 
 class Handshakes:
@@ -257,5 +266,7 @@ WORKLOADS = {
     "upload": Requests("POST 1 MiB, 8 connections", "/upload", 8, 2, "ms a MiB", 1e3, uploads=True),
     "handshake": Handshakes(),
     "h2small": Streams("HTTP/2 GET 1 KiB, 16 connections of 8 streams", "/1k", 16, 8, 2),
+    "grpc": Streams("a unary call of gRPC, 100 bytes each way, 16 connections of 8 streams", "/grpc.Bench/Unary", 16, 8,
+                    2, grpc=True),
     "idle": Idle(),
 }

@@ -26,7 +26,8 @@ class Upstream:
     """An nginx with one worker, on the CPU of the load.
 
     /1k and /1m are files; /tiny is a 204; /dn returns X-Client-DN; /upload reads the whole body (for `mirror`) and
-    answers 204. `wrong` are ports with certificates that a proxy must refuse.
+    answers 204. `wrong` are ports with certificates that a proxy must refuse. `http2_port` speaks HTTP/2 too, where
+    /grpc.Bench/Unary answers a call of gRPC with a message of 100 bytes.
     """
 
     def __init__(self, folder, certificates, cpu):
@@ -34,10 +35,14 @@ class Upstream:
         for name, size in (("1k", 1 << 10), ("1m", 1 << 20), ("upload", 1)):
             with open(f"{folder}/www/{name}", "wb") as out:
                 out.write(b"s" * size)
+        with open(f"{folder}/www/message", "wb") as out:
+            out.write(b"\0\0\0\0\x64" + b"s" * 100)
         self.port = processes.free_port()
+        self.http2_port = processes.free_port()
         self.wrong = {name: processes.free_port() for name in certificates.wrong_upstreams}
         self.log = folder + "/upstream.out"
         pairs = [(self.port, certificates.upstream, certificates.upstream_key)]
+        pairs += [(f"{self.http2_port} http2", certificates.upstream, certificates.upstream_key)]
         pairs += [(self.wrong[name], *pair) for name, pair in certificates.wrong_upstreams.items()]
         servers = "".join(f"""
   server {{
@@ -48,6 +53,8 @@ class Upstream:
     location = /drop {{ internal; return 204; }}
     location = /upload {{ mirror /drop; error_page 405 =204 @done; }}
     location @done {{ return 204; }}
+    location = /grpc.Bench/Unary {{ error_page 405 =200 /message; return 405; }}
+    location = /message {{ internal; types {{ }} default_type application/grpc; add_trailer grpc-status 0; }}
   }}""" for port, certificate, key in pairs)
         text = f"""
 worker_processes 1; daemon off; {user()} pid {folder}/upstream.pid; error_log {folder}/upstream.log warn;
@@ -81,14 +88,16 @@ def nginx_folders(folder, prefix=""):
 class Place:
     """What a proxy's configuration is made from."""
 
-    def __init__(self, folder, certificates, port, upstream_port, sallyport, http2):
+    def __init__(self, folder, certificates, port, upstream_port, sallyport, workload):
         self.folder, self.certificates, self.port = folder, certificates, port
-        self.upstream_port, self.sallyport, self.http2 = upstream_port, sallyport, http2
+        self.upstream_port, self.sallyport = upstream_port, sallyport
+        self.http2, self.grpc = getattr(workload, "http2", False), getattr(workload, "grpc", False)
 
 
 def nginx_text(place, main="", http="", server="", listen="", location=""):
     """The configuration that nginx and sallyport share; the other parameters are what is one's own."""
-    files = place.certificates
+    files, proxy = place.certificates, "grpc" if place.grpc else "proxy"
+    version = "" if place.grpc else 'proxy_http_version 1.1; proxy_set_header Connection "";'
     return f"""worker_processes 1;
 {user()} {main}
 events {{ worker_connections 18000; }}
@@ -110,15 +119,14 @@ http {{
     ssl_client_certificate {files.client_root};
     ssl_verify_client on;
     location / {{
-      proxy_pass https://x;
-      proxy_ssl_protocols TLSv1.2 TLSv1.3;
-      proxy_ssl_trusted_certificate {files.server_root};
-      proxy_ssl_verify on;
-      proxy_ssl_name upstream.test;
-      proxy_ssl_server_name on;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_set_header X-Client-DN $ssl_client_s_dn;
+      {proxy}_pass {"grpcs" if place.grpc else "https"}://x;
+      {proxy}_ssl_protocols TLSv1.2 TLSv1.3;
+      {proxy}_ssl_trusted_certificate {files.server_root};
+      {proxy}_ssl_verify on;
+      {proxy}_ssl_name upstream.test;
+      {proxy}_ssl_server_name on;
+      {version}
+      {proxy}_set_header X-Client-DN $ssl_client_s_dn;
       {location}
     }}
   }}
@@ -130,7 +138,7 @@ def sallyport(place):
     """With a pin of the upstream's key on top of what the peers verify."""
     text = nginx_text(
         place, server="http2 on;" if place.http2 else "",
-        location=f"proxy_ssl_pin sha256//{place.certificates.upstream_pin};")
+        location=f"{'grpc' if place.grpc else 'proxy'}_ssl_pin sha256//{place.certificates.upstream_pin};")
     return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}
 
 
@@ -170,7 +178,7 @@ curves X25519:P-256 alpn {"h2" if place.http2 else "http/1.1"}
 backend up
   http-reuse always
   server u 127.0.0.1:{place.upstream_port} ssl verify required ca-file {files.server_root} verifyhost upstream.test \
-sni str(upstream.test) pool-max-conn 64
+sni str(upstream.test) pool-max-conn 64 {"alpn h2" if place.grpc else ""}
 """
     return ["haproxy", "-db", "-q", "-f", written(place.folder + "/haproxy.cfg", text)], {}
 
@@ -206,7 +214,7 @@ https://:{place.port} {{
       keepalive 900s
       keepalive_idle_conns 64
       keepalive_idle_conns_per_host 64
-      versions 1.1
+      versions {"2" if place.grpc else "1.1"}
       compression off
     }}
   }}
@@ -234,14 +242,16 @@ KINDS = {
 class Proxy:
     """A running proxy. `tool` is what it runs under: the words before its own."""
 
-    def __init__(self, stage, name, wrong=None, tool=(), env=None, http2=False):
+    def __init__(self, stage, name, wrong=None, tool=(), env=None, workload=None):
         self.name, self.kind, self.port = name, KINDS[name], processes.free_port()
         self.grace = 30 if tool else 4
         folder = stage.new_folder(name)
         self.log = folder + "/out.log"
         upstream_port = stage.upstream.wrong[wrong] if wrong else stage.upstream.port
+        if getattr(workload, "grpc", False):
+            upstream_port = stage.upstream.http2_port
         binary = stage.plain_sallyport if tool else stage.sallyport
-        argv, own = self.kind.start(Place(folder, stage.certificates, self.port, upstream_port, binary, http2))
+        argv, own = self.kind.start(Place(folder, stage.certificates, self.port, upstream_port, binary, workload))
         self.process = processes.spawn(
             [*tool, *argv], stage.proxy_cpu, env={**own, **(env or {})}, log=self.log, cwd=folder)
         try:

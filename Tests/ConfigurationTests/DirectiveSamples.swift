@@ -45,6 +45,7 @@ extension DirectiveSample {
     "internal": .init("internal;"),
     "error_page": .init("error_page 502 /x;"),
     "add_header": .init("add_header X y;"),
+    "early_hints": .init("early_hints $http_x;"),
     "allow": .init("allow 127.0.0.1;"),
     "deny": .init("deny all;"),
     "access_log": .init("access_log /x.log;"),

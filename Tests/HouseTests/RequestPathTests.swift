@@ -8,7 +8,7 @@ import Testing
 
   @Test func `only HTTP and the HTTP 1 streams write HTTP 1 text`() {
     let allowed = [
-      "Sources/HTTP/", "Sources/Proxy/Client/HTTP1Stream.swift", "Sources/Upstream/UpstreamStream.swift",
+      "Sources/HTTP/", "Sources/Proxy/Client/HTTP1Stream.swift", "Sources/Upstream/HTTP1UpstreamStream.swift",
       // nginx's 497: a plain request on a TLS port, before there is a stream.
       "Sources/Proxy/Client/ClientHandshake.swift",
     ]

@@ -9,6 +9,8 @@ final class MemoryStream: ClientStream {
   private var pieces: [[UInt8]]
   private var isPaused = true, isWhole: Bool
   private(set) var interim: [UInt16] = []
+  /// Interim responses with fields, in HTTP/1 form.
+  private(set) var hints = ""
   private(set) var status: UInt16?
   /// The head in HTTP/1 form.
   private(set) var head = ""
@@ -69,6 +71,12 @@ final class MemoryStream: ClientStream {
   override var sentBytes: UInt64 { UInt64(head.utf8.count + body.utf8.count) }
   override var takesTrailers: Bool { true }
   override func sendInterim(_ status: UInt16) { interim.append(status) }
+  override func sendInterim(head: OutgoingResponseHead) {
+    var text = ByteBuffer()
+    HTTP1Encoder.interim(head, to: &text)
+    interim.append(head.status)
+    hints += text.readable.text
+  }
   override func closeAfterResponse() { closesAfterResponse = true }
   override func becomeTunnel() { isTunnel = true }
   override func watchSending(_ timeout: Int) { watchedFor = timeout }

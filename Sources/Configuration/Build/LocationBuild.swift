@@ -52,9 +52,13 @@ extension SettingsBuilder {
     return LocationSettings(
       match: level.match, action: action, rewrite: rewriteSteps(scope), locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
-      errorPages: errorPages(scope),
+      errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access)
+  }
+
+  private mutating func earlyHints(_ scope: Scope) -> [Template] {
+    scope.value("early_hints").map { line in line.arguments.indices.map { template(line, $0) } } ?? []
   }
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {

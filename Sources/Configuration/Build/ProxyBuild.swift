@@ -27,6 +27,14 @@ extension SettingsBuilder {
         hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
     }
     let before = diagnostics.count
+    if let line = level.scope.directives.first(where: { $0.name.hasPrefix("proxy_") && $0.name != "proxy_pass" }) {
+      let own = line.name.replacing("proxy_", with: "grpc_")
+      let isRow = DirectiveTable.entries(named: own).contains { $0.status == .supported }
+      error(
+        line.location, "\"\(line.name)\" has no effect on grpc_pass",
+        hint: isRow ? "write \(own)" : "leave it out: it is not for gRPC")
+      return nil
+    }
     let settings = proxyPass(directive, level.inProxyNames)
     for index in before..<diagnostics.count {
       diagnostics[index].message.replace("proxy_", with: "grpc_")
@@ -73,11 +81,18 @@ extension SettingsBuilder {
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
-    guard let word = directive.arguments.first else { return nil }
+    directive.arguments.first.flatMap { passedURL($0, directive, level) }
+  }
+
+  private mutating func passedURL(_ word: Word, _ directive: Directive, _ level: Level) -> PassedURL? {
     let text = word.text
     let schemes: [(spelling: String, scheme: UpstreamScheme)] =
       level.scope.isGRPC ? [("grpcs", .https), ("grpc", .http)] : [("https", .https), ("http", .http)]
     let lower = text.lowercased()
+    if level.scope.isGRPC, !lower.contains("://") {
+      // nginx: without a scheme, it is grpc.
+      return passedURL(Word("grpc://" + text, at: word.location, quoted: word.quoted), directive, level)
+    }
     guard let (spelling, scheme) = schemes.first(where: { lower.hasPrefix("\($0.spelling)://") }) else {
       error(
         word.location, "invalid URL prefix in \"\(text)\"",

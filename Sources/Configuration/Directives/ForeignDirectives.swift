@@ -139,5 +139,5 @@ let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     "worker_priority working_directory", instead: "set it in the service manager (Nice=, WorkingDirectory=)")
   + DirectiveEntry.foreign(
-    "add_header_inherit max_headers keepalive_min_timeout early_hints post_action",
+    "add_header_inherit max_headers keepalive_min_timeout post_action",
     instead: "leave it out")

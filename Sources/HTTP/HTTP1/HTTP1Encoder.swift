@@ -37,6 +37,13 @@ public enum HTTP1Encoder {
     output.append("\r\n")
   }
 
+  /// Writes an interim response: the status line, the fields and the empty line.
+  public static func interim(_ head: OutgoingResponseHead, to output: inout ByteBuffer) {
+    statusLine(head, to: &output)
+    head.fields.encode(over: head.incomingBytes, to: &output)
+    output.append("\r\n")
+  }
+
   private static func statusLine(_ head: OutgoingResponseHead, to output: inout ByteBuffer) {
     guard let reason = head.reason else { return HeadWriter.statusLine(head.status, to: &output) }
     if head.status == 200, reason.equals("OK") { return output.append("HTTP/1.1 200 OK\r\n") }

@@ -96,6 +96,8 @@ public struct HTTP2Bounds: Sendable {
   /// Counts a DATA frame to the peer. `isCut`: the peer's window allowed only a small part of what was ready.
   public mutating func didSend(isCut: Bool, now: UInt64) -> HTTP2Limit? {
     windowUpdates.giveBack(4)
+    // Some clients measure the round trip with a PING while they receive.
+    pings.giveBack(1)
     guard isCut else { return nil }
     return smallWindows.take(now) ? nil : .smallWindows
   }

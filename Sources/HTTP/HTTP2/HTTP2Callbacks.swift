@@ -14,11 +14,14 @@ enum HTTP2Callbacks {
     set(callbacks)
     nghttp2_option_set_no_auto_window_update(option, 1)
     nghttp2_option_set_no_closed_streams(option, 1)
-    // Answers to PING and SETTINGS that wait for a peer that doesn't read.
-    nghttp2_option_set_max_outbound_ack(option, 128)
     nghttp2_option_set_max_settings(option, 32)
-    // `HTTP2Bounds` limits resets, so that the log and the metrics can tell of them.
+    // A head that is too large for libnghttp2 would leave its stream without an answer.
+    nghttp2_option_set_max_send_header_block_length(option, 32 << 20)
+    // `HTTP2Bounds` limits the frames that are answered, and resets, so that the log and the metrics can tell of them.
+    nghttp2_option_set_max_outbound_ack(option, 1 << 20)
     nghttp2_option_set_stream_reset_rate_limit(option, 1 << 20, 1 << 20)
+    // Frames of unknown types are announced to the begin callback only if somebody wants them.
+    for type in UInt8(10)...255 { nghttp2_option_set_user_recv_extension_type(option, type) }
     var session: OpaquePointer?
     let result =
       switch role {
@@ -29,13 +32,21 @@ enum HTTP2Callbacks {
   }
 
   private static func set(_ callbacks: OpaquePointer?) {
-    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, header, owner in
+    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { session, header, owner in
       guard let header = header?.pointee else { return 0 }
+      // libnghttp2 checks no PRIORITY when it ignores priorities (RFC 9113 §6.3).
+      if UInt32(header.type) == NGHTTP2_PRIORITY.rawValue, header.stream_id == 0 {
+        return nghttp2_session_terminate_session(session, NGHTTP2_PROTOCOL_ERROR.rawValue)
+      }
       let ends = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
+      // Padding is no data (RFC 9113 §6.1).
+      let isPadded = UInt32(header.flags) & NGHTTP2_FLAG_PADDED.rawValue != 0
+      let length = isPadded ? max(0, header.length - 256) : header.length
       return withFrames(owner) {
-        $0.frameDidBegin(HTTP2FrameKind(header.type), stream: header.stream_id, length: header.length, endsStream: ends)
+        $0.frameDidBegin(HTTP2FrameKind(header.type), stream: header.stream_id, length: length, endsStream: ends)
       } ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
     }
+    nghttp2_session_callbacks_set_unpack_extension_callback(callbacks) { _, _, _, _ in NGHTTP2_ERR_CANCEL.rawValue }
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { session, frame, owner in
       guard let frame else { return 0 }
       let id = frame.pointee.hd.stream_id, isNew = frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST
@@ -45,13 +56,12 @@ enum HTTP2Callbacks {
     nghttp2_session_callbacks_set_on_header_callback(callbacks) {
       session, frame, name, nameCount, value, valueCount, _, owner in
       guard let frame else { return 0 }
-      withFrames(owner) {
+      return withFrames(owner) {
         $0.header(
           UnsafeRawBufferPointer(start: name, count: nameCount),
           UnsafeRawBufferPointer(start: value, count: valueCount),
           streamPointer(session, frame.pointee.hd.stream_id))
-      }
-      return 0
+      } ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
     }
     // Otherwise libnghttp2 would leave the field out, and pass the rest on.
     nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
@@ -86,7 +96,15 @@ enum HTTP2Callbacks {
       return 0
     }
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { session, frame, owner in
-      guard let header = frame?.pointee.hd, let stream = streamPointer(session, header.stream_id) else { return 0 }
+      guard let frame else { return 0 }
+      let header = frame.pointee.hd
+      if UInt32(header.type) == NGHTTP2_GOAWAY.rawValue, frame.pointee.goaway.error_code != 0 {
+        let reason = String(cString: nghttp2_http2_strerror(frame.pointee.goaway.error_code))
+        withFrames(owner) { $0.connectionDidBreak(reason: reason) }
+      } else if UInt32(header.type) == NGHTTP2_RST_STREAM.rawValue {
+        withFrames(owner) { $0.resetDidGo(code: frame.pointee.rst_stream.error_code) }
+      }
+      guard let stream = streamPointer(session, header.stream_id) else { return 0 }
       let ends = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
       withFrames(owner) { $0.frameDidGo(HTTP2FrameKind(header.type), stream, id: header.stream_id, ends: ends) }
       return 0

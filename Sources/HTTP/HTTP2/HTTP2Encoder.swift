@@ -46,7 +46,7 @@ public enum HTTP2Encoder {
           let name = bytes[entry.name]
           if isOfHTTP1(name) || isHost(name) { continue }
           if FieldName.known(name) == .te, !bytes[entry.value].equalsIgnoringCase("trailers") { continue }
-          add(nv(name, bytes[entry.value]))
+          add(nv(name, trimmed(bytes[entry.value])))
         }
         if case .length(let length) = head.framing { add(nv("content-length", decimal(length, in: room))) }
         var provider = nghttp2_data_provider(
@@ -60,6 +60,15 @@ public enum HTTP2Encoder {
     }
   }
 
+  /// A value without whitespace around it, which HTTP/1 allows and HTTP/2 does not (RFC 9113 §8.2.1).
+  @inline(__always)
+  private static func trimmed(_ value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+    var start = 0, end = value.count
+    while start < end, value[start] == 0x20 || value[start] == 0x09 { start &+= 1 }
+    while end > start, value[end &- 1] == 0x20 || value[end &- 1] == 0x09 { end &-= 1 }
+    return UnsafeRawBufferPointer(rebasing: value[start..<end])
+  }
+
   private static func isHost(_ name: UnsafeRawBufferPointer) -> Bool { FieldName.known(name) == .host }
 
   /// Submits an interim response without fields.
@@ -68,6 +77,14 @@ public enum HTTP2Encoder {
     withDigits(of: status) { digits in
       var field = nv(":status", digits)
       _ = nghttp2_submit_headers(session, 0, id, nil, &field, 1, nil)
+    }
+  }
+
+  /// Submits an interim response with its fields.
+  public static func interim(_ head: OutgoingResponseHead, _ frames: HTTP2Frames, _ id: Int32) {
+    guard let session = frames.session else { return }
+    withFields(of: head) { fields, _ in
+      _ = nghttp2_submit_headers(session, 0, id, nil, fields.baseAddress, fields.count, nil)
     }
   }
 
@@ -98,7 +115,7 @@ public enum HTTP2Encoder {
             let bytes = entry.isOwn ? own : incoming
             let name = bytes[entry.name]
             if isOfHTTP1(name) { continue }
-            fields.initializeElement(at: count, to: nv(name, bytes[entry.value]))
+            fields.initializeElement(at: count, to: nv(name, trimmed(bytes[entry.value])))
             count &+= 1
             size &+= name.count &+ Int(entry.value.count)
           }

@@ -9,7 +9,7 @@ public enum HTTP2FrameKind: Sendable {
     switch UInt32(type) {
     case NGHTTP2_DATA.rawValue: self = .data
     case NGHTTP2_HEADERS.rawValue: self = .headers
-    case NGHTTP2_PRIORITY.rawValue: self = .priority
+    case NGHTTP2_PRIORITY.rawValue, NGHTTP2_PRIORITY_UPDATE.rawValue: self = .priority
     case NGHTTP2_RST_STREAM.rawValue: self = .reset
     case NGHTTP2_SETTINGS.rawValue: self = .settings
     case NGHTTP2_PING.rawValue: self = .ping
@@ -29,7 +29,7 @@ public enum HTTP2ErrorCode: UInt32, Sendable {
 
 /// What an endpoint announces about itself when a connection begins (RFC 9113 §6.5.2).
 public struct HTTP2Announcement: Sendable {
-  /// 0 for a client, which takes no stream of a server's own.
+  /// Streams that the peer may open. A client takes none, since it lets no server push.
   public var concurrentStreams: UInt32 = 128
   /// Bytes that a peer may send on a stream before the first credit.
   public var streamWindow: Int32 = 65_535
@@ -69,11 +69,12 @@ open class HTTP2Frames {
 
   // MARK: Events
 
-  /// A frame header has arrived. Returns false to end the connection: the peer has sent too many of its kind.
+  /// A frame header has arrived. `length`: bytes that are not padding, as far as the header tells. Returns false to end the connection: the peer has sent too many of its kind.
   open func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool { true }
   /// A header block begins. `isNew`: that of a stream that the peer opens, which the subclass attaches or resets.
   open func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {}
-  open func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {}
+  /// A decoded field. Returns false to end the connection: the peer's header list is far too large.
+  open func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) -> Bool { true }
   open func headersDidEnd(_ stream: Stream, endsStream: Bool) {}
   open func data(_ bytes: UnsafeRawBufferPointer, _ stream: Stream) {}
   /// The peer has ended its side of the stream with a DATA frame.
@@ -93,6 +94,11 @@ open class HTTP2Frames {
   /// A frame of this kind has gone out on a stream; `ends`: with END_STREAM.
   open func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {}
 
+  /// A RST_STREAM has gone out, of libnghttp2's or ours.
+  open func resetDidGo(code: UInt32) {}
+  /// A GOAWAY with an error has gone out, after which the connection ends. `reason`: the error's name in RFC 9113.
+  open func connectionDidBreak(reason: String) {}
+
   // MARK: Beginning and bytes
 
   /// Makes the session and submits its first SETTINGS. Returns false if memory is lacking.
@@ -105,7 +111,7 @@ open class HTTP2Frames {
       Self.setting(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, announcement.concurrentStreams),
       Self.setting(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UInt32(max(0, announcement.streamWindow))),
       Self.setting(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, announcement.headerListBytes),
-      // Priorities are ignored, as in nginx (RFC 9113 §5.3.2, RFC 9218 §2.1).
+      // Priorities are ignored (RFC 9113 §5.3.2, RFC 9218 §2.1).
       nghttp2_settings_entry(settings_id: 9, value: 1),
     ]
     if role == .client { settings.append(Self.setting(NGHTTP2_SETTINGS_ENABLE_PUSH, 0)) }
@@ -186,6 +192,11 @@ open class HTTP2Frames {
   }
   public final func credit(_ id: Int32, _ count: Int) {
     if let session, count > 0 { nghttp2_session_consume_stream(session, id, count) }
+  }
+
+  /// Whether the stream is open, or half closed.
+  public final func isOpen(_ id: Int32) -> Bool {
+    session.map { nghttp2_session_get_stream_user_data($0, id) != nil } ?? false
   }
 
   /// How many streams the peer takes at a time, by its SETTINGS.

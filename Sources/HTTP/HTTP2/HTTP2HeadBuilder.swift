@@ -14,7 +14,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
   private var error: HeadError?
   /// The pseudo-fields seen so far, as a set of `Pseudo`.
   private var seen: UInt8 = 0
-  private var hasFields = false
+  private var hasFields = false, isHTTPS = true
   /// The Host field, which is not the one made of `:authority`.
   private var host: ByteRange?
   private var cookies = ByteBuffer()
@@ -74,7 +74,9 @@ public struct HTTP2HeadBuilder: ~Copyable {
     let authority = try Authority(base, facts.host)
     if let host, host != facts.host {
       // A client that sends both must send the same (RFC 9113 §8.3.1).
-      guard try Authority(base, host).isSame(as: authority, base, defaultPort: 443) else { throw .differentHost }
+      guard try Authority(base, host).isSame(as: authority, base, defaultPort: isHTTPS ? 443 : 80) else {
+        throw .differentHost
+      }
     }
     head.parsed.host = authority.host
     head.parsed.port = authority.port
@@ -118,7 +120,9 @@ public struct HTTP2HeadBuilder: ~Copyable {
       head.storage.buffer.append(value)
       head.parsed.method = Method(base, count: value.count)
       head.parsed.methodRange = range
-    case .scheme: guard value.equals("https") || value.equals("http") else { throw .badScheme }
+    case .scheme:
+      isHTTPS = value.equals("https")
+      guard isHTTPS || value.equals("http") else { throw .badScheme }
     case .path:
       head.storage.buffer.append(value)
       head.parsed.target.raw = range
@@ -165,6 +169,8 @@ public struct HTTP2HeadBuilder: ~Copyable {
     case .cookie:
       if !cookies.isEmpty { cookies.append("; ") }
       cookies.append(value)
+    // HTTP/2 has no such key (RFC 8441 §5); `addUpgrade` makes the one for HTTP/1.1.
+    case .other where head.parsed.isExtendedConnect && name.equals("sec-websocket-key"): break
     case .host where seen & Pseudo.authority.rawValue != 0:
       guard host == nil else { throw .repeatedHost }
       // It is kept to be compared, and not as a second field.

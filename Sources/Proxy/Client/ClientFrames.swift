@@ -34,8 +34,21 @@ final class ClientFrames: HTTP2Frames {
 
   override func frameWasInvalid(_ kind: HTTP2FrameKind, _ stream: Stream?, reason: String) {
     guard let connection else { return }
+    if kind == .headers, stream == nil, connection.isFull { return connection.note(.concurrentStreams) }
     connection.log("client sent an invalid HTTP/2 frame: \(reason)")
-    _ = isWithin(bounds.takeReset(now: connection.now))
+  }
+
+  override func resetDidGo(code: UInt32) {
+    guard let connection else { return }
+    switch HTTP2ErrorCode(rawValue: code) {
+    // The response was whole, or the upstream or a timeout ended it.
+    case .noError, .internalError, .cancel, .http11Required: break
+    default: _ = isWithin(bounds.takeReset(now: connection.now))
+    }
+  }
+
+  override func connectionDidBreak(reason: String) {
+    if exceeded == nil { connection?.log("client sent invalid HTTP/2: \(reason)") }
   }
 
   // MARK: Header blocks
@@ -48,8 +61,11 @@ final class ClientFrames: HTTP2Frames {
     attach(Unmanaged.passUnretained(stream).toOpaque(), to: id)
   }
 
-  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) {
+  override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) -> Bool {
     block.add(name, value)
+    // A few bytes can stand for a field of kilobytes (RFC 7541 §7.3).
+    guard let connection, block.decoded > 2 * connection.headLimits.headBytes else { return true }
+    return isWithin(.headerList)
   }
 
   override func headersDidEnd(_ stream: Stream, endsStream: Bool) {

@@ -65,6 +65,8 @@ class ClientStream: EventTarget {
   var takesTrailers: Bool { false }
   /// Sends an interim response without fields, where the client's version knows them (RFC 9110 §15.2).
   func sendInterim(_ status: UInt16) {}
+  /// Sends an interim response with fields, where the client's version knows them.
+  func sendInterim(head: OutgoingResponseHead) {}
   func send(head: OutgoingResponseHead) {}
   func send(body bytes: UnsafeRawBufferPointer) {}
   /// Ends the response.

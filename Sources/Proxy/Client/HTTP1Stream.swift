@@ -70,6 +70,13 @@ final class HTTP1Stream: ClientStream {
     write(worker.scratch.readable)
   }
 
+  override func sendInterim(head: OutgoingResponseHead) {
+    guard let exchange, exchange.head.version == .http11 else { return }
+    worker.scratch.removeAll()
+    HTTP1Encoder.interim(head, to: &worker.scratch)
+    write(worker.scratch.readable)
+  }
+
   override func send(head: OutgoingResponseHead) {
     withExchange { send(head, of: $0) }
   }

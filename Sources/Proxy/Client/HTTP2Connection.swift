@@ -24,21 +24,19 @@ final class HTTP2Connection: ClientConnection {
   private let worker: Worker
   let frames = ClientFrames()
   private(set) var phase = Phase.serving
-  private var idleStart: UInt64
-  private var open = OpenStreams()
+  private var idleStart: UInt64, open = OpenStreams()
   /// Exchanges in progress.
   private var active = 0
   /// Streams that closed while their exchange was in progress, and streams whose pending bytes have gone: they are told
   /// after libnghttp2 has returned, because an exchange may then do anything.
   private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []
   /// libnghttp2 is reading: nothing may be pulled.
-  private var isReceiving = false
-  private var deadline = HTTP2Deadline()
+  private var isReceiving = false, turn = HTTP2Turn()
+  private var deadline = HTTP2Deadline(), noted: Set<HTTP2Limit> = []
   /// The location of the last response. It retains its generation, so a move to another clears it.
   private var answered: LiveLocation?
   private var formerLimits = LocationLimits()
 
-  private static let pumpLimit = 1 << 20, readSize = 16 * 1024
   /// While more bytes than this wait for the client, the connection reads nothing and asks no stream for more.
   private static let watermark = 64 * 1024
   /// Milliseconds that the client has to answer the first GOAWAY.
@@ -106,19 +104,19 @@ final class HTTP2Connection: ClientConnection {
 
   private func pump() {
     guard !isReceiving, !isOver else { return }
-    var taken = 0
+    turn.begin(requests: session.requests)
     while !isOver, transport.pendingCount < Self.watermark {
-      guard taken < Self.pumpLimit else {
+      if turn.isOver(requests: session.requests) {
         transport.loop.again(transport)
         break
       }
       guard transport.mayHaveInput else { break }
       worker.input.removeAll()
-      worker.input.reserve(Self.readSize)
-      switch transport.read(into: worker.input.writable) {
+      worker.input.reserve(turn.readSize)
+      switch transport.read(into: UnsafeMutableRawBufferPointer(rebasing: worker.input.writable[..<turn.readSize])) {
       case .bytes(let count):
         worker.input.didWrite(count)
-        taken += count
+        turn.didRead(count)
         receive(worker.input.readable)
         continue
       case .wouldBlock: break
@@ -161,13 +159,17 @@ final class HTTP2Connection: ClientConnection {
       frames.reset(id, .refusedStream)
       return nil
     }
-    guard active < session.firstServer.settings.http2.concurrentStreams else {
+    guard active < streamLimit else {
       note(.concurrentStreams)
       frames.reset(id, .refusedStream)
       return nil
     }
     return open.add(to: session)
   }
+
+  private var streamLimit: Int { session.firstServer.settings.http2.concurrentStreams }
+  /// Whether the client has as many streams as it may have.
+  var isFull: Bool { open.all.count >= streamLimit }
 
   /// Whether a new stream may begin. A client's request must not be judged by a configuration that was replaced; a stream
   /// that was refused with REFUSED_STREAM can be sent again over another connection (RFC 9113 §8.7).
@@ -310,8 +312,8 @@ final class HTTP2Connection: ClientConnection {
     deadline.set(awaited, transport, again: again) {
       switch awaited {
       case .nothing: nil
-      case .request: session.requests > 0 ? limits.keepaliveTimeout : session.firstServer.settings.head.timeout
-      case .headers: session.firstServer.settings.head.timeout
+      case .request where session.requests > 0: limits.keepaliveTimeout
+      case .request, .headers: session.firstServer.settings.head.timeout
       case .sending: limits.sendTimeout
       case .answerToShutdown: Self.shutdownTime
       }
@@ -387,8 +389,9 @@ final class HTTP2Connection: ClientConnection {
 
   func log(_ reason: String) { session.log(.info, reason) }
 
+  /// Counts each time, and writes one line for a connection.
   func note(_ limit: HTTP2Limit) {
     worker.metrics.http2.count(limit)
-    log("\(limit.reason)")
+    if noted.insert(limit).inserted { log("\(limit.reason)") }
   }
 }

@@ -14,11 +14,14 @@ struct HeaderBlock: ~Copyable {
   private(set) var stream: HTTP2Stream?
   private var exchange: Exchange?
   private var section = TrailerSection()
+  /// Bytes of names and values so far, also of those that count for nothing.
+  private(set) var decoded = 0
 
   var isTrailers: Bool { kind == .trailers }
 
   mutating func begin(_ stream: HTTP2Stream, _ exchange: Exchange, _ limits: HeadLimits) {
     kind = .request
+    decoded = 0
     self.stream = stream
     self.exchange = exchange
     builder.begin(exchange.head, limits: limits)
@@ -26,12 +29,17 @@ struct HeaderBlock: ~Copyable {
 
   mutating func beginTrailers() {
     kind = .trailers
+    decoded = 0
     section.begin()
   }
 
-  mutating func refuse() { kind = .refused }
+  mutating func refuse() {
+    kind = .refused
+    decoded = 0
+  }
 
   mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
+    decoded &+= name.count &+ value.count
     switch kind {
     case .refused: break
     case .request: if let exchange { builder.add(name, value, to: exchange.head) }

@@ -6,7 +6,7 @@ struct OpenStreams {
   private(set) var all: [HTTP2Stream] = []
   private var spare: [HTTP2Stream] = []
 
-  private static let sparesKept = 16
+  private static let sparesKept = 64
 
   /// Streams whose requests of early data wait for the end of the handshake (RFC 8470 §3).
   private var held: [HTTP2Stream] = []
@@ -38,19 +38,19 @@ struct OpenStreams {
   /// Removes a stream that is over; has no effect on one that was removed before.
   mutating func remove(_ stream: HTTP2Stream) {
     guard all.indices.contains(stream.place), all[stream.place] === stream else { return }
-    all.swapAt(stream.place, all.count - 1)
-    all[stream.place].place = stream.place
-    // Held until the end: the list may have been the only one to hold the stream.
+    let place = stream.place
+    all.swapAt(place, all.count - 1)
+    all[place].place = place
+    // This is the last reference to it: events of libnghttp2 have none of their own.
     let removed = all.removeLast()
-    if spare.count < Self.sparesKept { spare.append(removed) }
+    if spare.count < Self.sparesKept { spare.append(removed) } else { removed.retire() }
   }
 
   /// Gives up every stream, because each retains the session.
   mutating func removeAll() -> [HTTP2Stream] {
-    defer {
-      all = []
-      spare = []
-    }
+    for stream in spare { stream.retire() }
+    spare = []
+    defer { all = [] }
     return all
   }
 }

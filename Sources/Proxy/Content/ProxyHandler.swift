@@ -78,7 +78,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
-    if pass.settings.speaksGRPC { attempt.limit(to: exchange.grpcTimeout) }
+    if pass.settings.speaksGRPC { attempt.limit(to: GRPCCall(exchange)?.timeout) }
     if let asked = pass.authentication {
       do throws(ErrorResponse) {
         authentication = UpstreamAuthentication(asked, try UpstreamAuthentication.user(for: exchange, asked), self)
@@ -228,6 +228,7 @@ final class ProxyHandler: ContentHandler {
     }
     if response.status == 101 { return switchProtocols(response, exchange, pass) }
     if triesNext(for: response, exchange, pass) { return false }
+    if ResponseRewrite.failUnopened(response, exchange) { return false }
     if pass.settings.interceptsErrors, response.status >= 300, exchange.redirection == .none,
       exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
     {

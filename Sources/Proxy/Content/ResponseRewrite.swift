@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Observability
 import Transport
 import Upstream
 
@@ -30,6 +31,15 @@ enum ResponseRewrite {
     if response.status == 101, let upgrade = response.upgrade {
       _ = outgoing.add("Upgrade", response.bytes.readable[upgrade])
     }
+  }
+
+  /// Fails an exchange whose CONNECT for a WebSocket is answered without opening one: a client would take the 2xx for the
+  /// beginning of its WebSocket (RFC 8441 §5). Returns whether it has.
+  static func failUnopened(_ response: ResponseHead, _ exchange: Exchange) -> Bool {
+    guard exchange.head.isExtendedConnect, (200..<300).contains(response.status) else { return false }
+    exchange.log(.error, "upstream answered a WebSocket's CONNECT with \(response.status) in place of 101")
+    exchange.fail(ErrorResponse(502))
+    return true
   }
 
   /// The upstream's status, unless `error_page … =CODE` replaces it.

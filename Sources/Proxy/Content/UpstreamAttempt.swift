@@ -60,11 +60,11 @@ final class UpstreamAttempt: AttemptObserver {
     callDeadline = CallDeadline(self, loop: worker.loop, milliseconds)
   }
 
-  /// The limit has passed. The client chose it, so it says nothing about the server: otherwise a client with tiny limits
-  /// could take servers from all others (`max_fails`).
+  /// The limit has passed.
   fileprivate func callDeadlinePassed() {
+    // It says nothing of the server: the client chose the time.
     abandon()
-    handler?._withUnsafeGuaranteedRef { $0.exchange?.grpcDeadlinePassed() }
+    handler?._withUnsafeGuaranteedRef { $0.exchange.flatMap { GRPCCall($0) }?.deadlinePassed() }
   }
 
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
@@ -149,8 +149,12 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   override func attemptHead(_ head: ResponseHead) -> Bool {
-    // The proxy does not forward the upstream's 100 and 103.
-    if head.isInterim { return true }
+    if head.isInterim {
+      handler?._withUnsafeGuaranteedRef { handler in
+        if let exchange = handler.exchange, let pass = handler.pass { EarlyHints.pass(head, of: exchange, pass) }
+      }
+      return true
+    }
     if !records.isEmpty {
       records[records.count - 1].headAt = now
       records[records.count - 1].status = Int(head.status)

@@ -154,7 +154,7 @@ extension Exchange {
   /// Responds with nginx's standard page of a status, or without a body if the status has no page.
   func answerPage(status code: Int) {
     let failure = ErrorResponse(code)
-    if failure.status >= 400, speaksGRPC { return answerGRPC(failure) }
+    if failure.status >= 400, let call = GRPCCall(self) { return call.answer(failure) }
     var page = ByteBuffer()
     if failure.status >= 300, failure.status != 304 {
       StandardPage.writePage(failure, tokens: location.settings.redirects.serverTokens, to: &page)

@@ -19,6 +19,7 @@ final class LiveLocation {
   /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
+  let earlyHints: [LiveTemplate]
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
@@ -37,6 +38,7 @@ final class LiveLocation {
     self.addedFields = settings.addedFields.map {
       LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
     }
+    self.earlyHints = settings.earlyHints.map { LiveTemplate($0) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     let accessLogs = settings.accessLogs.compactMap(makers.accessLog)
     self.accessLogs = accessLogs

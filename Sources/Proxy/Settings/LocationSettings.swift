@@ -153,6 +153,8 @@ public final class LocationSettings: Sendable {
   public let clientRules: ClientRules?
   public let addedFields: [AddedField]
   public let errorPages: [ErrorPage]
+  /// `early_hints`: a 103 of the upstream is passed on if one of these is neither empty nor `0`.
+  public let earlyHints: [Template]
   public let accessLogs: [AccessLogSettings]
   public let errorLogs: [ErrorLogSettings]
   public let limits: LocationLimits
@@ -168,7 +170,7 @@ public final class LocationSettings: Sendable {
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
-    accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
+    earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil
   ) {
@@ -180,6 +182,7 @@ public final class LocationSettings: Sendable {
     self.clientRules = clientRules
     self.addedFields = addedFields
     self.errorPages = errorPages
+    self.earlyHints = earlyHints
     self.accessLogs = accessLogs
     self.errorLogs = errorLogs
     self.limits = limits
