@@ -100,8 +100,10 @@ final class HTTP2UpstreamSession: UpstreamSession {
     guard phase == .opening else { return }
     trustOutcome = tls?.trustResult?.outcome ?? .none
     guard streams.contains(where: \.hasObserver) else { return close() }
-    if let tls, !tls.applicationProtocol.isEmpty, !tls.speaksHTTP2 {
-      return failAll(.tls("upstream chose \(tls.applicationProtocol) by ALPN, not h2"))
+    // Without its word, an upstream of HTTP/1 would read frames, and bytes of bodies, as text (RFC 9113 §3.2).
+    if let tls, !tls.speaksHTTP2 {
+      let chosen = tls.applicationProtocol
+      return failAll(.tls("upstream chose \(chosen.isEmpty ? "no protocol" : chosen) by ALPN, not h2"))
     }
     var announcement = HTTP2Announcement()
     announcement.streamWindow = 128 * 1024

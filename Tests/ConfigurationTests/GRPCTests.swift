@@ -51,9 +51,6 @@ private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
       "2:11 \"grpc_pass\" cannot have a URI part | leave out \"/x\": the path is the method's name"
     ),
     (
-      "grpc_pass http://h:1;", "2:11 invalid URL prefix in \"http://h:1\" | it must begin with grpc:// or grpcs://"
-    ),
-    (
       "grpc_pass grpc://h:1/;",
       "2:11 \"grpc_pass\" cannot have a URI part | leave out \"/\": the path is the method's name"
     ),

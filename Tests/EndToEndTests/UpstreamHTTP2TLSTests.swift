@@ -99,10 +99,16 @@ import Testing
     #expect(Self.sessions(scene) == 2)
   }
 
-  @Test func `an upstream that knows HTTP 1_1 alone gets no request`() async throws {
+  @Test(arguments: [("http/1.1", "no application protocol"), (nil, "upstream chose no protocol by ALPN, not h2")])
+  func `an upstream that doesn't choose HTTP 2 gets no request`(protocols: String?, reason: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let identity = try scene.identity("server", cast.authority.server())
-    let server = try await OpenSSLServer.start(scene, identity, "-alpn", "http/1.1")
+    let server =
+      if let protocols {
+        try await OpenSSLServer.start(scene, identity, "-alpn", protocols)
+      } else {
+        try await OpenSSLServer.start(scene, identity)
+      }
     let (port, daemon) = try await Self.proxy(
       scene,
       [
@@ -112,7 +118,7 @@ import Testing
         )
       ])
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/s3cr3t"], input: Array("s3cr3t".utf8)).status == 502)
-    try await daemon.logged("[error]", "no application protocol")
+    try await daemon.logged("[error]", reason)
     #expect(!server.log.contains("s3cr3t") && !server.log.contains("PRI *"))
   }
 }

@@ -1,4 +1,4 @@
-/// Reads header blocks of HTTP/2 (RFC 7541), by the simplest code: apart from the library under test, which writes them.
+/// Reads header blocks of HTTP/2 (RFC 7541) with a dynamic table, apart from the library under test, which writes them.
 package struct HPACKReader {
   package struct Malformed: Error {}
 
@@ -36,8 +36,8 @@ package struct HPACKReader {
   }
 
   private func entry(_ index: Int) throws -> (name: String, value: String) {
-    if (1...Self.fixed.count).contains(index) { return Self.fixed[index - 1] }
-    let own = index - Self.fixed.count - 1
+    if (1...HPACKTables.fields.count).contains(index) { return HPACKTables.fields[index - 1] }
+    let own = index - HPACKTables.fields.count - 1
     guard table.indices.contains(own) else { throw Malformed() }
     return table[own]
   }
@@ -83,9 +83,8 @@ package struct HPACKReader {
         code = code << 1 | UInt32(byte >> bit & 1)
         length += 1
         guard length <= 30 else { throw Malformed() }
-        let start = starts[length]
-        guard code >= start.code, Int(code - start.code) < start.symbols.count else { continue }
-        guard let symbol = UInt8(exactly: start.symbols[Int(code - start.code)]) else { throw Malformed() }
+        guard let found = HPACKTables.symbols[length][code] else { continue }
+        guard let symbol = UInt8(exactly: found) else { throw Malformed() }
         text.append(symbol)
         (code, length) = (0, 0)
       }
@@ -94,47 +93,4 @@ package struct HPACKReader {
     guard length < 8, code == 1 << UInt32(length) - 1 else { throw Malformed() }
     return text
   }
-
-  /// The code is canonical: among the symbols of one length, codes rise with the symbols. For each length, the first code
-  /// and the symbols.
-  private static let starts: [(code: UInt32, symbols: [Int])] = {
-    var next: UInt32 = 0
-    return (0...30).map { length in
-      next <<= 1
-      let symbols = lengths.indices.filter { length > 0 && lengths[$0] == length }
-      defer { next += UInt32(symbols.count) }
-      return (next, symbols)
-    }
-  }()
-
-  /// Of the symbols 0 to 255, and of the end (RFC 7541, appendix B).
-  private static let lengths: [Int] = [
-    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28,
-    28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12,
-    10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6,
-    5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22,
-    22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20,
-    22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
-    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28,
-    27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28,
-    27, 27, 27, 27, 27, 26, 30,
-  ]
-
-  /// The static table (RFC 7541, appendix A).
-  private static let fixed: [(name: String, value: String)] = {
-    let valued = [
-      (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
-      (":scheme", "http"), (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"),
-      (":status", "304"), (":status", "400"), (":status", "404"), (":status", "500"), ("accept-charset", ""),
-      ("accept-encoding", "gzip, deflate"),
-    ]
-    let names = """
-      accept-language accept-ranges accept access-control-allow-origin age allow authorization cache-control \
-      content-disposition content-encoding content-language content-length content-location content-range content-type \
-      cookie date etag expect expires from host if-match if-modified-since if-none-match if-range if-unmodified-since \
-      last-modified link location max-forwards proxy-authenticate proxy-authorization range referer refresh retry-after \
-      server set-cookie strict-transport-security transfer-encoding user-agent vary via www-authenticate
-      """
-    return valued.map { (name: $0.0, value: $0.1) } + names.split(separator: " ").map { (String($0), "") }
-  }()
 }
