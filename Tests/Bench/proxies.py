@@ -35,8 +35,10 @@ class Upstream:
         for name, size in (("1k", 1 << 10), ("1m", 1 << 20), ("upload", 1)):
             with open(f"{folder}/www/{name}", "wb") as out:
                 out.write(b"s" * size)
-        with open(f"{folder}/www/message", "wb") as out:
-            out.write(b"\0\0\0\0\x64" + b"s" * 100)
+        os.makedirs(folder + "/www/grpc.Bench")
+        for name in ("message", "grpc.Bench/Unary"):
+            with open(f"{folder}/www/{name}", "wb") as out:
+                out.write(b"\0\0\0\0\x64" + b"s" * 100)
         self.port = processes.free_port()
         self.http2_port = processes.free_port()
         self.wrong = {name: processes.free_port() for name in certificates.wrong_upstreams}
@@ -53,7 +55,7 @@ class Upstream:
     location = /drop {{ internal; return 204; }}
     location = /upload {{ mirror /drop; error_page 405 =204 @done; }}
     location @done {{ return 204; }}
-    location = /grpc.Bench/Unary {{ error_page 405 =200 /message; return 405; }}
+    location = /grpc.Bench/Unary {{ mirror /drop; error_page 405 =200 /message; }}
     location = /message {{ internal; types {{ }} default_type application/grpc; add_trailer grpc-status 0; }}
   }}""" for port, certificate, key in pairs)
         text = f"""
