@@ -1,3 +1,4 @@
+import Bytes
 import HTTP
 import TLS
 import Transport
@@ -18,6 +19,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
   /// Streams whose request bytes have gone: they are told after libnghttp2 has returned.
   private var drained: [HTTP2UpstreamStream] = []
   private var isReceiving = false
+  /// Into which the session reads. No bytes are left in it between two reads.
+  private var input = ByteBuffer()
   /// When the upstream last sent something, in milliseconds of the loop's clock.
   private var heardAt: UInt64
 
@@ -50,6 +53,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
   }
 
   var isIdle: Bool { streams.isEmpty }
+  /// Whether the session is open, and the upstream has not said that it ends.
+  var takesAttempts: Bool { phase == .serving && !transport.hasPeerEnd }
   /// Whether the session is kept without an attempt. A session that opens for one isn't.
   var isResting: Bool { streams.isEmpty && phase == .serving && idleSince > 0 }
   var isTLS: Bool { tls != nil }
@@ -106,6 +111,7 @@ final class HTTP2UpstreamSession: UpstreamSession {
       return failAll(.tls("upstream chose \(chosen.isEmpty ? "no protocol" : chosen) by ALPN, not h2"))
     }
     var announcement = HTTP2Announcement()
+    announcement.concurrentStreams = 0
     announcement.streamWindow = 128 * 1024
     announcement.connectionWindow = 4 << 20
     guard frames.start(.client, announcement) else { return failAll(.broken("out of memory")) }
@@ -152,8 +158,6 @@ final class HTTP2UpstreamSession: UpstreamSession {
 
   private func pump() {
     guard !isReceiving else { return }
-    let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.readSize, alignment: 1)
-    defer { room.deallocate() }
     var taken = 0
     while phase != .closed, frames.failure == nil {
       guard taken < Self.pumpLimit else {
@@ -161,12 +165,15 @@ final class HTTP2UpstreamSession: UpstreamSession {
         break
       }
       guard transport.mayHaveInput else { break }
-      switch transport.read(into: room) {
+      input.removeAll()
+      input.reserve(Self.readSize)
+      switch transport.read(into: input.writable) {
       case .bytes(let count):
+        input.didWrite(count)
         taken += count
         heardAt = now
         isReceiving = true
-        _ = frames.receive(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(room)[..<count]))
+        _ = frames.receive(input.readable)
         isReceiving = false
         continue
       case .wouldBlock: break
@@ -223,6 +230,7 @@ final class HTTP2UpstreamSession: UpstreamSession {
       now &- openedAt < UInt64(max(0, keepalive.time)), !transport.hasPeerEnd
     else { return end() }
     idleSince = now
+    input.release()
     transport.setDeadline(in: keepalive.timeout)
   }
 

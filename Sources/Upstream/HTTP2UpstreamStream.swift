@@ -223,6 +223,12 @@ final class HTTP2UpstreamStream: UpstreamStream {
     response = .over
     finish()
     let session = http2
+    if asksAgain, !session.takesAttempts {
+      // The session ends: the next request goes over another one.
+      self.observer = nil
+      session.attemptDidEnd(.success)
+      return observer.attemptMayAskAgain(nil)
+    }
     if asksAgain {
       let next = session.makeStream(observer, AttemptSettings(timeouts: timeouts, headLimits: limits))
       self.observer = nil

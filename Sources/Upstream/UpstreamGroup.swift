@@ -226,7 +226,7 @@ public final class UpstreamGroup {
   @inline(never)
   private func limitIdle() {
     let limit = settings.keepalive.connections
-    if idle.count > limit.multipliedReportingOverflow(by: 4).partialValue { idle.removeFirst().close() }
+    if (idle.count - 1) / 4 >= limit { idle.removeFirst().close() }
     if surplus == nil { surplus = Surplus(self) }
   }
 
