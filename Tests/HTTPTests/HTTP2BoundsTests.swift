@@ -87,6 +87,26 @@ import Testing
     #expect(bounds.takeReset(now: 0) == .resets)
   }
 
+  @Test func `a client whose streams are reset again and again is read slowly, until it stops`() {
+    var bounds = HTTP2Bounds()
+    for _ in 0..<50 { _ = bounds.takeReset(now: 0) }
+    #expect(!bounds.isStrained(now: 0))
+    _ = bounds.takeReset(now: 0)
+    #expect(bounds.isStrained(now: 0) && bounds.isStrained(now: 19) && !bounds.isStrained(now: 20))
+    #expect(!bounds.isStrained(now: .max))
+  }
+
+  @Test func `a client that sends large heads without end is read slowly, and never cut off`() {
+    var bounds = HTTP2Bounds()
+    for _ in 0..<10_000 { bounds.didDecode(8192, now: 0) }
+    #expect(!bounds.isStrained(now: 0))
+    for _ in 0..<200 { bounds.didDecode(8193, now: 0) }
+    #expect(!bounds.isStrained(now: 0))
+    for _ in 0..<1_000_000 { bounds.didDecode(.max, now: 0) }
+    // However many there were, their effect is over soon.
+    #expect(bounds.isStrained(now: 1000) && !bounds.isStrained(now: 1020))
+  }
+
   @Test func `each limit has a sentence and a name of its own`() {
     let all = HTTP2Limit.allCases
     #expect(Set(all.map { "\($0.reason)" }).count == all.count && Set(all.map(\.rawValue)).count == all.count)

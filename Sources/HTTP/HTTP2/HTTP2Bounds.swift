@@ -45,13 +45,19 @@ public struct HTTP2Bounds: Sendable {
       self.perSecond = perSecond
     }
 
-    mutating func take(_ now: UInt64) -> Bool {
+    private func rest(at now: UInt64) -> UInt64 {
       let refill = (now >= at ? now &- at : 0).multipliedReportingOverflow(by: perSecond)
-      used = refill.overflow || refill.partialValue >= used ? 0 : used &- refill.partialValue
+      return refill.overflow || refill.partialValue >= used ? 0 : used &- refill.partialValue
+    }
+
+    mutating func take(_ now: UInt64) -> Bool {
+      used = min(rest(at: now), burst) &+ 1000
       at = now
-      used &+= 1000
       return used <= burst
     }
+
+    /// Whether more than so many are in use.
+    func exceeds(_ count: UInt64, _ now: UInt64) -> Bool { rest(at: now) > count &* 1000 }
 
     mutating func giveBack(_ count: UInt64) { used = used > count &* 1000 ? used &- count &* 1000 : 0 }
   }
@@ -64,10 +70,14 @@ public struct HTTP2Bounds: Sendable {
   private var emptyData = Budget(100, perSecond: 10)
   private var unknownFrames = Budget(500, perSecond: 20)
   private var smallWindows = Budget(500, perSecond: 20)
+  /// Large heads alone end no connection.
+  private var largeHeads = Budget(300, perSecond: 100)
   private var continuations = 0
 
   /// CONTINUATION frames of one header block. A list within our limits needs two.
   private static let continuationLimit = 7
+  /// Decoded bytes from which on a head counts as large.
+  private static let largeHead = 8192
 
   public init() {}
 
@@ -92,6 +102,14 @@ public struct HTTP2Bounds: Sendable {
 
   /// Counts a stream that ended by a reset: the peer's, or ours because of the peer's errors (CVE-2025-8671).
   public mutating func takeReset(now: UInt64) -> HTTP2Limit? { resets.take(now) ? nil : .resets }
+
+  /// Counts the decoded bytes of a header block. A client can send kilobytes of fields as a few bytes (RFC 7541 §7.3).
+  public mutating func didDecode(_ bytes: Int, now: UInt64) { if bytes > Self.largeHead { _ = largeHeads.take(now) } }
+
+  /// Whether the client causes far more work than it does, by resets (over 50) or by large heads (over 200, above 100 a
+  /// second), so that the connection must be read slowly. The limits alone would let a client that connects again and
+  /// again keep a worker busy.
+  public func isStrained(now: UInt64) -> Bool { resets.exceeds(50, now) || largeHeads.exceeds(200, now) }
 
   /// Counts a DATA frame to the peer. `isCut`: the peer's window allowed only a small part of what was ready.
   public mutating func didSend(isCut: Bool, now: UInt64) -> HTTP2Limit? {

@@ -10,6 +10,8 @@ final class ClientFrames: HTTP2Frames {
   private(set) var exceeded: HTTP2Limit?
   private var bounds = HTTP2Bounds()
   private var block = HeaderBlock()
+  /// What the client's header blocks have caused so far: one for each block, and one for each kilobyte of its fields.
+  private(set) var work = 0
 
   /// Whether a header block has begun and not ended.
   var isInBlock: Bool { block.stream != nil }
@@ -21,6 +23,9 @@ final class ClientFrames: HTTP2Frames {
   }
 
   // MARK: Bounds
+
+  /// Whether the client causes far more work than it does.
+  var isStrained: Bool { connection.map { bounds.isStrained(now: $0.now) } ?? false }
 
   override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
     guard let connection else { return false }
@@ -54,6 +59,8 @@ final class ClientFrames: HTTP2Frames {
   // MARK: Header blocks
 
   override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {
+    work &+= 1 &+ block.decoded / 1024
+    if let connection { bounds.didDecode(block.decoded, now: connection.now) }
     guard isNew else { return block.beginTrailers() }
     guard let connection, let stream = connection.openStream(id) else { return block.refuse() }
     block.begin(stream, connection.takeExchange(), connection.headLimits)

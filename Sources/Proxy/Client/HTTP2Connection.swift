@@ -32,6 +32,7 @@ final class HTTP2Connection: ClientConnection {
   private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []
   /// libnghttp2 is reading: nothing may be pulled.
   private var isReceiving = false, turn = HTTP2Turn()
+  private lazy var pause = HTTP2Pause(self, transport.loop)
   private var deadline = HTTP2Deadline(), noted: Set<HTTP2Limit> = []
   /// The location of the last response. It retains its generation, so a move to another clears it.
   private var answered: LiveLocation?
@@ -103,10 +104,14 @@ final class HTTP2Connection: ClientConnection {
   // MARK: Input
 
   private func pump() {
-    guard !isReceiving, !isOver else { return }
-    turn.begin(requests: session.requests)
+    guard !isReceiving, !isOver, !pause.isOn else { return }
+    turn.begin(work: frames.work, isStrained: frames.isStrained)
     while !isOver, transport.pendingCount < Self.watermark {
-      if turn.isOver(requests: session.requests) {
+      if frames.isStrained, turn.taken > 0 {
+        pause.begin()
+        break
+      }
+      if turn.isOver(work: frames.work) {
         transport.loop.again(transport)
         break
       }
@@ -155,12 +160,8 @@ final class HTTP2Connection: ClientConnection {
 
   /// A client opens a stream. Returns nil if it was refused.
   func openStream(_ id: Int32) -> HTTP2Stream? {
-    guard takesRequests else {
-      frames.reset(id, .refusedStream)
-      return nil
-    }
-    guard active < streamLimit else {
-      note(.concurrentStreams)
+    if active >= streamLimit { note(.concurrentStreams) }
+    guard takesRequests, active < streamLimit else {
       frames.reset(id, .refusedStream)
       return nil
     }
@@ -183,6 +184,9 @@ final class HTTP2Connection: ClientConnection {
   func takeExchange() -> Exchange { worker.takeExchange() }
   var headLimits: HeadLimits { session.firstServer.headLimits }
   var now: UInt64 { transport.loop.now }
+  private var isTooOld: Bool {
+    now &- session.facts.openedAt >= UInt64(max(0, session.firstServer.root.limits.keepaliveTime))
+  }
 
   /// A request's head is complete, or was refused.
   func requestDidArrive(_ exchange: Exchange, _ stream: HTTP2Stream, endsStream: Bool, _ error: HeadError?) {
@@ -198,10 +202,6 @@ final class HTTP2Connection: ClientConnection {
     // The request may be a replay. It begins when the handshake is over.
     if session.isEarly && !exchange.head.mayBeEarly { return open.hold(stream) }
     exchange.begin(stream)
-  }
-
-  private var isTooOld: Bool {
-    now &- session.facts.openedAt >= UInt64(max(0, session.firstServer.root.limits.keepaliveTime))
   }
 
   // MARK: Streams
@@ -374,6 +374,7 @@ final class HTTP2Connection: ClientConnection {
   private func close() {
     guard !isOver else { return }
     phase = .closed
+    pause.end()
     if let exchange = frames.dropBlock() { worker.giveBack(exchange) }
     for stream in open.takeHeld() { giveBackUnbegun(stream) }
     let streams = open.removeAll()
