@@ -24,6 +24,11 @@ final class HTTP2UpstreamSession: UpstreamSession {
   /// When the upstream last sent something, in milliseconds of the loop's clock.
   private var heardAt: UInt64
 
+  /// The upstream has refused a stream.
+  var hasRefused = false
+
+  /// Milliseconds since the upstream's last bytes, within which a session counts as alive.
+  private static let provenTime: UInt64 = 1000
   private static let readSize = 16 * 1024, pumpLimit = 1 << 20
   /// While more bytes than this wait for the upstream, no stream is asked for more.
   private static let watermark = 64 * 1024
@@ -50,6 +55,11 @@ final class HTTP2UpstreamSession: UpstreamSession {
     case .serving: streams.count < min(Self.streamLimit, frames.peerStreamLimit) && !transport.hasPeerEnd
     case .leaving, .closed: false
     }
+  }
+
+  /// Whether a request may go over this session that another one refused, or that was lost with another one.
+  var isProven: Bool {
+    phase == .opening || (!hasRefused && now &- heardAt < Self.provenTime)
   }
 
   var isIdle: Bool { streams.isEmpty }
@@ -204,7 +214,11 @@ final class HTTP2UpstreamSession: UpstreamSession {
     if stream.write(count, to: transport) { drained.append(stream) }
   }
 
-  func peerDidGoAway() { retire() }
+  /// The upstream ends the session. What libnghttp2 has not sent yet would wait for the other streams, and then fail.
+  func peerDidGoAway() {
+    retire()
+    for stream in streams where !stream.isOnWire { stream.fail(.refusedStream) }
+  }
 
   /// Tells the streams what libnghttp2 has reported, and ends the session if it is over.
   private func settle() {

@@ -32,6 +32,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
   private var received = ByteBuffer()
   private var isPaused = false, asksAgain = false
   private var interimHeads = 0
+  /// Whether the request's head has gone to the upstream. libnghttp2 keeps it back while the upstream allows no more streams.
+  var isOnWire = false
   /// Whether a RST_STREAM of ours ends the stream: libnghttp2's, which found a fault of the upstream, where an observer is left.
   var isResetByUs = false
   /// Bytes of the request that the upstream's window has taken, and how many when the deadline was set.
@@ -304,6 +306,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     id = 0
     // A response that came whole waits for the client.
     if case .ended = response { return }
+    if case .refusedStream? = HTTP2ErrorCode(rawValue: code) { http2.hasRefused = true }
     guard hasObserver else { return loop.forgetDeadline(of: self) }
     sessionDidEnd(
       isResetByUs ? .invalidStream("upstream sent an invalid response (\(Self.text(code)))") : Self.failure(code))

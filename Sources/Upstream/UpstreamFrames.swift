@@ -84,7 +84,7 @@ final class UpstreamFrames: HTTP2Frames {
   }
 
   override func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {
-    if kind == .reset { with(stream) { $0.isResetByUs = true } }
+    with(stream) { if kind == .reset { $0.isResetByUs = true } else { $0.isOnWire = true } }
   }
 
   override func peerDidGoAway(lastStream: Int32, code: UInt32) { session?.peerDidGoAway() }

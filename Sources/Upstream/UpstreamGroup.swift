@@ -108,7 +108,8 @@ public final class UpstreamGroup {
   public var idleCount: Int { idle.count + shared.count(where: \.isResting) }
 
   /// Begins an attempt; `observer` gets its events, perhaps before this returns. `again`: tries this server once more,
-  /// over a new connection, because only its kept connection was dead. Returns a failure if no connection could be
+  /// over a new connection, because only its kept connection was dead. Over HTTP/2 it can be a session that others have
+  /// begun since: an upstream that ends a session with many requests would get as many new ones otherwise. Returns a failure if no connection could be
   /// begun.
   public func attempt(
     _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: TriedServers,
@@ -118,7 +119,7 @@ public final class UpstreamGroup {
     if let again { untried = TriedServers(allBut: again, of: servers.count) }
     guard let server = balancer.pick(now: loop.now, tried: untried) else { return .noServer }
     observer.attemptWillTry(server)
-    if again == nil, let kept = kept(server: server, trust: trust) {
+    if let kept = kept(server: server, trust: trust, isRetry: again != nil) {
       kept.begin(observer, settings)
       return nil
     }
@@ -137,9 +138,11 @@ public final class UpstreamGroup {
     }
   }
 
-  private func kept(server: Int, trust: UpstreamTrust) -> UpstreamSession? {
-    if trust.speaksHTTP2 { return shared.last { $0.hasRoom && $0.serves(server, trust) } }
-    return takeKept(server: server, trust: trust)
+  private func kept(server: Int, trust: UpstreamTrust, isRetry: Bool) -> UpstreamSession? {
+    if trust.speaksHTTP2 {
+      return shared.last { $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust) }
+    }
+    return isRetry ? nil : takeKept(server: server, trust: trust)
   }
 
   private func takeKept(server: Int, trust: UpstreamTrust) -> HTTP1UpstreamSession? {

@@ -75,6 +75,48 @@ import Testing
     #expect(try await proxy.curl("/third").text.hasSuffix(" 1"))
   }
 
+  @Test func `what one GOAWAY refuses goes on over one other connection`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      try connection.open()
+      if connection.number == 0 {
+        _ = try Self.heads(connection, 12)
+        try connection.goAway(last: 0)
+        return try connection.readToEnd()
+      }
+      try connection.serve { try connection.answer($0, "\(connection.number)") }
+    }
+    let proxy = try await FramedProxy(scene, to: upstream)
+    #expect(try await proxy.curl(Self.paths(12)).map(\.text) == [String](repeating: "1", count: 12))
+    #expect(upstream.connections == 2)
+  }
+
+  @Test func `a request that waits for the upstream's stream limit goes on elsewhere at a GOAWAY`() async throws {
+    let scene = try Scene.ofTest(), isIn = Flag(), goOn = Flag()
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      if connection.number > 0 {
+        try connection.open()
+        return try connection.serve { try connection.answer($0, "\(connection.number)") }
+      }
+      // The first requests come before the proxy knows the limit of one stream.
+      isIn.wait()
+      try connection.open([(3, 1)])
+      let first = try Self.heads(connection, 1)[0]
+      try connection.goAway(last: first.stream)
+      // The others are served while the first is in progress.
+      goOn.wait()
+      try connection.answer(first, "first")
+      try connection.readToEnd()
+    }
+    let proxy = try await FramedProxy(scene, to: upstream)
+    async let results = proxy.curl(Self.paths(4))
+    try await until("the connection") { upstream.connections == 1 }
+    isIn.raise()
+    try await until("the other requests") { upstream.paths.count == 4 }
+    goOn.raise()
+    #expect(try await results.map(\.text).sorted() == ["1", "1", "1", "first"])
+  }
+
   @Test func `a session that was announced to end takes no more, and what it has goes on`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try UpstreamFrameServer(scene) { connection in
