@@ -37,7 +37,8 @@ struct EffectivePolicy {
     lines.append("server \(names.isEmpty ? "(no name)" : names.joined(separator: " "))  \(server.location)")
     for listener in http.listeners where listener.servers.contains(index) {
       let isDefault = listener.defaultServer == index && listener.servers.count > 1
-      add(1, "listen", "\(listener.address)\(listener.isTLS ? " ssl" : "")\(isDefault ? " default_server" : "")")
+      let words = [listener.isTLS ? " ssl" : "", server.http2.isOn ? " http2" : "", isDefault ? " default_server" : ""]
+      add(1, "listen", "\(listener.address)\(words.joined())")
     }
     if let tls = server.tls { describe(tls, index) }
     describe(server.root.clientRules, 1)
@@ -87,14 +88,15 @@ struct EffectivePolicy {
   }
 
   private mutating func describe(_ pass: ProxyPassSettings) {
+    let version = pass.version == .http2 ? ", HTTP/2" : ""
     switch pass.target {
     case .group(let index):
       let group = http.groups[index]
       let servers = group.servers.map(\.address.description)
       let name = servers == [group.name] ? "" : "\(group.name): "
-      add(2, "upstream", "\(pass.scheme.rawValue)://\(name)\(servers.joined(separator: ", "))")
+      add(2, "upstream", "\(pass.scheme.rawValue)://\(name)\(servers.joined(separator: ", "))\(version)")
     case .template(let template):
-      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.spelling)")
+      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.spelling)\(version)")
     }
     switch pass.clientIdentity {
     case .off: break

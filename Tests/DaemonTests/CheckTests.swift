@@ -99,7 +99,9 @@ import Testing
           location /host { proxy_pass https://$host; proxy_ssl_verify off; }
           location /any { proxy_pass https://127.0.0.1:4; proxy_ssl_verify off; } }
           server { listen 127.0.0.1:8443 ssl; server_name closed.example; ssl_reject_handshake on; }
-          server { listen 127.0.0.1:8444 ssl; ssl_verify_client optional_no_ca; return 204; } }
+          server { listen 127.0.0.1:8444 ssl; ssl_verify_client optional_no_ca; return 204; }
+          server { listen 127.0.0.1:8445; http2 on; location /g { grpc_pass 127.0.0.1:5; }
+          location /2 { proxy_pass http://127.0.0.1:6; proxy_http_version 2; } } }
           """)
       let check = Check(path)
       #expect(check.count(.error) == 0, "\(check.diagnostics)")
@@ -110,7 +112,8 @@ import Testing
         "CA \(authority.root.certificate.summary)", "allow all others",
         "upstream https://group: 127.0.0.1:1, 127.0.0.1:2", "anchor \(authority.root.certificate.summary)",
         "anchor those of the system", "pinned the upstream's key; for a chain pin any key of the verified chain",
-        "upstream http://127.0.0.1:3", "upstream https://$host",
+        "upstream http://127.0.0.1:3", "upstream https://$host", "listen 127.0.0.1:8445 http2",
+        "upstream http://127.0.0.1:5, HTTP/2", "upstream http://127.0.0.1:6, HTTP/2",
         "TLS none: what is sent upstream can be read and changed on the way",
         "WARNING the upstream is not authenticated: an attacker on the path can take its place",
         "handshake rejected (ssl_reject_handshake)",

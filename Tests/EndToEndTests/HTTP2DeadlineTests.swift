@@ -60,6 +60,16 @@ import Testing
     #expect(next.text == "ok")
   }
 
+  @Test func `the variable connection_requests is the number of each request, also where several are in progress`() async throws {
+    let front = try await HTTP2Front(.ofTest(), location: "add_header X-Number $connection_requests;")
+    let numbers = try await front.frames { client in
+      client.send([1, 3, 5].map { .get($0, "/held") })
+      front.go.raise()
+      return try [1, 3, 5].map { try client.response(on: $0).fields.first { $0.name == "x-number" }?.value }
+    }
+    #expect(numbers == ["1", "2", "3"])
+  }
+
   @Test func `a connection leaves with two GOAWAY frames, and completes its streams`() async throws {
     let front = try await HTTP2Front(.ofTest())
     let (seen, status, late) = try await front.frames { client in

@@ -91,7 +91,7 @@ import Testing
     #expect(upstream.connections == 2)
   }
 
-  @Test func `a request that waits for the upstream's stream limit goes on elsewhere at a GOAWAY`() async throws {
+  @Test func `requests beyond the last stream of a GOAWAY go on elsewhere, while that stream is in progress`() async throws {
     let scene = try Scene.ofTest(), isIn = Flag(), goOn = Flag()
     let upstream = try UpstreamFrameServer(scene) { connection in
       if connection.number > 0 {

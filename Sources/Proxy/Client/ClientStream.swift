@@ -38,6 +38,9 @@ class ClientStream: EventTarget {
     super.init(loop: session.transport.loop)
   }
 
+  /// The number of the stream's request on its connection, from 1: nginx's `$connection_requests`.
+  final var requestNumber = 0
+
   /// Whether the client's handshake isn't over, so that the request may be a replay (RFC 8470 §3).
   final var isEarly: Bool { session.isEarly }
 

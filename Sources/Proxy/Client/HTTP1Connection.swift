@@ -212,6 +212,7 @@ final class HTTP1Connection: ClientConnection {
   private func beginExchange(_ exchange: Exchange) {
     if reading != nil { reading = nil }
     session.requests += 1
+    stream.requestNumber = session.requests
     phase = .exchanging
     isBodyPaused = true
     transport.setDeadline(in: nil)

@@ -191,6 +191,7 @@ final class HTTP2Connection: ClientConnection {
   /// A request's head is complete, or was refused.
   func requestDidArrive(_ exchange: Exchange, _ stream: HTTP2Stream, endsStream: Bool, _ error: HeadError?) {
     session.requests += 1
+    stream.requestNumber = session.requests
     active += 1
     stream.exchange = exchange
     if session.requests >= session.firstServer.root.limits.keepaliveRequests || isTooOld { leave() }

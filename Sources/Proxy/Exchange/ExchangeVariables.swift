@@ -46,7 +46,7 @@ extension Exchange {
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
     case .bytes_sent: output.append(decimal: (stream?.sentBytes ?? 0) &- account.sentBytesAtStart)
-    case .connection_requests: output.append(decimal: UInt64(stream?.session.requests ?? 0))
+    case .connection_requests: output.append(decimal: UInt64(stream?.requestNumber ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
     case .server_name: output.append(string: server.settings.primaryName)
