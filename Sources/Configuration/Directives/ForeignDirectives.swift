@@ -115,6 +115,7 @@ let foreignDirectives: [DirectiveEntry] =
     auth_jwt_key_cache auth_jwt_key_file auth_jwt_key_request auth_jwt_leeway auth_jwt_require auth_jwt_type auth_oidc
     oidc_provider internal_redirect mgmt license_token upstream_conf client_id issuer
     """, instead: commercial)
+  + DirectiveEntry.foreign("require", instead: "a health check has no variables; use status, header and body")
   + DirectiveEntry.foreign(
     """
     http3 http3_hq http3_max_concurrent_streams http3_stream_buffer_size quic_active_connection_id_limit quic_bpf quic_gso
