@@ -12,9 +12,10 @@ extension ResponseMatch {
   }
 
   func fault(in head: ResponseHead, _ scratch: RegularExpression.Scratch) -> String? {
-    if statuses.contains(where: { !$0.passes(head.status) }) { return "the status is \(head.status)" }
+    let passes = self.statuses.allSatisfy { $0.codes.contains { $0.contains(head.status) } != $0.isNegated }
+    guard passes else { return "the status is \(head.status)" }
     for test in fields {
-      if let fault = test.fault(in: head, scratch) { return fault }
+      if let fault = Self.fault(test, in: head, scratch) { return fault }
     }
     return nil
   }
@@ -30,31 +31,24 @@ extension ResponseMatch {
     }
     return nil
   }
-}
 
-extension ResponseMatch.StatusTest {
-  func passes(_ status: UInt16) -> Bool { codes.contains { $0.contains(status) } != isNegated }
-}
-
-extension ResponseMatch.FieldTest {
-  private var shownName: String { String(decoding: name, as: UTF8.self) }
-
-  func fault(in head: ResponseHead, _ scratch: RegularExpression.Scratch) -> String? {
-    let bytes = head.bytes.readable
-    let values = name.withUnsafeBytes { name in
-      head.fields.lazy.filter { bytes[$0.name].equalsIgnoringCase(name) }.map { Array(bytes[$0.value]) }
-        as [[UInt8]]
+  private static func fault(
+    _ test: FieldTest, in head: ResponseHead, _ scratch: RegularExpression.Scratch
+  ) -> String? {
+    let bytes = head.bytes.readable, name = String(decoding: test.name, as: UTF8.self)
+    let values: [[UInt8]] = test.name.withUnsafeBytes { name in
+      head.fields.filter { bytes[$0.name].equalsIgnoringCase(name) }.map { Array(bytes[$0.value]) }
     }
-    if case .isAbsent = demand { return values.isEmpty ? nil : "the response has the field \(shownName)" }
-    if values.isEmpty { return "the response has no field \(shownName)" }
-    switch demand {
+    if case .isAbsent = test.demand { return values.isEmpty ? nil : "the response has the field \(name)" }
+    if values.isEmpty { return "the response has no field \(name)" }
+    switch test.demand {
     case .isPresent, .isAbsent: return nil
     case .equals(let value, let isNegated):
-      return values.contains(value) != isNegated ? nil : "the field \(shownName) has another value"
+      return values.contains(value) != isNegated ? nil : "the field \(name) has another value"
     case .matches(let pattern, let isNegated):
       let outcomes = values.map { $0.withUnsafeBytes { pattern.outcome($0, scratch) } }
-      if outcomes.contains(.limit) { return "the field \(shownName) was too much work for its expression" }
-      return outcomes.contains(.match) != isNegated ? nil : "the field \(shownName) has another value"
+      if outcomes.contains(.limit) { return "the field \(name) was too much work for its expression" }
+      return outcomes.contains(.match) != isNegated ? nil : "the field \(name) has another value"
     }
   }
 }
