@@ -98,6 +98,7 @@ struct EffectivePolicy {
     case .template(let template):
       add(2, "upstream", "\(pass.scheme.rawValue)://\(template.spelling)\(version)")
     }
+    if let check = pass.healthCheck { add(2, "health", check.inWords) }
     switch pass.clientIdentity {
     case .off: break
     case .rfc9440: add(2, "client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")

@@ -62,7 +62,9 @@ package struct Preparation: Sendable {
     generation = Generation(
       number: number, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: logs.errorLog,
-      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs, envelopes: material.envelopes,
+      errorLogs: logs.errorLogs, accessLogs: logs.accessLogs,
+      health: HealthRecords(settings.http, resolution.groups, after: former?.generation.health),
+      envelopes: material.envelopes,
       userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http))
   }
 }

@@ -10,8 +10,6 @@ extension HTTPSettings {
 }
 
 extension LocationSettings {
-  var withNested: [LocationSettings] { [self] + locations.flatMap(\.withNested) }
-
   var upstreamAuth: UpstreamAuthSettings? {
     if case .proxy(let pass) = action { pass.authentication } else { nil }
   }

@@ -22,6 +22,8 @@ public final class Generation: Sendable {
   public let envelopes: [EnvelopeSettings: MessageEnvelope]
   /// By index in `http.groups`, names resolved.
   public let groups: [ResolvedGroup]
+  /// What the health checks know of the servers of `groups`.
+  package let health: HealthRecords
   /// That of the main context.
   public let errorLog: ErrorLog
   public let errorLogs: [[ErrorLogSettings]: ErrorLog]
@@ -35,7 +37,7 @@ public final class Generation: Sendable {
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
-    envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
+    health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:]
   ) {
     self.number = number
@@ -44,6 +46,7 @@ public final class Generation: Sendable {
     self.upstreamContexts = upstreamContexts
     self.envelopes = envelopes
     self.groups = groups
+    self.health = health
     self.errorLog = errorLog
     self.errorLogs = errorLogs
     self.accessLogs = accessLogs

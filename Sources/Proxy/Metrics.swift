@@ -2,6 +2,8 @@ import Crypto
 package import HTTP
 public import Observability
 public import TLS
+import Transport
+import Upstream
 
 /// How a client's handshake ended.
 public enum ClientOutcome: String, CaseIterable, Sendable {
@@ -58,6 +60,7 @@ public final class Metrics: Sendable {
     page.tally(
       "sallyport_upstream_handshakes_total", "Handshakes with upstreams, by the result of trust.", label: "result",
       upstreams)
+    page.health(generation.health)
     page.tally(
       "sallyport_http2_limits_total", "Connections and streams of HTTP/2 that ended at a limit.", label: "limit", http2)
     let servers = zip(generation.http.servers, generation.serverContexts)
@@ -81,6 +84,28 @@ public final class Metrics: Sendable {
 }
 
 extension PrometheusText {
+  /// Each checked server once, however many checks concern it; nothing without checks.
+  fileprivate mutating func health(_ records: HealthRecords) {
+    let servers = records.byServer.map { (server: $0, checks: $1, address: $0.address.description) }
+      .sorted { ($0.server.group, $0.address) < ($1.server.group, $1.address) }
+    guard !servers.isEmpty else { return }
+    family("sallyport_upstream_server_up", .gauge, "Whether a server is up by its health checks.")
+    for (server, checks, address) in servers {
+      sample(
+        "sallyport_upstream_server_up", ["upstream": server.group, "server": address],
+        checks.allSatisfy(\.isUp) ? 1 : 0)
+    }
+    family("sallyport_upstream_health_checks_total", .counter, "Health checks of a server, by their result.")
+    for (server, checks, address) in servers {
+      for result in ServerHealth.Result.allCases {
+        let count = checks.reduce(UInt64(0)) { $0 &+ $1.count(result) }
+        sample(
+          "sallyport_upstream_health_checks_total",
+          ["upstream": server.group, "server": address, "result": result.rawValue], Int64(clamping: count))
+      }
+    }
+  }
+
   /// Every list once, however many server blocks have it.
   fileprivate mutating func lists(_ lists: [(side: String, list: RevocationList)]) {
     var seen: Set<[UInt8]> = []

@@ -37,6 +37,8 @@ public final class Worker {
   private var nextNumber: UInt64
   private var drained: (@Sendable () -> Void)?
   private var logTicker: LogTicker?
+  /// Those of the generation that serves, in the first worker.
+  private var healthCheckers: HealthCheckers?
 
   private static let exchangesKept = 64
 
@@ -59,6 +61,10 @@ public final class Worker {
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget)
     live = fresh
     if logTicker == nil { logTicker = LogTicker(worker: self) }
+    if loop.index == 0 {
+      healthCheckers?.stop()
+      healthCheckers = HealthCheckers(generation, self)
+    }
     replaceAcceptors(sockets, failed)
     guard let old else { return }
     leaving.append(old)
@@ -149,8 +155,14 @@ public final class Worker {
     isDraining = true
     self.drained = drained
     for entry in acceptors { entry.acceptor.stop() }
+    stopHealthChecks()
     for session in Array(sessions.values) { session.drain() }
     if sessions.isEmpty { finishDraining() }
+  }
+
+  private func stopHealthChecks() {
+    healthCheckers?.stop()
+    healthCheckers = nil
   }
 
   private func finishDraining() {
@@ -164,6 +176,7 @@ public final class Worker {
   public func stopAtOnce() {
     isDraining = true
     for entry in acceptors { entry.acceptor.stop() }
+    stopHealthChecks()
     for session in Array(sessions.values) { session.cut() }
     finishDraining()
   }

@@ -69,6 +69,15 @@ public enum SocketAddress: Sendable, Hashable {
     }
   }
 
+  /// The same address with another port; a unix socket, which has none, stays as it is.
+  public func withPort(_ port: UInt16) -> SocketAddress {
+    switch self {
+    case .ipv4(let address, _): .ipv4(address: address, port: port)
+    case .ipv6(let high, let low, _): .ipv6(high: high, low: low, port: port)
+    case .unix: self
+    }
+  }
+
   public var family: Int32 {
     switch self {
     case .ipv4: AF_INET

@@ -9,6 +9,8 @@ struct Balancer {
     var maxConnections: Int
     var isBackup: Bool
     var isDown: Bool
+    /// By the health checks. A server without one is healthy.
+    fileprivate(set) var isHealthy = true
     fileprivate(set) var effectiveWeight: Int
     fileprivate(set) var currentWeight = 0
     fileprivate(set) var fails = 0
@@ -37,7 +39,7 @@ struct Balancer {
   mutating func pick(now: UInt64, tried: TriedServers) -> Int? {
     if peers.count == 1 {
       // A single server never counts as failed, because there is no other server (as in nginx).
-      guard !tried.contains(0), !peers[0].isDown, hasRoom(0) else { return nil }
+      guard !tried.contains(0), !peers[0].isDown, peers[0].isHealthy, hasRoom(0) else { return nil }
       peers[0].active += 1
       return 0
     }
@@ -65,13 +67,20 @@ struct Balancer {
 
   private func isUsable(_ index: Int, now: UInt64) -> Bool {
     let peer = peers[index]
-    if peer.isDown || !hasRoom(index) { return false }
+    if peer.isDown || !peer.isHealthy || !hasRoom(index) { return false }
     if peer.maxFails > 0 && peer.fails >= peer.maxFails && now &- peer.checkedAt <= peer.failTimeout { return false }
     return true
   }
 
   private func hasRoom(_ index: Int) -> Bool {
     peers[index].maxConnections == 0 || peers[index].active < peers[index].maxConnections
+  }
+
+  /// Takes the health of a server over. A server that comes up begins with its whole weight: `slow_start`, which nginx's
+  /// commercial edition has, would begin here.
+  mutating func setHealth(of index: Int, isHealthy: Bool) {
+    guard peers.indices.contains(index) else { return }
+    peers[index].isHealthy = isHealthy
   }
 
   enum AttemptResult { case success, failure, unjudged }

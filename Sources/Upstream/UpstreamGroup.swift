@@ -77,6 +77,10 @@ public final class UpstreamGroup {
   private let budget: ConnectionBudget
   private var balancer: Balancer
   private var failures: ServerFailures
+  /// nil if no health check concerns the group.
+  private let health: GroupHealth?
+  /// The count of changes that the balancer knows of.
+  private var healthSeen: UInt64?
   /// Last in, first out: the warmest connection serves.
   private var idle: [HTTP1UpstreamSession] = []
   /// The sessions that speak HTTP/2 and take further attempts.
@@ -88,8 +92,9 @@ public final class UpstreamGroup {
   /// Set while more sessions are idle than `keepalive` allows.
   private var surplus: Surplus?
 
-  public init(_ group: ResolvedGroup, loop: EventLoop, budget: ConnectionBudget) {
+  public init(_ group: ResolvedGroup, health: GroupHealth? = nil, loop: EventLoop, budget: ConnectionBudget) {
     self.settings = group.settings
+    self.health = health
     self.servers = group.servers
     self.addressTexts = group.servers.map { Array($0.address.description.utf8) }
     self.loop = loop
@@ -115,6 +120,7 @@ public final class UpstreamGroup {
     _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: TriedServers,
     again: Int? = nil
   ) -> AttemptFailure? {
+    if let health { takeHealth(health) }
     var untried = tried
     if let again { untried = TriedServers(allBut: again, of: servers.count) }
     guard let server = balancer.pick(now: loop.now, tried: untried) else { return .noServer }
@@ -136,6 +142,15 @@ public final class UpstreamGroup {
       balancer.end(server, error.isOurs ? .unjudged : .failure, now: loop.now)
       return .connect(error)
     }
+  }
+
+  /// Tells the balancer which servers are healthy, if that has changed.
+  @inline(never)
+  private func takeHealth(_ health: GroupHealth) {
+    let count = health.changeCount
+    guard count != healthSeen else { return }
+    healthSeen = count
+    for server in servers.indices { balancer.setHealth(of: server, isHealthy: health.isUp(server)) }
   }
 
   private func kept(server: Int, trust: UpstreamTrust, isRetry: Bool) -> UpstreamSession? {

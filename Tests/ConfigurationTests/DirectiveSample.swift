@@ -55,6 +55,7 @@ struct DirectiveSample {
       \(context == .events ? "events { \(at(.events)) }" : "")
       http { \(at(.http))
         upstream u { server 127.0.0.1:8443; \(at(.upstream)) }
+        \(context == .match ? "match m { \(at(.match)) }" : "")
         server { \(listen) \(server)
           \(at(.server))
           location / { \(location) \(at(.location)) }

@@ -166,6 +166,13 @@ extension DirectiveSample {
     "upstream": .init("upstream v { server 127.0.0.1:1; }"),
     "upstream/server": .init("server 127.0.0.1:1;"),
     "keepalive": .init("keepalive 7;"),
+    "health_check": .init("health_check;"),
+    "match": .init(
+      "match m { status 200; }", or: "match m { status 201; }",
+      location: pass + anchors + name + "health_check match=m;"),
+    "status": .init("status 200;", or: "status 201;", location: pass + anchors + name + "health_check match=m;"),
+    "header": .init("header a;", or: "header b;", location: pass + anchors + name + "health_check match=m;"),
+    "body": .init("body ~ a;", or: "body ~ b;", location: pass + anchors + name + "health_check match=m;"),
   ]
 
   /// All that an envelope needs, less the directive that is looked at.

@@ -44,6 +44,32 @@ import Testing
     }
   }
 
+  @Test func `the policy says how servers are checked`() throws {
+    try withScene { scene in
+      let path = try scene.write(
+        "test.conf",
+        text: """
+          events {}
+          http { match m { status 200; } upstream u { server 127.0.0.1:1; }
+          server { listen 127.0.0.1:8080;
+          location /a { proxy_pass http://u; health_check; }
+          location /b { proxy_pass http://u; health_check interval=500ms fails=2 passes=3 uri=/x match=m port=7 mandatory; }
+          location /c { grpc_pass grpc://u; health_check type=grpc; }
+          location /d { grpc_pass grpc://u; health_check type=grpc grpc_service=a.B grpc_status=12; } } }
+          """)
+      let check = Check(path)
+      #expect(check.count(.error) == 0, "\(check.diagnostics)")
+      let lines = check.policy.map { $0.split(separator: " ").joined(separator: " ") }.filter { $0.hasPrefix("health") }
+      #expect(
+        lines == [
+          "health GET /, every 5 s; down after failures: 1, up after passes: 1",
+          "health GET /x, judged by a match block at port 7, every 500 ms; down after failures: 2, up after passes: 3, down until the first pass",
+          "health gRPC health of the server, every 5 s; down after failures: 1, up after passes: 1",
+          "health gRPC health of a.B, or status 12, every 5 s; down after failures: 1, up after passes: 1",
+        ])
+    }
+  }
+
   @Test func `the policy says what is pinned, what is excused and what is only reported`() throws {
     try withScene { scene in
       let authority = try scene.serverFiles()

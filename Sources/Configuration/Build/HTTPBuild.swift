@@ -10,6 +10,7 @@ extension SettingsBuilder {
     diagnostics += variables.diagnostics
     collectFormats(http)
     collectGroups(http)
+    collectMatches(http)
     let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
     if blocks.isEmpty {
       error(

@@ -57,14 +57,15 @@ extension SettingsBuilder {
     let headBufferSize = headBufferSize(scope)
     let isBuffered = scope.flag("proxy_buffering") ?? true
     let defaultPort = url.scheme.defaultPort
+    let tlsName = scope.value("proxy_ssl_name").map { template($0, 0) } ?? name
+    let identity = url.scheme == .https ? presentedIdentity(facts) : nil
     return ProxyPassSettings(
       scheme: url.scheme, target: url.target, uri: url.uri,
       host: url.authority?.proxyHost(defaultPort: defaultPort) ?? "",
       port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
       replacedPrefix: level.match.prefixLength,
       tls: url.scheme == .https ? upstreamTLS(scope, facts, version) : nil,
-      identity: url.scheme == .https ? presentedIdentity(facts) : nil,
-      tlsName: scope.value("proxy_ssl_name").map { template($0, 0) } ?? name, version: version,
+      identity: identity, tlsName: tlsName, version: version,
       setFields: fields, clientIdentity: scope.identityForm,
       method: scope.value("proxy_method").map { template($0, 0) },
       passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,
@@ -76,7 +77,7 @@ extension SettingsBuilder {
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
       authentication: upstreamAuth(scope, url, fields),
       envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
-      location: directive.location)
+      healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location)
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {

@@ -15,6 +15,8 @@ struct SettingsBuilder {
   /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
   var namedGroups: [String: Int] = [:]
   var addressGroups: [String: Int] = [:]
+  /// By the names of `match` blocks.
+  var matches: [String: ResponseMatch] = [:]
   var servers: [ServerSettings] = []
   var listeners = ListenerTable()
   /// Client rules by the places of their lines. Levels that inherit the same lines share one object.

@@ -43,6 +43,7 @@ package struct DirectiveChecker {
     case "http": .http
     case "server": .server
     case "upstream": .upstream
+    case "match": .match
     default: .location
     }
   }

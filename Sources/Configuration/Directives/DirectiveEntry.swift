@@ -8,13 +8,15 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package static let server = DirectiveContexts(rawValue: 8)
   package static let location = DirectiveContexts(rawValue: 16)
   package static let upstream = DirectiveContexts(rawValue: 32)
+  /// A `match` block.
+  package static let match = DirectiveContexts(rawValue: 64)
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
 
   package var names: [String] {
     let all: [(DirectiveContexts, String)] = [
       (.main, "main"), (.events, "events"), (.http, "http"), (.server, "server"), (.location, "location"),
-      (.upstream, "upstream"),
+      (.upstream, "upstream"), (.match, "match"),
     ]
     return all.filter { contains($0.0) }.map(\.1)
   }

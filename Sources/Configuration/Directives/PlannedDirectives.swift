@@ -4,7 +4,6 @@ let plannedDirectives: [DirectiveEntry] =
     "proxy_set_body proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_limit_rate grpc_bind")
   + DirectiveEntry.planned(
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
-  + DirectiveEntry.planned("health_check", meanwhile: "max_fails and fail_timeout suspend a failing server")
   + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: sallyport uses the system's resolver")
   + DirectiveEntry.planned(
     "rewrite if break", meanwhile: "use a location with a regular expression, captures and `return`")

@@ -68,6 +68,16 @@ enum LocationRule {
       hint: "use it together with proxy_pass")
   }
 
+  /// Refuses a health check where no upstream is named.
+  static func checksNothing(_ scope: Scope) -> Diagnostic? {
+    guard let line = scope.own("health_check").first,
+      ["proxy_pass", "grpc_pass"].allSatisfy({ scope.own($0).isEmpty })
+    else { return nil }
+    return Diagnostic(
+      .error, at: line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
+      hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")
+  }
+
   /// Refuses a location with two sources of content.
   static func answersTwice(_ scope: Scope, at metrics: Directive) -> Diagnostic? {
     guard let pass = scope.own("proxy_pass").first ?? scope.own("grpc_pass").first else { return nil }

@@ -37,7 +37,10 @@ final class LiveGeneration {
 
   init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget) {
     self.generation = generation
-    let groups = generation.groups.map { UpstreamGroup($0, loop: loop, budget: budget) }
+    let health = generation.health.groups
+    let groups = generation.groups.enumerated().map { index, group in
+      UpstreamGroup(group, health: health.indices.contains(index) ? health[index] : nil, loop: loop, budget: budget)
+    }
     self.groups = groups
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)

@@ -193,6 +193,11 @@ public final class LocationSettings: Sendable {
   }
 }
 
+extension LocationSettings {
+  /// The location, and those inside it.
+  package var withNested: [LocationSettings] { [self] + locations.flatMap(\.withNested) }
+}
+
 /// How our own redirects and pages are written.
 public struct RedirectSettings: Sendable, Hashable {
   public var absolute = true

@@ -104,6 +104,8 @@ public final class ProxyPassSettings: Sendable {
   public let speaksGRPC: Bool
   /// nil: an upstream's 401 is the client's.
   public let authentication: UpstreamAuthSettings?
+  /// nil: the servers aren't checked.
+  public let healthCheck: HealthCheckSettings?
   public let location: SourceLocation
 
   public init(
@@ -113,7 +115,7 @@ public final class ProxyPassSettings: Sendable {
     passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, authentication: UpstreamAuthSettings?,
-    envelope: EnvelopeSettings?, speaksGRPC: Bool,
+    envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation
   ) {
     self.scheme = scheme
@@ -143,6 +145,7 @@ public final class ProxyPassSettings: Sendable {
     self.envelope = envelope
     self.speaksGRPC = speaksGRPC
     self.authentication = authentication
+    self.healthCheck = healthCheck
     self.location = location
   }
 }

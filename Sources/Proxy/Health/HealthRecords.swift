@@ -1,0 +1,115 @@
+import Observability
+import TLS
+import Transport
+package import Upstream
+
+/// All health checks of a generation, and what they know of the servers.
+///
+/// The next generation takes over what is known of each server whose address and check have not changed.
+package struct HealthRecords: Sendable {
+  /// One `health_check`, with the servers that it checks.
+  struct Check: Sendable {
+    let settings: HealthCheckSettings
+    let pass: ProxyPassSettings
+    let serverName: String
+    let errorLogs: [ErrorLogSettings]
+    let group: String
+    let servers: [(server: ResolvedGroup.Server, health: ServerHealth)]
+  }
+
+  /// What makes a check of a server the same one after a reload: all that it asks, and whom it trusts.
+  private struct Key: Hashable {
+    var group: String
+    var address: SocketAddress
+    var check: HealthCheckSettings
+    var scheme: UpstreamScheme
+    var tls: UpstreamTLSSettings?
+    var tlsName: Template
+    var version: UpstreamVersion
+    var timeouts: UpstreamTimeouts
+    var fields: [SetField]
+    var serverName: String
+  }
+
+  /// A server as the metrics name it.
+  struct Server: Hashable {
+    let group: String
+    let address: SocketAddress
+  }
+
+  let checks: [Check]
+  /// By index in the generation's groups; nil for a group without a check.
+  let groups: [GroupHealth?]
+  private let known: [Key: ServerHealth]
+  private let changes: HealthChanges
+
+  /// No checks: for a generation in tests.
+  package init() {
+    checks = []
+    groups = []
+    known = [:]
+    changes = HealthChanges()
+  }
+
+  /// `former`: what the generation knows that serves until now.
+  package init(_ http: HTTPSettings, _ groups: [ResolvedGroup], after former: HealthRecords? = nil) {
+    let changes = former?.changes ?? HealthChanges()
+    var known: [Key: ServerHealth] = [:]
+    var checks: [Check] = []
+    var byServer: [[[ServerHealth]]] = groups.map { $0.servers.map { _ in [] } }
+    for server in http.servers {
+      for location in server.root.withNested {
+        guard case .proxy(let pass) = location.action, let settings = pass.healthCheck,
+          case .group(let index) = pass.target, groups.indices.contains(index)
+        else { continue }
+        let group = groups[index]
+        var checked: [(ResolvedGroup.Server, ServerHealth)] = []
+        var seen: Set<ObjectIdentifier> = []
+        // A server that is `down` gets no requests, so there is nothing to find out.
+        for (place, upstream) in group.servers.enumerated() where !upstream.settings.isDown {
+          let key = Key(
+            group: group.settings.name, address: upstream.address, check: settings, scheme: pass.scheme, tls: pass.tls,
+            tlsName: pass.tlsName, version: pass.version, timeouts: pass.timeouts, fields: pass.setFields,
+            serverName: server.primaryName)
+          let health =
+            known[key] ?? former?.known[key]
+            ?? ServerHealth(
+              HealthState(
+                Self.initial(settings, Server(group: group.settings.name, address: upstream.address), former),
+                fails: settings.fails, passes: settings.passes), changes)
+          // Two locations with the same check share its result, and one of them checks.
+          let isNew = known[key] == nil
+          known[key] = health
+          if !byServer[index][place].contains(where: { $0 === health }) { byServer[index][place].append(health) }
+          if isNew, seen.insert(ObjectIdentifier(health)).inserted { checked.append((upstream, health)) }
+        }
+        checks.append(
+          Check(
+            settings: settings, pass: pass, serverName: server.primaryName, errorLogs: location.errorLogs,
+            group: group.settings.name, servers: checked))
+      }
+    }
+    self.checks = checks
+    self.known = known
+    self.changes = changes
+    self.groups = byServer.map { servers in
+      servers.allSatisfy(\.isEmpty) ? nil : GroupHealth(servers, changes)
+    }
+  }
+
+  /// The status of a server of which the check knows nothing.
+  private static func initial(
+    _ settings: HealthCheckSettings, _ server: Server, _ former: HealthRecords?
+  ) -> HealthState.Status {
+    guard settings.isMandatory else { return .up }
+    guard settings.isPersistent, let before = former?.byServer[server] else { return .checking }
+    return before.allSatisfy(\.isUp) ? .up : .checking
+  }
+
+  /// The results by server, for the metrics: of all checks of each server.
+  var byServer: [Server: [ServerHealth]] {
+    known.reduce(into: [:]) { servers, entry in
+      servers[Server(group: entry.key.group, address: entry.key.address), default: []].append(entry.value)
+    }
+  }
+}

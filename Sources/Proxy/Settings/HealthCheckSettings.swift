@@ -1,0 +1,89 @@
+public import Patterns
+
+/// `health_check`: how the servers of a location's group are checked.
+///
+/// Two settings are equal if they check alike, wherever the configuration has them.
+public struct HealthCheckSettings: Sendable, Hashable {
+  /// What a check asks, and what it expects.
+  public enum Kind: Sendable, Hashable {
+    /// GET of this target. nil: a status of 200 to 399 passes.
+    case http(target: [UInt8], match: ResponseMatch?)
+    /// `grpc.health.v1.Health/Check` for this service. `orStatus`: a `grpc-status` other than 0 that passes too.
+    case grpc(service: String, orStatus: Int?)
+  }
+
+  /// Milliseconds between the end of a check and the next one.
+  public var interval = 5000
+  /// Each check is delayed by a random time up to this, in milliseconds.
+  public var jitter = 0
+  /// Failures in a row after which a server is down.
+  public var fails = 1
+  /// Passes in a row after which a server that was down is up.
+  public var passes = 1
+  /// nil: the server's own port.
+  public var port: UInt16?
+  /// A server gets no requests before its first check has passed.
+  public var isMandatory = false
+  /// A server that was up before a reload stays up, even if the check has changed.
+  public var isPersistent = false
+  public var kind = Kind.http(target: [0x2F], match: nil)
+
+  public init() {}
+}
+
+/// A `match` block: the tests that a response must pass, all of them.
+public struct ResponseMatch: Sendable, Hashable {
+  /// `status [!] CODE | FROM-TO …`
+  public struct StatusTest: Sendable, Hashable {
+    public var codes: [ClosedRange<UInt16>]
+    public var isNegated: Bool
+    public init(codes: [ClosedRange<UInt16>], isNegated: Bool) {
+      self.codes = codes
+      self.isNegated = isNegated
+    }
+  }
+
+  /// `header …`
+  public struct FieldTest: Sendable, Hashable {
+    public enum Demand: Sendable, Hashable {
+      case isPresent, isAbsent
+      /// At least one field has this value; or, negated, there are fields and none has it.
+      case equals([UInt8], isNegated: Bool)
+      case matches(MatchPattern, isNegated: Bool)
+    }
+    public var name: [UInt8]
+    public var demand: Demand
+    public init(name: [UInt8], demand: Demand) {
+      self.name = name
+      self.demand = demand
+    }
+  }
+
+  /// `body ~ REGEX` or `body !~ REGEX`
+  public struct BodyTest: Sendable, Hashable {
+    public var pattern: MatchPattern
+    public var isNegated: Bool
+    public init(pattern: MatchPattern, isNegated: Bool) {
+      self.pattern = pattern
+      self.isNegated = isNegated
+    }
+  }
+
+  public var statuses: [StatusTest] = []
+  public var fields: [FieldTest] = []
+  public var bodies: [BodyTest] = []
+
+  public init() {}
+}
+
+/// A compiled expression, equal to another one of the same text.
+public struct MatchPattern: Sendable, Hashable {
+  public let expression: RegularExpression
+
+  public init(_ expression: RegularExpression) { self.expression = expression }
+
+  public static func == (left: MatchPattern, right: MatchPattern) -> Bool {
+    left.expression.pattern == right.expression.pattern
+  }
+  public func hash(into hasher: inout Hasher) { hasher.combine(expression.pattern) }
+}
