@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A certificate of our CA with two common names: programs differ in which of them they take, so none counts.
-@Suite(.staged) struct `A certificate with two common names` {
+@Suite(.stagedOverBoth) struct `A certificate with two common names` {
   private func twice(_ scene: Scene, _ cast: Cast) throws -> IdentityFiles {
     var builder = CertificateBuilder(commonName: "alice", .leaf([.clientAuth]))
     builder.subject = [(.commonName, "alice"), (.commonName, "bob")]

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `Client certificates` {
+@Suite(.stagedOverBoth) struct `Client certificates` {
   static let versions = [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]]
 
   private func start(_ scene: Scene, verify: String = "on") async throws -> MutualProxy {

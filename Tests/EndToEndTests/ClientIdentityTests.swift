@@ -4,7 +4,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `Who a client is, told to the upstream` {
+@Suite(.stagedOverBoth) struct `Who a client is, told to the upstream` {
   private func start(
     _ scene: Scene, _ lines: String, verify: String = "on", location: String = ""
   ) async throws -> MutualProxy {
@@ -79,17 +79,16 @@ import Testing
       #expect(result.status == 200, "\(path)")
     }
     // Nor after the body.
-    let trailers = Self.aliases.map { "\($0): forged\r\n" }.joined()
-    let answer = try await scene.talk(tls: front.port, identity: cast.alice) { wire in
-      try wire.write(
-        "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTE: trailers\r\n\r\n"
-          + "2\r\nhi\r\n0\r\n\(trailers)X-Stays: yes\r\n\r\n")
-      return try wire.response()
+    let answer = try await scene.ask(tls: front.port, identity: cast.alice) { client in
+      try client.begin("POST", "/", [("TE", "trailers")], body: .open)
+      try client.send("hi")
+      try client.end(trailers: Self.aliases.map { ($0, "forged") } + [("X-Stays", "yes")])
+      return try client.response()
     }
     #expect(answer.status == 200)
     let received = front.upstream.receivedText
     #expect(!received.contains("forged"))
-    #expect(received.components(separatedBy: "X-Stays: yes").count == 6)
+    #expect(received.components(separatedBy: scene.sent("X-Stays: yes")).count == 6)
     let own = form == "xfcc" ? "X-Forwarded-Client-Cert: Hash=" : "Client-Cert: :"
     #expect(received.components(separatedBy: own).count == 3)
   }
@@ -109,7 +108,7 @@ import Testing
       #expect(result.status == 200)
     }
     #expect(!front.upstream.receivedText.contains("forged"))
-    #expect(front.upstream.receivedText.components(separatedBy: "X-Stays: yes").count == 3)
+    #expect(front.upstream.receivedText.components(separatedBy: scene.sent("X-Stays: yes")).count == 3)
   }
 
   /// stunnel's `redirect`: whom verification failed goes on, elsewhere.

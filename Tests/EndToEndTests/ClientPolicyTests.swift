@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Server blocks that share a listener and differ in whom they let in.
-@Suite(.staged) struct `Client policy of neighbouring server blocks` {
+@Suite(.stagedOverBoth) struct `Client policy of neighbouring server blocks` {
   private func start(_ scene: Scene, _ servers: [(name: String, lines: String)]) async throws -> (
     daemon: Sallyport, port: UInt16
   ) {
@@ -22,10 +22,7 @@ import Testing
   private func ask(_ scene: Scene, _ port: UInt16, sni: String, host: String, _ identity: IdentityFiles?) async throws
     -> HTTPMessage
   {
-    try await scene.talk(tls: port, name: sni, identity: identity) { wire in
-      try wire.write("GET / HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
-      return try wire.response()
-    }
+    try await scene.ask(tls: port, name: sni, identity: identity) { try $0.get("/", host: host) }
   }
 
   @Test func `a Host under other rules than the handshake's is misdirected, under the same ones it is served`()
@@ -72,7 +69,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["-tls1_2", "-tls1_3"]) func `a session crosses names in TLS 1.3 only, and rules never`(
+  @Test(.ofHTTP1, arguments: ["-tls1_2", "-tls1_3"]) func `a session crosses names in TLS 1.3 only, and rules never`(
     version: String
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)

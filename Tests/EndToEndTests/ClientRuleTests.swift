@@ -3,7 +3,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `Rules on who a client is` {
+@Suite(.stagedOverBoth) struct `Rules on who a client is` {
   static let versions = [["--tlsv1.2", "--tls-max", "1.2"], ["--tlsv1.3"]]
 
   @Test(arguments: versions) func `rules let in whom they name, deny first, and say which line denied`(
@@ -48,10 +48,9 @@ import Testing
           location /both/nested/ { proxy_pass UPSTREAM; }
           location /both/less/ { ssl_client_deny cn=alice; proxy_pass UPSTREAM; } }
         """)
-    let answers = try await scene.talk(tls: front.port, identity: cast.alice) { wire in
+    let answers = try await scene.ask(tls: front.port, identity: cast.alice) { client in
       try ["/", "/bob/", "/", "/both/", "/both/nested/", "/both/less/", "/bob/", "/"].map { path in
-        try wire.write("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        return try wire.response().status
+        try client.get(path).status
       }
     }
     #expect(answers == [200, 403, 200, 200, 200, 403, 403, 200])

@@ -81,7 +81,7 @@ private struct Door {
   }
 }
 
-@Suite(.staged) struct `The enrolment endpoint` {
+@Suite(.stagedOverBoth) struct `The enrolment endpoint` {
   @Test(arguments: ["-tls1_2", "-tls1_3"])
   func `gives a device a certificate that counts at once, and no more once it is revoked, resumed or not`(
     version: String
@@ -251,7 +251,7 @@ private struct Door {
   }
 }
 
-@Suite(.staged) struct `auth_basic` {
+@Suite(.stagedOverBoth) struct `auth_basic` {
   @Test func `lets in who has the password, and challenges all others`() async throws {
     let door = try await Door()
     let nobody = try await door.curl("/page")

@@ -5,7 +5,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `Message envelopes` {
+@Suite(.stagedOverBoth) struct `Message envelopes` {
   /// An upstream that also says how it was asked, and answers what no echo does.
   private static func upstream(_ scene: Scene) throws -> ScriptedUpstream {
     try ScriptedUpstream(scene) { wire, _ in

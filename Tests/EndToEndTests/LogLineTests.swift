@@ -2,8 +2,8 @@ import Crypto
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `What the logs say` {
-  @Test func `a refused head is logged with the rule that it broke`() async throws {
+@Suite(.stagedOverBoth) struct `What the logs say` {
+  @Test(.ofHTTP1) func `a refused head is logged with the rule that it broke`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let proxy = try await PlainProxy(scene, to: upstream.port)
@@ -26,7 +26,7 @@ import Testing
     #expect(upstream.connections == 0)
   }
 
-  @Test func `a head that never ends is a 408 with what is known of its request`() async throws {
+  @Test(.ofHTTP1) func `a head that never ends is a 408 with what is known of its request`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let proxy = try await PlainProxy(scene, to: upstream.port, http: "client_header_timeout 300ms;")
@@ -116,7 +116,7 @@ import Testing
     #expect(scene.text("f.log").hasPrefix("/|504|502, 504|"), "\(scene.text("f.log"))")
   }
 
-  @Test func `the bytes of a request are those that went out and came in, of each attempt`() async throws {
+  @Test(.ofHTTP1) func `the bytes of a request are those that went out and came in, of each attempt`() async throws {
     let scene = try Scene.ofTest()
     let failing = try ScriptedUpstream(scene) { wire, _ in
       _ = try wire.request()
@@ -150,7 +150,7 @@ import Testing
     }
   }
 
-  @Test func `pin names its own option for a pass phrase`() async throws {
+  @Test(.ofHTTP1) func `pin names its own option for a pass phrase`() async throws {
     let scene = try Scene.ofTest()
     let file = try scene.pkcs12("client", TestAuthority().client())
     let without = try await scene.sallyport("pin", file)
@@ -161,7 +161,7 @@ import Testing
   }
 }
 
-@Suite(.staged) struct `Policies that are the same` {
+@Suite(.stagedOverBoth) struct `Policies that are the same` {
   @Test func `locations that say the same of TLS share kept connections, one that differs does not`() async throws {
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
@@ -184,11 +184,8 @@ import Testing
           location /b { proxy_pass https://kept; \(says) }
           location /c { proxy_pass https://kept; \(says) proxy_ssl_verify_depth 2; } }
         """))
-    let answers = try await scene.talk(port) { wire in
-      try ["/a", "/b", "/c", "/a"].map { path in
-        try wire.write("GET \(path) HTTP/1.1\r\nHost: h\r\n\r\n")
-        return try wire.response().text
-      }
+    let answers = try await scene.ask(port) { client in
+      try ["/a", "/b", "/c", "/a"].map { try client.get($0).text }
     }
     try #require(answers.count == 4)
     #expect(answers[0] == answers[1] && answers[0] == answers[3] && answers[0] != answers[2], "\(answers)")

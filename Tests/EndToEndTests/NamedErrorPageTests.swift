@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `A named error page` {
+@Suite(.stagedOverBoth) struct `A named error page` {
   @Test(arguments: ["/dead", "/dead-unbuffered", "/idiom", "/intercepted"])
   func `gets the method and the body of the request`(path: String) async throws {
     let scene = try Scene.ofTest()

@@ -63,7 +63,7 @@ extension CertificateBuilder {
   }
 }
 
-@Suite(.staged) struct `Pinning` {
+@Suite(.stagedOverBoth) struct `Pinning` {
   @Test func `a self-signed upstream that has expired is trusted by its pin where that is said`() async throws {
     let scene = try Scene.ofTest()
     let certified = try CertificateBuilder.upstream { $0.notAfter = $0.notBefore + 60 }.selfSigned(key: .generate())

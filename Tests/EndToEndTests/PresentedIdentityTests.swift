@@ -2,7 +2,7 @@ import Crypto
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `Certificates that we present` {
+@Suite(.stagedOverBoth) struct `Certificates that we present` {
   /// An nginx that asks for a certificate and says whose it was, and a daemon that chooses by `?who=`.
   private func stage(
     _ scene: Scene, _ identity: String, keepalive: Bool = false

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.staged) struct Revocation {
+@Suite(.stagedOverBoth) struct Revocation {
   private static let answer =
     #"location / { return 200 "reused=$ssl_session_reused verify=$ssl_client_verify dn=$ssl_client_s_dn\n"; }"#
 

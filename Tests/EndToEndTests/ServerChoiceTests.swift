@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `The choice of a server block` {
+@Suite(.stagedOverBoth) struct `The choice of a server block` {
   /// a.test takes clients of CA A, b.test of CA B, c.test none; a2.test is like a.test.
   private func start(_ scene: Scene, _ cast: Cast, extra: String = "") async throws -> (
     port: UInt16, bob: IdentityFiles
@@ -48,17 +48,11 @@ import Testing
   @Test(arguments: ["A.TEST", "a.Test"]) func `mixed-case SNI chooses as lower-case does`(name: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)
-    let answer = try await scene.talk(tls: port, name: name, identity: cast.alice) { wire in
-      try wire.write("GET / HTTP/1.1\r\nHost: \(name)\r\nConnection: close\r\n\r\n")
-      return try wire.response()
-    }
+    let answer = try await scene.ask(tls: port, name: name, identity: cast.alice) { try $0.get("/", host: name) }
     #expect(answer.status == 200)
     #expect(answer.text.hasPrefix("a.test "))
     #expect(answer.text.contains(" a.test\n"), "$host is in lower case")
-    let refused = try await scene.talk(tls: port, name: name) { wire in
-      try wire.write("GET / HTTP/1.1\r\nHost: \(name)\r\nConnection: close\r\n\r\n")
-      return try wire.response()
-    }
+    let refused = try await scene.ask(tls: port, name: name) { try $0.get("/", host: name) }
     #expect(refused.status == 400)
   }
 
@@ -91,14 +85,13 @@ import Testing
   func `a Host with another client policy than the handshake's is misdirected`(sni: String, host: String) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)
-    let answer = try await scene.talk(tls: port, name: sni, identity: cast.alice) { wire in
-      try wire.write("GET / HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
-      return try wire.response()
-    }
+    let answer = try await scene.ask(tls: port, name: sni, identity: cast.alice) { try $0.get("/", host: host) }
     #expect(answer.status == 421)
   }
 
-  @Test func `an absolute target of another policy is misdirected, and with another Host refused`() async throws {
+  @Test(.ofHTTP1) func `an absolute target of another policy is misdirected, and with another Host refused`()
+    async throws
+  {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)
     for (host, status) in [("a.test", 421), ("c.test", 400)] {
@@ -113,9 +106,8 @@ import Testing
   @Test func `a Host with the same client policy is served`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)
-    let answer = try await scene.talk(tls: port, name: "a.test", identity: cast.alice) { wire in
-      try wire.write("GET / HTTP/1.1\r\nHost: a2.test\r\nConnection: close\r\n\r\n")
-      return try wire.response()
+    let answer = try await scene.ask(tls: port, name: "a.test", identity: cast.alice) {
+      try $0.get("/", host: "a2.test")
     }
     #expect(answer.status == 200)
     #expect(answer.text.hasPrefix("a2.test a.test SUCCESS"))

@@ -3,41 +3,67 @@ import TestSupport
 import Testing
 
 /// Gives each test of a suite a scene, shows its logs where it fails, and bounds how many run at once.
+///
+/// A test runs once for each version of HTTP, each time with a scene of its own, whose clients speak that version.
 struct Stage: TestTrait, SuiteTrait, TestScoping {
   /// How many of the places a test takes: all of them for one that measures.
   let weight: Int
+  var speeches: [Speech] = [.http1]
   var isRecursive: Bool { true }
 
   func provideScope(
     for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
   ) async throws {
-    await Places.shared.take(weight)
-    do {
-      let scene = try Scene()
-      defer { scene.end() }
-      let shown = Mutex(false)
-      let showing = IssueHandlingTrait.compactMapIssues { issue in
-        var issue = issue
-        if !shown.withLock({ shown in
-          defer { shown = true }; return shown
-        }) {
-          issue.comments.append(Comment(rawValue: scene.report))
-        }
-        return issue
+    let isOfHTTP1 = test.traits.contains { $0 is OfHTTP1 }
+    for speech in isOfHTTP1 ? [.http1] : speeches {
+      await Places.shared.take(weight)
+      do { try await run(speech, for: test, testCase: testCase, performing: function) } catch {
+        await Places.shared.giveBack(weight)
+        throw error
       }
-      try await showing.provideScope(for: test, testCase: testCase) {
-        try await Scene.$running.withValue(scene) { try await function() }
-      }
-    } catch {
       await Places.shared.giveBack(weight)
-      throw error
     }
-    await Places.shared.giveBack(weight)
   }
+
+  /// Runs the test once. An error that it throws is an issue of this run, and leaves the next one to run.
+  private func run(
+    _ speech: Speech, for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+  ) async throws {
+    let scene = try Scene(speech)
+    defer { scene.end() }
+    let shown = Mutex(false)
+    let isOneOfTwo = speeches.count > 1
+    let showing = IssueHandlingTrait.compactMapIssues { issue in
+      var issue = issue
+      if isOneOfTwo { issue.comments.append("the client spoke \(speech.rawValue)") }
+      if !shown.withLock({ shown in
+        defer { shown = true }; return shown
+      }) {
+        issue.comments.append(Comment(rawValue: scene.report))
+      }
+      return issue
+    }
+    try await showing.provideScope(for: test, testCase: testCase) {
+      do { try await Scene.$running.withValue(scene) { try await function() } } catch is ExpectationFailedError {
+        // Is recorded.
+      } catch  where !(error is CancellationError) {
+        Issue.record(error)
+      }
+    }
+  }
+}
+
+/// A test of a suite that runs over both versions of HTTP, which is itself about the bytes of HTTP/1.
+struct OfHTTP1: TestTrait {}
+
+extension Trait where Self == OfHTTP1 {
+  static var ofHTTP1: OfHTTP1 { OfHTTP1() }
 }
 
 extension Trait where Self == Stage {
   static var staged: Stage { Stage(weight: 1) }
+  /// Each test runs over HTTP/1.1, and then over HTTP/2.
+  static var stagedOverBoth: Stage { Stage(weight: 1, speeches: Speech.allCases) }
   /// Nothing else of this suite runs meanwhile.
   static var stagedAlone: Stage { Stage(weight: Places.count) }
 }

@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `OCSP of clients` {
+@Suite(.stagedOverBoth) struct `OCSP of clients` {
   private func daemon(_ scene: Scene, _ ocsp: String) async throws -> (daemon: Sallyport, port: UInt16) {
     let port = try scene.port()
     let daemon = try await Sallyport.start(
@@ -241,7 +241,7 @@ import Testing
   }
 }
 
-@Suite(.staged) struct Stapling {
+@Suite(.stagedOverBoth) struct Stapling {
   private func status(_ scene: Scene, _ port: UInt16) async throws -> String {
     try await scene.run(
       "openssl",

@@ -61,7 +61,7 @@ struct PasswordProxy: Sendable {
   }
 }
 
-@Suite(.staged) struct `Upstreams that ask for a password` {
+@Suite(.stagedOverBoth) struct `Upstreams that ask for a password` {
   private let accounts = [ApacheUpstream.Account("al", "geheim-über dem:Berg"), .init("bo", "richtig")]
 
   private func stage(
@@ -302,7 +302,7 @@ struct PasswordProxy: Sendable {
   }
 }
 
-@Suite(.staged) struct `Upstreams that ask for NTLM` {
+@Suite(.stagedOverBoth) struct `Upstreams that ask for NTLM` {
   private static let users = """
     cn=alice CORP\\alice:pw-alice
     cn=bob CORP\\bob:pw-bob

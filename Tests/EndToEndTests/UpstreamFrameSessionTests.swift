@@ -3,7 +3,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `Sessions of HTTP 2 with an upstream` {
+@Suite(.stagedOverBoth) struct `Sessions of HTTP 2 with an upstream` {
   /// Reads this many heads, whole or not.
   private static func heads(_ connection: UpstreamFrameConnection, _ count: Int) throws -> [UpstreamFrameRequest] {
     var heads: [UpstreamFrameRequest] = []
@@ -313,8 +313,8 @@ import Testing
       isIn.raise()
     }
     let proxy = try await FramedProxy(scene, to: upstream)
-    try await proxy.talk { wire in
-      try wire.write("GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
+    try await scene.ask(proxy.port) { client in
+      try client.begin("GET", "/held")
       isIn.wait()
     }
     try await until("RST_STREAM") { upstream.resets.count == 1 }
@@ -338,8 +338,12 @@ import Testing
     }
     let proxy = try await FramedProxy(
       scene, to: upstream, location: "proxy_request_buffering off; client_max_body_size 0;")
-    let result = try await proxy.curl("/", ["-H", "Expect:"], input: Pattern.bytes(3 << 20))
-    #expect(result.status == 413 && result.text == "enough")
+    let answer = try await scene.ask(proxy.port) { client in
+      try client.begin("POST", "/", body: .length(3 << 20))
+      try client.send(Pattern.bytes(16_000))
+      return try client.response()
+    }
+    #expect(answer.status == 413 && answer.text == "enough")
     try await until("RST_STREAM") { upstream.resets.count == 1 }
     try await proxy.lives()
     #expect(upstream.connections == 1)

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `Kinds of upstream` {
+@Suite(.stagedOverBoth) struct `Kinds of upstream` {
   @Test(arguments: ["http", "https", "unix"]) func `nginx is an upstream, whatever the way to it`(kind: String)
     async throws
   {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite(.staged) struct `A proxy_pass with variables` {
+@Suite(.stagedOverBoth) struct `A proxy_pass with variables` {
   @Test func `names its upstream in Host, and judges it under that name`() async throws {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")

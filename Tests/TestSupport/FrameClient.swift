@@ -10,6 +10,8 @@ package final class FrameClient {
     package var trailers: [HPACK.Field] = []
     /// The error code of the RST_STREAM that ended it.
     package var resetCode: HTTP2Frame.ErrorCode?
+    /// Whether END_STREAM came.
+    package var isComplete = false
     package var text: String { String(decoding: body, as: UTF8.self) }
     package subscript(name: String) -> String? { fields.first { $0.name == name }?.value }
   }
@@ -117,7 +119,10 @@ package final class FrameClient {
         return response
       default: break
       }
-      if frame.endsStream { return response }
+      if frame.endsStream {
+        response.isComplete = true
+        return response
+      }
     }
     return response
   }

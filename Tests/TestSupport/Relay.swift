@@ -6,7 +6,7 @@ extension ScriptedUpstream {
   /// A relay to a TLS server that cuts the client's first record, its ClientHello, into records of `size` bytes, each
   /// in a TCP segment of its own; then passes on what comes.
   package static func fragmentingRelay(_ scene: Scene, to port: UInt16, size: Int) throws -> ScriptedUpstream {
-    try ScriptedUpstream(scene) { client, _ in
+    let relay = try ScriptedUpstream(scene) { client, _ in
       let server = try Wire.dial(port: port)
       defer { server.close() }
       let header = try client.read(exactly: 5)
@@ -23,6 +23,8 @@ extension ScriptedUpstream {
       }
       try server.pass(to: client)
     }
+    scene.leads(relay.port, to: port)
+    return relay
   }
 }
 

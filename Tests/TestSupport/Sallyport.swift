@@ -39,7 +39,9 @@ package final class Sallyport: Sendable {
   ) throws {
     self.scene = scene
     self.name = name
-    try scene.write("\(name).conf", text: userAsWritten ? configuration : Self.withUser(configuration))
+    scene.listens(by: configuration)
+    let text = scene.speech.enabled(in: configuration)
+    try scene.write("\(name).conf", text: userAsWritten ? text : Self.withUser(text))
     let command = try launcher + [Self.binary(), "run", "--config", scene.path("\(name).conf")]
     process = try ChildProcess(
       command[0], Array(command.dropFirst()), in: scene.folder, environment: environment,
@@ -83,7 +85,8 @@ package final class Sallyport: Sendable {
 
   /// Replaces the configuration's file; a HUP takes it up.
   package func rewrite(_ configuration: String) throws {
-    try scene.write("\(name).conf", text: Self.withUser(configuration))
+    scene.listens(by: configuration)
+    try scene.write("\(name).conf", text: Self.withUser(scene.speech.enabled(in: configuration)))
   }
 
   /// Lines keep their numbers.

@@ -4,10 +4,14 @@ import Synchronization
 /// One test's stage: a folder of its own, the ports it has claimed, and the parts that must be ended with it.
 package final class Scene: Sendable {
   package let folder: String
+  /// What clients speak to the daemons of this scene.
+  package let speech: Speech
+  private let daemonPorts = Mutex<Set<UInt16>>([])
   private let endings = Mutex<[@Sendable () -> Void]>([])
   private let reports = Mutex<[(title: String, text: @Sendable () -> String)]>([])
 
-  package init() throws {
+  package init(_ speech: Speech = .http1) throws {
+    self.speech = speech
     folder = NSTemporaryDirectory() + "sallyport-e2e-\(UUID().uuidString.prefix(13))"
     try FileManager.default.createDirectory(
       atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
@@ -46,6 +50,20 @@ package final class Scene: Sendable {
     atEnd { PortClaims.release(port) }
     return port
   }
+
+  /// Notes the ports that a daemon's configuration has it listen on.
+  func listens(by configuration: String) {
+    let ports = configuration.matches(of: /\blisten\s+(?:[^\s;]*:)?(\d+)/).compactMap { UInt16($0.output.1) }
+    daemonPorts.withLock { $0.formUnion(ports) }
+  }
+
+  /// Notes that a port leads to another one.
+  func leads(_ port: UInt16, to other: UInt16) {
+    daemonPorts.withLock { if $0.contains(other) { $0.insert(port) } }
+  }
+
+  /// Whether a daemon of this scene listens there.
+  func isDaemon(_ port: UInt16) -> Bool { daemonPorts.withLock { $0.contains(port) } }
 
   /// Done when the test ends, the last one first.
   package func atEnd(_ action: @escaping @Sendable () -> Void) { endings.withLock { $0.append(action) } }

@@ -24,7 +24,8 @@ final class LiveUpstreamAuth {
   let store: ChallengeStore?
   /// Whether every connection belongs to one user (NTLM).
   var bindsConnections: Bool { settings.schemes.contains(.ntlm) }
-  /// Whether a connection can carry more than one request. With `Connection: close`, the server closes it.
+  /// Whether a connection can carry more than one request: always in HTTP/2, which has no `Connection` field; in HTTP/1.1
+  /// unless `Connection: close` has the server close it.
   let keepsConnections: Bool
   private let scheme: String
   private let terms: String
@@ -34,7 +35,12 @@ final class LiveUpstreamAuth {
     self.settings = settings
     users = makers.generation.userFiles[settings.users]
     store = makers.shared.challenges.store(settings.persistence, log: makers.generation.errorLog)
-    keepsConnections = pass.version == .http11 && !pass.setFields.contains(where: \.closesConnection)
+    keepsConnections =
+      switch pass.version {
+      case .http10: false
+      case .http11: !pass.setFields.contains(where: \.closesConnection)
+      case .http2: true
+      }
     scheme = pass.scheme.rawValue
     // Locations with other schemes or spaces have entries of their own.
     let terms =
