@@ -167,7 +167,7 @@ import Testing
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
     let proxy = try await PlainProxy(scene, to: upstream.port, location: "client_max_body_size 1k;")
-    let announced = try await proxy.curl("/echo", input: Pattern.bytes(1025))
+    let announced = try await scene.ask(proxy.port) { try $0.post("/echo", Pattern.bytes(1025)) }
     #expect(announced.status == 413)
     #expect(upstream.connections == 0)
     let expecting = try await scene.ask(proxy.port) { client in
@@ -175,8 +175,8 @@ import Testing
       return try client.response()
     }
     #expect(expecting.status == 413)
-    let chunked = try await proxy.curl("/echo", ["-H", "Transfer-Encoding: chunked"], input: Pattern.bytes(4000))
-    #expect(chunked.status == 413)
+    let open = try await scene.ask(proxy.port) { try $0.post("/echo", Pattern.bytes(4000), isOpen: true) }
+    #expect(open.status == 413)
     #expect(try await proxy.curl("/echo", input: Pattern.bytes(1024)).status == 200)
   }
 

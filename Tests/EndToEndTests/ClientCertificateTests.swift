@@ -109,7 +109,7 @@ import Testing
     #expect(result.text.contains("X-Verify: SUCCESS"))
   }
 
-  @Test func `the names of the accepted CAs are sent to the client`() async throws {
+  @Test(.ofHTTP1) func `the names of the accepted CAs are sent to the client`() async throws {
     let scene = try Scene.ofTest()
     _ = try Cast(scene)
     let front = try await start(scene)

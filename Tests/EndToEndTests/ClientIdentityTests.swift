@@ -25,7 +25,7 @@ import Testing
     )
   }
 
-  @Test(arguments: ["-tls1_2", "-tls1_3"]) func `RFC 9440: leaf and verified chain, after resumption too`(
+  @Test(.ofHTTP1, arguments: ["-tls1_2", "-tls1_3"]) func `RFC 9440: leaf and verified chain, after resumption too`(
     version: String
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)

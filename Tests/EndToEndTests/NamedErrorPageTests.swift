@@ -33,7 +33,7 @@ import Testing
       #expect(Pattern.equal(answer.body, body))
     }
     // What was at fault itself goes nowhere.
-    let large = try await scene.curl(["http://127.0.0.1:\(port)/small"], input: Pattern.bytes(11))
+    let large = try await scene.ask(port) { try $0.post("/small", Pattern.bytes(11)) }
     #expect(large["X-Method"] == "GET" && large.body.isEmpty)
   }
 }

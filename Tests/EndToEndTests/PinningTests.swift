@@ -306,6 +306,7 @@ extension CertificateBuilder {
   }
 
   @Test(
+    .ofHTTP1,
     arguments: ["missing", "empty", "garbage", "folder", "key"],
     ["proxy_ssl_trusted_certificate", "ssl_client_certificate"]
   )
@@ -354,7 +355,7 @@ extension CertificateBuilder {
     #expect(try await refused.process.ended(within: .seconds(20)) == .exited(1))
   }
 
-  @Test(arguments: ["p256", "rsa"])
+  @Test(.ofHTTP1, arguments: ["p256", "rsa"])
   func `curl, openssl and sallyport pin agree on a key`(kind: String) async throws {
     let scene = try Scene.ofTest()
     let authority = try TestAuthority("Upstream")

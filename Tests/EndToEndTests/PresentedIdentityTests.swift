@@ -75,7 +75,8 @@ import Testing
     #expect(try await scene.curl(["http://127.0.0.1:\(port)/?who=nobody"]).text.hasPrefix("SUCCESS CN=alice,"))
   }
 
-  @Test func `a certificate that is renewed is presented within seconds, and half a pair is nobody's 502`() async throws
+  @Test(.ofHTTP1) func `a certificate that is renewed is presented within seconds, and half a pair is nobody's 502`()
+    async throws
   {
     let scene = try Scene.ofTest()
     let (port, _, _) = try await stage(

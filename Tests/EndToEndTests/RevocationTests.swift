@@ -73,7 +73,7 @@ import Testing
     #expect(try await ask(scene, cast, port, cast.alice).status == 400)
   }
 
-  @Test func `a revoked client's kept connection serves no other request`() async throws {
+  @Test(.ofHTTP1) func `a revoked client's kept connection serves no other request`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     try list(scene, cast, revoking: [])
     let port = try scene.port()

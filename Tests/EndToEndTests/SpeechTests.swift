@@ -23,14 +23,16 @@ import Testing
   /// A server block that turns HTTP/2 off again stands for a test that would quietly speak HTTP/1.1.
   @Test func `fails where HTTP 2 was to be spoken and is not`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let (plain, secure) = (try scene.port(), try scene.port())
+    let (plain, secure, other) = (try scene.port(), try scene.port(), try scene.port())
     _ = try await Sallyport.start(
       scene,
       configuration(
         """
+        server { listen 127.0.0.1:\(other); return 200 ok; }
         server { listen 127.0.0.1:\(plain); http2 off; return 200 ok; }
         server { listen 127.0.0.1:\(secure) ssl; http2 off; \(Cast.tls) return 200 ok; }
         """))
+    #expect(try await scene.curl(["http://127.0.0.1:\(other)/"]).text == "ok")
     for words in [["http://127.0.0.1:\(plain)/"], cast.to(secure) + cast.alice.curl + ["https://localhost/"]] {
       switch scene.speech {
       case .http1: #expect(try await scene.curl(words).text == "ok")

@@ -46,8 +46,11 @@ struct Stage: TestTrait, SuiteTrait, TestScoping {
     try await showing.provideScope(for: test, testCase: testCase) {
       do { try await Scene.$running.withValue(scene) { try await function() } } catch is ExpectationFailedError {
         // Is recorded.
-      } catch  where !(error is CancellationError) {
+      } catch {
         Issue.record(error)
+      }
+      if speech != .http1, !scene.hasSpoken {
+        Issue.record("no client spoke \(speech.rawValue): this run tests nothing new, so mark the test .ofHTTP1")
       }
     }
   }

@@ -209,7 +209,9 @@ import Testing
     #expect(crossed.status == 421)
   }
 
-  @Test func `an answer without an end of its own is kept for an hour from when it was made, no longer`() async throws {
+  @Test(.ofHTTP1) func `an answer without an end of its own is kept for an hour from when it was made, no longer`()
+    async throws
+  {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let client = cast.alice.certified.certificate
     try scene.write("index.txt", text: "V\t301231235959Z\t\t\(client.serial)\tunknown\t/CN=alice\n")
@@ -241,7 +243,7 @@ import Testing
   }
 }
 
-@Suite(.stagedOverBoth) struct Stapling {
+@Suite(.staged) struct Stapling {
   private func status(_ scene: Scene, _ port: UInt16) async throws -> String {
     try await scene.run(
       "openssl",

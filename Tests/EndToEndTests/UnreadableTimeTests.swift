@@ -38,7 +38,7 @@ import Testing
     #expect(good.status == 200 && good.text == "left=364;" || good.text == "left=365;")
   }
 
-  @Test(arguments: ends) func `is shown by probe, and not trusted`(end: String) async throws {
+  @Test(.ofHTTP1, arguments: ends) func `is shown by probe, and not trusted`(end: String) async throws {
     let scene = try Scene.ofTest()
     let identity = try scene.identity("server", certificate(end, .leaf([.serverAuth])))
     let server = try await OpenSSLServer.start(scene, identity, "-www")

@@ -143,7 +143,7 @@ struct PasswordProxy: Sendable {
     try await proxy.daemon.logged("[error]", "challenge-outside-space")
   }
 
-  @Test func `ten thousand requests, one 401`() async throws {
+  @Test(.ofHTTP1) func `ten thousand requests, one 401`() async throws {
     let scene = try Scene.ofTest(), count = max(1, Int(10_000 * Load.scale))
     let (proxy, apache) = try await stage(scene, "proxy_auth digest; location / { proxy_pass http://$APACHE; }")
     let result = try await scene.python(
@@ -318,7 +318,7 @@ struct PasswordProxy: Sendable {
       "proxy_auth ntlm; client_max_body_size 0; location / { proxy_pass http://group; }")
   }
 
-  @Test(arguments: [true, false])
+  @Test(.ofHTTP1, arguments: [true, false])
   func `two users at once, never one under the other's name`(keepalive: Bool) async throws {
     let scene = try Scene.ofTest()
     let proxy = try await stage(scene, keepalive: keepalive)

@@ -283,7 +283,7 @@ private func pin(_ certified: CertifiedKey) -> String {
     try await proxy.daemon.logged("[error]", "while SSL handshaking to upstream")
   }
 
-  @Test func `an https upstream may be left unverified only aloud`() async throws {
+  @Test(.ofHTTP1) func `an https upstream may be left unverified only aloud`() async throws {
     let scene = try Scene.ofTest()
     let silent = try await scene.check(
       configuration("server { listen 127.0.0.1:1080; location / { proxy_pass https://127.0.0.1:1; } }"))

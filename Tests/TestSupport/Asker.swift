@@ -97,6 +97,16 @@ package final class Asker {
     return message
   }
 
+  /// Sends a body whose answer may come before its end.
+  package func post(_ path: String, _ body: [UInt8], isOpen: Bool = false) throws -> HTTPMessage {
+    try begin("POST", path, body: isOpen ? .open : .length(body.count))
+    for start in stride(from: 0, to: body.count, by: 16_384) {
+      let end = min(start + 16_384, body.count)
+      try send(Array(body[start..<end]), ends: end == body.count)
+    }
+    return try response()
+  }
+
   /// Asks without a body.
   package func get(_ path: String, host: String = "localhost", _ fields: [HPACK.Field] = []) throws -> HTTPMessage {
     try begin("GET", path, host: host, fields)
@@ -108,6 +118,7 @@ extension Scene {
   /// Asks a plain listener, on a thread of its own.
   package func ask<R: Sendable>(_ port: UInt16, _ body: @escaping @Sendable (Asker) throws -> R) async throws -> R {
     let speech = speech
+    didSpeak()
     return try await talk(port) { try body(Asker($0, speech, scheme: "http")) }
   }
 
@@ -118,6 +129,7 @@ extension Scene {
   ) async throws -> R {
     let speech = speech
     let protocols = ["-alpn", speech == .http2 ? "h2" : "http/1.1"]
+    didSpeak()
     return try await talk(tls: port, name: name, identity: identity, protocols) {
       try body(Asker($0, speech, scheme: "https"))
     }

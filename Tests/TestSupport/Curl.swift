@@ -34,6 +34,7 @@ extension Scene {
       let words = arguments.joined(separator: " ")
       throw ToolFailed(description: "curl spoke HTTP/\(result.text), not HTTP/2: \(result.errors) \(words)")
     }
+    if speech == self.speech, isOurs(arguments) { didSpeak() }
     let heads = text("\(name).heads")
     let last = heads.replacing("\r\n", with: "\n").split(separator: "\n\n").last { $0.hasPrefix("HTTP/") } ?? ""
     return CurlResult(

@@ -6,6 +6,7 @@ package final class Scene: Sendable {
   package let folder: String
   /// What clients speak to the daemons of this scene.
   package let speech: Speech
+  private let isSpoken = Mutex(false)
   private let daemonPorts = Mutex<Set<UInt16>>([])
   private let endings = Mutex<[@Sendable () -> Void]>([])
   private let reports = Mutex<[(title: String, text: @Sendable () -> String)]>([])
@@ -61,6 +62,12 @@ package final class Scene: Sendable {
   func leads(_ port: UInt16, to other: UInt16) {
     daemonPorts.withLock { if $0.contains(other) { $0.insert(port) } }
   }
+
+  /// Notes that a client has spoken to a daemon in the scene's version of HTTP.
+  func didSpeak() { isSpoken.withLock { $0 = true } }
+
+  /// Whether a client has done so.
+  package var hasSpoken: Bool { isSpoken.withLock { $0 } }
 
   /// Whether a daemon of this scene listens there.
   func isDaemon(_ port: UInt16) -> Bool { daemonPorts.withLock { $0.contains(port) } }
