@@ -118,8 +118,6 @@ final class ClientFrames: HTTP2Frames {
   }
 
   override func frameDidGo(_ kind: HTTP2FrameKind, _ stream: Stream, id: Int32, ends: Bool) {
-    guard ends else { return }
-    // The response is whole while the client still sends: it may stop (RFC 9113 §8.1).
-    if with(stream, { !$0.hasInputEnded }) { reset(id, .noError) }
+    if ends { with(stream) { $0.responseDidGo() } }
   }
 }

@@ -41,6 +41,11 @@ final class HTTP2Stream: ClientStream {
   /// Bytes of the response that the client's window has taken, and how many when the deadline was set.
   private var taken: UInt64 = 0, takenAtDeadline: UInt64 = 0
   private var sendTimeout = 60_000
+  /// Whether the response has gone while the client still sends its body.
+  private var isLingering = false
+
+  /// Milliseconds that such a client has to end its body.
+  private static let lingeringTime = 1000
 
   /// Begins a request, whose head is still to come.
   func begin(_ connection: HTTP2Connection, _ id: Int32) {
@@ -56,6 +61,7 @@ final class HTTP2Stream: ClientStream {
     isWatchingSending = false
     taken = 0
     takenAtDeadline = 0
+    isLingering = false
   }
 
   private var isClosed: Bool { if case .closed = output { true } else { false } }
@@ -212,7 +218,7 @@ final class HTTP2Stream: ClientStream {
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
     if !pending.isEmpty, taken != takenAtDeadline { return watchSending(sendTimeout) }
     guard let exchange else {
-      connection?.didStall(self)
+      if isLingering { connection?.reset(self, .noError) } else { connection?.didStall(self) }
       return
     }
     if !pending.isEmpty { connection?.note(.stalledStreams) }
@@ -220,6 +226,19 @@ final class HTTP2Stream: ClientStream {
   }
 
   // MARK: Calls of the connection
+
+  /// The response has gone, whole. A client that still sends may stop (RFC 9113 §8.1). It is told so after a while only:
+  /// curl (7.88) loses a response whose stream is reset while it sends. Until then, its bytes are discarded, and the
+  /// window is not opened again.
+  func responseDidGo() {
+    guard !hasInputEnded else { return }
+    guard exchange == nil else {
+      connection?.reset(self, .noError)
+      return
+    }
+    isLingering = true
+    setDeadline(in: Self.lingeringTime)
+  }
 
   /// What the stream has ready, at most `room` bytes.
   func ready(room: Int) -> HTTP2Output {
