@@ -81,7 +81,6 @@ private struct Door {
   }
 }
 
-/// What refuses a POST is asked over HTTP/1.1 only: curl 7.88 loses an answer of HTTP/2 that comes while it sends a body.
 @Suite(.stagedOverBoth) struct `The enrolment endpoint` {
   @Test(arguments: ["-tls1_2", "-tls1_3"])
   func `gives a device a certificate that counts at once, and no more once it is revoked, resumed or not`(
@@ -122,7 +121,7 @@ private struct Door {
     #expect(page.document.contains("verify=SUCCESS dn=CN=alice"), "\(page)")
   }
 
-  @Test(.ofHTTP1) func `answers each fault with its status`() async throws {
+  @Test func `answers each fault with its status`() async throws {
     let door = try await Door()
     let known = ["-u", "alice:wonderland"]
     let get = try await door.curl("/enrol", known)
@@ -142,7 +141,7 @@ private struct Door {
     #expect(try await door.ask(known, device: "tablet").status == 201)
   }
 
-  @Test(.ofHTTP1) func `takes the token for a renewal, and waits after too many wrong passwords`() async throws {
+  @Test func `takes the token for a renewal, and waits after too many wrong passwords`() async throws {
     let door = try await Door("enrolment_renew_before 400d; enrolment_failures 3 600s;")
     let token = try await door.enrol(["-u", "bob:builder"], as: "bob")
     let next = try await door.enrol(["-H", "Authorization: Bearer \(token)"], as: "next")
@@ -189,7 +188,7 @@ private struct Door {
     #expect(statuses == [201, 201])
   }
 
-  @Test(.ofHTTP1) func `renews a list that nobody else renews, and forgets a token that is over`() async throws {
+  @Test func `renews a list that nobody else renews, and forgets a token that is over`() async throws {
     let door = try await Door { scene in
       // Forty days old, with one to go.
       let times = try await scene.succeed(
@@ -267,7 +266,7 @@ private struct Door {
     #expect(posted.status == 400 && posted.text.contains("plain HTTP request"))
   }
 
-  @Test(.ofHTTP1) func `counts wrong passwords of a file that an enrolment guards, at whichever door they come`()
+  @Test func `counts wrong passwords of a file that an enrolment guards, at whichever door they come`()
     async throws
   {
     let door = try await Door("enrolment_failures 3 600s;")

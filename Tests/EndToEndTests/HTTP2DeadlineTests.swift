@@ -60,7 +60,9 @@ import Testing
     #expect(next.text == "ok")
   }
 
-  @Test func `the variable connection_requests is the number of each request, also where several are in progress`() async throws {
+  @Test func `the variable connection_requests is the number of each request, also where several are in progress`()
+    async throws
+  {
     let front = try await HTTP2Front(.ofTest(), location: "add_header X-Number $connection_requests;")
     let numbers = try await front.frames { client in
       client.send([1, 3, 5].map { .get($0, "/held") })

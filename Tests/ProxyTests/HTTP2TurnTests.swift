@@ -25,7 +25,9 @@ import Testing
     #expect(turns(3, workPerByte: 0).allSatisfy { $0.bytes == 1 << 20 })
   }
 
-  @Test(arguments: [0.01, 0.1, 0.5, 1]) func `frames that cause work are soon read in pieces that fit a turn`(work: Double) {
+  @Test(arguments: [0.01, 0.1, 0.5, 1]) func `frames that cause work are soon read in pieces that fit a turn`(
+    work: Double
+  ) {
     let turns = turns(40, workPerByte: work)
     #expect(turns.dropFirst(8).allSatisfy { $0.work <= 2 * max(32, Int(128 * work)) && $0.bytes > 0 }, "\(turns)")
   }

@@ -42,8 +42,9 @@ extension Scene {
       body: bytes("\(name).body"), errors: result.errors, speech: speech)
   }
 
-  /// curl's exit statuses when the first bytes of a plain listener are no frames: 52 if the connection ends after them.
-  private static let curlFoundNoHTTP2: [Int32] = [16, 52]
+  /// curl's exit statuses when the first bytes of a plain listener are no frames: 52 if the connection
+  /// ends after them, 55 if it ends while curl sends.
+  private static let curlFoundNoHTTP2: [Int32] = [16, 52, 55]
 
   /// Whether these words lead curl to a daemon of this scene.
   private func isOurs(_ arguments: [String]) -> Bool {

@@ -236,6 +236,7 @@ final class HTTP2Stream: ClientStream {
       connection?.reset(self, .noError)
       return
     }
+    isWatchingSending = false
     isLingering = true
     setDeadline(in: Self.lingeringTime)
   }
