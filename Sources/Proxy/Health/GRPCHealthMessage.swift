@@ -1,19 +1,19 @@
 /// The messages of `grpc.health.v1.Health/Check`, in gRPC's framing (a flag, the length in four bytes, the message).
 ///
 /// Pure, and total: any bytes give a status or a fault. Source: grpc/health/v1/health.proto, and protobuf's encoding.
-enum GRPCHealthMessage {
+package enum GRPCHealthMessage {
   /// Why bytes are no response of the service.
-  struct Fault: Error, Equatable {
-    let reason: String
+  package struct Fault: Error, Equatable {
+    package let reason: String
     init(_ reason: String) { self.reason = reason }
   }
 
   /// `HealthCheckResponse.ServingStatus`; of a number that the service doesn't define, `unknown`.
-  enum ServingStatus: UInt64, Sendable, Equatable {
+  package enum ServingStatus: UInt64, Sendable, Equatable {
     case unknown = 0, serving = 1, notServing = 2, serviceUnknown = 3
 
     /// As the service names it.
-    var name: String {
+    package var name: String {
       switch self {
       case .unknown: "UNKNOWN"
       case .serving: "SERVING"
@@ -24,7 +24,7 @@ enum GRPCHealthMessage {
   }
 
   /// Makes `HealthCheckRequest`. `service`: empty for the server as a whole.
-  static func request(service: String) -> [UInt8] {
+  package static func request(service: String) -> [UInt8] {
     let name = Array(service.utf8)
     var message: [UInt8] = []
     if !name.isEmpty {
@@ -46,7 +46,7 @@ enum GRPCHealthMessage {
   }
 
   /// Reads a whole response body: one message, not compressed.
-  static func status(of body: [UInt8]) throws(Fault) -> ServingStatus {
+  package static func status(of body: [UInt8]) throws(Fault) -> ServingStatus {
     guard body.count >= 5 else { throw Fault("the response has no whole message") }
     guard body[0] == 0 else { throw Fault("the message is compressed") }
     let length = body[1...4].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
