@@ -10,7 +10,7 @@ extension HTTPSettings {
 }
 
 extension LocationSettings {
-  var withNested: [LocationSettings] { [self] + locations.flatMap(\.withNested) }
+  var withNested: [LocationSettings] { [self] + (locations + conditional).flatMap(\.withNested) }
 
   var upstreamAuth: UpstreamAuthSettings? {
     if case .proxy(let pass) = action { pass.authentication } else { nil }

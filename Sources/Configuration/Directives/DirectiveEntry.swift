@@ -1,20 +1,25 @@
 /// The contexts in which a directive may appear.
 package struct DirectiveContexts: OptionSet, Sendable, Hashable {
-  package let rawValue: UInt8
-  package init(rawValue: UInt8) { self.rawValue = rawValue }
+  package let rawValue: UInt16
+  package init(rawValue: UInt16) { self.rawValue = rawValue }
   package static let main = DirectiveContexts(rawValue: 1)
   package static let events = DirectiveContexts(rawValue: 2)
   package static let http = DirectiveContexts(rawValue: 4)
   package static let server = DirectiveContexts(rawValue: 8)
   package static let location = DirectiveContexts(rawValue: 16)
   package static let upstream = DirectiveContexts(rawValue: 32)
+  /// An `if` in a server block, an `if` in a location, and a `limit_except`.
+  package static let serverIf = DirectiveContexts(rawValue: 64)
+  package static let locationIf = DirectiveContexts(rawValue: 128)
+  package static let limitExcept = DirectiveContexts(rawValue: 256)
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
 
   package var names: [String] {
     let all: [(DirectiveContexts, String)] = [
       (.main, "main"), (.events, "events"), (.http, "http"), (.server, "server"), (.location, "location"),
-      (.upstream, "upstream"),
+      (.upstream, "upstream"), (.serverIf, "if in server"), (.locationIf, "if in location"),
+      (.limitExcept, "limit_except"),
     ]
     return all.filter { contains($0.0) }.map(\.1)
   }
@@ -44,6 +49,9 @@ package enum ArgumentForm: Sendable, Hashable {
 
   /// Any arguments, even a block: for a directive that has no effect.
   package static let anything = words(0...Int.max, "…")
+
+  /// The directives whose block has lines of its own form, not directives.
+  package static let namesOfTables: Set<String> = ["map", "geo", "split_clients"]
 
   package var opensBlock: Bool { if case .block = self { true } else { false } }
 

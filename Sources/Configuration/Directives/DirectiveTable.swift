@@ -5,7 +5,7 @@ package enum DirectiveTable {
     ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
-    ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives),
+    ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives), ("Rewriting and decisions", rewriteDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

@@ -26,11 +26,11 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
     "Whether a client needs a certificate."),
   .list(
-    "ssl_client_allow", .everyHTTP, .words(1...Int.max, "KEY=PATTERN …"), "",
+    "ssl_client_allow", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
     "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression."
   ),
   .list(
-    "ssl_client_deny", .everyHTTP, .words(1...Int.max, "KEY=PATTERN …"), "",
+    "ssl_client_deny", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
     "Denies clients that match all conditions of a line; applies before ssl_client_allow."),
   .value(
     "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
