@@ -42,7 +42,9 @@ struct EffectivePolicy {
     }
     if let tls = server.tls { describe(tls, index) }
     describe(server.root.clientRules, 1)
-    for location in server.root.locations.flatMap(\.withNested) { describe(location, in: server.root) }
+    for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
+      describe(location, in: server.root)
+    }
     lines.append("")
   }
 
@@ -56,6 +58,9 @@ struct EffectivePolicy {
     guard tls.verification != .off else { return }
     if tls.verification != .optionalNoCA {
       add(1, "depth", "\(tls.verifyDepth)")
+    }
+    if tls.rejection == .reportOnly {
+      add(1, "WARNING", "refuses NOBODY: who would be refused is only reported (ssl_verify_report_only on)")
     }
     if tls.rejection == .handshake { add(1, "refused by", "a TLS alert (ssl_verify_reject handshake)") }
     for authority in loaded.clientCAs { add(1, "CA", authority.summary) }

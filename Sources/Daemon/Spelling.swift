@@ -60,7 +60,7 @@ extension Variable {
     case .sentTrailer(let name): joined("sent_trailer_", name)
     case .upstreamField(let name): joined("upstream_http_", name)
     case .upstreamCookie(let name): joined("upstream_cookie_", name)
-    case .capture(let number): "\(number)"
+    case .capture(let number), .escapedCapture(let number): "\(number)"
     case .slot(let index): "(variable \(index + 1) of set)"
     }
   }

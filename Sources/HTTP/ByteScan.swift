@@ -123,4 +123,6 @@ struct ByteSet {
   static var addressLiteral: ByteSet { ByteSet(low: 0x07ff_4000_0000_0000, high: 0x0000_007e_0000_007e) }
   /// The characters that nginx's `NGX_ESCAPE_URI` does not escape.
   static var unescapedPath: ByteSet { ByteSet(low: 0x2fff_ffd2_0000_0000, high: 0x47ff_fffe_afff_ffff) }
+  /// The characters that nginx does not escape in a query.
+  static var unescapedArgument: ByteSet { ByteSet(low: 0x27ff_f792_0000_0000, high: 0x47ff_fffe_afff_ffff) }
 }

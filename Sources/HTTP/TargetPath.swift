@@ -60,6 +60,21 @@ public enum TargetPath {
     }
   }
 
+  /// Appends text for a query, with the characters escaped that nginx escapes there (`NGX_ESCAPE_ARGS`).
+  public static func escapeArgument(_ text: UnsafeRawBufferPointer, into output: inout ByteBuffer) {
+    let digits: StaticString = "0123456789ABCDEF"
+    output.reserve(text.count)
+    for byte in text {
+      if ByteSet.unescapedArgument.contains(byte) {
+        output.append(byte)
+      } else {
+        output.append(0x25)
+        output.append(digits.utf8Start[Int(byte >> 4)])
+        output.append(digits.utf8Start[Int(byte & 15)])
+      }
+    }
+  }
+
   /// Returns whether the path needs no change: it has no escape, and no slash or dot after a slash.
   private static func isPlain(_ base: UnsafeRawPointer, _ count: Int) -> Bool {
     var at = 0

@@ -41,6 +41,8 @@ public enum ClientRefusal: String, CaseIterable, Sendable {
 public final class Metrics: Sendable {
   public let clients = Counter<ClientOutcome>()
   public let refusals = Counter<ClientRefusal>()
+  /// Requests that would have been refused (`ssl_verify_report_only`).
+  public let reports = Counter<ClientRefusal>()
   /// One for each handshake with an upstream.
   public let upstreams = Counter<TrustOutcome>()
   /// What clients of HTTP/2 did too much of.
@@ -57,6 +59,9 @@ public final class Metrics: Sendable {
       label: "verdict", clients)
     page.tally(
       "sallyport_client_refusals_total", "Requests refused for who the client is.", label: "reason", refusals)
+    page.tally(
+      "sallyport_client_reports_total", "Requests let in whose client would be refused (ssl_verify_report_only).",
+      label: "reason", reports)
     page.tally(
       "sallyport_upstream_handshakes_total", "Handshakes with upstreams, by the result of trust.", label: "result",
       upstreams)

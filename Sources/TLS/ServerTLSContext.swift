@@ -131,6 +131,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     if status.extent != .off {
       bytes += [2] + Array("\(status.extent.rawValue) \(status.responder?.description ?? "")".utf8)
     }
+    if settings.rejection == .reportOnly { bytes += [3] }
     return Digest.of(bytes)
   }
 

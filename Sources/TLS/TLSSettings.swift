@@ -29,6 +29,9 @@ public enum ClientRejection: String, Sendable, Hashable, CaseIterable {
   case http
   /// With a TLS alert, before any HTTP.
   case handshake
+  /// Not at all: a refusal is only reported (`ssl_verify_report_only`). This is part of the client policy, so that no
+  /// client gets in this way where others are refused.
+  case reportOnly = "report_only"
 }
 
 /// What a server block's access rules on clients (`ssl_client_allow`, `ssl_client_deny`) mean for its handshakes. The

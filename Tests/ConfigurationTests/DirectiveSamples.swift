@@ -91,6 +91,7 @@ extension DirectiveSample {
     "ssl_client_deny": .init("ssl_client_deny cn=a;"),
     "client_identity": .init("client_identity rfc9440;"),
     "ssl_verify_reject": .init("ssl_verify_reject handshake;"),
+    "ssl_verify_report_only": .init("ssl_verify_report_only on;"),
     "ssl_verify_depth": .init("ssl_verify_depth 2;"),
     "ssl_protocols": .init("ssl_protocols TLSv1.3;"),
     "ssl_ciphers": .init("ssl_ciphers HIGH;"),

@@ -82,6 +82,7 @@ import Testing
       cast.block(.on, revocations: [list(2)]),
       cast.block(.on, versions: [.tls12], ciphers: "ALL:@SECLEVEL=1"),
       cast.block(.on, rules: HandshakeRules(fingerprint: [1], needsCertificate: false)),
+      cast.block(.on, rejection: .reportOnly),
       cast.block(.on, rules: HandshakeRules(fingerprint: [2], needsCertificate: false)),
     ]
     for context in different { #expect(context.sessionContext != base.sessionContext) }
@@ -98,6 +99,7 @@ import Testing
       cast.block(.on, depth: 2),
       cast.block(.on, rules: HandshakeRules(fingerprint: [], needsCertificate: false)),
       cast.block(.on, rules: HandshakeRules(fingerprint: [1], needsCertificate: false)),
+      cast.block(.on, rejection: .reportOnly),
     ] { #expect(context.clientPolicyDigest != base.clientPolicyDigest) }
   }
 
@@ -117,7 +119,7 @@ import Testing
     #expect(!denied.isResumed)
     #expect(store.count <= kept, "who is denied leaves no session behind")
     switch rejection {
-    case .http: #expect(denied.verdict.short == "verified" && denied.serverFailure == nil)
+    case .http, .reportOnly: #expect(denied.verdict.short == "verified" && denied.serverFailure == nil)
     case .handshake: #expect(denied.serverFailure?.contains("no longer") == true && denied.clientFailure != nil)
     }
   }

@@ -8,6 +8,7 @@ extension SettingsBuilder {
     let http = Scope(block, outer: outer)
     variables.collect(from: block)
     diagnostics += variables.diagnostics
+    let computed = computedVariables(http)
     collectFormats(http)
     collectGroups(http)
     collectMatches(http)
@@ -32,7 +33,8 @@ extension SettingsBuilder {
     }
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
     return HTTPSettings(
-      listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count)
+      listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count,
+      computed: computed, setNames: variables.setNames)
   }
 
   /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.
@@ -83,7 +85,11 @@ extension SettingsBuilder {
 }
 
 extension RewriteStep {
+  /// Whether the step can respond.
   var isReturn: Bool {
-    if case .return = self { true } else { false }
+    switch self {
+    case .return, .rewrite, .if: true
+    case .set, .setArguments, .break: false
+    }
   }
 }

@@ -2,14 +2,21 @@ import Observability
 import Patterns
 import Proxy
 
-/// The kind of a level: the part of a server outside its locations, or a location inside another level.
+/// The kind of a level: the part of a server outside its locations, a location inside another level, or the block of an
+/// `if` or a `limit_except`, which is a location that requests reach only by way of the one around it.
 indirect enum Level {
   case server(Scope)
   case location(Scope, LocationMatch, outer: Level)
+  case conditional(Scope, Block, outer: Level)
+
+  enum Block: String {
+    case `if` = "inside \"if\" statement"
+    case limitExcept = "inside \"limit_except\" block"
+  }
 
   var scope: Scope {
     switch self {
-    case .server(let scope), .location(let scope, _, _): scope
+    case .server(let scope), .location(let scope, _, _), .conditional(let scope, _, _): scope
     }
   }
 
@@ -18,6 +25,7 @@ indirect enum Level {
     switch self {
     case .server(let scope): .server(scope.inProxyNames)
     case .location(let scope, let match, let outer): .location(scope.inProxyNames, match, outer: outer)
+    case .conditional(let scope, let block, let outer): .conditional(scope.inProxyNames, block, outer: outer)
     }
   }
 
@@ -25,8 +33,11 @@ indirect enum Level {
     switch self {
     case .server: .prefix([])
     case .location(_, let match, _): match
+    case .conditional(_, _, let outer): outer.match
     }
   }
+
+  var isConditional: Bool { if case .conditional = self { true } else { false } }
 }
 
 extension SettingsBuilder {
@@ -51,11 +62,11 @@ extension SettingsBuilder {
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
-      match: level.match, action: action, rewrite: rewriteSteps(scope), locations: innerLocations(level),
+      match: level.match, action: action, rewrite: level.isConditional ? [] : rewriteSteps(level), locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access)
+      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

@@ -111,9 +111,9 @@ extension SettingsBuilder {
         hint: "leave out \"\(uri)\": the path is the method's name")
       return nil
     }
-    if uri != nil, let kind = level.match.kindWithoutURI {
+    if uri != nil, let kind = level.kindWithoutURI {
       error(
-        word.location, "\"proxy_pass\" cannot have URI part in a \(kind) location",
+        word.location, "\"proxy_pass\" cannot have URI part \(kind)",
         hint: "leave out \"\(uri ?? "")\": what would it replace?")
       return nil
     }
@@ -290,8 +290,14 @@ extension LocationMatch {
   fileprivate var kindWithoutURI: String? {
     switch self {
     case .prefix, .prefixNoRegex, .exact: nil
-    case .regex: "regular expression"
-    case .named: "named"
+    case .regex: "in a regular expression location"
+    case .named: "in a named location"
     }
+  }
+}
+
+extension Level {
+  fileprivate var kindWithoutURI: String? {
+    if case .conditional(_, let block, _) = self { block.rawValue } else { match.kindWithoutURI }
   }
 }

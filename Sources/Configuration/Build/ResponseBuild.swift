@@ -3,49 +3,6 @@ import Proxy
 import Transport
 
 extension SettingsBuilder {
-  /// Builds `set` and `return` of a level, in order. nginx runs the steps of the server before it chooses a location.
-  mutating func rewriteSteps(_ scope: Scope) -> [RewriteStep] {
-    scope.directives.compactMap { directive in
-      switch directive.name {
-      case "set":
-        let name = directive.text(0).dropFirst().lowercased()
-        return variables.slots[name].map { .set(slot: $0, template(directive, 1)) }
-      case "return":
-        return returnSettings(directive).map { .return($0) }
-      default:
-        return nil
-      }
-    }
-  }
-
-  private mutating func returnSettings(_ directive: Directive) -> ReturnSettings? {
-    let first = directive.text(0)
-    guard let status = Quantity.number(first) else {
-      let isURL = ["http://", "https://", "$scheme"].contains { first.hasPrefix($0) }
-      guard isURL, directive.arguments.count == 1 else {
-        error(
-          directive.place(0), "invalid return code \"\(first)\"",
-          hint: "return CODE [TEXT], return CODE URL, or a URL that begins with http://, https:// or $scheme")
-        return nil
-      }
-      return ReturnSettings(status: 302, content: .redirect(template(directive, 0)))
-    }
-    guard status == 0 || (100...999).contains(status) else {
-      error(directive.place(0), "invalid return code \"\(first)\"", hint: "a status of HTTP, 200 to 599, or 444")
-      return nil
-    }
-    let redirects = [301, 302, 303, 307, 308].contains(status)
-    guard directive.arguments.count > 1 else {
-      if redirects {
-        warning(
-          directive.location, "`return \(status)` without a URL sends no Location field", hint: "return \(status) URL;")
-      }
-      return ReturnSettings(status: status, content: .standard)
-    }
-    let text = template(directive, 1)
-    return ReturnSettings(status: status, content: redirects ? .redirect(text) : .text(text))
-  }
-
   mutating func addedFields(_ scope: Scope) -> [AddedField] {
     scope.list("add_header").compactMap { line in
       if line.arguments.count > 2, line.text(2) != "always" {

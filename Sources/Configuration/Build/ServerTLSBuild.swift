@@ -16,6 +16,7 @@ extension SettingsBuilder {
     tls.reloads = scope.flag("ssl_reload") ?? true
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
     tls.rejection = scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? .http
+    if scope.flag("ssl_verify_report_only") == true { tls.rejection = .reportOnly }
     tls.rules = clientRules(scope).map {
       HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
     }

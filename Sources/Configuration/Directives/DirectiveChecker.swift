@@ -29,7 +29,7 @@ package struct DirectiveChecker {
       }
       var checked = directive
       let fits = checkForm(directive, entry)
-      if let block = directive.block, entry.form.opensBlock {
+      if let block = directive.block, entry.form.opensBlock, !ArgumentForm.namesOfTables.contains(entry.name) {
         checked.block = check(block, in: innerContext(of: entry, outer: context))
       }
       if fits { sound.append(checked) }
@@ -44,6 +44,8 @@ package struct DirectiveChecker {
     case "server": .server
     case "upstream": .upstream
     case "match": .match
+    case "if": outer == .server ? .serverIf : .locationIf
+    case "limit_except": .limitExcept
     default: .location
     }
   }

@@ -1,7 +1,7 @@
 /// The contexts in which a directive may appear.
 package struct DirectiveContexts: OptionSet, Sendable, Hashable {
-  package let rawValue: UInt8
-  package init(rawValue: UInt8) { self.rawValue = rawValue }
+  package let rawValue: UInt16
+  package init(rawValue: UInt16) { self.rawValue = rawValue }
   package static let main = DirectiveContexts(rawValue: 1)
   package static let events = DirectiveContexts(rawValue: 2)
   package static let http = DirectiveContexts(rawValue: 4)
@@ -10,13 +10,18 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package static let upstream = DirectiveContexts(rawValue: 32)
   /// A `match` block.
   package static let match = DirectiveContexts(rawValue: 64)
+  /// An `if` in a server block, an `if` in a location, and a `limit_except`.
+  package static let serverIf = DirectiveContexts(rawValue: 128)
+  package static let locationIf = DirectiveContexts(rawValue: 256)
+  package static let limitExcept = DirectiveContexts(rawValue: 512)
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
 
   package var names: [String] {
     let all: [(DirectiveContexts, String)] = [
       (.main, "main"), (.events, "events"), (.http, "http"), (.server, "server"), (.location, "location"),
-      (.upstream, "upstream"), (.match, "match"),
+      (.upstream, "upstream"), (.match, "match"), (.serverIf, "if in server"), (.locationIf, "if in location"),
+      (.limitExcept, "limit_except"),
     ]
     return all.filter { contains($0.0) }.map(\.1)
   }
@@ -46,6 +51,9 @@ package enum ArgumentForm: Sendable, Hashable {
 
   /// Any arguments, even a block: for a directive that has no effect.
   package static let anything = words(0...Int.max, "…")
+
+  /// The directives whose block has lines of its own form, not directives.
+  package static let namesOfTables: Set<String> = ["map", "geo", "split_clients"]
 
   package var opensBlock: Bool { if case .block = self { true } else { false } }
 

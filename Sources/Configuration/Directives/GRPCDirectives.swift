@@ -3,7 +3,7 @@
 let grpcDirectives: [DirectiveEntry] =
   [
     .local(
-      "grpc_pass", .location, .words(1...1, "[grpc[s]://]ADDRESS"),
+      "grpc_pass", [.location, .locationIf], .words(1...1, "[grpc[s]://]ADDRESS"),
       "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`."
     )
   ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC }

@@ -18,26 +18,21 @@ let httpDirectives: [DirectiveEntry] = [
     "location", [.server, .location], .block(1...2, "[= | ~ | ~* | ^~] PATH | @NAME"),
     "Settings for the requests whose paths match.", repeatable: true),
   .local(
-    "return", [.server, .location], .words(1...2, "CODE [TEXT] | CODE URL | URL"),
-    "Responds immediately, before `auth_basic`, `allow` and `deny` apply; 444 closes the connection without a response.",
-    repeatable: true),
-  .local("set", [.server, .location], .words(2...2, "$VARIABLE VALUE"), "Sets a variable.", repeatable: true),
-  .local(
     "metrics", .location, .none,
     "Serves counters of handshakes by verdict, and ages of certificates and revocation lists, as Prometheus text."),
   .local("internal", .location, .none, "Allows only internal redirects to this location."),
   .list(
-    "error_page", levels, .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
+    "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
     "The page or redirect that replaces an error."),
   .value(
     "early_hints", levels, .words(1...Int.max, "CONDITION …"), "",
     "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`."),
   .list(
-    "add_header", levels, .words(2...3, "FIELD VALUE [always]"), "", "Adds a field to the response to the client."),
-  .list("allow", levels, .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Allows clients with these addresses."),
-  .list("deny", levels, .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Denies clients with these addresses."),
+    "add_header", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "", "Adds a field to the response to the client."),
+  .list("allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Allows clients with these addresses."),
+  .list("deny", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Denies clients with these addresses."),
   .list(
-    "access_log", levels, .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [if=CONDITION] | off"),
+    "access_log", levels.union([.locationIf, .limitExcept]), .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [if=CONDITION] | off"),
     "off (nginx: logs/access.log combined)", "Where sallyport logs requests."),
   .local(
     "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined",
@@ -131,8 +126,6 @@ let httpDirectives: [DirectiveEntry] = [
   .inert("open_log_file_cache", levels, because: "log files stay open"),
   .inert("log_subrequest", levels, because: "there are no subrequests"),
   .inert("subrequest_output_buffer_size", levels, because: "there are no subrequests"),
-  .inert("rewrite_log", levels, because: "the error log has this at level debug"),
-  .inert("uninitialized_variable_warn", levels, because: "an unset variable is empty"),
   .inert("msie_padding", levels, because: "current browsers do not need it"),
   .inert("msie_refresh", levels, because: "current browsers do not need it"),
   .inert("keepalive_disable", levels, because: "current browsers do not need it"),

@@ -2,7 +2,9 @@ private let levels = DirectiveContexts.everyHTTP
 
 /// The upstream side of a location (nginx: ngx_http_proxy_module).
 let proxyDirectives: [DirectiveEntry] = [
-  .local("proxy_pass", .location, .words(1...1, "http[s]://ADDRESS[URI]"), "Forwards requests to an upstream."),
+  .local(
+    "proxy_pass", [.location, .locationIf, .limitExcept], .words(1...1, "http[s]://ADDRESS[URI]"),
+    "Forwards requests to an upstream."),
   .value("proxy_http_version", levels, .oneOf(["1.0", "1.1", "2"]), "1.0", "The HTTP version for upstreams."),
   .value("proxy_method", levels, .words(1...1, "METHOD"), "", "The method to send instead of the client's."),
   .list(

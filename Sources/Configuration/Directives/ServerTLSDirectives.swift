@@ -26,11 +26,11 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
     "Whether a client needs a certificate."),
   .list(
-    "ssl_client_allow", .everyHTTP, .words(1...Int.max, "KEY=PATTERN …"), "",
+    "ssl_client_allow", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
     "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression."
   ),
   .list(
-    "ssl_client_deny", .everyHTTP, .words(1...Int.max, "KEY=PATTERN …"), "",
+    "ssl_client_deny", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
     "Denies clients that match all conditions of a line; applies before ssl_client_allow."),
   .value(
     "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
@@ -39,6 +39,10 @@ let serverTLSDirectives: [DirectiveEntry] = [
   .value(
     "ssl_verify_reject", levels, .oneOf(["http", "handshake"]), "http",
     "Refuses a client with an error page (400, 403), or with a TLS alert before any HTTP."),
+  .value(
+    "ssl_verify_report_only", levels, .flag, "off",
+    "Lets in clients that ssl_verify_client, revocation, ssl_client_allow or ssl_client_deny would refuse. error.log, $ssl_client_verdict and the metrics tell of them. Upstreams get no data of a certificate that didn't verify."
+  ),
   .value("ssl_verify_depth", levels, .number(0...100), "1", "The maximum length of a client's chain."),
   .value(
     "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",

@@ -7,6 +7,8 @@ enum ClientIdentityRule: CaseIterable {
   case rulesWithoutVerification
   case identityWithoutVerification
   case rejectionWithoutVerification
+  case reportWithoutVerification
+  case reportBesideRejection
   case identityFieldSetByHand
   case locationRulesBehindHandshake
 
@@ -33,6 +35,20 @@ enum ClientIdentityRule: CaseIterable {
     case .rejectionWithoutVerification:
       guard let line = level.own("ssl_verify_reject").last, line.text(0).lowercased() == "handshake" else { return nil }
       return facts.unasked(line, hint: "ssl_verify_client on, or optional")
+    case .reportWithoutVerification:
+      guard let line = level.own("ssl_verify_report_only").last, level.flag("ssl_verify_report_only") == true else {
+        return nil
+      }
+      return facts.unasked(line, hint: "ssl_verify_client on, or optional")
+    case .reportBesideRejection:
+      guard isServer, level.flag("ssl_verify_report_only") == true, let line = level.value("ssl_verify_report_only"),
+        let other = level.value("ssl_verify_reject"), other.text(0).lowercased() == "handshake"
+      else { return nil }
+      return Diagnostic(
+        .error, at: line.location, "\"ssl_verify_report_only on\" beside \"ssl_verify_reject handshake\"",
+        hint:
+          "a client that is only reported is refused in no way: remove one of the two; the other is at \(other.location)"
+      )
     case .identityFieldSetByHand:
       guard !(level.own("proxy_pass") + level.own("grpc_pass")).isEmpty, level.identityForm != .off,
         let other = level.value("client_identity")

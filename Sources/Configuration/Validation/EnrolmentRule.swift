@@ -35,7 +35,7 @@ enum EnrolmentRule {
   /// Whether every address of the server uses TLS, as far as the server's own lines show.
   private static func isEncrypted(_ level: Level) -> Bool {
     switch level {
-    case .location(_, _, let outer): isEncrypted(outer)
+    case .location(_, _, let outer), .conditional(_, _, let outer): isEncrypted(outer)
     case .server(let scope):
       scope.flag("ssl") == true
         || !scope.own("listen").isEmpty

@@ -23,7 +23,7 @@ enum LocationRule {
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
     guard
-      ["proxy_pass", "grpc_pass", "metrics", "enrolment", "return", "location", "deny"].allSatisfy({
+      ["proxy_pass", "grpc_pass", "metrics", "enrolment", "return", "location", "deny", "rewrite", "if"].allSatisfy({
         scope.own($0).isEmpty
       })
     else {
@@ -102,7 +102,7 @@ enum LocationRule {
           "an error page for this location is \"@\(name)\", which is not a location of this server",
           hint: "location @\(name) { … }"))
     }
-    return found + location.locations.flatMap { missing(in: $0, names) }
+    return found + (location.locations + location.conditional).flatMap { missing(in: $0, names) }
   }
 }
 

@@ -7,6 +7,8 @@ import Proxy
 /// Why a separate pass: nginx allows a variable before the line that defines it.
 struct DefinedVariables {
   private(set) var slots: [String: Int] = [:]
+  /// Names that something else than `set` gives a value, too.
+  private var otherNames: Set<String> = []
   private(set) var diagnostics: [Diagnostic] = []
   /// The patterns by the place of their word. A pattern that does not compile is missing, and reported.
   private var patterns: [SourceLocation: RegularExpression] = [:]
@@ -25,6 +27,20 @@ struct DefinedVariables {
         if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
           compile(pattern, at: word, caseless: caseless, what: "location")
         }
+      case "rewrite":
+        if let word = directive.arguments.first { compile(word.text, at: word, caseless: false, what: "rewrite") }
+      case "if":
+        // The builder reports a condition that can't be parsed.
+        if let spelling = try? ConditionSpelling(directive), case .matches(_, let word, let caseless, _) = spelling {
+          compile(word.text, at: word, caseless: caseless, what: "condition")
+        }
+      case "valid_referers":
+        for word in directive.arguments where word.text.hasPrefix("~") {
+          compileUnnamed(String(word.text.dropFirst()), at: word, what: "referer")
+        }
+      case "map", "geo", "split_clients":
+        compute(directive)
+        continue
       default: break
       }
       if let block = directive.block { collect(from: block) }
@@ -39,13 +55,50 @@ struct DefinedVariables {
     }
   }
 
+  /// The names of variables that only `set` gives a value, by slot.
+  var setNames: [Int: String] {
+    let others = otherNames
+    return slots.reduce(into: [:]) { names, entry in
+      if !others.contains(entry.key) { names[entry.value] = entry.key }
+    }
+  }
+
+  /// A variable of `map`, `geo` or `split_clients`, and the regular expressions of a `map`.
+  private mutating func compute(_ directive: Directive) {
+    guard let word = directive.arguments.last, word.text.hasPrefix("$"), word.text.utf8.count > 1,
+      word.text.utf8.dropFirst().allSatisfy(TemplateCompiler.isNameByte)
+    else {
+      return report(
+        directive.arguments.last, "invalid variable name \"\(directive.arguments.last?.text ?? "")\"",
+        hint: "the last word before the block is $NAME")
+    }
+    let name = word.text.dropFirst().lowercased()
+    allot(name, word)
+    otherNames.insert(name)
+    guard directive.name == "map" else { return }
+    for line in directive.block ?? [] where line.name.hasPrefix("~") {
+      let isCaseless = line.name.hasPrefix("~*")
+      compile(
+        String(line.name.dropFirst(isCaseless ? 2 : 1)), at: line.nameWord, caseless: isCaseless, what: "map parameter")
+    }
+  }
+
+  private mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
+    guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
+    do throws(PatternError) {
+      patterns[word.location] = try RegularExpression(pattern, caseless: true)
+    } catch {
+      report(word, "invalid regular expression \"\(pattern)\": \(error)", hint: nil)
+    }
+  }
+
   private mutating func define(_ directive: Directive) {
     let word = directive.arguments.first
     let name = String(directive.text(0).dropFirst()).lowercased()
     guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
       return report(word, "invalid variable name \"\(directive.text(0))\"", hint: "expected: set $NAME VALUE;")
     }
-    allot(name, word)
+    if name != "args" { allot(name, word) }
   }
 
   private mutating func allot(_ name: String, _ word: Word?) {
@@ -61,7 +114,10 @@ struct DefinedVariables {
     do throws(PatternError) {
       let compiled = try RegularExpression(pattern, caseless: caseless)
       patterns[word.location] = compiled
-      for (name, _) in compiled.names { allot(name.lowercased(), word) }
+      for (name, _) in compiled.names {
+        allot(name.lowercased(), word)
+        otherNames.insert(name.lowercased())
+      }
     } catch {
       report(
         word, "invalid regular expression \"\(pattern)\": \(error)",

@@ -31,7 +31,7 @@ enum VariableNames {
   private static let planned: Set<String> = [
     "request_body", "request_body_file", "request_filename", "document_root", "realpath_root", "limit_rate",
     "proxy_protocol_addr", "proxy_protocol_port", "proxy_protocol_server_addr", "proxy_protocol_server_port",
-    "ssl_server_cert_type", "gzip_ratio", "invalid_referer", "connections_active", "connections_reading",
+    "ssl_server_cert_type", "gzip_ratio", "connections_active", "connections_reading",
     "connections_writing", "connections_waiting", "http3", "server_rewrite", "limit_conn_status",
     "limit_req_status", "upstream_queue_time", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd",
     "tcpinfo_rcv_space", "secure_link", "slice_range", "memcached_key", "ancient_browser", "modern_browser", "msie",

@@ -7,6 +7,8 @@ enum Admission {
   /// The session doesn't know the client yet, and admits no request.
   case undecided
   case granted
+  /// The client would be refused for this reason, but `ssl_verify_report_only` lets it in.
+  case reported(reason: String)
   case refused(ErrorResponse, reason: String)
 
   /// `tls`: nil on a listener without TLS, which admits every client.
@@ -19,7 +21,14 @@ enum Admission {
       self = .undecided
       return
     }
-    switch (context.settings.verification, tls.clientVerdict) {
+    self.init(context.settings.verification, tls.clientVerdict)
+    if context.settings.rejection == .reportOnly, case .refused(_, let reason) = self {
+      self = .reported(reason: reason)
+    }
+  }
+
+  private init(_ verification: ClientVerification, _ verdict: ClientVerdict) {
+    switch (verification, verdict) {
     case (.on, .absent): self = .refused(.noCertificate, reason: "client sent no required SSL certificate")
     case (.off, _), (_, .absent), (_, .verified), (.optionalNoCA, .unverified): self = .granted
     case (_, .unverified(_, let reason)):
@@ -31,6 +40,16 @@ enum Admission {
 }
 
 extension ClientSession {
+  /// Whether `ssl_verify_report_only` applies.
+  var reportsOnly: Bool { tls?.serverContext?.settings.rejection == .reportOnly }
+
+  /// Logs and counts a request that was let in although its client would be refused.
+  func report(_ exchange: Exchange) {
+    guard case .reported(let reason) = admission else { return }
+    worker.metrics.reports.count(.certificate)
+    exchange.log(.notice, "report only: \(reason)\(facts.loggedClient)")
+  }
+
   /// Returns the response to an exchange that was not admitted, and logs and counts the refusal.
   func refusal(of exchange: Exchange) -> ErrorResponse {
     let refusals = worker.metrics.refusals
@@ -42,7 +61,7 @@ extension ClientSession {
     case .undecided:
       exchange.log(.info, "the client's handshake chose no server")
       return .certificateError
-    case .granted:
+    case .granted, .reported:
       refusals.count(.misdirected)
       exchange.log(.info, "client attempted to request the server name different from the one that was negotiated")
       return .misdirected

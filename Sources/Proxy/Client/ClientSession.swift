@@ -24,7 +24,7 @@ final class ClientSession: StreamOwner {
   /// nil until the handshake is over, and again once the session is closed.
   private(set) var connection: ClientConnection?
   private(set) var isClosed = false
-  private let tls: TLSStream?
+  let tls: TLSStream?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   init(
@@ -112,7 +112,10 @@ final class ClientSession: StreamOwner {
 
   /// Whether the session admits the client, and this server block has the client policy of the handshake's block.
   func admits(at server: LiveServer) -> Bool {
-    guard case .granted = admission else { return false }
+    switch admission {
+    case .granted, .reported: break
+    case .undecided, .refused: return false
+    }
     guard let tls else { return true }
     guard let context = tls.serverContext else { return false }
     return server.admits(clientOf: context)

@@ -1,4 +1,5 @@
 import Bytes
+import Crypto
 import Glibc
 import HTTP
 import Identity
@@ -132,7 +133,7 @@ final class ConnectionFacts {
     case .ssl_alpn_protocol: Array(tls.applicationProtocol.utf8)
     case .ssl_client_verify: Array(verifyText(tls.clientVerdict).utf8)
     default:
-      tls.clientVerdict.certificate.flatMap { certificate in
+      shownCertificate(tls).flatMap { certificate in
         CertificateVariable(rawValue: variable.rawValue)?.value(of: certificate, at: Int64(time(nil)))
       } ?? []
     }
@@ -147,9 +148,18 @@ final class ConnectionFacts {
     }
   }
 
+  /// The certificate of which variables tell. Under `ssl_verify_report_only` it must have verified: elsewhere on the
+  /// server, an upstream may take a name in `$ssl_client_s_dn` for one that was verified.
+  private static func shownCertificate(_ tls: TLSStream) -> Certificate? {
+    if tls.serverContext?.settings.rejection == .reportOnly {
+      guard case .verified = tls.clientVerdict else { return nil }
+    }
+    return tls.clientVerdict.certificate
+  }
+
   /// $ssl_client_v_remain changes with the clock, so it is not kept.
   var remainingDays: [UInt8] {
-    tls?.clientVerdict.certificate.map { CertificateVariable.ssl_client_v_remain.value(of: $0, at: Int64(time(nil))) }
+    tls.flatMap(Self.shownCertificate).map { CertificateVariable.ssl_client_v_remain.value(of: $0, at: Int64(time(nil))) }
       ?? []
   }
 }

@@ -172,7 +172,7 @@ final class ProxyHandler: ContentHandler {
     authentication?.choose(exchange, stream)
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       exchange.log(.error, "the request for the upstream would not be a valid one")
-      return exchange.fail(ErrorResponse(400))
+      return exchange.fail(ErrorResponse(exchange.takeBroken() ? 500 : 400))
     }
     if let authentication {
       switch authentication.authorize(exchange, stream) {
@@ -229,7 +229,7 @@ final class ProxyHandler: ContentHandler {
     if response.status == 101 { return switchProtocols(response, exchange, pass) }
     if triesNext(for: response, exchange, pass) { return false }
     if ResponseRewrite.failUnopened(response, exchange) { return false }
-    if pass.settings.interceptsErrors, response.status >= 300, exchange.redirection == .none,
+    if pass.settings.interceptsErrors, response.status >= 300, exchange.showsErrorPages,
       exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
     {
       exchange.fail(ErrorResponse(Int(response.status)))

@@ -34,7 +34,8 @@ enum RequestRewrite {
         outgoing.forward(field)
       }
     }
-    return true
+    // A variable that could not be computed may have been meant for a field that an upstream trusts.
+    return !exchange.variables.isBroken
   }
 
   /// The method for the upstream. The framing of the response and the retry decision depend on it.
@@ -63,7 +64,7 @@ enum RequestRewrite {
 
   /// Sets the target: as the client wrote it, unless `proxy_pass` or an internal redirect changes it.
   private static func setTarget(of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
-    if pass.settings.uri == nil, pass.targetTemplate == nil, exchange.redirection != .path,
+    if pass.settings.uri == nil, pass.targetTemplate == nil, !exchange.target.isRewritten,
       exchange.head.target.form == .origin
     {
       return true
@@ -81,33 +82,32 @@ enum RequestRewrite {
         if text[slash] == 0x3F { target.append(0x2F) }
         return target.append(Array(text[slash...]))
       }
-    } else if let uri = pass.settings.uri {
+    } else if let uri = pass.settings.uri, !exchange.target.hasLeftLocation {
       target.append(uri)
       let path = exchange.target.uri.readable
       let rest = min(pass.settings.replacedPrefix, path.count)
       TargetPath.escape(UnsafeRawBufferPointer(rebasing: path[rest...]), into: &target)
       return appendArguments(exchange, to: &target)
     }
-    if exchange.redirection == .path {
+    if exchange.target.isRewritten {
       TargetPath.escape(exchange.target.uri.readable, into: &target)
       return appendArguments(exchange, to: &target)
     }
     if head.target.form == .asterisk { return target.append("*") }
     let path = head.bytes.readable[head.target.path]
     if path.isEmpty { target.append(0x2F) } else { target.append(path) }
-    appendArguments(exchange, to: &target)
+    guard let query = head.target.query else { return }
+    target.append(0x3F)
+    target.append(head.bytes.readable[query])
   }
 
+  /// As in nginx, an empty query leaves out its `?`.
   private static func appendArguments(_ exchange: Exchange, to target: inout ByteBuffer) {
-    if let redirected = exchange.target.redirectedArguments {
-      if !redirected.isEmpty {
-        target.append(0x3F)
-        target.append(redirected)
-      }
-    } else if let query = exchange.head.target.query {
-      target.append(0x3F)
-      target.append(exchange.head.bytes.readable[query])
-    }
+    var arguments = ByteBuffer()
+    exchange.append(.simple(.args), to: &arguments)
+    guard !arguments.isEmpty else { return }
+    target.append(0x3F)
+    target.append(arguments.readable)
   }
 
   private static func framing(_ exchange: Exchange, _ authentication: UpstreamAuthentication?) -> BodyFraming {

@@ -121,6 +121,7 @@ final class Exchange {
       assume(server)
       return fail(session.refusal(of: self))
     }
+    if case .reported = session.admission { session.report(self) }
     let path = head.bytes.readable[head.target.path]
     guard TargetPath.normalize(path: path, mergeSlashes: server.settings.head.mergesSlashes, into: &target.uri) else {
       assume(server)
@@ -148,10 +149,13 @@ final class Exchange {
       switch action {
       case .run(let phase, let index):
         // A step that has responded may have ended the exchange. Its outcome then changes nothing here.
-        action = cursor.take(step(phase, index).run(self), counts, location.steps.satisfy)
+        let outcome = step(phase, index).run(self)
+        action = cursor.take(variables.isBroken ? failBroken(outcome) : outcome, counts, location.steps.satisfy)
       case .findLocation: action = findLocation()
       case .startContent: return startContent()
-      case .fail(let failure): return fail(failure)
+      case .fail(let failure):
+        if failure.code == 401, DelayedDenial.begins(failure, in: cursor.phase, of: self) { return }
+        return fail(failure)
       case .stop: return
       }
     }
@@ -161,6 +165,7 @@ final class Exchange {
   func resume(_ outcome: StepOutcome) { perform(cursor.take(outcome, counts, location.steps.satisfy)) }
 
   private func findLocation() -> PhaseAction {
+    target.didFindLocation()
     var captures = Captures()
     let path = target.uri.readable
     switch borrowing(server.locations, { $0.find(path, captures: &captures, scratch: worker.patternScratch) }) {
@@ -172,7 +177,7 @@ final class Exchange {
       variables.take(captures, of: Array(target.uri.readable), slots: slots)
     case .redirect(let found):
       location = found
-      if !found.settings.isInternal {
+      if !found.settings.isInternal || target.isInternal {
         if !denies(found) { redirectToSlash() }
         return .stop
       }
@@ -186,9 +191,14 @@ final class Exchange {
   }
 
   /// Checks what applies at each entry to a location, even by an internal redirect, then begins the location's phases.
-  /// `location`: that of the exchange.
-  private func enter(_ location: LiveLocation) -> PhaseAction {
-    if location.settings.isInternal && redirection == .none { return .fail(ErrorResponse(404)) }
+  /// `found`: that of the exchange.
+  private func enter(_ found: LiveLocation) -> PhaseAction {
+    var location = found
+    if let limit = found.methodLimit, !limit.allows(self) {
+      location = limit.location
+      self.location = location
+    }
+    if location.settings.isInternal && redirection == .none && !target.isInternal { return .fail(ErrorResponse(404)) }
     if denies(location) { return .stop }
     let limits = location.limits
     if case .length(let length) = head.framing, limits.maxBodySize > 0, length > limits.maxBodySize,
@@ -209,23 +219,13 @@ final class Exchange {
     return facts.admittedBy != rules && answersDenied(location)
   }
 
-  @inline(never)
-  private func answersDenied(_ location: LiveLocation) -> Bool {
-    guard let reason = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) else { return false }
-    worker.metrics.refusals.count(.rule)
-    log(.error, reason + facts.loggedClient)
-    // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
-    progress.statusOverride = nil
-    fail(ErrorResponse(403))
-    return true
-  }
-
   /// Starts the location's content handler.
   private func startContent() {
     let made = borrowing(location) { location in
       borrowing(worker) { location.content.handler(for: $0).map { Unmanaged.passRetained($0) } }
     }
-    guard let made else { return fail(ErrorResponse(404)) }
+    // As in nginx: an `if` passed the request on, and a later one without content took it over.
+    guard let made else { return fail(ErrorResponse(target.hasPassed ? 500 : 404)) }
     recycleHandler()
     handlerRef = made
     // Counted: a handler may end, and be given up, within the call.
@@ -245,6 +245,7 @@ final class Exchange {
   /// another one starts.
   func prepareRedirect(_ redirection: Redirection) {
     target.redirection = redirection
+    if !location.settings.flow.recursesErrorPages { target.endsErrorPages = true }
     response.reset()
     if !redirection.keepsBody {
       stream?.discardBody()
@@ -255,15 +256,19 @@ final class Exchange {
     }
   }
 
+  var showsErrorPages: Bool { !target.endsErrorPages && !cursor.isExhausted }
+
   /// Continues as a GET request for another path of this server block.
   func redirect(toPath text: [UInt8]) {
+    guard cursor.restart() else { return endCycle("internally redirecting to \"\(LogEscape.text(text))\"") }
     target.redirect(to: text)
-    cursor.restart()
     location = server.root
     perform(cursor.next(counts, .all))
   }
 
   func redirect(toNamed found: LiveLocation) {
+    guard cursor.countRedirect() else { return endCycle("redirecting to a named location") }
+    target.didFindLocation()
     location = found
     perform(enter(found))
   }
@@ -271,6 +276,26 @@ final class Exchange {
   // MARK: What steps and handlers settle
 
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
+  func dropCaptures() { variables.dropCaptures() }
+  func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
+  /// Whether a variable could not be computed since the last call.
+  func takeBroken() -> Bool {
+    defer { variables.isBroken = false }
+    return variables.isBroken
+  }
+  func setArguments(_ text: [UInt8]) { target.setArguments(text) }
+  func keepLocation() { target.keepLocation() }
+  func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
+    target.rewrite(path: path, arguments: arguments, keepsLocation: keepsLocation)
+  }
+
+  /// Goes on in the location of an `if` block. Returns false if its access rules deny the client.
+  func enterBlock(_ index: Int) -> Bool {
+    guard let block = server.conditionals[index] else { return true }
+    location = block
+    if block.hasOwnContent { target.hasPassed = true }
+    return !denies(block)
+  }
 
   /// Keeps what a regular expression captured of `subject`.
   func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
@@ -348,34 +373,6 @@ final class Exchange {
   /// Sends one 100 to a client that waits for it, when the handler wants the body (RFC 9110 §10.1.1).
   private func continueClient() {
     if head.expectsContinue { stream?.sendInterim(100) }
-  }
-
-  // MARK: Events of the client
-
-  func streamDidDrain() { handler?.clientDidDrain() }
-  func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
-  func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
-  /// The worker stops.
-  func streamWasCut() { end(.workerStops) }
-
-  func clientDidLeave() {
-    guard stream != nil else { return }
-    if let handler, handler.goesOnWithoutClient() { return }
-    if case .waiting = progress.state {
-      progress.status = 499
-      log(.info, "client prematurely closed connection")
-    }
-    end(.clientLeft)
-  }
-
-  /// For too long, no byte of the body has arrived, or the client has taken no byte of the response.
-  func deadlinePassed() {
-    if case .waiting = progress.state {
-      log(.info, "client timed out (110: Connection timed out) while sending request body")
-      return failDuringBody(.timedOut)
-    }
-    log(.info, "client timed out (110: Connection timed out) while sending to client")
-    end(.clientTimedOut)
   }
 
   // MARK: End

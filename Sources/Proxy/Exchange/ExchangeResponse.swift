@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Observability
+import Patterns
 import Transport
 
 /// The output of an exchange: responses of content handlers, sallyport's own responses and error pages, and lines of
@@ -93,10 +94,10 @@ extension Exchange {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     handler?.cancel()
-    if redirection == .none, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
+    if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
       return show(page, for: failure)
     }
-    answerPage(status: progress.statusOverride ?? failure.code)
+    answerPage(status: failure.code)
   }
 
   /// Does the same for a failure that can come after the response has begun.
@@ -112,13 +113,19 @@ extension Exchange {
       case .path(let template), .redirect(let template): LiveTemplate(template).bytes(self)
       case .named: [UInt8]()
       }
-    prepareRedirect(redirection(to: page.target, for: failure))
+    // As in nginx, a variable can hold a path or the name of a location.
+    var target = page.target
+    if case .redirect = target, text.first == 0x2F { target = .path(Template([])) }
+    if case .redirect = target, text.first == 0x40 {
+      target = .named(String(decoding: text.dropFirst(), as: UTF8.self))
+    }
+    prepareRedirect(redirection(to: target, for: failure))
     switch page.replacement {
     case nil: overrideStatus(Int(failure.status))
     case 0: overrideStatus(nil)
     case .some(let code): overrideStatus(code)
     }
-    switch page.target {
+    switch target {
     case .path: redirect(toPath: text)
     case .named(let name):
       guard let found = server.locations.named(name) else {
@@ -136,6 +143,8 @@ extension Exchange {
   /// or its body has gone to an upstream.
   private func redirection(to target: ErrorPage.Target, for failure: ErrorResponse) -> Redirection {
     guard case .named(let name) = target else { return .path }
+    // An earlier error page has dropped the body already.
+    guard redirection.keepsBody else { return .bodiless }
     switch body.state {
     case .collected(let kept) where !(server.locations.named(name)?.content.takes(kept) ?? true): return .bodiless
     case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
@@ -231,6 +240,96 @@ extension Exchange {
     sendHead()
     if case .length = outgoing.body { sendBody(page) }
     complete()
+  }
+
+  // MARK: Events of the client
+
+  func streamDidDrain() { handler?.clientDidDrain() }
+  func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
+  func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
+  /// The worker stops.
+  func streamWasCut() { end(.workerStops) }
+
+  func clientDidLeave() {
+    guard stream != nil else { return }
+    if let handler, handler.goesOnWithoutClient() { return }
+    if case .waiting = progress.state {
+      setStatus(499)
+      log(.info, "client prematurely closed connection")
+    }
+    end(.clientLeft)
+  }
+
+  /// For too long, no byte of the body has arrived, or the client has taken no byte of the response.
+  func deadlinePassed() {
+    if case .waiting = progress.state {
+      log(.info, "client timed out (110: Connection timed out) while sending request body")
+      return failDuringBody(.timedOut)
+    }
+    log(.info, "client timed out (110: Connection timed out) while sending to client")
+    end(.clientTimedOut)
+  }
+
+  @inline(never)
+  func answersDenied(_ location: LiveLocation) -> Bool {
+    guard let reason = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) else { return false }
+    if session.reportsOnly {
+      // A certificate that didn't verify has been reported, and matches no rule.
+      guard case .granted = session.admission else { return false }
+      worker.metrics.reports.count(.rule)
+      log(.notice, "report only: \(reason)\(facts.loggedClient)")
+      return false
+    }
+    worker.metrics.refusals.count(.rule)
+    log(.error, reason + facts.loggedClient)
+    // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
+    overrideStatus(nil)
+    fail(ErrorResponse(403))
+    return true
+  }
+
+  // MARK: Rewriting
+
+  /// Goes to the error page of a redirect's status if there is one, and otherwise sends the redirect.
+  func redirectUnlessPaged(status: Int, to target: [UInt8]) -> StepOutcome {
+    if variables.isBroken { return failBroken(.next) }
+    guard showsErrorPages, location.settings.errorPages.contains(where: { $0.status == status }) else {
+      redirect(status: status, to: target)
+      return .responded
+    }
+    absolute(target).withUnsafeBytes { setOwnField("Location", $0) }
+    return .fail(ErrorResponse(status))
+  }
+
+  func failPattern(_ pattern: RegularExpression) -> StepOutcome {
+    log(.error, "the regular expression \"\(pattern.pattern)\" gave up on this text")
+    return .fail(ErrorResponse(500))
+  }
+
+  /// The outcome of a step that used a variable which could not be computed. No access may rest on its value.
+  func failBroken(_ outcome: StepOutcome) -> StepOutcome {
+    setBroken(false)
+    switch outcome {
+    case .responded, .wait, .fail: return outcome
+    default: return .fail(ErrorResponse(500))
+    }
+  }
+
+  /// The request was redirected too often.
+  func endCycle(_ what: String) {
+    log(.error, "rewrite or internal redirection cycle while \(what)")
+    answerPage(status: 500)
+  }
+
+  /// `rewrite_log`
+  func logRewrite(_ pattern: RegularExpression, _ subject: [UInt8], _ outcome: MatchOutcome) {
+    guard location.settings.flow.logsRewrites, outcome != .limit else { return }
+    let verb = outcome == .match ? "matches" : "does not match"
+    log(.notice, "\"\(pattern.pattern)\" \(verb) \"\(LogEscape.text(subject))\"")
+  }
+
+  func logRewritten(_ text: () -> String) {
+    if location.settings.flow.logsRewrites { log(.notice, text()) }
   }
 
   // MARK: The error log

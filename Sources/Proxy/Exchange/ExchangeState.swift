@@ -86,11 +86,62 @@ struct ExchangeTarget: ~Copyable {
   /// The query of an internal redirect; nil: that of the client.
   var redirectedArguments: [UInt8]?
   var redirection = Redirection.none
+  /// Whether `uri` and the arguments replace what the client sent, so that an upstream doesn't get the client's own text
+  /// (nginx's `valid_unparsed_uri`, inverted).
+  private(set) var isRewritten = false
+  /// Whether the request may enter `internal` locations: after an error page or a `rewrite`.
+  private(set) var isInternal = false
+  /// Whether the path may be outside the location's own after `rewrite … break`, so that the URI of `proxy_pass` has
+  /// nothing to replace (nginx's `valid_location`, inverted).
+  private(set) var hasLeftLocation = false
+  /// Whether a `rewrite` has changed the path since the location was found (nginx's `uri_changed`).
+  private(set) var isChanged = false
+  /// Whether an `if` with a `proxy_pass` of its own was entered since the location was found.
+  var hasPassed = false
+  /// Whether an error page was shown, and no further one may be (`recursive_error_pages off`).
+  var endsErrorPages = false
 
   mutating func reset() {
     uri.removeAll()
     redirection = .none
     if redirectedArguments != nil { redirectedArguments = nil }
+    if isRewritten || isInternal || hasPassed || endsErrorPages || hasLeftLocation {
+      isRewritten = false
+      isInternal = false
+      hasLeftLocation = false
+      hasPassed = false
+      endsErrorPages = false
+    }
+    isChanged = false
+  }
+
+  /// A location was found for the path.
+  mutating func didFindLocation() {
+    isChanged = false
+    hasPassed = false
+  }
+
+  /// Replaces the path, and the query unless that is nil, for `rewrite`.
+  mutating func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
+    uri.removeAll()
+    uri.append(path)
+    if let arguments { redirectedArguments = arguments }
+    isRewritten = true
+    isInternal = true
+    isChanged = !keepsLocation
+    if keepsLocation { hasLeftLocation = true }
+  }
+
+  /// `set $args`.
+  mutating func setArguments(_ text: [UInt8]) {
+    redirectedArguments = text
+    isRewritten = true
+  }
+
+  /// `break`: the location stays, also for a path that changed.
+  mutating func keepLocation() {
+    if isChanged { hasLeftLocation = true }
+    isChanged = false
   }
 
   /// Replaces path and query, for an internal redirect.
@@ -99,28 +150,42 @@ struct ExchangeTarget: ~Copyable {
     uri.removeAll()
     uri.append(Array(parts.first ?? []))
     redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
+    isRewritten = true
+    isInternal = true
+    hasLeftLocation = false
+    isChanged = false
   }
 }
 
 /// Values that `set` and regular expressions leave for templates.
 struct VariableStorage {
-  private(set) var slots: [[UInt8]] = []
+  /// nil: not set.
+  private(set) var slots: [[UInt8]?] = []
   private(set) var captures: [[UInt8]] = []
   /// `$request_id`, once a template has asked for it.
   var requestID: [UInt8] = []
+  /// Whether a variable could not be computed, so that no decision may rest on its value.
+  var isBroken = false
 
   mutating func reset() {
+    isBroken = false
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
   }
 
   mutating func set(_ slot: Int, _ value: [UInt8]) {
-    while slots.count <= slot { slots.append([]) }
+    while slots.count <= slot { slots.append(nil) }
     slots[slot] = value
   }
 
-  /// Keeps what a regular expression captured of `subject`.
+  /// The value of a slot; nil if it is not set.
+  func value(_ slot: Int) -> [UInt8]? { slots.indices.contains(slot) ? slots[slot] : nil }
+
+  mutating func dropCaptures() { if !captures.isEmpty { captures.removeAll() } }
+
+  /// Keeps what a regular expression captured of `subject`, as bytes of their own: no later match or subject changes
+  /// them.
   mutating func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
     func text(_ group: Int) -> [UInt8] {
       guard let range = captures[group], range.end <= subject.count else { return [] }

@@ -3,10 +3,24 @@ import Enrolment
 import Glibc
 import HTTP
 import Observability
+import Patterns
 import Transport
 
 /// The values of variables for an exchange. A variable without a value appends nothing, as in nginx.
 extension Exchange {
+  /// `$ssl_client_verdict`: `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a
+  /// client whose verdict is a refusal was let in.
+  private var clientVerdict: String {
+    guard facts.isTLS else { return "" }
+    switch session.admission {
+    case .undecided: return ""
+    case .refused(_, let reason), .reported(let reason): return "refused:\(reason)"
+    case .granted: break
+    }
+    let denial = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch)
+    return denial.map { "refused:\($0)" } ?? "admitted"
+  }
+
   func append(_ variable: Variable, to output: inout ByteBuffer) {
     switch variable {
     case .simple(let simple): append(simple, to: &output)
@@ -19,8 +33,56 @@ extension Exchange {
     case .sentTrailer(let name): appendSentTrailer(name, to: &output)
     case .capture(let group):
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
-    case .slot(let slot): if variables.slots.indices.contains(slot) { output.append(variables.slots[slot]) }
+    case .escapedCapture(let group): appendEscapedCapture(group, to: &output)
+    case .slot(let slot): append(slot: slot, to: &output)
     }
+  }
+
+  /// Appends the value of a slot: as it is set, or computed by `map`, `geo` or `split_clients`.
+  private func append(slot: Int, to output: inout ByteBuffer) {
+    if let value = variables.value(slot) { return output.append(value) }
+    guard let live = withStream({ $0.session.live }) else { return }
+    if let variable = live.variables.indices.contains(slot) ? live.variables[slot] : nil {
+      guard let value = variable.value(for: self) else {
+        log(.error, "a regular expression of \"map\" gave up on this text")
+        return setBroken(true)
+      }
+      if !variable.isVolatile { set(slot, value) }
+      return output.append(value)
+    }
+    guard location.settings.flow.warnsOfUnset, let name = live.generation.http.setNames[slot] else { return }
+    set(slot, [])
+    log(.warn, "using uninitialized \"\(name)\" variable")
+  }
+
+  /// Appends a capture in a query or in an address: escaped, if the request's path was.
+  private func appendEscapedCapture(_ group: Int, to output: inout ByteBuffer) {
+    guard variables.captures.indices.contains(group) else { return }
+    let path = head.bytes.readable[head.target.path]
+    guard path.contains(where: { $0 == 0x25 || $0 == 0x2B }) else { return output.append(variables.captures[group]) }
+    variables.captures[group].withUnsafeBytes { TargetPath.escapeArgument($0, into: &output) }
+  }
+
+  /// Searches a subject. A match's captures replace those of the last match; a miss drops them, as in nginx, unless
+  /// `keepsOnMiss`.
+  func match(
+    _ pattern: RegularExpression, _ subject: [UInt8], _ named: [NamedCapture], keepsOnMiss: Bool = false
+  ) -> MatchOutcome {
+    var captures = Captures()
+    let outcome = subject.withUnsafeBytes { pattern.match($0, scratch: worker.patternScratch, into: &captures) }
+    switch outcome {
+    case .match: take(captures, of: subject, slots: named)
+    case .noMatch: if !keepsOnMiss { dropCaptures() }
+    case .limit: break
+    }
+    return outcome
+  }
+
+  /// nginx's `$args`.
+  var arguments: [UInt8] {
+    var output = ByteBuffer()
+    appendArguments(to: &output)
+    return Array(output.readable)
   }
 
   func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
@@ -46,11 +108,17 @@ extension Exchange {
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
     case .bytes_sent: output.append(decimal: (stream?.sentBytes ?? 0) &- account.sentBytesAtStart)
+    case .ssl_client_verdict: output.append(string: clientVerdict)
     case .connection_requests: output.append(decimal: UInt64(stream?.requestNumber ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
     case .server_name: output.append(string: server.settings.primaryName)
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
+    case .invalid_referer:
+      if let referers = location.referers {
+        let referer = LiveReferers.field.withUnsafeBytes { head.value(variableName: $0) }.map { Array(bytes[$0]) }
+        if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
+      }
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     default:

@@ -6,9 +6,9 @@ import Identity
 /// The names apply to the whole server block. A location with its own `proxy_set_header` inherits none, and would
 /// forward a client's field under a name that the upstream trusts.
 enum IdentityNames {
-  static func of(_ root: LocationSettings) -> [[UInt8]] {
+  static func of(_ root: LocationSettings, _ computed: [Int: ComputedVariable]) -> [[UInt8]] {
     let locations = root.withInner
-    let slots = slots(in: locations)
+    let slots = slots(in: locations, computed)
     var names: [[UInt8]] = []
     for case .proxy(let pass) in locations.map(\.action) {
       if pass.clientIdentity != .off { names += IdentityFieldForm.names.map { Array($0.utf8) } }
@@ -18,14 +18,38 @@ enum IdentityNames {
     return names.filter { seen.insert($0).inserted }
   }
 
-  /// The slots of `set` whose values come from `$ssl_…` variables, directly or through another slot.
-  private static func slots(in locations: [LocationSettings]) -> Set<Int> {
+  /// The slot for what is captured by position: `$1`.
+  private static let positional = -1
+
+  /// The slots whose values come from `$ssl_…` variables, directly or through another slot: by `set`, by the captures of
+  /// an `if`, or by `map`, `geo` and `split_clients`.
+  private static func slots(in locations: [LocationSettings], _ computed: [Int: ComputedVariable]) -> Set<Int> {
     var found: Set<Int> = []
     var count: Int
     repeat {
       count = found.count
-      for case .set(let slot, let template) in locations.flatMap(\.rewrite) where saysClient(template, found) {
-        found.insert(slot)
+      for step in locations.flatMap({ $0.rewrite.withInner }) {
+        switch step {
+        case .set(let slot, let template) where saysClient(template, found): found.insert(slot)
+        case .if(let block):
+          guard case .matches(let subject, _, let captures) = block.condition, saysClient(subject, found) else { break }
+          found.insert(positional)
+          found.formUnion(captures.map(\.slot))
+        default: break
+        }
+      }
+      for (slot, variable) in computed {
+        switch variable.source {
+        case .map(let map):
+          if saysClient(map.subject, found) {
+            found.insert(slot)
+            if !map.patterns.isEmpty { found.insert(positional) }
+            found.formUnion(map.patterns.flatMap { $0.captures.map(\.slot) })
+          }
+          if map.values.contains(where: { saysClient($0, found) }) { found.insert(slot) }
+        case .geo(let geo): if let subject = geo.subject, saysClient(subject, found) { found.insert(slot) }
+        case .split(let split): if saysClient(split.subject, found) { found.insert(slot) }
+        }
       }
     } while found.count > count
     return found
@@ -37,6 +61,7 @@ enum IdentityNames {
       // Every intermediary forwards Early-Data (RFC 8470 §5.1).
       case .simple(let variable): variable.rawValue.hasPrefix("ssl_") && variable != .ssl_early_data
       case .slot(let slot): slots.contains(slot)
+      case .capture, .escapedCapture: slots.contains(positional)
       default: false
       }
     }
@@ -44,5 +69,14 @@ enum IdentityNames {
 }
 
 extension LocationSettings {
-  fileprivate var withInner: [LocationSettings] { [self] + locations.flatMap(\.withInner) }
+  fileprivate var withInner: [LocationSettings] { [self] + (locations + conditional).flatMap(\.withInner) }
+}
+
+extension [RewriteStep] {
+  /// The steps, and those of `if` blocks.
+  fileprivate var withInner: [RewriteStep] {
+    flatMap { step in
+      if case .if(let block) = step { [step] + block.steps.withInner } else { [step] }
+    }
+  }
 }

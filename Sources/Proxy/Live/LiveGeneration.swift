@@ -10,6 +10,8 @@ struct LiveMakers {
   let accessLogWriters: [LogDestination: AccessLogWriter]
   /// The identity fields of the server block. Its locations remove such fields from clients' requests.
   var identityNames: [[UInt8]] = []
+  /// Those of the server block.
+  var conditionals = ConditionalLocations()
 
   func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
     generation.errorLogs[settings] ?? generation.errorLog
@@ -32,6 +34,8 @@ final class LiveGeneration {
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
   let identities: PresentedIdentities
+  /// By slot; nil for variables that are set.
+  let variables: [LiveVariable?]
   /// Connections of clients that it serves.
   var clients = 0
 
@@ -48,13 +52,18 @@ final class LiveGeneration {
       generation: generation, shared: shared, groups: groups, accessLogWriters: writers)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
-      makers.identityNames = IdentityNames.of(settings.root)
+      makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)
+      makers.conditionals = ConditionalLocations()
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],
-        root: LiveLocation(settings: settings.root, makers: makers, isRoot: true))
+        root: LiveLocation(settings: settings.root, makers: makers, isRoot: true),
+        conditionals: makers.conditionals)
     }
     self.servers = servers
     self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }
+    let computed = generation.http.computed
+    let last = computed.keys.max() ?? -1
+    self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0) } }
     self.identities = PresentedIdentities(loop: loop, pool: shared.pool, tokens: shared.tokens)
     self.dynamicGroups = DynamicGroups(groups: groups, resolver: shared.resolver, loop: loop, budget: budget)
   }

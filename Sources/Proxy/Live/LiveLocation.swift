@@ -23,14 +23,39 @@ final class LiveLocation {
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
+  /// `limit_except`
+  let methodLimit: LiveMethodLimit?
+  /// `valid_referers`
+  let referers: LiveReferers?
+  /// Whether the content is the location's own, not that of the location around an `if`.
+  let hasOwnContent: Bool
   var limits: LocationLimits { settings.limits }
 
-  init(settings: LocationSettings, makers: LiveMakers, isRoot: Bool = false) {
+  /// `outer`: for an `if` or a `limit_except`, the content of the location around it, and its rewrite steps, of which the
+  /// exchange runs the rest in an `if`.
+  init(
+    settings: LocationSettings, makers: LiveMakers, isRoot: Bool = false,
+    outer: (content: LiveContent, rewrite: [PhaseStep])? = nil
+  ) {
     self.settings = settings
-    let steps = Self.steps(settings, makers, isRoot: isRoot)
+    let program = isRoot || outer != nil ? RewriteProgram([]) : RewriteProgram(settings.rewrite)
+    let steps = Self.steps(settings, makers, rewrite: outer?.rewrite ?? program.steps)
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
-    self.content = Self.content(settings, makers)
+    let isEmpty = if case .none = settings.action { true } else { false }
+    let content = isEmpty ? outer?.content ?? LiveContent() : Self.content(settings, makers)
+    self.content = content
+    self.hasOwnContent = !isEmpty
+    for (condition, block) in program.blocks {
+      let inside = LiveLocation(settings: block, makers: makers, outer: (content, program.steps))
+      condition.lead(to: makers.conditionals.add(inside))
+    }
+    self.methodLimit = settings.flow.methodLimit.map { limit in
+      LiveMethodLimit(
+        methods: limit.methods,
+        location: LiveLocation(settings: limit.location, makers: makers, outer: (content, [])))
+    }
+    self.referers = settings.flow.referers.map { LiveReferers($0) }
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
@@ -46,9 +71,12 @@ final class LiveLocation {
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
-  private static func steps(_ settings: LocationSettings, _ makers: LiveMakers, isRoot: Bool) -> PhaseSteps {
+  private static func steps(
+    _ settings: LocationSettings, _ makers: LiveMakers, rewrite: [PhaseStep]
+  ) -> PhaseSteps {
     var steps = PhaseSteps()
-    if !isRoot { steps.rewrite = settings.rewrite.map { .rewrite($0) } }
+    steps.rewrite = rewrite
+    steps.satisfy = settings.flow.satisfy
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
       steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
@@ -74,6 +102,21 @@ extension LocationAction {
   /// Whether the content checks credentials itself.
   fileprivate var checksCredentials: Bool {
     if case .enrolment = self { true } else { false }
+  }
+}
+
+/// `limit_except` in one worker.
+struct LiveMethodLimit {
+  /// Upper-case names.
+  let methods: [[UInt8]]
+  /// For requests with another method.
+  let location: LiveLocation
+
+  /// Whether the request's method is listed. An error page is fetched with GET, or with HEAD for a HEAD request.
+  func allows(_ exchange: Exchange) -> Bool {
+    let isOwn = exchange.redirection.keepsBody || exchange.head.method == .head
+    let method = isOwn ? Array(exchange.head.bytes.readable[exchange.head.methodRange]) : Array("GET".utf8)
+    return methods.contains(method)
   }
 }
 

@@ -129,14 +129,17 @@ final class LiveServer {
   /// Steps of the server block itself, before a location is found.
   let rewrite: [PhaseStep]
   let locations: LocationTree
+  /// The locations of `if` blocks.
+  let conditionals: ConditionalLocations
   let headLimits: HeadLimits
 
-  init(settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation) {
+  init(settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations) {
     self.settings = settings
     self.context = context
     self.root = root
-    self.rewrite = settings.root.rewrite.map { .rewrite($0) }
+    self.rewrite = RewriteProgram(settings.root.rewrite).steps
     self.locations = root.inner
+    self.conditionals = conditionals
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,

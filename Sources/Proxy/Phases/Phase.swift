@@ -22,10 +22,16 @@ enum StepOutcome: Equatable {
   case wait
   /// The step changed the path, so the exchange finds the location again after the phase (`rewrite … last`).
   case uriChanged
+  /// The step changed the path, and the next step runs first (`rewrite` without a flag).
+  case uriChanges
+  /// The phase ends, and the exchange stays in its location although the path may have changed (`break`).
+  case endPhase
+  /// The condition of an `if` doesn't hold: this many steps, those of its block, are left out.
+  case skip(Int)
 }
 
 /// nginx's `satisfy`: whether every step of the access phase must admit the client, or one is enough.
-enum Satisfy: Equatable {
+public enum Satisfy: Sendable, Equatable {
   case all, any
 }
 
@@ -90,17 +96,27 @@ struct PhaseCursor {
   /// How many times the exchange had to find the location again; nginx gives up after ten.
   private var locationChanges = 0
   private static let locationChangeLimit = 10
+  /// After too many changes, no error page follows: it would be one more.
+  var isExhausted: Bool { locationChanges > Self.locationChangeLimit }
 
-  /// Restarts at the server rewrite phase, for an internal redirect to a path.
-  mutating func restart() {
-    let changes = locationChanges
+  /// Restarts at the server rewrite phase, for an internal redirect to a path. Returns false after too many changes.
+  mutating func restart() -> Bool {
+    let changes = locationChanges + 1
     self = PhaseCursor()
     locationChanges = changes
+    return !isExhausted
+  }
+
+  /// Counts an internal redirect to a named location. Returns false after too many changes.
+  mutating func countRedirect() -> Bool {
+    locationChanges += 1
+    return !isExhausted
   }
 
   /// Continues at the rewrite phase of a location that was found, or that a named error page names.
   mutating func enterLocation(_ counts: PhaseCounts, _ satisfy: Satisfy) -> PhaseAction {
     denial = nil
+    isURIChanged = false
     begin(.rewrite)
     return next(counts, satisfy)
   }
@@ -112,6 +128,10 @@ struct PhaseCursor {
       switch phase {
       case .findLocation: return .findLocation
       case .content: return .startContent
+      case .serverRewrite:
+        // The search for a location follows anyway.
+        isURIChanged = false
+        begin(.findLocation)
       case .rewrite where isURIChanged:
         isURIChanged = false
         locationChanges += 1
@@ -145,6 +165,13 @@ struct PhaseCursor {
     case .uriChanged:
       isURIChanged = true
       step = counts(phase)
+    case .uriChanges:
+      isURIChanged = true
+      step += 1
+    case .endPhase:
+      isURIChanged = false
+      step = counts(phase)
+    case .skip(let count): step += 1 + count
     case .fail(let failure): return .fail(failure)
     case .responded, .wait: return .stop
     }

@@ -42,8 +42,12 @@ final class ReturnStep: PhaseStep {
     switch content {
     case _ where status == 444: exchange.end(.silent)
     case .standard where status >= 400: return .fail(ErrorResponse(status))
-    case .standard: exchange.answerPage(status: status)
-    case .redirect(let target): exchange.redirect(status: status, to: target.bytes(exchange))
+    case .standard where [301, 302, 303, 307, 308].contains(status): exchange.answerPage(status: status)
+    case .standard:
+      exchange.answer(
+        status: exchange.progress.statusOverride ?? status, type: "text/plain",
+        body: UnsafeRawBufferPointer(start: nil, count: 0))
+    case .redirect(let target): return exchange.redirectUnlessPaged(status: status, to: target.bytes(exchange))
     case .text(let text):
       text.bytes(exchange).withUnsafeBytes {
         exchange.answer(status: exchange.progress.statusOverride ?? status, type: "text/plain", body: $0)
@@ -53,11 +57,22 @@ final class ReturnStep: PhaseStep {
   }
 }
 
-extension PhaseStep {
-  static func rewrite(_ step: RewriteStep) -> PhaseStep {
-    switch step {
-    case .set(let slot, let template): SetStep(slot: slot, LiveTemplate(template))
-    case .return(let settings): ReturnStep(settings)
-    }
+/// `set $args`.
+final class SetArgumentsStep: PhaseStep {
+  private let value: LiveTemplate
+
+  init(_ value: LiveTemplate) { self.value = value }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    exchange.setArguments(value.bytes(exchange))
+    return .next
+  }
+}
+
+/// `break`.
+final class BreakStep: PhaseStep {
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    exchange.keepLocation()
+    return .endPhase
   }
 }

@@ -129,13 +129,20 @@ public final class HTTPSettings: Sendable {
   public let groups: [UpstreamGroupSettings]
   /// How many variables `set` and named captures define.
   public let slots: Int
+  /// Variables of `map`, `geo` and `split_clients`, by slot.
+  public let computed: [Int: ComputedVariable]
+  /// The names of variables that only `set` gives a value, by slot.
+  public let setNames: [Int: String]
 
   public init(
-    listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings], slots: Int
+    listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings], slots: Int,
+    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:]
   ) {
     self.listeners = listeners
     self.servers = servers
     self.groups = groups
     self.slots = slots
+    self.computed = computed
+    self.setNames = setNames
   }
 }

@@ -35,12 +35,6 @@ public enum LocationAction: Sendable {
   case enrolment(EnrolmentSettings)
 }
 
-/// A directive of nginx's rewrite module, run in order before the action.
-public enum RewriteStep: Sendable, Hashable {
-  case set(slot: Int, Template)
-  case `return`(ReturnSettings)
-}
-
 /// `return`: a status alone, a redirect, or a text.
 public struct ReturnSettings: Sendable, Hashable {
   public enum Content: Sendable, Hashable {
@@ -166,13 +160,14 @@ public final class LocationSettings: Sendable {
   public let redirects: RedirectSettings
   /// nil: nobody is asked for a password.
   public let basicAccess: BasicAccessSettings?
+  public let flow: FlowSettings
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil
+    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings()
   ) {
     self.match = match
     self.action = action
@@ -190,12 +185,13 @@ public final class LocationSettings: Sendable {
     self.isInternal = isInternal
     self.location = location
     self.basicAccess = basicAccess
+    self.flow = flow
   }
 }
 
 extension LocationSettings {
   /// The location, and those inside it.
-  package var withNested: [LocationSettings] { [self] + locations.flatMap(\.withNested) }
+  package var withNested: [LocationSettings] { [self] + (locations + conditional).flatMap(\.withNested) }
 }
 
 /// How our own redirects and pages are written.

@@ -20,6 +20,8 @@ public enum Variable: Sendable, Hashable {
   case upstreamCookie([UInt8])
   /// $1 to $9: of the last regular expression that matched.
   case capture(Int)
+  /// The same in the query or the address that `rewrite` makes: escaped, if the request's path was.
+  case escapedCapture(Int)
   /// A variable made by `set` or by a named capture; an index into the exchange's slots.
   case slot(Int)
 }
@@ -29,7 +31,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // request
   case args, query_string, is_args, uri, document_uri, request_uri, request, request_method, request_length
   case request_time, request_id, request_completion, host, scheme, https, server_protocol, http2
-  case content_length, content_type
+  case content_length, content_type, invalid_referer
   // answer
   case status, bytes_sent, body_bytes_sent
   // connection
@@ -51,7 +53,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case ssl_client_fingerprint, ssl_client_v_start, ssl_client_v_end, ssl_client_v_remain
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
-  case ssl_client_spki
+  case ssl_client_spki, ssl_client_verdict
 }
 
 /// Text with variables, compiled at load: `"https://$host$request_uri"`.

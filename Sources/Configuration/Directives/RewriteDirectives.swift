@@ -1,0 +1,53 @@
+private let blocks: DirectiveContexts = [.server, .location, .serverIf, .locationIf]
+private let levels: DirectiveContexts = [.http, .server, .location, .serverIf, .locationIf]
+
+/// nginx's rewrite, map, geo, split_clients and referer modules.
+let rewriteDirectives: [DirectiveEntry] = [
+  .local(
+    "return", blocks, .words(1...2, "CODE [TEXT] | CODE URL | URL"),
+    "Responds immediately, before `auth_basic`, `allow` and `deny` apply; 444 closes the connection without a response.",
+    repeatable: true),
+  .local(
+    "set", blocks, .words(2...2, "$VARIABLE VALUE"),
+    "Sets a variable. `$args` is the only variable of nginx's own that can be set.", repeatable: true),
+  .local(
+    "rewrite", blocks, .words(2...3, "REGEX REPLACEMENT [last | break | redirect | permanent]"),
+    "Changes the path if the regular expression matches it, or redirects. The access rules of the location in which the request ends apply.",
+    repeatable: true),
+  .local("break", blocks, .none, "Ends the directives of the rewrite module; the request stays in its location.", repeatable: true),
+  .local(
+    "if", [.server, .location], .block(1...Int.max, "(CONDITION)"),
+    "Runs the directives in the block if the condition holds. In a location, the block is a location of its own, as in nginx. A thread beside the event loops looks at the files of `-f`, `-d`, `-e` and `-x`.",
+    repeatable: true),
+  .value("rewrite_log", levels, .flag, "off", "Whether to log what `rewrite` and `if` match, at level notice."),
+  .value(
+    "uninitialized_variable_warn", levels, .flag, "on",
+    "Whether to log the use of a variable that `set` has not set, at level warn."),
+  .local(
+    "map", .http, .block(2...2, "STRING $VARIABLE"),
+    "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",
+    repeatable: true),
+  .local(
+    "geo", .http, .block(1...2, "[$ADDRESS] $VARIABLE"),
+    "A variable whose value depends on an address: networks or `ranges`, `default`, `delete`, `proxy`, `proxy_recursive`, `volatile`.",
+    repeatable: true),
+  .local(
+    "split_clients", .http, .block(2...2, "STRING $VARIABLE"),
+    "A variable whose value depends on the hash of a text, with nginx's hash and shares.", repeatable: true),
+  .inert("map_hash_bucket_size", .http, because: "the tables grow as needed"),
+  .inert("map_hash_max_size", .http, because: "the tables grow as needed"),
+  .list(
+    "valid_referers", [.server, .location], .words(1...Int.max, "none | blocked | server_names | NAME[PATH] | ~REGEX …"), "",
+    "The Referer values for which `$invalid_referer` is empty."),
+  .inert("referer_hash_bucket_size", [.server, .location], because: "the tables grow as needed"),
+  .inert("referer_hash_max_size", [.server, .location], because: "the tables grow as needed"),
+  .local(
+    "limit_except", .location, .block(1...Int.max, "METHOD …"),
+    "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`."),
+  .value(
+    "satisfy", .everyHTTP, .oneOf(["all", "any"]), "all",
+    "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case."),
+  .value("auth_delay", .everyHTTP, .milliseconds, "0s", "How long a response with status 401 waits."),
+  .value(
+    "recursive_error_pages", .everyHTTP, .flag, "off", "Whether `error_page` applies to an error of an error page too."),
+]

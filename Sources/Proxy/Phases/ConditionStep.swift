@@ -1,0 +1,118 @@
+import Crypto
+import Observability
+import Patterns
+import Transport
+
+/// `if`: runs or leaves out the steps of its block, which follow this step. If the condition holds in a location, the
+/// exchange goes on in the location of the block.
+final class ConditionStep: PhaseStep {
+  private enum Condition {
+    case isSet(LiveTemplate)
+    case equals(LiveTemplate, LiveTemplate)
+    case matches(LiveTemplate, RegularExpression, [NamedCapture])
+    case file(LiveTemplate, FileTest)
+  }
+
+  private let condition: Condition
+  private let isNegated: Bool
+  private let blockLength: Int
+  /// The block's location in `ConditionalLocations`; nil for an `if` of a server block.
+  private var block: Int?
+
+  init(_ settings: ConditionSettings, blockLength: Int) {
+    condition =
+      switch settings.condition {
+      case .isSet(let value): .isSet(LiveTemplate(value))
+      case .equals(let one, let other): .equals(LiveTemplate(one), LiveTemplate(other))
+      case .matches(let value, let pattern, let captures): .matches(LiveTemplate(value), pattern, captures)
+      case .file(let path, let test): .file(LiveTemplate(path), test)
+      }
+    isNegated = settings.isNegated
+    self.blockLength = blockLength
+  }
+
+  /// Sets the block's location, at load: it has this step among its own.
+  func lead(to block: Int) { self.block = block }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    switch condition {
+    case .isSet(let value):
+      let bytes = value.bytes(exchange)
+      return go(exchange, !bytes.isEmpty && bytes != [0x30])
+    case .equals(let one, let other): return go(exchange, one.bytes(exchange) == other.bytes(exchange))
+    case .matches(let value, let pattern, let captures):
+      let subject = value.bytes(exchange)
+      let outcome = exchange.match(pattern, subject, captures)
+      exchange.logRewrite(pattern, subject, outcome)
+      if outcome == .limit { return exchange.failPattern(pattern) }
+      return go(exchange, outcome == .match)
+    case .file(let path, let test): return look(at: path.bytes(exchange), test, exchange)
+    }
+  }
+
+  private func go(_ exchange: Exchange, _ isTrue: Bool) -> StepOutcome {
+    guard isTrue != isNegated else { return .skip(blockLength) }
+    guard let block else { return .next }
+    return exchange.enterBlock(block) ? .next : .responded
+  }
+
+  /// A pool thread looks at the file, because that can take as long as a disk or a network takes.
+  private func look(at path: [UInt8], _ test: FileTest, _ exchange: Exchange) -> StepOutcome {
+    let box = LoopBox((step: self, exchange: exchange))
+    let (serial, loop) = (exchange.serial, exchange.worker.loop)
+    PendingWork.start(.fileTests, for: exchange) {
+      let outcome = test.look(at: path)
+      loop.post {
+        let (step, exchange) = box.value
+        guard serial == exchange.serial else { return }
+        exchange.setPending(nil)
+        if case .unknown(let code) = outcome {
+          exchange.tellOfRepeated(.crit, "stat() \"\(LogEscape.text(path))\" failed (\(SocketError("stat", code)))")
+        }
+        exchange.resume(step.go(exchange, outcome == .holds))
+      }
+    }
+    return .wait
+  }
+}
+
+/// The locations of a server's `if` blocks, by index: the steps of a location lead there, and must not retain it.
+final class ConditionalLocations {
+  private var locations: [LiveLocation] = []
+
+  /// Adds a location, and returns its index.
+  func add(_ location: LiveLocation) -> Int {
+    locations.append(location)
+    return locations.count - 1
+  }
+
+  subscript(index: Int) -> LiveLocation? { locations.indices.contains(index) ? locations[index] : nil }
+}
+
+/// The steps of a rewrite phase: a flat list, in which the steps of an `if` block follow its condition.
+struct RewriteProgram {
+  private(set) var steps: [PhaseStep] = []
+  /// The conditions that lead to a location.
+  private(set) var blocks: [(step: ConditionStep, location: LocationSettings)] = []
+
+  init(_ settings: [RewriteStep]) { append(settings) }
+
+  private mutating func append(_ settings: [RewriteStep]) {
+    for step in settings {
+      switch step {
+      case .set(let slot, let value): steps.append(SetStep(slot: slot, LiveTemplate(value)))
+      case .setArguments(let value): steps.append(SetArgumentsStep(LiveTemplate(value)))
+      case .return(let settings): steps.append(ReturnStep(settings))
+      case .rewrite(let rule): steps.append(RewriteRuleStep(rule))
+      case .break: steps.append(BreakStep())
+      case .if(let block):
+        let inner = RewriteProgram(block.steps)
+        let condition = ConditionStep(block, blockLength: inner.steps.count)
+        steps.append(condition)
+        steps += inner.steps
+        if let location = block.location { blocks.append((condition, location)) }
+        blocks += inner.blocks
+      }
+    }
+  }
+}
