@@ -42,7 +42,9 @@ struct EffectivePolicy {
     }
     if let tls = server.tls { describe(tls, index) }
     describe(server.root.clientRules, 1)
-    for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) { describe(location, in: server.root) }
+    for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
+      describe(location, in: server.root)
+    }
     lines.append("")
   }
 

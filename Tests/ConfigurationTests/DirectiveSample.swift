@@ -57,7 +57,11 @@ struct DirectiveSample {
         upstream u { server 127.0.0.1:8443; \(at(.upstream)) }
         server { \(listen) \(server)
           \(at(.server))
-          location / { \(location) \(at(.location)) }
+          \(context == .serverIf ? "if ($arg_x) { \(at(.serverIf)) }" : "")
+          location / { \(location) \(at(.location))
+            \(context == .locationIf ? "if ($arg_x) { \(at(.locationIf)) }" : "")
+            \(context == .limitExcept ? "limit_except GET { \(at(.limitExcept)) }" : "")
+          }
         }
       }
       """
