@@ -13,7 +13,7 @@ private func location(_ lines: String) -> LoadedText {
 
 @Suite struct RewriteRuleTests {
   @Test(arguments: [
-    ("rewrite ^/a /b sideways;", "2:15 invalid parameter \"sideways\" | last, break, redirect or permanent"),
+    ("rewrite ^/a /b sideways;", "2:16 invalid parameter \"sideways\" | last, break, redirect or permanent"),
     ("rewrite ^/a \"\";", "2:13 empty replacement | rewrite REGEX /PATH;"),
     ("rewrite ( /b;", "2:9 invalid regular expression \"(\": missing closing parenthesis at offset 1"),
     ("rewrite ^/a /$nothing;", "2:13 unknown \"nothing\" variable"),
@@ -54,7 +54,7 @@ private func location(_ lines: String) -> LoadedText {
     ("map $uri $m { a $m; }", "2:10 cycle while evaluating variable \"m\" | the variables need each other: $m → $m"),
     (
       "map $uri $a { a $b; } map $b $b2 { a 1; } map $uri $b { x $b2; }",
-      "2:47 cycle while evaluating variable \"b2\" | the variables need each other: $b2 → $b → $b2"
+      "2:52 cycle while evaluating variable \"b\" | the variables need each other: $b → $b2 → $b"
     ),
     ("geo $g { 10.0.0.0/40 a; }", "2:10 invalid network \"10.0.0.0/40\" | "),
     ("geo $g { ranges; 10.0.0.9-10.0.0.1 a; }", "2:18 invalid range \"10.0.0.9-10.0.0.1\" | "),

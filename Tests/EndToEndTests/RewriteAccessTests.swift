@@ -57,7 +57,7 @@ import Testing
           proxy_set_header X-Team $team;
           location / { proxy_pass http://127.0.0.1:\(upstream.port); }
           location /own/ { if ($ssl_client_s_dn ~ "CN=([a-z]+)") { set $user $1; } proxy_set_header X-User $user;
-            proxy_pass http://127.0.0.1:\(upstream.port); }
+            proxy_pass http://127.0.0.1:\(upstream.port)/; }
         }
         """))
     func head(_ path: String) async throws -> String {

@@ -37,7 +37,6 @@ import Testing
       location /toint { rewrite ^ /int last; }
       location /setargs { set $args "new=$arg_old&$args"; return 200 "$args|$arg_new|$uri|$request_uri\n"; }
       location /setargsp { set $args "p=1"; proxy_pass http://UPSTREAM; }
-      location /sets { set $a "1"; set $b "$a-2"; set $a "3"; return 200 "$a $b $sv $bot $botver\n"; }
       location /e2 { return 200 "e2 $uri\n"; }
       location /rwred302 { error_page 302 /e2; rewrite ^ /foo redirect; }
       }

@@ -96,7 +96,7 @@ import Testing
   @Test func `rewrite, break and if lead on, out of the phase, and past a block`() {
     let counts = PhaseCounts(rewrite: 4, access: 1)
     #expect(
-      actions([.uriChanges, .skip(1), .next, .next], .all, counts) == [
+      actions([.uriChanges, .skip(1), .next], .all, counts) == [
         .findLocation, .run(.rewrite, step: 0), .run(.rewrite, step: 1), .run(.rewrite, step: 3), .findLocation,
         .run(.rewrite, step: 0),
       ])
