@@ -58,7 +58,11 @@ struct DirectiveSample {
         \(context == .match ? "match m { \(at(.match)) }" : "")
         server { \(listen) \(server)
           \(at(.server))
-          location / { \(location) \(at(.location)) }
+          \(context == .serverIf ? "if ($arg_x) { \(at(.serverIf)) }" : "")
+          location / { \(location) \(at(.location))
+            \(context == .locationIf ? "if ($arg_x) { \(at(.locationIf)) }" : "")
+            \(context == .limitExcept ? "limit_except GET { \(at(.limitExcept)) }" : "")
+          }
         }
       }
       """

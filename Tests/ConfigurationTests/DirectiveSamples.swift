@@ -3,7 +3,7 @@
 extension DirectiveSample {
   /// By name, or by context and name where a name means two things.
   static let all: [String: DirectiveSample] = main.merging(http) { $1 }.merging(tls) { $1 }.merging(upstreamTLS) { $1 }
-    .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }
+    .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(rewriting) { $1 }
 
   /// The samples of the proxy module, where the gRPC module has the row.
   private static let grpc: [String: DirectiveSample] = {
@@ -39,8 +39,6 @@ extension DirectiveSample {
     "listen": .init("listen 127.0.0.1:444 ssl;"),
     "server_name": .init("server_name a.test;"),
     "location": .init("location /x { return 204; }"),
-    "return": .init("return 204;"),
-    "set": .init("set $x y;"),
     "metrics": .init("metrics;", location: ""),
     "internal": .init("internal;"),
     "error_page": .init("error_page 502 /x;"),

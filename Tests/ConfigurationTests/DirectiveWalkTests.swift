@@ -73,6 +73,6 @@ import Testing
 
 extension DirectiveContexts {
   fileprivate var each: [DirectiveContexts] {
-    (0..<8).map { DirectiveContexts(rawValue: 1 << $0) }.filter { contains($0) }
+    (0..<16).map { DirectiveContexts(rawValue: 1 << $0) }.filter { contains($0) }
   }
 }

@@ -92,4 +92,30 @@ import Testing
     #expect(changes.last == .fail(ErrorResponse(500)))
     #expect(changes.count { $0 == .findLocation } == 11)
   }
+
+  @Test func `rewrite, break and if lead on, out of the phase, and past a block`() {
+    let counts = PhaseCounts(rewrite: 4, access: 1)
+    #expect(
+      actions([.uriChanges, .skip(1), .next], .all, counts) == [
+        .findLocation, .run(.rewrite, step: 0), .run(.rewrite, step: 1), .run(.rewrite, step: 3), .findLocation,
+        .run(.rewrite, step: 0),
+      ])
+    // `break` keeps the location, also after a `rewrite`.
+    #expect(actions([.uriChanges, .endPhase], .all, counts).last == .run(.access, step: 0))
+    #expect(actions([.skip(99)], .all, counts).last == .run(.access, step: 0))
+  }
+
+  @Test func `what the server block rewrites is no change of the location`() {
+    let counts = PhaseCounts(serverRewrite: 2, rewrite: 1, access: 1)
+    for outcome in [StepOutcome.uriChanged, .endPhase] {
+      #expect(actions([outcome, .next], .all, counts).last == .run(.access, step: 0))
+    }
+  }
+
+  @Test func `internal redirects count as changes of the path, and the eleventh is refused`() {
+    var cursor = PhaseCursor()
+    for _ in 0..<5 { #expect(cursor.restart() && cursor.countRedirect()) }
+    #expect(!cursor.isExhausted)
+    #expect(!cursor.restart() && cursor.isExhausted)
+  }
 }

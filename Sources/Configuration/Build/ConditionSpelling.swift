@@ -14,7 +14,9 @@ enum ConditionSpelling {
 
   init(_ directive: Directive) throws(ParseError) {
     var words = directive.arguments
-    guard let first = words.first, first.text.hasPrefix("(") else { throw Self.invalid(directive.arguments.first, directive) }
+    guard let first = words.first, first.text.hasPrefix("(") else {
+      throw Self.invalid(directive.arguments.first, directive)
+    }
     if first.text == "(" { words.removeFirst() } else { words[0].text.removeFirst() }
     guard let last = words.last, last.text.hasSuffix(")") else { throw Self.invalid(words.last ?? first, directive) }
     if last.text == ")" && (words.count > 1 || first.text == "(") {

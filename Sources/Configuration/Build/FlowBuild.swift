@@ -50,7 +50,9 @@ extension SettingsBuilder {
         for name in servers where name.text.hasPrefix("~") {
           if let pattern = variables.pattern(at: name) { referers.namePatterns.append(pattern) }
         }
-        for name in servers where !name.text.hasPrefix("~") { _ = names.add(name.text.lowercased(), nil, areWild: true) }
+        for name in servers where !name.text.hasPrefix("~") {
+          _ = names.add(name.text.lowercased(), nil, areWild: true)
+        }
       case let text where text.hasPrefix("~"):
         if let pattern = variables.pattern(at: word) { referers.patterns.append(pattern) }
       case let text:

@@ -61,7 +61,8 @@ extension SettingsBuilder {
   private mutating func variable(_ word: Word) -> Template {
     let template = template(word)
     if template.parts.count > 1 {
-      error(word.location, "unknown \"\(word.text.dropFirst())\" variable", hint: "a condition begins with one variable")
+      error(
+        word.location, "unknown \"\(word.text.dropFirst())\" variable", hint: "a condition begins with one variable")
     }
     return template
   }

@@ -2,7 +2,9 @@ private let levels = DirectiveContexts.everyHTTP
 
 /// Passwords of clients (nginx's auth_basic module), and certificates for users with a password.
 let enrolmentDirectives: [DirectiveEntry] = [
-  .value("auth_basic", levels.union(.limitExcept), .words(1...1, "REALM | off"), "off", "Asks clients for a user name and a password."),
+  .value(
+    "auth_basic", levels.union(.limitExcept), .words(1...1, "REALM | off"), "off",
+    "Asks clients for a user name and a password."),
   .value(
     "auth_basic_user_file", levels.union(.limitExcept), .words(1...1, "FILE"), "",
     "A file with one `USER:HASH` on each line: crypt(3), bcrypt, `$apr1$`, `{SHA}`, `{SSHA}`. sallyport reads it for each request."

@@ -124,7 +124,7 @@ let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     """
     geoip_city geoip_country geoip_org geoip_proxy geoip_proxy_recursive ancient_browser ancient_browser_value
-    modern_browser modern_browser_value valid_referers referer_hash_bucket_size referer_hash_max_size secure_link
+    modern_browser modern_browser_value secure_link
     secure_link_md5 secure_link_secret userid userid_domain userid_expires userid_flags userid_mark userid_name
     userid_p3p userid_path userid_service
     """, instead: "decide in the upstream")

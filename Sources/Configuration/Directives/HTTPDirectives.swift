@@ -28,11 +28,17 @@ let httpDirectives: [DirectiveEntry] = [
     "early_hints", levels, .words(1...Int.max, "CONDITION …"), "",
     "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`."),
   .list(
-    "add_header", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "", "Adds a field to the response to the client."),
-  .list("allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Allows clients with these addresses."),
-  .list("deny", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "", "Denies clients with these addresses."),
+    "add_header", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
+    "Adds a field to the response to the client."),
   .list(
-    "access_log", levels.union([.locationIf, .limitExcept]), .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [if=CONDITION] | off"),
+    "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+    "Allows clients with these addresses."),
+  .list(
+    "deny", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+    "Denies clients with these addresses."),
+  .list(
+    "access_log", levels.union([.locationIf, .limitExcept]),
+    .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [if=CONDITION] | off"),
     "off (nginx: logs/access.log combined)", "Where sallyport logs requests."),
   .local(
     "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined",

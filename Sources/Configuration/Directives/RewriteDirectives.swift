@@ -1,5 +1,5 @@
 private let blocks: DirectiveContexts = [.server, .location, .serverIf, .locationIf]
-private let levels: DirectiveContexts = [.http, .server, .location, .serverIf, .locationIf]
+private let levels: DirectiveContexts = [.http, .server, .location, .locationIf]
 
 /// nginx's rewrite, map, geo, split_clients and referer modules.
 let rewriteDirectives: [DirectiveEntry] = [
@@ -14,7 +14,9 @@ let rewriteDirectives: [DirectiveEntry] = [
     "rewrite", blocks, .words(2...3, "REGEX REPLACEMENT [last | break | redirect | permanent]"),
     "Changes the path if the regular expression matches it, or redirects. The access rules of the location in which the request ends apply.",
     repeatable: true),
-  .local("break", blocks, .none, "Ends the directives of the rewrite module; the request stays in its location.", repeatable: true),
+  .local(
+    "break", blocks, .none, "Ends the directives of the rewrite module; the request stays in its location.",
+    repeatable: true),
   .local(
     "if", [.server, .location], .block(1...Int.max, "(CONDITION)"),
     "Runs the directives in the block if the condition holds. In a location, the block is a location of its own, as in nginx. A thread beside the event loops looks at the files of `-f`, `-d`, `-e` and `-x`.",
@@ -23,6 +25,8 @@ let rewriteDirectives: [DirectiveEntry] = [
   .value(
     "uninitialized_variable_warn", levels, .flag, "on",
     "Whether to log the use of a variable that `set` has not set, at level warn."),
+  .inert("rewrite_log", .serverIf, because: "as in nginx, the value of the server block counts"),
+  .inert("uninitialized_variable_warn", .serverIf, because: "as in nginx, the value of the server block counts"),
   .local(
     "map", .http, .block(2...2, "STRING $VARIABLE"),
     "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",
@@ -37,16 +41,19 @@ let rewriteDirectives: [DirectiveEntry] = [
   .inert("map_hash_bucket_size", .http, because: "the tables grow as needed"),
   .inert("map_hash_max_size", .http, because: "the tables grow as needed"),
   .list(
-    "valid_referers", [.server, .location], .words(1...Int.max, "none | blocked | server_names | NAME[PATH] | ~REGEX …"), "",
+    "valid_referers", [.server, .location],
+    .words(1...Int.max, "none | blocked | server_names | NAME[PATH] | ~REGEX …"), "",
     "The Referer values for which `$invalid_referer` is empty."),
   .inert("referer_hash_bucket_size", [.server, .location], because: "the tables grow as needed"),
   .inert("referer_hash_max_size", [.server, .location], because: "the tables grow as needed"),
   .local(
     "limit_except", .location, .block(1...Int.max, "METHOD …"),
-    "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`."),
+    "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`."
+  ),
   .value(
     "satisfy", .everyHTTP, .oneOf(["all", "any"]), "all",
-    "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case."),
+    "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case."
+  ),
   .value("auth_delay", .everyHTTP, .milliseconds, "0s", "How long a response with status 401 waits."),
   .value(
     "recursive_error_pages", .everyHTTP, .flag, "off", "Whether `error_page` applies to an error of an error page too."),

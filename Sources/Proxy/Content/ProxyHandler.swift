@@ -171,8 +171,7 @@ final class ProxyHandler: ContentHandler {
     if session.trustOutcome != .none, !stream.isOnKeptSession { UpstreamFailureLog.noteHandshake(session, exchange) }
     authentication?.choose(exchange, stream)
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
-      exchange.log(.error, "the request for the upstream would not be a valid one")
-      return exchange.fail(ErrorResponse(exchange.takeBroken() ? 500 : 400))
+      return exchange.failUnsendable()
     }
     if let authentication {
       switch authentication.authorize(exchange, stream) {

@@ -278,11 +278,6 @@ final class Exchange {
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
   func dropCaptures() { variables.dropCaptures() }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
-  /// Whether a variable could not be computed since the last call.
-  func takeBroken() -> Bool {
-    defer { variables.isBroken = false }
-    return variables.isBroken
-  }
   func setArguments(_ text: [UInt8]) { target.setArguments(text) }
   func keepLocation() { target.keepLocation() }
   func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {

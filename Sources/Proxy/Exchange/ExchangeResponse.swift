@@ -315,6 +315,14 @@ extension Exchange {
     }
   }
 
+  /// The request for the upstream can't be built: a template made a bad one, or a variable could not be computed.
+  func failUnsendable() {
+    log(.error, "the request for the upstream would not be a valid one")
+    let code = variables.isBroken ? 500 : 400
+    setBroken(false)
+    fail(ErrorResponse(code))
+  }
+
   /// The request was redirected too often.
   func endCycle(_ what: String) {
     log(.error, "rewrite or internal redirection cycle while \(what)")

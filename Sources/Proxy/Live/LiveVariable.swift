@@ -73,7 +73,9 @@ final class LiveGeo: LiveVariable {
     // nginx looks up 255.255.255.255 for what is no address.
     let number = address(for: exchange).flatMap { AddressRange.number($0) } ?? 0xFFFF_FFFF_FFFF
     let table = AddressRange.isIPv4(number) ? settings.ipv4 : settings.ipv6
-    guard let index = table.find(number) ?? settings.standard, settings.values.indices.contains(index) else { return [] }
+    guard let index = table.find(number) ?? settings.standard, settings.values.indices.contains(index) else {
+      return []
+    }
     return settings.values[index]
   }
 

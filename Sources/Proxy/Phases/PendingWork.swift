@@ -1,7 +1,7 @@
 import Observability
 import Transport
 
-/// Work on a pool thread that an exchange waits for: passwords and enrolments. Client addresses take turns in the pool,
+/// Work on a pool thread that an exchange waits for: passwords, enrolments, files of `if`. Client addresses take turns in the pool,
 /// so guesses from one address don't delay clients at other addresses.
 enum PendingWork {
   /// Starts work for an exchange, which keeps the ticket in `pending`. If too much work waits already, the response is

@@ -1,0 +1,140 @@
+import Bytes
+@testable import Proxy
+import Testing
+import Transport
+
+@Suite struct `Rewriting and captures` {
+  /// The body of the response to a request.
+  private func body(_ rig: Rig, _ path: String) throws -> String {
+    let answer = try rig.answer("GET \(path) HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    return String(answer.split(separator: "\r\n\r\n", maxSplits: 1).last ?? "")
+  }
+
+  private func status(_ rig: Rig, _ path: String) throws -> Substring {
+    try rig.answer("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n").dropFirst(9).prefix(3)
+  }
+
+  @Test func `CVE-2026-42945: a capture after a rewrite with a question mark is as long as it is`() throws {
+    let rig = try Rig(
+      """
+      server { listen 1080; location /a/ { rewrite ^/a/(.*)$ /b?c=1; set $x $1; if ($x = $1) { set $y same; }
+        return 200 "$x|$args|$y"; } }
+      """)
+    let plus = String(repeating: "+", count: 2000)
+    #expect(try body(rig, "/a/\(plus)%26") == "\(plus)&|c=1|same")
+  }
+
+  @Test func `CVE-2026-9256: overlapping captures are escaped each by itself`() throws {
+    let rig = try Rig(
+      """
+      server { listen 1080; location /o/ { rewrite ^/o/((.*))$ /out?a=$1&b=$2 last; } location /out { return 200 $args; }
+        location /r/ { rewrite ^/r/((.*))$ http://h/$1?$2 redirect; } }
+      """)
+    let (plus, escaped) = (String(repeating: "+&", count: 1000), String(repeating: "%2B%26", count: 1000))
+    #expect(try body(rig, "/o/\(plus)") == "a=\(escaped)&b=\(escaped)")
+    #expect(
+      try rig.answer("GET /r/\(plus) HTTP/1.1\r\nHost: a\r\n\r\n").contains("Location: http://h/\(plus)?\(escaped)"))
+  }
+
+  @Test func `CVE-2026-42533: a map's captures in a longer string belong to the map's own text`() throws {
+    let rig = try Rig(
+      """
+      map $arg_m $m { ~^(.*)z$ "[$1]"; }
+      server { listen 1080; location ~ ^/(x)$ { return 200 "$1$m$1"; } }
+      """)
+    let long = String(repeating: "y", count: 3000)
+    #expect(try body(rig, "/x?m=\(long)z") == "x[\(long)]\(long)")
+    #expect(try body(rig, "/x?m=nothing") == "xx")
+  }
+
+  @Test func `CVE-2026-60005: unnamed captures of an earlier match, text or request are never read`() throws {
+    let rig = try Rig(
+      """
+      server { listen 1080;
+        location ~ ^/three/(.)(.)(.)$ { if ($arg_a ~ ^(one)$) { set $n 1; } return 200 "$1,$2,$3"; }
+        location /none { return 200 "$1,$2,$3"; }
+        location /miss { if ($arg_a ~ (x)) { set $n 1; } if ($arg_a ~ y) { set $n 2; } return 200 "[$1]"; }
+        location ~ ^/opt/(a)?(b)?(c)?$ { return 200 "$1,$2,$3,$4"; } }
+      """)
+    #expect(try body(rig, "/three/abc?a=one") == "one,,")
+    #expect(try body(rig, "/three/abc?a=two") == ",,")
+    #expect(try body(rig, "/none") == ",,")
+    #expect(try body(rig, "/miss?a=x") == "[]")
+    #expect(try body(rig, "/opt/ac") == "a,,c,")
+  }
+
+  @Test func `a decision that rests on a regular expression which gave up is none: the answer is 500`() throws {
+    let rig = try Rig(
+      #"""
+      map $arg_m $denied { "~^(a+)+$" 0; default 0; }
+      server { listen 1080; location / { if ($denied) { return 403; } return 200 in; }
+        location /say { return 302 /$denied; } location /re { if ($arg_m ~ "^(a+)+$") { return 403; } return 200 in; }
+        location /pass { proxy_pass http://127.0.0.1:9; proxy_set_header X $denied; } }
+      """#)
+    let heavy = String(repeating: "a", count: 60) + "c"
+    for path in ["/", "/say", "/re"] {
+      #expect(try status(rig, "\(path)?m=\(heavy)") == "500", "\(path)")
+    }
+    let client = try rig.ask("GET /pass?m=\(heavy) HTTP/1.1", "Host: a")
+    try rig.upstream.open()
+    #expect(try rig.upstream.sent.isEmpty && client.status == 500)
+    #expect(try status(rig, "/?m=x") == "200")
+  }
+
+  @Test func `an address of a redirect loses the escapes that it needs not`() {
+    for (text, expected) in [
+      ("/a", "/a"), ("/%41%2f%20", "/A/%20"), ("/%3Fx%41", "/?x%41"), ("/a?%41", "/a?%41"),
+      ("/%25%7f%80", "/%25%7f%80"),
+      ("/%", "/"), ("/%4", "/"), ("/%zz", "/zz"), ("/%4z", "/"), ("", ""),
+    ] {
+      let unescaped = RedirectAddress.unescape(Array(text.utf8))
+      #expect(String(decoding: unescaped, as: UTF8.self) == expected, "\(text)")
+    }
+  }
+
+  @Test func `a client's share is that of MurmurHash2`() {
+    for (text, hash) in MurmurVectors.all { #expect(MurmurHash2.hash(Array(text.utf8)) == hash, "\(text)") }
+  }
+
+  @Test func `the client of trusted proxies is found in what any client may write`() throws {
+    let trusted = try ["10.0.0.0/8", "2001:db8::/32"].map { try #require(AddressRange.parse($0)).range }
+    let peer = try #require(SocketAddress(literal: "10.0.0.1", port: 1))
+    func find(_ list: String, recursive: Bool = true) -> String {
+      ForwardedAddress.find(peer, in: Array(list.utf8), trusted: trusted, isRecursive: recursive).host
+    }
+    for (list, found) in [
+      ("", "10.0.0.1"), ("192.0.2.1", "192.0.2.1"), ("192.0.2.1, 10.0.0.2", "192.0.2.1"), (" , ,", "10.0.0.1"),
+      ("6.6.6.6, 192.0.2.1, 10.0.0.2", "192.0.2.1"), ("bad, 10.0.0.2", "10.0.0.2"),
+      ("192.0.2.1:80,10.0.0.2", "192.0.2.1"),
+      ("[2001:db8::1]:443", "2001:db8::1"), ("[2001:db8::1", "10.0.0.1"), ("[::1]x", "10.0.0.1"),
+      ("1.2.3.4:99999", "10.0.0.1"),
+      ("2001:db9::1, 2001:db8::2", "2001:db9::1"), ("unix:", "10.0.0.1"), ("10.0.0.3", "10.0.0.3"),
+      (String(repeating: "1", count: 100_000), "10.0.0.1"), (String(repeating: "10.0.0.4,", count: 20_000), "10.0.0.4"),
+    ] {
+      #expect(find(list) == found, "\(list.prefix(40))")
+    }
+    #expect(find("192.0.2.1, 10.0.0.2", recursive: false) == "10.0.0.2")
+    let stranger = try #require(SocketAddress(literal: "192.0.2.9", port: 1))
+    #expect(ForwardedAddress.find(stranger, in: Array("1.1.1.1".utf8), trusted: trusted, isRecursive: true) == stranger)
+  }
+
+  @Test func `the smallest network decides, and ends of the address space are addresses too`() throws {
+    let networks = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.255.255", "255.255.255.255"]
+    let table = GeoTable(
+      try networks.enumerated().map { (try #require(AddressRange.parse($0.element)).range, $0.offset) })
+    for (address, index) in [
+      ("0.0.0.0", 0), ("9.255.255.255", 0), ("10.0.0.0", 1), ("10.1.0.0", 2), ("10.1.255.254", 2), ("10.1.255.255", 3),
+      ("10.2.0.0", 1), ("11.0.0.0", 0), ("255.255.255.254", 0), ("255.255.255.255", 4),
+    ] {
+      let number = try #require(SocketAddress(literal: address, port: 0).flatMap { AddressRange.number($0) })
+      #expect(table.find(number) == index, "\(address)")
+    }
+    let all = try #require(AddressRange.parse("::/0")).range
+    #expect(GeoTable([(all, 0)]).find(.max) == 0 && GeoTable([(all, 0)]).find(0) == 0 && GeoTable([]).find(7) == nil)
+    #expect(!all.contains(try #require(AddressRange.number(.ipv4(address: 1, port: 0)))))
+    for text in ["", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/", "::/129", "a", "10.0.0.0/8/8", "1.2.3.4/0x8"] {
+      #expect(AddressRange.parse(text) == nil, "\(text)")
+    }
+    #expect(AddressRange.parse("10.0.0.1/8")?.isExact == false && AddressRange.parse("::/0")?.isExact == true)
+  }
+}
