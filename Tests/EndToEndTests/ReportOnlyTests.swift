@@ -93,7 +93,7 @@ import Testing
     let text = scene.text("sallyport.conf").replacing("ssl_verify_report_only on;", with: "")
     let statuses = try await scene.ask(tls: front.port) { client in
       let first = try client.get("/").status
-      _ = try scene.write("sallyport.conf", text)
+      _ = try scene.write("sallyport.conf", text: text)
       front.daemon.signal(SIGHUP)
       while !front.daemon.errorLog.contains("generation 2") { usleep(10_000) }
       return (first, try? client.get("/").status)
