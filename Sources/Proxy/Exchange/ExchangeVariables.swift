@@ -51,6 +51,8 @@ extension Exchange {
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
     case .server_name: output.append(string: server.settings.primaryName)
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
+    case .limit_req_status: output.append(account.limiting.requests)
+    case .limit_conn_status: output.append(account.limiting.connections)
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     default:

@@ -49,6 +49,9 @@ final class LiveLocation {
   private static func steps(_ settings: LocationSettings, _ makers: LiveMakers, isRoot: Bool) -> PhaseSteps {
     var steps = PhaseSteps()
     if !isRoot { steps.rewrite = settings.rewrite.map { .rewrite($0) } }
+    let zones = makers.shared.limitZones
+    if let limits = settings.traffic?.requests { steps.preaccess.append(RequestLimit(limits, zones)) }
+    if let limits = settings.traffic?.connections { steps.preaccess.append(ConnectionLimit(limits, zones)) }
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
       steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
