@@ -15,6 +15,7 @@ package final class SharedState: Sendable {
   package let enrolment: EnrolmentState
   /// The challenges of upstream servers.
   package let challenges: ChallengeMemory
+  let limitZones = LimitZones()
 
   package init() {
     pool = BlockingPool()

@@ -16,6 +16,8 @@ struct DirectiveSample {
   var location = Self.pass + Self.anchors + Self.name
   /// The lines are the whole configuration.
   var isWhole = false
+  /// What the http block needs.
+  var http = ""
 
   static let certificate = "ssl_certificate c.pem; ssl_certificate_key k.pem; "
   static let pass = "proxy_pass https://u; "
@@ -25,7 +27,7 @@ struct DirectiveSample {
 
   init(
     _ other: String, or one: String = "", beside: String = "", listen: String? = nil, server: String? = nil,
-    location: String? = nil, isWhole: Bool = false
+    location: String? = nil, isWhole: Bool = false, http: String = ""
   ) {
     self.one = one
     self.other = other
@@ -34,6 +36,7 @@ struct DirectiveSample {
     self.server = server ?? self.server
     self.location = location ?? self.location
     self.isWhole = isWhole
+    self.http = http
   }
 
   /// The same sample for the gRPC module.
@@ -53,7 +56,7 @@ struct DirectiveSample {
     return """
       \(at(.main))
       \(context == .events ? "events { \(at(.events)) }" : "")
-      http { \(at(.http))
+      http { \(http) \(at(.http))
         upstream u { server 127.0.0.1:8443; \(at(.upstream)) }
         \(context == .match ? "match m { \(at(.match)) }" : "")
         server { \(listen) \(server)

@@ -12,6 +12,7 @@ extension SettingsBuilder {
     collectFormats(http)
     collectGroups(http)
     collectMatches(http)
+    collectLimitZones(http)
     let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
     if blocks.isEmpty {
       error(

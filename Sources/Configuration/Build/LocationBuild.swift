@@ -67,7 +67,8 @@ extension SettingsBuilder {
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level))
+      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
+      traffic: trafficLimits(scope))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

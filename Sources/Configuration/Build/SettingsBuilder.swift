@@ -17,6 +17,8 @@ struct SettingsBuilder {
   var addressGroups: [String: Int] = [:]
   /// By the names of `match` blocks.
   var matches: [String: ResponseMatch] = [:]
+  /// `limit_req_zone` and `limit_conn_zone`, by name.
+  var limitZones: [String: LimitZone] = [:]
   var servers: [ServerSettings] = []
   var listeners = ListenerTable()
   /// Client rules by the places of their lines. Levels that inherit the same lines share one object.

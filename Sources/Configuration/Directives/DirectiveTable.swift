@@ -6,7 +6,7 @@ package enum DirectiveTable {
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("Health checks", healthCheckDirectives), ("HTTP", httpDirectives),
-    ("Rewriting and decisions", rewriteDirectives),
+    ("Rewriting and decisions", rewriteDirectives), ("Limits", limitDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

@@ -6,10 +6,6 @@ let plannedDirectives: [DirectiveEntry] =
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
   + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: sallyport uses the system's resolver")
   + DirectiveEntry.planned("add_trailer expires", meanwhile: "add_header sets Cache-Control")
-  + DirectiveEntry.planned(
-    """
-    limit_req limit_req_zone limit_req_dry_run limit_req_log_level limit_req_status limit_conn limit_conn_zone
-    limit_conn_dry_run limit_conn_log_level limit_conn_status limit_rate limit_rate_after
-    """)
+  + DirectiveEntry.planned("limit_rate limit_rate_after")
   + DirectiveEntry.planned("set_real_ip_from real_ip_header real_ip_recursive")
   + DirectiveEntry.planned("stub_status")

@@ -40,10 +40,13 @@ struct ExchangeAccount {
   var sentBytesAtStart: UInt64 = 0
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
+  /// The verdicts of `limit_req` and `limit_conn`, and what they hold for the exchange.
+  let limiting = ExchangeLimits()
 
   mutating func reset() {
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
+    limiting.reset()
   }
 }
 

@@ -119,6 +119,8 @@ extension Exchange {
         let referer = LiveReferers.field.withUnsafeBytes { head.value(variableName: $0) }.map { Array(bytes[$0]) }
         if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
       }
+    case .limit_req_status: output.append(account.limiting.requests)
+    case .limit_conn_status: output.append(account.limiting.connections)
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     default:

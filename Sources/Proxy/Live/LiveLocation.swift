@@ -77,6 +77,9 @@ final class LiveLocation {
     var steps = PhaseSteps()
     steps.rewrite = rewrite
     steps.satisfy = settings.flow.satisfy
+    let zones = makers.shared.limitZones
+    if let limits = settings.traffic?.requests { steps.preaccess.append(RequestLimit(limits, zones)) }
+    if let limits = settings.traffic?.connections { steps.preaccess.append(ConnectionLimit(limits, zones)) }
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
       steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))

@@ -161,13 +161,15 @@ public final class LocationSettings: Sendable {
   /// nil: nobody is asked for a password.
   public let basicAccess: BasicAccessSettings?
   public let flow: FlowSettings
+  /// nil: neither `limit_req` nor `limit_conn`.
+  public let traffic: TrafficLimitSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings()
+    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil
   ) {
     self.match = match
     self.action = action
@@ -186,6 +188,7 @@ public final class LocationSettings: Sendable {
     self.location = location
     self.basicAccess = basicAccess
     self.flow = flow
+    self.traffic = traffic
   }
 }
 

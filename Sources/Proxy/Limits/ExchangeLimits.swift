@@ -1,0 +1,102 @@
+import Bytes
+import Transport
+
+/// What the limits have decided for one exchange, and what they hold for it.
+final class ExchangeLimits {
+  /// The value of `$limit_req_status` and `$limit_conn_status`.
+  enum Verdict {
+    case passed, delayed, rejected, delayedDryRun, rejectedDryRun
+
+    var name: StaticString {
+      switch self {
+      case .passed: "PASSED"
+      case .delayed: "DELAYED"
+      case .rejected: "REJECTED"
+      case .delayedDryRun: "DELAYED_DRY_RUN"
+      case .rejectedDryRun: "REJECTED_DRY_RUN"
+      }
+    }
+  }
+
+  /// nil: no limit has judged the exchange yet. After a verdict, an internal redirect doesn't count it again.
+  private(set) var requests: Verdict?
+  private(set) var connections: Verdict?
+  private var isUsed = false
+  private var held: [(zone: ConnectionZone, key: [UInt8])] = []
+  private var delay: RequestDelay?
+
+  func judgeRequest(_ verdict: Verdict) {
+    isUsed = true
+    requests = verdict
+  }
+
+  func judgeConnection(_ verdict: Verdict) {
+    isUsed = true
+    connections = verdict
+  }
+
+  /// Keeps a count until the exchange ends.
+  func hold(_ key: [UInt8], in zone: ConnectionZone) {
+    isUsed = true
+    held.append((zone, key))
+  }
+
+  /// Gives all counts back.
+  func releaseCounts() {
+    for (zone, key) in held { zone.release(key) }
+    held.removeAll()
+  }
+
+  func wait(_ delay: RequestDelay) {
+    isUsed = true
+    self.delay = delay
+  }
+
+  func endDelay() {
+    delay?.stop()
+    delay = nil
+  }
+
+  /// At the end of every exchange.
+  @inline(__always)
+  func reset() { if isUsed { clear() } }
+
+  @inline(never)
+  private func clear() {
+    isUsed = false
+    requests = nil
+    connections = nil
+    releaseCounts()
+    endDelay()
+  }
+}
+
+extension ByteBuffer {
+  /// Appends nothing without a verdict.
+  mutating func append(_ verdict: ExchangeLimits.Verdict?) {
+    if let verdict { append(verdict.name) }
+  }
+}
+
+/// The wait of an exchange that `limit_req` delays.
+final class RequestDelay: EventTarget {
+  private let exchange: Exchange
+  private let serial: UInt64
+
+  /// Resumes the exchange after this many milliseconds, unless it has ended before.
+  init(_ exchange: Exchange, milliseconds: Int) {
+    self.exchange = exchange
+    serial = exchange.serial
+    super.init(loop: exchange.worker.loop)
+    setDeadline(in: milliseconds)
+  }
+
+  func stop() { loop.forgetDeadline(of: self) }
+
+  override func deadlinePassed() {
+    stop()
+    guard exchange.serial == serial else { return }
+    exchange.account.limiting.endDelay()
+    exchange.resume(.next)
+  }
+}

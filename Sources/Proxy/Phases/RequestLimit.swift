@@ -1,0 +1,123 @@
+import Observability
+import Transport
+
+/// `limit_req`: a step of the preaccess phase, before `limit_conn`, as in nginx.
+final class RequestLimit: PhaseStep {
+  private struct Line {
+    let zone: RequestZone
+    let key: LiveTemplate
+    let name: String
+    let spelling: String
+    let rate: Int
+    let burst: Int
+    let delay: Int
+  }
+
+  private let lines: [Line]
+  private let response: LimitResponseSettings
+
+  init(_ settings: RequestLimitSettings, _ zones: LimitZones) {
+    lines = settings.lines.map {
+      Line(
+        zone: zones.requestZone($0.zone), key: LiveTemplate($0.zone.key), name: $0.zone.name,
+        spelling: $0.zone.spelling,
+        rate: $0.rate, burst: $0.burst, delay: $0.delay)
+    }
+    response = settings.response
+  }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    let limits = exchange.account.limiting
+    if limits.requests != nil { return .next }
+    let now = exchange.worker.loop.now
+    var reserved: [(Line, RequestStates.Reservation)] = []
+    var isCounted = false
+    // The longest wait, and the line that decides it.
+    var longest = (wait: 0, excess: 0, name: "")
+    func consider(_ line: Line, _ excess: Int) {
+      let wait = LeakyBucket.wait(excess: excess, free: line.delay, rate: line.rate)
+      if wait > longest.wait { longest = (wait, excess, line.name) }
+    }
+    for (index, line) in lines.enumerated() {
+      let key = line.key.bytes(exchange)
+      guard LimitKey.counts(key, upTo: LimitKey.requestBytes, line.spelling, exchange) else { continue }
+      let isLast = index == lines.count - 1
+      switch line.zone.ask(key, rate: line.rate, burst: line.burst, now: now, isLast: isLast) {
+      case .reserved(let reservation):
+        reserved.append((line, reservation))
+        isCounted = true
+      case .counted(let excess):
+        isCounted = true
+        consider(line, excess)
+      case .refused(let excess):
+        exchange.log(
+          response.level,
+          "limiting requests\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)) by zone \"\(line.name)\""
+        )
+        return refuse(exchange, reserved)
+      case .full:
+        exchange.log(.alert, "could not allocate node in limit_req zone \"\(line.name)\"")
+        return refuse(exchange, reserved)
+      }
+    }
+    guard isCounted else { return .next }
+    for (line, reservation) in reserved.reversed() {
+      consider(line, line.zone.settle(reservation, rate: line.rate, now: now))
+    }
+    guard longest.wait > 0 else {
+      limits.judgeRequest(.passed)
+      return .next
+    }
+    return delay(exchange, longest.wait, excess: longest.excess, longest.name)
+  }
+
+  private func refuse(_ exchange: Exchange, _ reserved: [(Line, RequestStates.Reservation)]) -> StepOutcome {
+    for (line, reservation) in reserved { line.zone.release(reservation) }
+    exchange.account.limiting.judgeRequest(response.isDryRun ? .rejectedDryRun : .rejected)
+    return response.isDryRun ? .next : response.refusal(of: exchange)
+  }
+
+  private func delay(_ exchange: Exchange, _ wait: Int, excess: Int, _ name: String) -> StepOutcome {
+    // As in nginx, a delay is one level less severe than a refusal.
+    let level = LogLevel(rawValue: response.level.rawValue - 1).map { max(.info, $0) } ?? .info
+    exchange.log(
+      level,
+      "delaying request\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)), by zone \"\(name)\"")
+    exchange.account.limiting.judgeRequest(response.isDryRun ? .delayedDryRun : .delayed)
+    if response.isDryRun { return .next }
+    exchange.account.limiting.wait(RequestDelay(exchange, milliseconds: wait))
+    // The client's end may have come with its request, and then no later event announces it.
+    if exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
+    return .wait
+  }
+
+  /// `0.500`
+  private static func text(_ excess: Int) -> String {
+    let rest = String(excess % 1000)
+    return "\(excess / 1000).\(String(repeating: "0", count: 3 - rest.utf8.count))\(rest)"
+  }
+}
+
+extension LimitResponseSettings {
+  func refusal(of exchange: Exchange) -> StepOutcome {
+    guard status == 444 else { return .fail(ErrorResponse(status)) }
+    exchange.end(.silent)
+    return .responded
+  }
+}
+
+/// The bounds of nginx on a limit's key.
+enum LimitKey {
+  static let requestBytes = 65_535
+  static let connectionBytes = 255
+
+  /// Whether the limit applies: an empty key isn't limited, and a key that is too long is logged and isn't, either.
+  static func counts(_ key: [UInt8], upTo bound: Int, _ spelling: String, _ exchange: Exchange) -> Bool {
+    if key.count <= bound { return !key.isEmpty }
+    exchange.log(
+      .error,
+      "the value of the \"\(spelling)\" key is more than \(bound) bytes: \"\(LogEscape.text(Array(key.prefix(256))))…\""
+    )
+    return false
+  }
+}

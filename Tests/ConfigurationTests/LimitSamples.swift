@@ -1,0 +1,24 @@
+extension DirectiveSample {
+  /// The samples of the limits, whose zones are declared in the http block.
+  static let limits: [String: DirectiveSample] = {
+    let zones = "limit_req_zone $remote_addr zone=r:1m rate=2r/s; limit_conn_zone $remote_addr zone=c:1m; "
+    let request = "limit_req zone=r;"
+    let connection = "limit_conn c 3;"
+    return [
+      "limit_req_zone": .init(
+        "limit_req_zone $remote_addr zone=z:1m rate=2r/m;", or: "limit_req_zone $remote_addr zone=z:1m rate=1r/s;",
+        location: pass + anchors + name + "limit_req zone=z;"),
+      "limit_req": .init("limit_req zone=r burst=2 delay=1;", http: zones),
+      "limit_req_dry_run": .init("limit_req_dry_run on;", beside: request, http: zones),
+      "limit_req_status": .init("limit_req_status 429;", beside: request, http: zones),
+      "limit_req_log_level": .init("limit_req_log_level info;", beside: request, http: zones),
+      "limit_conn_zone": .init(
+        "limit_conn_zone $remote_addr zone=z:1m;", or: "limit_conn_zone $remote_addr zone=z:2m;",
+        location: pass + anchors + name + "limit_conn z 1;"),
+      "limit_conn": .init("limit_conn c 7;", http: zones),
+      "limit_conn_dry_run": .init("limit_conn_dry_run on;", beside: connection, http: zones),
+      "limit_conn_status": .init("limit_conn_status 429;", beside: connection, http: zones),
+      "limit_conn_log_level": .init("limit_conn_log_level info;", beside: connection, http: zones),
+    ]
+  }()
+}
