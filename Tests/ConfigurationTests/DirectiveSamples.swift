@@ -45,6 +45,15 @@ extension DirectiveSample {
     "internal": .init("internal;"),
     "error_page": .init("error_page 502 /x;"),
     "add_header": .init("add_header X y;"),
+    "add_header_inherit": .init(
+      "add_header_inherit off;", server: certificate + clients + " add_header Z z;",
+      location: pass + anchors + name + " add_header X y; location /in { }"),
+    "add_trailer": .init("add_trailer X y;"),
+    "add_trailer_inherit": .init(
+      "add_trailer_inherit off;", server: certificate + clients + " add_trailer Z z;",
+      location: pass + anchors + name + " add_trailer X y; location /in { }"),
+    "expires": .init("expires 1d;"),
+    "chunked_transfer_encoding": .init("chunked_transfer_encoding off;"),
     "early_hints": .init("early_hints $http_x;"),
     "allow": .init("allow 127.0.0.1;"),
     "deny": .init("deny all;"),

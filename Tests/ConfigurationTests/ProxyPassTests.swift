@@ -109,8 +109,8 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
       "2:1 \"proxy_buffers\" asks for more than 1g in all | fewer or smaller buffers"
     ),
     (
-      "/", "proxy_buffer_size 1; proxy_pass http://h;",
-      "2:19 invalid value \"1\" in \"proxy_buffer_size\" directive | from 512 to 16m"
+      "/", "proxy_buffer_size 0; proxy_pass http://h;",
+      "2:19 invalid value \"0\" in \"proxy_buffer_size\" directive | from 1 to 16m"
     ),
   ])
   func `what proxy_pass can't take is told at its place`(path: String, line: String, problem: String) {

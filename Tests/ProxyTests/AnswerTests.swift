@@ -31,8 +31,8 @@ import Transport
     #expect(try answer(pages, "/p").contains("\r\nLocation: http://else.test/\r\n"))
     #expect(try status(answer(pages, "/p")) == "302")
     #expect(try status(answer(pages, "/m")) == "301")
-    // An error page that fails itself gets no second error page.
-    #expect(try body(answer(pages, "/a")).contains("<h1>406 Not Acceptable</h1>"))
+    // An error page that fails itself gets no second error page, and its own status, as in nginx.
+    #expect(try body(answer(pages, "/a")).contains("<h1>404 Not Found</h1>"))
   }
 
   @Test func `nginx's private codes are 400 on the wire`() {

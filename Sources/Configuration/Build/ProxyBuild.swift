@@ -236,9 +236,9 @@ extension SettingsBuilder {
   /// The size of the buffer for a response head. The default is 16k; nginx's users often raise nginx's 4k to fit heads.
   private mutating func headBufferSize(_ scope: Scope) -> Int {
     guard let line = scope.value("proxy_buffer_size"), let size = Quantity.size(line.text(0)) else { return 16384 }
-    guard (512...(16 << 20)).contains(size) else {
+    guard (1...(16 << 20)).contains(size) else {
       error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"proxy_buffer_size\" directive", hint: "from 512 to 16m")
+        line.place(0), "invalid value \"\(line.text(0))\" in \"proxy_buffer_size\" directive", hint: "from 1 to 16m")
       return 16384
     }
     return size

@@ -6,6 +6,7 @@ package enum DirectiveTable {
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("HTTP", httpDirectives),
+    ("Fields of responses", responseDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

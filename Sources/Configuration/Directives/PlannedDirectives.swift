@@ -10,7 +10,6 @@ let plannedDirectives: [DirectiveEntry] =
     "rewrite if break", meanwhile: "use a location with a regular expression, captures and `return`")
   + DirectiveEntry.planned("map geo split_clients map_hash_bucket_size map_hash_max_size")
   + DirectiveEntry.planned("limit_except", meanwhile: "decide in the upstream")
-  + DirectiveEntry.planned("add_trailer expires", meanwhile: "add_header sets Cache-Control")
   + DirectiveEntry.planned("satisfy auth_delay")
   + DirectiveEntry.planned(
     """

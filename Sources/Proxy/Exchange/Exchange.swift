@@ -228,7 +228,7 @@ final class Exchange {
     guard let made else { return fail(ErrorResponse(404)) }
     recycleHandler()
     handlerRef = made
-    // Counted: a handler may end, and be given up, within the call.
+    // Counted: a handler may end within the call.
     made.takeUnretainedValue().start(self)
   }
 
@@ -270,6 +270,7 @@ final class Exchange {
 
   // MARK: What steps and handlers settle
 
+  func noteRefusedPath() { target.note(refused: head, mergeSlashes: server.settings.head.mergesSlashes) }
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
 
   /// Keeps what a regular expression captured of `subject`.
@@ -284,6 +285,7 @@ final class Exchange {
   }
 
   func setState(_ state: ResponseProgress.State) { progress.state = state }
+  func setOver() { account.isOver = true }
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
   func setBody(_ state: ExchangeBody.State) { body.state = state }
@@ -291,7 +293,6 @@ final class Exchange {
   /// nil: the status is that of the response.
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }
   func setOwnFields(_ fields: FieldBlock) { progress.ownFields = fields }
-  /// nil: the exchange waits for no work any more.
   func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
 
   // MARK: Events of the request's body
@@ -355,7 +356,6 @@ final class Exchange {
   func streamDidDrain() { handler?.clientDidDrain() }
   func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
   func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
-  /// The worker stops.
   func streamWasCut() { end(.workerStops) }
 
   func clientDidLeave() {

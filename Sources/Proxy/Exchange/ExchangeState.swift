@@ -40,8 +40,11 @@ struct ExchangeAccount {
   var sentBytesAtStart: UInt64 = 0
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
+  /// Whether the exchange ends: the access record is being written.
+  var isOver = false
 
   mutating func reset() {
+    isOver = false
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
   }
@@ -91,6 +94,13 @@ struct ExchangeTarget: ~Copyable {
     uri.removeAll()
     redirection = .none
     if redirectedArguments != nil { redirectedArguments = nil }
+  }
+
+  /// Sets `$uri` for a request that was refused, where its path can be read.
+  mutating func note(refused head: RequestHead, mergeSlashes: Bool) {
+    guard !head.methodRange.isEmpty else { return }
+    let path = head.bytes.readable[head.target.path]
+    if !TargetPath.normalize(path: path, mergeSlashes: mergeSlashes, into: &uri) { uri.removeAll() }
   }
 
   /// Replaces path and query, for an internal redirect.

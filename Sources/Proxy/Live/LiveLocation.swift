@@ -19,6 +19,10 @@ final class LiveLocation {
   /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
+  let addedTrailers: [LiveField]
+  let expires: LiveExpires?
+  /// Whether one of these three says anything.
+  let changesFields: Bool
   let earlyHints: [LiveTemplate]
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
@@ -35,9 +39,11 @@ final class LiveLocation {
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
     self.rules = settings.clientRules.map { ObjectIdentifier($0) }
-    self.addedFields = settings.addedFields.map {
-      LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
-    }
+    let expires = LiveExpires(settings.expires)
+    self.expires = expires
+    self.addedFields = settings.addedFields.map { LiveField($0) }
+    self.addedTrailers = settings.addedTrailers.map { LiveField($0) }
+    self.changesFields = expires != nil || !settings.addedFields.isEmpty || !settings.addedTrailers.isEmpty
     self.earlyHints = settings.earlyHints.map { LiveTemplate($0) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     let accessLogs = settings.accessLogs.compactMap(makers.accessLog)
@@ -75,13 +81,6 @@ extension LocationAction {
   fileprivate var checksCredentials: Bool {
     if case .enrolment = self { true } else { false }
   }
-}
-
-/// A field of `add_header`.
-struct LiveField {
-  let name: [UInt8]
-  let value: LiveTemplate
-  let always: Bool
 }
 
 struct LiveAccessLog {

@@ -42,7 +42,12 @@ final class ReturnStep: PhaseStep {
     switch content {
     case _ where status == 444: exchange.end(.silent)
     case .standard where status >= 400: return .fail(ErrorResponse(status))
-    case .standard: exchange.answerPage(status: status)
+    case .standard where [301, 302, 303, 307, 308].contains(status): exchange.answerPage(status: status)
+    case .standard:
+      // As in nginx, it is an empty text; in an error page, with the status of the error.
+      let status = exchange.progress.statusOverride ?? status
+      exchange.answer(
+        status: status, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
     case .redirect(let target): exchange.redirect(status: status, to: target.bytes(exchange))
     case .text(let text):
       text.bytes(exchange).withUnsafeBytes {
