@@ -110,3 +110,48 @@ import Testing
     #expect(try await ask("/off") == [])
   }
 }
+
+extension `Fields of responses` {
+  @Test func `cookies and redirects of the upstream are rewritten`() async throws {
+    let scene = try Scene.ofTest()
+    let cookies = [
+      "a=b; Domain=.one.test; Path=/x/y", "a=b;domain=One.Test;path=/x",
+      "A=b; Secure; HttpOnly; SameSite=Lax; Max-Age=5",
+      "c=d", "a", "one=1; domain=two.test; path=/z; secure", "a=b=c; Domain = one.test ; Expires=x",
+      "a=\"x; y\"; domain=one.test;", "; domain=one.test", "",
+    ]
+    let places = [
+      "http://up.test/one/two", "http://UP.test/x", "/rel/x", "http://other.test/", "https://v.test:80/q?x",
+    ]
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { request in
+        let number = Int(request.target.drop { $0 != "n" }.dropFirst(2).prefix { $0.isNumber }) ?? 0
+        if request.target.hasPrefix("/place") {
+          let place = places[number]
+          try wire.answer(status: "302 Found", fields: ["Location: \(place)", "Refresh: 5; url=\(place)"])
+        } else {
+          try wire.answer("ok", fields: ["Set-Cookie: \(cookies[number])"])
+        }
+      }
+    }
+    let pass = "proxy_pass http://127.0.0.1:\(upstream.port)/;"
+    let twin = try await NginxTwin(
+      scene,
+      #"""
+      server { listen LISTEN;
+        location /1/ { \#(pass) proxy_cookie_domain one.test new.test; proxy_cookie_path /x /new; }
+        location /2/ { \#(pass) proxy_cookie_domain ~^\.?(?<d>[a-z]+)\.test$ $d.new; proxy_cookie_path ~^/(.)/ /$1$1/; proxy_cookie_path ~*^/X$ /$arg_p; }
+        location /3/ { \#(pass) proxy_cookie_flags a secure httponly samesite=strict; proxy_cookie_flags ~^o nosecure samesite=none; proxy_cookie_flags c $arg_f; }
+        location /4/ { \#(pass) proxy_cookie_flags a nosecure nohttponly nosamesite; proxy_cookie_domain .one.test $host; }
+        location /5/ { \#(pass) proxy_cookie_flags off; proxy_cookie_domain off; }
+        location /6/ { \#(pass) proxy_redirect ~^http://up\.test/(.*)$ http://new.test/$1?; proxy_redirect ~*^http://up\.test(/.*) $1; proxy_redirect https://$arg_h/ /; proxy_redirect /rel /abs; }
+      }
+      """#)
+    for location in 1...5 {
+      for number in cookies.indices {
+        try await twin.compare(NginxTwin.get("/\(location)/cookie?n=\(number)&p=q&f=secure"))
+      }
+    }
+    for number in places.indices { try await twin.compare(NginxTwin.get("/6/place?n=\(number)&h=v.test:80")) }
+  }
+}

@@ -1,7 +1,7 @@
 /// Directives that are planned but not implemented. sallyport refuses them by name, and never ignores one of them.
 let plannedDirectives: [DirectiveEntry] =
   DirectiveEntry.planned(
-    "proxy_set_body proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_limit_rate grpc_bind")
+    "proxy_set_body proxy_bind proxy_limit_rate grpc_bind")
   + DirectiveEntry.planned(
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
   + DirectiveEntry.planned("health_check", meanwhile: "max_fails and fail_timeout suspend a failing server")

@@ -98,6 +98,12 @@ enum ResponseRewrite {
       {
         continue
       }
+      if field.id == .setCookie, let cookies = pass.cookies,
+        let value = cookies.rewrite(bytes[field.value], exchange),
+        value.withUnsafeBytes({ outgoing.add(bytes[field.name], $0) })
+      {
+        continue
+      }
       outgoing.forward(field)
     }
   }
@@ -124,9 +130,17 @@ enum ResponseRewrite {
       at = start.upperBound
     }
     for rule in pass.redirects {
-      let from = rule.from.bytes(exchange)
-      guard !from.isEmpty, value[at...].starts(with: from) else { continue }
-      let target = rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F } + value[(at + from.count)...]
+      let rest: ArraySlice<UInt8>
+      switch rule.from {
+      case .text(let template):
+        let from = template.bytes(exchange)
+        guard !from.isEmpty, value[at...].starts(with: from) else { continue }
+        rest = value[(at + from.count)...]
+      case .regex(let expression, let slots):
+        guard LivePattern.matches(expression, slots, Array(value[at...]), exchange) else { continue }
+        rest = []
+      }
+      let target = rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F } + rest
       let rewritten = field.id == .location ? exchange.absolute(target) : value[..<at] + target
       return rewritten.withUnsafeBytes { outgoing.add(bytes[field.name], $0) }
     }

@@ -120,7 +120,9 @@ final class LiveProxyPass: LiveContent {
   let setsEarlyData: Bool
   /// Upstream fields that the client does not get.
   let hidden: NameSet
-  let redirects: [(from: LiveTemplate, to: LiveTemplate)]
+  let redirects: [(from: LivePattern, to: LiveTemplate)]
+  /// nil without `proxy_cookie_…`.
+  let cookies: CookieRewrite?
   /// `message_envelope on`.
   let envelope: MessageEnvelope?
   let authentication: LiveUpstreamAuth?
@@ -195,7 +197,8 @@ final class LiveProxyPass: LiveContent {
       for name in EnvelopeFilter.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) }
     }
     self.hidden = hidden
-    self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }
+    self.redirects = settings.redirects.map { (LivePattern($0.from), LiveTemplate($0.to)) }
+    self.cookies = CookieRewrite(settings.cookies)
   }
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
