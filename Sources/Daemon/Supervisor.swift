@@ -93,11 +93,13 @@ final class Supervisor {
     _ next: Preparation, on sockets: ListeningSockets, then done: @escaping @MainActor @Sendable (Supervisor) -> Void
   ) {
     let former = self.sockets
+    // As in nginx, the former configuration decides how long its connections may stay.
+    let patience = current.settings.main.shutdownTimeout
     self.sockets = sockets
     current = next
     fleet.each { [self] index, worker in
       withExtendedLifetime(former) {
-        worker.serve(next.generation, sockets: sockets.sockets(worker: index)) { error in
+        worker.serve(next.generation, sockets: sockets.sockets(worker: index), patience: patience) { error in
           DispatchQueue.main.async { MainActor.assumeIsolated { self.listenFailed(error) } }
         }
       }

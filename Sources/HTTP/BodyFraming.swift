@@ -14,12 +14,15 @@ public enum BodyFraming: Sendable, Equatable {
 struct AnnouncedFraming {
   /// The value of Content-Length, if the message has one.
   var length: UInt64?
-  /// Whether the message has a Transfer-Encoding field, whose value is then `chunked`.
-  var isChunked = false
+  enum Coding { case none, chunked, unknown }
+  /// What the Transfer-Encoding field announces, if there is one.
+  var coding = Coding.none
 
   /// Applies the rules that hold for both requests and responses.
   private func decide(_ version: HTTPVersion) throws(HeadError) -> BodyFraming? {
-    if isChunked {
+    if coding != .none {
+      // Last, so that a malformed head gets 400 and not 501.
+      if coding == .unknown { throw .unknownTransferCoding }
       if length != nil { throw .lengthAndTransferEncoding }
       if version == .http10 { throw .transferEncodingInOldVersion }
       return .chunked

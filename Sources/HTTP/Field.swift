@@ -34,8 +34,20 @@ extension FieldNameSet {
 
   static var noted: FieldNameSet {
     FieldNameSet().with(.host).with(.connection).with(.contentLength).with(.transferEncoding).with(.te)
-      .with(.upgrade).with(.expect).with(.authorization)
+      .with(.upgrade).with(.expect)
   }
+
+  /// The names of which a request may have several fields: all but those of which nginx refuses a second
+  /// (`ngx_http_process_unique_header_line`).
+  static var repeatable: FieldNameSet {
+    FieldNameSet(
+      bits: ~FieldNameSet().with(.host).with(.authorization).with(.ifMatch).with(.ifNoneMatch).with(.ifModifiedSince)
+        .with(.ifUnmodifiedSince).with(.ifRange).with(.contentRange).with(.expect).bits)
+  }
+
+  /// The names of which nginx forwards the first field of a response only: a second one would say something else.
+  public static let singleInResponse = FieldNameSet(
+    .contentType, .date, .server, .lastModified, .etag, .location, .refresh, .expires)
 
   /// Fields that Connection may not nominate, because the next hop would misread the message without them.
   static let neverNominated = FieldNameSet(.host, .contentLength, .transferEncoding, .authorization, .cookie)
@@ -75,12 +87,17 @@ extension UnsafeBufferPointer<Field> {
     return nil
   }
 
-  /// Returns the value of the first field whose name, with letters in lower case and `-` as `_`, equals `variable`.
-  public func value(variableName variable: UnsafeRawBufferPointer, in bytes: UnsafeRawBufferPointer) -> ByteRange? {
-    for field in self where Int(field.name.count) == variable.count {
-      if bytes[field.name].becomesVariable(variable) { return field.value }
+  /// Appends the values of all fields whose name, with letters in lower case and `-` as `_`, equals `variable`: joined
+  /// by `, ` in their order, those of Cookie by `; `, as nginx joins them for `$http_NAME` and `$upstream_http_NAME`.
+  public func append(
+    variableName variable: UnsafeRawBufferPointer, in bytes: UnsafeRawBufferPointer, to output: inout ByteBuffer
+  ) {
+    var isFirst = true
+    for field in self where Int(field.name.count) == variable.count && bytes[field.name].becomesVariable(variable) {
+      if !isFirst { output.append(field.id == .cookie ? "; " : ", ") }
+      isFirst = false
+      output.append(bytes[field.value])
     }
-    return nil
   }
 }
 

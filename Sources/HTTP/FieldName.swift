@@ -192,6 +192,9 @@ public struct FieldNameSet: Sendable, Equatable {
   @inlinable @inline(__always) public func union(_ other: FieldNameSet) -> FieldNameSet {
     FieldNameSet(bits: bits | other.bits)
   }
+  @inlinable @inline(__always) public func intersection(_ other: FieldNameSet) -> FieldNameSet {
+    FieldNameSet(bits: bits & other.bits)
+  }
   @inlinable @inline(__always) public func subtracting(_ other: FieldNameSet) -> FieldNameSet {
     FieldNameSet(bits: bits & ~other.bits)
   }

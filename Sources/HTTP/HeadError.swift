@@ -12,7 +12,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // Bounds
   case requestLineTooLong, fieldTooLarge, headTooLarge, tooManyFields, tooManyConnectionOptions
   // The message as a whole
-  case missingHost, repeatedHost, badHost, differentHost, repeatedAuthorization
+  case missingHost, repeatedHost, badHost, differentHost, repeatedAuthorization, repeatedField
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
   case transferEncodingInOldVersion, bodyInInterimResponse
 
@@ -65,6 +65,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .missingHost: "no Host in an HTTP/1.1 request"
     case .repeatedHost: "more than one Host"
     case .repeatedAuthorization: "more than one Authorization"
+    case .repeatedField: "more than one If-…, Content-Range or Expect of a name"
     case .badHost: "the Host, or the authority of the target, is not a name or address with an optional port"
     case .differentHost: "the Host differs from the authority of the request target"
     case .badContentLength: "Content-Length is not one decimal number that fits 63 bits"

@@ -5,8 +5,8 @@ struct MessageFacts {
   var framing = AnnouncedFraming()
   var present = FieldNameSet()
   var host = ByteRange.absent
-  var hasTwoHosts = false
-  var hasTwoAuthorizations = false
+  /// The known names that more than one field has.
+  var repeated = FieldNameSet()
   var options = ConnectionOptions()
   var nominations = Nominations()
   var acceptsTrailers = false
@@ -27,6 +27,7 @@ struct MessageFacts {
       } else if id.isNoted {
         try note(id, base, field.value)
       }
+      if present.contains(id) { repeated.insert(id) }
       present.insert(id)
       field.id = id
       field.isHopByHop = id.isHopByHop
@@ -57,10 +58,7 @@ struct MessageFacts {
   /// Reads the value of one field; `present` does not contain the field's name yet.
   mutating func note(_ id: FieldName, _ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
     switch id {
-    case .host:
-      if present.contains(.host) { hasTwoHosts = true }
-      host = value
-    case .authorization: if present.contains(.authorization) { hasTwoAuthorizations = true }
+    case .host: host = value
     case .connection:
       try connection(base, value)
     case .contentLength:
@@ -68,8 +66,7 @@ struct MessageFacts {
       framing.length = try Self.contentLength(base, value)
     case .transferEncoding:
       if present.contains(.transferEncoding) { throw .badTransferEncoding }
-      try Self.requireChunked(base, value)
-      framing.isChunked = true
+      framing.coding = try Self.coding(base, value)
     case .te: te(base, value)
     case .upgrade: if upgrade == nil && !value.isEmpty { upgrade = value }
     case .expect: expectsContinue = at(base, value).equalsIgnoringCase("100-continue")
@@ -107,6 +104,14 @@ struct MessageFacts {
     }
   }
 
+  /// Refuses a request with two fields of a name that may stand there once only: sallyport could decide by one of the
+  /// values, and the upstream by the other.
+  func refuseRepeated() throws(HeadError) {
+    guard !repeated.subtracting(.repeatable).isEmpty else { return }
+    if repeated.contains(.host) { throw .repeatedHost }
+    throw repeated.contains(.authorization) ? .repeatedAuthorization : .repeatedField
+  }
+
   /// Returns the valid Upgrade value: Connection nominates it, and the version is not HTTP/1.0 (RFC 9110 §7.8).
   func upgrade(_ version: HTTPVersion) -> ByteRange? {
     version == .http11 && options.contains(.upgrade) ? upgrade : nil
@@ -126,8 +131,10 @@ struct MessageFacts {
 
   /// Accepts only a single `chunked` of the codings in RFC 9112 §6.1. A list of tokens with `chunked` nowhere or last
   /// is well-formed but not supported; any other value is malformed.
-  private static func requireChunked(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {
-    if at(base, value).equalsIgnoringCase("chunked") { return }
+  private static func coding(
+    _ base: UnsafeRawPointer, _ value: ByteRange
+  ) throws(HeadError) -> AnnouncedFraming.Coding {
+    if at(base, value).equalsIgnoringCase("chunked") { return .chunked }
     var isFinished = false
     var list = ListElements(base, value)
     while let element = list.next() {
@@ -137,7 +144,7 @@ struct MessageFacts {
       }
       isFinished = coding.equalsIgnoringCase("chunked")
     }
-    throw .unknownTransferCoding
+    return .unknown
   }
 
   private mutating func connection(_ base: UnsafeRawPointer, _ value: ByteRange) throws(HeadError) {

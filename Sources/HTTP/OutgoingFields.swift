@@ -65,20 +65,39 @@ struct OutgoingFields: ~Copyable {
     return true
   }
 
+  /// Removes all fields of this name, compared without case.
+  mutating func remove(_ name: UnsafeRawBufferPointer, in incoming: UnsafeRawBufferPointer) {
+    let all = entries.mutableElements
+    var kept = 0
+    for index in 0..<all.count {
+      let bytes = all[index].isOwn ? text.readable : incoming
+      if bytes[all[index].name].equalsIgnoringCase(name) { continue }
+      all[kept] = all[index]
+      kept += 1
+    }
+    entries.truncate(to: kept)
+  }
+
   mutating func add(_ block: FieldBlock) {
     let offset = UInt32(truncatingIfNeeded: text.count)
     text.append(block.fields.text.readable)
     for entry in block.fields.entries.elements { entries.append(entry.moved(by: offset)) }
   }
 
-  /// Returns the value of the first field whose name maps to this variable: nginx's `$sent_http_NAME`. The mapping
-  /// folds letters to lower case and `-` to `_`.
-  func value(variableName: UnsafeRawBufferPointer, in incoming: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+  /// Appends the values of the fields whose name maps to this variable: nginx's `$sent_http_NAME`. The mapping folds
+  /// letters to lower case and `-` to `_`. Several values are joined by `, `. Returns whether there was a field.
+  func append(
+    variableName: UnsafeRawBufferPointer, in incoming: UnsafeRawBufferPointer, to output: inout ByteBuffer
+  ) -> Bool {
+    var isFirst = true
     for entry in entries.elements where Int(entry.name.count) == variableName.count {
       let bytes = entry.isOwn ? text.readable : incoming
-      if bytes[entry.name].becomesVariable(variableName) { return bytes[entry.value] }
+      guard bytes[entry.name].becomesVariable(variableName) else { continue }
+      if !isFirst { output.append(", ") }
+      isFirst = false
+      output.append(bytes[entry.value])
     }
-    return nil
+    return !isFirst
   }
 
   /// Writes the field lines. Adjacent lines that are already in their final form are one copy.

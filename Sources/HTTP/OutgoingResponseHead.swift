@@ -61,6 +61,14 @@ public final class OutgoingResponseHead {
     _ = add(name, UnsafeRawBufferPointer(start: value.utf8Start, count: value.utf8CodeUnitCount))
   }
 
+  /// Removes all fields of this name, compared without case.
+  public func remove(_ name: UnsafeRawBufferPointer) { fields.remove(name, in: incomingBytes) }
+
+  /// Removes all fields of one of sallyport's own names.
+  public func remove(_ name: StaticString) {
+    remove(UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+  }
+
   /// Adds fields that are the same for every response.
   public func add(_ block: FieldBlock) { fields.add(block) }
 
@@ -68,10 +76,10 @@ public final class OutgoingResponseHead {
   @inline(__always)
   public func forward(_ field: Field) { fields.forward(field) }
 
-  /// Appends the value of the first field whose name maps to this variable (nginx's `$sent_http_NAME`), including the
-  /// fields that HTTP/1 adds for framing and connection. `output` must not be this head's own storage.
+  /// Appends the values of the fields whose name maps to this variable (nginx's `$sent_http_NAME`), including the fields
+  /// that HTTP/1 adds for framing and connection. `output` must not be this head's own storage.
   public func append(variableName name: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
-    if let value = fields.value(variableName: name, in: incomingBytes) { return output.append(value) }
+    if fields.append(variableName: name, in: incomingBytes, to: &output) { return }
     guard status > 0 else { return }
     if name.equals("content_length") {
       switch body {

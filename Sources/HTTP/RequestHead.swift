@@ -82,11 +82,15 @@ public final class RequestHead {
     storage.value(named: name)
   }
 
-  /// Returns the value of the first field whose name maps to this variable: nginx's `$http_NAME`, with `_` for `-`.
-  /// For `host`, returns the authority by which the proxy chose the server: that of an absolute form, if there is one.
-  public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
-    if let authority = target.authority, variableName.equalsIgnoringCase("host") { return authority }
-    return fields.value(variableName: variableName, in: storage.buffer.readable)
+  /// Appends the values of the fields whose name maps to this variable: nginx's `$http_NAME`, with `_` for `-`. Several
+  /// are joined. For `host`, appends the authority by which the proxy chose the server: that of an absolute form, if
+  /// there is one. `output` must not be this head's own storage.
+  public func append(variableName: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
+    let bytes = storage.buffer.readable
+    if let authority = target.authority, variableName.equalsIgnoringCase("host") {
+      return output.append(bytes[authority])
+    }
+    fields.append(variableName: variableName, in: bytes, to: &output)
   }
 }
 

@@ -89,7 +89,11 @@ struct Authority {
     var hostEnd: Int
     if ByteScan.byte(base, start) == 0x5B {
       at += 1
-      while at < end && ByteSet.addressLiteral.contains(ByteScan.byte(base, at)) { at += 1 }
+      while at < end && ByteSet.addressLiteral.contains(ByteScan.byte(base, at)) {
+        // nginx refuses two dots in a row within brackets too.
+        if ByteScan.byte(base, at) == 0x2E && ByteScan.byte(base, at - 1) == 0x2E { throw .badHost }
+        at += 1
+      }
       guard at < end, ByteScan.byte(base, at) == 0x5D, at - start > 2, at - start <= 46 else { throw .badHost }
       at += 1
       hostEnd = at

@@ -16,6 +16,7 @@ public final class ResponseHead {
     @usableFromInline var announcedLength: UInt64?
     @usableFromInline var keepsAlive = false
     @usableFromInline var upgrade: ByteRange?
+    @usableFromInline var repeated = FieldNameSet()
   }
 
   public init() {}
@@ -26,6 +27,8 @@ public final class ResponseHead {
   public var fields: UnsafeBufferPointer<Field> { storage.list.elements }
   /// The known names among `fields`.
   @inlinable public var present: FieldNameSet { storage.present }
+  /// The known names that more than one of `fields` has.
+  @inlinable public var repeated: FieldNameSet { parsed.repeated }
   /// The status, 100 to 999; 0 before the parser has read a status line.
   @inlinable public var status: UInt16 { parsed.status }
   @inlinable public var reason: ByteRange { parsed.reason }
@@ -66,8 +69,9 @@ public final class ResponseHead {
     storage.value(named: name)
   }
 
-  /// Returns the value of the first field whose name maps to this variable: nginx's `$upstream_http_NAME`.
-  public func value(variableName: UnsafeRawBufferPointer) -> ByteRange? {
-    fields.value(variableName: variableName, in: storage.buffer.readable)
+  /// Appends the values of the fields whose name maps to this variable: nginx's `$upstream_http_NAME`. Several are
+  /// joined by `, `.
+  public func append(variableName: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
+    fields.append(variableName: variableName, in: storage.buffer.readable, to: &output)
   }
 }

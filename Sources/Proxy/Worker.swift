@@ -55,8 +55,11 @@ public final class Worker {
   }
 
   /// Serves a generation from now on. New connections belong to it; those of the previous generation move or end when
-  /// they are idle. `failed` gets the error of a socket that can't listen.
-  public func serve(_ generation: Generation, sockets: [ListenerSocket], failed: (SocketError) -> Void) {
+  /// they are idle. `failed` gets the error of a socket that can't listen. `patience`: after so many milliseconds, the
+  /// connections that are left of the previous generation are cut (`worker_shutdown_timeout`); 0 leaves them.
+  public func serve(
+    _ generation: Generation, sockets: [ListenerSocket], patience: Int = 0, failed: (SocketError) -> Void
+  ) {
     let old = live
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget)
     live = fresh
@@ -71,7 +74,13 @@ public final class Worker {
     // Each spare exchange holds the location that it served last, and so a whole generation.
     exchanges.removeAll()
     for session in sessions.values where session.live === old { session.move(to: fresh) }
+    if patience > 0, old.clients > 0 { old.shutdown = ShutdownDeadline(self, old, patience) }
     endLeaving()
+  }
+
+  /// Cuts every connection of a previous generation.
+  fileprivate func cut(clientsOf old: LiveGeneration) {
+    for session in Array(sessions.values) where session.live === old { session.cut() }
   }
 
   private func replaceAcceptors(_ sockets: [ListenerSocket], _ failed: (SocketError) -> Void) {
@@ -142,6 +151,7 @@ public final class Worker {
     leaving.removeAll { old in
       guard old.clients == 0 else { return false }
       dropSparesLater()
+      old.shutdown?.stop()
       old.close()
       return true
     }
@@ -219,6 +229,24 @@ public final class Worker {
   func giveBack(_ handler: ProxyHandler) {
     proxyHandlers.append(handler)
   }
+}
+
+/// The moment at which `worker_shutdown_timeout` has passed for a previous generation.
+final class ShutdownDeadline: EventTarget {
+  private unowned let worker: Worker
+  private weak var generation: LiveGeneration?
+
+  /// `patience`: milliseconds.
+  init(_ worker: Worker, _ generation: LiveGeneration, _ patience: Int) {
+    self.worker = worker
+    self.generation = generation
+    super.init(loop: worker.loop)
+    setDeadline(in: patience)
+  }
+
+  override func deadlinePassed() { if let generation { worker.cut(clientsOf: generation) } }
+
+  func stop() { loop.forgetDeadline(of: self) }
 }
 
 /// Flushes a worker's access logs once a second, and tells how many lines its error log has left out.

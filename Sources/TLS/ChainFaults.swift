@@ -9,6 +9,15 @@ import COpenSSL
 struct ChainFaults {
   /// The first fault that `optional_no_ca` does not excuse, as X509_V_ERR_….
   private var inexcusable: Int32?
+  /// Whether a CRL that is needed was missing, and the verification went on past that.
+  private(set) var lacksList = false
+
+  /// Goes on past a missing CRL only: the list of a CA further up may say more, that this CA is revoked.
+  mutating func goesOn(past fault: Int32) -> Bool {
+    guard fault == X509_V_ERR_UNABLE_TO_GET_CRL else { return false }
+    lacksList = true
+    return true
+  }
 
   mutating func note(_ fault: Int32) {
     if inexcusable == nil && !Self.excuses(fault) { inexcusable = fault }

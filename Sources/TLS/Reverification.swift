@@ -3,11 +3,12 @@ import Crypto
 import Transport
 
 /// The server block of another generation that a connection moves to, and the chooser it belongs to.
-struct Reverification {
+package struct Reverification {
   let chooser: ServerChooser
   let context: ServerTLSContext
 
-  static let refusal = "the configuration that was loaded meanwhile does not let the client in"
+  /// Why a connection ended, for the log.
+  package static let refusal = "the configuration that was loaded meanwhile does not let the client in"
 }
 
 extension TLSStream {

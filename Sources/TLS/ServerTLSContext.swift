@@ -171,7 +171,8 @@ public final class ServerTLSContext: @unchecked Sendable {
     SSL_CTX_set_verify(handle, verifyMode, nil)
     SSL_CTX_set_verify_depth(handle, Int32(truncatingIfNeeded: settings.verifyDepth))
     guard !material.clientCAs.isEmpty, let names = copenssl_sk_X509_NAME_new() else { return }
-    for certificate in material.clientCAs {
+    var named: Set<[UInt8]> = []
+    for certificate in material.clientCAs where named.insert(certificate.sha256).inserted {
       if let name = X509_NAME_dup(X509_get_subject_name(certificate.handle)) {
         _ = copenssl_sk_X509_NAME_push(names, name)
       }

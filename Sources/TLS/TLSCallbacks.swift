@@ -46,8 +46,12 @@ extension TLSStream {
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
     // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
     guard context.settings.verification == .optionalNoCA else {
+      stream.chainFaults = ChainFaults()
+      X509_STORE_CTX_set_verify_cb(store, TLSStream.walkPastMissingList)
       let result = X509_verify_cert(store)
-      if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
+      if result == 1, stream.chainFaults.lacksList {
+        X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
+      } else if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
         X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
       } else if result == 1 {
         stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
@@ -89,6 +93,13 @@ extension TLSStream {
   func rulesDenial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
     guard context.settings.rules != nil, case .server(let chooser) = side else { return nil }
     return chooser.denial(of: chain, by: context)
+  }
+
+  /// X509_STORE_CTX_set_verify_cb: continues past a missing CRL, so that a revoked CA is told as revoked, as in nginx.
+  private static let walkPastMissingList: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
+    guard isFine == 0 else { return 1 }
+    guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
+    return stream.chainFaults.goesOn(past: X509_STORE_CTX_get_error(store)) ? 1 : 0
   }
 
   /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: continues past each fault, as nginx does.

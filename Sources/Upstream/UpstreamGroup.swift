@@ -71,6 +71,8 @@ public struct AttemptSettings: Sendable {
 public final class UpstreamGroup {
   public let settings: UpstreamGroupSettings
   public let servers: [ResolvedGroup.Server]
+  /// How many of `servers` are not marked `down`: as many tries an exchange has, as in nginx.
+  public let usedServers: Int
   /// As $upstream_addr shows them.
   public let addressTexts: [[UInt8]]
   fileprivate let loop: EventLoop
@@ -96,6 +98,7 @@ public final class UpstreamGroup {
     self.settings = group.settings
     self.health = health
     self.servers = group.servers
+    self.usedServers = group.servers.count { !$0.settings.isDown }
     self.addressTexts = group.servers.map { Array($0.address.description.utf8) }
     self.loop = loop
     self.budget = budget

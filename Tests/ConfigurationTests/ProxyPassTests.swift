@@ -93,10 +93,6 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
       "2:12 warning: \"ap\" is not an upstream block; sallyport resolves it as a host name | did you mean \"app\"?"
     ),
     (
-      "/", "proxy_redirect ~x y; proxy_pass http://h;",
-      "2:16 a regular expression in \"proxy_redirect\" is not supported yet | write the prefix"
-    ),
-    (
       "/", "proxy_redirect default; proxy_pass http://$host;",
       "2:1 \"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables | proxy_redirect off, or FROM TO"
     ),
@@ -109,8 +105,8 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
       "2:1 \"proxy_buffers\" asks for more than 1g in all | fewer or smaller buffers"
     ),
     (
-      "/", "proxy_buffer_size 1; proxy_pass http://h;",
-      "2:19 invalid value \"1\" in \"proxy_buffer_size\" directive | from 512 to 16m"
+      "/", "proxy_buffer_size 0; proxy_pass http://h;",
+      "2:19 invalid value \"0\" in \"proxy_buffer_size\" directive | from 1 to 16m"
     ),
   ])
   func `what proxy_pass can't take is told at its place`(path: String, line: String, problem: String) {
@@ -135,9 +131,9 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
 
   @Test func `redirects of the upstream come back to the location`() throws {
     let uri = try #require(pass("proxy_pass http://h/x/;")).redirects
-    #expect(uri == [RedirectRewrite(from: Template(literal: "http://h/x/"), to: Template(literal: "/a/"))])
+    #expect(uri.map(Words.init) == [Words(from: Template(literal: "http://h/x/"), to: Template(literal: "/a/"))])
     let bare = try #require(pass("proxy_pass http://h:81;")).redirects
-    #expect(bare == [RedirectRewrite(from: Template(literal: "http://h:81/"), to: Template(literal: "/"))])
+    #expect(bare.map(Words.init) == [Words(from: Template(literal: "http://h:81/"), to: Template(literal: "/"))])
     #expect(try #require(pass("proxy_redirect off; proxy_pass http://h;")).redirects.isEmpty)
   }
 
@@ -204,5 +200,18 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
     #expect(
       location("proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass http://g;", http: group).problems
         == [])
+  }
+}
+
+/// A rewrite of text, to compare.
+private struct Words: Equatable {
+  var from: Template?
+  var to: Template
+
+  init(from: Template, to: Template) { (self.from, self.to) = (from, to) }
+
+  init(_ rewrite: RedirectRewrite) {
+    if case .text(let template) = rewrite.from { from = template }
+    to = rewrite.to
   }
 }

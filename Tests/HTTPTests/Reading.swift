@@ -177,3 +177,10 @@ func chunked(_ text: String) -> ReadBody { body(Array(text.utf8)) }
 func withBytes<Result>(_ text: String, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
   Array(text.utf8).withUnsafeBytes(body)
 }
+
+/// The values that a head's fields give nginx's `$http_NAME`.
+func variable(_ name: String, of head: RequestHead) -> String {
+  var value = ByteBuffer()
+  withBytes(name) { head.append(variableName: $0, to: &value) }
+  return value.readable.text
+}

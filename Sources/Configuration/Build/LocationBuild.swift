@@ -68,7 +68,7 @@ extension SettingsBuilder {
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
-      traffic: trafficLimits(scope))
+      traffic: trafficLimits(scope), addedTrailers: addedFields(scope, "add_trailer"), expires: expires(scope))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {
@@ -138,6 +138,7 @@ extension SettingsBuilder {
     limits.maxBodySize = scope.size("client_max_body_size").map { UInt64($0) } ?? limits.maxBodySize
     limits.bodyBufferSize = scope.size("client_body_buffer_size")
     limits.bodyTimeout = scope.milliseconds("client_body_timeout") ?? limits.bodyTimeout
+    limits.chunkedResponses = scope.flag("chunked_transfer_encoding") ?? true
     limits.sendTimeout = scope.milliseconds("send_timeout") ?? limits.sendTimeout
     readKeepalive(scope.value("keepalive_timeout"), into: &limits)
     limits.keepaliveRequests = scope.number("keepalive_requests") ?? limits.keepaliveRequests

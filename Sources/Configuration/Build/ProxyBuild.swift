@@ -77,7 +77,8 @@ extension SettingsBuilder {
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
       authentication: upstreamAuth(scope, url, fields),
       envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
-      healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location)
+      healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
+      cookies: cookieRewrites(scope))
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
@@ -199,47 +200,12 @@ extension SettingsBuilder {
     return hidden.map { Array($0.utf8) }
   }
 
-  private mutating func redirectRewrites(_ scope: Scope, _ url: PassedURL, _ level: Level) -> [RedirectRewrite] {
-    if scope.isGRPC { return [] }
-    let lines = scope.list("proxy_redirect")
-    let standard: RedirectRewrite? =
-      url.authority == nil
-      ? nil
-      : url.uri.map { uri in
-        RedirectRewrite(
-          from: Template(literal: url.base + String(decoding: uri, as: UTF8.self)),
-          to: Template(literal: level.match.spelling))
-      } ?? RedirectRewrite(from: Template(literal: url.base + "/"), to: Template(literal: "/"))
-    if lines.isEmpty { return standard.map { [$0] } ?? [] }
-    if lines.contains(where: { $0.arguments.count == 1 && $0.text(0) == "off" }) { return [] }
-    return lines.compactMap { line in
-      if line.arguments.count == 2 {
-        guard !line.text(0).hasPrefix("~") else {
-          error(
-            line.place(0), "a regular expression in \"proxy_redirect\" is not supported yet", hint: "write the prefix")
-          return nil
-        }
-        return RedirectRewrite(from: template(line, 0), to: template(line, 1))
-      }
-      guard line.text(0) == "default" else {
-        error(line.place(0), "invalid parameter \"\(line.text(0))\"", hint: "default, off, or FROM TO")
-        return nil
-      }
-      if standard == nil {
-        error(
-          line.location, "\"proxy_redirect default\" cannot be used with \"proxy_pass\" directive with variables",
-          hint: "proxy_redirect off, or FROM TO")
-      }
-      return standard
-    }
-  }
-
   /// The size of the buffer for a response head. The default is 16k; nginx's users often raise nginx's 4k to fit heads.
   private mutating func headBufferSize(_ scope: Scope) -> Int {
     guard let line = scope.value("proxy_buffer_size"), let size = Quantity.size(line.text(0)) else { return 16384 }
-    guard (512...(16 << 20)).contains(size) else {
+    guard (1...(16 << 20)).contains(size) else {
       error(
-        line.place(0), "invalid value \"\(line.text(0))\" in \"proxy_buffer_size\" directive", hint: "from 512 to 16m")
+        line.place(0), "invalid value \"\(line.text(0))\" in \"proxy_buffer_size\" directive", hint: "from 1 to 16m")
       return 16384
     }
     return size

@@ -3,8 +3,9 @@ import Proxy
 import Transport
 
 extension SettingsBuilder {
-  mutating func addedFields(_ scope: Scope) -> [AddedField] {
-    scope.list("add_header").compactMap { line in
+  /// Builds the lines of `add_header` or `add_trailer`.
+  mutating func addedFields(_ scope: Scope, _ directive: String = "add_header") -> [AddedField] {
+    scope.inheritingList(directive).compactMap { line in
       if line.arguments.count > 2, line.text(2) != "always" {
         error(line.place(2), "invalid parameter \"\(line.text(2))\"", hint: "\"always\", or quotes around the value")
         return nil
@@ -12,12 +13,30 @@ extension SettingsBuilder {
       guard let name = fieldName(line) else { return nil }
       if ["content-length", "transfer-encoding"].contains(line.text(0).lowercased()) {
         error(
-          line.place(0), "\"\(line.text(0))\" can't be set by add_header",
+          line.place(0), "\"\(line.text(0))\" can't be set by \(directive)",
           hint: "sallyport sets the framing fields itself: remove this line")
         return nil
       }
       return AddedField(name: name, value: fieldValue(line), always: line.arguments.count > 2)
     }
+  }
+
+  mutating func expires(_ scope: Scope) -> ExpiresSettings? {
+    guard let line = scope.value("expires") else { return nil }
+    let isModified = line.arguments.count > 1
+    if isModified, line.text(0) != "modified" {
+      error(line.place(0), "invalid value \"\(line.text(0))\" in \"expires\" directive", hint: "[modified] TIME")
+      return nil
+    }
+    let word = line.arguments.count - 1
+    if line.text(word).contains("$") { return .template(template(line, word), modified: isModified) }
+    guard let rule = ExpiresRule(Array(line.text(word).utf8), modified: isModified) else {
+      error(
+        line.place(word), "invalid value \"\(line.text(word))\" in \"expires\" directive",
+        hint: "30d, -1, @15h30m (below 24 hours), modified +24h, epoch, max or off")
+      return nil
+    }
+    return .rule(rule)
   }
 
   /// Parses the first word as a field name (RFC 9110 §5.1: a token).

@@ -49,6 +49,17 @@ final class Scope {
     return directives.filter { $0.name == first || $0.name == second }
   }
 
+  /// Returns the lines of a list directive as `name_inherit` says: `off` takes none of the outer lines, and `merge` puts
+  /// them before its own (nginx 1.29.3).
+  func inheritingList(_ name: String) -> [Directive] {
+    let own = byName[name] ?? []
+    switch text("\(name)_inherit")?.lowercased() {
+    case "off": return own
+    case "merge": return (outer?.inheritingList(name) ?? []) + own
+    default: return own.isEmpty ? outer?.inheritingList(name) ?? [] : own
+    }
+  }
+
   func flag(_ name: String) -> Bool? { value(name).flatMap { Flag($0.text(0)) } }
   func number(_ name: String) -> Int? { value(name).flatMap { Quantity.number($0.text(0)) } }
   func size(_ name: String) -> Int? { value(name).flatMap { Quantity.size($0.text(0)) } }

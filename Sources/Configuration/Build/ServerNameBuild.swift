@@ -10,10 +10,11 @@ extension SettingsBuilder {
     return words.compactMap { serverName($0) }
   }
 
-  /// Returns nginx's `$server_name`: the first name as written, or `.x` without its dot.
+  /// Returns nginx's `$server_name`: the first name as written, also that of a `~regex`, or `.x` without its dot.
   func primaryName(_ server: Scope) -> String {
     guard let first = server.own("server_name").first?.arguments.first else { return "" }
-    if first.text.hasPrefix(".") || first.text.hasPrefix("~") { return String(first.text.dropFirst()) }
+    if first.text.hasPrefix("~") { return first.text }
+    if first.text.hasPrefix(".") { return String(first.text.dropFirst()) }
     return first.text.lowercased() == "$hostname" ? Self.hostName : first.text.lowercased()
   }
 

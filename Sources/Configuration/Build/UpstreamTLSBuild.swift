@@ -16,9 +16,9 @@ extension SettingsBuilder {
     facts.trustedCertificate = scope.value("proxy_ssl_trusted_certificate")
     facts.pinning = Said(scope.value("proxy_ssl_pinning"), scope.text("proxy_ssl_pinning")?.lowercased())
     facts.pins = scope.list("proxy_ssl_pin").flatMap { pins($0) }
-    facts.certificate = scope.value("proxy_ssl_certificate")
+    facts.certificate = UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate"))
     facts.revocation = scope.list("proxy_ssl_crl").first
-    facts.certificateKey = scope.value("proxy_ssl_certificate_key")
+    facts.certificateKey = UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
     facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
     if scope.value("proxy_ssl_name") == nil, case .group(let index) = url.target,
       case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index

@@ -25,6 +25,8 @@ package enum DirectiveManual {
     for entry in DirectiveTable.families.flatMap(\.entries) {
       if case .withoutEffect(let reason) = entry.status { text += "| `\(entry.name)` | \(reason.cell) |\n" }
     }
+    text += "\n## Answers that differ from nginx's by intent\n\n| difference | reason |\n| --- | --- |\n"
+    for (difference, reason) in meantDifferences { text += "| \(difference.cell) | \(reason.cell) |\n" }
     text +=
       "\n## Not supported yet\n\nsallyport refuses these directives by name.\n\n| directives | until then |\n| --- | --- |\n"
     text += grouped(plannedDirectives)

@@ -6,7 +6,8 @@ package enum DirectiveTable {
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("Health checks", healthCheckDirectives), ("HTTP", httpDirectives),
-    ("Rewriting and decisions", rewriteDirectives), ("Limits", limitDirectives),
+    ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
+    ("Limits", limitDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

@@ -28,7 +28,7 @@ let foreignDirectives: [DirectiveEntry] =
   DirectiveEntry.foreign(
     """
     root index try_files autoindex autoindex_exact_size autoindex_format autoindex_localtime random_index
-    chunked_transfer_encoding create_full_put_path dav_access dav_methods min_delete_depth empty_gif flv mp4
+    create_full_put_path dav_access dav_methods min_delete_depth empty_gif flv mp4
     mp4_buffer_size mp4_limit_rate mp4_limit_rate_after mp4_max_buffer_size mp4_start_key_frame f4f f4f_buffer_size
     hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size client_body_in_file_only
     """, instead: noFiles)
@@ -86,8 +86,11 @@ let foreignDirectives: [DirectiveEntry] =
       """
       cache cache_background_update cache_bypass cache_convert_head cache_key cache_lock cache_lock_age
       cache_lock_timeout cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge cache_revalidate
-      cache_use_stale cache_valid force_ranges no_cache store store_access
+      cache_use_stale cache_valid no_cache store store_access
       """), instead: noCache)
+  + DirectiveEntry.foreign(
+    "proxy_force_ranges",
+    instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
   + DirectiveEntry.foreign(
     "proxy_ignore_headers", instead: "sallyport interprets no such response field; proxy_hide_header removes a field")
   + DirectiveEntry.foreign(

@@ -28,9 +28,6 @@ let httpDirectives: [DirectiveEntry] = [
     "early_hints", levels, .words(1...Int.max, "CONDITION …"), "",
     "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`."),
   .list(
-    "add_header", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
-    "Adds a field to the response to the client."),
-  .list(
     "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
     "Allows clients with these addresses."),
   .list(

@@ -1,11 +1,10 @@
 /// Directives that are planned but not implemented. sallyport refuses them by name, and never ignores one of them.
 let plannedDirectives: [DirectiveEntry] =
   DirectiveEntry.planned(
-    "proxy_set_body proxy_cookie_domain proxy_cookie_path proxy_cookie_flags proxy_bind proxy_limit_rate grpc_bind")
+    "proxy_set_body proxy_bind proxy_limit_rate grpc_bind")
   + DirectiveEntry.planned(
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
   + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: sallyport uses the system's resolver")
-  + DirectiveEntry.planned("add_trailer expires", meanwhile: "add_header sets Cache-Control")
   + DirectiveEntry.planned("limit_rate limit_rate_after")
   + DirectiveEntry.planned("set_real_ip_from real_ip_header real_ip_recursive")
   + DirectiveEntry.planned("stub_status")

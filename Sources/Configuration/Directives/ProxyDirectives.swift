@@ -20,7 +20,19 @@ let proxyDirectives: [DirectiveEntry] = [
     "A field of the response that sallyport forwards although it hides the field by default."),
   .list(
     "proxy_redirect", levels, .words(1...2, "default | off | FROM TO"), "default",
-    "Rewrites Location and Refresh in the response."),
+    "Rewrites Location and Refresh in the response; FROM is the beginning of the URL, or a regular expression after `~` or `~*`."
+  ),
+  .list(
+    "proxy_cookie_domain", levels, .words(1...2, "off | FROM TO"), "off",
+    "Rewrites the domain of the upstream's cookies; FROM is a domain, or a regular expression after `~`."),
+  .list(
+    "proxy_cookie_path", levels, .words(1...2, "off | FROM TO"), "off",
+    "Rewrites the path of the upstream's cookies; FROM is the path's beginning, or a regular expression after `~` or `~*`."
+  ),
+  .list(
+    "proxy_cookie_flags", levels, .words(1...Int.max, "off | COOKIE [FLAG …]"), "off",
+    "Sets (`secure`, `httponly`, `samesite=…`) or removes (`nosecure`, `nohttponly`, `nosamesite`) flags of the upstream's cookies; COOKIE is a name, or a regular expression after `~`."
+  ),
   .value("proxy_intercept_errors", levels, .flag, "off", "Whether `error_page` also applies to the upstream's errors."),
   .value(
     "proxy_buffering", levels, .flag, "on",

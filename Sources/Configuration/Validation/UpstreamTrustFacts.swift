@@ -49,6 +49,9 @@ struct UpstreamTrustFacts {
     self.pass = pass
   }
 
+  /// As in nginx, an empty name means that no certificate is presented, also where an outer level names one.
+  static func presented(_ line: Directive?) -> Directive? { line?.text(0).isEmpty == true ? nil : line }
+
   var isPinned: Bool { !pins.isEmpty && pinning?.value != "none" }
 
   /// The pinning mode. The default with pins is `public_key`, or `certificate` if all pins are hashes of certificates.

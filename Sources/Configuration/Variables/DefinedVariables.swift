@@ -41,6 +41,13 @@ struct DefinedVariables {
       case "map", "geo", "split_clients":
         compute(directive)
         continue
+      case "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags":
+        guard let word = directive.arguments.first, word.text.hasPrefix("~") else { break }
+        // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
+        let isCaseless = word.text.hasPrefix("~*"), hasCase = ["proxy_redirect", "proxy_cookie_path"]
+        compile(
+          String(word.text.dropFirst(isCaseless ? 2 : 1)), at: word,
+          caseless: isCaseless || !hasCase.contains(directive.name), what: directive.name)
       default: break
       }
       if let block = directive.block { collect(from: block) }

@@ -13,7 +13,8 @@ enum VariableNames {
     let name = name.lowercased()
     if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
     if planned.contains(name) { return .planned }
-    for (prefix, make) in prefixes where name.hasPrefix(prefix) && name.utf8.count > prefix.utf8.count {
+    // As in nginx, the prefix alone is a variable, which is empty: `$arg_`.
+    for (prefix, make) in prefixes where name.hasPrefix(prefix) {
       return .known(make(Array(name.dropFirst(prefix.count).utf8)))
     }
     if name.hasPrefix("upstream_trailer_") || name.hasPrefix("proxy_protocol_tlv_") { return .planned }

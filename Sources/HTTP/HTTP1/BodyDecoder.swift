@@ -236,6 +236,19 @@ public struct Trailers: Sendable {
     self.fields = fields
   }
 
+  /// Creates the trailers of `first` followed by these. Names are tokens, and no value has a control character.
+  public init(adding lines: [(name: [UInt8], value: [UInt8])], to first: Trailers?) {
+    var bytes = first?.bytes ?? [], fields = first?.fields ?? []
+    for line in lines {
+      let name = ByteRange(start: bytes.count, count: line.name.count)
+      bytes += line.name + [0x3A, 0x20]
+      let value = ByteRange(start: bytes.count, count: line.value.count)
+      bytes += line.value + [0x0D, 0x0A]
+      fields.append(Field(name: name, value: value, id: .other, isHopByHop: false))
+    }
+    self.init(bytes: bytes, fields: fields)
+  }
+
   /// Returns the fields for which `isRemoved` is false, or nil when no field is left.
   public func removing(where isRemoved: (Field, UnsafeRawBufferPointer) -> Bool) -> Trailers? {
     let kept = bytes.withUnsafeBytes { bytes in fields.filter { !isRemoved($0, bytes) } }

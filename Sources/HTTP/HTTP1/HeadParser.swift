@@ -110,9 +110,7 @@ public struct HeadParser: Sendable {
     let facts = try MessageFacts(&head.storage.list, base, limits)
     let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
-    if facts.hasTwoHosts { throw .repeatedHost }
-    // With two values, sallyport could decide by one of them and the upstream by the other.
-    if facts.hasTwoAuthorizations { throw .repeatedAuthorization }
+    try facts.refuseRepeated()
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.parsed.target.authority != nil {
       // The authority of an absolute form overrides Host (RFC 9112 §3.2.2).
@@ -143,6 +141,7 @@ public struct HeadParser: Sendable {
     let facts = try MessageFacts(&head.storage.list, base, limits)
     let decision = try facts.framing.response(head.parsed.version, status: head.parsed.status, to: method)
     head.parsed.framing = decision.framing
+    head.parsed.repeated = facts.repeated
     head.parsed.announcedLength = facts.framing.length
     head.parsed.keepsAlive =
       facts.keepsAlive(head.parsed.version) && decision.isTrusted && decision.framing != .untilClose

@@ -68,8 +68,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
     guard seen & 7 == 7, let base = head.storage.buffer.readable.baseAddress else { throw .missingPseudoField }
     try readTarget(head, base)
     let facts = try MessageFacts(&head.storage.list, base, limits)
-    if facts.hasTwoHosts { throw .repeatedHost }
-    if facts.hasTwoAuthorizations { throw .repeatedAuthorization }
+    try facts.refuseRepeated()
     guard facts.present.contains(.host) else { throw .missingHost }
     let authority = try Authority(base, facts.host)
     if let host, host != facts.host {

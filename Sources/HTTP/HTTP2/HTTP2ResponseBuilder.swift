@@ -77,6 +77,7 @@ public struct HTTP2ResponseBuilder: ~Copyable {
       case (.chunked, true), (.untilClose, true): .length(0)
       case (.chunked, false), (.untilClose, false): .chunked
       }
+    head.parsed.repeated = facts.repeated
     head.parsed.announcedLength = facts.framing.length
     head.parsed.keepsAlive = true
     head.storage.present = facts.present

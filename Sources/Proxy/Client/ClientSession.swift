@@ -136,9 +136,15 @@ final class ClientSession: StreamOwner {
   /// exchange in progress stays, and ends with that exchange.
   func move(to fresh: LiveGeneration) {
     guard !isClosed else { return }
-    if let connection, !connection.isIdle { return connection.retire() }
     let successor = fresh.listeners.first {
       $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
+    }
+    if let connection, !connection.isIdle {
+      if connection.hasTunnel, let successor, !stillAdmits(by: successor) {
+        log(.info, "a tunnel was ended: \(Reverification.refusal)")
+        return cut()
+      }
+      return connection.retire()
     }
     guard let successor, tls?.move(to: successor) ?? true else {
       if let connection { connection.end() } else { close() }
@@ -156,6 +162,15 @@ final class ClientSession: StreamOwner {
     admit()
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
     if case .refused = admission, requests > 0 { connection.end() }
+  }
+
+  /// Whether the new generation verifies the client too. A tunnel may last for days, so it must not outlive the
+  /// certificate's revocation.
+  private func stillAdmits(by successor: VirtualServers) -> Bool {
+    guard let tls else { return true }
+    guard tls.move(to: successor) else { return false }
+    if case .refused = Admission(tls) { return false }
+    return true
   }
 
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.

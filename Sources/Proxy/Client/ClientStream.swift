@@ -41,6 +41,9 @@ class ClientStream: EventTarget {
   /// The number of the stream's request on its connection, from 1: nginx's `$connection_requests`.
   final var requestNumber = 0
 
+  /// Whether bytes of the request had arrived before the response to the earlier one was complete: nginx's `$pipe`.
+  final var isPipelined = false
+
   /// Whether the client's handshake isn't over, so that the request may be a replay (RFC 8470 §3).
   final var isEarly: Bool { session.isEarly }
 

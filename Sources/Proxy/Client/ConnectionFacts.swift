@@ -67,7 +67,7 @@ final class ConnectionFacts {
 
   private static let cached: [SimpleVariable] = [
     .connection, .pid, .hostname, .nginx_version, .server_addr, .server_port, .remote_addr, .remote_port,
-    .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .pipe, .ssl_protocol, .ssl_cipher, .ssl_ciphers,
+    .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .ssl_protocol, .ssl_cipher, .ssl_ciphers,
     .ssl_curve, .ssl_curves, .ssl_server_name, .ssl_session_id, .ssl_session_reused,
     .ssl_alpn_protocol, .ssl_client_verify, .ssl_client_cert, .ssl_client_raw_cert, .ssl_client_escaped_cert,
     .ssl_client_s_dn, .ssl_client_i_dn, .ssl_client_s_dn_legacy, .ssl_client_i_dn_legacy, .ssl_client_serial,
@@ -99,7 +99,6 @@ final class ConnectionFacts {
     case .remote_addr, .realip_remote_addr: Array(peer.host.utf8)
     case .remote_port, .realip_remote_port: Array(peer.port.map { "\($0)" }?.utf8 ?? "".utf8)
     case .binary_remote_addr: binaryPeer
-    case .pipe: [0x2E]
     case .https: tls == nil ? [] : Array("on".utf8)
     case .scheme: Array((tls == nil ? "http" : "https").utf8)
     default: tls.map { Self.make(variable, $0) } ?? []

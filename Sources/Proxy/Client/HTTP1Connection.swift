@@ -50,6 +50,7 @@ final class HTTP1Connection: ClientConnection {
   /// Whether no exchange is in progress.
   override var idleSince: UInt64 { idleStart }
   override var isIdle: Bool { phase == .idle }
+  override var hasTunnel: Bool { phase == .tunnelling }
   /// Whether no exchange is in progress and no byte of the next request has arrived.
   override var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
 
@@ -313,6 +314,7 @@ final class HTTP1Connection: ClientConnection {
     else { return end(lingers: !isWhole && limits.lingeringClose) }
     phase = .idle
     idleStart = transport.loop.now
+    stream.isPipelined = !input.isEmpty
     watchSending(limits.keepaliveTimeout)
     if !isPumping { pump() }
   }

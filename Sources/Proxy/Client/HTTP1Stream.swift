@@ -86,7 +86,8 @@ final class HTTP1Stream: ClientStream {
       switch head.body {
       case .none: .none
       case .length(let length): .length(length)
-      case .stream: exchange.head.version == .http11 ? .chunked : .untilClose
+      case .stream:
+        exchange.head.version == .http11 && exchange.location.limits.chunkedResponses ? .chunked : .untilClose
       }
     if keepsAlive { keepsAlive = framing != .untilClose && mayTakeAnother(exchange) }
     connectionRef?._withUnsafeGuaranteedRef { $0.didAnswer(exchange.location) }
@@ -105,10 +106,10 @@ final class HTTP1Stream: ClientStream {
   }
 
   /// Whether the connection may take another request: `keepalive_requests`, `keepalive_timeout` and `keepalive_time` of
-  /// the server block allow it, and this request is completely read.
+  /// the location allow it, and this request is completely read.
   private func mayTakeAnother(_ exchange: Exchange) -> Bool {
     guard exchange.head.keepsAlive, isBodyRead else { return false }
-    let limits = exchange.server.root.settings.limits
+    let limits = exchange.location.limits
     return session.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0 && !session.isLeaving
       && loop.now &- session.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
   }

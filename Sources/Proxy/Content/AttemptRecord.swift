@@ -3,7 +3,8 @@ import TLS
 /// One attempt, for variables and the access record. Times are in milliseconds. It holds no reference, so making and
 /// dropping one is cheap.
 struct AttemptRecord {
-  var server: Int
+  /// nil: no server of the group could be tried.
+  var server: Int?
   var beganAt: UInt64
   var openedAt: UInt64?
   var headAt: UInt64?

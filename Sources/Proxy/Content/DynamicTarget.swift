@@ -1,3 +1,4 @@
+import Bytes
 import Observability
 import Upstream
 
@@ -13,9 +14,19 @@ struct DynamicTarget {
   var group: UpstreamGroup?
 
   init(_ target: [UInt8], _ pass: LiveProxyPass) {
-    authority = String(String(decoding: target, as: UTF8.self).prefix { $0 != "/" && $0 != "?" })
+    authority = String(decoding: target[..<Self.authorityEnd(target)], as: UTF8.self)
     defaultPort = pass.settings.scheme.defaultPort
     (host, port) = DynamicGroups.variables(of: authority, defaultPort: defaultPort)
+  }
+
+  /// Where the host and port of a target end: at its URI. In `unix:/path:/uri` that is the colon after the path.
+  static func authorityEnd(_ target: [UInt8]) -> Int {
+    if isSocket(target) { return target.dropFirst(5).firstIndex(of: 0x3A) ?? target.count }
+    return target.firstIndex { $0 == 0x2F || $0 == 0x3F } ?? target.count
+  }
+
+  static func isSocket(_ target: some Collection<UInt8>) -> Bool {
+    target.prefix(5).map { ASCII.lower($0) } == Array("unix:".utf8)
   }
 
   /// Calls `found` with the group of the target's authority, perhaps at once, or responds with 502.

@@ -38,7 +38,6 @@ final class ProxyHandler: ContentHandler {
     attempt.handler = Unmanaged.passUnretained(self)
   }
 
-  /// Sets the pass for the next `start`.
   func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
 
   var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
@@ -231,6 +230,7 @@ final class ProxyHandler: ContentHandler {
     if pass.settings.interceptsErrors, response.status >= 300, exchange.showsErrorPages,
       exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
     {
+      if response.status == 401 { exchange.keepChallenges(of: response) }
       exchange.fail(ErrorResponse(Int(response.status)))
       return false
     }
@@ -324,7 +324,7 @@ final class ProxyHandler: ContentHandler {
   private func decide(_ condition: RetryConditions, _ exchange: Exchange, onKept: Bool) -> RetryPolicy.Decision {
     guard let pass, let group else { return .giveUp }
     let situation = attempt.situation(RequestRewrite.method(exchange, self, pass), exchange, onKept: onKept)
-    return RetryPolicy(settings: pass.settings.retry, servers: group.servers.count).decide(condition, situation)
+    return RetryPolicy(settings: pass.settings.retry, servers: group.usedServers).decide(condition, situation)
   }
 
   // MARK: Upgrade (101): bytes both ways, as they are
@@ -383,7 +383,7 @@ final class ProxyHandler: ContentHandler {
     case .proxy_host: output.append(dynamic?.host ?? pass?.host ?? [])
     case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
     case .upstream_ssl_spki: output.append(string: attempt.keyHash)
-    default: attempt.append(variable, group, to: &output)
+    default: attempt.append(variable, group, isOver: exchange?.account.isOver ?? true, to: &output)
     }
   }
 

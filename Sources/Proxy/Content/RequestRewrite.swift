@@ -78,9 +78,11 @@ enum RequestRewrite {
     let head = exchange.head
     if let template = pass.targetTemplate {
       let text = template.bytes(exchange)
-      if let slash = text.firstIndex(where: { $0 == 0x2F || $0 == 0x3F }) {
-        if text[slash] == 0x3F { target.append(0x2F) }
-        return target.append(Array(text[slash...]))
+      var uri = text[DynamicTarget.authorityEnd(text)...]
+      if uri.first == 0x3A { uri.removeFirst() }
+      if let first = uri.first {
+        if first != 0x2F { target.append(0x2F) }
+        return target.append(Array(uri))
       }
     } else if let uri = pass.settings.uri, !exchange.target.hasLeftLocation {
       target.append(uri)

@@ -15,7 +15,8 @@ enum ResponseRewrite {
     outgoing.reset(over: response)
     outgoing.status = status(for: exchange, response)
     outgoing.body = sealed.map { .length(UInt64($0)) } ?? body(for: exchange, outgoing.status, response, pass)
-    let passed = (passes(.server, response, pass), passes(.date, response, pass)), tokens = pass.serverTokens
+    // nginx forwards a Server that `proxy_pass_header` names, or none. A response needs a Date (RFC 9110 §6.6.1).
+    let passed = (!pass.hidden.contains(.server), passesDate(response, pass)), tokens = pass.serverTokens
     borrowing(exchange.worker.ownFields) { own in
       switch passed {
       case (false, false): own.add(tokens: tokens, to: outgoing)
@@ -27,8 +28,12 @@ enum ResponseRewrite {
     // The response to HEAD has the fields that GET would have: those of an envelope.
     let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0
     addFields(to: outgoing, of: exchange, response, pass, isSealed: isSealed)
+    if let own = exchange.progress.ownFields { outgoing.add(own) }
     exchange.addConfiguredFields()
-    if response.status == 101, let upgrade = response.upgrade {
+    // A 426 says which protocol the client needs (RFC 9110 §15.5.22). HTTP/2 has no such field.
+    if response.status == 101 || response.status == 426 && exchange.head.version != .http2,
+      let upgrade = response.upgrade
+    {
       _ = outgoing.add("Upgrade", response.bytes.readable[upgrade])
     }
   }
@@ -79,7 +84,13 @@ enum ResponseRewrite {
   ) {
     let bytes = response.bytes.readable
     if isSealed { outgoing.add("Content-Type", "application/json") }
+    let single = response.repeated.intersection(.singleInResponse)
+    var seen = FieldNameSet()
     for field in response.fields {
+      if single.contains(field.id) {
+        if seen.contains(field.id) { continue }
+        seen.insert(field.id)
+      }
       if field.isHopByHop || skipped.contains(field.id) || pass.hidden.contains(field, in: bytes) { continue }
       if isSealed && field.id == .contentType { continue }
       if field.id == .location || field.id == .refresh, !pass.redirects.isEmpty,
@@ -87,13 +98,19 @@ enum ResponseRewrite {
       {
         continue
       }
+      if field.id == .setCookie, let cookies = pass.cookies,
+        let value = cookies.rewrite(bytes[field.value], exchange),
+        value.withUnsafeBytes({ outgoing.add(bytes[field.name], $0) })
+      {
+        continue
+      }
       outgoing.forward(field)
     }
   }
 
-  /// Whether the upstream's own Server or Date replaces sallyport's (`proxy_pass_header`).
-  private static func passes(_ id: FieldName, _ response: ResponseHead, _ pass: LiveProxyPass) -> Bool {
-    !pass.hidden.contains(id) && response.fields.first(id) != nil
+  /// Whether the upstream's own Date replaces sallyport's (`proxy_pass_header`).
+  private static func passesDate(_ response: ResponseHead, _ pass: LiveProxyPass) -> Bool {
+    !pass.hidden.contains(.date) && response.fields.first(.date) != nil
   }
 
   /// sallyport frames the body itself.
@@ -113,9 +130,17 @@ enum ResponseRewrite {
       at = start.upperBound
     }
     for rule in pass.redirects {
-      let from = rule.from.bytes(exchange)
-      guard !from.isEmpty, value[at...].starts(with: from) else { continue }
-      let target = rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F } + value[(at + from.count)...]
+      let rest: ArraySlice<UInt8>
+      switch rule.from {
+      case .text(let template):
+        let from = template.bytes(exchange)
+        guard !from.isEmpty, value[at...].starts(with: from) else { continue }
+        rest = value[(at + from.count)...]
+      case .regex(let expression, let slots):
+        guard LivePattern.matches(expression, slots, Array(value[at...]), exchange) else { continue }
+        rest = []
+      }
+      let target = rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F } + rest
       let rewritten = field.id == .location ? exchange.absolute(target) : value[..<at] + target
       return rewritten.withUnsafeBytes { outgoing.add(bytes[field.name], $0) }
     }

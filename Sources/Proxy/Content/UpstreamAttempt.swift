@@ -71,6 +71,7 @@ final class UpstreamAttempt: AttemptObserver {
   /// the handler, perhaps before this method returns.
   func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
     if let failure = group.attempt(self, trust: trust, settings: settings, tried: tried, again: again) {
+      if case .noServer = failure { records.append(AttemptRecord(server: nil, beganAt: now)) }
       attemptDidFail(failure)
     }
   }
@@ -101,7 +102,7 @@ final class UpstreamAttempt: AttemptObserver {
     if stream != nil { stream = nil }
   }
 
-  var lastServer: Int? { records.last?.server }
+  var lastServer: Int? { records.last.flatMap(\.server) }
 
   /// `$upstream_ssl_spki`.
   var keyHash: String { stream?.session.peer.keyHash ?? refusedKey }
@@ -226,7 +227,8 @@ final class UpstreamAttempt: AttemptObserver {
   // MARK: Variables
 
   /// Appends one value for each attempt, separated by commas, as nginx's `$upstream_…`.
-  func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, to output: inout ByteBuffer) {
+  /// `isOver`: the exchange ends, so an attempt in progress does too.
+  func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, isOver: Bool, to output: inout ByteBuffer) {
     for (index, record) in records.enumerated() {
       if index > 0 { output.append(", ") }
       func time(_ moment: UInt64?) {
@@ -239,12 +241,18 @@ final class UpstreamAttempt: AttemptObserver {
       // The last attempt may still be in progress.
       let running = record.endedAt == nil && index == records.count - 1 ? stream : nil
       switch variable {
-      case .upstream_addr: output.append(group?.addressTexts[record.server] ?? [])
+      case .upstream_addr:
+        // nginx shows the group's name where no server is live.
+        if let server = record.server {
+          output.append(group?.addressTexts[server] ?? [])
+        } else {
+          output.append(string: group?.settings.name ?? "")
+        }
       case .upstream_status:
         if let status = record.status { output.append(decimal: UInt64(status)) } else { output.append(0x2D) }
       case .upstream_connect_time: time(record.openedAt)
       case .upstream_header_time: time(record.headAt)
-      case .upstream_response_time: time(record.endedAt ?? now)
+      case .upstream_response_time: time(record.endedAt ?? (isOver ? now : nil))
       case .upstream_response_length: output.append(decimal: record.bodyBytes)
       case .upstream_bytes_received: output.append(decimal: running?.bytesReceived ?? record.bytesReceived)
       case .upstream_bytes_sent: output.append(decimal: running?.bytesSent ?? record.bytesSent)

@@ -7,6 +7,7 @@ enum AccessRecord {
   static func write(_ exchange: Exchange) {
     let logs = exchange.location.accessLogs
     guard !logs.isEmpty else { return }
+    exchange.setOver()
     for log in logs {
       if let condition = log.condition {
         let value = condition.bytes(exchange)

@@ -228,7 +228,7 @@ final class Exchange {
     guard let made else { return fail(ErrorResponse(target.hasPassed ? 500 : 404)) }
     recycleHandler()
     handlerRef = made
-    // Counted: a handler may end, and be given up, within the call.
+    // Counted: a handler may end within the call.
     made.takeUnretainedValue().start(self)
   }
 
@@ -275,6 +275,7 @@ final class Exchange {
 
   // MARK: What steps and handlers settle
 
+  func noteRefusedPath() { target.note(refused: head, mergeSlashes: server.settings.head.mergesSlashes) }
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
   func dropCaptures() { variables.dropCaptures() }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
@@ -304,6 +305,7 @@ final class Exchange {
   }
 
   func setState(_ state: ResponseProgress.State) { progress.state = state }
+  func setOver() { account.isOver = true }
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
   func setBody(_ state: ExchangeBody.State) { body.state = state }
@@ -311,7 +313,6 @@ final class Exchange {
   /// nil: the status is that of the response.
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }
   func setOwnFields(_ fields: FieldBlock) { progress.ownFields = fields }
-  /// nil: the exchange waits for no work any more.
   func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
 
   // MARK: Events of the request's body

@@ -32,6 +32,9 @@ extension Exchange {
       if let trailers, head.acceptsTrailers, withStream({ $0.takesTrailers }) == true {
         didSendTrailers(shown(trailers))
       }
+      if !location.addedTrailers.isEmpty {
+        didSendTrailers(ConfiguredFields(exchange: self).trailers(after: account.sentTrailers))
+      }
       withStream { $0.end(account.sentTrailers) }
     }
     end(.complete)
@@ -53,26 +56,8 @@ extension Exchange {
     stream?.send(body: bytes)
   }
 
-  /// Adds the fields of `add_header`; without `always`, only to the statuses that nginx lists.
-  func addConfiguredFields() {
-    guard !location.addedFields.isEmpty else { return }
-    let isUsual: Bool
-    switch response.status {
-    case 200, 201, 204, 206, 301, 302, 303, 304, 307, 308: isUsual = true
-    default: isUsual = false
-    }
-    for field in location.addedFields where isUsual || field.always {
-      // The value isn't built in the head's own storage, because a variable may read that head.
-      var value = ByteBuffer()
-      field.value.append(self, to: &value)
-      guard !value.isEmpty else { continue }
-      if !field.name.withUnsafeBytes({ response.add($0, value.readable) }) {
-        log(
-          .error,
-          "add_header \"\(String(decoding: field.name, as: UTF8.self))\" left out: its value has control characters")
-      }
-    }
-  }
+  /// Adds the fields that the location adds to responses.
+  func addConfiguredFields() { if location.changesFields { ConfiguredFields(exchange: self).add() } }
 
   // MARK: Errors
 
@@ -85,6 +70,7 @@ extension Exchange {
     let fault =
       error.map { "client sent invalid request: \($0.reason)" } ?? "client timed out (110: Connection timed out)"
     log(.info, "\(fault) while reading client request headers")
+    noteRefusedPath()
     fail(error.map { ErrorResponse($0) } ?? .timedOut)
   }
 
@@ -185,7 +171,12 @@ extension Exchange {
     redirect(status: 301, to: Array(target.readable))
   }
 
+  /// As in nginx, `error_page` can name another page for a redirect of a location. That page keeps the Location.
   func redirect(status code: Int, to target: [UInt8]) {
+    if redirection == .none, let page = location.settings.errorPages.first(where: { $0.status == code }) {
+      if case .redirect = page.target {} else { absolute(target).withUnsafeBytes { setOwnField("Location", $0) } }
+      return show(page, for: ErrorResponse(code))
+    }
     var page = ByteBuffer()
     StandardPage.writePage(ErrorResponse(code), tokens: location.settings.redirects.serverTokens, to: &page)
     answer(status: code, type: "text/html", location: absolute(target), body: page.readable)
@@ -216,6 +207,15 @@ extension Exchange {
     setOwnFields(fields)
   }
 
+  /// Keeps the challenges of an upstream's 401 for the page that `error_page` shows in its place, as nginx does: without
+  /// them the client couldn't log in.
+  func keepChallenges(of head: ResponseHead) {
+    let bytes = head.bytes.readable
+    setOwnFields(
+      FieldBlock(
+        head.fields.filter { $0.id == .wwwAuthenticate }.map { (Array(bytes[$0.name]), Array(bytes[$0.value])) }))
+  }
+
   /// Sends a complete response. It discards an unread request body; if more of that body must come, the connection ends
   /// after the response.
   func answer(
@@ -238,7 +238,8 @@ extension Exchange {
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
     addConfiguredFields()
     sendHead()
-    if case .length = outgoing.body { sendBody(page) }
+    // An empty chunk would be the last one.
+    if !page.isEmpty { sendBody(page) }
     complete()
   }
 

@@ -42,8 +42,11 @@ struct ExchangeAccount {
   var sentTrailers: Trailers?
   /// The verdicts of `limit_req` and `limit_conn`, and what they hold for the exchange.
   let limiting = ExchangeLimits()
+  /// Whether the exchange ends: the access record is being written.
+  var isOver = false
 
   mutating func reset() {
+    isOver = false
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
     limiting.reset()
@@ -145,6 +148,13 @@ struct ExchangeTarget: ~Copyable {
   mutating func keepLocation() {
     if isChanged { hasLeftLocation = true }
     isChanged = false
+  }
+
+  /// Sets `$uri` for a request that was refused, where its path can be read.
+  mutating func note(refused head: RequestHead, mergeSlashes: Bool) {
+    guard !head.methodRange.isEmpty else { return }
+    let path = head.bytes.readable[head.target.path]
+    if !TargetPath.normalize(path: path, mergeSlashes: mergeSlashes, into: &uri) { uri.removeAll() }
   }
 
   /// Replaces path and query, for an internal redirect.

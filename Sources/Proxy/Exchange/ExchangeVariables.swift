@@ -24,9 +24,9 @@ extension Exchange {
   func append(_ variable: Variable, to output: inout ByteBuffer) {
     switch variable {
     case .simple(let simple): append(simple, to: &output)
-    case .requestField(let name): appendRequestField(name, to: &output)
-    case .argument(let name): appendArgument(name, to: &output)
-    case .cookie(let name): appendCookie(name, to: &output)
+    case .requestField(let name): name.withUnsafeBytes { appendRequestField($0, to: &output) }
+    case .argument(let name): if !name.isEmpty { appendArgument(name, to: &output) }
+    case .cookie(let name): if !name.isEmpty { appendCookie(name, to: &output) }
     case .sentField(let name): appendSentField(name, to: &output)
     case .upstreamField(let name): appendUpstreamField(name, to: &output)
     case .upstreamCookie(let name): appendUpstreamCookie(name, to: &output)
@@ -102,13 +102,14 @@ extension Exchange {
     case .server_protocol: output.append(head.version.text)
     case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
-    case .content_type: if let field = head.first(.contentType) { output.append(bytes[field.value]) }
+    case .content_type: Self.contentType.withUTF8Buffer { appendRequestField(UnsafeRawBufferPointer($0), to: &output) }
     case .remote_user: appendRemoteUser(to: &output)
     case .status:
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
     case .bytes_sent: output.append(decimal: (stream?.sentBytes ?? 0) &- account.sentBytesAtStart)
     case .ssl_client_verdict: output.append(string: clientVerdict)
+    case .pipe: output.append(withStream { $0.isPipelined } == true ? 0x70 : 0x2E)
     case .connection_requests: output.append(decimal: UInt64(stream?.requestNumber ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
@@ -116,7 +117,7 @@ extension Exchange {
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
     case .invalid_referer:
       if let referers = location.referers {
-        let referer = LiveReferers.field.withUnsafeBytes { head.value(variableName: $0) }.map { Array(bytes[$0]) }
+        let referer = LiveReferers.field.withUnsafeBytes { head.value(named: $0) }.map { Array(bytes[$0]) }
         if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
       }
     case .limit_req_status: output.append(account.limiting.requests)
@@ -167,12 +168,11 @@ extension Exchange {
     for byte in head.bytes.readable[head.host] { output.append(ASCII.lower(byte)) }
   }
 
-  /// Several fields of one name are joined, as nginx does for what it passes on.
-  private func appendRequestField(_ name: [UInt8], to output: inout ByteBuffer) {
-    name.withUnsafeBytes { name in
-      let bytes = head.bytes.readable
-      if let value = head.value(variableName: name) { output.append(bytes[value]) }
-    }
+  private static let contentType: StaticString = "content_type"
+
+  /// Several fields of one name are joined, as in nginx.
+  private func appendRequestField(_ name: UnsafeRawBufferPointer, to output: inout ByteBuffer) {
+    head.append(variableName: name, to: &output)
   }
 
   private func appendSentField(_ name: [UInt8], to output: inout ByteBuffer) {
@@ -181,20 +181,20 @@ extension Exchange {
 
   private func appendUpstreamField(_ name: [UInt8], to output: inout ByteBuffer) {
     guard let response = handler?.upstreamHead else { return }
-    name.withUnsafeBytes { name in
-      if let value = response.value(variableName: name) { output.append(response.bytes.readable[value]) }
-    }
+    name.withUnsafeBytes { response.append(variableName: $0, to: &output) }
   }
 
-  /// $upstream_cookie_name: of the first Set-Cookie of that name, letters folded, without its attributes.
+  /// $upstream_cookie_name: of the first Set-Cookie of that name, letters folded, without its attributes, and without
+  /// the blanks beside its `=`.
   private func appendUpstreamCookie(_ name: [UInt8], to output: inout ByteBuffer) {
-    guard let response = handler?.upstreamHead else { return }
+    guard let response = handler?.upstreamHead, !name.isEmpty else { return }
     for field in response.fields where field.id == .setCookie {
       let pair = response.bytes.readable[field.value].prefix { $0 != 0x3B }
-      guard let equals = pair.firstIndex(of: 0x3D), pair[..<equals].count == name.count,
-        zip(pair[..<equals], name).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) })
-      else { continue }
-      return output.append(Array(pair[pair.index(after: equals)...]))
+      guard pair.count >= name.count, zip(pair, name).allSatisfy({ ASCII.lower($0) == ASCII.lower($1) }) else {
+        continue
+      }
+      let rest = pair.dropFirst(name.count).drop { $0 == 0x20 }
+      if rest.first == 0x3D { return output.append(Array(rest.dropFirst().drop { $0 == 0x20 })) }
     }
   }
 

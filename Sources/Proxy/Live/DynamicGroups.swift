@@ -44,6 +44,7 @@ final class DynamicGroups {
   /// Calls back with the group for `authority` (`host`, `host:port`, `[::1]:port`), perhaps at once, or with the
   /// reason why there is none. Letters of either case name the same, as in a `proxy_pass` without variables.
   func find(_ authority: String, defaultPort: UInt16, _ found: @escaping (Found) -> Void) {
+    if DynamicTarget.isSocket(authority.utf8) { return findSocket(String(authority.dropFirst(5)), found) }
     let authority = authority.lowercased()
     if let group = named[authority] { return found(.success(group)) }
     guard let parsed = try? HostPort(authority, bareIPv6: .isHost) else { return found(.failure(.unknownHost)) }
@@ -68,6 +69,15 @@ final class DynamicGroups {
     resolver.resolve(host, port: port, on: loop) { answer in
       box.value.resolved(key, answer, of: .name(host, port: port))
     }
+  }
+
+  private func findSocket(_ path: String, _ found: (Found) -> Void) {
+    let key = "unix:\(path)"
+    if case .ready(let group, _) = entries[key] { return found(.success(group)) }
+    guard path.hasPrefix("/"), path.utf8.count <= SocketAddress.longestUnixPath else {
+      return found(.failure(.unknownHost))
+    }
+    found(.success(keep([.unix(path: path)], of: nil, key: key)))
   }
 
   private func resolved(_ key: String, _ answer: Resolver.Answer, of name: UpstreamAddress) {
@@ -112,6 +122,7 @@ final class DynamicGroups {
 
   /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
   static func variables(of authority: String, defaultPort: UInt16) -> (host: [UInt8], port: [UInt8]) {
+    if DynamicTarget.isSocket(authority.utf8) { return (Array("localhost".utf8), []) }
     let port = (try? HostPort(authority, bareIPv6: .isHost))?.port
     let suffix = ":\(defaultPort)"
     let saysDefault = port == defaultPort && authority.hasSuffix(suffix)

@@ -86,20 +86,8 @@ struct LiveFieldBlock {
       if outgoing.value.count > start { outgoing.asksForUpgrade = true }
     }
     guard outgoing.value.count > start else { return outgoing.dropField() }
-    makeValueSafe(&outgoing.value, from: start)
+    FieldValue.makeValid(&outgoing.value, from: start)
     outgoing.endField()
-  }
-
-  /// A value from a certificate or a request can contain bytes that end a line. They become spaces, so that a name in a
-  /// certificate can't add a field.
-  private static func makeValueSafe(_ output: inout ByteBuffer, from start: Int) {
-    if FieldValue.isValid(UnsafeRawBufferPointer(rebasing: output.readable[start...])) { return }
-    let bytes = output.mutableReadable
-    var index = start
-    while index < bytes.count {
-      if bytes[index] < 0x20 && bytes[index] != 0x09 || bytes[index] == 0x7F { bytes[index] = 0x20 }
-      index += 1
-    }
   }
 }
 

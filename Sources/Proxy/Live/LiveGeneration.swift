@@ -38,6 +38,8 @@ final class LiveGeneration {
   let variables: [LiveVariable?]
   /// Connections of clients that it serves.
   var clients = 0
+  /// Cuts those that are left of a previous generation; nil without `worker_shutdown_timeout`.
+  var shutdown: ShutdownDeadline?
 
   init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget) {
     self.generation = generation

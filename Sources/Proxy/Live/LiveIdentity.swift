@@ -25,6 +25,8 @@ struct LiveIdentity {
   /// Calls back with the context that presents that certificate, perhaps at once; or fails the exchange with 502.
   func find(for exchange: Exchange, _ pass: LiveProxyPass, _ found: @escaping (UpstreamTLSContext) -> Void) {
     guard let base = pass.context else { return exchange.fail(ErrorResponse(500)) }
+    // As in nginx, an empty name means that no certificate is presented.
+    if certificate.bytes(exchange).isEmpty { return found(base) }
     let source: CertificateSource
     do throws(MaterialError) { source = try self.source(exchange) } catch {
       return Self.refuse(error.message, exchange)

@@ -19,6 +19,10 @@ final class LiveLocation {
   /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
+  let addedTrailers: [LiveField]
+  let expires: LiveExpires?
+  /// Whether one of these three says anything.
+  let changesFields: Bool
   let earlyHints: [LiveTemplate]
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
@@ -60,9 +64,11 @@ final class LiveLocation {
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
     self.rules = settings.clientRules.map { ObjectIdentifier($0) }
-    self.addedFields = settings.addedFields.map {
-      LiveField(name: $0.name, value: LiveTemplate($0.value), always: $0.always)
-    }
+    let expires = LiveExpires(settings.expires)
+    self.expires = expires
+    self.addedFields = settings.addedFields.map { LiveField($0) }
+    self.addedTrailers = settings.addedTrailers.map { LiveField($0) }
+    self.changesFields = expires != nil || !settings.addedFields.isEmpty || !settings.addedTrailers.isEmpty
     self.earlyHints = settings.earlyHints.map { LiveTemplate($0) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     let accessLogs = settings.accessLogs.compactMap(makers.accessLog)
@@ -123,13 +129,6 @@ struct LiveMethodLimit {
   }
 }
 
-/// A field of `add_header`.
-struct LiveField {
-  let name: [UInt8]
-  let value: LiveTemplate
-  let always: Bool
-}
-
 struct LiveAccessLog {
   let writer: AccessLogWriter
   let format: LiveTemplate
@@ -167,7 +166,9 @@ final class LiveProxyPass: LiveContent {
   let setsEarlyData: Bool
   /// Upstream fields that the client does not get.
   let hidden: NameSet
-  let redirects: [(from: LiveTemplate, to: LiveTemplate)]
+  let redirects: [(from: LivePattern, to: LiveTemplate)]
+  /// nil without `proxy_cookie_…`.
+  let cookies: CookieRewrite?
   /// `message_envelope on`.
   let envelope: MessageEnvelope?
   let authentication: LiveUpstreamAuth?
@@ -242,7 +243,8 @@ final class LiveProxyPass: LiveContent {
       for name in EnvelopeFilter.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) }
     }
     self.hidden = hidden
-    self.redirects = settings.redirects.map { (LiveTemplate($0.from), LiveTemplate($0.to)) }
+    self.redirects = settings.redirects.map { (LivePattern($0.from), LiveTemplate($0.to)) }
+    self.cookies = CookieRewrite(settings.cookies)
   }
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }

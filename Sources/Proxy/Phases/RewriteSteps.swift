@@ -44,6 +44,7 @@ final class ReturnStep: PhaseStep {
     case .standard where status >= 400: return .fail(ErrorResponse(status))
     case .standard where [301, 302, 303, 307, 308].contains(status): exchange.answerPage(status: status)
     case .standard:
+      // As in nginx, it is an empty text; in an error page, with the status of the error.
       exchange.answer(
         status: exchange.progress.statusOverride ?? status, type: "text/plain",
         body: UnsafeRawBufferPointer(start: nil, count: 0))

@@ -53,7 +53,7 @@ public struct ReturnSettings: Sendable, Hashable {
   }
 }
 
-/// One `add_header` line.
+/// One `add_header` or `add_trailer` line.
 public struct AddedField: Sendable, Hashable {
   public var name: [UInt8]
   public var value: Template
@@ -146,6 +146,10 @@ public final class LocationSettings: Sendable {
   /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
   public let clientRules: ClientRules?
   public let addedFields: [AddedField]
+  /// `add_trailer`.
+  public let addedTrailers: [AddedField]
+  /// nil: as the upstream says.
+  public let expires: ExpiresSettings?
   public let errorPages: [ErrorPage]
   /// `early_hints`: a 103 of the upstream is passed on if one of these is neither empty nor `0`.
   public let earlyHints: [Template]
@@ -169,8 +173,11 @@ public final class LocationSettings: Sendable {
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil
+    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
+    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil
   ) {
+    self.addedTrailers = addedTrailers
+    self.expires = expires
     self.match = match
     self.action = action
     self.rewrite = rewrite
@@ -224,5 +231,7 @@ public struct LocationLimits: Sendable, Hashable {
   public var lingeringTime = 30_000
   public var lingeringTimeout = 5_000
   public var resetsTimedOut = false
+  /// Whether a body of unknown length goes to HTTP/1.1 clients in chunks (`chunked_transfer_encoding`).
+  public var chunkedResponses = true
   public init() {}
 }

@@ -21,16 +21,6 @@ public struct SetField: Sendable, Hashable {
   }
 }
 
-/// One `proxy_redirect`: where Location and Refresh begin with `from`, `to` is put in its place.
-public struct RedirectRewrite: Sendable, Hashable {
-  public var from: Template
-  public var to: Template
-  public init(from: Template, to: Template) {
-    self.from = from
-    self.to = to
-  }
-}
-
 /// `proxy_ssl_certificate` and `_key` with variables: what they name is loaded when a request needs it.
 public struct PresentedIdentitySettings: Sendable, Hashable {
   public var certificate: Template
@@ -88,6 +78,7 @@ public final class ProxyPassSettings: Sendable {
   /// Response fields kept from the client: `proxy_hide_header` and nginx's own list, less `proxy_pass_header`. Lower-case.
   public let hiddenFields: [[UInt8]]
   public let redirects: [RedirectRewrite]
+  public let cookies: CookieRewriteSettings
   public let interceptsErrors: Bool
   /// The largest response head, in bytes (`proxy_buffer_size`, 4k on nginx; 16k with us where nothing is said).
   public let headBufferSize: Int
@@ -116,8 +107,10 @@ public final class ProxyPassSettings: Sendable {
     interceptsErrors: Bool, headBufferSize: Int, bufferTotal: Int, requestBuffering: Bool,
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, authentication: UpstreamAuthSettings?,
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
-    location: SourceLocation
+    location: SourceLocation,
+    cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: [])
   ) {
+    self.cookies = cookies
     self.scheme = scheme
     self.target = target
     self.uri = uri

@@ -1,0 +1,48 @@
+/// Answers that differ from nginx's by intent, with the reasons. The manual prints them; a row of a directive tells what
+/// concerns that directive alone.
+let meantDifferences: [(difference: String, reason: String)] = [
+  (
+    "A response always has a Date, also with `proxy_pass_header Date` where the upstream sent none; nginx sends none.",
+    "RFC 9110 §6.6.1 demands one of who forwards a response."
+  ),
+  (
+    "Of an upstream's Upgrade field, the client gets the one of a 101 or 426 only; nginx forwards every one.",
+    "The field belongs to one connection (RFC 9110 §7.6.1). A client that saw `Upgrade: h2` on a response of the proxy would ask the proxy for it."
+  ),
+  (
+    "A client that sends `Expect: 100-continue` without a body, or with `Content-Length: 0`, gets no 100; nginx sends one.",
+    "There is nothing to continue (RFC 9110 §10.1.1), and some clients take the 100 for the response."
+  ),
+  (
+    "`$ssl_client_cert` in `add_header` is one line, with spaces for its line breaks; nginx sends a folded field.",
+    "Folded fields are obsolete (RFC 9112 §5.2), and a line break in a value lets its author add fields."
+  ),
+  (
+    "A server block with `listen … ssl` and without a certificate stops the start, also if it isn't the default server.",
+    "nginx would answer for it with the default server's certificate, which has another name."
+  ),
+  (
+    "A `Host` with an address in brackets has nothing but a port after them; nginx takes a dot there.",
+    "Two spellings of one host could be judged by two rules."
+  ),
+  (
+    "A 304 of `return` has neither Content-Type nor Content-Length; nginx sends `Content-Length: 0`.",
+    "The length would be that of the response to GET (RFC 9110 §8.6)."
+  ),
+  (
+    "A status of 400 or more for which nginx has no page gets one in the same form; a status has its name of RFC 9110.",
+    "An empty page tells a user nothing. No client depends on the absence of a page."
+  ),
+  (
+    "`ssl_conf_command Options SessionTicket` doesn't turn session tickets on.",
+    "`ssl_session_tickets` decides, because sallyport makes the tickets itself: a ticket is bound to the client policy."
+  ),
+  (
+    "After a reload, a tunnel whose client the new configuration doesn't verify ends at once; with nginx it lasts.",
+    "A tunnel can last for days. A revoked client must not keep it. `worker_shutdown_timeout` ends the others."
+  ),
+  (
+    "X-Accel-Buffering and `proxy_buffering` change only how much of a response can wait.",
+    "sallyport always forwards data as it arrives."
+  ),
+]

@@ -1,0 +1,25 @@
+private let levels = DirectiveContexts.everyHTTP
+private let inherits = ArgumentForm.oneOf(["on", "off", "merge"])
+
+/// Fields and framing of responses (nginx: ngx_http_headers_module, ngx_http_core_module).
+let responseDirectives: [DirectiveEntry] = [
+  .list(
+    "add_header", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
+    "Adds a field to the response to the client. ETag and Last-Modified replace the upstream's, and an empty value removes it. Control characters of a value become spaces, so `$ssl_client_cert` is one line."
+  ),
+  .value(
+    "add_header_inherit", levels, inherits, "on",
+    "What a level gets of the outer `add_header` lines: `merge` puts them before its own, `off` takes none."),
+  .list(
+    "add_trailer", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
+    "Adds a field after the body. A response of HTTP/1.1 is then chunked."),
+  .value(
+    "add_trailer_inherit", levels, inherits, "on",
+    "What a level gets of the outer `add_trailer` lines: `merge` puts them before its own, `off` takes none."),
+  .value(
+    "expires", levels.union(.locationIf), .words(1...2, "[modified] TIME | @TIME | epoch | max | off"), "off",
+    "Replaces Expires and Cache-Control; the value may have variables."),
+  .value(
+    "chunked_transfer_encoding", levels, .flag, "on",
+    "Whether a body of unknown length goes to HTTP/1.1 clients in chunks; with `off`, it ends with the connection."),
+]

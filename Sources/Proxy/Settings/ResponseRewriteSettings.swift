@@ -1,0 +1,58 @@
+public import Patterns
+
+/// What a value must be for a rule of `proxy_redirect` or `proxy_cookie_…`.
+public enum RewritePattern: Sendable {
+  case text(Template)
+  case regex(RegularExpression, slots: [NamedCapture])
+}
+
+/// One `proxy_redirect FROM TO`, or its default.
+public struct RedirectRewrite: Sendable {
+  public var from: RewritePattern
+  public var to: Template
+  public init(from: RewritePattern, to: Template) {
+    self.from = from
+    self.to = to
+  }
+}
+
+/// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags`: of each, the first rule that matches applies.
+public struct CookieRewriteSettings: Sendable {
+  /// A flag of `proxy_cookie_flags`: what becomes of an attribute.
+  public enum Flag: String, Sendable, CaseIterable {
+    case secure, nosecure, httponly, nohttponly, nosamesite
+    case samesiteStrict = "samesite=strict"
+    case samesiteLax = "samesite=lax"
+    case samesiteNone = "samesite=none"
+  }
+
+  public struct Rule: Sendable {
+    public var from: RewritePattern
+    public var to: Template
+    public init(from: RewritePattern, to: Template) {
+      self.from = from
+      self.to = to
+    }
+  }
+
+  public struct FlagRule: Sendable {
+    public var name: RewritePattern
+    /// Each is read for a response, because it may have variables.
+    public var flags: [Template]
+    public init(name: RewritePattern, flags: [Template]) {
+      self.name = name
+      self.flags = flags
+    }
+  }
+
+  public var domains: [Rule]
+  public var paths: [Rule]
+  public var flags: [FlagRule]
+  public var isEmpty: Bool { domains.isEmpty && paths.isEmpty && flags.isEmpty }
+
+  public init(domains: [Rule], paths: [Rule], flags: [FlagRule]) {
+    self.domains = domains
+    self.paths = paths
+    self.flags = flags
+  }
+}
