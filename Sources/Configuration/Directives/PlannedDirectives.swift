@@ -11,6 +11,5 @@ let plannedDirectives: [DirectiveEntry] =
   + DirectiveEntry.planned("limit_except", meanwhile: "decide in the upstream")
   + DirectiveEntry.planned("add_trailer expires", meanwhile: "add_header sets Cache-Control")
   + DirectiveEntry.planned("satisfy auth_delay")
-  + DirectiveEntry.planned("limit_rate limit_rate_after")
   + DirectiveEntry.planned("set_real_ip_from real_ip_header real_ip_recursive")
   + DirectiveEntry.planned("stub_status recursive_error_pages")

@@ -14,6 +14,7 @@ enum ResponseRewrite {
   ) {
     outgoing.reset(over: response)
     outgoing.status = status(for: exchange, response)
+    if response.present.contains(.xAccelLimitRate) { ResponseRate.take(response, exchange) }
     outgoing.body = sealed.map { .length(UInt64($0)) } ?? body(for: exchange, outgoing.status, response, pass)
     let passed = (passes(.server, response, pass), passes(.date, response, pass)), tokens = pass.serverTokens
     borrowing(exchange.worker.ownFields) { own in

@@ -352,7 +352,7 @@ final class Exchange {
 
   // MARK: Events of the client
 
-  func streamDidDrain() { handler?.clientDidDrain() }
+  func streamDidDrain() { ResponseRate.streamDidDrain(self) }
   func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
   func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
   /// The worker stops.

@@ -51,6 +51,7 @@ extension Exchange {
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
     case .server_name: output.append(string: server.settings.primaryName)
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
+    case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .limit_conn_status: output.append(account.limiting.connections)
     case .ssl_early_data: if isEarly { output.append(0x31) }

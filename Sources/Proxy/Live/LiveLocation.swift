@@ -23,6 +23,8 @@ final class LiveLocation {
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
+  /// nil: neither `limit_rate` nor `set $limit_rate`.
+  let rate: LiveRate?
   var limits: LocationLimits { settings.limits }
 
   init(settings: LocationSettings, makers: LiveMakers, isRoot: Bool = false) {
@@ -43,6 +45,7 @@ final class LiveLocation {
     let accessLogs = settings.accessLogs.compactMap(makers.accessLog)
     self.accessLogs = accessLogs
     self.hasAccessLogs = !accessLogs.isEmpty
+    self.rate = settings.traffic?.rate.map { LiveRate($0) }
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.

@@ -166,7 +166,7 @@ public final class LocationSettings: Sendable {
   public let redirects: RedirectSettings
   /// nil: nobody is asked for a password.
   public let basicAccess: BasicAccessSettings?
-  /// nil: neither `limit_req` nor `limit_conn`.
+  /// nil: none of `limit_req`, `limit_conn` and `limit_rate`.
   public let traffic: TrafficLimitSettings?
 
   public init(
