@@ -18,6 +18,8 @@ extension DirectiveSample {
       "limit_conn": .init("limit_conn c 7;", http: zones),
       "limit_conn_dry_run": .init("limit_conn_dry_run on;", beside: connection, http: zones),
       "limit_conn_status": .init("limit_conn_status 429;", beside: connection, http: zones),
+      "limit_rate": .init("limit_rate 7k;"),
+      "limit_rate_after": .init("limit_rate_after 7k;"),
       "limit_conn_log_level": .init("limit_conn_log_level info;", beside: connection, http: zones),
     ]
   }()

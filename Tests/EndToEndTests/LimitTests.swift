@@ -119,6 +119,47 @@ import Testing
     #expect(upstream.requests("GET") <= 5)
   }
 
+  @Test func `limit_rate paces each response, and what it keeps back waits in the upstream`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { request in
+        if request.target.hasPrefix("/told") {
+          try wire.answer(bytes: Pattern.bytes(15_000), fields: ["X-Accel-Limit-Rate: 10000"])
+        } else {
+          try wire.echo(request)
+        }
+      }
+    }
+    let (port, nginx) = try (scene.port(), scene.port())
+    let pass = "proxy_pass http://127.0.0.1:\(upstream.port); proxy_http_version 1.1;"
+    let locations = """
+      add_header X-Rate $limit_rate always;
+      location / { \(pass) }
+      location /bytes { limit_rate 10000; limit_rate_after 5k; \(pass) }
+      location /chunked { limit_rate $arg_rate; \(pass) }
+      location /set { set $limit_rate 4k; \(pass) }
+      """
+    _ = try await NginxUpstream.start(scene, ports: [nginx], "server { listen 127.0.0.1:\(nginx); \(locations) }")
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); \(locations) }"))
+    for (path, atLeast) in [
+      ("/bytes/16000", 800), ("/chunked/15000?rate=10000", 800), ("/chunked/300", 0), ("/chunked/15000?rate=x", 0),
+      ("/told", 800), ("/set", 0),
+    ] {
+      let clock = ContinuousClock(), start = clock.now
+      let ours = try await scene.curl(["http://127.0.0.1:\(port)\(path)"])
+      // A lower bound: a busy machine only makes it longer.
+      #expect((clock.now - start) >= .milliseconds(atLeast), "\(path)")
+      let theirs = try await scene.curl(["http://127.0.0.1:\(nginx)\(path)"])
+      #expect(ours.status == theirs.status && ours.exit == 0, "\(path)")
+      #expect(ours.body == theirs.body, "\(path)")
+      #expect(ours["X-Rate"] == theirs["X-Rate"], "\(path)")
+    }
+    let before = try #require(daemon.memory("VmHWM"))
+    _ = try await scene.curl(["--max-time", "2", "http://127.0.0.1:\(port)/bytes/64000000"])
+    #expect(try #require(daemon.memory("VmHWM")) - before < 16_384)
+  }
+
   @Test func `a zone is kept over a reload`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)

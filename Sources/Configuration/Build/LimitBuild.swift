@@ -98,11 +98,37 @@ extension SettingsBuilder {
       }
       connections.append(limit)
     }
-    if requests.isEmpty && connections.isEmpty { return nil }
+    let rate = rateLimit(scope)
+    if requests.isEmpty && connections.isEmpty && rate == nil { return nil }
     let requestLimits = RequestLimitSettings(lines: requests, response: limitResponse(scope, "limit_req"))
     let connectionLimits = ConnectionLimitSettings(lines: connections, response: limitResponse(scope, "limit_conn"))
     return TrafficLimitSettings(
-      requests: requests.isEmpty ? nil : requestLimits, connections: connections.isEmpty ? nil : connectionLimits)
+      requests: requests.isEmpty ? nil : requestLimits, connections: connections.isEmpty ? nil : connectionLimits,
+      rate: rate)
+  }
+
+  private mutating func rateLimit(_ scope: Scope) -> RateLimitSettings? {
+    let (rate, free) = (size(scope.value("limit_rate")), size(scope.value("limit_rate_after")))
+    // `set $limit_rate` in any location can lead here by an internal redirect.
+    let slot = variables.slots["limit_rate"]
+    return rate == nil && slot == nil && free == nil ? nil : RateLimitSettings(rate: rate, free: free, slot: slot)
+  }
+
+  /// A size that may have variables.
+  private mutating func size(_ line: Directive?) -> Template? {
+    guard let line else { return nil }
+    let template = template(line, 0)
+    if template.uses(where: { $0 == .simple(.limit_rate) }) {
+      error(line.place(0), "\"\(line.name)\" names itself by $limit_rate", hint: "use another variable")
+      return nil
+    }
+    if template.constant != nil, Quantity.size(line.text(0)) == nil || line.text(0).lowercased().hasSuffix("g") {
+      error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive",
+        hint: "a size such as 50k or 2m")
+      return nil
+    }
+    return template
   }
 
   private func limitResponse(_ scope: Scope, _ name: String) -> LimitResponseSettings {

@@ -1,6 +1,6 @@
 private let levels = DirectiveContexts.everyHTTP
 
-/// Limits (nginx: limit_req and limit_conn modules).
+/// Limits (nginx: limit_req, limit_conn and core modules).
 let limitDirectives: [DirectiveEntry] = [
   .local(
     "limit_req_zone", .http, .words(3...3, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m"),
@@ -32,4 +32,10 @@ let limitDirectives: [DirectiveEntry] = [
   .value(
     "limit_conn_log_level", levels, .oneOf(["info", "notice", "warn", "error"]), "error",
     "The level of a refusal's line in the error log."),
+  .value(
+    "limit_rate", levels, .words(1...1, "SIZE"), "0",
+    "Bytes per second of a response, with variables if need be; 0 means no limit. `set $limit_rate` and the upstream's"
+      + " X-Accel-Limit-Rate take precedence. It counts the body alone (nginx: the head, too)."),
+  .value(
+    "limit_rate_after", levels, .words(1...1, "SIZE"), "0", "Bytes of a response that go before `limit_rate` applies."),
 ]

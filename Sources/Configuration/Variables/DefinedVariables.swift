@@ -105,11 +105,14 @@ struct DefinedVariables {
     guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
       return report(word, "invalid variable name \"\(directive.text(0))\"", hint: "expected: set $NAME VALUE;")
     }
-    if name != "args" { allot(name, word) }
+    if name != "args" { allot(name, word, isSet: true) }
   }
 
-  private mutating func allot(_ name: String, _ word: Word?) {
-    if case .unknown = VariableNames.look(up: name) {
+  /// `isSet`: by `set`, which nginx also allows for its own `$limit_rate`.
+  private mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
+    var isFree = name == "limit_rate" && isSet
+    if case .unknown = VariableNames.look(up: name) { isFree = true }
+    if isFree {
       if slots[name] == nil { slots[name] = slots.count }
     } else {
       report(word, "the \"\(name)\" variable is built into nginx and can't be set", hint: "use another name")

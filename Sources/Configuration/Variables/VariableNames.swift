@@ -30,7 +30,7 @@ enum VariableNames {
 
   /// nginx's variables that have no value in sallyport yet.
   private static let planned: Set<String> = [
-    "request_body", "request_body_file", "request_filename", "document_root", "realpath_root", "limit_rate",
+    "request_body", "request_body_file", "request_filename", "document_root", "realpath_root",
     "proxy_protocol_addr", "proxy_protocol_port", "proxy_protocol_server_addr", "proxy_protocol_server_port",
     "ssl_server_cert_type", "gzip_ratio", "connections_active", "connections_reading",
     "connections_writing", "connections_waiting", "http3", "server_rewrite",

@@ -10,18 +10,25 @@ extension Exchange {
   // MARK: The response
 
   /// Bytes that the client has not taken yet.
-  var waitingBytes: Int { withStream { $0.waitingBytes } ?? 0 }
+  var waitingBytes: Int { (withStream { $0.waitingBytes } ?? 0) + (account.limiting.pacer?.keptBytes ?? 0) }
 
   /// Sends the head that was built in `response`.
   func sendHead() {
     setStatus(Int(response.status))
     if case .none = response.body { setState(.streaming(hasBody: false)) } else { setState(.streaming(hasBody: true)) }
     withStream { $0.send(head: response) }
+    if location.rate != nil || account.limiting.rate != nil { ResponseRate.begin(self) }
   }
 
   /// Sends bytes of the response's body, where it has one.
   func sendBody(_ bytes: UnsafeRawBufferPointer) {
     guard case .streaming(hasBody: true) = progress.state else { return }
+    if let pacer = account.limiting.pacer { return pacer.send(bytes) }
+    passBody(bytes)
+  }
+
+  /// Passes bytes of the body to the client, whatever the rate.
+  func passBody(_ bytes: UnsafeRawBufferPointer) {
     didSendBody(bytes.count)
     withStream { $0.send(body: bytes) }
   }
@@ -29,6 +36,7 @@ extension Exchange {
   /// The response is whole.
   func complete(_ trailers: Trailers? = nil) {
     if case .streaming(hasBody: true) = progress.state {
+      if let pacer = account.limiting.pacer, pacer.keepsEnd(trailers) { return }
       if let trailers, head.acceptsTrailers, withStream({ $0.takesTrailers }) == true {
         didSendTrailers(shown(trailers))
       }
@@ -245,7 +253,7 @@ extension Exchange {
 
   // MARK: Events of the client
 
-  func streamDidDrain() { handler?.clientDidDrain() }
+  func streamDidDrain() { ResponseRate.streamDidDrain(self) }
   func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
   func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
   /// The worker stops.

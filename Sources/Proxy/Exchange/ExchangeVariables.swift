@@ -120,6 +120,7 @@ extension Exchange {
         let referer = LiveReferers.field.withUnsafeBytes { head.value(named: $0) }.map { Array(bytes[$0]) }
         if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
       }
+    case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .limit_conn_status: output.append(account.limiting.connections)
     case .ssl_early_data: if isEarly { output.append(0x31) }

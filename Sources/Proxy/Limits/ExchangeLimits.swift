@@ -24,6 +24,10 @@ final class ExchangeLimits {
   private var isUsed = false
   private var held: [(zone: ConnectionZone, key: [UInt8])] = []
   private var delay: RequestDelay?
+  /// Bytes per second, by the upstream's X-Accel-Limit-Rate; 0 is no limit.
+  private(set) var rate: Int?
+  /// nil: the response isn't paced.
+  private(set) var pacer: ResponsePacer?
 
   func judgeRequest(_ verdict: Verdict) {
     isUsed = true
@@ -52,6 +56,16 @@ final class ExchangeLimits {
     self.delay = delay
   }
 
+  func setRate(_ rate: Int) {
+    isUsed = true
+    self.rate = rate
+  }
+
+  func begin(_ pacer: ResponsePacer) {
+    isUsed = true
+    self.pacer = pacer
+  }
+
   func endDelay() {
     delay?.stop()
     delay = nil
@@ -68,6 +82,9 @@ final class ExchangeLimits {
     connections = nil
     releaseCounts()
     endDelay()
+    rate = nil
+    pacer?.stop()
+    pacer = nil
   }
 }
 

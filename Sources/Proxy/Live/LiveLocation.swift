@@ -33,6 +33,8 @@ final class LiveLocation {
   let referers: LiveReferers?
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
+  /// nil: neither `limit_rate` nor `set $limit_rate`.
+  let rate: LiveRate?
   var limits: LocationLimits { settings.limits }
 
   /// `outer`: for an `if` or a `limit_except`, the content of the location around it, and its rewrite steps, of which the
@@ -74,6 +76,7 @@ final class LiveLocation {
     let accessLogs = settings.accessLogs.compactMap(makers.accessLog)
     self.accessLogs = accessLogs
     self.hasAccessLogs = !accessLogs.isEmpty
+    self.rate = settings.traffic?.rate.map { LiveRate($0) }
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.

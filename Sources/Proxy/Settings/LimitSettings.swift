@@ -73,12 +73,31 @@ public struct ConnectionLimitSettings: Sendable, Hashable {
   }
 }
 
+/// `limit_rate` and `limit_rate_after`: the speed of one response.
+public struct RateLimitSettings: Sendable, Hashable {
+  /// Bytes per second, as a size of nginx; nil or 0: no limit.
+  public var rate: Template?
+  /// Bytes that go at full speed, as a size of nginx.
+  public var free: Template?
+  /// The slot of `set $limit_rate`, if the configuration has one anywhere.
+  public var slot: Int?
+  public init(rate: Template?, free: Template?, slot: Int?) {
+    self.rate = rate
+    self.free = free
+    self.slot = slot
+  }
+}
+
 /// The limits of a location; nil in `LocationSettings` if it has none.
 public struct TrafficLimitSettings: Sendable, Hashable {
   public var requests: RequestLimitSettings?
   public var connections: ConnectionLimitSettings?
-  public init(requests: RequestLimitSettings?, connections: ConnectionLimitSettings?) {
+  public var rate: RateLimitSettings?
+  public init(
+    requests: RequestLimitSettings?, connections: ConnectionLimitSettings?, rate: RateLimitSettings?
+  ) {
     self.requests = requests
     self.connections = connections
+    self.rate = rate
   }
 }

@@ -165,7 +165,7 @@ public final class LocationSettings: Sendable {
   /// nil: nobody is asked for a password.
   public let basicAccess: BasicAccessSettings?
   public let flow: FlowSettings
-  /// nil: neither `limit_req` nor `limit_conn`.
+  /// nil: none of `limit_req`, `limit_conn` and `limit_rate`.
   public let traffic: TrafficLimitSettings?
 
   public init(
