@@ -101,8 +101,8 @@ struct LiveRate {
 
   /// What `set $limit_rate` has set in this exchange.
   func setRate(_ exchange: Exchange) -> Int? {
-    guard let slot, exchange.variables.slots.indices.contains(slot) else { return nil }
-    return Self.size(exchange.variables.slots[slot], exchange)
+    guard let slot, let text = exchange.variables.value(slot) else { return nil }
+    return Self.size(text, exchange)
   }
 
   /// Bytes that go at full speed.
