@@ -55,7 +55,8 @@ extension SettingsBuilder {
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access)
+      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access,
+      realIP: realIP(scope))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

@@ -6,7 +6,7 @@ package enum DirectiveTable {
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("Health checks", healthCheckDirectives), ("HTTP", httpDirectives),
-    ("Passwords and enrolment", enrolmentDirectives),
+    ("Passwords and enrolment", enrolmentDirectives), ("Where the client is", realIPDirectives),
   ]
 
   /// The entries by name. The meaning of a name can depend on the context (`server`).

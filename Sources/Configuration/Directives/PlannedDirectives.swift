@@ -16,5 +16,4 @@ let plannedDirectives: [DirectiveEntry] =
     limit_req limit_req_zone limit_req_dry_run limit_req_log_level limit_req_status limit_conn limit_conn_zone
     limit_conn_dry_run limit_conn_log_level limit_conn_status limit_rate limit_rate_after
     """)
-  + DirectiveEntry.planned("set_real_ip_from real_ip_header real_ip_recursive")
   + DirectiveEntry.planned("stub_status recursive_error_pages")

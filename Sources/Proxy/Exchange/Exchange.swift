@@ -61,9 +61,6 @@ final class Exchange {
   func withStream<Value>(_ body: (ClientStream) -> Value) -> Value? {
     streamRef?._withUnsafeGuaranteedRef { body($0) }
   }
-  /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
-  var isEarly: Bool { withStream { $0.isEarly } ?? false }
-  var bodyTimeout: Int { location.limits.bodyTimeout }
   var redirection: Redirection { target.redirection }
 
   func reset() {
@@ -127,6 +124,7 @@ final class Exchange {
       log(.info, "client sent invalid request target")
       return fail(ErrorResponse(400))
     }
+    if let realIP = server.realIP { realIP.apply(to: self) }
     guard server.rewrite.isEmpty else {
       assume(server)
       return perform(cursor.next(counts, .all))
@@ -271,6 +269,7 @@ final class Exchange {
   // MARK: What steps and handlers settle
 
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
+  func setClient(_ address: SocketAddress) { variables.client = address }
 
   /// Keeps what a regular expression captured of `subject`.
   func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {

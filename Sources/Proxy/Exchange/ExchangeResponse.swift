@@ -257,9 +257,9 @@ extension Exchange {
 
   /// `, client: 127.0.0.1, server: a.test, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`
   private var particulars: String {
-    guard let stream else { return "" }
+    guard stream != nil else { return "" }
     var text = ByteBuffer()
-    text.append(string: ", client: \(stream.session.facts.peer.host), server: \(server.settings.primaryName)")
+    text.append(string: ", client: \(clientAddress.host), server: \(server.settings.primaryName)")
     if !head.methodRange.isEmpty {
       var line = ByteBuffer()
       append(.simple(.request), to: &line)

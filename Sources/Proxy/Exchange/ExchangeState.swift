@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Patterns
+import Transport
 
 /// The state of the response to the client.
 struct ResponseProgress {
@@ -108,11 +109,14 @@ struct VariableStorage {
   private(set) var captures: [[UInt8]] = []
   /// `$request_id`, once a template has asked for it.
   var requestID: [UInt8] = []
+  /// The client by `set_real_ip_from`; nil: the connection's peer.
+  var client: SocketAddress?
 
   mutating func reset() {
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
+    if client != nil { client = nil }
   }
 
   mutating func set(_ slot: Int, _ value: [UInt8]) {

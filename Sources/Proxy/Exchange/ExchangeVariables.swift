@@ -17,6 +17,7 @@ extension Exchange {
     case .upstreamField(let name): appendUpstreamField(name, to: &output)
     case .upstreamCookie(let name): appendUpstreamCookie(name, to: &output)
     case .sentTrailer(let name): appendSentTrailer(name, to: &output)
+    case .proxyTLV(let kind): if let value = facts.proxyHeader?.value(of: kind) { output.append(value) }
     case .capture(let group):
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
     case .slot(let slot): if variables.slots.indices.contains(slot) { output.append(variables.slots[slot]) }
@@ -41,6 +42,7 @@ extension Exchange {
     case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: if let field = head.first(.contentType) { output.append(bytes[field.value]) }
+    case .remote_addr, .remote_port, .binary_remote_addr: appendClient(variable, to: &output)
     case .remote_user: appendRemoteUser(to: &output)
     case .status:
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
@@ -185,7 +187,7 @@ extension Exchange {
       output.append(bytes[field.value])
       output.append(", ")
     }
-    output.append(string: facts.peer.host)
+    output.append(string: clientAddress.host)
   }
 
   private func appendTime(_ variable: SimpleVariable, to output: inout ByteBuffer) {

@@ -20,6 +20,7 @@ final class LiveLocation {
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
   let earlyHints: [LiveTemplate]
+  let realIP: LiveRealIP?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
@@ -27,7 +28,10 @@ final class LiveLocation {
 
   init(settings: LocationSettings, makers: LiveMakers, isRoot: Bool = false) {
     self.settings = settings
-    let steps = Self.steps(settings, makers, isRoot: isRoot)
+    let realIP = settings.realIP.map { LiveRealIP($0, resolved: makers.generation.realIPHosts) }
+    self.realIP = realIP
+    var steps = Self.steps(settings, makers, isRoot: isRoot)
+    if let realIP, !isRoot { steps.preaccess.insert(RealIPStep(realIP), at: 0) }
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     self.content = Self.content(settings, makers)

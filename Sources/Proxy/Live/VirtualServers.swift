@@ -130,6 +130,8 @@ final class LiveServer {
   let rewrite: [PhaseStep]
   let locations: LocationTree
   let headLimits: HeadLimits
+  /// That of the server block, which counts before any phase.
+  let realIP: LiveRealIP?
 
   init(settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation) {
     self.settings = settings
@@ -137,6 +139,7 @@ final class LiveServer {
     self.root = root
     self.rewrite = settings.root.rewrite.map { .rewrite($0) }
     self.locations = root.inner
+    self.realIP = root.realIP
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,

@@ -166,13 +166,15 @@ public final class LocationSettings: Sendable {
   public let redirects: RedirectSettings
   /// nil: nobody is asked for a password.
   public let basicAccess: BasicAccessSettings?
+  /// nil: the client's address is that of the connection.
+  public let realIP: RealIPSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil
+    basicAccess: BasicAccessSettings? = nil, realIP: RealIPSettings? = nil
   ) {
     self.match = match
     self.action = action
@@ -190,6 +192,7 @@ public final class LocationSettings: Sendable {
     self.isInternal = isInternal
     self.location = location
     self.basicAccess = basicAccess
+    self.realIP = realIP
   }
 }
 
