@@ -81,7 +81,11 @@ public enum ProxyHeaderParser {
     /// The bytes up to a separator; at most `limit`.
     mutating func word(endedBy end: UInt8, limit: Int) throws(Stop) -> Slice<UnsafeRawBufferPointer> {
       let start = place
-      while try next() != end { if place - start > limit { throw .malformed } }
+      while true {
+        let byte = try next()
+        if byte == end { break }
+        guard byte > 0x20, byte < 0x7F, place - start <= limit else { throw .malformed }
+      }
       return bytes[start..<(place - 1)]
     }
   }

@@ -24,7 +24,7 @@ import Testing
       location /unix { set_real_ip_from unix:; proxy_pass http://127.0.0.1:\(ports[1]); }
       location /noproxy { set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol; proxy_pass http://127.0.0.1:\(ports[1]); }
     }
-    server { listen 127.0.0.1:\(ports[1]); add_header X-Up yes; location / { return 200 "$http_x_forwarded_for"; } }
+    server { listen 127.0.0.1:\(ports[1]); add_header X-Up yes; location / { return 200 ok; } }
     server { listen 127.0.0.1:\(ports[2]); set_real_ip_from 127.0.0.1; real_ip_header X-Forwarded-For; real_ip_recursive on;
       location / { set_real_ip_from 192.0.2.1; return 200 "early $remote_addr"; } }
     server { listen 127.0.0.1:\(ports[3]) proxy_protocol;
@@ -71,7 +71,7 @@ import Testing
 
   /// A source port differs by itself.
   private static func withoutPort(_ answer: String) -> String {
-    answer.replacing(/\|\d{4,5}\|127\.0\.0\.1\|/, with: "|PORT|127.0.0.1|")
+    answer.replacing(/127\.0\.0\.1\|\d{4,5}\|127\.0\.0\.1\|/, with: "127.0.0.1|PORT|127.0.0.1|")
   }
 
   private static func both(_ scene: Scene) async throws -> (ours: [UInt16], theirs: [UInt16]) {
@@ -129,7 +129,7 @@ import Testing
       scene.text("error.log").contains(
         "broken header: \"GET /believed HTTP/1.1\" while reading PROXY protocol, client: 127.0.0.1"))
     #expect(
-      scene.text("nginx/error.log").contains("broken header: \"GET /believed HTTP/1.1\" while reading PROXY protocol"))
+      scene.text("nginx/error.log").contains("broken header: \"GET /believed HTTP/1.1"))
   }
 
   @Test(.ofHTTP1) func `TLVs are variables, and a header may come byte by byte, or too late`() async throws {
