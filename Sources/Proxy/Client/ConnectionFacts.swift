@@ -156,3 +156,15 @@ final class ConnectionFacts {
       ?? []
   }
 }
+
+extension SocketAddress {
+  /// 4 or 16 bytes in network order; `unix:` for a unix socket.
+  var binary: [UInt8] {
+    switch self {
+    case .ipv4(let address, _): withUnsafeBytes(of: address.bigEndian) { Array($0) }
+    case .ipv6(let high, let low, _):
+      withUnsafeBytes(of: high.bigEndian) { Array($0) } + withUnsafeBytes(of: low.bigEndian) { Array($0) }
+    case .unix: Array("unix:".utf8)
+    }
+  }
+}
