@@ -189,6 +189,10 @@ extension ListeningSocket {
       if options.backlog != self.options.backlog {
         _ = listen(descriptor, Int32(truncatingIfNeeded: options.backlog))
       }
+      Sockets.tuneListener(
+        descriptor, receiveBuffer: options.receiveBuffer, sendBuffer: options.sendBuffer,
+        defers: options.isDeferred == self.options.isDeferred && !options.isDeferred ? nil : options.isDeferred,
+        fastOpenQueue: options.fastOpenQueue ?? (self.options.fastOpenQueue == nil ? nil : 0))
       switch options.keepalive {
       case nil: break
       case .on: Sockets.setKeepalive(descriptor, on: true, idle: nil, interval: nil, count: nil)

@@ -52,8 +52,9 @@ package struct Preparation: Sendable {
     let names = onlyFiles ? former?.generation.groups : nil
     let resolution =
       names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups, by: shared.resolver)
+    let proxies = RealIPResolution(settings.http, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
     let all =
-      diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
+      diagnostics + proxies.diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
       + AuthState.prepare(settings)
     guard !all.contains(where: { $0.severity == .error }) else { throw Refusal(all) }
     self.settings = settings
@@ -65,6 +66,7 @@ package struct Preparation: Sendable {
       errorLogs: logs.errorLogs, accessLogs: logs.accessLogs,
       health: HealthRecords(settings.http, resolution.groups, after: former?.generation.health),
       envelopes: material.envelopes,
-      userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http))
+      userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http),
+      realIPHosts: proxies.found)
   }
 }

@@ -2,6 +2,7 @@ package import Crypto
 import Observability
 import Patterns
 import Proxy
+import Transport
 
 // Spells settings as in the configuration language, and certificates in one line, for `check` and `pin`.
 
@@ -61,6 +62,7 @@ extension Variable {
     case .upstreamField(let name): joined("upstream_http_", name)
     case .upstreamCookie(let name): joined("upstream_cookie_", name)
     case .capture(let number), .escapedCapture(let number): "\(number)"
+    case .proxyTLV(let kind): "proxy_protocol_tlv_\(kind.name)"
     case .slot(let index): "(variable \(index + 1) of set)"
     }
   }

@@ -3,6 +3,7 @@ package import Enrolment
 public import Envelope
 public import Observability
 public import TLS
+package import Transport
 public import Upstream
 package import UpstreamAuth
 
@@ -32,13 +33,16 @@ public final class Generation: Sendable {
   package let userFiles: [MaterialReference: UserFile]
   /// Wrong passwords that a file of `auth_basic` takes; any number without an entry.
   package let guessLimits: [MaterialReference: FailureWindow.Limit]
+  /// The addresses of the names of `set_real_ip_from`.
+  package let realIPHosts: [String: [SocketAddress]]
 
   package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
     health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
-    userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:]
+    userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
+    realIPHosts: [String: [SocketAddress]] = [:]
   ) {
     self.number = number
     self.http = http
@@ -52,6 +56,7 @@ public final class Generation: Sendable {
     self.accessLogs = accessLogs
     self.userFiles = userFiles
     self.guessLimits = guessLimits
+    self.realIPHosts = realIPHosts
   }
 }
 

@@ -18,6 +18,8 @@ open class StreamOwner {
   public init() {}
   /// The stream is connected, and a subclass has finished its handshake. No byte of the owner goes out before this.
   open func streamDidOpen() {}
+  /// Bytes may have come for the header that the owner reads first (`ByteStream.awaitsHeader`).
+  open func streamHeaderIsReadable() {}
   open func streamIsReadable() {}
   /// All waiting bytes have gone out.
   open func streamDidDrain() {}
@@ -57,6 +59,9 @@ open class ByteStream: EventTarget {
   /// A subclass has opened for its owner before its handshake was over (early data). Input goes to `advanceOpening`
   /// first.
   public final var keepsAdvancing = false
+  /// The owner reads a header from the socket before the stream begins its own protocol: with `peek` and `endHeader`. Set
+  /// before `begin`.
+  public final var awaitsHeader = false
   private final var waiting = ByteBuffer()
 
   /// Takes the descriptor over. A connecting one becomes `open` with its first output edge.
@@ -120,6 +125,7 @@ open class ByteStream: EventTarget {
   /// For the owner of an accepted socket: starts the opening once the owner is set.
   public final func begin() {
     guard phase == .opening else { return }
+    if awaitsHeader { return owner?.streamHeaderIsReadable() ?? () }
     opened()
     // No edge announces bytes again that were read during the handshake.
     if keepsAdvancing { resumeReading() }
@@ -239,6 +245,7 @@ open class ByteStream: EventTarget {
 
   private final func announceInput() {
     if phase == .opening || keepsAdvancing {
+      if awaitsHeader { return owner?.streamHeaderIsReadable() ?? () }
       let advanced = keepsAdvancing
       advanceOpening()
       // The client's first request often comes with its last handshake bytes, or has waited for the end of the

@@ -75,6 +75,19 @@ public enum Sockets {
     if let count { set(descriptor, Int32(IPPROTO_TCP), TCP_KEEPCNT, Int32(truncatingIfNeeded: count)) }
   }
 
+  /// Options of a listening socket that its connections inherit, or that act in its queue. nil leaves what is.
+  public static func tuneListener(
+    _ descriptor: Int32, receiveBuffer: Int?, sendBuffer: Int?, defers: Bool?, fastOpenQueue: Int?
+  ) {
+    if let receiveBuffer { set(descriptor, SOL_SOCKET, SO_RCVBUF, Int32(truncatingIfNeeded: receiveBuffer)) }
+    if let sendBuffer { set(descriptor, SOL_SOCKET, SO_SNDBUF, Int32(truncatingIfNeeded: sendBuffer)) }
+    // One second, as in nginx.
+    if let defers { set(descriptor, Int32(IPPROTO_TCP), TCP_DEFER_ACCEPT, defers ? 1 : 0) }
+    if let fastOpenQueue {
+      set(descriptor, Int32(IPPROTO_TCP), TCP_FASTOPEN, Int32(truncatingIfNeeded: fastOpenQueue))
+    }
+  }
+
   /// Closes a connection that there is no room for.
   public static func refuse(_ descriptor: Int32) { Glibc.close(descriptor) }
 

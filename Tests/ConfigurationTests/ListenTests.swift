@@ -39,11 +39,31 @@ private func addresses(_ text: String) -> [String] {
     #expect(options.keepalive == .parameters(idle: 1800, interval: nil, count: 10))
   }
 
+  @Test func `options of the queue and of the buffers are read`() throws {
+    let loaded = LoadedText(
+      "http { server { listen 80 deferred rcvbuf=8k sndbuf=16k fastopen=12 bind; return 204; } }")
+    let options = try #require(loaded.settings?.http.listeners.first?.options)
+    #expect(options.isDeferred && options.receiveBuffer == 8192 && options.sendBuffer == 16384)
+    #expect(options.fastOpenQueue == 12)
+  }
+
+  @Test func `the PROXY protocol is for all servers of an address`() throws {
+    let loaded = LoadedText(
+      "http { server { listen 80; return 204; } server { server_name b; listen 80 proxy_protocol; return 204; } }")
+    #expect(loaded.settings?.http.listeners.map(\.expectsProxyHeader) == [true])
+    #expect(loaded.problems.first?.contains("it uses the PROXY protocol") == true)
+  }
+
   @Test(arguments: [
     ("backlog=0", "1:27 invalid parameter \"backlog=0\" | a number from 1 to 65535"),
     ("ipv6only=on", "1:27 invalid parameter \"ipv6only=on\" | ipv6only=on or off, with an IPv6 address"),
     ("so_keepalive=1:2", "1:27 invalid parameter \"so_keepalive=1:2\" | on, off or IDLE:INTERVAL:COUNT, as 30m::10"),
-    ("proxy_protocol", "1:27 `listen … proxy_protocol` is not supported yet | leave it out on both sides"),
+    ("rcvbuf=0", "1:27 invalid parameter \"rcvbuf=0\" | a size from 1 byte to under 2g, such as 64k"),
+    (
+      "setfib=1",
+      "1:27 `listen … setfib` is nginx's, but not supported here | leave it out: routing tables for sockets (SO_SETFIB)"
+        + " are FreeBSD's, and Linux has none"
+    ),
     ("quic", "1:27 `listen … quic` is nginx's, but not supported here | leave it out"),
     (
       "defualt_server",
@@ -54,7 +74,11 @@ private func addresses(_ text: String) -> [String] {
       "1:27 warning: the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead"
         + " | write \"http2 on;\" in the server"
     ),
-    ("deferred", "1:27 `listen … deferred` is nginx's, but not supported here: leave it out"),
+    (
+      "multipath",
+      "1:27 `listen … multipath` is nginx's, but not supported here | leave it out: sallyport listens by TCP, which every"
+        + " client of Multipath TCP speaks too"
+    ),
   ])
   func `a parameter that can't be taken is told at its place`(parameter: String, problem: String) {
     #expect(LoadedText("http { server { listen 80 \(parameter); return 204; } }").problems == [problem])

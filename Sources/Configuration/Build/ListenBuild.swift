@@ -75,6 +75,22 @@ extension SettingsBuilder {
       reason: "invalid address", hint: "an IP address ([ ] for IPv6), \"*\", \"localhost\", unix:PATH or systemd:NAME")
   }
 
+  private static func hint(forUnsupported name: String) -> String {
+    switch name {
+    case "setfib": "leave it out: routing tables for sockets (SO_SETFIB) are FreeBSD's, and Linux has none"
+    case "accept_filter":
+      "leave it out: accept filters are FreeBSD's and NetBSD's; on Linux \"deferred\" does what dataready does"
+    default: "leave it out: sallyport listens by TCP, which every client of Multipath TCP speaks too"
+    }
+  }
+
+  /// Bytes for SO_RCVBUF and SO_SNDBUF.
+  private mutating func bufferSize(_ word: Word, _ value: String) -> Int? {
+    if let size = Quantity.size(value), size > 0, size <= Int(Int32.max) { return size }
+    error(word.location, "invalid parameter \"\(word.text)\"", hint: "a size from 1 byte to under 2g, such as 64k")
+    return nil
+  }
+
   private mutating func readParameters(of line: Directive, into listen: inout ListenLine) {
     for word in line.arguments.dropFirst() {
       let (name, value) = word.text.splitAtEquals
@@ -102,15 +118,23 @@ extension SettingsBuilder {
         warning(
           word.location, "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
           hint: "write \"http2 on;\" in the server")
-      case ("proxy_protocol", nil):
-        error(word.location, "`listen … proxy_protocol` is not supported yet", hint: "leave it out on both sides")
+      case ("proxy_protocol", nil): listen.expectsProxyHeader = true
       case ("quic", nil), ("http3", nil), ("spdy", nil):
         error(word.location, "`listen … \(name)` is nginx's, but not supported here", hint: "leave it out")
-      case ("deferred", nil), ("rcvbuf", _), ("sndbuf", _), ("fastopen", _), ("setfib", _), ("accept_filter", _),
-        ("multipath", nil):
-        error(word.location, "`listen … \(name)` is nginx's, but not supported here: leave it out")
+      case ("deferred", nil): set(&listen) { $0.isDeferred = true }
+      case ("rcvbuf", let value?):
+        if let size = bufferSize(word, value) { set(&listen) { $0.receiveBuffer = size } }
+      case ("sndbuf", let value?):
+        if let size = bufferSize(word, value) { set(&listen) { $0.sendBuffer = size } }
+      case ("fastopen", let value?):
+        if let count = number(word, value, in: 0...65535) { set(&listen) { $0.fastOpenQueue = count } }
+      case ("setfib", _), ("accept_filter", _), ("multipath", nil):
+        error(
+          word.location, "`listen … \(name)` is nginx's, but not supported here", hint: Self.hint(forUnsupported: name))
       default:
-        let known = ["ssl", "default_server", "http2", "reuseport", "backlog", "ipv6only", "so_keepalive"]
+        let known =
+          ["ssl", "default_server", "http2", "reuseport", "backlog", "ipv6only", "so_keepalive"]
+          + ["proxy_protocol", "deferred", "rcvbuf", "sndbuf", "fastopen", "bind"]
         let nearest = Spelling.nearest(to: name, among: known)
         error(
           word.location, "invalid parameter \"\(word.text)\" in \"listen\" directive",

@@ -9,6 +9,8 @@ struct ListenLine {
   var isDefault = false
   /// The parameter `http2`: for every server of the address, as in nginx.
   var isHTTP2 = false
+  /// The parameter `proxy_protocol`: for every server of the address, as in nginx.
+  var expectsProxyHeader = false
   /// The socket options; nil when the line sets no option.
   var options: ListenOptions?
   var location: SourceLocation
@@ -45,7 +47,7 @@ struct ListenerTable {
       listeners.append(
         ListenerSettings(
           address: address, options: line.options ?? ListenOptions(), isTLS: line.isTLS, servers: [server],
-          defaultServer: server, location: line.location))
+          defaultServer: server, location: line.location, expectsProxyHeader: line.expectsProxyHeader))
       return []
     }
     var found: [Diagnostic] = []
@@ -74,6 +76,13 @@ struct ListenerTable {
         defaultPlaces[index] = line.location
         listeners[index].defaultServer = server
       }
+    }
+    if line.expectsProxyHeader != listeners[index].expectsProxyHeader {
+      found.append(
+        Diagnostic(
+          .warning, at: line.location, "protocol options redefined for \(address): it uses the PROXY protocol",
+          hint: "write \"proxy_protocol\" in every listen of the address, or in no listen"))
+      listeners[index].expectsProxyHeader = true
     }
     if line.isTLS != listeners[index].isTLS {
       found.append(

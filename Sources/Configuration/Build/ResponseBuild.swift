@@ -112,30 +112,13 @@ extension SettingsBuilder {
     let text = line.text(0)
     if text == "all" { return .all }
     if text == "unix:" { return .unix }
-    let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-    let length = parts.count > 1 ? Quantity.number(parts[1]) : nil
-    let isWhole = parts.count == 1
-    var masked: AccessRule.Source?
-    var meaningless = false
-    switch SocketAddress(literal: parts[0], port: 0) {
-    case .ipv4(let address, _)?:
-      guard let length = isWhole ? 32 : length, (0...32).contains(length) else { break }
-      let mask = length == 0 ? 0 : UInt32.max << (32 - UInt32(length))
-      meaningless = address & ~mask != 0
-      masked = .ipv4(network: address & mask, mask: mask)
-    case .ipv6(let high, let low, _)?:
-      guard let length = isWhole ? 128 : length, (0...128).contains(length) else { break }
-      let highMask = length == 0 ? 0 : UInt64.max << UInt64(64 - min(64, length))
-      let lowMask = length <= 64 ? 0 : UInt64.max << UInt64(128 - length)
-      meaningless = high & ~highMask != 0 || low & ~lowMask != 0
-      masked = .ipv6(high: high & highMask, low: low & lowMask, prefixLength: length)
-    case .unix?, nil: break
-    }
-    if masked == nil {
+    guard let (source, hasHostBits) = Self.network(text) else {
       error(line.place(0), "invalid parameter \"\(text)\"", hint: "an IP address, ADDRESS/BITS, unix: or all; no names")
-    } else if meaningless {
+      return nil
+    }
+    if hasHostBits {
       warning(line.place(0), "low address bits of \"\(text)\" are meaningless", hint: "write the network's address")
     }
-    return masked
+    return source
   }
 }

@@ -5,5 +5,4 @@ let plannedDirectives: [DirectiveEntry] =
   + DirectiveEntry.planned(
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
   + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: sallyport uses the system's resolver")
-  + DirectiveEntry.planned("set_real_ip_from real_ip_header real_ip_recursive")
   + DirectiveEntry.planned("stub_status")

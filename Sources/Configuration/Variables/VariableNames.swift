@@ -1,4 +1,5 @@
 import Proxy
+import Transport
 
 /// The names of variables: nginx's and sallyport's own.
 enum VariableNames {
@@ -17,7 +18,10 @@ enum VariableNames {
     for (prefix, make) in prefixes where name.hasPrefix(prefix) {
       return .known(make(Array(name.dropFirst(prefix.count).utf8)))
     }
-    if name.hasPrefix("upstream_trailer_") || name.hasPrefix("proxy_protocol_tlv_") { return .planned }
+    if name.hasPrefix("proxy_protocol_tlv_") {
+      return ProxyTLV(name: name.dropFirst("proxy_protocol_tlv_".count)).map { .known(.proxyTLV($0)) } ?? .unknown
+    }
+    if name.hasPrefix("upstream_trailer_") { return .planned }
     return .unknown
   }
 
@@ -31,7 +35,6 @@ enum VariableNames {
   /// nginx's variables that have no value in sallyport yet.
   private static let planned: Set<String> = [
     "request_body", "request_body_file", "request_filename", "document_root", "realpath_root",
-    "proxy_protocol_addr", "proxy_protocol_port", "proxy_protocol_server_addr", "proxy_protocol_server_port",
     "ssl_server_cert_type", "gzip_ratio", "connections_active", "connections_reading",
     "connections_writing", "connections_waiting", "http3", "server_rewrite",
     "upstream_queue_time", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd",

@@ -50,6 +50,7 @@ final class ClientSession: StreamOwner {
 
   func begin() {
     transport.setDeadline(in: servers.fallback.settings.head.timeout)
+    transport.awaitsHeader = servers.settings.expectsProxyHeader
     transport.begin()
   }
 
@@ -63,6 +64,8 @@ final class ClientSession: StreamOwner {
   }
 
   // MARK: Transport events, until the handshake is over
+
+  override func streamHeaderIsReadable() { readProxyHeader() }
 
   override func streamDidOpen() {
     admit()
@@ -104,7 +107,7 @@ final class ClientSession: StreamOwner {
   }
 
   override func streamDeadlinePassed() {
-    handshakeDidFail(nil, tls)
+    if transport.awaitsHeader { tellOfProxyHeader(.info, Self.timedOut) } else { handshakeDidFail(nil, tls) }
     close()
   }
 

@@ -16,6 +16,8 @@ final class ConnectionFacts {
   let number: UInt64
   let peer: SocketAddress
   let openedAt: UInt64
+  /// What `listen … proxy_protocol` has read; nil without it, and if the header names no client (LOCAL, UNKNOWN).
+  var proxyHeader: ProxyHeader?
   private let tls: TLSStream?
   private var authorization = AuthorizationCache()
   private let transport: ByteStream
@@ -67,7 +69,8 @@ final class ConnectionFacts {
 
   private static let cached: [SimpleVariable] = [
     .connection, .pid, .hostname, .nginx_version, .server_addr, .server_port, .remote_addr, .remote_port,
-    .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .ssl_protocol, .ssl_cipher, .ssl_ciphers,
+    .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .proxy_protocol_addr, .proxy_protocol_port,
+    .proxy_protocol_server_addr, .proxy_protocol_server_port, .ssl_protocol, .ssl_cipher, .ssl_ciphers,
     .ssl_curve, .ssl_curves, .ssl_server_name, .ssl_session_id, .ssl_session_reused,
     .ssl_alpn_protocol, .ssl_client_verify, .ssl_client_cert, .ssl_client_raw_cert, .ssl_client_escaped_cert,
     .ssl_client_s_dn, .ssl_client_i_dn, .ssl_client_s_dn_legacy, .ssl_client_i_dn_legacy, .ssl_client_serial,
@@ -98,11 +101,20 @@ final class ConnectionFacts {
     case .server_port: Array((local?.port).map { "\($0)" }?.utf8 ?? "".utf8)
     case .remote_addr, .realip_remote_addr: Array(peer.host.utf8)
     case .remote_port, .realip_remote_port: Array(peer.port.map { "\($0)" }?.utf8 ?? "".utf8)
-    case .binary_remote_addr: binaryPeer
+    case .proxy_protocol_addr: proxyHeader?.sourceText ?? []
+    case .proxy_protocol_server_addr: proxyHeader?.destinationText ?? []
+    case .proxy_protocol_port: Self.portText(proxyHeader?.source)
+    case .proxy_protocol_server_port: Self.portText(proxyHeader?.destination)
+    case .binary_remote_addr: peer.binary
     case .https: tls == nil ? [] : Array("on".utf8)
     case .scheme: Array((tls == nil ? "http" : "https").utf8)
     default: tls.map { Self.make(variable, $0) } ?? []
     }
+  }
+
+  /// A port that is not 0, as text.
+  private static func portText(_ address: SocketAddress?) -> [UInt8] {
+    address?.port.flatMap { $0 > 0 ? Array("\($0)".utf8) : nil } ?? []
   }
 
   private static let hostname: [UInt8] = {
@@ -110,15 +122,6 @@ final class ConnectionFacts {
     gethostname(&name, name.count - 1)
     return name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
   }()
-
-  private var binaryPeer: [UInt8] {
-    switch peer {
-    case .ipv4(let address, _): withUnsafeBytes(of: address.bigEndian) { Array($0) }
-    case .ipv6(let high, let low, _):
-      withUnsafeBytes(of: high.bigEndian) { Array($0) } + withUnsafeBytes(of: low.bigEndian) { Array($0) }
-    case .unix: Array("unix:".utf8)
-    }
-  }
 
   private static func make(_ variable: SimpleVariable, _ tls: TLSStream) -> [UInt8] {
     switch variable {
@@ -158,7 +161,19 @@ final class ConnectionFacts {
 
   /// $ssl_client_v_remain changes with the clock, so it is not kept.
   var remainingDays: [UInt8] {
-    tls.flatMap(Self.shownCertificate).map { CertificateVariable.ssl_client_v_remain.value(of: $0, at: Int64(time(nil))) }
-      ?? []
+    guard let certificate = tls.flatMap(Self.shownCertificate) else { return [] }
+    return CertificateVariable.ssl_client_v_remain.value(of: certificate, at: Int64(time(nil)))
+  }
+}
+
+extension SocketAddress {
+  /// 4 or 16 bytes in network order; `unix:` for a unix socket.
+  var binary: [UInt8] {
+    switch self {
+    case .ipv4(let address, _): withUnsafeBytes(of: address.bigEndian) { Array($0) }
+    case .ipv6(let high, let low, _):
+      withUnsafeBytes(of: high.bigEndian) { Array($0) } + withUnsafeBytes(of: low.bigEndian) { Array($0) }
+    case .unix: Array("unix:".utf8)
+    }
   }
 }

@@ -53,7 +53,7 @@ private final class EnrolmentHandler: ContentHandler {
     let request = SecretBytes(copying: kept.memory.readable)
     let box = LoopBox((handler: self, exchange: exchange))
     let (serial, loop, settings) = (exchange.serial, exchange.worker.loop, content.settings)
-    let (address, state) = (PendingWork.party(exchange.facts.peer), exchange.worker.shared.enrolment)
+    let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.start(.enrolments, for: exchange) {
       let outcome = request.withUnsafeBytes {
         EnrolmentService(settings, state).answer(credentials, from: address, body: $0)

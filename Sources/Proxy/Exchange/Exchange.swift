@@ -61,9 +61,6 @@ final class Exchange {
   func withStream<Value>(_ body: (ClientStream) -> Value) -> Value? {
     streamRef?._withUnsafeGuaranteedRef { body($0) }
   }
-  /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
-  var isEarly: Bool { withStream { $0.isEarly } ?? false }
-  var bodyTimeout: Int { location.limits.bodyTimeout }
   var redirection: Redirection { target.redirection }
 
   func reset() {
@@ -128,6 +125,7 @@ final class Exchange {
       log(.info, "client sent invalid request target")
       return fail(ErrorResponse(400))
     }
+    if let realIP = server.realIP { realIP.apply(to: self) }
     guard server.rewrite.isEmpty else {
       assume(server)
       return perform(cursor.next(counts, .all))
@@ -277,6 +275,11 @@ final class Exchange {
 
   func noteRefusedPath() { target.note(refused: head, mergeSlashes: server.settings.head.mergesSlashes) }
   func set(_ slot: Int, _ value: [UInt8]) { variables.set(slot, value) }
+  /// Whether a report of `ssl_verify_report_only` is the exchange's first.
+  func beginsReport() -> Bool {
+    defer { account.isReported = true }
+    return !account.isReported
+  }
   func dropCaptures() { variables.dropCaptures() }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
   func setArguments(_ text: [UInt8]) { target.setArguments(text) }
@@ -292,6 +295,7 @@ final class Exchange {
     if block.hasOwnContent { target.hasPassed = true }
     return !denies(block)
   }
+  func setClient(_ address: SocketAddress) { variables.client = address }
 
   /// Keeps what a regular expression captured of `subject`.
   func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {

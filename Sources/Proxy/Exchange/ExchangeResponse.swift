@@ -179,9 +179,10 @@ extension Exchange {
     redirect(status: 301, to: Array(target.readable))
   }
 
-  /// As in nginx, `error_page` can name another page for a redirect of a location. That page keeps the Location.
+  /// As in nginx, `error_page` can name another page for a redirect of a location. A page that is no redirect itself keeps
+  /// the Location.
   func redirect(status code: Int, to target: [UInt8]) {
-    if redirection == .none, let page = location.settings.errorPages.first(where: { $0.status == code }) {
+    if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == code }) {
       if case .redirect = page.target {} else { absolute(target).withUnsafeBytes { setOwnField("Location", $0) } }
       return show(page, for: ErrorResponse(code))
     }
@@ -284,7 +285,7 @@ extension Exchange {
     guard let reason = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) else { return false }
     if session.reportsOnly {
       // A certificate that didn't verify has been reported, and matches no rule.
-      guard case .granted = session.admission else { return false }
+      guard case .granted = session.admission, beginsReport() else { return false }
       worker.metrics.reports.count(.rule)
       log(.notice, "report only: \(reason)\(facts.loggedClient)")
       return false
@@ -299,15 +300,10 @@ extension Exchange {
 
   // MARK: Rewriting
 
-  /// Goes to the error page of a redirect's status if there is one, and otherwise sends the redirect.
-  func redirectUnlessPaged(status: Int, to target: [UInt8]) -> StepOutcome {
+  func redirectUnlessBroken(status: Int, to target: [UInt8]) -> StepOutcome {
     if variables.isBroken { return failBroken(.next) }
-    guard showsErrorPages, location.settings.errorPages.contains(where: { $0.status == status }) else {
-      redirect(status: status, to: target)
-      return .responded
-    }
-    absolute(target).withUnsafeBytes { setOwnField("Location", $0) }
-    return .fail(ErrorResponse(status))
+    redirect(status: status, to: target)
+    return .responded
   }
 
   func failPattern(_ pattern: RegularExpression) -> StepOutcome {
@@ -373,9 +369,9 @@ extension Exchange {
 
   /// `, client: 127.0.0.1, server: a.test, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`
   private var particulars: String {
-    guard let stream else { return "" }
+    guard stream != nil else { return "" }
     var text = ByteBuffer()
-    text.append(string: ", client: \(stream.session.facts.peer.host), server: \(server.settings.primaryName)")
+    text.append(string: ", client: \(clientAddress.host), server: \(server.settings.primaryName)")
     if !head.methodRange.isEmpty {
       var line = ByteBuffer()
       append(.simple(.request), to: &line)

@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Patterns
+import Transport
 
 /// The state of the response to the client.
 struct ResponseProgress {
@@ -44,9 +45,12 @@ struct ExchangeAccount {
   let limiting = ExchangeLimits()
   /// Whether the exchange ends: the access record is being written.
   var isOver = false
+  /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
+  var isReported = false
 
   mutating func reset() {
     isOver = false
+    isReported = false
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
     limiting.reset()
@@ -179,12 +183,15 @@ struct VariableStorage {
   var requestID: [UInt8] = []
   /// Whether a variable could not be computed, so that no decision may rest on its value.
   var isBroken = false
+  /// The client by `set_real_ip_from`; nil: the connection's peer.
+  var client: SocketAddress?
 
   mutating func reset() {
     isBroken = false
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
+    if client != nil { client = nil }
   }
 
   mutating func set(_ slot: Int, _ value: [UInt8]) {

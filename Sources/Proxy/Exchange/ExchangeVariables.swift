@@ -31,6 +31,7 @@ extension Exchange {
     case .upstreamField(let name): appendUpstreamField(name, to: &output)
     case .upstreamCookie(let name): appendUpstreamCookie(name, to: &output)
     case .sentTrailer(let name): appendSentTrailer(name, to: &output)
+    case .proxyTLV(let kind): if let value = facts.proxyHeader?.value(of: kind) { output.append(value) }
     case .capture(let group):
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
     case .escapedCapture(let group): appendEscapedCapture(group, to: &output)
@@ -103,6 +104,7 @@ extension Exchange {
     case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: Self.contentType.withUTF8Buffer { appendRequestField(UnsafeRawBufferPointer($0), to: &output) }
+    case .remote_addr, .remote_port, .binary_remote_addr: appendClient(variable, to: &output)
     case .remote_user: appendRemoteUser(to: &output)
     case .status:
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
@@ -256,7 +258,7 @@ extension Exchange {
       output.append(bytes[field.value])
       output.append(", ")
     }
-    output.append(string: facts.peer.host)
+    output.append(string: clientAddress.host)
   }
 
   private func appendTime(_ variable: SimpleVariable, to output: inout ByteBuffer) {
@@ -277,5 +279,40 @@ extension Exchange {
     if rest < 100 { output.append(0x30) }
     if rest < 10 { output.append(0x30) }
     output.append(decimal: rest)
+  }
+}
+
+extension Exchange {
+  /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
+  var isEarly: Bool { withStream { $0.isEarly } ?? false }
+  var bodyTimeout: Int { location.limits.bodyTimeout }
+}
+
+/// Whom the request comes from: the connection's peer, or who `set_real_ip_from` says it is.
+extension Exchange {
+  var clientAddress: SocketAddress { variables.client ?? facts.peer }
+
+  /// $remote_addr, $remote_port and $binary_remote_addr.
+  @inline(__always)
+  func appendClient(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
+    if let client = variables.client {
+      Self.append(variable, of: client, to: &output)
+    } else {
+      borrowing(facts) { $0.append(variable, place: place, to: &output) }
+    }
+  }
+
+  /// The same, where no template has looked the place up.
+  func appendClient(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    if let place = ConnectionFacts.place(of: variable) { appendClient(variable, place: place, to: &output) }
+  }
+
+  @inline(never)
+  private static func append(_ variable: SimpleVariable, of client: SocketAddress, to output: inout ByteBuffer) {
+    switch variable {
+    case .binary_remote_addr: output.append(client.binary)
+    case .remote_port: if let port = client.port, port > 0 { output.append(decimal: UInt64(port)) }
+    default: output.append(string: client.host)
+    }
   }
 }

@@ -24,6 +24,7 @@ final class LiveLocation {
   /// Whether one of these three says anything.
   let changesFields: Bool
   let earlyHints: [LiveTemplate]
+  let realIP: LiveRealIP?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
@@ -45,7 +46,10 @@ final class LiveLocation {
   ) {
     self.settings = settings
     let program = isRoot || outer != nil ? RewriteProgram([]) : RewriteProgram(settings.rewrite)
-    let steps = Self.steps(settings, makers, rewrite: outer?.rewrite ?? program.steps)
+    let realIP = settings.realIP.map { LiveRealIP($0, resolved: makers.generation.realIPHosts) }
+    self.realIP = realIP
+    var steps = Self.steps(settings, makers, rewrite: outer?.rewrite ?? program.steps)
+    if let realIP, !isRoot { steps.preaccess.insert(RealIPStep(realIP), at: 0) }
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     let isEmpty = if case .none = settings.action { true } else { false }

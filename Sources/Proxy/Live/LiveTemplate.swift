@@ -8,6 +8,8 @@ struct LiveTemplate {
     /// Computed once a connection (`ConnectionFacts`).
     case connection(SimpleVariable, place: Int)
     case simple(SimpleVariable)
+    /// Of the connection, unless `set_real_ip_from` says for the request who the client is.
+    case client(SimpleVariable, place: Int)
     /// A variable with a parameter: an index into `others`.
     case other(Int)
   }
@@ -33,7 +35,11 @@ struct LiveTemplate {
       defer { text += bytes }
       return .literal(ByteRange(start: text.count, count: bytes.count))
     case .variable(.simple(let variable)):
-      return ConnectionFacts.place(of: variable).map { .connection(variable, place: $0) } ?? .simple(variable)
+      guard let place = ConnectionFacts.place(of: variable) else { return .simple(variable) }
+      switch variable {
+      case .remote_addr, .remote_port, .binary_remote_addr: return .client(variable, place: place)
+      default: return .connection(variable, place: place)
+      }
     case .variable(let variable):
       others.append(variable)
       return .other(others.count - 1)
@@ -52,6 +58,7 @@ struct LiveTemplate {
     switch step {
     case .literal(let range): output.append(text, range)
     case .connection(let variable, let place): exchange.facts.append(variable, place: place, to: &output)
+    case .client(let variable, let place): exchange.appendClient(variable, place: place, to: &output)
     case .simple(let variable): exchange.append(variable, to: &output)
     case .other(let index): exchange.append(others[index], to: &output)
     }

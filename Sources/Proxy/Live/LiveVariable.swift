@@ -80,7 +80,7 @@ final class LiveGeo: LiveVariable {
   }
 
   private func address(for exchange: Exchange) -> SocketAddress? {
-    var address = exchange.facts.peer
+    var address = exchange.clientAddress
     if let subject {
       let text = String(decoding: subject.bytes(exchange), as: UTF8.self)
       guard let parsed = SocketAddress(literal: text, port: 0) else { return nil }

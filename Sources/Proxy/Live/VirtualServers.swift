@@ -132,6 +132,8 @@ final class LiveServer {
   /// The locations of `if` blocks.
   let conditionals: ConditionalLocations
   let headLimits: HeadLimits
+  /// That of the server block, which counts before any phase.
+  let realIP: LiveRealIP?
 
   init(settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations) {
     self.settings = settings
@@ -140,6 +142,7 @@ final class LiveServer {
     self.rewrite = RewriteProgram(settings.root.rewrite).steps
     self.locations = root.inner
     self.conditionals = conditionals
+    self.realIP = root.realIP
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,

@@ -11,7 +11,7 @@ final class AddressAccess: PhaseStep {
   init(_ rules: [AccessRule]) { self.rules = rules }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
-    switch Self.decision(for: exchange.facts.peer, rules) {
+    switch Self.decision(for: exchange.clientAddress, rules) {
     case nil: return .next
     case true?: return .granted
     case false?:
@@ -25,7 +25,7 @@ final class AddressAccess: PhaseStep {
     rules.first { matches(peer, $0.source) }?.allows
   }
 
-  private static func matches(_ peer: SocketAddress, _ source: AccessRule.Source) -> Bool {
+  static func matches(_ peer: SocketAddress, _ source: AccessRule.Source) -> Bool {
     switch (source, peer) {
     case (.all, _): return true
     case (.unix, .unix): return true

@@ -25,7 +25,7 @@ final class PasswordAccess: PhaseStep {
     }
     let box = LoopBox((step: self, exchange: exchange))
     let (serial, loop, users, limit) = (exchange.serial, exchange.worker.loop, users, guessLimit)
-    let (address, state) = (PendingWork.party(exchange.facts.peer), exchange.worker.shared.enrolment)
+    let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.start(.passwords, for: exchange) {
       let verdict = PasswordVerdict(on: user, password, by: users, limit, from: address, state)
       loop.post {

@@ -7,7 +7,7 @@ enum PendingWork {
   /// Starts work for an exchange, which keeps the ticket in `pending`. If too much work waits already, the response is
   /// an error. If the client has left and the work has to wait, the exchange ends.
   static func start(_ work: BlockingWork, for exchange: Exchange, _ body: @escaping @Sendable () -> Void) {
-    switch exchange.worker.shared.pool.run(work, for: party(exchange.facts.peer), body) {
+    switch exchange.worker.shared.pool.run(work, for: party(exchange.clientAddress), body) {
     case .taken(let ticket, let waits):
       exchange.setPending(ticket)
       // The client's end came with its request, so no later event announces it.

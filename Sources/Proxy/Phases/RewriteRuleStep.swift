@@ -58,7 +58,7 @@ final class RewriteRuleStep: PhaseStep {
       if !own.isEmpty { target += [rule.hasQuery ? 0x26 : 0x3F] + own }
     }
     exchange.logRewritten { "rewritten redirect: \"\(LogEscape.text(target))\"" }
-    return exchange.redirectUnlessPaged(status: status, to: target)
+    return exchange.redirectUnlessBroken(status: status, to: target)
   }
 }
 

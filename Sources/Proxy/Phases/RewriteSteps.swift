@@ -48,7 +48,7 @@ final class ReturnStep: PhaseStep {
       exchange.answer(
         status: exchange.progress.statusOverride ?? status, type: "text/plain",
         body: UnsafeRawBufferPointer(start: nil, count: 0))
-    case .redirect(let target): return exchange.redirectUnlessPaged(status: status, to: target.bytes(exchange))
+    case .redirect(let target): return exchange.redirectUnlessBroken(status: status, to: target.bytes(exchange))
     case .text(let text):
       text.bytes(exchange).withUnsafeBytes {
         exchange.answer(status: exchange.progress.statusOverride ?? status, type: "text/plain", body: $0)

@@ -88,6 +88,13 @@ public struct ListenOptions: Sendable, Hashable {
   public var ipv6only = true
   /// `so_keepalive=on|off|idle:interval:count`
   public var keepalive: TCPKeepalive?
+  /// `rcvbuf=` and `sndbuf=`, in bytes; nil: the system's choice.
+  public var receiveBuffer: Int?
+  public var sendBuffer: Int?
+  /// `deferred`: the kernel hands a connection over with its first byte (TCP_DEFER_ACCEPT).
+  public var isDeferred = false
+  /// `fastopen=`: connections that may wait with data before their handshake is over (TCP_FASTOPEN); nil: none.
+  public var fastOpenQueue: Int?
   public init() {}
 }
 
@@ -102,6 +109,8 @@ public struct ListenerSettings: Sendable {
   public var address: ListenAddress
   public var options: ListenOptions
   public var isTLS: Bool
+  /// `proxy_protocol`: each connection begins with a header of the PROXY protocol.
+  public var expectsProxyHeader: Bool
   /// Indices into HTTPSettings.servers, in file order.
   public var servers: [Int]
   /// Index into HTTPSettings.servers: `default_server`, or the first.
@@ -110,11 +119,12 @@ public struct ListenerSettings: Sendable {
 
   public init(
     address: ListenAddress, options: ListenOptions, isTLS: Bool, servers: [Int], defaultServer: Int,
-    location: SourceLocation
+    location: SourceLocation, expectsProxyHeader: Bool = false
   ) {
     self.address = address
     self.options = options
     self.isTLS = isTLS
+    self.expectsProxyHeader = expectsProxyHeader
     self.servers = servers
     self.defaultServer = defaultServer
     self.location = location

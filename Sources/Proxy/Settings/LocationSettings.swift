@@ -167,6 +167,8 @@ public final class LocationSettings: Sendable {
   public let flow: FlowSettings
   /// nil: none of `limit_req`, `limit_conn` and `limit_rate`.
   public let traffic: TrafficLimitSettings?
+  /// nil: the client's address is that of the connection.
+  public let realIP: RealIPSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -174,7 +176,7 @@ public final class LocationSettings: Sendable {
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
-    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil
+    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil
   ) {
     self.addedTrailers = addedTrailers
     self.expires = expires
@@ -196,6 +198,7 @@ public final class LocationSettings: Sendable {
     self.basicAccess = basicAccess
     self.flow = flow
     self.traffic = traffic
+    self.realIP = realIP
   }
 }
 

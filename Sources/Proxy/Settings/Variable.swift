@@ -1,3 +1,5 @@
+public import Transport
+
 /// A variable of nginx's language that an exchange can answer. Names are nginx's, without `$`.
 ///
 /// Why an enum: a template is compiled at load, so that no name is looked up per request.
@@ -24,6 +26,8 @@ public enum Variable: Sendable, Hashable {
   case escapedCapture(Int)
   /// A variable made by `set` or by a named capture; an index into the exchange's slots.
   case slot(Int)
+  /// $proxy_protocol_tlv_NAME
+  case proxyTLV(ProxyTLV)
 }
 
 /// The raw value is nginx's name.
@@ -39,6 +43,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case nginx_version
   case server_name, server_addr, server_port, remote_addr, remote_port, binary_remote_addr, remote_user
   case realip_remote_addr, realip_remote_port
+  case proxy_protocol_addr, proxy_protocol_port, proxy_protocol_server_addr, proxy_protocol_server_port
   // proxy
   case proxy_host, proxy_port, proxy_add_x_forwarded_for
   // upstream

@@ -1,0 +1,31 @@
+import Observability
+import Proxy
+import Transport
+
+/// The names of `set_real_ip_from`, resolved once a generation, as nginx does at start.
+struct RealIPResolution {
+  /// By name.
+  private(set) var found: [String: [SocketAddress]] = [:]
+  /// A name without an address is an error.
+  private(set) var diagnostics: [Diagnostic] = []
+
+  /// Blocks while the lookups run. `former`: the generation whose addresses are kept; nil: names are looked up.
+  init(_ http: HTTPSettings, former: Generation?, by resolver: Resolver) {
+    if let former {
+      found = former.realIPHosts
+      return
+    }
+    let hosts = http.servers.flatMap { $0.root.withNested }.flatMap { $0.realIP?.hosts ?? [] }
+    guard !hosts.isEmpty else { return }
+    let addresses = resolver.addresses(of: Set(hosts.map { Resolver.Name($0.name, port: 0) }))
+    for host in Set(hosts).sorted(by: { $0.name < $1.name }) {
+      let all = addresses[Resolver.Name(host.name, port: 0)] ?? []
+      found[host.name] = all
+      guard all.isEmpty else { continue }
+      diagnostics.append(
+        Diagnostic(
+          .error, at: host.location, "host not found in set_real_ip_from \"\(host.name)\"",
+          hint: "names are resolved at start and reload: see that `getent hosts` knows it, or give an address"))
+    }
+  }
+}

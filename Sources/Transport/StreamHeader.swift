@@ -1,0 +1,32 @@
+import Glibc
+
+/// What an owner reads before the stream's own protocol (`listen … proxy_protocol`).
+extension ByteStream {
+  /// Looks at the bytes that have come, and leaves them in the socket. The next edge comes with more of them.
+  public final func peek(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    while !isClosed {
+      let count = recv(descriptor, target.baseAddress, target.count, Int32(truncatingIfNeeded: MSG_PEEK))
+      if count > 0 { return .bytes(count) }
+      if count == 0 { return .end }
+      if errno == EINTR { continue }
+      if errno == EAGAIN || errno == EWOULDBLOCK { return .wouldBlock }
+      noteFailure(.socket(SocketError("recv", errno)))
+      return .failed
+    }
+    return .wouldBlock
+  }
+
+  /// Takes the header's bytes, which were peeked at, from the socket, and begins the stream's own protocol with the byte
+  /// after them. Returns false if they can't be taken, so that the owner closes the stream.
+  public final func endHeader(_ count: Int) -> Bool {
+    guard awaitsHeader, !isClosed, count > 0 else { return false }
+    let taken = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) {
+      recv(descriptor, $0.baseAddress, count, 0)
+    }
+    guard taken == count else { return false }
+    awaitsHeader = false
+    opened()
+    resumeReading()
+    return true
+  }
+}
