@@ -6,7 +6,7 @@ import Transport
 
 @testable import TLS
 
-@Suite(.timeLimit(.minutes(1))) struct `Responders that clients wait for` {
+@Suite(.timeLimit(.minutes(10))) struct `Responders that clients wait for` {
   private let client = OCSPClient(pool: BlockingPool())
 
   private func check(_ url: String) throws -> ClientStatusCheck {

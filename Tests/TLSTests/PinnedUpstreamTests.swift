@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What pins decide in real handshakes; the whole table of verdicts is in VerdictTableTests.
-@Suite(.timeLimit(.minutes(1))) struct `Pinned upstreams` {
+@Suite(.timeLimit(.minutes(10))) struct `Pinned upstreams` {
   let cast: Cast
   let anchors: TrustAnchors
   let selfSigned: CertifiedKey

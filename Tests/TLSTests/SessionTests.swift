@@ -4,7 +4,7 @@ import TestSupport
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct `Sessions of clients` {
+@Suite(.timeLimit(.minutes(10))) struct `Sessions of clients` {
   let cast: Cast
   init() throws { cast = try Cast.shared.get() }
 

@@ -4,7 +4,7 @@ import Crypto
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct `Several certificates in one server block` {
+@Suite(.timeLimit(.minutes(10))) struct `Several certificates in one server block` {
   @Test(arguments: [("ECDHE-ECDSA-AES128-GCM-SHA256", true), ("ECDHE-RSA-AES128-GCM-SHA256", false)])
   func `the client's ciphers choose between RSA and ECDSA`(cipher: String, isECDSA: Bool) async throws {
     let cast = try Cast.shared.get()

@@ -3,7 +3,7 @@ import Crypto
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct `How upstreams are judged` {
+@Suite(.timeLimit(.minutes(10))) struct `How upstreams are judged` {
   let cast: Cast
   init() throws { cast = try Cast.shared.get() }
 

@@ -5,7 +5,7 @@ import Testing
 @testable import Transport
 
 /// One test at a time: the threads that Dispatch gives are the process's.
-@Suite(.serialized, .timeLimit(.minutes(1))) struct `Work that blocks` {
+@Suite(.serialized, .timeLimit(.minutes(10))) struct `Work that blocks` {
   /// Runs `body` once the work that `hold` begins is under way, and lets that work end afterwards.
   private func holding(
     _ pool: BlockingPool, _ work: BlockingWork, _ parties: [String], _ body: () async throws -> Void

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct ByteStreamTests {
+@Suite(.timeLimit(.minutes(10))) struct ByteStreamTests {
   @Test func `all that is written arrives in order at a slow reader`() async throws {
     let (descriptor, peer) = try Peer.pair()
     let probe = try await StreamProbe.over(descriptor)

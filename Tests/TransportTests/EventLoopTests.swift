@@ -5,7 +5,7 @@ import Testing
 
 @testable import Transport
 
-@Suite(.timeLimit(.minutes(1))) struct EventLoopTests {
+@Suite(.timeLimit(.minutes(10))) struct EventLoopTests {
   @Test func `blocks run in the order in which they were posted`() async throws {
     let loop = try Stage.loop()
     let numbers: [Int] = await withCheckedContinuation { continuation in
