@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// How a receiver finds the end of a message's body (RFC 9112 §6). Only this file decides that.
 public enum BodyFraming: Sendable, Equatable {
   /// No body.
@@ -14,6 +16,8 @@ public enum BodyFraming: Sendable, Equatable {
 struct AnnouncedFraming {
   /// The value of Content-Length, if the message has one.
   var length: UInt64?
+  /// The value of the field that says so; of two fields, which a request may not have, the last.
+  var value = ByteRange.absent
   enum Coding { case none, chunked, unknown }
   /// What the Transfer-Encoding field announces, if there is one.
   var coding = Coding.none
@@ -32,8 +36,13 @@ struct AnnouncedFraming {
   }
 
   /// Applies RFC 9112 §6.3 to a request: without a framing field, the request has no body.
-  func request(_ version: HTTPVersion) throws(HeadError) -> BodyFraming {
-    try decide(version) ?? .none
+  func request(_ version: HTTPVersion, _ method: Method) throws(HeadError) -> BodyFraming {
+    guard let framing = try decide(version) else { return .none }
+    if version == .http10, framing != .length(0), method == .get || method == .head || method == .delete {
+      // RFC 1945 gives these methods no body. An old server would take it for the next request.
+      throw .bodyInOldVersion
+    }
+    return framing
   }
 
   /// Applies RFC 9112 §6.3 to a response to `method`.

@@ -1,7 +1,8 @@
 /// Why the parser refused a head. The proxy closes the connection, because it can't tell where the next message begins.
 public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // The first line
-  case badMethod, connectMethod, traceMethod, badTarget, badRequestLine, simpleRequest, badVersion, unsupportedVersion
+  case badMethod, connectMethod, traceMethod, prefaceMethod, badTarget, badRequestLine, simpleRequest, badVersion
+  case unsupportedVersion
   case badStatusLine
   // Line by line
   case bareCarriageReturn, nul, controlCharacter, lineFolding, whitespaceBeforeFirstField, whitespaceBeforeColon
@@ -14,7 +15,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // The message as a whole
   case missingHost, repeatedHost, badHost, differentHost, repeatedAuthorization, repeatedField
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
-  case transferEncodingInOldVersion, bodyInInterimResponse
+  case transferEncodingInOldVersion, bodyInOldVersion, bodyInInterimResponse
 
   /// The status of the response to the client. An error in an upstream's head always gives 502.
   public var status: UInt16 {
@@ -33,8 +34,8 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .badMethod: "the method has a character other than A-Z, \"_\" and \"-\""
     case .connectMethod: "CONNECT asks for a tunnel, which a reverse proxy does not give"
     case .traceMethod: "TRACE would show the client what the proxy tells upstreams"
-    case .badTarget:
-      "the request target is none of a path, an http(s) URI or the \"*\" of OPTIONS, or has an invalid character"
+    case .prefaceMethod: "PRI, which begins the preface of HTTP/2 and is no method"
+    case .badTarget: "the request target is neither a path nor an http(s) URI, or has an invalid character"
     case .badRequestLine: "the request line is not \"method target version\" with single spaces"
     case .simpleRequest: "the request line has no version (HTTP/0.9)"
     case .badVersion: "the version is not HTTP/ digit . digit"
@@ -74,6 +75,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .unknownTransferCoding: "a transfer coding other than chunked"
     case .lengthAndTransferEncoding: "both Content-Length and Transfer-Encoding"
     case .transferEncodingInOldVersion: "Transfer-Encoding in an HTTP/1.0 message"
+    case .bodyInOldVersion: "a body of GET, HEAD or DELETE in HTTP/1.0"
     case .bodyInInterimResponse: "an interim response that announces a body"
     }
   }

@@ -64,9 +64,11 @@ struct MessageFacts {
     case .contentLength:
       if present.contains(.contentLength) { throw .repeatedContentLength }
       framing.length = try Self.contentLength(base, value)
+      framing.value = value
     case .transferEncoding:
       if present.contains(.transferEncoding) { throw .badTransferEncoding }
       framing.coding = try Self.coding(base, value)
+      framing.value = value
     case .te: te(base, value)
     case .upgrade: if upgrade == nil && !value.isEmpty { upgrade = value }
     case .expect: expectsContinue = at(base, value).equalsIgnoringCase("100-continue")
@@ -110,6 +112,24 @@ struct MessageFacts {
     guard !repeated.subtracting(.repeatable).isEmpty else { return }
     if repeated.contains(.host) { throw .repeatedHost }
     throw repeated.contains(.authorization) ? .repeatedAuthorization : .repeatedField
+  }
+
+  /// Refuses a tab around a value that frames or routes a request of HTTP/1. RFC 9110 §5.6.3 allows it, but some servers,
+  /// nginx among them, take the tab for a part of the value.
+  func refuseTabs(_ base: UnsafeRawPointer) throws(HeadError) {
+    if present.contains(.host), Self.hasTab(around: host, base) { throw .badHost }
+    if framing.value.count > 0, Self.hasTab(around: framing.value, base) {
+      throw framing.length == nil ? .badTransferEncoding : .badContentLength
+    }
+  }
+
+  /// `base` has the whole field line, so that its colon and its end stop the search.
+  private static func hasTab(around value: ByteRange, _ base: UnsafeRawPointer) -> Bool {
+    var before = Int(value.start) &- 1
+    while ByteScan.byte(base, before) == 0x20 { before &-= 1 }
+    var after = value.end
+    while ByteScan.byte(base, after) == 0x20 { after &+= 1 }
+    return ByteScan.byte(base, before) == 0x09 || ByteScan.byte(base, after) == 0x09
   }
 
   /// Returns the valid Upgrade value: Connection nominates it, and the version is not HTTP/1.0 (RFC 9110 §7.8).

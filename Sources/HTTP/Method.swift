@@ -3,12 +3,14 @@
 /// A method outside the registered core is `.other`; its text stays in `RequestHead.methodRange`.
 public enum Method: UInt8, Sendable {
   case get, head, post, put, delete, options, trace, patch, connect, other
+  /// `PRI`, which RFC 9113 §11.6 reserves: no request may have it.
+  case preface
 
   /// Whether the method requests no change of state at the origin (RFC 9110 §9.2.1).
   @inlinable public var isSafe: Bool {
     switch self {
     case .get, .head, .options, .trace: true
-    case .post, .put, .delete, .patch, .connect, .other: false
+    case .post, .put, .delete, .patch, .connect, .other, .preface: false
     }
   }
 
@@ -16,7 +18,7 @@ public enum Method: UInt8, Sendable {
   @inlinable public var isIdempotent: Bool {
     switch self {
     case .put, .delete: true
-    case .get, .head, .post, .options, .trace, .patch, .connect, .other: isSafe
+    case .get, .head, .post, .options, .trace, .patch, .connect, .other, .preface: isSafe
     }
   }
 
@@ -33,7 +35,13 @@ public enum Method: UInt8, Sendable {
     self = .other
     switch count {
     case 3:
-      if spells(base, "GET") { self = .get } else if spells(base, "PUT") { self = .put }
+      if spells(base, "GET") {
+        self = .get
+      } else if spells(base, "PUT") {
+        self = .put
+      } else if spells(base, "PRI") {
+        self = .preface
+      }
     case 4:
       if spells(base, "POST") { self = .post } else if spells(base, "HEAD") { self = .head }
     case 5:

@@ -2,21 +2,20 @@ public import Bytes
 
 /// The target of a request (RFC 9112 §3.2), split into its parts but not decoded.
 ///
-/// The type has no authority form: only CONNECT uses it, and the parser refuses CONNECT.
+/// The type has no authority form, because only CONNECT uses it, and no asterisk form (`OPTIONS *`), which nginx refuses
+/// too: the parser refuses both.
 public struct RequestTarget: Sendable, Equatable {
   public enum Form: UInt8, Sendable {
     /// `/path?query`
     case origin
     /// `http://authority/path?query`
     case absolute
-    /// `*`, for OPTIONS
-    case asterisk
   }
 
   public var form: Form
   /// The target as sent.
   public var raw: ByteRange
-  /// The path. It begins with `/`, or is empty for `*` and for an absolute form without a path, which means `/`.
+  /// The path. It begins with `/`, or is empty for an absolute form without a path, which means `/`.
   public var path: ByteRange
   /// The query after the first `?`, without the `?`; nil when the target has no `?`.
   public var query: ByteRange?
@@ -34,17 +33,13 @@ public struct RequestTarget: Sendable, Equatable {
   /// Splits `start..<end`: not empty, without space, control character or `#`. `question` is the first `?`, or `end`.
   @inline(__always)
   static func parse(
-    _ base: UnsafeRawPointer, _ start: Int, question: Int, _ end: Int, method: Method
+    _ base: UnsafeRawPointer, _ start: Int, question: Int, _ end: Int
   ) throws(HeadError) -> RequestTarget {
     let raw = ByteRange(start: start, count: end - start)
     let query = question < end ? ByteRange(start: question + 1, count: end - question - 1) : nil
     if ByteScan.byte(base, start) == 0x2F {
       return RequestTarget(
         form: .origin, raw: raw, path: ByteRange(start: start, count: question - start), query: query, authority: nil)
-    }
-    if end - start == 1 && ByteScan.byte(base, start) == 0x2A {
-      guard method == .options else { throw .badTarget }
-      return RequestTarget(form: .asterisk, raw: raw, path: .absent, query: nil, authority: nil)
     }
     return try absolute(base, start, question: question, end)
   }

@@ -96,8 +96,9 @@ public enum ProxyHeaderParser {
     let first = try line.next()
     if first == UInt8(ascii: "U") {
       try line.expect("NKNOWN".utf8)
-      // What follows counts for nothing, up to the end of the line.
+      // What follows a space counts for nothing, up to the end of the line.
       var last = try line.next()
+      guard last == 0x20 || last == 13 else { throw .malformed }
       while true {
         let byte = try line.next()
         if last == 13, byte == 10 { return .header(nil, length: line.place) }
@@ -141,8 +142,10 @@ public enum ProxyHeaderParser {
     switch bytes[13] {
     case 0x11: addresses = 12
     case 0x21: addresses = 36
-    // Not TCP over IP: as nginx, it names no client.
-    default: return .header(nil, length: 16 + length)
+    // Unspecified, and a stream of a Unix socket: as nginx, it names no client.
+    case 0x00, 0x31: return .header(nil, length: 16 + length)
+    // Datagrams, which this connection isn't, and what the specification reserves.
+    default: throw .malformed
     }
     guard content.count >= addresses, ProxyTLV.isWhole(content[addresses...]),
       hasRightChecksum(bytes[..<(16 + length)], addresses: addresses)

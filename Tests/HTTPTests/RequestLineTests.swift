@@ -66,6 +66,7 @@ import Testing
 
   @Test func `the preface of HTTP/2 is answered 505`() {
     #expect(refusal(request("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")) == .unsupportedVersion)
+    #expect(refusal(request("PRI / HTTP/1.1\r\nHost: h\r\n\r\n")) == .prefaceMethod)
   }
 
   @Test(arguments: ["http/1.1", "HTTP/1", "HTTP/1.", "HTTP/1,1", "HTTP/x.1", "HTTP/1.x", "HTTPS/1.1", "H", "HTTP/-1.1"])
@@ -105,8 +106,8 @@ import Testing
     #expect(refusal(request("GET /  HTTP/1.1\r\nHost: h\r\n\r\n")) == .badVersion)
   }
 
-  @Test func `the asterisk is for OPTIONS only`() {
-    #expect(request("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n").form == .asterisk)
+  @Test func `the asterisk is refused, of OPTIONS too`() {
+    #expect(refusal(request("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n")) == .badTarget)
     #expect(refusal(request("GET * HTTP/1.1\r\nHost: h\r\n\r\n")) == .badTarget)
     #expect(refusal(request("OPTIONS ** HTTP/1.1\r\nHost: h\r\n\r\n")) == .badTarget)
   }

@@ -12,6 +12,9 @@ import Testing
     "Content-Length: 5 6", "Content-Length : 5", "Content-Length\t: 5", "Content-Length:\u{b}5",
     "Content-Length: 5\u{c}",
     "Content-Length: +5", "Content-Length: 0x5", "Content-Length: 5;", "Content-Length:", "Content-Length: 5\r\n 6",
+    // A tab, which nginx takes for a part of the value
+    "Content-Length:\t5", "Content-Length: 5\t", "Content-Length: \t 5", "Content-Length: 5 \t ",
+    "Transfer-Encoding:\tchunked", "Transfer-Encoding: chunked\t",
     // TE.TE
     "Transfer-Encoding : chunked", "Transfer-Encoding\t: chunked", "Transfer-Encoding: xchunked",
     "Transfer-Encoding: chunked, identity", "Transfer-Encoding: identity, chunked",
@@ -42,8 +45,14 @@ import Testing
     #expect(read.framing == .none)
   }
 
-  @Test(arguments: ["1.0", "1.1"])
-  func `a body on a method that expects none is framed all the same`(version: String) {
-    #expect(request("GET / HTTP/\(version)\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc").framing == .length(3))
+  @Test(arguments: ["GET", "HEAD", "DELETE"])
+  func `a body on a method that expects none is framed all the same, and refused in HTTP 1.0`(method: String) {
+    func asked(_ version: String) -> ReadRequest {
+      request("\(method) / HTTP/\(version)\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")
+    }
+    #expect(asked("1.1").framing == .length(3))
+    #expect(refusal(asked("1.0")) == .bodyInOldVersion)
+    #expect(request("\(method) / HTTP/1.0\r\nContent-Length: 0\r\n\r\n").framing == .length(0))
+    #expect(request("POST / HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc").framing == .length(3))
   }
 }

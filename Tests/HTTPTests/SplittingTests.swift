@@ -6,7 +6,7 @@ import Testing
     "GET /a/b?c=d HTTP/1.1\r\nHost: example.org:8443\r\nUser-Agent: x/1.0 (a; b)\r\nAccept: */*\r\n\r\nnext",
     "\r\n\nPOST /x HTTP/1.1\nHost:h\nContent-Length: 5\nConnection: x-a, close\nX-A: \t1\t \n\nhello",
     "GET http://h:1/p HTTP/1.0\r\nHost: b\r\nConnection: keep-alive\r\nX_dropped: y\r\nX-Ü: 1\r\n\r\n",
-    "OPTIONS * HTTP/1.7\r\nHost: [::1]:80\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n",
+    "OPTIONS / HTTP/1.7\r\nHost: [::1]:80\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n",
     "GET /\r\n\r\n", "GET / HTTP/2.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", "GET / HTT\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}", "GET /\u{1} HTTP/1.1\r\n\r\n",

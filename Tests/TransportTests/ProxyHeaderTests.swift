@@ -65,7 +65,8 @@ import Testing
     "PROXY TCP4 1.2.3.4 1.2.3.4 -1 2\r\n", "PROXY TCP4 1.2.3.4 1.2.3.4  2\r\n", "PROXY TCP4  1.2.3.4 1.2.3.4 1 2\r\n",
     "PROXY TCP4 ::1 ::1 1 2\r\n", "PROXY TCP6 1.2.3.4 ::1 1 2\r\n", "PROXY TCP4 1.2.3 1.2.3.4 1 2\r\n",
     "PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\0", "PROXY TCP4 1.2.3.4\0 1.2.3.4 1 2\r\n",
-    "PROXY UNKNOWN" + String(repeating: "x", count: 100), "PROXY TCP6 " + String(repeating: "1", count: 60),
+    "PROXY UNKNOWNX\r\n", "PROXY UNKNOWN " + String(repeating: "x", count: 100),
+    "PROXY TCP6 " + String(repeating: "1", count: 60),
   ])
   func `what is no header of version 1 is broken`(text: String) {
     guard case .broken(let reason) = Self.read(text) else {
@@ -106,10 +107,17 @@ import Testing
   @Test func `a header of version 2 that names no client of TCP is taken whole`() {
     #expect(Self.read(Self.version2(0x20, 0x00, []) + [1]) == .none(16))
     #expect(Self.read(Self.version2(0x20, 0x11, [1, 2, 3])) == .none(19))
-    #expect(Self.read(Self.version2(0x21, 0x12, Self.four)) == .none(28))
     #expect(Self.read(Self.version2(0x21, 0x31, [UInt8](repeating: 0, count: 216))) == .none(232))
     let six = [UInt8](repeating: 0, count: 15) + [1] + [UInt8](repeating: 0, count: 15) + [2, 0, 1, 0, 2]
     #expect(Self.read(Self.version2(0x21, 0x21, six)) == .header("[::1]:1", "[::2]:2", 52))
+  }
+
+  @Test(arguments: [0x12, 0x22, 0x32, 0x41, 0x13, 0x01, 0xFF] as [UInt8])
+  func `datagrams, and a family or transport that the specification reserves, are broken`(family: UInt8) {
+    guard case .broken = Self.read(Self.version2(0x21, family, Self.four)) else {
+      Issue.record("\(Self.read(Self.version2(0x21, family, Self.four)))")
+      return
+    }
   }
 
   @Test func `a header of version 2 with a fault is broken`() {

@@ -26,6 +26,14 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "Two spellings of one host could be judged by two rules."
   ),
   (
+    "A GET, HEAD or DELETE in HTTP/1.0 with a body gets 400, as in HAProxy; nginx passes it on.",
+    "HTTP/1.0 (RFC 1945) gives these methods no body, so an old server could take it for the next request."
+  ),
+  (
+    "A request with the method PRI gets 400, as in HAProxy.",
+    "RFC 9113 §11.6 reserves it: an upstream could take the request for the preface of HTTP/2."
+  ),
+  (
     "A 304 of `return` has neither Content-Type nor Content-Length; nginx sends `Content-Length: 0`.",
     "The length would be that of the response to GET (RFC 9110 §8.6)."
   ),

@@ -111,6 +111,7 @@ public struct HeadParser: Sendable {
     let version = head.parsed.version
     let hasHost = facts.present.contains(.host)
     try facts.refuseRepeated()
+    try facts.refuseTabs(base)
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.parsed.target.authority != nil {
       // The authority of an absolute form overrides Host (RFC 9112 §3.2.2).
@@ -125,7 +126,7 @@ public struct HeadParser: Sendable {
       head.parsed.host = authority.host
       head.parsed.port = authority.port
     }
-    head.parsed.framing = try facts.framing.request(version)
+    head.parsed.framing = try facts.framing.request(version, head.parsed.method)
     head.parsed.keepsAlive = facts.keepsAlive(version)
     head.parsed.expectsContinue = facts.expectsContinue && version == .http11
     head.parsed.upgrade = facts.upgrade(version)

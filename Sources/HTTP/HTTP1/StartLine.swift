@@ -36,11 +36,12 @@ struct RequestLine {
     guard let (version, versionEnd) = try HTTPVersion.read(base, at &+ 1, available), versionEnd < available else {
       return nil
     }
+    if method == .preface { throw .prefaceMethod }
     let last = ByteScan.byte(base, versionEnd)
     if last != 0x0D && last != 0x0A { throw last < 0x20 ? FieldLines.fault(of: last) : .badRequestLine }
     guard let end = try FieldLines.lineEnd(base, versionEnd, available, .head) else { return nil }
     let target = try RequestTarget.parse(
-      base, targetStart, question: question < 0 ? targetEnd : question, targetEnd, method: method)
+      base, targetStart, question: question < 0 ? targetEnd : question, targetEnd)
     return RequestLine(methodEnd: methodEnd, method: method, target: target, version: version, end: end)
   }
 

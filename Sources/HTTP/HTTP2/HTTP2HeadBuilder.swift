@@ -139,6 +139,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
     case (.connect, false): throw .connectMethod
     case (_, true): throw .badPseudoField
     case (.trace, _): throw .traceMethod
+    case (.preface, _): throw .prefaceMethod
     default: break
     }
     let raw = head.parsed.target.raw
@@ -146,7 +147,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
     var at = first
     while at < raw.end, ByteScan.byte(base, at) == 0x3F { at = ByteScan.targetEnd(base, at &+ 1, raw.end) }
     guard !raw.isEmpty, at == raw.end else { throw .badTarget }
-    let target = try RequestTarget.parse(base, Int(raw.start), question: first, raw.end, method: head.parsed.method)
+    let target = try RequestTarget.parse(base, Int(raw.start), question: first, raw.end)
     guard target.form != .absolute else { throw .badTarget }
     head.parsed.target = target
   }

@@ -95,7 +95,6 @@ enum RequestRewrite {
       TargetPath.escape(exchange.target.uri.readable, into: &target)
       return appendArguments(exchange, to: &target)
     }
-    if head.target.form == .asterisk { return target.append("*") }
     let path = head.bytes.readable[head.target.path]
     if path.isEmpty { target.append(0x2F) } else { target.append(path) }
     guard let query = head.target.query else { return }
