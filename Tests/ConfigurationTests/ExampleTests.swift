@@ -7,7 +7,10 @@ import Testing
 @testable import Configuration
 
 @Suite struct ExampleTests {
-  @Test(arguments: ["full", "sidecar", "legacy-backend"])
+  @Test(arguments: [
+    "full", "sidecar", "legacy-backend", "websocket", "blue-green", "rate-limited-api", "multi-tenant",
+    "behind-load-balancer", "grpc", "legacy-rewrite",
+  ])
   func `an example has no fault`(name: String) {
     let loaded = Configuration.load(path: "\(packageFolder)/config/\(name).conf")
     #expect(loaded.diagnostics.map(short) == [])

@@ -1,14 +1,14 @@
 /// A real HAProxy in the scene's folder, as another opinion on requests.
 package enum HAProxy {
-  /// `frontend` and `backend` are added to the sections; it is ready when its port accepts.
+  /// `bind` and `server`: more words for these lines. It is ready when its port accepts.
   package static func start(
-    _ scene: Scene, port: UInt16, to upstream: UInt16, bind: String = "", server: String = ""
+    _ scene: Scene, port: UInt16, to upstream: UInt16, mode: String = "http", bind: String = "", server: String = ""
   ) async throws {
     let configuration = try scene.write(
       "haproxy-\(port).cfg",
       text: """
         defaults
-          mode http
+          mode \(mode)
           timeout connect 5s
           timeout client 2s
           timeout server 10s

@@ -55,7 +55,7 @@ extension SettingsBuilder {
     diagnostics += ClientIdentityRule.diagnostics(facts)
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
-    if root.locations.isEmpty, !root.rewrite.contains(where: \.isReturn) {
+    if root.locations.isEmpty, !root.rewrite.contains(where: \.isReturn), tls?.rejectsHandshake != true || alsoPlain {
       warning(place, "this server responds to every request with 404", hint: "it has no location and no return")
     }
     return ServerSettings(
