@@ -46,7 +46,7 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "`ssl_session_tickets` decides, because sallyport makes the tickets itself: a ticket is bound to the client policy."
   ),
   (
-    "After a reload, a tunnel whose client the new configuration doesn't verify ends at once; with nginx it lasts.",
+    "After a reload, a tunnel whose client the new configuration doesn't verify, or denies by `ssl_client_allow` and `ssl_client_deny`, ends at once; with nginx it lasts.",
     "A tunnel can last for days. A revoked client must not keep it. `worker_shutdown_timeout` ends the others."
   ),
   (
