@@ -4,7 +4,7 @@
 /// Immutable, and made once a generation: all workers share its storage.
 public struct HashRing: Sendable, Equatable {
   /// How many units of weight a group may have, so that the points fit into memory.
-  public static let heaviest = 65_535
+  public static let heaviest = 20_000
   private static let pointsPerUnit = 160
 
   private struct Point: Equatable {
