@@ -116,7 +116,11 @@ public final class UpstreamGroup {
       let ticket = balancer.pick(now: now, &selection)
       return (ticket, selection)
     }
-    guard let picked, let ticket = picked.0, servers.indices.contains(ticket.index) else { return nil }
+    guard let picked, let ticket = picked.0 else { return nil }
+    guard servers.indices.contains(ticket.index) else {
+      end(ticket, .unjudged, nil)
+      return nil
+    }
     selection = picked.1
     return ticket
   }

@@ -80,15 +80,15 @@ import Upstream
     ("hash $nothing;", "3:6 unknown \"nothing\" variable"),
     (
       "ip_hash; least_conn;",
-      "3:10 warning: load balancing method redefined | the last one counts; the other is at /etc/sallyport.conf:3:1"
+      "3:10 warning: load balancing method redefined | the last one counts; the other is at /etc/x.conf:3:1"
     ),
     (
       "keepalive 4; least_conn;",
-      "3:14 warning: load balancing method redefined | write it above \"keepalive\": older nginx would ignore that one, at /etc/sallyport.conf:3:1"
+      "3:14 warning: load balancing method redefined | write it above \"keepalive\": older nginx would ignore that one, at /etc/x.conf:3:1"
     ),
     (
       "sticky cookie a; least_conn;",
-      "3:18 \"least_conn\" after \"sticky\": load balancing method redefined | write it above \"sticky\", which is at /etc/sallyport.conf:3:1"
+      "3:18 \"least_conn\" after \"sticky\": load balancing method redefined | write it above \"sticky\", which is at /etc/x.conf:3:1"
     ),
     ("zone a 8k;", "3:8 zone \"a\" is too small | at least 32k"),
     ("zone a x;", "3:8 invalid zone size \"x\" | such as zone a 64k;"),
@@ -100,7 +100,7 @@ import Upstream
     ("sticky what a;", "3:8 unknown parameter \"what\" | cookie, route or learn"),
     ("sticky cookie a;b;", "3:17 unknown directive \"b\""),
     ("sticky cookie \"a b\";", "3:15 invalid cookie name \"a b\" | letters, digits, \"-\" and \"_\""),
-    ("sticky cookie a path=\"/;x\";", "3:17 unknown parameter \"path=/;x\""),
+    ("sticky cookie a \"path=/;x\";", "3:17 unknown parameter \"path=/;x\""),
     ("sticky cookie a samesite=x;", "3:17 invalid \"samesite\" parameter value | strict, lax or none"),
     ("sticky cookie a secure secure;", "3:24 parameter \"secure\" is duplicate | write it once"),
     ("sticky route a;", "3:14 invalid variable name \"a\" | a variable alone, such as $cookie_session"),

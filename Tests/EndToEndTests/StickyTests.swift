@@ -111,7 +111,7 @@ import Testing
   private func connections(_ scene: Scene, _ group: String, _ paths: [String]) async throws -> [String] {
     let (port, upstream) = try (scene.port(), scene.port())
     _ = try await NginxUpstream.start(
-      scene, name: "up\(port)", ports: [upstream],
+      scene, ports: [upstream],
       "server { listen 127.0.0.1:\(upstream); location / { return 200 \"$connection\"; } }")
     let locations = ["a", "b"].map {
       "location /\($0) { proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass http://kept; }"
@@ -121,8 +121,7 @@ import Testing
       upstream kept { server 127.0.0.1:\(upstream); \(group) }
       server { listen 127.0.0.1:\(port); \(locations.joined(separator: "\n")) }
       """)
-    _ = try await Sallyport.start(
-      scene, text.replacing("worker_processes 2", with: "worker_processes 1"), name: "s\(port)")
+    _ = try await Sallyport.start(scene, text.replacing("worker_processes 2", with: "worker_processes 1"))
     var found: [String] = []
     for path in paths { found.append(try await scene.curl(["http://127.0.0.1:\(port)\(path)"]).text) }
     return found

@@ -118,7 +118,13 @@ private enum Given {
     balancer.end(1, .failure, now: 0)
     let meanwhile = (0..<100).map { pick(&balancer, Given.selection("\($0)"), now: 5) }
     #expect(!meanwhile.contains(1) && zip(before, meanwhile).allSatisfy { $0 == 1 || $0 == $1 })
-    #expect((0..<100).map { pick(&balancer, Given.selection("\($0)"), now: 10_001) } == before)
+    // The first key of the server tries it, and its success brings the others back.
+    let after = (0..<100).map { key in
+      let server = pick(&balancer, Given.selection("\(key)"), now: 10_001)
+      if let server { balancer.end(server, .success, now: 10_001) }
+      return server
+    }
+    #expect(after == before)
   }
 
   @Test func `ip_hash takes three octets of IPv4 and all of IPv6`() {
@@ -137,8 +143,8 @@ private enum Given {
   @Test func `least_conn takes the one with the fewest for its weight, and turns among equals`() {
     var balancer = Balancer(
       peers: [Given.peer(2), Given.peer(), Given.peer(1, backup: true)], method: .leastConnections)
-    // Nobody ends: two to the first for each one to the second.
-    #expect((0..<6).map { _ in pick(&balancer, Selection()) } == [0, 1, 0, 0, 1, 0])
+    // Nobody ends: two to the first for each one to the second. Where both have as much to do, they take turns.
+    #expect((0..<6).map { _ in pick(&balancer, Selection()) } == [0, 1, 0, 1, 0, 0])
     balancer.end(1, .success, now: 0)
     #expect(pick(&balancer, Selection()) == 1)
     for server in [0, 1] { balancer.setHealth(of: server, isHealthy: false, now: 0) }
@@ -165,7 +171,7 @@ private enum Given {
       let (header, whole) = times(ticket.index)
       balancer.end(ticket, .success, AttemptTimes(header: header, whole: whole), now: 2)
     }
-    for _ in 0..<5 { #expect(pick(&balancer, Selection(), now: 3) == (time == .header ? 1 : 0)); return }
+    #expect(pick(&balancer, Selection(), now: 3) == (time == .header ? 1 : 0))
   }
 
   @Test func `least_time prefers no server that only fails, and with inflight none that doesn't answer`() {
