@@ -53,4 +53,16 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "X-Accel-Buffering and `proxy_buffering` change only how much of a response can wait.",
     "sallyport always forwards data as it arrives."
   ),
+  (
+    "`backup` and `slow_start` beside `hash`, `ip_hash` or `random` are errors wherever they stand, and so is a method below `sticky`; nginx refuses them in one order of the lines only.",
+    "nginx's documentation rules them out. In the other order, nginx drops what one of the lines says."
+  ),
+  (
+    "The `domain=` of `sticky cookie` is left out if its variables come to something else than letters, digits, dots and hyphens.",
+    "A client could add attributes to the cookie otherwise."
+  ),
+  (
+    "A response that sallyport makes itself has no cookie of `sticky`; nginx's pages for errors of upstreams have one.",
+    "The server that failed is not the one to be bound to."
+  ),
 ]

@@ -108,13 +108,15 @@ enum LocationRule {
 
 /// Warns of a group with `keepalive` whose connections the location's directives close after each request.
 enum KeptConnectionRule {
+  /// `kept`: the groups whose block has the directive.
   static func check(
-    _ groups: [UpstreamGroupSettings], _ target: UpstreamTarget, version: UpstreamVersion, fields: [SetField],
+    _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ target: UpstreamTarget, version: UpstreamVersion,
+    fields: [SetField],
     at place: SourceLocation
   ) -> [Diagnostic] {
-    guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0 else {
-      return []
-    }
+    guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0,
+      kept.contains(index)
+    else { return [] }
     guard version == .http10 || version == .http11 && fields.contains(where: \.closesConnection) else { return [] }
     return [
       Diagnostic(

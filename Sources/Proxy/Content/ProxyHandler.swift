@@ -245,11 +245,11 @@ final class ProxyHandler: ContentHandler {
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
     if isClientGone { exchange.stream?.closeAfterResponse() }
+    GroupChoice.bind(exchange, group, attempt.lastServer, status: response.status)
     exchange.sendHead()
   }
 
   func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
-
   private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass) {
     if let envelope, envelope.isHolding { return envelope.hold(bytes, exchange) }
     if let authentication, authentication.isDiscarding {
@@ -284,6 +284,7 @@ final class ProxyHandler: ContentHandler {
   func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
+    GroupChoice.bindAtEnd(exchange, group, attempt.lastServer)
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
     finish(exchange, trailers)
   }

@@ -19,7 +19,8 @@ final class UpstreamAttempt: AttemptObserver {
   /// Whether the attempt is in progress, so that `abandon` has an effect.
   @exclusivity(unchecked) private(set) var isUnderWay = false
   @exclusivity(unchecked) private(set) var records: [AttemptRecord] = []
-  @exclusivity(unchecked) private(set) var tried = TriedServers()
+  /// The servers that the exchange has tried, and what it brings to the choice of the next one.
+  @exclusivity(unchecked) private var selection = Selection()
   /// Whether bytes of the request may have reached the server.
   @exclusivity(unchecked) private(set) var isRequestBegun = false
   private var callDeadline: CallDeadline?
@@ -46,7 +47,7 @@ final class UpstreamAttempt: AttemptObserver {
     }
     isUnderWay = false
     while !records.isEmpty { records.removeLast() }
-    tried = TriedServers()
+    selection = Selection()
     isRequestBegun = false
     deadConnections = 0
     if !refusedKey.isEmpty { refusedKey = "" }
@@ -70,7 +71,10 @@ final class UpstreamAttempt: AttemptObserver {
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
   /// the handler, perhaps before this method returns.
   func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
-    if let failure = group.attempt(self, trust: trust, settings: settings, tried: tried, again: again) {
+    if group.asksRequest, records.isEmpty, let exchange = handler?._withUnsafeGuaranteedRef({ $0.exchange }) {
+      GroupChoice.fill(&selection, for: exchange, group)
+    }
+    if let failure = group.attempt(self, trust: trust, settings: settings, selection: selection, again: again) {
       if case .noServer = failure { records.append(AttemptRecord(server: nil, beganAt: now)) }
       attemptDidFail(failure)
     }
@@ -127,8 +131,8 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Events of the upstream
 
-  override func attemptWillTry(_ server: Int) {
-    tried.insert(server)
+  override func attemptWillTry(_ server: Int, _ selection: Selection) {
+    self.selection = selection
     records.append(AttemptRecord(server: server, beganAt: now))
   }
 
@@ -209,7 +213,7 @@ final class UpstreamAttempt: AttemptObserver {
     RetryPolicy.Situation(
       method: method, requestBegun: isRequestBegun && !(wasRefused && exchange.body.isReplayable),
       bodyReplayable: exchange.body.isReplayable,
-      responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: tried.count,
+      responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: selection.tried.count,
       deadConnections: deadConnections, elapsed: now &- (records.first?.beganAt ?? now))
   }
 

@@ -148,6 +148,8 @@ final class LiveProxyPass: LiveContent {
   let settings: ProxyPassSettings
   /// nil when the target has variables.
   let group: UpstreamGroup?
+  /// Of all groups, because a target with variables can name any of them.
+  let balances: [ObjectIdentifier: LiveBalance]
   let context: UpstreamTLSContext?
   let targetTemplate: LiveTemplate?
   /// `$proxy_host` and `$proxy_port` of a target without variables.
@@ -184,6 +186,7 @@ final class LiveProxyPass: LiveContent {
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
+    self.balances = makers.balances
     self.host = Array(settings.host.utf8)
     self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
@@ -218,7 +221,7 @@ final class LiveProxyPass: LiveContent {
       timeouts: settings.timeouts,
       headLimits: HeadLimits(
         lineBytes: settings.headBufferSize, headBytes: settings.headBufferSize, fields: 1000,
-        ignoreInvalidNames: false, underscores: true))
+        ignoreInvalidNames: false, underscores: true), place: ObjectIdentifier(settings))
     // sallyport writes the framing itself. A second framing would allow request smuggling.
     var setFields = LiveFieldBlock()
     for field in settings.setFields {
