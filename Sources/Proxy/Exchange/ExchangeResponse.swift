@@ -87,6 +87,7 @@ extension Exchange {
   func fail(_ failure: ErrorResponse) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
+    account.internalRequests.cancel()
     handler?.cancel()
     if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
       return show(page, for: failure)
@@ -245,6 +246,7 @@ extension Exchange {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
+    account.internalRequests.addCarried(to: outgoing, except: FieldNameSet(.contentType))
     addConfiguredFields()
     sendHead()
     // An empty chunk would be the last one.
@@ -377,6 +379,11 @@ extension Exchange {
       append(.simple(.request), to: &line)
       text.append(", request: \"")
       LogEscape.default(line.readable, &text)
+      text.append("\"")
+    }
+    if isSubrequest {
+      text.append(", subrequest: \"")
+      LogEscape.default(target.uri.readable, &text)
       text.append("\"")
     }
     handler?.appendParticulars(to: &text)
