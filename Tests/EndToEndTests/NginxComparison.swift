@@ -47,6 +47,9 @@ struct NginxComparison: Sendable {
     try await scene.curl(["--path-as-is"] + options + ["http://127.0.0.1:\(ours)\(path)"])
   }
 
+  /// Where sallyport serves this path.
+  func url(_ path: String) -> String { "http://127.0.0.1:\(ours)\(path)" }
+
   private static let unequal: Set<String> = [
     "date", "server", "connection", "keep-alive", "content-length", "transfer-encoding",
   ]
