@@ -36,7 +36,7 @@ extension PythonScript {
             if url.path == "/oauth2/auth":
                 if "s=good" in self.headers.get("Cookie", ""):
                     return self.answer(202, b"", ("X-Auth-Request-User", "al"), ("X-Auth-Request-Email", "al@x.test"),
-                        ("Set-Cookie", "s=good; Path=/; HttpOnly"), ("Set-Cookie", "s_1=more; Path=/"))
+                        ("Set-Cookie", "s_1=more; Path=/; HttpOnly"))
                 return self.answer(401, b"Unauthorized\n", ("WWW-Authenticate", 'Bearer realm="o"'))
             if url.path == "/oauth2/start":
                 return self.answer(302, b"", ("Location", "https://idp.test/?" + url.query), ("Set-Cookie", "csrf=1"))

@@ -239,14 +239,16 @@ extension Exchange {
     outgoing.status = UInt16(truncatingIfNeeded: status)
     worker.ownFields.add(tokens: location.settings.redirects.serverTokens, to: outgoing)
     if status >= 200 && status != 204 && status != 304 {
-      outgoing.add("Content-Type", type)
+      if !account.internalRequests.keepsType(over: type) { outgoing.add("Content-Type", type) }
       outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))
     }
     if let target, !target.withUnsafeBytes({ outgoing.add("Location", $0) }) {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
-    account.internalRequests.addCarried(to: outgoing, except: FieldNameSet(.contentType))
+    account.internalRequests.addCarried(
+      to: outgoing, except: account.internalRequests.keepsType(over: type) ? FieldNameSet() : FieldNameSet(.contentType)
+    )
     addConfiguredFields()
     sendHead()
     // An empty chunk would be the last one.

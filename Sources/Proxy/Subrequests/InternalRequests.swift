@@ -77,6 +77,11 @@ final class InternalRequests {
     carried.append(field)
   }
 
+  /// Whether the first response has the type of a text of `return`, as in nginx. A page has its own.
+  func keepsType(over type: StaticString) -> Bool {
+    !carried.isEmpty && carried.contains { $0.id == .contentType } && "\(type)" == "text/plain"
+  }
+
   /// Adds the fields that the response doesn't have itself. `present`: the names that it has.
   @inline(__always)
   func addCarried(to outgoing: OutgoingResponseHead, except present: FieldNameSet) {

@@ -33,7 +33,8 @@ final class MirrorStep: PhaseStep {
   /// Begins the mirrors. Nothing of them changes the outcome.
   func send(_ exchange: Exchange) -> StepOutcome {
     var body: RequestBody?
-    if settings.sendsBody, case .collected(let kept) = exchange.body.state { body = kept }
+    // What came in an envelope must not leave in plain text.
+    if settings.sendsBody, case .collected(let kept) = exchange.body.state, !kept.isOpened { body = kept }
     for path in settings.paths {
       let mirrors = exchange.worker.mirrors
       guard mirrors.hasRoom else {

@@ -57,6 +57,12 @@ class Subrequest: ClientStream {
     exchange.location.settings.subrequests?.areLogged ?? false
   }
 
+  // MARK: The request
+
+  /// A content handler that asks for a body gets an empty one, so that it doesn't wait. The body of a mirror is with the
+  /// exchange from the start.
+  override final func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
+
   // MARK: The response
 
   override final func send(head: OutgoingResponseHead) { status = head.status }
