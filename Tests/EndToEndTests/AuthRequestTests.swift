@@ -82,7 +82,7 @@ import Testing
           proxy_pass http://UPSTREAM; }
         location = /said-a { deny all; auth_basic no; auth_basic_user_file FOLDER/users; auth_request /a403;
           proxy_pass http://127.0.0.1:\(port)/said; proxy_pass_request_body off; proxy_set_header Content-Length "";
-          proxy_set_header X-Method "$request_method $request_uri $uri $args $request"; }
+          proxy_set_header X-Method "$request_method $request_uri $uri $args"; }
         location /limited { limit_req zone=z; auth_request /limited-a; proxy_pass http://UPSTREAM; }
         location = /limited-a { limit_req zone=z; return 204; }
         location /returned { auth_request /returned-a; proxy_pass http://UPSTREAM; }

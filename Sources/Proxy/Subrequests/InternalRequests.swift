@@ -27,9 +27,10 @@ final class InternalRequests {
     if !carried.isEmpty { carried.removeAll() }
   }
 
-  /// Gives up what is in progress, because the exchange ends or fails.
+  /// Gives up what is in progress, because the exchange ends or fails. As in nginx, an error page has its own type.
   func cancel() {
     guard isUsed else { return }
+    carried.removeAll { $0.id == .contentType }
     waiting = nil
     isBeginning = false
     let authorization = authorization
