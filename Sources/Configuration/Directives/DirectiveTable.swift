@@ -8,7 +8,7 @@ package enum DirectiveTable {
     ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
     ("HTTP", httpDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
-    ("Limits", limitDirectives), ("Where the client is", realIPDirectives),
+    ("Limits", limitDirectives), ("Subrequests", subrequestDirectives), ("Where the client is", realIPDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

@@ -107,9 +107,6 @@ let foreignDirectives: [DirectiveEntry] =
     """, instead: noScripts)
   + DirectiveEntry.foreign("load_module", instead: "sallyport has no loadable modules")
   + DirectiveEntry.foreign(
-    "auth_request auth_request_set mirror mirror_request_body",
-    instead: "sallyport has no subrequests; decide in the upstream")
-  + DirectiveEntry.foreign(
     """
     api status status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
     state queue ntlm health_check_timeout keyval keyval_zone zone_sync zone_sync_buffers

@@ -24,6 +24,8 @@ final class UpstreamAttempt: AttemptObserver {
   /// Whether bytes of the request may have reached the server.
   @exclusivity(unchecked) private(set) var isRequestBegun = false
   private var callDeadline: CallDeadline?
+  /// Whether the response led to an internal redirect (`abandonForRedirect`).
+  private var keepsHead = false
   /// Whether the upstream said of the last attempt that it has not processed the request.
   private var wasRefused = false
   /// The number of kept sessions that this exchange found closed.
@@ -49,6 +51,7 @@ final class UpstreamAttempt: AttemptObserver {
     while !records.isEmpty { records.removeLast() }
     selection = Selection()
     isRequestBegun = false
+    keepsHead = false
     deadConnections = 0
     if !refusedKey.isEmpty { refusedKey = "" }
   }
@@ -99,6 +102,15 @@ final class UpstreamAttempt: AttemptObserver {
     self.stream = nil
     stream.abandon(isFailure: isFailure)
   }
+
+  /// Gives up the attempt after an X-Accel-Redirect. The head stays for `$upstream_http_…` until another handler starts.
+  func abandonForRedirect() {
+    keepsHead = true
+    abandon()
+  }
+
+  /// The head of the response, for `$upstream_http_…`.
+  var shownHead: ResponseHead? { stream == nil && !keepsHead ? nil : finalHead }
 
   /// Drops the stream, because its session is closed or can't carry the next request.
   func leave() {

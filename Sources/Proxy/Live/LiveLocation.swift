@@ -97,6 +97,10 @@ final class LiveLocation {
     if let access = settings.basicAccess, !settings.action.checksCredentials {
       steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
     }
+    if let authorization = settings.subrequests?.authorization {
+      steps.access.append(AuthorizationStep(authorization))
+    }
+    if let mirrors = settings.subrequests?.mirrors { steps.precontent.append(MirrorStep(mirrors)) }
     return steps
   }
 

@@ -97,6 +97,8 @@ public final class ProxyPassSettings: Sendable {
   public let authentication: UpstreamAuthSettings?
   /// nil: the servers aren't checked.
   public let healthCheck: HealthCheckSettings?
+  /// `proxy_ignore_headers X-Accel-Redirect`.
+  public let ignoresAccelRedirect: Bool
   public let location: SourceLocation
 
   public init(
@@ -108,9 +110,11 @@ public final class ProxyPassSettings: Sendable {
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, authentication: UpstreamAuthSettings?,
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation,
-    cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: [])
+    cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
+    ignoresAccelRedirect: Bool = false
   ) {
     self.cookies = cookies
+    self.ignoresAccelRedirect = ignoresAccelRedirect
     self.scheme = scheme
     self.target = target
     self.uri = uri
