@@ -1,5 +1,6 @@
 package import Crypto
 package import Enrolment
+import Envelope
 package import TLS
 package import Transport
 package import UpstreamAuth
@@ -16,6 +17,8 @@ package final class SharedState: Sendable {
   /// The challenges of upstream servers.
   package let challenges: ChallengeMemory
   let limitZones = LimitZones()
+  /// The nonces of signed requests.
+  let nonces = ReplayWindow()
 
   package init() {
     pool = BlockingPool()

@@ -45,6 +45,10 @@ enum LocationRule {
     let judges = [
       (password, "asks for a password", "auth_basic off;"),
       (scope.list("allow", "deny").first { $0.name == "deny" }, "is judged", "allow all;"),
+      (
+        SignatureRule.mode(scope) == .verify ? scope.value("message_signature") : nil, "is judged",
+        "message_signature off;"
+      ),
     ]
     return judges.compactMap { line, act, remedy in
       guard let line else { return nil }

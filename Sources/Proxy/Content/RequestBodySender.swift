@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Observability
+import Signature
 import Transport
 import Upstream
 
@@ -18,7 +19,7 @@ final class RequestBodySender {
   private static let filePiece = 64 * 1024
   private static let filePerTurn: UInt64 = 1 << 20
   /// Memory that one kept body may take if `client_body_buffer_size` isn't set.
-  private static let adaptiveAllowance = 1 << 20
+  static let adaptiveAllowance = 1 << 20
 
   init(_ worker: Worker) { self.worker = worker }
 
@@ -47,8 +48,11 @@ final class RequestBodySender {
       exchange.setBody(.held)
       return nil
     }
-    return allowance.map { RequestBody(allowance: $0) }
+    let kept =
+      allowance.map { RequestBody(allowance: $0) }
       ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies)
+    if let signer = pass.signer, signer.coversDigest { kept.beginDigests([.sha256]) }
+    return kept
   }
 
   /// Starts to send the body, after the request's head.

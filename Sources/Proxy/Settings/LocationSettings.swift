@@ -169,6 +169,8 @@ public final class LocationSettings: Sendable {
   public let traffic: TrafficLimitSettings?
   /// nil: the client's address is that of the connection.
   public let realIP: RealIPSettings?
+  /// `message_signature verify`; nil: no signature is looked for.
+  public let signature: SignatureSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -176,7 +178,8 @@ public final class LocationSettings: Sendable {
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
-    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil
+    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
+    signature: SignatureSettings? = nil
   ) {
     self.addedTrailers = addedTrailers
     self.expires = expires
@@ -199,6 +202,7 @@ public final class LocationSettings: Sendable {
     self.flow = flow
     self.traffic = traffic
     self.realIP = realIP
+    self.signature = signature
   }
 }
 

@@ -95,6 +95,8 @@ public final class ProxyPassSettings: Sendable {
   public let speaksGRPC: Bool
   /// nil: an upstream's 401 is the client's.
   public let authentication: UpstreamAuthSettings?
+  /// `message_signature sign`; nil: requests are not signed.
+  public let signing: SignatureSettings?
   /// nil: the servers aren't checked.
   public let healthCheck: HealthCheckSettings?
   public let location: SourceLocation
@@ -108,8 +110,10 @@ public final class ProxyPassSettings: Sendable {
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, authentication: UpstreamAuthSettings?,
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation,
-    cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: [])
+    cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
+    signing: SignatureSettings? = nil
   ) {
+    self.signing = signing
     self.cookies = cookies
     self.scheme = scheme
     self.target = target
