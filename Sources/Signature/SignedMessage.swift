@@ -58,6 +58,11 @@ public struct SignedMessage {
     fields = head.fields.map { Field(bytes[$0.name], bytes[$0.value]) }
   }
 
+  /// Replaces the host and port.
+  public mutating func setAuthority(_ authority: [UInt8], isTLS: Bool) {
+    self.authority = Self.normalized(authority, isTLS: isTLS)
+  }
+
   private static func normalized(_ authority: [UInt8], isTLS: Bool) -> [UInt8] {
     let lower = authority.map { ASCII.lower($0) }
     for ending in isTLS ? [":443", ":"] : [":80", ":"] where lower.count > ending.utf8.count {
