@@ -119,6 +119,14 @@ public struct Component: Sendable, Hashable {
 
   public static let contentDigest = [UInt8]("content-digest".utf8)
 
+  /// Whether a field or the query is parsed to find the value.
+  var needsParsing: Bool {
+    switch name {
+    case .queryParameter, .field(_, .structured), .field(_, .member): true
+    default: false
+    }
+  }
+
   /// The name of the field; nil for a derived component.
   public var field: [UInt8]? { if case .field(let name, _) = name { name } else { nil } }
 

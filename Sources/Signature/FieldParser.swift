@@ -163,12 +163,17 @@ public struct FieldParser {
 
   private mutating func key() throws(FieldError) -> [UInt8] {
     let start = at
-    guard let first = byte, isLower(first) || first == 0x2A else { throw .malformed(at: at) }
-    while let next = byte, isLower(next) || ASCII.isDigit(next) || [0x5F, 0x2D, 0x2E, 0x2A].contains(next) { at += 1 }
+    guard let first = byte, first &- 97 < 26 || first == 0x2A else { throw .malformed(at: at) }
+    while let next = byte, Self.isKeyByte(next) { at += 1 }
     return Array(text[start..<at])
   }
 
-  private func isLower(_ byte: UInt8) -> Bool { byte &- 97 < 26 }
+  private static func isKeyByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case 0x61...0x7A, 0x30...0x39, 0x5F, 0x2D, 0x2E, 0x2A: true
+    default: false
+    }
+  }
 
   // MARK: Bare items
 

@@ -57,6 +57,7 @@ public enum SignatureFault: Error, Sendable, Hashable, CustomStringConvertible {
   case parameter([UInt8])
   case component(ComponentError)
   case notCovered(String)
+  case manyParsed
   case noKeyID
   case unknownKey([UInt8])
   case algorithm([UInt8], expected: String)
@@ -72,7 +73,12 @@ public enum SignatureFault: Error, Sendable, Hashable, CustomStringConvertible {
   case certificate
 
   public var description: String {
-    func text(_ bytes: [UInt8]) -> String { "\"\(String(decoding: bytes.prefix(256), as: UTF8.self))\"" }
+    // As a string of a structured field: printable, and with each quote escaped.
+    func text(_ bytes: [UInt8]) -> String {
+      var text: [UInt8] = []
+      FieldWriter.write(.string(Array(bytes.prefix(256))), to: &text)
+      return String(decoding: text, as: UTF8.self)
+    }
     return switch self {
     case .unsigned: "it has no Signature-Input"
     case .field(let name, let error): "its \(name) is \(error)"
@@ -83,6 +89,7 @@ public enum SignatureFault: Error, Sendable, Hashable, CustomStringConvertible {
     case .parameter(let key): "the parameter \(text(key)) is unknown or of another type"
     case .component(let error): "it covers \(error)"
     case .notCovered(let name): "it does not cover \(name)"
+    case .manyParsed: "it covers more than \(SignatureVerifier.mostParsed) components that must be parsed"
     case .noKeyID: "it has no keyid"
     case .unknownKey(let id): "the keyid \(text(id)) is unknown"
     case .algorithm(let name, let expected): "its alg is \(text(name)), but the key's is \"\(expected)\""

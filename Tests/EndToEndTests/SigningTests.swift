@@ -66,9 +66,7 @@ import Testing
     #expect(try await ask("/none/x").status == 401)
     #expect(try await ask("/impossible/x", ["-H", "X-User: mallory"]).status == 500)
     let log = daemon.errorLog
-    #expect(
-      log.contains("can't be signed: it would cover the component \\\"x-user\\\"")
-        || log.contains("can't be signed: it would cover the component \"x-user\""))
+    #expect(log.contains("can't be signed: it would cover the component \"x-user\""))
     // Signatures of others pass, and one under the same label is replaced.
     let kept = try await ask(
       "/head",

@@ -233,6 +233,13 @@ import Testing
     }
   }
 
+  @Test func `a head can't ask for many times its size of work`() throws {
+    let pair = try pair()
+    let members = (0..<9).map { "\"x\";key=\"k\($0)\"" }.joined(separator: " ")
+    let fields = [("X", "k0=1"), ("Signature-Input", "sig1=(\(members));keyid=\"k\""), ("Signature", "sig1=:AAAA:")]
+    #expect(fault(pair, fields) == .manyParsed)
+  }
+
   @Test func `what a client must cover is said in Accept-Signature`() throws {
     #expect(
       String(decoding: try pair().verifier.acceptSignature, as: UTF8.self)

@@ -140,7 +140,7 @@ final class SignatureCheck: PhaseStep {
 
   /// Responds with the same bytes for every fault.
   private func refuse(_ fault: SignatureFault, _ exchange: Exchange) -> StepOutcome {
-    exchange.log(.info, "message signature refused: \(LogEscape.text(Array(fault.description.utf8)))")
+    exchange.log(.info, "message signature refused: \(fault)")
     exchange.note(SignatureRecord(refused: fault))
     if let accept { exchange.setOwnFields(accept) }
     return .fail(ErrorResponse(401))
