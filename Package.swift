@@ -34,6 +34,9 @@ let rows: [ModuleRow] = [
   ),
   ("Envelope", ["Bytes", "Crypto", "JSON"], [deque], "messages sealed inside TLS: opened and sealed, no socket"),
   (
+    "Signature", ["Bytes", "Crypto", "HTTP"], [], "requests signed in a header: verified and signed, no socket"
+  ),
+  (
     "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity"], [],
     "how an upstream's challenge is answered: Basic, Digest, NTLM"
   ),
@@ -49,7 +52,7 @@ let rows: [ModuleRow] = [
   (
     "Proxy",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Signature",
       "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
   ),
@@ -57,7 +60,7 @@ let rows: [ModuleRow] = [
   (
     "Configuration",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Signature",
       "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
     ], [],
     "nginx's language, parsed into immutable settings"
@@ -66,7 +69,7 @@ let rows: [ModuleRow] = [
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd",
-      "Identity", "Envelope", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
+      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
@@ -111,7 +114,7 @@ targets.append(
   .executableTarget(
     name: "sallyport",
     dependencies: named([
-      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Enrolment",
+      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Signature", "Enrolment",
       "Configuration", "Daemon",
     ])
       + [arguments], swiftSettings: settings))
@@ -158,7 +161,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),
-    ("FuzzProxyProtocol", ["Transport"]),
+    ("FuzzProxyProtocol", ["Transport"]), ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

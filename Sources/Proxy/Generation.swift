@@ -21,6 +21,7 @@ public final class Generation: Sendable {
   public let upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext]
   /// One for each location that has one.
   public let envelopes: [EnvelopeSettings: MessageEnvelope]
+  package let signatures: SignatureMaterial
   /// By index in `http.groups`, names resolved.
   public let groups: [ResolvedGroup]
   /// What the health checks know of the servers of `groups`.
@@ -42,7 +43,7 @@ public final class Generation: Sendable {
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
     health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
-    realIPHosts: [String: [SocketAddress]] = [:]
+    realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial()
   ) {
     self.number = number
     self.http = http
@@ -57,6 +58,7 @@ public final class Generation: Sendable {
     self.userFiles = userFiles
     self.guessLimits = guessLimits
     self.realIPHosts = realIPHosts
+    self.signatures = signatures
   }
 }
 

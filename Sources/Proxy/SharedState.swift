@@ -1,5 +1,6 @@
 package import Crypto
 package import Enrolment
+import Envelope
 package import TLS
 package import Transport
 import Upstream
@@ -19,6 +20,8 @@ package final class SharedState: Sendable {
   let limitZones = LimitZones()
   let groupZones = GroupZones()
   let learnZones = LearnZones()
+  /// The nonces of signed requests.
+  let nonces = ReplayWindow()
 
   package init() {
     pool = BlockingPool()

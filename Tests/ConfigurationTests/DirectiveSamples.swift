@@ -6,6 +6,7 @@ extension DirectiveSample {
     .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(rewriting) { $1 }.merging(limits) { $1 }
     .merging(balance) { $1 }
     .merging(subrequests) { $1 }
+    .merging(signatures) { $1 }
 
   /// The samples of the proxy module, where the gRPC module has the row.
   private static let grpc: [String: DirectiveSample] = {

@@ -60,6 +60,7 @@ extension SettingsBuilder {
     }
     if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
+    if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, action: action, rewrite: level.isConditional ? [] : rewriteSteps(level),
@@ -69,7 +70,7 @@ extension SettingsBuilder {
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       traffic: trafficLimits(scope), addedTrailers: addedFields(scope, "add_trailer"), expires: expires(scope),
-      realIP: realIP(scope), subrequests: subrequests(scope))
+      realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

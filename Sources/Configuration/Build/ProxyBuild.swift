@@ -78,7 +78,14 @@ extension SettingsBuilder {
       authentication: upstreamAuth(scope, url, fields),
       envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
       healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
-      cookies: cookieRewrites(scope))
+      cookies: cookieRewrites(scope), signing: signing(scope))
+  }
+
+  /// `message_signature`: what it says of this upstream.
+  private mutating func signing(_ scope: Scope) -> SignatureSettings? {
+    let signing = signature(scope, .sign)
+    if let settings = signing ?? signature(scope, .verify) { diagnostics += SignatureRule.besidePass(scope, settings) }
+    return signing
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {

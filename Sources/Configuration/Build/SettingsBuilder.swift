@@ -76,6 +76,11 @@ struct SettingsBuilder {
     directive.arguments.compactMap { material(directive, $0) }
   }
 
+  /// Returns the file or credential that one word of a directive names.
+  mutating func material(_ directive: Directive, at index: Int) -> MaterialReference? {
+    index < directive.arguments.count ? material(directive, directive.arguments[index]) : nil
+  }
+
   private mutating func material(_ directive: Directive, _ word: Word) -> MaterialReference? {
     if word.text.contains("$") {
       error(word.location, "variables in \"\(directive.name)\" are not supported yet", hint: "name a file")

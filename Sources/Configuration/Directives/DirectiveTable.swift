@@ -4,7 +4,8 @@ package enum DirectiveTable {
   package static let families: [(title: String, entries: [DirectiveEntry])] = [
     ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
-    ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
+    ("Message envelopes", envelopeDirectives), ("Message signatures", signatureDirectives),
+    ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
     ("HTTP", httpDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),

@@ -46,6 +46,10 @@ enum LocationRule {
       (password, "asks for a password", "auth_basic off;"),
       (scope.list("allow", "deny").first { $0.name == "deny" }, "is judged", "allow all;"),
       (scope.value("auth_request").flatMap { $0.text(0) == "off" ? nil : $0 }, "is asked", "auth_request off;"),
+      (
+        SignatureRule.mode(scope) == .verify ? scope.value("message_signature") : nil, "is judged",
+        "message_signature off;"
+      ),
     ]
     return judges.compactMap { line, act, remedy in
       guard let line else { return nil }

@@ -57,6 +57,9 @@ final class ConnectionFacts {
     authorization.choose(from: file, tls, scratch: scratch)
   }
 
+  /// The client's chain; nil unless it was verified.
+  var verifiedChain: VerifiedChain? { if case .verified(let chain)? = tls?.clientVerdict { chain } else { nil } }
+
   /// The fields of `client_identity`.
   func identityFields(_ form: IdentityFieldForm) -> FieldBlock { authorization.fields(form, tls) }
 

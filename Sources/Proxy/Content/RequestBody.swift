@@ -1,5 +1,7 @@
 import Bytes
+import Crypto
 import Glibc
+import Signature
 import Transport
 
 /// Counts the memory of all kept bodies of one worker.
@@ -36,6 +38,9 @@ final class RequestBody {
   /// The settings of the envelope that the body came in; nil for a body without an envelope.
   let openedBy: EnvelopeSettings?
   var isOpened: Bool { openedBy != nil }
+  /// Set while the body is collected before the content handler starts.
+  fileprivate(set) var waiter: BodyWaiter?
+  fileprivate var digests: BodyDigests?
 
   /// `allowance`: bytes that may stay in memory. Without a gauge, other bodies don't reduce it.
   init(allowance: Int, gauge: BodyGauge? = nil) {
@@ -90,6 +95,7 @@ final class RequestBody {
       try moveToFile()
     }
     count &+= UInt64(bytes.count)
+    digests?.update(bytes)
     guard file < 0 else { return try write(bytes) }
     memory.append(bytes)
     gauge?.take(bytes.count)
@@ -142,6 +148,44 @@ final class RequestBody {
 
   /// O_TMPFILE is a macro of two parts that Swift does not import.
   private var O_TMPFILE_RDWR: Int32 { 0o20000000 | O_DIRECTORY | O_RDWR | O_CLOEXEC }
+}
+
+/// Waits for a body that a step collects before the content handler starts.
+class BodyWaiter {
+  /// Whether `count` more bytes may be collected; false if the exchange has responded.
+  func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
+  func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {}
+}
+
+extension Exchange {
+  /// Whether `count` more bytes of the body may be collected; false if the exchange has responded.
+  func admits(_ count: Int, in kept: RequestBody) -> Bool {
+    kept.waiter?.admits(count, in: kept, self) ?? handler?.admits(count, in: kept) ?? true
+  }
+}
+
+extension RequestBody {
+  func await(_ waiter: BodyWaiter) { self.waiter = waiter }
+
+  func takeWaiter() -> BodyWaiter? {
+    defer { waiter = nil }
+    return waiter
+  }
+
+  /// Hashes the bytes that come from now on.
+  func beginDigests(_ algorithms: [ContentDigest.Algorithm]) { digests = BodyDigests(algorithms) }
+
+  /// Whether the complete body has these digests. A body in a file must have been hashed as it came.
+  func matches(_ digest: ContentDigest) -> Bool {
+    if let digests { return digest.matches(digests) }
+    return !isInFile && digest.matches(memory.readable)
+  }
+
+  /// The digest of the complete body; nil for a body in a file that was not hashed as it came.
+  func sha256() -> [UInt8]? {
+    if let known = digests?.digest(.sha256) { return known }
+    return isInFile ? nil : Digest.of(memory.readable)
+  }
 }
 
 /// The folder for request bodies that are too large for memory.

@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Observability
+import Signature
 import Transport
 import Upstream
 
@@ -18,7 +19,7 @@ final class RequestBodySender {
   private static let filePiece = 64 * 1024
   private static let filePerTurn: UInt64 = 1 << 20
   /// Memory that one kept body may take if `client_body_buffer_size` isn't set.
-  private static let adaptiveAllowance = 1 << 20
+  static let adaptiveAllowance = 1 << 20
 
   init(_ worker: Worker) { self.worker = worker }
 
@@ -52,8 +53,11 @@ final class RequestBodySender {
 
   /// An empty body, in which the exchange can collect that of its request.
   static func storage(for exchange: Exchange) -> RequestBody {
-    exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0) }
+    let kept =
+      exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0) }
       ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies)
+    if case .proxy(let pass) = exchange.location.settings.action, pass.signing != nil { kept.beginDigests([.sha256]) }
+    return kept
   }
 
   /// Starts to send the body, after the request's head.

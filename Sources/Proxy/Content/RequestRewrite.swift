@@ -35,7 +35,8 @@ enum RequestRewrite {
       }
     }
     // A variable that could not be computed may have been meant for a field that an upstream trusts.
-    return !exchange.variables.isBroken
+    if exchange.variables.isBroken { return false }
+    return pass.signer.map { SignatureSigning.sign(outgoing, of: exchange, pass, $0) } ?? true
   }
 
   /// The method for the upstream. The framing of the response and the retry decision depend on it.

@@ -330,6 +330,7 @@ final class Exchange {
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
   func setBody(_ state: ExchangeBody.State) { body.state = state }
+  func note(_ signature: SignatureRecord) { account.signature = signature }
   func setStatus(_ status: Int) { progress.status = status }
   /// nil: the status is that of the response.
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }
@@ -347,7 +348,7 @@ final class Exchange {
     }
     switch body.state {
     case .collecting(let kept):
-      guard account.internalRequests.isCollecting || handler?.admits(bytes.count, in: kept) ?? true else { return }
+      guard admits(bytes.count, in: kept) else { return }
       do {
         try kept.append(bytes)
       } catch {
@@ -361,11 +362,13 @@ final class Exchange {
 
   func requestBodyDidEnd(trailers: Trailers?) {
     switch body.state {
-    case .collecting(let kept): body.state = .collected(kept)
+    case .collecting(let kept):
+      body.state = .collected(kept)
+      if let waiter = kept.takeWaiter() { return waiter.bodyDidEnd(kept, self) }
     case .streaming: body.state = .streamed
     case .none, .held, .collected, .streamed: return
     }
-    if !account.internalRequests.bodyDidEnd(of: self) { handler?.requestBodyDidEnd(trailers) }
+    handler?.requestBodyDidEnd(trailers)
   }
 
   // MARK: End

@@ -88,6 +88,7 @@ extension Exchange {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     account.internalRequests.cancel()
+    if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
     if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
       return show(page, for: failure)

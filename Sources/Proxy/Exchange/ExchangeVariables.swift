@@ -125,6 +125,8 @@ extension Exchange {
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .limit_conn_status: output.append(account.limiting.connections)
+    case .message_signature_keyid: if let signature = account.signature { output.append(signature.keyID) }
+    case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     default:

@@ -4,6 +4,7 @@ import Envelope
 import HTTP
 import Identity
 import Observability
+import Signature
 import TLS
 import Upstream
 
@@ -100,6 +101,10 @@ final class LiveLocation {
     if let authorization = settings.subrequests?.authorization {
       steps.access.append(AuthorizationStep(authorization))
     }
+    // Before the mirrors, which must not get a request that is refused.
+    if let signature = settings.signature {
+      steps.precontent.append(SignatureCheck(signature, settings.action, makers))
+    }
     if let mirrors = settings.subrequests?.mirrors { steps.precontent.append(MirrorStep(mirrors)) }
     return steps
   }
@@ -185,6 +190,8 @@ final class LiveProxyPass: LiveContent {
   /// `message_envelope on`.
   let envelope: MessageEnvelope?
   let authentication: LiveUpstreamAuth?
+  /// `message_signature sign`
+  let signer: MessageSigner?
 
   /// `tokens`: `server_tokens` of the location.
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
@@ -195,13 +202,14 @@ final class LiveProxyPass: LiveContent {
     self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
     self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
+    self.signer = settings.signing.flatMap { makers.generation.signatures.signers[$0] }
     switch settings.target {
     // Without the TLS context, the upstream can't be verified, so no request goes to it.
     case _ where settings.scheme == .https && context == nil:
       self.group = nil
       self.targetTemplate = nil
-    // Without the envelope's keys, bodies would go out in plain text.
-    case _ where settings.envelope != nil && envelope == nil:
+    // Without the envelope's keys, bodies would go out in plain text, and without the signer's, requests unsigned.
+    case _ where settings.envelope != nil && envelope == nil || settings.signing != nil && signer == nil:
       self.group = nil
       self.targetTemplate = nil
     case .group(let index):
@@ -248,6 +256,10 @@ final class LiveProxyPass: LiveContent {
     if authentication != nil { for name in LiveUpstreamAuth.ours { replaced.insert(name, withAliases: true) } }
     if envelope != nil {
       for name in EnvelopeFilter.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) }
+    }
+    if let signer {
+      for name in SignatureSigning.signatureFields { replaced.insert(Array(name.utf8), withAliases: true) }
+      if signer.coversDigest { replaced.insert(Array("Content-Digest".utf8), withAliases: true) }
     }
     self.replaced = replaced
     var hidden = NameSet()

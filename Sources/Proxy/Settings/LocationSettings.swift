@@ -171,6 +171,8 @@ public final class LocationSettings: Sendable {
   public let realIP: RealIPSettings?
   /// nil: none of `auth_request`, `mirror` and `log_subrequest`.
   public let subrequests: SubrequestSettings?
+  /// `message_signature verify`; nil: no signature is looked for.
+  public let signature: SignatureSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -179,7 +181,8 @@ public final class LocationSettings: Sendable {
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
     addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
-    subrequests: SubrequestSettings? = nil
+    subrequests: SubrequestSettings? = nil,
+    signature: SignatureSettings? = nil
   ) {
     self.subrequests = subrequests
     self.addedTrailers = addedTrailers
@@ -203,6 +206,7 @@ public final class LocationSettings: Sendable {
     self.flow = flow
     self.traffic = traffic
     self.realIP = realIP
+    self.signature = signature
   }
 }
 

@@ -95,6 +95,8 @@ public final class ProxyPassSettings: Sendable {
   public let speaksGRPC: Bool
   /// nil: an upstream's 401 is the client's.
   public let authentication: UpstreamAuthSettings?
+  /// `message_signature sign`; nil: requests are not signed.
+  public let signing: SignatureSettings?
   /// nil: the servers aren't checked.
   public let healthCheck: HealthCheckSettings?
   /// `proxy_ignore_headers X-Accel-Redirect`.
@@ -111,8 +113,10 @@ public final class ProxyPassSettings: Sendable {
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation,
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
-    ignoresAccelRedirect: Bool = false
+    ignoresAccelRedirect: Bool = false,
+    signing: SignatureSettings? = nil
   ) {
+    self.signing = signing
     self.cookies = cookies
     self.ignoresAccelRedirect = ignoresAccelRedirect
     self.scheme = scheme

@@ -59,6 +59,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
   case ssl_client_spki, ssl_client_verdict
+  case message_signature_keyid, message_signature_verdict
   // limits
   case limit_req_status, limit_conn_status, limit_rate
 }
