@@ -288,6 +288,8 @@ extension Exchange {
   /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
   var isEarly: Bool { withStream { $0.isEarly } ?? false }
   var bodyTimeout: Int { location.limits.bodyTimeout }
+  /// Whether the exchange is that of a subrequest.
+  var isSubrequest: Bool { withStream { $0.isSubrequest } ?? false }
 }
 
 /// Whom the request comes from: the connection's peer, or who `set_real_ip_from` says it is.
@@ -316,5 +318,32 @@ extension Exchange {
     case .remote_port: if let port = client.port, port > 0 { output.append(decimal: UInt64(port)) }
     default: output.append(string: client.host)
     }
+  }
+}
+
+/// How the request's body is asked for, and what becomes of an invalid one.
+extension Exchange {
+  func requestBodyIsInvalid(_ error: BodyError) {
+    log(.info, "client sent an invalid body: \(error.reason)")
+    failDuringBody(ErrorResponse(400))
+  }
+
+  /// Collects the body until it is complete. The handler gets `requestBodyDidEnd`, perhaps before this returns.
+  func collectBody(in kept: RequestBody) {
+    setBody(.collecting(kept))
+    continueClient()
+    stream?.resumeBody()
+  }
+
+  /// Passes the body to the handler as it arrives, perhaps before this returns.
+  func streamBody() {
+    setBody(.streaming)
+    continueClient()
+    stream?.resumeBody()
+  }
+
+  /// Sends one 100 to a client that waits for it, when the handler wants the body (RFC 9110 §10.1.1).
+  private func continueClient() {
+    if head.expectsContinue { stream?.sendInterim(100) }
   }
 }
