@@ -157,13 +157,6 @@ class BodyWaiter {
   func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {}
 }
 
-extension Exchange {
-  /// Whether `count` more bytes of the body may be collected; false if the exchange has responded.
-  func admits(_ count: Int, in kept: RequestBody) -> Bool {
-    kept.waiter?.admits(count, in: kept, self) ?? handler?.admits(count, in: kept) ?? true
-  }
-}
-
 extension RequestBody {
   func await(_ waiter: BodyWaiter) { self.waiter = waiter }
 

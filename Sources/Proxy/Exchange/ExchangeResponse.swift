@@ -257,6 +257,11 @@ extension Exchange {
     complete()
   }
 
+  /// Whether `count` more bytes of the body may be collected; false if the exchange has responded.
+  func admits(_ count: Int, in kept: RequestBody) -> Bool {
+    kept.waiter?.admits(count, in: kept, self) ?? handler?.admits(count, in: kept) ?? true
+  }
+
   // MARK: Events of the client
 
   func streamDidDrain() { ResponseRate.streamDidDrain(self) }
