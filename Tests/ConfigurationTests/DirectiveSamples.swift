@@ -4,13 +4,14 @@ extension DirectiveSample {
   /// By name, or by context and name where a name means two things.
   static let all: [String: DirectiveSample] = main.merging(http) { $1 }.merging(tls) { $1 }.merging(upstreamTLS) { $1 }
     .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(rewriting) { $1 }.merging(limits) { $1 }
+    .merging(outgoing) { $1 }
 
   /// The samples of the proxy module, where the gRPC module has the row.
   private static let grpc: [String: DirectiveSample] = {
     var samples = [
       "grpc_pass": DirectiveSample("grpc_pass grpc://u;", or: "grpc_pass grpc://127.0.0.1:1;", location: "")
     ]
-    for (name, sample) in proxy.merging(upstreamTLS, uniquingKeysWith: { $1 }) where name.hasPrefix("proxy_") {
+    for (name, sample) in proxy.merging(upstreamTLS) { $1 }.merging(outgoing) { $1 } where name.hasPrefix("proxy_") {
       let own = name.replacing("proxy_", with: "grpc_")
       if own != "grpc_pass", DirectiveTable.entries(named: own).contains(where: { $0.status == .supported }) {
         samples[own] = sample.inGRPC

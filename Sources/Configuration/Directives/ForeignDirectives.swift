@@ -64,7 +64,7 @@ let foreignDirectives: [DirectiveEntry] =
     family(
       "grpc_",
       """
-      ignore_headers ssl_certificate_cache ssl_key_log
+      ssl_certificate_cache ssl_key_log
       """), instead: "leave it out: it changes nothing that the upstream or the client sees")
   + DirectiveEntry.foreign(
     family(
@@ -91,8 +91,6 @@ let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     "proxy_force_ranges",
     instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
-  + DirectiveEntry.foreign(
-    "proxy_ignore_headers", instead: "sallyport interprets no such response field; proxy_hide_header removes a field")
   + DirectiveEntry.foreign(
     "proxy_ssl_certificate_cache ssl_certificate_cache", instead: "certificates are read at start and at reload")
   + DirectiveEntry.foreign("proxy_ssl_key_log ssl_key_log", instead: "session keys are never written")

@@ -18,6 +18,14 @@ let proxyDirectives: [DirectiveEntry] = [
   .list(
     "proxy_pass_header", levels, .words(1...1, "FIELD"), "",
     "A field of the response that sallyport forwards although it hides the field by default."),
+  .value(
+    "proxy_ignore_headers", levels,
+    .someOf([
+      "X-Accel-Redirect", "X-Accel-Expires", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset", "Expires",
+      "Cache-Control", "Set-Cookie", "Vary",
+    ]), "",
+    "Fields of the response that sallyport doesn't act on. It acts on no field that concerns caches or character sets, so that these can be named without effect."
+  ),
   .list(
     "proxy_redirect", levels, .words(1...2, "default | off | FROM TO"), "default",
     "Rewrites Location and Refresh in the response; FROM is the beginning of the URL, or a regular expression after `~` or `~*`."
