@@ -61,6 +61,8 @@ package enum PasswordVerdict: Sendable {
   case tooMany(wait: Int64)
   /// The server failed, not the client.
   case broken(String)
+  /// The file that the request names doesn't exist.
+  case missing
 
   /// Checks a password. `limit`: the failure limit of the enrolment location that uses the same file, and whose
   /// failures are counted together. nil: failures are not counted, as in nginx. Blocks, so never call it on an event

@@ -33,17 +33,24 @@ public final class UpstreamTrust: Sendable {
   public let speaksHTTP2: Bool
   /// The user that connections are authenticated as (NTLM); compared by identity.
   package let user: (any AnyObject & Sendable)?
+  /// How its connections begin.
+  public let origin: ConnectionOrigin
 
-  public init(context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool = false) {
+  public init(
+    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool = false, origin: ConnectionOrigin = ConnectionOrigin()
+  ) {
     self.context = context
     self.name = context == nil ? "" : name
     self.speaksHTTP2 = speaksHTTP2
+    self.origin = origin
     user = nil
   }
 
   package init(
-    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool, boundTo user: (any AnyObject & Sendable)?
+    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool, boundTo user: (any AnyObject & Sendable)?,
+    origin: ConnectionOrigin = ConnectionOrigin()
   ) {
+    self.origin = origin
     self.context = context
     self.speaksHTTP2 = speaksHTTP2
     self.name = context == nil ? "" : name
@@ -52,7 +59,8 @@ public final class UpstreamTrust: Sendable {
 
   func isSame(as other: UpstreamTrust) -> Bool {
     self === other
-      || (context === other.context && name == other.name && user === other.user && speaksHTTP2 == other.speaksHTTP2)
+      || (context === other.context && name == other.name && user === other.user && speaksHTTP2 == other.speaksHTTP2
+        && origin == other.origin)
   }
 }
 
@@ -183,12 +191,15 @@ public final class UpstreamGroup {
     do {
       if let connector { return session(try connector(server, trust), nil, server, trust) }
       let address = servers[server].address
-      let descriptor = try Sockets.connect(to: address)
+      let descriptor = try Sockets.connect(to: address, origin: trust.origin)
       guard let context = trust.context else {
-        return session(try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true), nil, server, trust)
+        let stream = try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true)
+        stream.preamble = trust.origin.header
+        return session(stream, nil, server, trust)
       }
       let stream = try TLSStream(
         connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description)
+      stream.preamble = trust.origin.header
       return session(stream, stream, server, trust)
     } catch {
       budget.giveBack()

@@ -97,6 +97,11 @@ public final class ProxyPassSettings: Sendable {
   public let authentication: UpstreamAuthSettings?
   /// nil: the servers aren't checked.
   public let healthCheck: HealthCheckSettings?
+  /// `proxy_set_body`: the body that the upstream gets in place of the client's.
+  public let body: Template?
+  public let origin: OriginSettings
+  /// `proxy_limit_rate`, with buffering: bytes per second of a response that are read from the upstream.
+  public let readRate: Template?
   /// `proxy_ignore_headers`
   public let ignoredHeaders: IgnoredResponseFields
   public let location: SourceLocation
@@ -111,8 +116,12 @@ public final class ProxyPassSettings: Sendable {
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation,
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
-    ignoredHeaders: IgnoredResponseFields = []
+    ignoredHeaders: IgnoredResponseFields = [], body: Template? = nil, origin: OriginSettings = OriginSettings(),
+    readRate: Template? = nil
   ) {
+    self.body = body
+    self.origin = origin
+    self.readRate = readRate
     self.ignoredHeaders = ignoredHeaders
     self.cookies = cookies
     self.scheme = scheme
