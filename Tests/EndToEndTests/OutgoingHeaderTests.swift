@@ -136,19 +136,16 @@ import Testing
       ).replacing("worker_processes 2", with: "worker_processes 1"))
     for path in ["/on/1", "/v2/1", "/on/2", "/v2/2"] {
       let texts = try await withThrowingTaskGroup(of: (String, String).self) { group in
-        for client in 1...12 {
+        for client in (1...12).flatMap({ [$0, $0] }) {
           group.addTask {
-            // Two requests over one connection of the client.
-            let url = "http://127.0.0.1:\(port)\(path)"
-            let result = try await scene.curl(["-H", "X-Forwarded-For: 192.0.2.\(client)", url, url])
-            return ("192.0.2.\(client)", result.text)
+            let arguments = ["-H", "X-Forwarded-For: 192.0.2.\(client)", "http://127.0.0.1:\(port)\(path)"]
+            return ("192.0.2.\(client)", try await scene.curl(arguments).text)
           }
         }
         return try await group.reduce(into: []) { $0.append($1) }
       }
       var connections: [String: String] = [:]
       for (client, text) in texts {
-        // curl joins both answers.
         let words = text.split(separator: " ").map(String.init)
         #expect(text.hasPrefix("\(client) "), "\(path): \(text)")
         guard words.count > 1 else { continue }
@@ -156,7 +153,7 @@ import Testing
           connections[words[1]] == nil, "\(path): \(words[1]) served \(connections[words[1]] ?? "") and \(client)")
         connections[words[1]] = client
       }
-      #expect(connections.count == 12, "\(path)")
+      #expect(connections.count == 24, "\(path)")
     }
   }
 

@@ -156,7 +156,7 @@ extension Variable {
   fileprivate var isOfPrefix: Bool {
     switch self {
     case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamCookie: true
-    case .simple, .capture, .escapedCapture, .slot, .proxyTLV: false
+    case .simple, .capture, .escapedCapture, .slot, .settable, .proxyTLV: false
     }
   }
 }

@@ -36,6 +36,10 @@ final class RequestBodySender {
     // An earlier handler collected the body, and a named error page forwards it.
     if case .collected = exchange.body.state, isRead { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
+    if framing == .length(0), exchange.redirection.keepsBody, let files, files.isForEachBody {
+      exchange.setBody(.collected(RequestBody(allowance: 0, files: files)))
+      return nil
+    }
     guard hasBody, isRead else {
       if hasBody { stream.discardBody() }
       exchange.setBody(.none)

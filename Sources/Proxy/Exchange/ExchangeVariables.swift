@@ -36,6 +36,8 @@ extension Exchange {
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
     case .escapedCapture(let group): appendEscapedCapture(group, to: &output)
     case .slot(let slot): append(slot: slot, to: &output)
+    case .settable(let slot, let variable):
+      if let value = variables.value(slot) { output.append(value) } else { append(variable, to: &output) }
     }
   }
 

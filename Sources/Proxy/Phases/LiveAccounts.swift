@@ -1,6 +1,5 @@
 import Crypto
 import Enrolment
-import Glibc
 import Observability
 
 /// Where the users of `auth_basic` are, in one worker: one file, or a file that each request names.
@@ -36,12 +35,6 @@ enum LiveAccounts {
       if !text.hasPrefix("/") { text = folder.isEmpty ? "./\(text)" : "\(folder)/\(text)" }
       return try? MaterialReference(parsing: text, relativeTo: "", location: nil, isKey: false)
     }
-  }
-
-  /// Whether no file has this name: nginx's 403 in place of its 500. Blocks, so never call it on an event loop.
-  static func isMissing(_ file: MaterialReference) -> Bool {
-    guard case .path(let path) = file.spelling else { return false }
-    return access(path, F_OK) != 0 && errno == ENOENT
   }
 
   /// The limit on wrong passwords. A file that a request names may be the one of an enrolment location, so the strictest

@@ -28,9 +28,7 @@ final class PasswordAccess: PhaseStep {
     let (serial, loop, limit, isNamed) = (exchange.serial, exchange.worker.loop, guessLimit, self.users.isNamed)
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.start(.passwords, for: exchange) {
-      let verdict =
-        isNamed && LiveAccounts.isMissing(users)
-        ? PasswordVerdict.missing : PasswordVerdict(on: user, password, by: users, limit, from: address, state)
+      let verdict = PasswordVerdict(on: user, password, by: users, isNamed: isNamed, limit, from: address, state)
       loop.post {
         let (step, exchange) = box.value
         guard serial == exchange.serial else { return }

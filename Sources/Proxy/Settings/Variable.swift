@@ -26,6 +26,8 @@ public enum Variable: Sendable, Hashable {
   case escapedCapture(Int)
   /// A variable made by `set` or by a named capture; an index into the exchange's slots.
   case slot(Int)
+  /// A field's or an argument's variable that `set` sets somewhere. Until it does, the variable has its own value.
+  indirect case settable(slot: Int, Variable)
   /// $proxy_protocol_tlv_NAME
   case proxyTLV(ProxyTLV)
 }
