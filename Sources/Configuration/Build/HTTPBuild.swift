@@ -81,6 +81,7 @@ extension SettingsBuilder {
     }
     head.ignoresInvalidFields = scope.flag("ignore_invalid_headers") ?? true
     head.underscoresInFields = scope.flag("underscores_in_headers") ?? false
+    head.fields = scope.number("max_headers") ?? head.fields
     head.mergesSlashes = scope.flag("merge_slashes") ?? true
     return head
   }

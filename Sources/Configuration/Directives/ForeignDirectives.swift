@@ -30,7 +30,7 @@ let foreignDirectives: [DirectiveEntry] =
     root index try_files autoindex autoindex_exact_size autoindex_format autoindex_localtime random_index
     create_full_put_path dav_access dav_methods min_delete_depth empty_gif flv mp4
     mp4_buffer_size mp4_limit_rate mp4_limit_rate_after mp4_max_buffer_size mp4_start_key_frame f4f f4f_buffer_size
-    hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size client_body_in_file_only
+    hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size
     """, instead: noFiles)
   + DirectiveEntry.foreign("alias", instead: noFiles)
   + DirectiveEntry.foreign(
@@ -48,7 +48,7 @@ let foreignDirectives: [DirectiveEntry] =
     """
     stream mail imap_auth imap_capabilities imap_client_buffer pop3_auth pop3_capabilities smtp_auth smtp_capabilities
     smtp_client_buffer smtp_greeting_delay starttls protocol timeout xclient auth_http auth_http_header
-    auth_http_pass_client_cert auth_http_timeout max_errors proxy_pass_error_message proxy_smtp_auth proxy_protocol
+    auth_http_pass_client_cert auth_http_timeout max_errors proxy_pass_error_message proxy_smtp_auth
     proxy_protocol_timeout proxy_timeout proxy_requests proxy_responses proxy_download_rate proxy_upload_rate
     proxy_half_close proxy_session_drop proxy_buffer proxy_ssl preread_buffer_size preread_timeout ssl_preread
     ssl_handshake_timeout ssl_alpn pass mqtt mqtt_preread mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect
@@ -64,7 +64,7 @@ let foreignDirectives: [DirectiveEntry] =
     family(
       "grpc_",
       """
-      ignore_headers ssl_certificate_cache ssl_key_log
+      ssl_certificate_cache ssl_key_log
       """), instead: "leave it out: it changes nothing that the upstream or the client sees")
   + DirectiveEntry.foreign(
     family(
@@ -91,8 +91,6 @@ let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     "proxy_force_ranges",
     instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
-  + DirectiveEntry.foreign(
-    "proxy_ignore_headers", instead: "sallyport interprets no such response field; proxy_hide_header removes a field")
   + DirectiveEntry.foreign(
     "proxy_ssl_certificate_cache ssl_certificate_cache", instead: "certificates are read at start and at reload")
   + DirectiveEntry.foreign("proxy_ssl_key_log ssl_key_log", instead: "session keys are never written")

@@ -60,6 +60,8 @@ let httpDirectives: [DirectiveEntry] = [
   .value(
     "ignore_invalid_headers", heads, .flag, "on", "Whether to drop fields with invalid names; `off` forwards them."),
   .value("underscores_in_headers", heads, .flag, "off", "Whether field names can contain an underscore."),
+  .value(
+    "max_headers", heads, .number(1...100_000), "1000", "The maximum number of fields in a request head; more get 400."),
   .value("merge_slashes", heads, .flag, "on", "Whether several consecutive slashes in a path count as one."),
   .value("send_timeout", levels, .milliseconds, "60s", "The time limit between two writes to a client."),
   .value(
@@ -118,8 +120,15 @@ let httpDirectives: [DirectiveEntry] = [
   .inert("tcp_nodelay", levels, because: "it is always on"),
   .inert("send_lowat", levels, because: "it has no meaning on Linux"),
   .inert("postpone_output", levels, because: "sallyport sends related data in one call"),
-  .inert("client_body_temp_path", levels, because: "a large body is in an unnamed file in $TMPDIR, or /tmp"),
-  .inert("client_body_in_single_buffer", levels, because: "a body is never copied for a variable"),
+  .value(
+    "client_body_in_file_only", levels, .oneOf(["on", "clean", "off"]), "off",
+    "Writes each body that is read whole to a file, whose name is `$request_body_file`; `clean` removes the file when the request ends, `on` leaves it."
+  ),
+  .value(
+    "client_body_temp_path", levels, .words(1...4, "FOLDER [LEVEL …]"), "$TMPDIR, or /tmp",
+    "The folder for bodies in files. The user that serves must be able to write to it. Levels are accepted and have no effect."
+  ),
+  .inert("client_body_in_single_buffer", levels, because: "a body in memory is always one buffer"),
   .inert("connection_pool_size", heads, because: "memory is not kept in pools"),
   .inert("request_pool_size", heads, because: "memory is not kept in pools"),
   .inert("server_names_hash_max_size", .http, because: "the tables grow as needed"),

@@ -74,6 +74,22 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "Two such fields are invalid (RFC 9110 §5.3)."
   ),
   (
+    "A `proxy_bind` whose value is no address is answered with 500; nginx connects from an address of the system's choice.",
+    "An upstream may let a client in by that address."
+  ),
+  (
+    "`$request_body_file` is empty for a body in a file that isn't of `client_body_in_file_only`; nginx names a file that it has already removed.",
+    "The file never had a name."
+  ),
+  (
+    "With `proxy_pass_request_body off`, a body is read only for `proxy_set_body` and `client_body_in_file_only`; nginx reads it in any case. The upstream gets no Content-Length of the client's.",
+    "Nobody needs the body. With the client's length and without its body, an upstream would wait for bytes that don't come."
+  ),
+  (
+    "A path of `auth_basic_user_file` with variables that contains `..` is answered with 403.",
+    "A request must not choose a file outside the folder that the configuration names."
+  ),
+  (
     "X-Accel-Buffering and `proxy_buffering` change only how much of a response can wait.",
     "sallyport always forwards data as it arrives."
   ),

@@ -18,7 +18,8 @@ final class ConnectionFacts {
   let openedAt: UInt64
   /// What `listen … proxy_protocol` has read; nil without it, and if the header names no client (LOCAL, UNKNOWN).
   var proxyHeader: ProxyHeader?
-  private let tls: TLSStream?
+  /// The transport again if it has TLS, otherwise nil.
+  let tls: TLSStream?
   private var authorization = AuthorizationCache()
   private let transport: ByteStream
   /// The values that were used, one after another, and the range of each by its place.

@@ -86,6 +86,11 @@ struct ExchangeBody {
     if case .collected(let kept) = state, kept.isOpened { kept } else { nil }
   }
 
+  /// The body of `$request_body`: whole and in memory. What came sealed in an envelope must not stand in a log.
+  var shown: RequestBody? {
+    if case .collected(let kept) = state, !kept.isInFile, !kept.isOpened { kept } else { nil }
+  }
+
   /// Whether the body can be sent again from its start.
   var isReplayable: Bool {
     switch state {

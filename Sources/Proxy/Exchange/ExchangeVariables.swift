@@ -36,6 +36,8 @@ extension Exchange {
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
     case .escapedCapture(let group): appendEscapedCapture(group, to: &output)
     case .slot(let slot): append(slot: slot, to: &output)
+    case .settable(let slot, let variable):
+      if let value = variables.value(slot) { output.append(value) } else { append(variable, to: &output) }
     }
   }
 
@@ -122,6 +124,8 @@ extension Exchange {
         let referer = LiveReferers.field.withUnsafeBytes { head.value(named: $0) }.map { Array(bytes[$0]) }
         if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
       }
+    case .request_body: body.shown.map { output.append($0.memory.readable) }
+    case .request_body_file: if case .collected(let kept) = body.state { output.append(kept.path) }
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .limit_conn_status: output.append(account.limiting.connections)

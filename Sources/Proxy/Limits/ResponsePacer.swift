@@ -109,7 +109,7 @@ struct LiveRate {
   func free(_ exchange: Exchange) -> Int { free.flatMap { Self.size($0.bytes(exchange), exchange) } ?? 0 }
 
   /// nil, after a line in the log, for a text that is no size. An empty text is no limit, as in nginx.
-  private static func size(_ text: [UInt8], _ exchange: Exchange) -> Int? {
+  static func size(_ text: [UInt8], _ exchange: Exchange) -> Int? {
     if text.isEmpty { return nil }
     if let size = ResponsePace.size(text) { return size }
     exchange.log(.error, "invalid size \"\(LogEscape.text(text))\"")

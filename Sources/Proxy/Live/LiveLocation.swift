@@ -96,7 +96,7 @@ final class LiveLocation {
     if let limits = settings.traffic?.connections { steps.preaccess.append(ConnectionLimit(limits, zones)) }
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
-      steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
+      steps.access.append(PasswordAccess(access, limits: makers.generation.guessLimits))
     }
     if let authorization = settings.subrequests?.authorization {
       steps.access.append(AuthorizationStep(authorization))
@@ -167,7 +167,7 @@ final class LiveProxyPass: LiveContent {
   let tlsName: LiveTemplate
   /// nil if `context` has the certificate to present, or presents none.
   let identity: LiveIdentity?
-  /// nil when the name has variables.
+  /// nil when the name has variables, or the connection's origin differs per request.
   let trust: UpstreamTrust?
   // Those of `group` and `trust`, where no request has a say in them: uncounted, for each request asks.
   private let settledGroup: Unmanaged<UpstreamGroup>?
@@ -192,6 +192,11 @@ final class LiveProxyPass: LiveContent {
   let authentication: LiveUpstreamAuth?
   /// `message_signature sign`
   let signer: MessageSigner?
+  let origin: LiveOrigin
+  /// `proxy_set_body`
+  let body: LiveTemplate?
+  /// `proxy_limit_rate`
+  let readRate: LiveTemplate?
 
   /// `tokens`: `server_tokens` of the location.
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
@@ -221,9 +226,16 @@ final class LiveProxyPass: LiveContent {
     }
     self.tlsName = LiveTemplate(settings.tlsName)
     self.identity = settings.identity.map { LiveIdentity($0) }
-    self.trust = settings.tlsName.constant.map { [context] name in
-      UpstreamTrust(
-        context: context, name: ProxyPassSettings.nameForTLS(name), speaksHTTP2: settings.version == .http2)
+    let origin = LiveOrigin(settings.origin)
+    self.origin = origin
+    self.body = settings.body.map { LiveTemplate($0) }
+    self.readRate = settings.readRate.map { LiveTemplate($0) }
+    self.trust = settings.tlsName.constant.flatMap { [context] name in
+      origin.settled.map {
+        UpstreamTrust(
+          context: context, name: ProxyPassSettings.nameForTLS(name), speaksHTTP2: settings.version == .http2,
+          origin: $0)
+      }
     }
     let isSettled = group != nil && trust != nil && identity == nil
     self.settledGroup = isSettled ? group.map { Unmanaged.passUnretained($0) } : nil

@@ -173,6 +173,8 @@ public final class LocationSettings: Sendable {
   public let subrequests: SubrequestSettings?
   /// `message_signature verify`; nil: no signature is looked for.
   public let signature: SignatureSettings?
+  /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
+  public let bodyFiles: BodyFileSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -182,9 +184,10 @@ public final class LocationSettings: Sendable {
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
     addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
     subrequests: SubrequestSettings? = nil,
-    signature: SignatureSettings? = nil
+    signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil
   ) {
     self.subrequests = subrequests
+    self.bodyFiles = bodyFiles
     self.addedTrailers = addedTrailers
     self.expires = expires
     self.match = match
