@@ -101,7 +101,7 @@ package struct DirectiveChecker {
       diagnostics.append(
         Diagnostic(
           .error, at: word.location, "invalid value \"\(word.text)\" in \"\(entry.name)\" directive",
-          hint: "it must be \(expected)"))
+          hint: "it must be \(expected)\(entry.status.reason.map { ": \($0)" } ?? "")"))
       fits = false
     }
     return fits
@@ -142,6 +142,11 @@ package struct DirectiveChecker {
   private mutating func report(_ directive: Directive, _ message: String, hint: String? = nil) {
     diagnostics.append(Diagnostic(.error, at: directive.location, message, hint: hint))
   }
+}
+
+extension DirectiveStatus {
+  /// Why a value of a directive without effect is the only one.
+  fileprivate var reason: String? { if case .withoutEffect(let reason) = self { reason } else { nil } }
 }
 
 /// Describes the values that a directive expects.

@@ -256,17 +256,17 @@ final class Exchange {
 
   var showsErrorPages: Bool { !target.endsErrorPages && !cursor.isExhausted }
 
-  /// Continues as a GET request for another path of this server block.
-  func redirect(toPath text: [UInt8]) {
+  /// Continues at another path of this server block. `keepsArguments`: the text is a path alone, and the query stays.
+  func redirect(toPath text: [UInt8], keepsArguments: Bool = false) {
     guard cursor.restart() else { return endCycle("internally redirecting to \"\(LogEscape.text(text))\"") }
-    target.redirect(to: text)
+    target.redirect(to: text, keepsArguments: keepsArguments)
     location = server.root
     perform(cursor.next(counts, .all))
   }
 
   func redirect(toNamed found: LiveLocation) {
     guard cursor.countRedirect() else { return endCycle("redirecting to a named location") }
-    target.didFindLocation()
+    target.didEnterNamed()
     location = found
     perform(enter(found))
   }
@@ -283,6 +283,7 @@ final class Exchange {
   func dropCaptures() { variables.dropCaptures() }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
   func setArguments(_ text: [UInt8]) { target.setArguments(text) }
+  func setPath(_ path: [UInt8]) { target.setPath(path) }
   func keepLocation() { target.keepLocation() }
   func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
     target.rewrite(path: path, arguments: arguments, keepsLocation: keepsLocation)

@@ -43,6 +43,8 @@ struct ExchangeAccount {
   var sentTrailers: Trailers?
   /// The verdicts of `limit_req` and `limit_conn`, and what they hold for the exchange.
   let limiting = ExchangeLimits()
+  /// The compression of the response's body.
+  let compression = ExchangeCompression()
   /// Whether the exchange ends: the access record is being written.
   var isOver = false
   /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
@@ -54,6 +56,7 @@ struct ExchangeAccount {
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
     limiting.reset()
+    compression.reset()
   }
 }
 
@@ -161,12 +164,28 @@ struct ExchangeTarget: ~Copyable {
     if !TargetPath.normalize(path: path, mergeSlashes: mergeSlashes, into: &uri) { uri.removeAll() }
   }
 
-  /// Replaces path and query, for an internal redirect.
-  mutating func redirect(to text: [UInt8]) {
-    let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
+  /// A named location was entered, by an internal redirect.
+  mutating func didEnterNamed() {
+    didFindLocation()
+    isInternal = true
+  }
+
+  /// `try_files` found a file: `$uri` is its path, and an upstream still gets the client's own text.
+  mutating func setPath(_ path: [UInt8]) {
     uri.removeAll()
-    uri.append(Array(parts.first ?? []))
-    redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
+    uri.append(path)
+  }
+
+  /// Replaces path and query, for an internal redirect. `keepsArguments`: `text` has no query, and the query stays.
+  mutating func redirect(to text: [UInt8], keepsArguments: Bool) {
+    uri.removeAll()
+    if keepsArguments {
+      uri.append(text)
+    } else {
+      let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
+      uri.append(Array(parts.first ?? []))
+      redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
+    }
     isRewritten = true
     isInternal = true
     hasLeftLocation = false

@@ -122,6 +122,9 @@ extension Exchange {
         let referer = LiveReferers.field.withUnsafeBytes { head.value(named: $0) }.map { Array(bytes[$0]) }
         if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
       }
+    case .document_root: location.files?.appendRoot(self, to: &output)
+    case .request_filename: location.files?.appendFile(self, to: &output)
+    case .gzip_ratio: account.compression.appendRatio(to: &output)
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .limit_conn_status: output.append(account.limiting.connections)

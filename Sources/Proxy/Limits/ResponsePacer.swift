@@ -141,6 +141,8 @@ enum ResponseRate {
   /// The client has taken all waiting bytes. A pacer that keeps bytes asks the handler for more only when they have gone.
   static func streamDidDrain(_ exchange: Exchange) {
     if let pacer = exchange.account.limiting.pacer, pacer.keptBytes > 0 { return pacer.proceed() }
+    // The compressor asks the handler for more when it has nothing left.
+    if exchange.account.compression.keptBytes > 0 { return }
     exchange.handler?.clientDidDrain()
   }
 

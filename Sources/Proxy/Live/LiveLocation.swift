@@ -36,6 +36,10 @@ final class LiveLocation {
   let hasOwnContent: Bool
   /// nil: neither `limit_rate` nor `set $limit_rate`.
   let rate: LiveRate?
+  /// nil: neither `root` nor `alias` says where files are.
+  let files: LiveFiles?
+  /// nil: `gzip off`.
+  let gzip: LiveCompression?
   var limits: LocationLimits { settings.limits }
 
   /// `outer`: for an `if` or a `limit_except`, the content of the location around it, and its rewrite steps, of which the
@@ -53,8 +57,10 @@ final class LiveLocation {
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     let isEmpty = if case .none = settings.action { true } else { false }
-    let content = isEmpty ? outer?.content ?? LiveContent() : Self.content(settings, makers)
+    let content = isEmpty ? Self.files(settings, outer: outer?.content) : Self.content(settings, makers)
     self.content = content
+    self.files = settings.files.map { LiveFiles($0) }
+    self.gzip = LiveCompression(settings)
     self.hasOwnContent = !isEmpty
     for (condition, block) in program.blocks {
       let inside = LiveLocation(settings: block, makers: makers, outer: (content, program.steps))
@@ -94,10 +100,18 @@ final class LiveLocation {
     if let limits = settings.traffic?.requests { steps.preaccess.append(RequestLimit(limits, zones)) }
     if let limits = settings.traffic?.connections { steps.preaccess.append(ConnectionLimit(limits, zones)) }
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
+    if let tryFiles = settings.files?.tryFiles { steps.precontent.append(TryFilesStep(tryFiles)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
       steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
     }
     return steps
+  }
+
+  /// The content of a location that names none: that around an `if`, or files. As in nginx, an `if` with a `root` still
+  /// leaves the request to the `proxy_pass` around it.
+  private static func files(_ settings: LocationSettings, outer: LiveContent?) -> LiveContent {
+    if let outer, type(of: outer) != LiveContent.self { return outer }
+    return settings.files == nil ? LiveContent() : FileContent()
   }
 
   /// One row for each content that a location can have.

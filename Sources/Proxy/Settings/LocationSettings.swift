@@ -169,6 +169,11 @@ public final class LocationSettings: Sendable {
   public let traffic: TrafficLimitSettings?
   /// nil: the client's address is that of the connection.
   public let realIP: RealIPSettings?
+  /// nil: neither `root` nor `alias`.
+  public let files: FileSettings?
+  public let types: TypeSettings
+  /// nil: `gzip off`.
+  public let compression: CompressionSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -176,8 +181,12 @@ public final class LocationSettings: Sendable {
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
-    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil
+    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
+    files: FileSettings? = nil, types: TypeSettings = TypeSettings(), compression: CompressionSettings? = nil
   ) {
+    self.files = files
+    self.types = types
+    self.compression = compression
     self.addedTrailers = addedTrailers
     self.expires = expires
     self.match = match
