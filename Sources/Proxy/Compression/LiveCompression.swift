@@ -19,18 +19,37 @@ final class LiveCompression {
   /// Begins to compress the response whose head is built, if that applies to it.
   func begin(_ exchange: Exchange) {
     guard isOfKind(exchange) else { return }
-    // Also where this client gets the response as it is.
-    if settings.sendsVary { exchange.response.add("Vary", "Accept-Encoding") }
-    guard isFor(exchange), let place = exchange.worker.compressions.take() else { return }
+    addVary(exchange)
+    guard isFor(exchange) else { return }
     let outgoing = exchange.response
-    var length: UInt64?
-    if case .length(let known) = outgoing.body { length = known }
+    switch outgoing.body {
+    // To HEAD: what the response to GET would say.
+    case .none:
+      Self.describe(outgoing)
+      outgoing.body = .none(announced: nil)
+    case .length(let length): compress(exchange, length)
+    case .stream: compress(exchange, nil)
+    }
+  }
+
+  private func compress(_ exchange: Exchange, _ length: UInt64?) {
+    guard let place = exchange.worker.compressions.take() else { return }
     guard let stream = GzipStream(level: settings.level, length: length) else { return place.giveBack() }
-    outgoing.remove("Accept-Ranges")
-    Self.weakenTag(outgoing)
-    outgoing.add("Content-Encoding", "gzip")
-    outgoing.body = .stream
+    Self.describe(exchange.response)
+    exchange.response.body = .stream
     exchange.account.compression.begin(ResponseCompressor(exchange, stream, place))
+  }
+
+  private static func describe(_ outgoing: OutgoingResponseHead) {
+    outgoing.remove("Accept-Ranges")
+    weakenTag(outgoing)
+    outgoing.add("Content-Encoding", "gzip")
+  }
+
+  /// `gzip_vary`, also where this client gets the response as it is. For a file of which ranges are sent, before the head
+  /// says so.
+  func addVary(_ exchange: Exchange) {
+    if settings.sendsVary, isOfKind(exchange) { exchange.response.add("Vary", "Accept-Encoding") }
   }
 
   /// Whether the response whose head is built will be compressed.
@@ -41,9 +60,8 @@ final class LiveCompression {
     let outgoing = exchange.response
     guard [200, 403, 404].contains(outgoing.status) else { return false }
     switch outgoing.body {
-    case .none: return false
-    case .length(let length): if length < settings.minLength { return false }
-    case .stream: break
+    case .none(announced: let length?), .length(let length): if length < settings.minLength { return false }
+    case .none(announced: nil), .stream: break
     }
     if !Self.value("content_encoding", of: outgoing).isEmpty { return false }
     return settings.takesAnyType || settings.types.contains(Self.type(of: outgoing))

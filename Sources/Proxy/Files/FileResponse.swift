@@ -89,6 +89,7 @@ struct FileResponse {
       exchange.fail(ErrorResponse(416))
       return nil
     case .parts(let parts):
+      exchange.location.gzip?.addVary(exchange)
       outgoing.status = 206
       exchange.setStatus(206)
       if let part = parts.first, parts.count == 1 {

@@ -93,7 +93,7 @@ public struct TypeSettings: Sendable {
   public init() {}
 
   /// The type by the end of a path.
-  func type(of path: UnsafeRawBufferPointer) -> [UInt8] {
+  package func type(of path: UnsafeRawBufferPointer) -> [UInt8] {
     Self.ending(of: path).flatMap { table.types[$0] } ?? standard
   }
 
