@@ -221,6 +221,11 @@ final class HTTP2Stream: ClientStream {
       if isLingering { connection?.reset(self, .noError) } else { connection?.didStall(self) }
       return
     }
+    // What waited was not in the stream, and has gone since: bytes that a rate or the compression kept back.
+    if isWatchingSending, exchange.waitingBytes == 0 {
+      isWatchingSending = false
+      return watchBody(isBodyRead ? nil : exchange.bodyTimeout)
+    }
     if !pending.isEmpty { connection?.note(.stalledStreams) }
     exchange.deadlinePassed()
   }

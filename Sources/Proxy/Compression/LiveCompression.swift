@@ -11,8 +11,6 @@ final class LiveCompression {
   /// nil: nothing is compressed there.
   init?(_ location: LocationSettings) {
     guard let settings = location.compression else { return nil }
-    // A sealed body can't be compressed, and a call of gRPC has a compression of its own.
-    if case .proxy(let pass) = location.action, pass.envelope != nil || pass.speaksGRPC { return nil }
     self.settings = settings
   }
 
@@ -58,7 +56,7 @@ final class LiveCompression {
   /// As in nginx: a 200, 403 or 404 with a body that is long enough, of a listed type and without a coding of its own.
   private func isOfKind(_ exchange: Exchange) -> Bool {
     let outgoing = exchange.response
-    guard [200, 403, 404].contains(outgoing.status) else { return false }
+    guard [200, 403, 404].contains(outgoing.status), exchange.handler?.isCompressible ?? true else { return false }
     switch outgoing.body {
     case .none(announced: let length?), .length(let length): if length < settings.minLength { return false }
     case .none(announced: nil), .stream: break

@@ -387,6 +387,7 @@ final class ProxyHandler: ContentHandler {
     }
   }
 
+  override var isCompressible: Bool { pass?.isCompressible ?? true }
   override var upstreamHead: ResponseHead? { attempt.stream == nil ? nil : attempt.finalHead }
 
   override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {

@@ -270,6 +270,9 @@ final class LiveProxyPass: LiveContent {
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
 
+  /// See `ContentHandler.isCompressible`.
+  var isCompressible: Bool { settings.envelope == nil && !settings.speaksGRPC }
+
   /// Whether the request's credentials may make the whole connection that of its client (NTLM, Negotiate). Over HTTP/2
   /// the requests of other clients would share it.
   @inline(__always)
