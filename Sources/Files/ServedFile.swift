@@ -85,14 +85,14 @@ public enum ServedFile {
 
   private static func open(_ path: ServedPath, _ flags: Int32, _ way: Way) -> Result<Int32, FileFault> {
     // A path of the configuration's own: its links are the operator's.
-    if path.below.isEmpty { return call { linux_openat(AT_FDCWD, $0, flags | O_CLOEXEC) } (path.folder) }
-    let folder = call { linux_openat(AT_FDCWD, $0, linux_o_path() | O_DIRECTORY | O_CLOEXEC) } (path.folder)
+    if path.below.isEmpty { return call { linux_openat(AT_FDCWD, $0, flags | O_CLOEXEC) }(path.folder) }
+    let folder = call { linux_openat(AT_FDCWD, $0, linux_o_path() | O_DIRECTORY | O_CLOEXEC) }(path.folder)
     return folder.flatMap { folder in
       defer { close(folder) }
       guard case .whole = way else { return walk(folder, path.below, flags) }
       // A rename beside the walk makes the kernel ask for another try.
       for _ in 0..<8 {
-        let opened = call { linux_open_beneath(folder, $0, flags | O_CLOEXEC) } (path.below)
+        let opened = call { linux_open_beneath(folder, $0, flags | O_CLOEXEC) }(path.below)
         guard case .failure(.system(_, let code)) = opened else { return opened }
         if code == ENOSYS || code == EPERM { return walk(folder, path.below, flags) }
         if code != EAGAIN { return opened }
@@ -104,18 +104,18 @@ public enum ServedFile {
   /// Opens one segment after the other, each without following a link. A `ServedPath` has no `..`.
   private static func walk(_ folder: Int32, _ path: [UInt8], _ flags: Int32) -> Result<Int32, FileFault> {
     let segments = path.split(separator: 0x2F).filter { !$0.elementsEqual([0x2E]) }.map { Array($0) }
-    guard let last = segments.last else { return call { linux_openat(folder, $0, flags | O_CLOEXEC) } ([0x2E]) }
+    guard let last = segments.last else { return call { linux_openat(folder, $0, flags | O_CLOEXEC) }([0x2E]) }
     var current = folder
     var isOwn = false
     defer { if isOwn { close(current) } }
     for segment in segments.dropLast() {
-      let next = call { linux_openat(current, $0, linux_o_path() | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) } (segment)
+      let next = call { linux_openat(current, $0, linux_o_path() | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) }(segment)
       guard case .success(let descriptor) = next else { return next.telling(ofLink: segment, in: current) }
       if isOwn { close(current) }
       (current, isOwn) = (descriptor, true)
     }
     let isFolder = path.last == 0x2F || path.suffix(2).elementsEqual([0x2F, 0x2E])
-    let opened = call { linux_openat(current, $0, flags | O_NOFOLLOW | O_CLOEXEC | (isFolder ? O_DIRECTORY : 0)) } (last)
+    let opened = call { linux_openat(current, $0, flags | O_NOFOLLOW | O_CLOEXEC | (isFolder ? O_DIRECTORY : 0)) }(last)
     return opened.telling(ofLink: last, in: current)
   }
 

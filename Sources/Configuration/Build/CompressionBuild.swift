@@ -12,7 +12,11 @@ extension SettingsBuilder {
     settings.takesHTTP10 = scope.text("gzip_http_version") == "1.0"
     settings.sendsVary = scope.flag("gzip_vary") ?? false
     for word in scope.list("gzip_types").flatMap(\.arguments) {
-      if word.text == "*" { settings.takesAnyType = true } else { settings.types.insert(Array(word.text.lowercased().utf8)) }
+      if word.text == "*" {
+        settings.takesAnyType = true
+      } else {
+        settings.types.insert(Array(word.text.lowercased().utf8))
+      }
     }
     settings.proxied = proxied(scope.value("gzip_proxied"))
     for word in scope.list("gzip_disable").flatMap(\.arguments) {

@@ -53,7 +53,8 @@ extension SettingsBuilder {
     let endsWithSlash = line.text(0).hasSuffix("/")
     switch match {
     case .named(let name):
-      error(line.location, "the \"alias\" directive cannot be used inside the named location \"@\(name)\"", hint: "root")
+      error(
+        line.location, "the \"alias\" directive cannot be used inside the named location \"@\(name)\"", hint: "root")
       return nil
     case .regex: return place(line, .wholeAlias)
     case .exact(let path): return place(line, .alias(prefix: path.count))
@@ -61,7 +62,8 @@ extension SettingsBuilder {
       let spelling = String(decoding: path, as: UTF8.self)
       if path.last == 0x2F, !endsWithSlash, !line.text(0).contains("$") {
         error(
-          line.place(0), "\"alias\" has no slash at its end, but location \"\(spelling)\" has: paths would join its name",
+          line.place(0),
+          "\"alias\" has no slash at its end, but location \"\(spelling)\" has: paths would join its name",
           hint: "alias \(line.text(0))/;")
       } else if path.last != 0x2F, endsWithSlash {
         warning(

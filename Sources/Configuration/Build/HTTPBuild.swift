@@ -57,7 +57,8 @@ extension SettingsBuilder {
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = CompressionRule.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
     if root.locations.isEmpty, root.files == nil, !root.rewrite.contains(where: \.isReturn) {
-      warning(place, "this server responds to every request with 404", hint: "it has no location, no return and no root")
+      warning(
+        place, "this server responds to every request with 404", hint: "it has no location, no return and no root")
     }
     return ServerSettings(
       names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), http2: http2, root: root,

@@ -6,7 +6,8 @@ package enum DirectiveTable {
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("Health checks", healthCheckDirectives), ("HTTP", httpDirectives),
-    ("Small files", fileDirectives), ("Compression", compressionDirectives), ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
+    ("Small files", fileDirectives), ("Compression", compressionDirectives),
+    ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
     ("Limits", limitDirectives), ("Where the client is", realIPDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]

@@ -63,7 +63,8 @@ let compressionDirectives: [DirectiveEntry] = [
     "The types that are compressed, and text/html in any case."),
   .value("gzip_comp_level", levels, .number(1...9), "1", "How much work goes into the compression."),
   .value(
-    "gzip_min_length", levels, .size, "20", "The least length of a response that is compressed, if the length is known."),
+    "gzip_min_length", levels, .size, "20", "The least length of a response that is compressed, if the length is known."
+  ),
   .value("gzip_http_version", levels, .oneOf(["1.0", "1.1"]), "1.1", "The least version of requests."),
   .value(
     "gzip_proxied", levels,

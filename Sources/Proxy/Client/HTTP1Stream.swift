@@ -167,8 +167,9 @@ final class HTTP1Stream: ClientStream {
     if transport.pendingCount > 0, transport.wireBytesOut != sentAtDeadline {
       return watchSending(exchange.location.limits.sendTimeout)
     }
-    // What waited was not in the stream, and has gone since: bytes that a rate or the compression kept back.
-    if isWatchingSending, transport.pendingCount == 0, exchange.waitingBytes == 0 {
+    // What waits, if anything does, is not for the client to take: a rate or the compression keeps it back.
+    if isWatchingSending, transport.pendingCount == 0 {
+      if exchange.waitingBytes > 0 { return watchSending(exchange.location.limits.sendTimeout) }
       return didDrain(bodyTimeout: isBodyRead ? nil : exchange.bodyTimeout)
     }
     exchange.deadlinePassed()

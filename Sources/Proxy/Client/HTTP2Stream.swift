@@ -221,8 +221,9 @@ final class HTTP2Stream: ClientStream {
       if isLingering { connection?.reset(self, .noError) } else { connection?.didStall(self) }
       return
     }
-    // What waited was not in the stream, and has gone since: bytes that a rate or the compression kept back.
-    if isWatchingSending, exchange.waitingBytes == 0 {
+    // What waits, if anything does, is not for the client to take: a rate or the compression keeps it back.
+    if isWatchingSending, pending.isEmpty {
+      if exchange.waitingBytes > 0 { return watchSending(sendTimeout) }
       isWatchingSending = false
       return watchBody(isBodyRead ? nil : exchange.bodyTimeout)
     }

@@ -148,8 +148,7 @@ final class LiveCompression {
 
   /// The type without parameters, lower-case.
   private static func type(of outgoing: OutgoingResponseHead) -> [UInt8] {
-    let type = value("content_type", of: outgoing).prefix { $0 != 0x3B }
-    return type.reversed().drop { $0 == 0x20 }.reversed().map { ASCII.lower($0) }
+    value("content_type", of: outgoing).prefix { $0 != 0x3B }.map { ASCII.lower($0) }
   }
 
   private static func list(_ name: StaticString, of outgoing: OutgoingResponseHead, has element: String) -> Bool {

@@ -94,7 +94,8 @@ final class ResponseCompressor: EventTarget {
     case .open:
       if !hasDeadline { setDeadline(in: Self.patience) }
       // If bytes still wait for the client, the stream tells when it has taken them.
-      if exchange.waitingBytes == 0 { exchange.handler?.clientDidDrain() }
+      guard exchange.waitingBytes > 0 else { return exchange.handler?.clientDidDrain() ?? () }
+      exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
     case .whole(let trailers): exchange.complete(trailers)
     case .sent: break
     }

@@ -67,7 +67,8 @@ final class LiveFiles {
     case .failure(.beside):
       exchange.log(
         .error,
-        "\"\(LogEscape.text(uri + added))\" would lead beside the alias \"\(LogEscape.text(settings.root.folder + text))\"")
+        "\"\(LogEscape.text(uri + added))\" would lead beside the alias \"\(LogEscape.text(settings.root.folder + text))\""
+      )
       return .failure(ErrorResponse(403))
     }
   }

@@ -53,7 +53,10 @@ final class ResponsePacer: EventTarget {
     guard sendAllowed() else { return }
     switch end {
     // If bytes still wait for the client, the stream tells when it has taken them.
-    case .open: if exchange.waitingBytes == 0 { exchange.handler?.clientDidDrain() }
+    case .open:
+      guard exchange.waitingBytes > 0 else { return exchange.handler?.clientDidDrain() ?? () }
+      // A stream of HTTP/2 tells only if it is asked to.
+      exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
     case .whole(let trailers): exchange.complete(trailers)
     }
   }
