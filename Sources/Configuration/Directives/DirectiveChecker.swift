@@ -101,7 +101,7 @@ package struct DirectiveChecker {
       diagnostics.append(
         Diagnostic(
           .error, at: word.location, "invalid value \"\(word.text)\" in \"\(entry.name)\" directive",
-          hint: "it must be \(expected)\(entry.status.reason.map { ": \($0)" } ?? "")"))
+          hint: "it must be \(expected)\(entry.reasonOfChoice.map { ": \($0)" } ?? "")"))
       fits = false
     }
     return fits
@@ -144,9 +144,12 @@ package struct DirectiveChecker {
   }
 }
 
-extension DirectiveStatus {
-  /// Why a value of a directive without effect is the only one.
-  fileprivate var reason: String? { if case .withoutEffect(let reason) = self { reason } else { nil } }
+extension DirectiveEntry {
+  /// Why no other word of a choice is taken, for a directive without effect.
+  fileprivate var reasonOfChoice: String? {
+    guard case .oneOf = form, case .withoutEffect(let reason) = status else { return nil }
+    return reason
+  }
 }
 
 /// Describes the values that a directive expects.
