@@ -13,7 +13,7 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 
 typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
-let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2"]
+let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CZlib"]
 
 let rows: [ModuleRow] = [
   // 1 Foundations: no protocol
@@ -21,6 +21,8 @@ let rows: [ModuleRow] = [
   ("Observability", ["CLinux", "Bytes"], [log], "diagnostics, error log, access log"),
   ("Patterns", ["CPCRE2", "Bytes"], [], "regular expressions with a bound on their work"),
   ("Transport", ["CLinux", "Bytes"], [heap], "event loop, sockets, deadlines, signals"),
+  ("Files", ["CLinux"], [], "files below a folder, which no path leaves"),
+  ("Compression", ["CZlib", "Bytes"], [], "gzip"),
   // 2 Protocols
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
@@ -52,8 +54,8 @@ let rows: [ModuleRow] = [
   (
     "Proxy",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Signature",
-      "UpstreamAuth", "Enrolment", "Upstream",
+      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Identity",
+      "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
@@ -105,6 +107,7 @@ var targets: [Target] = [
     name: "CPCRE2", path: "Sources/C/PCRE2", pkgConfig: "libpcre2-8", providers: [.apt(["libpcre2-dev"])]),
   .systemLibrary(
     name: "CNGHTTP2", path: "Sources/C/NGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+  .systemLibrary(name: "CZlib", path: "Sources/C/Zlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 ]
 for row in rows {
   targets.append(
@@ -161,7 +164,8 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),
-    ("FuzzProxyProtocol", ["Transport"]), ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
+    ("FuzzProxyProtocol", ["Transport"]), ("FuzzFileRequest", ["HTTP", "Files"]),
+    ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

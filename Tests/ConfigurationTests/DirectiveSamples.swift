@@ -8,6 +8,7 @@ extension DirectiveSample {
     .merging(subrequests) { $1 }
     .merging(signatures) { $1 }
     .merging(outgoing) { $1 }
+    .merging(files) { $1 }
 
   /// The samples of the proxy module, where the gRPC module has the row.
   private static let grpc: [String: DirectiveSample] = {

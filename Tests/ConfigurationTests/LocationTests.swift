@@ -61,7 +61,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
     ),
     (
       "location / { }",
-      "2:1 warning: this location responds to every request with 404 | it has no proxy_pass and no return"
+      "2:1 warning: this location responds to every request with 404 | it has no proxy_pass, no return and no root"
     ),
     (
       "location / { metrics; proxy_pass http://127.0.0.1; }",
@@ -111,7 +111,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
   @Test func `a server without location and return is warned of`() {
     #expect(
       server("").problems == [
-        "1:8 warning: this server responds to every request with 404 | it has no location and no return"
+        "1:8 warning: this server responds to every request with 404 | it has no location, no return and no root"
       ])
   }
 

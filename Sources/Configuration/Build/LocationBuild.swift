@@ -55,7 +55,8 @@ extension SettingsBuilder {
       diagnostics += EnrolmentRule.check(level, scope)
       action = .enrolment(settings)
     }
-    if case .location = level, let diagnostic = LocationRule.doesNothing(scope, at: place) {
+    let files = files(level)
+    if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
     }
     if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
@@ -71,7 +72,7 @@ extension SettingsBuilder {
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       traffic: trafficLimits(scope), addedTrailers: addedFields(scope, "add_trailer"), expires: expires(scope),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
-      bodyFiles: bodyFiles(scope))
+      bodyFiles: bodyFiles(scope), files: files, types: types(scope), compression: compression(scope))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

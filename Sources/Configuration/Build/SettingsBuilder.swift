@@ -25,6 +25,8 @@ struct SettingsBuilder {
   var matches: [String: ResponseMatch] = [:]
   /// `limit_req_zone` and `limit_conn_zone`, by name.
   var limitZones: [String: LimitZone] = [:]
+  /// `types` by the places of the blocks.
+  var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
   var listeners = ListenerTable()
   /// Client rules by the places of their lines. Levels that inherit the same lines share one object.

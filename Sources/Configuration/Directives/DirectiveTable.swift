@@ -7,7 +7,7 @@ package enum DirectiveTable {
     ("Message envelopes", envelopeDirectives), ("Message signatures", signatureDirectives),
     ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
-    ("HTTP", httpDirectives),
+    ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", compressionDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
     ("Limits", limitDirectives), ("Subrequests", subrequestDirectives), ("Where the client is", realIPDirectives),
     ("Passwords and enrolment", enrolmentDirectives),

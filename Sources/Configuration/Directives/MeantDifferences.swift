@@ -90,6 +90,30 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "A request must not choose a file outside the folder that the configuration names."
   ),
   (
+    "No symbolic link below `root` or `alias` is followed: status 403, as with nginx's `disable_symlinks on`. Links in the folder's own path are followed.",
+    "Whoever may write in the folder could otherwise have any file served that sallyport can read, its keys too."
+  ),
+  (
+    "A path that would leave `alias` (`location /i { alias /data/images/; }` and `/i../x`), or that continues its last name, gets status 403.",
+    "nginx joins the texts, and serves what is beside the folder."
+  ),
+  (
+    "`root` and `alias` begin with a fixed folder, and `root /` is refused.",
+    "With nginx, a variable from the request can choose any folder."
+  ),
+  (
+    "A file above 1 MiB gets status 403.",
+    "sallyport is no file server: it serves error pages, challenges and the like beside what it forwards."
+  ),
+  (
+    "Over TLS, `gzip` doesn't compress responses of upstreams to clients with a certificate, a Cookie or Authorization, nor responses with Set-Cookie.",
+    "The size of a compressed response tells what it repeats of the request (BREACH)."
+  ),
+  (
+    "`gzip` doesn't compress a response with `Cache-Control: no-transform`.",
+    "RFC 9111 §5.2.2.6 forbids it to a proxy."
+  ),
+  (
     "X-Accel-Buffering and `proxy_buffering` change only how much of a response can wait.",
     "sallyport always forwards data as it arrives."
   ),

@@ -31,7 +31,7 @@ enum LocationRule {
     }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",
-      hint: "it has no proxy_pass and no return")
+      hint: "it has no proxy_pass, no return and no root")
   }
 
   /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
@@ -105,6 +105,13 @@ enum LocationRule {
         Diagnostic(
           .error, at: location.location,
           "an error page for this location is \"@\(name)\", which is not a location of this server",
+          hint: "location @\(name) { … }"))
+    }
+    if case .named(let name)? = location.files?.tryFiles?.fallback, !names.contains(name) {
+      found.append(
+        Diagnostic(
+          .error, at: location.location,
+          "\"try_files\" of this location ends in \"@\(name)\", which is not a location of this server",
           hint: "location @\(name) { … }"))
     }
     return found + (location.locations + location.conditional).flatMap { missing(in: $0, names) }

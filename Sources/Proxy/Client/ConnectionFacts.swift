@@ -145,6 +145,9 @@ final class ConnectionFacts {
     }
   }
 
+  /// Whether the client has shown a certificate, verified or not.
+  var hasClientCertificate: Bool { tls?.clientVerdict.certificate != nil }
+
   /// Formats the verdict as nginx does: NONE, SUCCESS or FAILED:reason.
   private static func verifyText(_ verdict: ClientVerdict) -> String {
     switch verdict {

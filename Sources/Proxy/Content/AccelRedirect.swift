@@ -27,7 +27,7 @@ enum AccelRedirect {
       redirect(exchange, toNamed: String(decoding: text.dropFirst(), as: UTF8.self))
     } else if let target = AccelTarget(text) {
       exchange.prepareRedirect(.path, isErrorPage: false)
-      exchange.redirect(toPath: target.path, arguments: target.arguments)
+      exchange.redirect(toPath: target.path, .these(target.arguments))
     } else {
       exchange.log(.error, "unsafe URI \"\(LogEscape.text(text))\" was detected in X-Accel-Redirect")
       exchange.fail(ErrorResponse(404))

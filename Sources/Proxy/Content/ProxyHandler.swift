@@ -369,6 +369,7 @@ final class ProxyHandler: ContentHandler {
     }
   }
 
+  override var isCompressible: Bool { pass?.isCompressible ?? true }
   override var upstreamHead: ResponseHead? { attempt.shownHead }
 
   override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {

@@ -143,7 +143,7 @@ final class Exchange {
     if let kept { body.state = .collected(kept) }
     target.redirection = redirection
     target.endsErrorPages = true
-    target.redirect(to: text, [])
+    target.redirect(to: text, .these([]))
     perform(cursor.next(counts, .all))
   }
 
@@ -273,8 +273,8 @@ final class Exchange {
 
   var showsErrorPages: Bool { !target.endsErrorPages && !cursor.isExhausted }
 
-  /// Continues as a GET request for another path of this server block.
-  func redirect(toPath text: [UInt8], arguments: [UInt8]? = nil) {
+  /// Continues at another path of this server block.
+  func redirect(toPath text: [UInt8], _ arguments: RedirectedArguments = .inText) {
     guard cursor.restart() else { return endCycle("internally redirecting to \"\(LogEscape.text(text))\"") }
     target.redirect(to: text, arguments)
     location = server.root
@@ -283,7 +283,7 @@ final class Exchange {
 
   func redirect(toNamed found: LiveLocation) {
     guard cursor.countRedirect() else { return endCycle("redirecting to a named location") }
-    target.didFindLocation()
+    target.didEnterNamed()
     location = found
     perform(enter(found))
   }
@@ -300,6 +300,7 @@ final class Exchange {
   func dropCaptures() { variables.dropCaptures() }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
   func setArguments(_ text: [UInt8]) { target.setArguments(text) }
+  func setPath(_ path: [UInt8]) { target.setPath(path) }
   func keepLocation() { target.keepLocation() }
   func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
     target.rewrite(path: path, arguments: arguments, keepsLocation: keepsLocation)

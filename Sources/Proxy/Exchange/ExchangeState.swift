@@ -45,6 +45,8 @@ struct ExchangeAccount {
   let limiting = ExchangeLimits()
   /// Subrequests, and what an upstream's X-Accel-Redirect left.
   let internalRequests = InternalRequests()
+  /// The compression of the response's body.
+  let compression = ExchangeCompression()
   /// Whether the exchange ends: the access record is being written.
   var isOver = false
   /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
@@ -60,6 +62,7 @@ struct ExchangeAccount {
     if sentTrailers != nil { sentTrailers = nil }
     limiting.reset()
     internalRequests.reset()
+    compression.reset()
   }
 }
 
@@ -172,13 +175,27 @@ struct ExchangeTarget: ~Copyable {
     if !TargetPath.normalize(path: path, mergeSlashes: mergeSlashes, into: &uri) { uri.removeAll() }
   }
 
-  /// Replaces path and query, for an internal redirect. `arguments`: nil if they are part of the text.
-  mutating func redirect(to text: [UInt8], _ arguments: [UInt8]? = nil) {
+  /// A named location was entered, by an internal redirect.
+  mutating func didEnterNamed() {
+    didFindLocation()
+    isInternal = true
+  }
+
+  /// `try_files` found a file: `$uri` is its path, and an upstream still gets the client's own text.
+  mutating func setPath(_ path: [UInt8]) {
     uri.removeAll()
-    if let arguments {
+    uri.append(path)
+  }
+
+  /// Replaces path and query, for an internal redirect.
+  mutating func redirect(to text: [UInt8], _ arguments: RedirectedArguments) {
+    uri.removeAll()
+    switch arguments {
+    case .kept: uri.append(text)
+    case .these(let arguments):
       uri.append(text)
       redirectedArguments = arguments
-    } else {
+    case .inText:
       let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
       uri.append(Array(parts.first ?? []))
       redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
@@ -188,6 +205,16 @@ struct ExchangeTarget: ~Copyable {
     hasLeftLocation = false
     isChanged = false
   }
+}
+
+/// The query after an internal redirect.
+enum RedirectedArguments {
+  /// The one after the first `?` of the redirect's text, or none.
+  case inText
+  /// That of before. The text is a path alone.
+  case kept
+  /// This one. The text is a path alone.
+  case these([UInt8])
 }
 
 /// Values that `set` and regular expressions leave for templates.

@@ -126,6 +126,9 @@ extension Exchange {
       }
     case .request_body: body.shown.map { output.append($0.memory.readable) }
     case .request_body_file: if case .collected(let kept) = body.state { output.append(kept.path) }
+    case .document_root: location.files?.appendRoot(self, to: &output)
+    case .request_filename: location.files?.appendFile(self, to: &output)
+    case .gzip_ratio: account.compression.appendRatio(to: &output)
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .limit_conn_status: output.append(account.limiting.connections)

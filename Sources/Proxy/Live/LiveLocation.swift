@@ -37,6 +37,10 @@ final class LiveLocation {
   let hasOwnContent: Bool
   /// nil: neither `limit_rate` nor `set $limit_rate`.
   let rate: LiveRate?
+  /// nil: neither `root` nor `alias` says where files are.
+  let files: LiveFiles?
+  /// nil: `gzip off`.
+  let gzip: LiveCompression?
   var limits: LocationLimits { settings.limits }
 
   /// `outer`: for an `if` or a `limit_except`, the content of the location around it, and its rewrite steps, of which the
@@ -54,8 +58,10 @@ final class LiveLocation {
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     let isEmpty = if case .none = settings.action { true } else { false }
-    let content = isEmpty ? outer?.content ?? LiveContent() : Self.content(settings, makers)
+    let content = isEmpty ? Self.files(settings, outer: outer?.content) : Self.content(settings, makers)
     self.content = content
+    self.files = settings.files.map { LiveFiles($0) }
+    self.gzip = LiveCompression(settings)
     self.hasOwnContent = !isEmpty
     for (condition, block) in program.blocks {
       let inside = LiveLocation(settings: block, makers: makers, outer: (content, program.steps))
@@ -101,12 +107,20 @@ final class LiveLocation {
     if let authorization = settings.subrequests?.authorization {
       steps.access.append(AuthorizationStep(authorization))
     }
-    // Before the mirrors, which must not get a request that is refused.
+    // First: no mirror gets a request that is refused, and no file's absence shows in the response.
     if let signature = settings.signature {
       steps.precontent.append(SignatureCheck(signature, settings.action, makers))
     }
+    if let tryFiles = settings.files?.tryFiles { steps.precontent.append(TryFilesStep(tryFiles)) }
     if let mirrors = settings.subrequests?.mirrors { steps.precontent.append(MirrorStep(mirrors)) }
     return steps
+  }
+
+  /// The content of a location that names none: that around an `if`, or files. As in nginx, an `if` with a `root` still
+  /// leaves the request to the `proxy_pass` around it.
+  private static func files(_ settings: LocationSettings, outer: LiveContent?) -> LiveContent {
+    if let outer, type(of: outer) != LiveContent.self { return outer }
+    return settings.files == nil ? LiveContent() : FileContent()
   }
 
   /// One row for each content that a location can have.
@@ -286,6 +300,9 @@ final class LiveProxyPass: LiveContent {
   }
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
+
+  /// See `ContentHandler.isCompressible`.
+  var isCompressible: Bool { settings.envelope == nil && !settings.speaksGRPC }
 
   /// Whether the request's credentials may make the whole connection that of its client (NTLM, Negotiate). Over HTTP/2
   /// the requests of other clients would share it.

@@ -64,6 +64,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case message_signature_keyid, message_signature_verdict
   // limits
   case limit_req_status, limit_conn_status, limit_rate
+  case document_root, request_filename, gzip_ratio
 }
 
 /// Text with variables, compiled at load: `"https://$host$request_uri"`.
