@@ -35,7 +35,7 @@ extension SettingsBuilder {
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
     return HTTPSettings(
       listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count,
-      computed: computed, setNames: variables.setNames)
+      computed: computed, setNames: variables.setNames, slotNames: variables.slotNames)
   }
 
   /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.
@@ -55,7 +55,7 @@ extension SettingsBuilder {
     diagnostics += ClientIdentityRule.diagnostics(facts)
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
-    if root.locations.isEmpty, !root.rewrite.contains(where: \.isReturn) {
+    if root.locations.isEmpty, !root.action.isContent, !root.rewrite.contains(where: \.isReturn) {
       warning(place, "this server responds to every request with 404", hint: "it has no location and no return")
     }
     return ServerSettings(

@@ -5,4 +5,3 @@ let plannedDirectives: [DirectiveEntry] =
   + DirectiveEntry.planned(
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
   + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: sallyport uses the system's resolver")
-  + DirectiveEntry.planned("stub_status")

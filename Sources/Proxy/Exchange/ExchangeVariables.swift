@@ -124,6 +124,10 @@ extension Exchange {
       }
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
+    case .connections_active: output.append(decimal: worker.metrics.traffic.totals.active)
+    case .connections_reading: output.append(decimal: worker.metrics.traffic.totals.reading)
+    case .connections_writing: output.append(decimal: worker.metrics.traffic.totals.writing)
+    case .connections_waiting: output.append(decimal: worker.metrics.traffic.totals.waiting)
     case .limit_conn_status: output.append(account.limiting.connections)
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)

@@ -61,6 +61,8 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case ssl_client_spki, ssl_client_verdict
   // limits
   case limit_req_status, limit_conn_status, limit_rate
+  // all workers
+  case connections_active, connections_reading, connections_writing, connections_waiting
 }
 
 /// Text with variables, compiled at load: `"https://$host$request_uri"`.
