@@ -3,15 +3,7 @@ import Testing
 @testable import Configuration
 
 @Suite struct FormatTests {
-  private func format(_ text: String) throws -> String {
-    do {
-      return String(decoding: try ConfigurationFormat.format(Array(text.utf8), file: "x.conf"), as: UTF8.self)
-    } catch {
-      return "refused: \(short(error.diagnostic))"
-    }
-  }
-
-  @Test(arguments: [
+  private static let texts: [(String, String)] = [
     ("", ""),
     ("\n\n  \n", ""),
     ("a b;c d;", "a b;\nc d;\n"),
@@ -45,7 +37,17 @@ import Testing
     ),
     ("}", "refused: 1:1 unexpected \"}\" | no block is open here"),
     ("a 'b", "refused: 1:3 unexpected end of file: the quote opened here is never closed | add the missing '"),
-  ])
+  ]
+
+  private func format(_ text: String) throws -> String {
+    do {
+      return String(decoding: try ConfigurationFormat.format(Array(text.utf8), file: "x.conf"), as: UTF8.self)
+    } catch {
+      return "refused: \(short(error.diagnostic))"
+    }
+  }
+
+  @Test(arguments: Self.texts)
   func `text is indented, and nothing of it is lost`(text: String, formatted: String) throws {
     #expect(try format(text) == formatted)
     if !formatted.hasPrefix("refused") { #expect(try format(formatted) == formatted) }
@@ -89,14 +91,15 @@ import Testing
 
   /// The directives without their places.
   private func shape(_ bytes: [UInt8]) -> [String] {
-    func words(_ directives: [Directive]) -> [String] {
-      directives.flatMap { directive in
-        [directive.name] + directive.arguments.map { "\($0.quoted)\($0.text)" }
-          + (directive.block.map { ["{"] + words($0) + ["}"] } ?? [";"])
-      }
+    func words(_ directive: Directive) -> [String] {
+      var all = [directive.name]
+      for word in directive.arguments { all.append("\(word.quoted) \(word.text)") }
+      guard let block = directive.block else { return all + [";"] }
+      for inner in block { all += words(inner) }
+      return all + ["}"]
     }
     var parser = Parser(mainFile: "x.conf", files: .none)
-    return words(parser.parse(bytes: bytes, path: "x.conf"))
+    return parser.parse(bytes: bytes, path: "x.conf").flatMap { words($0) }
   }
 }
 

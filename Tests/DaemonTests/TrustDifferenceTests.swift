@@ -61,7 +61,8 @@ import Testing
   /// What is replaced by what, the direction, and words of the sentence.
   private static let cases: [(from: String, to: String, direction: TrustChange.Direction, words: String)] = [
     (
-      "ssl_verify_client on;", "ssl_verify_client off; ", .opens,
+      "ssl_verify_client on;\n    ssl_verify_depth 2;\n    ssl_crl crl.pem;\n    ssl_client_allow cn=alice;\n    ssl_client_deny cn=eve;",
+      "ssl_verify_client off;", .opens,
       "server a.example (CONF:7:3): clients are no longer asked for a certificate"
     ),
     (
@@ -111,7 +112,7 @@ import Testing
     ),
     (
       "allow 10.0.0.0/8; deny all;", "", .opens,
-      "location /admin/ of server a.example (CONF:31:5): clients from all are no longer denied"
+      "location /admin/ of server a.example (CONF:29:5): clients from all other addresses are no longer denied"
     ),
     (
       "allow 10.0.0.0/8; deny all;", "allow 10.0.0.0/8; allow 192.0.2.7; deny all;", .opens,
@@ -143,20 +144,20 @@ import Testing
       "a chain that does not verify is accepted where a pin matches"
     ),
     (
-      "proxy_ssl_trusted_certificate ca.pem;\n          proxy_ssl_name up.example;\n          proxy_ssl_pin \(pin);",
+      "proxy_ssl_trusted_certificate ca.pem;\n      proxy_ssl_name up.example;\n      proxy_ssl_pin \(pin);",
       "proxy_ssl_verify off;", .opens, "the upstream is no longer verified: anybody can take its place"
     ),
     (
-      "proxy_ssl_trusted_certificate ca.pem;\n          proxy_ssl_name up.example;\n          proxy_ssl_pin",
-      "proxy_ssl_trusted_certificate other.pem;\n          proxy_ssl_name up.example;\n          proxy_ssl_pin", .opens,
+      "proxy_ssl_trusted_certificate ca.pem;\n      proxy_ssl_name up.example;\n      proxy_ssl_pin",
+      "proxy_ssl_trusted_certificate other.pem;\n      proxy_ssl_name up.example;\n      proxy_ssl_pin", .opens,
       "the upstream's certificate may come from the CA CN=Other"
     ),
     (
-      "proxy_ssl_name up.example;\n          proxy_ssl_pin", "proxy_ssl_name else.example;\n          proxy_ssl_pin",
+      "proxy_ssl_name up.example;\n      proxy_ssl_pin", "proxy_ssl_name else.example;\n      proxy_ssl_pin",
       .other, "must have the name else.example (was up.example)"
     ),
     (
-      "proxy_ssl_name up.example;\n          proxy_ssl_pin", "proxy_ssl_verify_name off;\n          proxy_ssl_pin",
+      "proxy_ssl_name up.example;\n      proxy_ssl_pin", "proxy_ssl_verify_name off;\n      proxy_ssl_pin",
       .opens, "the name in the upstream's certificate is not checked"
     ),
     (
@@ -164,7 +165,7 @@ import Testing
       "shows the upstream no client certificate any more (was CN="
     ),
     (
-      "proxy_pass https://app;\n          proxy_ssl_trusted_certificate ca.pem;\n          proxy_ssl_name up.example;\n          proxy_ssl_pin \(pin);\n          proxy_ssl_certificate alice.pem; proxy_ssl_certificate_key alice.key;",
+      "proxy_pass https://app;\n      proxy_ssl_trusted_certificate ca.pem;\n      proxy_ssl_name up.example;\n      proxy_ssl_pin \(pin);\n      proxy_ssl_certificate alice.pem; proxy_ssl_certificate_key alice.key;",
       "proxy_pass http://app;", .opens, "requests go to the upstream in plaintext"
     ),
     (
@@ -198,8 +199,8 @@ import Testing
       "0.0.0.0/0 may say which address a client has"
     ),
     (
-      "location = /page", "location /new { proxy_pass http://127.0.0.1:9002; }\n        location = /page", .other,
-      "location /new of server a.example (CONF:41:5): is new: forwards to http://127.0.0.1:9002"
+      "location = /page", "location /new { proxy_pass http://127.0.0.1:9002; }\n    location = /page", .other,
+      "location /new of server a.example (CONF:38:5): is new: forwards to http://127.0.0.1:9002"
     ),
     (
       "server_name plain.example;", "server_name plain.example;\n location /new { return 200 x; }", .opens,
@@ -257,12 +258,12 @@ import Testing
     try withScene { scene in
       try stage(scene)
       #expect(try compare(scene, Self.base) == [])
-      let end = Self.base.range(of: "server {\n        listen 127.0.0.1:8080;")
+      let end = Self.base.firstRange(of: "server {\n    listen 127.0.0.1:8080;")
       let start = try #require(end).lowerBound
       let last = try #require(Self.base.lastIndex(of: "}"))
       // The second server first, in a file of its own.
-      try scene.write("plain.inc", text: "# moved\n" + Self.base[start..<last])
-      let head = Self.base[..<start].replacing("map $http_x $mapped", with: "include plain.inc; map $http_x $mapped")
+      try scene.write("plain.inc", text: "# moved\n" + String(Self.base[start..<last]))
+      let head = String(Self.base[..<start]).replacing("map $http_x $mapped", with: "include plain.inc; map $http_x $mapped")
       let moved = (head + "}").replacing("    ", with: "\t").replacing("ssl_client_deny cn=eve;", with: "")
         .replacing("ssl_verify_depth 2;", with: "ssl_client_deny \"cn=eve\"; ssl_verify_depth '2'; # two")
       #expect(try compare(scene, moved).map(\.sentence) == [])

@@ -32,7 +32,7 @@ import Testing
       scene, configuration("server { listen 127.0.0.1:\(port) reuseport; stub_status; }"))
     let page = try await scene.talk(port) { idle in
       try idle.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-      _ = try idle.message()
+      _ = try idle.response()
       let half = try Wire.dial(port: port)
       defer { half.close() }
       try half.write("GET / HTTP/1.1\r\nHost:")
@@ -40,7 +40,7 @@ import Testing
       var page = ""
       for _ in 0..<200 {
         try idle.write("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
-        page = String(decoding: try idle.message().body, as: UTF8.self)
+        page = String(decoding: try idle.response().body, as: UTF8.self)
         if page.contains("Reading: 1") { break }
       }
       return page

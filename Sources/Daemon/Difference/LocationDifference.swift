@@ -132,7 +132,8 @@ struct LocationDifference {
         found.other("allow and deny come in another order: \(after.joined(separator: ", "))")
       } else {
         func rules(_ list: [AccessRule], _ allows: Bool) -> Set<String> {
-          Set(list.filter { $0.allows == allows }.map(\.source.asWritten))
+          Set(
+            list.filter { $0.allows == allows }.map { $0.source == .all ? "all other addresses" : $0.source.asWritten })
         }
         found.set(rules(old.accessRules, true), rules(new.accessRules, true)) {
           "clients from \($0) are allowed"

@@ -84,7 +84,8 @@ package final class ExplainTrace: Sendable {
       trace.enter(exchange)
       let line = trace.begin("step", text)
       let outcome = step.rehearse(exchange, trace)
-      trace.complete(line, ": \(outcome.inWords(exchange))")
+      let holds = outcome == .next && step is ConditionStep
+      trace.complete(line, ": \(holds ? "holds" : outcome.inWords(exchange))")
       return outcome
     }
   }
