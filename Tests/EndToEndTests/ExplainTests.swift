@@ -158,25 +158,27 @@ import Testing
     let alice = try await explain("--cert", scene.path("alice.pem"))
     for line in [
       "listener 127.0.0.1:\(port) ssl \(conf):3:", "server a.test \(conf):2:8 its server_name is the Host \"a.test\"",
-      "client CN=alice: verified by the CA CN=Test Root", "location / \(conf):6:5 is the longest prefix of \"/x\"",
-      "rule ssl_client_allow cn=alice \(conf):4:5 admits the client", "rule allow all \(conf):8:7 decides on 127.0.0.1",
+      "client CN=alice,O=Example \\+ Sons,C=SE: verified by the CA CN=Test Root",
+      "location / \(conf):7:3 is the longest prefix of \"/x\"",
+      "rule ssl_client_allow cn=alice \(conf):5:3 admits the client", "rule allow all \(conf):9:5 decides on 127.0.0.1",
       "upstream https://127.0.0.1:9: one of 127.0.0.1:9", "name must be up.test", "anchor CN=Test Root",
       "sends GET /x?y=1 HTTP/1.1", "field X-DN: CN=alice", "field X-Added: yes",
     ] { #expect(alice.contains(line), "\(line) in \(alice)") }
     let far = try await explain("--cert", scene.path("alice.pem"), "--from", "10.1.2.3")
-    #expect(far.contains("rule deny 10.0.0.0/8 \(conf):7:7 decides on 10.1.2.3"), "\(far)")
+    #expect(far.contains("rule deny 10.0.0.0/8 \(conf):8:5 decides on 10.1.2.3"), "\(far)")
     #expect(far.contains("status 403") && !far.contains("upstream "), "\(far)")
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
     _ = bob
     let denied = try await explain("--cert", scene.path("bob.pem"))
-    #expect(denied.contains("log access forbidden by rule at \(conf):5:5: ssl_client_deny cn=bob"), "\(denied)")
+    #expect(denied.contains("log access forbidden by rule at \(conf):6:3: ssl_client_deny cn=bob"), "\(denied)")
     let nobody = try await explain()
     #expect(nobody.contains("client shows no certificate (ssl_verify_client on)\n"), "\(nobody)")
     #expect(nobody.contains("status 400"), "\(nobody)")
   }
 
   @Test(arguments: [
-    (["GET https://a.test:1/"], "no listener has port 1 with TLS"),
+    (["GET https://a.test:1/"], "no listener has port 1:"),
+    (["GET https://a.test:8099/"], "no listener has port 8099 with TLS"),
     (["GET ftp://a.test/"], "must begin with https:// or http://"),
     (["a b c"], "it must be METHOD URL"), (["get https://a.test/"], "\"get\" is not a method"),
     (["GET https://a.test:99999/"], "there is no host that can be read"),
