@@ -48,6 +48,7 @@ import Testing
           if ($arg_x) { return 403; }
         }
         location = /page { internal; return 200 x; }
+        location ~ [.]a { return 200 a; } location ~ [.]b { return 200 b; }
       }
       server {
         listen 127.0.0.1:8080;
@@ -60,6 +61,25 @@ import Testing
 
   /// What is replaced by what, the direction, and words of the sentence.
   private static let cases: [(from: String, to: String, direction: TrustChange.Direction, words: String)] = [
+    (
+      "location ~ [.]a { return 200 a; } location ~ [.]b { return 200 b; }",
+      "location ~ [.]b { return 200 b; } location ~ [.]a { return 200 a; }", .other,
+      "its locations with regular expressions come in another order"
+    ),
+    (
+      "server_name a.example;", "server_name a.example; underscores_in_headers on;", .opens,
+      "with underscores in their names go"
+    ),
+    ("server_name a.example;", "server_name a.example; ignore_invalid_headers off;", .opens, "with invalid names go"),
+    (
+      "server_name a.example;", "server_name a.example; merge_slashes off;", .other,
+      "slashes in a path are no longer merged"
+    ),
+    (
+      "listen 127.0.0.1:8080;",
+      "listen 127.0.0.1:8080; listen 127.0.0.1:8443 ssl default_server; ssl_reject_handshake on;",
+      .other, "requests for other names on 127.0.0.1:8443 go to server plain.example (was a.example)"
+    ),
     (
       "ssl_verify_client on;\n    ssl_verify_depth 2;\n    ssl_crl crl.pem;\n    ssl_client_allow cn=alice;\n    ssl_client_deny cn=eve;",
       "ssl_verify_client off;", .opens,
@@ -263,7 +283,8 @@ import Testing
       let last = try #require(Self.base.lastIndex(of: "}"))
       // The second server first, in a file of its own.
       try scene.write("plain.inc", text: "# moved\n" + String(Self.base[start..<last]))
-      let head = String(Self.base[..<start]).replacing("map $http_x $mapped", with: "include plain.inc; map $http_x $mapped")
+      let head = String(Self.base[..<start]).replacing(
+        "map $http_x $mapped", with: "include plain.inc; map $http_x $mapped")
       let moved = (head + "}").replacing("    ", with: "\t").replacing("ssl_client_deny cn=eve;", with: "")
         .replacing("ssl_verify_depth 2;", with: "ssl_client_deny \"cn=eve\"; ssl_verify_depth '2'; # two")
       #expect(try compare(scene, moved).map(\.sentence) == [])

@@ -11,6 +11,7 @@ struct ServerDifference {
     var found = TrustChanges()
     Self.compareListeners(old, new, &found)
     Self.compareNames(old, new, &found)
+    Self.compareHeads(old.settings.head, new.settings.head, &found)
     if let before = old.settings.tls, let after = new.settings.tls {
       Self.compareVerification(before, after, &found)
       Self.compareMaterial(old, new, &found)
@@ -47,6 +48,23 @@ struct ServerDifference {
       "also serves the name \($0)"
     } removed: {
       "no longer serves the name \($0)"
+    }
+  }
+
+  /// What a client may write in a request's head. An application can take `X_User` for `X-User`.
+  private static func compareHeads(
+    _ old: ClientHeadSettings, _ new: ClientHeadSettings, _ found: inout TrustChanges
+  ) {
+    found.flag(
+      old.underscoresInFields, new.underscoresInFields,
+      opens: "clients' fields with underscores in their names go to upstreams (underscores_in_headers)",
+      closes: "clients' fields with underscores in their names no longer go to upstreams")
+    found.flag(
+      !old.ignoresInvalidFields, !new.ignoresInvalidFields,
+      opens: "clients' fields with invalid names go to upstreams (ignore_invalid_headers)",
+      closes: "clients' fields with invalid names no longer go to upstreams")
+    if old.mergesSlashes != new.mergesSlashes {
+      found.other("slashes in a path are \(new.mergesSlashes ? "merged" : "no longer merged") (merge_slashes)")
     }
   }
 
@@ -177,6 +195,19 @@ struct ServerDifference {
       if location.isRoot { shared = Set(found) }
       // What a location inherits is said once, of its server.
       changes += found.filter { location.isRoot || !shared.contains($0) }.map { $0.about(place) }
+    }
+    // The first regular expression that matches decides.
+    func patterns(_ locations: [ComparedLocation], in others: [ComparedLocation]) -> [String] {
+      let known = Set(others.map(\.key))
+      return locations.map(\.key).filter { $0.contains("~ ") && known.contains($0) }
+    }
+    if patterns(before, in: after) != patterns(after, in: before) {
+      changes.append(
+        TrustChange(
+          direction: .other,
+          sentence:
+            "server \(new.name) (\(new.settings.location)): its locations with regular expressions come in another order"
+        ))
     }
     for location in before where !after.contains(where: { $0.key == location.key }) {
       let place = "location \(location.key) of server \(new.name)"

@@ -43,7 +43,24 @@ package struct TrustDifference {
     }
     let maps = (old.http.fingerprints, new.http.fingerprints)
     if maps.0 != maps.1 { changes.other("a map, geo or split_clients has other values") }
+    Self.compareDefaults(old.http, new.http, &changes)
     self.changes = changes.all
+  }
+
+  /// Which server block gets the requests for names that no block of a listener has.
+  private static func compareDefaults(_ old: HTTPSettings, _ new: HTTPSettings, _ changes: inout TrustChanges) {
+    func name(_ listener: ListenerSettings, _ http: HTTPSettings) -> String {
+      let name =
+        http.servers.indices.contains(listener.defaultServer)
+        ? http.servers[listener.defaultServer].primaryName : ""
+      return name.isEmpty ? "(no name)" : name
+    }
+    for listener in new.listeners {
+      guard let former = old.listeners.first(where: { $0.address == listener.address }) else { continue }
+      let names = (name(former, old), name(listener, new))
+      guard names.0 != names.1 else { continue }
+      changes.other("requests for other names on \(listener.address) go to server \(names.1) (was \(names.0))")
+    }
   }
 }
 
