@@ -12,13 +12,14 @@ package enum DirectiveManual {
       """
     for family in DirectiveTable.families {
       text +=
-        "\n## \(family.title)\n\n| directive | contexts | default | inherits | meaning |\n| --- | --- | --- | --- | --- |\n"
+        "\n## \(family.title)\n\n| directive | contexts | default | inherits | meaning | example |\n| --- | --- | --- | --- | --- | --- |\n"
       for entry in family.entries where entry.status == .supported {
         let usage = entry.form.usage.isEmpty ? entry.name : "\(entry.name) \(entry.form.usage)"
         let initial = entry.initial.isEmpty ? "" : "`\(entry.initial.cell)`"
         let inherits = entry.inheritance == .none ? "" : entry.inheritance.rawValue
         text += "| `\(usage.cell)` | \(entry.contexts.names.joined(separator: ", ")) | \(initial) | \(inherits)"
-        text += " | \(entry.help.cell) |\n"
+        let example = DirectiveExamples.example(of: entry).map { "`\($0.cell)`" } ?? ""
+        text += " | \(entry.help.cell) | \(example) |\n"
       }
     }
     text += "\n## Accepted without effect\n\n| directive | why |\n| --- | --- |\n"

@@ -14,6 +14,8 @@ struct LiveMakers {
   var identityNames: [[UInt8]] = []
   /// Those of the server block.
   var conditionals = ConditionalLocations()
+  /// nil but for `sallyport check --explain`.
+  var trace: ExplainTrace?
 
   func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
     generation.errorLogs[settings] ?? generation.errorLog
@@ -43,7 +45,11 @@ final class LiveGeneration {
   /// Cuts those that are left of a previous generation; nil without `worker_shutdown_timeout`.
   var shutdown: ShutdownDeadline?
 
-  init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget) {
+  /// `trace`: see `LiveMakers`.
+  init(
+    _ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget,
+    trace: ExplainTrace? = nil
+  ) {
     self.generation = generation
     let health = generation.health.groups
     let groups = generation.groups.enumerated().map { index, group in
@@ -60,7 +66,8 @@ final class LiveGeneration {
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
     let makers = LiveMakers(
-      generation: generation, shared: shared, groups: groups, balances: balances, accessLogWriters: writers)
+      generation: generation, shared: shared, groups: groups, balances: balances, accessLogWriters: writers,
+      trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)
@@ -68,7 +75,7 @@ final class LiveGeneration {
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],
         root: LiveLocation(settings: settings.root, makers: makers, isRoot: true),
-        conditionals: makers.conditionals)
+        conditionals: makers.conditionals, trace: trace, names: generation.http.slotNames)
     }
     self.servers = servers
     self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }

@@ -147,11 +147,13 @@ public final class HTTPSettings: Sendable {
   public let computed: [Int: ComputedVariable]
   /// The names of variables that only `set` gives a value, by slot.
   public let setNames: [Int: String]
+  /// The names of all variables that the configuration defines, by slot.
+  public let slotNames: [Int: String]
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
-    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:]
+    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:]
   ) {
     self.listeners = listeners
     self.servers = servers
@@ -160,5 +162,6 @@ public final class HTTPSettings: Sendable {
     self.slots = slots
     self.computed = computed
     self.setNames = setNames
+    self.slotNames = slotNames
   }
 }

@@ -1,0 +1,237 @@
+/// One example of each directive, for the manual. A test loads each example, and tells which directive has none.
+///
+/// Keyed by name, or by context and name where a name means two things. A directive of the gRPC module without an
+/// example of its own has that of the proxy module.
+package enum DirectiveExamples {
+  package static func example(of entry: DirectiveEntry) -> String? {
+    let keys = entry.contexts.names.map { "\($0)/\(entry.name)" } + [entry.name]
+    if let own = keys.lazy.compactMap({ table[$0] }).first { return own }
+    guard entry.name.hasPrefix("grpc_"), let line = table["proxy_" + entry.name.dropFirst(5)] else { return nil }
+    return "grpc_" + line.dropFirst("proxy_".count)
+  }
+
+  /// Several tables, because the compiler takes long for a large literal.
+  static let table: [String: String] = parts.reduce(into: [:]) { $0.merge($1) { first, _ in first } }
+
+  private static let parts: [[String: String]] = [
+    mainAndEvents, tlsTowardsClients, tlsTowardsUpstreams, proxying, messageEnvelopesAndCredentials,
+    serversAndLocations, rewritingAndLimits,
+  ]
+
+  /// Main and events.
+  private static let mainAndEvents: [String: String] = [
+    "include": "include conf.d/*.conf;",
+    "user": "user www-data;",
+    "worker_processes": "worker_processes auto;",
+    "worker_rlimit_nofile": "worker_rlimit_nofile 65536;",
+    "worker_rlimit_core": "worker_rlimit_core 500m;",
+    "worker_shutdown_timeout": "worker_shutdown_timeout 30s;",
+    "pid": "pid /run/sallyport.pid;",
+    "error_log": "error_log /var/log/sallyport/error.log notice;",
+    "events": "events { worker_connections 4096; }",
+    "worker_connections": "worker_connections 4096;",
+    "http": "http { server { listen 80; return 301 https://$host$request_uri; } }",
+  ]
+
+  /// TLS towards clients.
+  private static let tlsTowardsClients: [String: String] = [
+    "ssl": "ssl on;",
+    "ssl_certificate": "ssl_certificate server.crt;",
+    "ssl_certificate_key": "ssl_certificate_key server.key;",
+    "ssl_password_file": "ssl_password_file server.pass;",
+    "ssl_client_certificate": "ssl_client_certificate clients-ca.crt;",
+    "ssl_trusted_certificate": "ssl_trusted_certificate old-ca.crt;",
+    "ssl_crl": "ssl_crl clients-ca.crl;",
+    "ssl_verify_client": "ssl_verify_client on;",
+    "ssl_client_allow": "ssl_client_allow dns=*.devices.example;",
+    "ssl_client_deny": "ssl_client_deny cn=stolen-laptop;",
+    "client_identity": "client_identity rfc9440;",
+    "ssl_verify_reject": "ssl_verify_reject handshake;",
+    "ssl_verify_report_only": "ssl_verify_report_only on;",
+    "ssl_verify_depth": "ssl_verify_depth 2;",
+    "ssl_protocols": "ssl_protocols TLSv1.3;",
+    "ssl_ciphers": "ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20;",
+    "ssl_prefer_server_ciphers": "ssl_prefer_server_ciphers on;",
+    "ssl_ecdh_curve": "ssl_ecdh_curve X25519:P-256;",
+    "ssl_dhparam": "ssl_dhparam dh.pem;",
+    "ssl_conf_command": "ssl_conf_command Options PrioritizeChaCha;",
+    "ssl_reject_handshake": "ssl_reject_handshake on;",
+    "ssl_session_cache": "ssl_session_cache shared:tls:10m;",
+    "ssl_session_tickets": "ssl_session_tickets off;",
+    "ssl_session_timeout": "ssl_session_timeout 1h;",
+    "ssl_session_ticket_key": "ssl_session_ticket_key ticket.key;",
+    "ssl_ocsp": "ssl_ocsp leaf;",
+    "ssl_ocsp_cache": "ssl_ocsp_cache shared:ocsp:1m;",
+    "ssl_ocsp_responder": "ssl_ocsp_responder http://ocsp.example/;",
+    "ssl_stapling": "ssl_stapling on;",
+    "ssl_stapling_file": "ssl_stapling_file server.ocsp;",
+    "ssl_stapling_responder": "ssl_stapling_responder http://ocsp.example/;",
+    "ssl_reload": "ssl_reload off;",
+    "ssl_early_data": "ssl_early_data on;",
+    "ssl_buffer_size": "ssl_buffer_size 4k;",
+  ]
+
+  /// TLS towards upstreams.
+  private static let tlsTowardsUpstreams: [String: String] = [
+    "proxy_ssl_verify": "proxy_ssl_verify on;",
+    "proxy_ssl_trusted_certificate": "proxy_ssl_trusted_certificate upstream-ca.crt;",
+    "proxy_ssl_crl": "proxy_ssl_crl upstream-ca.crl;",
+    "proxy_ssl_trust_system": "proxy_ssl_trust_system on;",
+    "proxy_ssl_verify_name": "proxy_ssl_verify_name off;",
+    "proxy_ssl_verify_depth": "proxy_ssl_verify_depth 2;",
+    "proxy_ssl_pinning": "proxy_ssl_pinning certificate;",
+    "proxy_ssl_pin": "proxy_ssl_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;",
+    "proxy_ssl_pin_report_only": "proxy_ssl_pin_report_only on;",
+    "proxy_ssl_allow_invalid": "proxy_ssl_allow_invalid on;",
+    "proxy_ssl_name": "proxy_ssl_name app.internal;",
+    "proxy_ssl_server_name": "proxy_ssl_server_name on;",
+    "proxy_ssl_certificate": "proxy_ssl_certificate client.crt;",
+    "proxy_ssl_certificate_key": "proxy_ssl_certificate_key client.key;",
+    "proxy_ssl_password_file": "proxy_ssl_password_file client.pass;",
+    "proxy_ssl_session_reuse": "proxy_ssl_session_reuse off;",
+    "proxy_ssl_protocols": "proxy_ssl_protocols TLSv1.3;",
+    "proxy_ssl_ciphers": "proxy_ssl_ciphers ECDHE+AESGCM;",
+    "proxy_ssl_conf_command": "proxy_ssl_conf_command Options PrioritizeChaCha;",
+  ]
+
+  /// Proxying.
+  private static let proxying: [String: String] = [
+    "proxy_pass": "proxy_pass http://127.0.0.1:8080;",
+    "proxy_http_version": "proxy_http_version 1.1;",
+    "proxy_method": "proxy_method POST;",
+    "proxy_set_header": "proxy_set_header X-Client $ssl_client_s_dn;",
+    "proxy_pass_request_headers": "proxy_pass_request_headers off;",
+    "proxy_pass_request_body": "proxy_pass_request_body off;",
+    "proxy_hide_header": "proxy_hide_header X-Powered-By;",
+    "proxy_pass_header": "proxy_pass_header Server;",
+    "proxy_cookie_domain": "proxy_cookie_domain internal.example example.com;",
+    "proxy_cookie_path": "proxy_cookie_path /app/ /;",
+    "proxy_cookie_flags": "proxy_cookie_flags session secure httponly;",
+    "proxy_redirect": "proxy_redirect http://app.internal/ /;",
+    "proxy_intercept_errors": "proxy_intercept_errors on;",
+    "proxy_buffering": "proxy_buffering off;",
+    "proxy_buffer_size": "proxy_buffer_size 32k;",
+    "proxy_buffers": "proxy_buffers 16 8k;",
+    "proxy_request_buffering": "proxy_request_buffering off;",
+    "proxy_connect_timeout": "proxy_connect_timeout 5s;",
+    "proxy_send_timeout": "proxy_send_timeout 30s;",
+    "proxy_read_timeout": "proxy_read_timeout 5m;",
+    "proxy_next_upstream": "proxy_next_upstream error timeout http_503;",
+    "proxy_next_upstream_tries": "proxy_next_upstream_tries 3;",
+    "proxy_next_upstream_timeout": "proxy_next_upstream_timeout 10s;",
+    "proxy_ignore_client_abort": "proxy_ignore_client_abort on;",
+    "grpc_pass": "grpc_pass grpc://127.0.0.1:50051;",
+    "upstream": "upstream app { server 10.0.0.1:8080; server 10.0.0.2:8080 backup; }",
+    "upstream/server": "server 10.0.0.1:8080 weight=3 max_fails=2 fail_timeout=30s;",
+    "keepalive": "keepalive 32;",
+    "health_check": "health_check interval=10s uri=/health;",
+    "match": "match m { status 200-299; header Content-Type = application/json; }",
+    "status": "status 200-299;",
+    "header": "header Content-Type = application/json;",
+    "body": "body ~ \"ready\";",
+  ]
+
+  /// Message envelopes and credentials.
+  private static let messageEnvelopesAndCredentials: [String: String] = [
+    "message_envelope": "message_envelope on;",
+    "message_envelope_cipher": "message_envelope_cipher aes-256-cbc;",
+    "message_envelope_key": "message_envelope_key envelope.key;",
+    "message_envelope_mac": "message_envelope_mac hmac-sha256 payload;",
+    "message_envelope_mac_key": "message_envelope_mac_key envelope.mac;",
+    "message_envelope_replay_window": "message_envelope_replay_window 5m;",
+    "message_envelope_max_size": "message_envelope_max_size 4m;",
+    "proxy_auth": "proxy_auth digest basic;",
+    "proxy_auth_user_file": "proxy_auth_user_file upstream-users;",
+    "proxy_auth_space": "proxy_auth_space https://app.internal realm=\"app\";",
+    "proxy_auth_persistence": "proxy_auth_persistence none;",
+    "proxy_auth_state": "proxy_auth_state /var/lib/sallyport/auth;",
+    "auth_basic": "auth_basic \"Administrators\";",
+    "auth_basic_user_file": "auth_basic_user_file htpasswd;",
+    "enrolment": "enrolment on;",
+    "enrolment_authority": "enrolment_authority ca;",
+    "enrolment_renew_before": "enrolment_renew_before 30d;",
+    "enrolment_pkcs12": "enrolment_pkcs12 legacy;",
+    "enrolment_max_devices": "enrolment_max_devices 3;",
+    "enrolment_failures": "enrolment_failures 5 10m;",
+  ]
+
+  /// Servers and locations.
+  private static let serversAndLocations: [String: String] = [
+    "http/server": "server { listen 80; return 301 https://$host$request_uri; }",
+    "listen": "listen 127.0.0.1:8443 ssl;",
+    "server_name": "server_name example.com *.example.com;",
+    "location": "location /api/ { proxy_pass http://127.0.0.1:8080; }",
+    "metrics": "metrics;",
+    "stub_status": "stub_status;",
+    "internal": "internal;",
+    "error_page": "error_page 502 503 /unavailable;",
+    "add_header": "add_header Strict-Transport-Security \"max-age=31536000\" always;",
+    "add_header_inherit": "add_header_inherit merge;",
+    "add_trailer": "add_trailer X-Request-Time $request_time;",
+    "add_trailer_inherit": "add_trailer_inherit merge;",
+    "expires": "expires 1h;",
+    "chunked_transfer_encoding": "chunked_transfer_encoding off;",
+    "early_hints": "early_hints $http_sec_fetch_mode;",
+    "set_real_ip_from": "set_real_ip_from 10.0.0.0/8;",
+    "real_ip_header": "real_ip_header X-Forwarded-For;",
+    "real_ip_recursive": "real_ip_recursive on;",
+    "allow": "allow 10.0.0.0/8;",
+    "deny": "deny all;",
+    "access_log": "access_log /var/log/sallyport/access.log combined;",
+    "log_format": "log_format f '$remote_addr \"$request\" $status';",
+    "keepalive_timeout": "keepalive_timeout 30s;",
+    "keepalive_requests": "keepalive_requests 10000;",
+    "keepalive_time": "keepalive_time 10m;",
+    "client_header_timeout": "client_header_timeout 10s;",
+    "client_body_timeout": "client_body_timeout 30s;",
+    "client_max_body_size": "client_max_body_size 20m;",
+    "client_body_buffer_size": "client_body_buffer_size 128k;",
+    "large_client_header_buffers": "large_client_header_buffers 8 16k;",
+    "ignore_invalid_headers": "ignore_invalid_headers off;",
+    "underscores_in_headers": "underscores_in_headers on;",
+    "merge_slashes": "merge_slashes off;",
+    "http2": "http2 on;",
+    "http2_max_concurrent_streams": "http2_max_concurrent_streams 64;",
+    "http2_body_preread_size": "http2_body_preread_size 128k;",
+    "send_timeout": "send_timeout 30s;",
+    "lingering_close": "lingering_close off;",
+    "lingering_time": "lingering_time 10s;",
+    "lingering_timeout": "lingering_timeout 2s;",
+    "reset_timedout_connection": "reset_timedout_connection on;",
+    "server_tokens": "server_tokens off;",
+    "absolute_redirect": "absolute_redirect off;",
+    "port_in_redirect": "port_in_redirect off;",
+    "server_name_in_redirect": "server_name_in_redirect on;",
+  ]
+
+  /// Rewriting and limits.
+  private static let rewritingAndLimits: [String: String] = [
+    "return": "return 301 https://$host$request_uri;",
+    "set": "set $backend app;",
+    "rewrite": "rewrite ^/old/(.*)$ /new/$1 last;",
+    "break": "break;",
+    "if": "if ($request_method = TRACE) { return 405; }",
+    "rewrite_log": "rewrite_log on;",
+    "uninitialized_variable_warn": "uninitialized_variable_warn off;",
+    "map": "map $http_upgrade $connection_upgrade { default upgrade; \"\" close; }",
+    "geo": "geo $office { default 0; 192.0.2.0/24 1; }",
+    "split_clients": "split_clients $remote_addr $variant { 10% new; * old; }",
+    "valid_referers": "valid_referers none server_names *.example.com;",
+    "limit_except": "limit_except GET HEAD { deny all; }",
+    "satisfy": "satisfy any;",
+    "auth_delay": "auth_delay 1s;",
+    "recursive_error_pages": "recursive_error_pages on;",
+    "limit_req_zone": "limit_req_zone $binary_remote_addr zone=z:10m rate=10r/s;",
+    "limit_req": "limit_req zone=r burst=20 nodelay;",
+    "limit_req_dry_run": "limit_req_dry_run on;",
+    "limit_req_status": "limit_req_status 429;",
+    "limit_req_log_level": "limit_req_log_level warn;",
+    "limit_conn_zone": "limit_conn_zone $binary_remote_addr zone=z:10m;",
+    "limit_conn": "limit_conn c 10;",
+    "limit_conn_dry_run": "limit_conn_dry_run on;",
+    "limit_conn_status": "limit_conn_status 429;",
+    "limit_conn_log_level": "limit_conn_log_level warn;",
+    "limit_rate": "limit_rate 512k;",
+    "limit_rate_after": "limit_rate_after 1m;",
+  ]
+}
