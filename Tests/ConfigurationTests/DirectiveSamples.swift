@@ -161,7 +161,7 @@ extension DirectiveSample {
 
   private static let proxy: [String: DirectiveSample] = [
     "proxy_pass": .init("proxy_pass http://u;", or: "proxy_pass http://127.0.0.1:1;", location: ""),
-    "proxy_http_version": .init("proxy_http_version 1.1;"),
+    "proxy_http_version": .init("proxy_http_version 1.0;"),
     "proxy_method": .init("proxy_method POST;"),
     "proxy_set_header": .init("proxy_set_header X y;"),
     "proxy_pass_request_headers": .init("proxy_pass_request_headers off;"),

@@ -121,7 +121,7 @@ private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
   @Test func `a kept group of HTTP 2 needs no Connection field`() {
     let http = "upstream app { server 10.0.0.1:1; keepalive 4; }"
     #expect(location("proxy_pass http://app; proxy_http_version 2;", http: http).problems.isEmpty)
-    #expect(!location("proxy_pass http://app;", http: http).problems.isEmpty)
+    #expect(!location("proxy_pass http://app; proxy_http_version 1.0;", http: http).problems.isEmpty)
     #expect(location("grpc_pass grpc://app;", http: http).problems.isEmpty)
   }
 

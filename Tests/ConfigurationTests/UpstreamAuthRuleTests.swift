@@ -45,8 +45,6 @@ import UpstreamAuth
   @Test func `NTLM speaks HTTP/1.1 over kept connections by itself`() throws {
     let pass = try #require(settings(load("proxy_auth ntlm; proxy_auth_user_file users;")))
     #expect(pass.version == .http11 && !pass.setFields.contains { $0.name == Array("Connection".utf8) })
-    let digest = try #require(settings(load("proxy_auth digest; proxy_auth_user_file users;")))
-    #expect(digest.version == .http10 && digest.setFields.contains { $0.name == Array("Connection".utf8) })
   }
 
   @Test func `a folder for what is permanent resolves against the file's`() {

@@ -227,6 +227,28 @@ import Testing
       "location /new of server plain.example"
     ),
     (
+      "set $team red;", "set $team red; auth_request /page;", .closes,
+      "/page is asked whether a request is admitted (auth_request)"
+    ),
+    ("set $team red;", "set $team red; mirror /page;", .opens, "copies of its requests go to /page (mirror)"),
+    (
+      "set $team red;", "set $team red; message_signature verify; message_signature_key k hmac-sha256 hmac.key;",
+      .closes, "requests must be signed (message_signature verify)"
+    ),
+    ("set $team red;", "set $team red; proxy_protocol v2;", .other, "told the client by a PROXY header (version 2)"),
+    (
+      "set $team red;", "set $team red; proxy_bind 127.0.0.1;", .other,
+      "connections to the upstream come from the address 127.0.0.1"
+    ),
+    ("set $team red;", "set $team red; proxy_set_body x;", .other, "the upstream gets another body (proxy_set_body)"),
+    (
+      "set $team red;", "set $team red; proxy_ignore_headers X-Accel-Redirect;", .closes,
+      "the upstream can't lead a request to another location"
+    ),
+    (
+      "location = /page", "root /srv/www;\n    location = /page", .opens, "serves files of /srv/www"
+    ),
+    (
       "map $http_x $mapped { a 1;", "map $http_x $mapped { a 2;", .other, "a map, geo or split_clients has other values"
     ),
   ]
@@ -240,6 +262,7 @@ import Testing
     try scene.write("more.pem", text: RevocationListBuilder(revoking: [bob.certificate]).pem(signedBy: authority.root))
     try scene.write("users", text: "a:{PLAIN}b\n")
     try scene.write("logins", text: "* a:b\n")
+    try scene.write("hmac.key", text: String(repeating: "k", count: 32))
   }
 
   private func compare(_ scene: Scene, _ text: String, with old: String = base) throws -> [TrustChange] {

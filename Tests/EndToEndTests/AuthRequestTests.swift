@@ -246,8 +246,11 @@ import Testing
     let port = try scene.port()
     let daemon = try await Sallyport.start(
       scene,
-      configuration("server { listen 127.0.0.1:\(port); proxy_read_timeout 1s; \(locations) }", level: "crit")
-        .replacing("worker_processes 2", with: "worker_processes 1").replacing(
+      configuration("server { listen 127.0.0.1:\(port); proxy_read_timeout 100ms; \(locations) }", level: "crit")
+        // Mirrors go on after their clients, and hold connections until they time out.
+        .replacing("worker_connections 256", with: "worker_connections 900").replacing(
+          "worker_processes 2", with: "worker_processes 1"
+        ).replacing(
           "access_log access.log", with: "access_log off"))
     func round(_ count: Int) async throws {
       for number in 0..<count {

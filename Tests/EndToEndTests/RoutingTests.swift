@@ -76,7 +76,7 @@ import Testing
       lines.isSuperset(of: [
         "Host: some.host", "X-Real-IP: 127.0.0.1", "X-Forwarded-For: 1.2.3.4, 127.0.0.1", "X-Scheme: http",
       ]))
-    #expect(result.text.hasPrefix("PUT /head?x=1 HTTP/1.0\n"))
+    #expect(result.text.hasPrefix("PUT /head?x=1 HTTP/1.1\n"))
     #expect(!result.text.contains("6.6.6.6") && !result.text.contains("Accept"))
   }
 

@@ -122,7 +122,8 @@ import Testing
     for _ in 0..<20 { #expect(try await proxy.curl("/bytes/10").status == 200) }
     // One for each of the two workers.
     #expect(upstream.connections <= 2)
-    let bare = try await PlainProxy(Scene.besides(scene), to: upstream.port)
+    let bare = try await PlainProxy(
+      Scene.besides(scene), to: upstream.port, location: "proxy_http_version 1.0; proxy_set_header Connection close;")
     let before = upstream.connections
     for _ in 0..<3 { #expect(try await bare.curl("/bytes/10").status == 200) }
     #expect(upstream.connections == before + 3)

@@ -44,11 +44,11 @@ private struct Missing: Error {}
   @Test func `is a GET of / with the group's name, over a connection of its own`() throws {
     #expect(
       try lines("proxy_pass http://u; health_check;") == [
-        "GET / HTTP/1.0", "Host: u", "User-Agent: sallyport-health-check", "Connection: close",
+        "GET / HTTP/1.1", "Host: u", "User-Agent: sallyport-health-check", "Connection: close",
       ])
     #expect(
-      try lines("proxy_pass http://u/b/; proxy_method POST; proxy_http_version 1.1; health_check uri=/x?y=%20;").first
-        == "GET /x?y=%20 HTTP/1.1")
+      try lines("proxy_pass http://u/b/; proxy_method POST; proxy_http_version 1.0; health_check uri=/x?y=%20;").first
+        == "GET /x?y=%20 HTTP/1.0")
   }
 
   /// Whoever reads an identity field takes a check for a client otherwise.
@@ -65,7 +65,7 @@ private struct Missing: Error {}
       """)
     #expect(
       found == [
-        "GET / HTTP/1.0", "X-Key: a key", "X-Name: me.test:u:80", "Host: u", "User-Agent: sallyport-health-check",
+        "GET / HTTP/1.1", "X-Key: a key", "X-Name: me.test:u:80", "Host: u", "User-Agent: sallyport-health-check",
         "Connection: close",
       ])
   }

@@ -29,7 +29,7 @@ import Testing
     let head = try rig.forwarded(
       "GET / HTTP/1.1", "Host: a", "Connection: keep-alive, X-Mine", "X-Mine: 1", "Keep-Alive: 5", "Upgrade: h2c",
       "TE: trailers", "Proxy-Connection: x", "X-Other: 2", "Expect: 100-continue")
-    #expect(head == ["GET / HTTP/1.0", "Host: 127.0.0.1:9", "Connection: close", "X-Other: 2"])
+    #expect(head == ["GET / HTTP/1.1", "Host: 127.0.0.1:9", "X-Other: 2"])
   }
 
   @Test func `has the fields that are set, once, in place of the client's`() throws {
@@ -112,7 +112,7 @@ import Testing
     let head = try rig.forwarded("GET / HTTP/1.1", "Host: a", forged[0], forged[1], "X-Mine1: 1")
     #expect(
       head == [
-        "GET / HTTP/1.0", "\(name): https", "X_Mine: me", "Host: 127.0.0.1:9", "Connection: close", "X-Mine1: 1",
+        "GET / HTTP/1.1", "\(name): https", "X_Mine: me", "Host: 127.0.0.1:9", "X-Mine1: 1",
       ])
   }
 
@@ -123,7 +123,7 @@ import Testing
         proxy_set_header X-URI $request_uri; } }
       """)
     let head = try rig.forwarded("GET http://pub.test?q HTTP/1.1", "Host: PUB.test:80")
-    #expect(head == ["GET /?q HTTP/1.0", "Host: pub.test", "X-URI: /?q", "Connection: close"])
+    #expect(head == ["GET /?q HTTP/1.1", "Host: pub.test", "X-URI: /?q"])
     #expect(try rig.forwarded("GET /x?y HTTP/1.1", "Host: a.test:8080").contains("Host: a.test:8080"))
   }
 
@@ -146,8 +146,8 @@ import Testing
   }
 
   @Test(arguments: [
-    ("418", "@named", "POST /a/../x?y HTTP/1.0"), ("400", "@named", "GET /a/../x?y HTTP/1.0"),
-    ("418", "/other?z", "GET /other?z HTTP/1.0"),
+    ("418", "@named", "POST /a/../x?y HTTP/1.1"), ("400", "@named", "GET /a/../x?y HTTP/1.1"),
+    ("418", "/other?z", "GET /other?z HTTP/1.1"),
   ])
   func `is the client's own in a named location, and a GET for another path`(
     status: String, page: String, line: String

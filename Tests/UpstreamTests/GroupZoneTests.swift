@@ -16,6 +16,8 @@ import Transport
       var settings = UpstreamServerSettings(address: .address(address), location: Self.place)
       settings.weight = weight
       settings.maxConnections = most
+      // No test is slower.
+      settings.failTimeout = 86_400
       return ResolvedGroup.Server(address: address, settings: settings)
     }
     var settings = UpstreamGroupSettings(name: "up", servers: servers.map(\.settings), location: Self.place)

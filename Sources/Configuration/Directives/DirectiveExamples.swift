@@ -15,7 +15,7 @@ package enum DirectiveExamples {
 
   private static let parts: [[String: String]] = [
     mainAndEvents, tlsTowardsClients, tlsTowardsUpstreams, proxying, messageEnvelopesAndCredentials,
-    serversAndLocations, rewritingAndLimits,
+    serversAndLocations, rewritingAndLimits, upstreams, requests, files,
   ]
 
   /// Main and events.

@@ -32,6 +32,8 @@ struct ComparedLocation {
     let guards = [
       settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
       settings.accessRules.contains { !$0.allows } ? "deny" : "", settings.basicAccess == nil ? "" : "auth_basic",
+      settings.subrequests?.authorization == nil ? "" : "auth_request",
+      settings.signature == nil ? "" : "message_signature",
     ].filter { !$0.isEmpty }
     let who =
       guards.isEmpty ? "for every client that the server lets in" : "limited by \(guards.joined(separator: ", "))"
@@ -84,6 +86,7 @@ struct LocationDifference {
     Self.compareAccess(old.settings, new.settings, &found)
     let names = (old.server.configuration.http.slotNames, new.server.configuration.http.slotNames)
     Self.compareRequests(old.settings, new.settings, names, &found)
+    GuardDifference.compare(old.settings, new.settings, names, &found)
     LimitDifference(names: names).compare(old.settings, new.settings, &found)
     switch (old.settings.action, new.settings.action) {
     case (.proxy(let before), .proxy(let after)):

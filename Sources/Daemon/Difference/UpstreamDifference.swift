@@ -31,6 +31,7 @@ struct UpstreamDifference {
     case (let one?, let other?): compareTrust(one, other, &found)
     case (nil, nil): break
     }
+    GuardDifference.compare(old, new, (before.http.slotNames, after.http.slotNames), &found)
     comparePresented(&found)
     compareCredentials(&found)
     compareFields(&found)
