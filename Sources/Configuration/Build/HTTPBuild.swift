@@ -35,7 +35,8 @@ extension SettingsBuilder {
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
     return HTTPSettings(
       listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count,
-      computed: computed, setNames: variables.setNames)
+      computed: computed, setNames: variables.setNames,
+      resolvers: Array(Set(resolvers.values.compactMap { $0 })))
   }
 
   /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.

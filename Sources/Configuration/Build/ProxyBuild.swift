@@ -78,7 +78,7 @@ extension SettingsBuilder {
       authentication: upstreamAuth(scope, url, fields),
       envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
       healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
-      cookies: cookieRewrites(scope))
+      cookies: cookieRewrites(scope), nameResolution: nameResolution(scope))
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {

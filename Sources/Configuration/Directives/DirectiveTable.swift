@@ -7,7 +7,7 @@ package enum DirectiveTable {
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives), ("Health checks", healthCheckDirectives), ("HTTP", httpDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
-    ("Limits", limitDirectives), ("Where the client is", realIPDirectives),
+    ("Name resolution", resolverDirectives), ("Limits", limitDirectives), ("Where the client is", realIPDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

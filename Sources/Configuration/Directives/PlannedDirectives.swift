@@ -4,5 +4,4 @@ let plannedDirectives: [DirectiveEntry] =
     "proxy_set_body proxy_bind proxy_limit_rate grpc_bind")
   + DirectiveEntry.planned(
     "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
-  + DirectiveEntry.planned("resolver resolver_timeout", meanwhile: "leave it out: sallyport uses the system's resolver")
   + DirectiveEntry.planned("stub_status")

@@ -56,7 +56,7 @@ final class ProxyHandler: ContentHandler {
     if attempt.isUnderWay { cancel() }
     exchangeRef = nil
     passRef = nil
-    if dynamic != nil { dynamic = nil }
+    if dynamic != nil { dynamic.take()?.leave() }
     if authentication != nil { authentication = nil }
     if envelope != nil { envelope = nil }
     isClientGone = false
@@ -92,10 +92,11 @@ final class ProxyHandler: ContentHandler {
     guard let template = pass.targetTemplate else { return exchange.fail(ErrorResponse(500)) }
     let dynamic = DynamicTarget(template.bytes(exchange), pass)
     self.dynamic = dynamic
-    dynamic.find(for: exchange) { [self] group in
+    let question = dynamic.find(for: exchange) { [self] group in
       self.dynamic?.group = group
       takeBody(exchange, pass)
     }
+    if let question { self.dynamic?.keep(question) }
   }
 
   private func takeBody(_ exchange: Exchange, _ pass: LiveProxyPass) {

@@ -8,6 +8,7 @@ struct LiveMakers {
   let shared: SharedState
   let groups: [UpstreamGroup]
   let accessLogWriters: [LogDestination: AccessLogWriter]
+  let resolvers: LiveResolvers
   /// The identity fields of the server block. Its locations remove such fields from clients' requests.
   var identityNames: [[UInt8]] = []
   /// Those of the server block.
@@ -33,6 +34,7 @@ final class LiveGeneration {
   let listeners: [VirtualServers]
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
+  private let resolvers: LiveResolvers
   let identities: PresentedIdentities
   /// By slot; nil for variables that are set.
   let variables: [LiveVariable?]
@@ -50,8 +52,10 @@ final class LiveGeneration {
     self.groups = groups
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
+    let resolvers = LiveResolvers(generation, loop: loop)
+    self.resolvers = resolvers
     let makers = LiveMakers(
-      generation: generation, shared: shared, groups: groups, accessLogWriters: writers)
+      generation: generation, shared: shared, groups: groups, accessLogWriters: writers, resolvers: resolvers)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)
@@ -78,6 +82,7 @@ final class LiveGeneration {
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
     for group in groups { group.close() }
+    resolvers.close()
     dynamicGroups.close()
     flushLogs()
   }

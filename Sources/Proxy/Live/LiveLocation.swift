@@ -150,6 +150,8 @@ final class LiveProxyPass: LiveContent {
   let group: UpstreamGroup?
   let context: UpstreamTLSContext?
   let targetTemplate: LiveTemplate?
+  /// How names in the target are resolved; nil: by the system.
+  let names: LiveNames?
   /// `$proxy_host` and `$proxy_port` of a target without variables.
   let host: [UInt8]
   let port: [UInt8]
@@ -184,6 +186,7 @@ final class LiveProxyPass: LiveContent {
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
+    self.names = makers.resolvers.names(settings.nameResolution)
     self.host = Array(settings.host.utf8)
     self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }

@@ -143,11 +143,14 @@ public final class HTTPSettings: Sendable {
   public let computed: [Int: ComputedVariable]
   /// The names of variables that only `set` gives a value, by slot.
   public let setNames: [Int: String]
+  /// Every `resolver` line.
+  public let resolvers: [ResolverSettings]
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings], slots: Int,
-    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:]
+    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], resolvers: [ResolverSettings] = []
   ) {
+    self.resolvers = resolvers
     self.listeners = listeners
     self.servers = servers
     self.groups = groups

@@ -97,6 +97,8 @@ public final class ProxyPassSettings: Sendable {
   public let authentication: UpstreamAuthSettings?
   /// nil: the servers aren't checked.
   public let healthCheck: HealthCheckSettings?
+  /// How names in a target with variables are resolved; nil: by the system.
+  public let nameResolution: NameResolutionSettings?
   public let location: SourceLocation
 
   public init(
@@ -108,8 +110,10 @@ public final class ProxyPassSettings: Sendable {
     timeouts: UpstreamTimeouts, retry: RetrySettings, ignoresClientAbort: Bool, authentication: UpstreamAuthSettings?,
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation,
-    cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: [])
+    cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
+    nameResolution: NameResolutionSettings? = nil
   ) {
+    self.nameResolution = nameResolution
     self.cookies = cookies
     self.scheme = scheme
     self.target = target
