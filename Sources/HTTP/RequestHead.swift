@@ -24,6 +24,8 @@ public final class RequestHead {
     @usableFromInline var port: UInt16?
     @usableFromInline var acceptsTrailers = false
     @usableFromInline var isExtendedConnect = false
+    /// Of a subrequest (`SubrequestHead`): the method of the main request.
+    @usableFromInline var shownMethod: ByteRange?
   }
 
   public init() {}

@@ -2,6 +2,7 @@ package import Crypto
 package import Enrolment
 package import TLS
 package import Transport
+import Upstream
 package import UpstreamAuth
 
 /// State that outlives a generation and that all workers share. The daemon makes one and hands it down.
@@ -16,6 +17,8 @@ package final class SharedState: Sendable {
   /// The challenges of upstream servers.
   package let challenges: ChallengeMemory
   let limitZones = LimitZones()
+  let groupZones = GroupZones()
+  let learnZones = LearnZones()
 
   package init() {
     pool = BlockingPool()

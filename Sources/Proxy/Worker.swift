@@ -27,6 +27,8 @@ public final class Worker {
   private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
   /// Earlier generations that still have clients.
   private(set) var leaving: [LiveGeneration] = []
+  /// Subrequests of `mirror`, which may outlive their clients.
+  let mirrors = RunningMirrors()
   private var idleEviction = IdleEviction()
   /// Handshakes that failed, and those of clients that were refused in them.
   var failedHandshakes = LineBudget()
@@ -81,6 +83,7 @@ public final class Worker {
   /// Cuts every connection of a previous generation.
   fileprivate func cut(clientsOf old: LiveGeneration) {
     for session in Array(sessions.values) where session.live === old { session.cut() }
+    mirrors.cut(of: old)
   }
 
   private func replaceAcceptors(_ sockets: [ListenerSocket], _ failed: (SocketError) -> Void) {
@@ -133,8 +136,13 @@ public final class Worker {
     guard sessions.removeValue(forKey: ObjectIdentifier(session)) != nil else { return }
     budget.giveBack()
     session.live.clients -= 1
+    didLoseClient()
+  }
+
+  /// A client's connection, or a subrequest of `mirror`, has ended.
+  func didLoseClient() {
     if !leaving.isEmpty { endLeaving() }
-    if isDraining && sessions.isEmpty { finishDraining() }
+    if isDraining && sessions.isEmpty && mirrors.isEmpty { finishDraining() }
   }
 
   /// Closes the connections that have been idle longest, at the limit of `worker_connections`.
@@ -167,7 +175,7 @@ public final class Worker {
     for entry in acceptors { entry.acceptor.stop() }
     stopHealthChecks()
     for session in Array(sessions.values) { session.drain() }
-    if sessions.isEmpty { finishDraining() }
+    if sessions.isEmpty && mirrors.isEmpty { finishDraining() }
   }
 
   private func stopHealthChecks() {
@@ -188,6 +196,7 @@ public final class Worker {
     for entry in acceptors { entry.acceptor.stop() }
     stopHealthChecks()
     for session in Array(sessions.values) { session.cut() }
+    mirrors.cut()
     finishDraining()
   }
 

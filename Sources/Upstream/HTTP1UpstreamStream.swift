@@ -155,7 +155,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
   override func abandon(isFailure: Bool = false) {
     guard observer != nil else { return }
     observer = nil
-    session.attemptDidEnd(isFailure ? .failure : .unjudged)
+    reportEnd(isFailure ? .failure : .unjudged)
     session.close()
   }
 
@@ -266,6 +266,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
         return observer.attemptHead(head)
       }
       observer.hasFinalHead = true
+      noteHead()
       phase = .readingBody
       decoder = BodyDecoder(head.framing)
       guard observer.attemptHead(head), phase == .readingBody else { return phase == .tunnel }
@@ -310,7 +311,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
     // The stream's count of the observer goes to this call, because the stream may begin its next attempt during it.
     self.observerRef = nil
     let trailers = decoder.trailers
-    session.attemptDidEnd(.success)
+    reportEnd(.success)
     phase = .waiting
     if isReusable { http1.keep() } else { session.close() }
     observerRef._withUnsafeGuaranteedRef { $0.attemptDidEnd(trailers: trailers) }
@@ -326,7 +327,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
       observer.attemptMayAskAgain(self)
     } else {
       self.observer = nil
-      session.attemptDidEnd(.success)
+      reportEnd(.success)
       session.close()
       observer.attemptMayAskAgain(nil)
     }
@@ -352,7 +353,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
   override func fail(_ failure: AttemptFailure) {
     let observer = observer
     self.observer = nil
-    if observer != nil { session.attemptDidEnd(saysNothing(failure) ? .unjudged : .failure) }
+    if observer != nil { reportEnd(saysNothing(failure) ? .unjudged : .failure) }
     session.close()
     observer?.attemptDidFail(failure)
   }

@@ -192,6 +192,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
       return
     }
     observer.hasFinalHead = true
+    noteHead()
     response = .readingBody
     if endsStream { response = .ended(nil) }
     guard observer.attemptHead(head), hasObserver, endsStream, !isPaused else { return }
@@ -228,17 +229,18 @@ final class HTTP2UpstreamStream: UpstreamStream {
     if asksAgain, !session.takesAttempts {
       // The session ends: the next request goes over another one.
       self.observer = nil
-      session.attemptDidEnd(.success)
+      reportEnd(.success)
       return observer.attemptMayAskAgain(nil)
     }
     if asksAgain {
       let next = session.makeStream(observer, AttemptSettings(timeouts: timeouts, headLimits: limits))
+      next.takeClock(of: self)
       self.observer = nil
       observer.attemptDidBegin(next)
       return observer.attemptMayAskAgain(next)
     }
     self.observer = nil
-    session.attemptDidEnd(.success)
+    reportEnd(.success)
     observer.attemptDidEnd(trailers: trailers)
   }
 
@@ -298,7 +300,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     } else {
       http2.remove(self)
     }
-    session.attemptDidEnd(result)
+    reportEnd(result)
   }
 
   /// libnghttp2 has closed the stream, for this reason.
@@ -320,7 +322,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
     self.observer = nil
     loop.forgetDeadline(of: self)
     let shown = hasFinalHead ? AttemptFailure.invalidBody(failure.reason) : failure
-    session.attemptDidEnd(saysNothing(shown) ? .unjudged : .failure)
+    reportEnd(saysNothing(shown) ? .unjudged : .failure)
     observer.attemptDidFail(shown)
   }
 

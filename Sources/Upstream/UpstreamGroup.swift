@@ -1,73 +1,10 @@
-public import HTTP
+import HTTP
 public import Observability
-public import TLS
+package import TLS
 public import Transport
 
-/// A group whose names were resolved, at start or reload.
-public struct ResolvedGroup: Sendable {
-  public struct Server: Sendable {
-    public var address: SocketAddress
-    public var settings: UpstreamServerSettings
-    public init(address: SocketAddress, settings: UpstreamServerSettings) {
-      self.address = address
-      self.settings = settings
-    }
-  }
-
-  public var settings: UpstreamGroupSettings
-  public var servers: [Server]
-
-  public init(settings: UpstreamGroupSettings, servers: [Server]) {
-    self.settings = settings
-    self.servers = servers
-  }
-}
-
-/// The policy and the name by which an upstream is verified, and the user of its connections. An attempt never uses a
-/// kept session with another trust.
-public final class UpstreamTrust: Sendable {
-  /// nil: plain HTTP.
-  public let context: UpstreamTLSContext?
-  public let name: String
-  /// Whether the connection speaks HTTP/2. With TLS, the context offers it by ALPN.
-  public let speaksHTTP2: Bool
-  /// The user that connections are authenticated as (NTLM); compared by identity.
-  package let user: (any AnyObject & Sendable)?
-
-  public init(context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool = false) {
-    self.context = context
-    self.name = context == nil ? "" : name
-    self.speaksHTTP2 = speaksHTTP2
-    user = nil
-  }
-
-  package init(
-    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool, boundTo user: (any AnyObject & Sendable)?
-  ) {
-    self.context = context
-    self.speaksHTTP2 = speaksHTTP2
-    self.name = context == nil ? "" : name
-    self.user = user
-  }
-
-  func isSame(as other: UpstreamTrust) -> Bool {
-    self === other
-      || (context === other.context && name == other.name && user === other.user && speaksHTTP2 == other.speaksHTTP2)
-  }
-}
-
-/// What an attempt needs to know besides the group.
-public struct AttemptSettings: Sendable {
-  public var timeouts: UpstreamTimeouts
-  public var headLimits: HeadLimits
-  public init(timeouts: UpstreamTimeouts, headLimits: HeadLimits) {
-    self.timeouts = timeouts
-    self.headLimits = headLimits
-  }
-}
-
 /// An upstream group in one worker: the balancer and the kept sessions. It has no lock, because each worker has its
-/// own.
+/// own; with `zone`, the balancer alone is shared.
 public final class UpstreamGroup {
   public let settings: UpstreamGroupSettings
   public let servers: [ResolvedGroup.Server]
@@ -75,9 +12,17 @@ public final class UpstreamGroup {
   public let usedServers: Int
   /// As $upstream_addr shows them.
   public let addressTexts: [[UInt8]]
+  /// What `sticky` knows the servers by; empty without `sticky`.
+  public let identifiers: [[UInt8]]
   fileprivate let loop: EventLoop
   private let budget: ConnectionBudget
+  /// Whether the choice of a server depends on the request.
+  public let asksRequest: Bool
+  /// Whether the method needs to know how long responses take.
+  let measuresTime: Bool
   private var balancer: Balancer
+  /// With `zone`, in place of `balancer`.
+  private let shared: SharedBalancer?
   private var failures: ServerFailures
   /// nil if no health check concerns the group.
   private let health: GroupHealth?
@@ -86,7 +31,7 @@ public final class UpstreamGroup {
   /// Last in, first out: the warmest connection serves.
   private var idle: [HTTP1UpstreamSession] = []
   /// The sessions that speak HTTP/2 and take further attempts.
-  private var shared: [HTTP2UpstreamSession] = []
+  private var multiplexed: [HTTP2UpstreamSession] = []
   /// Makes the transport to a server in place of a socket: for tests without one.
   package typealias Connector = (_ server: Int, UpstreamTrust) throws(SocketError) -> ByteStream
   package var connector: Connector?
@@ -94,56 +39,98 @@ public final class UpstreamGroup {
   /// Set while more sessions are idle than `keepalive` allows.
   private var surplus: Surplus?
 
-  public init(_ group: ResolvedGroup, health: GroupHealth? = nil, loop: EventLoop, budget: ConnectionBudget) {
+  /// `zones`: the shared states of groups with `zone`; nil: every state is this group's own.
+  public init(
+    _ group: ResolvedGroup, health: GroupHealth? = nil, zones: GroupZones? = nil, loop: EventLoop,
+    budget: ConnectionBudget
+  ) {
     self.settings = group.settings
     self.health = health
     self.servers = group.servers
     self.usedServers = group.servers.count { !$0.settings.isDown }
     self.addressTexts = group.servers.map { Array($0.address.description.utf8) }
+    self.identifiers = group.settings.isSticky ? group.servers.map(\.identifier) : []
     self.loop = loop
     self.budget = budget
     self.failures = ServerFailures(servers: group.servers.count)
-    self.balancer = Balancer(
-      peers: group.servers.map { server in
-        Balancer.Peer(
-          weight: server.settings.weight, maxFails: server.settings.maxFails,
-          failTimeout: UInt64(max(0, server.settings.failTimeout)) &* 1000,
-          maxConnections: server.settings.maxConnections, isBackup: server.settings.isBackup,
-          isDown: server.settings.isDown)
-      })
+    self.asksRequest = group.settings.asksRequest
+    self.measuresTime = group.settings.method.measuresTime
+    let plan = Balancer.Plan(group)
+    self.shared = zones.flatMap { zones in
+      group.settings.zone.map { zones.balancer(zone: $0, group, isChecked: health != nil, plan) }
+    }
+    self.balancer = Balancer(shared == nil ? plan : Balancer.Plan(peers: []), seed: UInt64.random(in: 0 ... .max))
   }
 
-  public var idleCount: Int { idle.count + shared.count(where: \.isResting) }
+  public var idleCount: Int { idle.count + multiplexed.count(where: \.isResting) }
 
   /// Begins an attempt; `observer` gets its events, perhaps before this returns. `again`: tries this server once more,
   /// over a new connection, because only its kept connection was dead. Over HTTP/2 it can be a session that others have
   /// begun since: an upstream that ends a session with many requests would get as many new ones otherwise. Returns a failure if no connection could be
   /// begun.
   public func attempt(
-    _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, tried: TriedServers,
+    _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, selection: Selection,
     again: Int? = nil
   ) -> AttemptFailure? {
     if let health { takeHealth(health) }
-    var untried = tried
-    if let again { untried = TriedServers(allBut: again, of: servers.count) }
-    guard let server = balancer.pick(now: loop.now, tried: untried) else { return .noServer }
-    observer.attemptWillTry(server)
-    if let kept = kept(server: server, trust: trust, isRetry: again != nil) {
+    var selection = selection
+    guard let ticket = pick(&selection, again: again) else { return .noServer }
+    let server = ticket.index
+    selection.tried.insert(server)
+    observer.attemptWillTry(server, selection)
+    if let kept = kept(server: server, trust: trust, settings.place, isRetry: again != nil) {
+      kept.ticket = ticket
       kept.begin(observer, settings)
       return nil
     }
     guard budget.take() else {
-      balancer.end(server, .unjudged, now: loop.now)
+      end(ticket, .unjudged, nil)
       return .noRoom
     }
     do {
       let session = try connect(to: server, trust: trust)
+      session.ticket = ticket
+      session.place = settings.place
       session.begin(observer, settings)
       return nil
     } catch {
       // A lack of descriptors in this process says nothing about the server.
-      balancer.end(server, error.isOurs ? .unjudged : .failure, now: loop.now)
+      end(ticket, error.isOurs ? .unjudged : .failure, nil)
       return .connect(error)
+    }
+  }
+
+  @inline(__always)
+  private func pick(_ selection: inout Selection, again: Int?) -> ServerTicket? {
+    if shared != nil { return pickShared(&selection, again: again) }
+    if let again { return balancer.pick(again: again, now: loop.now) }
+    return balancer.pick(now: loop.now, &selection)
+  }
+
+  @inline(never)
+  private func pickShared(_ selection: inout Selection, again: Int?) -> ServerTicket? {
+    let (now, before) = (loop.now, selection)
+    let picked = shared?.withLock { balancer -> (ServerTicket?, Selection) in
+      var selection = before
+      if let again { return (balancer.pick(again: again, now: now), selection) }
+      let ticket = balancer.pick(now: now, &selection)
+      return (ticket, selection)
+    }
+    guard let picked, let ticket = picked.0 else { return nil }
+    guard servers.indices.contains(ticket.index) else {
+      end(ticket, .unjudged, nil)
+      return nil
+    }
+    selection = picked.1
+    return ticket
+  }
+
+  private func end(_ ticket: ServerTicket, _ result: Balancer.AttemptResult, _ times: AttemptTimes?) {
+    let now = loop.now
+    if let shared {
+      shared.withLock { $0.end(ticket, result, times, now: now) }
+    } else {
+      balancer.end(ticket, result, times, now: now)
     }
   }
 
@@ -151,22 +138,38 @@ public final class UpstreamGroup {
   @inline(never)
   private func takeHealth(_ health: GroupHealth) {
     let count = health.changeCount
-    guard count != healthSeen else { return }
+    // The checks of a former generation are over, and the state may be the next generation's too.
+    guard count != healthSeen, !isClosed else { return }
     healthSeen = count
-    for server in servers.indices { balancer.setHealth(of: server, isHealthy: health.isUp(server)) }
-  }
-
-  private func kept(server: Int, trust: UpstreamTrust, isRetry: Bool) -> UpstreamSession? {
-    if trust.speaksHTTP2 {
-      return shared.last { $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust) }
+    let now = loop.now
+    for server in servers.indices {
+      let isUp = health.isUp(server)
+      if let shared {
+        shared.withLock { $0.setHealth(of: server, isHealthy: isUp, now: now) }
+      } else {
+        balancer.setHealth(of: server, isHealthy: isUp, now: now)
+      }
     }
-    return isRetry ? nil : takeKept(server: server, trust: trust)
   }
 
-  private func takeKept(server: Int, trust: UpstreamTrust) -> HTTP1UpstreamSession? {
+  private func kept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?, isRetry: Bool) -> UpstreamSession? {
+    if trust.speaksHTTP2 {
+      return multiplexed.last {
+        $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust) && mayServe($0, place)
+      }
+    }
+    return isRetry ? nil : takeKept(server: server, trust: trust, place)
+  }
+
+  /// Whether `keepalive … local` lets the session serve this location.
+  private func mayServe(_ session: UpstreamSession, _ place: ObjectIdentifier?) -> Bool {
+    !settings.keepalive.isLocal || session.place == place
+  }
+
+  private func takeKept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?) -> HTTP1UpstreamSession? {
     var index = idle.count - 1
     while index >= 0 {
-      if idle[index].serves(server, trust) {
+      if idle[index].serves(server, trust), mayServe(idle[index], place) {
         // Mostly the last one.
         let candidate = index == idle.count - 1 ? idle.removeLast() : idle.remove(at: index)
         if !candidate.mayHaveInput { return candidate }
@@ -203,7 +206,7 @@ public final class UpstreamGroup {
       return HTTP1UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
     }
     let session = HTTP2UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
-    shared.append(session)
+    multiplexed.append(session)
     return session
   }
 
@@ -225,8 +228,19 @@ public final class UpstreamGroup {
 
   // MARK: Events of sessions
 
-  func attemptDidEnd(_ session: UpstreamSession, _ outcome: Balancer.AttemptResult) {
-    balancer.end(session.server, outcome, now: loop.now)
+  func attemptDidEnd(_ session: UpstreamSession, _ outcome: Balancer.AttemptResult, _ times: AttemptTimes?) {
+    if let ticket = session.ticket { end(ticket, outcome, times) }
+  }
+
+  /// The head of a response came so many milliseconds after its attempt began. Only groups that measure times need it.
+  func headDidCome(_ session: UpstreamSession, after age: UInt64) {
+    guard let ticket = session.ticket else { return }
+    let now = loop.now
+    if let shared {
+      shared.withLock { $0.headDidCome(ticket, after: age, now: now) }
+    } else {
+      balancer.headDidCome(ticket, after: age, now: now)
+    }
   }
 
   /// Keeps an idle session, or closes it at the limits of `keepalive_requests` and `keepalive_time`.
@@ -276,13 +290,13 @@ public final class UpstreamGroup {
   }
 
   private var oldestResting: HTTP2UpstreamSession? {
-    shared.lazy.filter(\.isResting).min { $0.idleSince < $1.idleSince }
+    multiplexed.lazy.filter(\.isResting).min { $0.idleSince < $1.idleSince }
   }
 
   func forget(_ session: HTTP1UpstreamSession) { idle.removeAll { $0 === session } }
 
   /// Begins no further attempt on a session that speaks HTTP/2.
-  func forget(_ session: HTTP2UpstreamSession) { shared.removeAll { $0 === session } }
+  func forget(_ session: HTTP2UpstreamSession) { multiplexed.removeAll { $0 === session } }
 
   func sessionDidClose() { budget.giveBack() }
 
@@ -294,7 +308,7 @@ public final class UpstreamGroup {
     let connections = idle
     idle.removeAll()
     for connection in connections { connection.close() }
-    for session in shared { if session.isIdle { session.close() } else { session.retire() } }
+    for session in multiplexed { if session.isIdle { session.close() } else { session.retire() } }
   }
 }
 

@@ -25,6 +25,11 @@ public class UpstreamSession: StreamOwner {
   /// The upstream may attribute every later request over this session to this client, so the group doesn't keep it.
   public final var isOfOneClient = false
   final let group: UpstreamGroup
+  /// The server as the balancer gave it to the last attempt. An attempt that ends counts for it, in this group, whatever
+  /// groups a reload has made since.
+  final var ticket: ServerTicket?
+  /// Which location opened the session, for `keepalive … local`.
+  final var place: ObjectIdentifier?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   init(transport: ByteStream, tls: TLSStream?, server: Int, trust: UpstreamTrust, group: UpstreamGroup) {
@@ -44,7 +49,9 @@ public class UpstreamSession: StreamOwner {
   func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {}
 
   /// Reports the end of an attempt to the group; the session may continue.
-  final func attemptDidEnd(_ outcome: Balancer.AttemptResult) { group.attemptDidEnd(self, outcome) }
+  final func attemptDidEnd(_ outcome: Balancer.AttemptResult, _ times: AttemptTimes?) {
+    group.attemptDidEnd(self, outcome, times)
+  }
 
   /// Whether bytes, an end or a failure came before a request was made.
   final func hasUnsolicitedBytes() -> Bool {

@@ -23,14 +23,23 @@ public struct UpstreamServerSettings: Sendable, Hashable {
   public var maxFails = 1
   /// Seconds; both the window of the count and the time a server is left out.
   public var failTimeout = 10
-  /// 0 is no bound; per worker, as nginx without `zone`.
+  /// 0 is no bound; without `zone` each worker counts its own.
   public var maxConnections = 0
   public var isBackup = false
   public var isDown = false
+  /// `drain`: only requests that `sticky` has bound to the server reach it.
+  public var isDraining = false
+  /// Seconds in which a server that recovers gets its whole weight back; 0: at once.
+  public var slowStart = 0
+  /// `route=`: what `sticky` knows the server by; empty: the hash of its address.
+  public var route: [UInt8] = []
+  /// The address as the configuration spells it, which `hash … consistent` hashes.
+  public var spelling: String
   public var location: SourceLocation
 
-  public init(address: UpstreamAddress, location: SourceLocation) {
+  public init(address: UpstreamAddress, location: SourceLocation, spelling: String? = nil) {
     self.address = address
+    self.spelling = spelling ?? address.description
     self.location = location
   }
 }
@@ -39,6 +48,8 @@ public struct UpstreamServerSettings: Sendable, Hashable {
 public struct KeepaliveSettings: Sendable, Hashable {
   /// Idle connections kept; 0 closes each after its exchange.
   public var connections = 0
+  /// `local`: a connection serves only the location that opened it.
+  public var isLocal = false
   public var requests = 1000
   /// Milliseconds a connection may serve in all.
   public var time = 3_600_000
@@ -53,7 +64,20 @@ public struct UpstreamGroupSettings: Sendable, Hashable {
   public var name: String
   public var servers: [UpstreamServerSettings]
   public var keepalive = KeepaliveSettings()
+  public var method = BalanceMethod.roundRobin
+  /// `sticky`: requests can be bound to a server.
+  public var isSticky = false
+  /// `zone`: the name of the state that all workers share; nil: each worker has its own.
+  public var zone: String?
   public var location: SourceLocation
+
+  /// Whether the choice of a server depends on the request.
+  public var asksRequest: Bool {
+    switch method {
+    case .hash, .consistentHash, .addressHash: true
+    case .roundRobin, .leastConnections, .leastTime, .random, .randomTwo: isSticky
+    }
+  }
 
   public init(name: String, servers: [UpstreamServerSettings], location: SourceLocation) {
     self.name = name

@@ -23,6 +23,8 @@ public class UpstreamStream: EventTarget {
     }
   }
   final var timeouts = UpstreamTimeouts(), limits = HeadLimits()
+  /// When the attempt began, and what is known of its times; nil unless the group's method asks for times.
+  private final var clock: (beganAt: UInt64, times: AttemptTimes)?
   /// Bytes of this attempt, without TLS. While `bytesReceived` is 0, the upstream may not have seen the request.
   public final internal(set) var bytesReceived: UInt64 = 0, bytesSent: UInt64 = 0
 
@@ -48,6 +50,31 @@ public class UpstreamStream: EventTarget {
     self.observer = observer
     timeouts = settings.timeouts
     limits = settings.headLimits
+    if session.group.measuresTime { clock = (loop.now, AttemptTimes()) }
+  }
+
+  /// Goes on with the attempt of another stream of the session.
+  final func takeClock(of other: UpstreamStream) { clock = other.clock }
+
+  /// Notes that the head of the final response has come.
+  @inline(__always)
+  final func noteHead() { if clock != nil { tellHead() } }
+
+  @inline(never)
+  private func tellHead() {
+    guard let began = clock?.beganAt, clock?.times.hasToldHead == false else { return }
+    let age = loop.now &- began
+    clock?.times.header = age
+    clock?.times.hasToldHead = true
+    session.group.headDidCome(session, after: age)
+  }
+
+  /// Reports the end of the attempt to the group; the session may continue.
+  final func reportEnd(_ result: Balancer.AttemptResult) {
+    if let began = clock?.beganAt { clock?.times.whole = loop.now &- began }
+    let times = clock?.times
+    clock = nil
+    session.attemptDidEnd(result, times)
   }
 
   /// Whether an attempt is in progress.

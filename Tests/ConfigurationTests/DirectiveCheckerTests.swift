@@ -29,8 +29,8 @@ import Testing
 
   @Test func `a directive of the plan says that it is not there yet`() {
     #expect(
-      problems("http { server { ip_hash; } }")
-        == ["1:17 `ip_hash` is not supported yet | leave it out: sallyport selects servers by weight, in turn"])
+      problems("http { server { stub_status; } }")
+        == ["1:17 `stub_status` is not supported yet"])
   }
 
   @Test func `a directive without effect is taken and listed`() {

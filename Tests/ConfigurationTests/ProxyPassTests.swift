@@ -177,14 +177,6 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
     ),
     ("upstream g { server a weight=0; }", "2:23 invalid parameter \"weight=0\" | a number from 1 to 65535"),
     ("upstream g { server a resolve; }", "2:23 `resolve` is nginx's, but not supported here | leave it out"),
-    (
-      "upstream g { server a; keepalive 0; }",
-      "2:34 invalid value \"0\" in \"keepalive\" directive | it must be a number from 1 to 1000000"
-    ),
-    (
-      "upstream g { server a; least_conn; }",
-      "2:24 `least_conn` is not supported yet | leave it out: sallyport selects servers by weight, in turn"
-    ),
     ("upstream g { server a; } upstream G { server b; }", "2:35 duplicate upstream \"G\" | use another name"),
   ])
   func `what a group can't be is told at its place`(group: String, problem: String) {

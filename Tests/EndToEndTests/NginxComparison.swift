@@ -47,6 +47,9 @@ struct NginxComparison: Sendable {
     try await scene.curl(["--path-as-is"] + options + ["http://127.0.0.1:\(ours)\(path)"])
   }
 
+  /// Where sallyport serves this path.
+  func url(_ path: String) -> String { "http://127.0.0.1:\(ours)\(path)" }
+
   private static let unequal: Set<String> = [
     "date", "server", "connection", "keep-alive", "content-length", "transfer-encoding",
   ]
@@ -55,7 +58,8 @@ struct NginxComparison: Sendable {
     let result = try await scene.curl(
       ["--path-as-is", "--globoff"] + request.options + ["http://127.0.0.1:\(port)\(request.path)"])
     let fields = result.response.fields.filter { !Self.unequal.contains($0.name.lowercased()) }
-      .map { "\($0.name): \($0.value)" }.sorted()
+      // HTTP/2 has no capitals in names.
+      .map { "\(scene.speech == .http2 ? $0.name.lowercased() : $0.name): \($0.value)" }.sorted()
     // The standard pages differ in the product's name, and in some headings.
     var body = result.text.hasPrefix("<html>") ? "a page" : result.text
     // With -I, curl writes the head as the body.

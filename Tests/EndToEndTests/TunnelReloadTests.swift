@@ -43,6 +43,35 @@ import Testing
     lost.wire.close()
   }
 
+  @Test func `a client that a new rule denies loses its tunnel, and another client keeps its own`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    let upstream = try ScriptedUpstream.webSocketEcho(scene)
+    let port = try scene.port()
+    func text(_ rule: String) -> String {
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls)
+          location /other { deny all; }
+          location / { \(rule) proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) } }
+        """)
+    }
+    let daemon = try await Sallyport.start(scene, text("ssl_client_allow cn=alice; ssl_client_allow cn=bob;"))
+    let kept = try OpenSSLClient(scene, port: port, name: "localhost", identity: cast.alice, [])
+    let lost = try OpenSSLClient(scene, port: port, name: "localhost", identity: bob, [])
+    for client in [kept, lost] {
+      let isOpen = try await offPool { try client.wire.openWebSocket("/").status == 101 && Self.echoes(client.wire) }
+      #expect(isOpen)
+    }
+    try daemon.rewrite(text("ssl_client_allow cn=alice;"))
+    daemon.signal(SIGHUP)
+    #expect(try await offPool { try lost.wire.isClosedByPeer() })
+    #expect(try await offPool { try Self.echoes(kept.wire) })
+    try await daemon.logged("a tunnel was ended", "no ssl_client_allow")
+    kept.wire.close()
+    lost.wire.close()
+  }
+
   @Test func `worker_shutdown_timeout ends the tunnels of an earlier generation`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.webSocketEcho(scene)

@@ -71,22 +71,22 @@ import Transport
   @Test func `leaves out who is down, and takes the backup when no other is left`() {
     var balancer = Balancer(peers: [peer(), peer(), peer(backup: true)])
     func picks() -> Set<Int?> { Set((0..<4).map { _ in balancer.pick(now: 0, tried: TriedServers()) }) }
-    balancer.setHealth(of: 0, isHealthy: false)
+    balancer.setHealth(of: 0, isHealthy: false, now: 0)
     #expect(picks() == [1])
-    balancer.setHealth(of: 1, isHealthy: false)
+    balancer.setHealth(of: 1, isHealthy: false, now: 0)
     #expect(picks() == [2])
-    balancer.setHealth(of: 2, isHealthy: false)
+    balancer.setHealth(of: 2, isHealthy: false, now: 0)
     #expect(picks() == [nil])
-    balancer.setHealth(of: 0, isHealthy: true)
-    balancer.setHealth(of: 9, isHealthy: true)
+    balancer.setHealth(of: 0, isHealthy: true, now: 0)
+    balancer.setHealth(of: 9, isHealthy: true, now: 0)
     #expect(picks() == [0])
   }
 
   @Test func `a single server that is down gets nothing either`() {
     var balancer = Balancer(peers: [peer()])
-    balancer.setHealth(of: 0, isHealthy: false)
+    balancer.setHealth(of: 0, isHealthy: false, now: 0)
     #expect(balancer.pick(now: 0, tried: TriedServers()) == nil)
-    balancer.setHealth(of: 0, isHealthy: true)
+    balancer.setHealth(of: 0, isHealthy: true, now: 0)
     #expect(balancer.pick(now: 0, tried: TriedServers()) == 0)
   }
 
@@ -105,7 +105,7 @@ import Transport
     func isChosen() -> Bool {
       let failure = group.attempt(
         AttemptObserver(), trust: UpstreamTrust(context: nil, name: ""),
-        settings: AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits()), tried: TriedServers())
+        settings: AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits()), selection: Selection())
       if case .noServer? = failure { return false }
       return true
     }

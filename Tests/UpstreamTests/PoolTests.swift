@@ -58,7 +58,7 @@ private final class Pool {
   func kept(trust: UpstreamTrust? = nil) -> UpstreamSession? {
     let probe = Probe()
     let settings = AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits())
-    let failure = group.attempt(probe, trust: trust ?? self.trust, settings: settings, tried: TriedServers())
+    let failure = group.attempt(probe, trust: trust ?? self.trust, settings: settings, selection: Selection())
     if probe.session == nil, case .connect = failure { return nil }
     return probe.session
   }

@@ -34,7 +34,8 @@ extension SettingsBuilder {
     }
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
     return HTTPSettings(
-      listeners: listeners.listeners, servers: servers, groups: groups, slots: variables.slots.count,
+      listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
+      slots: variables.slots.count,
       computed: computed, setNames: variables.setNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })))
   }

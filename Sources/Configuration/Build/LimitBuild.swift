@@ -48,7 +48,7 @@ extension SettingsBuilder {
     limitZones[place.name] = LimitZone(settings: settings, rate: rate)
   }
 
-  private mutating func zonePlace(_ word: Word) -> (name: String, size: Int)? {
+  mutating func zonePlace(_ word: Word) -> (name: String, size: Int)? {
     let parts = word.text.dropFirst(5).split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
     guard parts.count == 2, !parts[0].isEmpty, let size = Quantity.size(String(parts[1])) else {
       error(word.location, "invalid zone size \"\(word.text)\"", hint: "such as zone=one:10m")

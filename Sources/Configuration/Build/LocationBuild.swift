@@ -71,7 +71,7 @@ extension SettingsBuilder {
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       traffic: trafficLimits(scope), addedTrailers: addedFields(scope, "add_trailer"), expires: expires(scope),
-      realIP: realIP(scope))
+      realIP: realIP(scope), subrequests: subrequests(scope))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

@@ -52,7 +52,7 @@ extension SettingsBuilder {
     let fields = setFields(scope)
     let version = scope.upstreamVersion
     diagnostics += KeptConnectionRule.check(
-      groups, url.target, version: version, fields: fields, at: directive.location)
+      groups, kept: keptGroups, url.target, version: version, fields: fields, at: directive.location)
     let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
     let headBufferSize = headBufferSize(scope)
     let isBuffered = scope.flag("proxy_buffering") ?? true

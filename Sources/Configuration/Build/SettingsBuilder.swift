@@ -12,6 +12,12 @@ struct SettingsBuilder {
   var variables = DefinedVariables()
   var formats: [String: LogFormat] = [:]
   var groups: [UpstreamGroupSettings] = []
+  /// By index in `groups`: the key of `hash`, and `sticky`.
+  var balances: [Int: BalanceSettings] = [:]
+  /// Indices of groups with `keepalive`.
+  var keptGroups: Set<Int> = []
+  /// Zones of `sticky learn`, with the group that has each.
+  var stickyZones: [String: String] = [:]
   /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
   var namedGroups: [String: Int] = [:]
   var addressGroups: [String: Int] = [:]

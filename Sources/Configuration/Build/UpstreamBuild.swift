@@ -29,6 +29,8 @@ extension SettingsBuilder {
           hint: "at least one server must not be a backup")
       }
       group.keepalive = keepalive(scope)
+      if scope.value("keepalive") != nil { keptGroups.insert(groups.count) }
+      if let balance = balance(scope, of: &group) { balances[groups.count] = balance }
       namedGroups[name.lowercased()] = groups.count
       groups.append(group)
     }
@@ -36,15 +38,7 @@ extension SettingsBuilder {
 
   private mutating func keepalive(_ scope: Scope) -> KeepaliveSettings {
     var keepalive = KeepaliveSettings()
-    if let line = scope.value("keepalive") {
-      if let count = Quantity.number(line.text(0)), (1...1_000_000).contains(count) {
-        keepalive.connections = count
-      } else {
-        error(
-          line.place(0), "invalid value \"\(line.text(0))\" in \"keepalive\" directive",
-          hint: "it must be a number from 1 to 1000000")
-      }
-    }
+    (keepalive.connections, keepalive.isLocal) = keptConnections(scope)
     keepalive.requests = scope.number("keepalive_requests") ?? keepalive.requests
     keepalive.time = scope.milliseconds("keepalive_time") ?? keepalive.time
     keepalive.timeout = scope.milliseconds("keepalive_timeout") ?? keepalive.timeout
@@ -59,12 +53,21 @@ extension SettingsBuilder {
       self.error(line.place(0), "\(error.reason) in upstream \"\(line.text(0))\"", hint: error.hint)
       return nil
     }
-    var server = UpstreamServerSettings(address: address, location: line.location)
+    var server = UpstreamServerSettings(address: address, location: line.location, spelling: line.text(0))
     for word in line.arguments.dropFirst() {
       let (name, value) = word.text.splitAtEquals
       switch (name, value) {
       case ("backup", nil): server.isBackup = true
       case ("down", nil): server.isDown = true
+      case ("drain", nil): server.isDraining = true
+      case ("route", let value?):
+        guard (1...32).contains(value.utf8.count), value.utf8.allSatisfy(Self.isOfToken) else {
+          error(
+            word.location, "invalid parameter \"\(word.text)\"",
+            hint: "1 to 32 letters, digits, \".\", \"-\", \"_\" and \"~\"")
+          continue
+        }
+        server.route = Array(value.utf8)
       case ("weight", let value?): server.weight = number(word, value, in: 1...65535) ?? 1
       case ("max_fails", let value?): server.maxFails = number(word, value, in: 0...Int(Int32.max)) ?? 1
       case ("max_conns", let value?): server.maxConnections = number(word, value, in: 0...Int(Int32.max)) ?? 0
@@ -74,12 +77,19 @@ extension SettingsBuilder {
           continue
         }
         server.failTimeout = seconds
-      case ("resolve", _), ("service", _), ("slow_start", _), ("route", _), ("drain", _):
+      case ("slow_start", let value?):
+        guard let seconds = Quantity.seconds(value) else {
+          error(word.location, "invalid parameter \"\(word.text)\"", hint: "it must be \(Expected.seconds)")
+          continue
+        }
+        server.slowStart = seconds
+      case ("resolve", _), ("service", _):
         error(word.location, "`\(name)` is nginx's, but not supported here", hint: "leave it out")
       default:
         error(
           word.location, "invalid parameter \"\(word.text)\"",
-          hint: "weight=N, max_fails=N, fail_timeout=TIME, max_conns=N, backup or down")
+          hint:
+            "weight=N, max_fails=N, fail_timeout=TIME, max_conns=N, slow_start=TIME, route=NAME, backup, drain or down")
       }
     }
     return server

@@ -5,9 +5,11 @@ package enum DirectiveTable {
     ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
     ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
-    ("Upstream groups", upstreamDirectives), ("Health checks", healthCheckDirectives), ("HTTP", httpDirectives),
+    ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
+    ("HTTP", httpDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
-    ("Name resolution", resolverDirectives), ("Limits", limitDirectives), ("Where the client is", realIPDirectives),
+    ("Name resolution", resolverDirectives),
+    ("Limits", limitDirectives), ("Subrequests", subrequestDirectives), ("Where the client is", realIPDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

@@ -46,11 +46,47 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "`ssl_session_tickets` decides, because sallyport makes the tickets itself: a ticket is bound to the client policy."
   ),
   (
-    "After a reload, a tunnel whose client the new configuration doesn't verify ends at once; with nginx it lasts.",
+    "After a reload, a tunnel whose client the new configuration doesn't verify, or denies by `ssl_client_allow` and `ssl_client_deny`, ends at once; with nginx it lasts.",
     "A tunnel can last for days. A revoked client must not keep it. `worker_shutdown_timeout` ends the others."
+  ),
+  (
+    "A subrequest of `auth_request` shows no `error_page`, and its response must be whole.",
+    "`error_page 502 =200 …` would let everybody in while the upstream is down."
+  ),
+  (
+    "`set` in a subrequest changes no variable of the main request; only `auth_request_set` does.",
+    "A server's `set $x $uri` would give the main request the path of the subrequest."
+  ),
+  (
+    "`ssl_client_allow` and `ssl_client_deny` of a subrequest's location apply; of `allow` and `auth_basic`, none does, as in nginx.",
+    "They apply at each entry to a location, and no other access step overrides them."
+  ),
+  (
+    "A subrequest of `auth_request` never announces a body; nginx forwards the client's Content-Length.",
+    "An upstream would wait for a body that never comes."
+  ),
+  (
+    "A client can send its next request while a `mirror` is in progress; with nginx, that request waits.",
+    "Nothing of a mirror may reach the client, its delay included."
+  ),
+  (
+    "After an X-Accel-Redirect, a field of the other response replaces that of the first; nginx sends Expires and Content-Disposition twice. A hidden field stays hidden.",
+    "Two such fields are invalid (RFC 9110 §5.3)."
   ),
   (
     "X-Accel-Buffering and `proxy_buffering` change only how much of a response can wait.",
     "sallyport always forwards data as it arrives."
+  ),
+  (
+    "`backup` and `slow_start` beside `hash`, `ip_hash` or `random` are errors wherever they stand, and so is a method below `sticky`; nginx refuses them in one order of the lines only.",
+    "nginx's documentation rules them out. In the other order, nginx drops what one of the lines says."
+  ),
+  (
+    "The `domain=` of `sticky cookie` is left out if its variables come to something else than letters, digits, dots and hyphens.",
+    "A client could add attributes to the cookie otherwise."
+  ),
+  (
+    "A response that sallyport makes itself has no cookie of `sticky`; nginx's pages for errors of upstreams have one.",
+    "The server that failed is not the one to be bound to."
   ),
 ]

@@ -2,6 +2,4 @@
 let plannedDirectives: [DirectiveEntry] =
   DirectiveEntry.planned(
     "proxy_set_body proxy_bind proxy_limit_rate grpc_bind")
-  + DirectiveEntry.planned(
-    "hash ip_hash least_conn random", meanwhile: "leave it out: sallyport selects servers by weight, in turn")
   + DirectiveEntry.planned("stub_status")

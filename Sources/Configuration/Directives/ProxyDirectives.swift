@@ -74,15 +74,18 @@ let upstreamDirectives: [DirectiveEntry] = [
   .local("upstream", .http, .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.", repeatable: true),
   .local(
     "server", .upstream,
-    .words(1...Int.max, "ADDRESS [weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [backup] [down]"),
+    .words(
+      1...Int.max,
+      "ADDRESS [weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [route=NAME] [backup] [drain]"
+        + " [down]"),
     "One server of the group.", repeatable: true),
   .local(
-    "keepalive", .upstream, .words(1...1, "NUMBER"), "",
-    "The number of idle connections that a worker keeps for the group; those above it are closed after a second."),
+    "keepalive", .upstream, .words(1...2, "NUMBER [local]"), "32 local",
+    "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"
+      + " keeps none. With `local`, a connection serves only the location that opened it."),
   .local(
     "keepalive_requests", .upstream, .number(0...Int.max), "1000",
     "The maximum number of requests on a kept connection."),
   .local("keepalive_time", .upstream, .milliseconds, "1h", "The maximum total time of a kept connection."),
   .local("keepalive_timeout", .upstream, .milliseconds, "60s", "The maximum idle time of a kept connection."),
-  .inert("zone", .upstream, because: "workers are threads of one process; a group's state is each worker's own"),
 ]

@@ -45,6 +45,7 @@ enum LocationRule {
     let judges = [
       (password, "asks for a password", "auth_basic off;"),
       (scope.list("allow", "deny").first { $0.name == "deny" }, "is judged", "allow all;"),
+      (scope.value("auth_request").flatMap { $0.text(0) == "off" ? nil : $0 }, "is asked", "auth_request off;"),
     ]
     return judges.compactMap { line, act, remedy in
       guard let line else { return nil }
@@ -108,13 +109,15 @@ enum LocationRule {
 
 /// Warns of a group with `keepalive` whose connections the location's directives close after each request.
 enum KeptConnectionRule {
+  /// `kept`: the groups whose block has the directive.
   static func check(
-    _ groups: [UpstreamGroupSettings], _ target: UpstreamTarget, version: UpstreamVersion, fields: [SetField],
+    _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ target: UpstreamTarget, version: UpstreamVersion,
+    fields: [SetField],
     at place: SourceLocation
   ) -> [Diagnostic] {
-    guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0 else {
-      return []
-    }
+    guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0,
+      kept.contains(index)
+    else { return [] }
     guard version == .http10 || version == .http11 && fields.contains(where: \.closesConnection) else { return [] }
     return [
       Diagnostic(

@@ -17,6 +17,7 @@ struct DefinedVariables {
     for directive in directives {
       switch directive.name {
       case "set": define(directive)
+      case "auth_request_set": defineByAnswer(directive)
       case "server_name":
         for word in directive.arguments where word.text.hasPrefix("~") {
           // The host is compared in lower case; nginx ignores case for a pattern with capitals.
@@ -106,6 +107,18 @@ struct DefinedVariables {
       return report(word, "invalid variable name \"\(directive.text(0))\"", hint: "expected: set $NAME VALUE;")
     }
     if name != "args" { allot(name, word, isSet: true) }
+  }
+
+  /// A variable of `auth_request_set`. nginx doesn't warn of it where it has no value.
+  private mutating func defineByAnswer(_ directive: Directive) {
+    let name = String(directive.text(0).dropFirst()).lowercased()
+    guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
+      return report(
+        directive.arguments.first, "invalid variable name \"\(directive.text(0))\"",
+        hint: "expected: auth_request_set $NAME VALUE;")
+    }
+    allot(name, directive.arguments.first)
+    otherNames.insert(name)
   }
 
   /// `isSet`: by `set`, which nginx also allows for its own `$limit_rate`.

@@ -143,9 +143,13 @@ final class ClientSession: StreamOwner {
       $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
     }
     if let connection, !connection.isIdle {
-      if connection.hasTunnel, let successor, !stillAdmits(by: successor) {
-        log(.info, "a tunnel was ended: \(Reverification.refusal)")
-        return cut()
+      let tunnels = connection.tunnels
+      if let successor, !tunnels.isEmpty {
+        guard stillAdmits(by: successor) else {
+          log(.info, "a tunnel was ended: \(Reverification.refusal)")
+          return cut()
+        }
+        endTunnels(tunnels, deniedBy: successor)
       }
       return connection.retire()
     }
@@ -174,6 +178,15 @@ final class ClientSession: StreamOwner {
     guard tls.move(to: successor) else { return false }
     if case .refused = Admission(tls) { return false }
     return true
+  }
+
+  /// Ends the tunnels whose request the new generation's access rules would deny.
+  private func endTunnels(_ tunnels: [Exchange], deniedBy successor: VirtualServers) {
+    for exchange in tunnels {
+      guard let reason = TunnelReview.denial(of: exchange, by: successor) else { continue }
+      log(.info, "a tunnel was ended: \(reason)")
+      exchange.end(.workerStops)
+    }
   }
 
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.

@@ -33,10 +33,25 @@ class ClientStream: EventTarget {
 
   deinit { exchangeRef?.release() }
 
+  /// Whether the stream is no client's, but that of a subrequest (`Subrequest`).
+  final let isSubrequest: Bool
+
   init(_ session: ClientSession) {
     self.session = session
+    isSubrequest = false
     super.init(loop: session.transport.loop)
   }
+
+  init(subrequestOf session: ClientSession) {
+    self.session = session
+    isSubrequest = true
+    super.init(loop: session.transport.loop)
+  }
+
+  /// The generation whose slots the exchange's variables have.
+  var live: LiveGeneration { session.live }
+  /// The exchange of a subrequest ends. Its values can still be read. Returns whether the access log gets a line.
+  func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
 
   /// The number of the stream's request on its connection, from 1: nginx's `$connection_requests`.
   final var requestNumber = 0

@@ -50,7 +50,7 @@ final class HTTP1Connection: ClientConnection {
   /// Whether no exchange is in progress.
   override var idleSince: UInt64 { idleStart }
   override var isIdle: Bool { phase == .idle }
-  override var hasTunnel: Bool { phase == .tunnelling }
+  override var tunnels: [Exchange] { phase == .tunnelling ? stream.exchange.map { [$0] } ?? [] : [] }
   /// Whether no exchange is in progress and no byte of the next request has arrived.
   override var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
 

@@ -61,7 +61,7 @@ final class HTTP2Connection: ClientConnection {
   }
 
   override var isIdle: Bool { active == 0 }
-  override var hasTunnel: Bool { open.all.contains { $0.exchange?.progress.state == .tunnel } }
+  override var tunnels: [Exchange] { open.all.compactMap(\.exchange).filter { $0.progress.state == .tunnel } }
   override var hasNoRequest: Bool { open.isEmpty && isIdle }
   override var idleSince: UInt64 { idleStart }
   var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }

@@ -228,11 +228,8 @@ final class ProxyHandler: ContentHandler {
     if response.status == 101 { return switchProtocols(response, exchange, pass) }
     if triesNext(for: response, exchange, pass) { return false }
     if ResponseRewrite.failUnopened(response, exchange) { return false }
-    if pass.settings.interceptsErrors, response.status >= 300, exchange.showsErrorPages,
-      exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
-    {
-      if response.status == 401 { exchange.keepChallenges(of: response) }
-      exchange.fail(ErrorResponse(Int(response.status)))
+    if ResponseRewrite.intercepts(response, exchange, pass) { return false }
+    if response.present.contains(.xAccelRedirect), AccelRedirect.follow(response, exchange, pass, attempt) {
       return false
     }
     if let envelope, ResponseRewrite.mayHaveBody(exchange, response) { return envelope.hold(response, exchange) }
@@ -246,11 +243,11 @@ final class ProxyHandler: ContentHandler {
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
     if isClientGone { exchange.stream?.closeAfterResponse() }
+    GroupChoice.bind(exchange, group, attempt.lastServer, status: response.status)
     exchange.sendHead()
   }
 
   func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
-
   private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass) {
     if let envelope, envelope.isHolding { return envelope.hold(bytes, exchange) }
     if let authentication, authentication.isDiscarding {
@@ -285,6 +282,7 @@ final class ProxyHandler: ContentHandler {
   func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
+    GroupChoice.bindAtEnd(exchange, group, attempt.lastServer)
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
     finish(exchange, trailers)
   }
@@ -332,7 +330,9 @@ final class ProxyHandler: ContentHandler {
 
   private func switchProtocols(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
-    guard attempt.outgoing.asksForUpgrade, exchange.head.mayBecomeTunnel, pass.envelope == nil else {
+    guard attempt.outgoing.asksForUpgrade, exchange.head.mayBecomeTunnel, !exchange.isSubrequest,
+      pass.envelope == nil
+    else {
       exchange.log(.error, "upstream switched protocols without being asked")
       exchange.fail(ErrorResponse(502))
       return false
@@ -388,7 +388,7 @@ final class ProxyHandler: ContentHandler {
     }
   }
 
-  override var upstreamHead: ResponseHead? { attempt.stream == nil ? nil : attempt.finalHead }
+  override var upstreamHead: ResponseHead? { attempt.shownHead }
 
   override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     pass?.hidden.contains(field, in: bytes) ?? false

@@ -47,8 +47,13 @@ final class RequestBodySender {
       exchange.setBody(.held)
       return nil
     }
-    return allowance.map { RequestBody(allowance: $0) }
-      ?? RequestBody(allowance: Self.adaptiveAllowance, gauge: worker.bodies)
+    return Self.storage(for: exchange)
+  }
+
+  /// An empty body, in which the exchange can collect that of its request.
+  static func storage(for exchange: Exchange) -> RequestBody {
+    exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0) }
+      ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies)
   }
 
   /// Starts to send the body, after the request's head.

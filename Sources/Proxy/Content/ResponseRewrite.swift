@@ -30,6 +30,7 @@ enum ResponseRewrite {
     let isSealed = pass.envelope != nil && (sealed ?? (exchange.head.method == .head ? 1 : 0)) > 0
     addFields(to: outgoing, of: exchange, response, pass, isSealed: isSealed)
     if let own = exchange.progress.ownFields { outgoing.add(own) }
+    exchange.account.internalRequests.addCarried(to: outgoing, except: response.present)
     exchange.addConfiguredFields()
     // A 426 says which protocol the client needs (RFC 9110 §15.5.22). HTTP/2 has no such field.
     if response.status == 101 || response.status == 426 && exchange.head.version != .http2,
@@ -45,6 +46,16 @@ enum ResponseRewrite {
     guard exchange.head.isExtendedConnect, (200..<300).contains(response.status) else { return false }
     exchange.log(.error, "upstream answered a WebSocket's CONNECT with \(response.status) in place of 101")
     exchange.fail(ErrorResponse(502))
+    return true
+  }
+
+  /// `proxy_intercept_errors`: shows the page that `error_page` has for the upstream's status. Returns whether it has.
+  static func intercepts(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+    guard pass.settings.interceptsErrors, response.status >= 300, exchange.showsErrorPages,
+      exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
+    else { return false }
+    if response.status == 401 { exchange.keepChallenges(of: response) }
+    exchange.fail(ErrorResponse(Int(response.status)))
     return true
   }
 

@@ -19,10 +19,13 @@ final class UpstreamAttempt: AttemptObserver {
   /// Whether the attempt is in progress, so that `abandon` has an effect.
   @exclusivity(unchecked) private(set) var isUnderWay = false
   @exclusivity(unchecked) private(set) var records: [AttemptRecord] = []
-  @exclusivity(unchecked) private(set) var tried = TriedServers()
+  /// The servers that the exchange has tried, and what it brings to the choice of the next one.
+  @exclusivity(unchecked) private var selection = Selection()
   /// Whether bytes of the request may have reached the server.
   @exclusivity(unchecked) private(set) var isRequestBegun = false
   private var callDeadline: CallDeadline?
+  /// Whether the response led to an internal redirect (`abandonForRedirect`).
+  private var keepsHead = false
   /// Whether the upstream said of the last attempt that it has not processed the request.
   private var wasRefused = false
   /// The number of kept sessions that this exchange found closed.
@@ -46,8 +49,9 @@ final class UpstreamAttempt: AttemptObserver {
     }
     isUnderWay = false
     while !records.isEmpty { records.removeLast() }
-    tried = TriedServers()
+    selection = Selection()
     isRequestBegun = false
+    keepsHead = false
     deadConnections = 0
     if !refusedKey.isEmpty { refusedKey = "" }
   }
@@ -70,7 +74,10 @@ final class UpstreamAttempt: AttemptObserver {
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
   /// the handler, perhaps before this method returns.
   func begin(_ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?) {
-    if let failure = group.attempt(self, trust: trust, settings: settings, tried: tried, again: again) {
+    if group.asksRequest, records.isEmpty, let exchange = handler?._withUnsafeGuaranteedRef({ $0.exchange }) {
+      GroupChoice.fill(&selection, for: exchange, group)
+    }
+    if let failure = group.attempt(self, trust: trust, settings: settings, selection: selection, again: again) {
       if case .noServer = failure { records.append(AttemptRecord(server: nil, beganAt: now)) }
       attemptDidFail(failure)
     }
@@ -95,6 +102,15 @@ final class UpstreamAttempt: AttemptObserver {
     self.stream = nil
     stream.abandon(isFailure: isFailure)
   }
+
+  /// Gives up the attempt after an X-Accel-Redirect. The head stays for `$upstream_http_…` until another handler starts.
+  func abandonForRedirect() {
+    keepsHead = true
+    abandon()
+  }
+
+  /// The head of the response, for `$upstream_http_…`.
+  var shownHead: ResponseHead? { stream == nil && !keepsHead ? nil : finalHead }
 
   /// Drops the stream, because its session is closed or can't carry the next request.
   func leave() {
@@ -127,8 +143,8 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Events of the upstream
 
-  override func attemptWillTry(_ server: Int) {
-    tried.insert(server)
+  override func attemptWillTry(_ server: Int, _ selection: Selection) {
+    self.selection = selection
     records.append(AttemptRecord(server: server, beganAt: now))
   }
 
@@ -209,7 +225,7 @@ final class UpstreamAttempt: AttemptObserver {
     RetryPolicy.Situation(
       method: method, requestBegun: isRequestBegun && !(wasRefused && exchange.body.isReplayable),
       bodyReplayable: exchange.body.isReplayable,
-      responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: tried.count,
+      responseBegun: exchange.progress.state != .waiting, onKeptConnection: onKept, attempts: selection.tried.count,
       deadConnections: deadConnections, elapsed: now &- (records.first?.beganAt ?? now))
   }
 

@@ -133,9 +133,26 @@ final class Exchange {
     perform(findLocation())
   }
 
+  /// Begins a subrequest of another exchange, for a path of the same server block. `kept`: the body to send with it.
+  func begin(
+    _ stream: ClientStream, under main: Exchange, _ redirection: Redirection, toPath text: [UInt8], _ kept: RequestBody?
+  ) {
+    start(stream)
+    assume(main.server)
+    variables.inherit(main.variables, computed: stream.live.variables)
+    if let kept { body.state = .collected(kept) }
+    target.redirection = redirection
+    target.endsErrorPages = true
+    target.redirect(to: text, [])
+    perform(cursor.next(counts, .all))
+  }
+
   // MARK: Phases
 
-  private var counts: PhaseCounts { PhaseCounts(server.rewrite, location.steps) }
+  private var counts: PhaseCounts {
+    let counts = PhaseCounts(server.rewrite, location.steps)
+    return isSubrequest ? counts.ofSubrequest : counts
+  }
 
   private func step(_ phase: Phase, _ index: Int) -> PhaseStep {
     phase == .serverRewrite ? server.rewrite[index] : location.steps.step(phase, index)
@@ -241,9 +258,9 @@ final class Exchange {
 
   /// How the request goes on to an error page. The handler that failed is done; what it knows stays for variables until
   /// another one starts.
-  func prepareRedirect(_ redirection: Redirection) {
+  func prepareRedirect(_ redirection: Redirection, isErrorPage: Bool = true) {
     target.redirection = redirection
-    if !location.settings.flow.recursesErrorPages { target.endsErrorPages = true }
+    if isErrorPage, !location.settings.flow.recursesErrorPages { target.endsErrorPages = true }
     response.reset()
     if !redirection.keepsBody {
       stream?.discardBody()
@@ -257,9 +274,9 @@ final class Exchange {
   var showsErrorPages: Bool { !target.endsErrorPages && !cursor.isExhausted }
 
   /// Continues as a GET request for another path of this server block.
-  func redirect(toPath text: [UInt8]) {
+  func redirect(toPath text: [UInt8], arguments: [UInt8]? = nil) {
     guard cursor.restart() else { return endCycle("internally redirecting to \"\(LogEscape.text(text))\"") }
-    target.redirect(to: text)
+    target.redirect(to: text, arguments)
     location = server.root
     perform(cursor.next(counts, .all))
   }
@@ -330,7 +347,7 @@ final class Exchange {
     }
     switch body.state {
     case .collecting(let kept):
-      guard handler?.admits(bytes.count, in: kept) ?? true else { return }
+      guard account.internalRequests.isCollecting || handler?.admits(bytes.count, in: kept) ?? true else { return }
       do {
         try kept.append(bytes)
       } catch {
@@ -348,31 +365,7 @@ final class Exchange {
     case .streaming: body.state = .streamed
     case .none, .held, .collected, .streamed: return
     }
-    handler?.requestBodyDidEnd(trailers)
-  }
-
-  func requestBodyIsInvalid(_ error: BodyError) {
-    log(.info, "client sent an invalid body: \(error.reason)")
-    failDuringBody(ErrorResponse(400))
-  }
-
-  /// Collects the body until it is complete. The handler gets `requestBodyDidEnd`, perhaps before this returns.
-  func collectBody(in kept: RequestBody) {
-    body.state = .collecting(kept)
-    continueClient()
-    stream?.resumeBody()
-  }
-
-  /// Passes the body to the handler as it arrives, perhaps before this returns.
-  func streamBody() {
-    body.state = .streaming
-    continueClient()
-    stream?.resumeBody()
-  }
-
-  /// Sends one 100 to a client that waits for it, when the handler wants the body (RFC 9110 §10.1.1).
-  private func continueClient() {
-    if head.expectsContinue { stream?.sendInterim(100) }
+    if !account.internalRequests.bodyDidEnd(of: self) { handler?.requestBodyDidEnd(trailers) }
   }
 
   // MARK: End
@@ -387,7 +380,8 @@ final class Exchange {
     case .silent: progress.status = 444
     case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
     }
-    if location.hasAccessLogs { AccessRecord.write(self) }
+    let isLogged = streamRef._withUnsafeGuaranteedRef { !$0.isSubrequest || $0.subrequestWillEnd(self, reason) }
+    if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil
     borrowing(worker) { $0.giveBack(self) }

@@ -87,6 +87,7 @@ extension Exchange {
   func fail(_ failure: ErrorResponse) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
+    account.internalRequests.cancel()
     handler?.cancel()
     if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
       return show(page, for: failure)
@@ -238,13 +239,16 @@ extension Exchange {
     outgoing.status = UInt16(truncatingIfNeeded: status)
     worker.ownFields.add(tokens: location.settings.redirects.serverTokens, to: outgoing)
     if status >= 200 && status != 204 && status != 304 {
-      outgoing.add("Content-Type", type)
+      if !account.internalRequests.keepsType(over: type) { outgoing.add("Content-Type", type) }
       outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))
     }
     if let target, !target.withUnsafeBytes({ outgoing.add("Location", $0) }) {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
+    account.internalRequests.addCarried(
+      to: outgoing, except: account.internalRequests.keepsType(over: type) ? FieldNameSet() : FieldNameSet(.contentType)
+    )
     addConfiguredFields()
     sendHead()
     // An empty chunk would be the last one.
@@ -377,6 +381,11 @@ extension Exchange {
       append(.simple(.request), to: &line)
       text.append(", request: \"")
       LogEscape.default(line.readable, &text)
+      text.append("\"")
+    }
+    if isSubrequest {
+      text.append(", subrequest: \"")
+      LogEscape.default(target.uri.readable, &text)
       text.append("\"")
     }
     handler?.appendParticulars(to: &text)

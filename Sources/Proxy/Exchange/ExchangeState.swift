@@ -43,6 +43,8 @@ struct ExchangeAccount {
   var sentTrailers: Trailers?
   /// The verdicts of `limit_req` and `limit_conn`, and what they hold for the exchange.
   let limiting = ExchangeLimits()
+  /// Subrequests, and what an upstream's X-Accel-Redirect left.
+  let internalRequests = InternalRequests()
   /// Whether the exchange ends: the access record is being written.
   var isOver = false
   /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
@@ -54,6 +56,7 @@ struct ExchangeAccount {
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
     limiting.reset()
+    internalRequests.reset()
   }
 }
 
@@ -161,12 +164,17 @@ struct ExchangeTarget: ~Copyable {
     if !TargetPath.normalize(path: path, mergeSlashes: mergeSlashes, into: &uri) { uri.removeAll() }
   }
 
-  /// Replaces path and query, for an internal redirect.
-  mutating func redirect(to text: [UInt8]) {
-    let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
+  /// Replaces path and query, for an internal redirect. `arguments`: nil if they are part of the text.
+  mutating func redirect(to text: [UInt8], _ arguments: [UInt8]? = nil) {
     uri.removeAll()
-    uri.append(Array(parts.first ?? []))
-    redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
+    if let arguments {
+      uri.append(text)
+      redirectedArguments = arguments
+    } else {
+      let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
+      uri.append(Array(parts.first ?? []))
+      redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
+    }
     isRewritten = true
     isInternal = true
     hasLeftLocation = false
@@ -192,6 +200,14 @@ struct VariableStorage {
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
     if client != nil { client = nil }
+  }
+
+  /// Takes over the values of a main request, for its subrequest. Computed variables are computed again, because they may
+  /// depend on the path.
+  mutating func inherit(_ main: borrowing VariableStorage, computed: [LiveVariable?]) {
+    slots = main.slots.indices.map { computed.indices.contains($0) && computed[$0] != nil ? nil : main.slots[$0] }
+    requestID = main.requestID
+    client = main.client
   }
 
   mutating func set(_ slot: Int, _ value: [UInt8]) {

@@ -42,7 +42,7 @@ extension Exchange {
   /// Appends the value of a slot: as it is set, or computed by `map`, `geo` or `split_clients`.
   private func append(slot: Int, to output: inout ByteBuffer) {
     if let value = variables.value(slot) { return output.append(value) }
-    guard let live = withStream({ $0.session.live }) else { return }
+    guard let live = withStream({ $0.live }) else { return }
     if let variable = live.variables.indices.contains(slot) ? live.variables[slot] : nil {
       guard let value = variable.value(for: self) else {
         log(.error, "a regular expression of \"map\" gave up on this text")
@@ -94,7 +94,7 @@ extension Exchange {
     case .uri, .document_uri: output.append(target.uri.readable)
     case .request_uri: appendRequestURI(to: &output)
     case .request: appendRequestLine(to: &output)
-    case .request_method: output.append(bytes[head.methodRange])
+    case .request_method: output.append(bytes[head.shownMethodRange])
     case .request_length: output.append(decimal: UInt64(head.byteCount) &+ body.received)
     case .request_time: Self.append(milliseconds: worker.loop.now &- account.startedAt, to: &output)
     case .request_id: output.append(requestIdentifier())
@@ -158,7 +158,7 @@ extension Exchange {
   private func appendRequestLine(to output: inout ByteBuffer) {
     guard !head.methodRange.isEmpty else { return }
     let bytes = head.bytes.readable
-    output.append(bytes[head.methodRange])
+    output.append(bytes[head.shownMethodRange])
     output.append(0x20)
     output.append(bytes[head.target.raw])
     output.append(0x20)

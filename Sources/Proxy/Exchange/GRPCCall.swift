@@ -30,7 +30,10 @@ struct GRPCCall {
 
   /// nil for other requests.
   init?(_ exchange: Exchange) {
-    guard exchange.head.version == .http2, let type = exchange.head.first(.contentType) else { return nil }
+    // The status of a subrequest decides, so an error of its own must not become a 200 with a `grpc-status`.
+    guard !exchange.isSubrequest, exchange.head.version == .http2, let type = exchange.head.first(.contentType) else {
+      return nil
+    }
     let bytes = exchange.head.bytes.readable[type.value]
     guard bytes.count >= 16, UnsafeRawBufferPointer(rebasing: bytes[..<16]).equalsIgnoringCase("application/grpc"),
       bytes.count == 16 || bytes[16] == UInt8(ascii: "+") || bytes[16] == UInt8(ascii: ";")

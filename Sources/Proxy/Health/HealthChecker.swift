@@ -88,7 +88,7 @@ final class HealthChecker: EventTarget {
     isAsking = true
     let attempt = HealthCheckAttempt(self, HealthCheckJudge(settings.kind, worker.patternScratch))
     self.attempt = attempt
-    if let failure = group.attempt(attempt, trust: trust, settings: attemptSettings, tried: TriedServers()) {
+    if let failure = group.attempt(attempt, trust: trust, settings: attemptSettings, selection: Selection()) {
       attempt.attemptDidFail(failure)
     }
   }

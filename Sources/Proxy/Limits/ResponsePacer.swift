@@ -123,7 +123,10 @@ enum ResponseRate {
   /// Begins to pace the response, if a rate applies to it.
   @inline(never)
   static func begin(_ exchange: Exchange) {
-    guard case .streaming(hasBody: true) = exchange.progress.state, exchange.stream != nil else { return }
+    guard case .streaming(hasBody: true) = exchange.progress.state, exchange.stream != nil, !exchange.isSubrequest
+    else {
+      return
+    }
     let (limits, settings) = (exchange.account.limiting, exchange.location.rate)
     let rate = limits.rate ?? settings?.rate(exchange) ?? 0
     guard rate > 0 else { return }

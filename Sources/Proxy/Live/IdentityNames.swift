@@ -25,6 +25,8 @@ enum IdentityNames {
   /// an `if`, or by `map`, `geo` and `split_clients`.
   private static func slots(in locations: [LocationSettings], _ computed: [Int: ComputedVariable]) -> Set<Int> {
     var found: Set<Int> = []
+    // What the upstream of `auth_request` says of the client.
+    for location in locations { found.formUnion(location.subrequests?.authorization?.variables.map(\.slot) ?? []) }
     var count: Int
     repeat {
       count = found.count

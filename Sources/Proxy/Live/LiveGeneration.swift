@@ -7,6 +7,8 @@ struct LiveMakers {
   let generation: Generation
   let shared: SharedState
   let groups: [UpstreamGroup]
+  /// By the identity of the group: what the choice of its servers asks of requests.
+  let balances: [ObjectIdentifier: LiveBalance]
   let accessLogWriters: [LogDestination: AccessLogWriter]
   let resolvers: LiveResolvers
   /// The identity fields of the server block. Its locations remove such fields from clients' requests.
@@ -47,15 +49,23 @@ final class LiveGeneration {
     self.generation = generation
     let health = generation.health.groups
     let groups = generation.groups.enumerated().map { index, group in
-      UpstreamGroup(group, health: health.indices.contains(index) ? health[index] : nil, loop: loop, budget: budget)
+      UpstreamGroup(
+        group, health: health.indices.contains(index) ? health[index] : nil, zones: shared.groupZones, loop: loop,
+        budget: budget)
     }
     self.groups = groups
+    var balances: [ObjectIdentifier: LiveBalance] = [:]
+    for (index, settings) in generation.http.balances where groups.indices.contains(index) {
+      let group = groups[index]
+      balances[ObjectIdentifier(group)] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
+    }
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
     let resolvers = LiveResolvers(generation, loop: loop)
     self.resolvers = resolvers
     let makers = LiveMakers(
-      generation: generation, shared: shared, groups: groups, accessLogWriters: writers, resolvers: resolvers)
+      generation: generation, shared: shared, groups: groups, balances: balances, accessLogWriters: writers,
+      resolvers: resolvers)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)

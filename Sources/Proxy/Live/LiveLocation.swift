@@ -97,6 +97,10 @@ final class LiveLocation {
     if let access = settings.basicAccess, !settings.action.checksCredentials {
       steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
     }
+    if let authorization = settings.subrequests?.authorization {
+      steps.access.append(AuthorizationStep(authorization))
+    }
+    if let mirrors = settings.subrequests?.mirrors { steps.precontent.append(MirrorStep(mirrors)) }
     return steps
   }
 
@@ -148,6 +152,8 @@ final class LiveProxyPass: LiveContent {
   let settings: ProxyPassSettings
   /// nil when the target has variables.
   let group: UpstreamGroup?
+  /// Of all groups, because a target with variables can name any of them.
+  let balances: [ObjectIdentifier: LiveBalance]
   let context: UpstreamTLSContext?
   let targetTemplate: LiveTemplate?
   /// How names in the target are resolved; nil: by the system.
@@ -187,6 +193,7 @@ final class LiveProxyPass: LiveContent {
     self.settings = settings
     self.serverTokens = tokens
     self.names = makers.resolvers.names(settings.nameResolution)
+    self.balances = makers.balances
     self.host = Array(settings.host.utf8)
     self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
@@ -221,7 +228,7 @@ final class LiveProxyPass: LiveContent {
       timeouts: settings.timeouts,
       headLimits: HeadLimits(
         lineBytes: settings.headBufferSize, headBytes: settings.headBufferSize, fields: 1000,
-        ignoreInvalidNames: false, underscores: true))
+        ignoreInvalidNames: false, underscores: true), place: ObjectIdentifier(settings))
     // sallyport writes the framing itself. A second framing would allow request smuggling.
     var setFields = LiveFieldBlock()
     for field in settings.setFields {

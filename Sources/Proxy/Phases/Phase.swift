@@ -69,6 +69,15 @@ struct PhaseCounts: Equatable {
       access: steps.access.count, precontent: steps.precontent.count)
   }
 
+  /// Those of a subrequest: as in nginx, who may send the main request was judged for that, and only main requests have
+  /// mirrors.
+  var ofSubrequest: PhaseCounts {
+    var counts = self
+    counts.access = 0
+    counts.precontent = 0
+    return counts
+  }
+
   func callAsFunction(_ phase: Phase) -> Int {
     switch phase {
     case .serverRewrite: serverRewrite

@@ -137,6 +137,8 @@ public final class HTTPSettings: Sendable {
   public let servers: [ServerSettings]
   /// `upstream` blocks and the groups that `proxy_pass` addresses make.
   public let groups: [UpstreamGroupSettings]
+  /// By index in `groups`: what the choice of a server asks of requests.
+  public let balances: [Int: BalanceSettings]
   /// How many variables `set` and named captures define.
   public let slots: Int
   /// Variables of `map`, `geo` and `split_clients`, by slot.
@@ -147,13 +149,15 @@ public final class HTTPSettings: Sendable {
   public let resolvers: [ResolverSettings]
 
   public init(
-    listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings], slots: Int,
+    listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
+    balances: [Int: BalanceSettings] = [:], slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], resolvers: [ResolverSettings] = []
   ) {
     self.resolvers = resolvers
     self.listeners = listeners
     self.servers = servers
     self.groups = groups
+    self.balances = balances
     self.slots = slots
     self.computed = computed
     self.setNames = setNames

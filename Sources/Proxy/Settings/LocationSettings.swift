@@ -169,6 +169,8 @@ public final class LocationSettings: Sendable {
   public let traffic: TrafficLimitSettings?
   /// nil: the client's address is that of the connection.
   public let realIP: RealIPSettings?
+  /// nil: none of `auth_request`, `mirror` and `log_subrequest`.
+  public let subrequests: SubrequestSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -176,8 +178,10 @@ public final class LocationSettings: Sendable {
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
-    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil
+    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
+    subrequests: SubrequestSettings? = nil
   ) {
+    self.subrequests = subrequests
     self.addedTrailers = addedTrailers
     self.expires = expires
     self.match = match

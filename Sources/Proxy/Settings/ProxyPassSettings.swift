@@ -97,6 +97,8 @@ public final class ProxyPassSettings: Sendable {
   public let authentication: UpstreamAuthSettings?
   /// nil: the servers aren't checked.
   public let healthCheck: HealthCheckSettings?
+  /// `proxy_ignore_headers X-Accel-Redirect`.
+  public let ignoresAccelRedirect: Bool
   /// How names in a target with variables are resolved; nil: by the system.
   public let nameResolution: NameResolutionSettings?
   public let location: SourceLocation
@@ -111,10 +113,11 @@ public final class ProxyPassSettings: Sendable {
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation,
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
-    nameResolution: NameResolutionSettings? = nil
+    ignoresAccelRedirect: Bool = false, nameResolution: NameResolutionSettings? = nil
   ) {
     self.nameResolution = nameResolution
     self.cookies = cookies
+    self.ignoresAccelRedirect = ignoresAccelRedirect
     self.scheme = scheme
     self.target = target
     self.uri = uri

@@ -1,0 +1,98 @@
+import HTTP
+
+/// What an exchange has of requests inside sallyport: an `auth_request` in progress, a `mirror` that waits for the body,
+/// and the fields that survive an X-Accel-Redirect.
+final class InternalRequests {
+  struct CarriedField: Equatable {
+    var id: FieldName
+    var name: [UInt8]
+    var value: [UInt8]
+  }
+
+  private var isUsed = false
+  private var authorization: AuthorizationSubrequest?
+  private var waiting: MirrorStep?
+  /// Whether the step that waits for the body is still within its own call.
+  private var isBeginning = false
+  private(set) var carried: [CarriedField] = []
+
+  /// At the end of every exchange.
+  @inline(__always)
+  func reset() { if isUsed { clear() } }
+
+  @inline(never)
+  private func clear() {
+    cancel()
+    isUsed = false
+    if !carried.isEmpty { carried.removeAll() }
+  }
+
+  /// Gives up what is in progress, because the exchange ends or fails. As in nginx, an error page has its own type.
+  func cancel() {
+    guard isUsed else { return }
+    carried.removeAll { $0.id == .contentType }
+    waiting = nil
+    isBeginning = false
+    let authorization = authorization
+    self.authorization = nil
+    authorization?.cancel()
+  }
+
+  // MARK: auth_request
+
+  func begin(_ authorization: AuthorizationSubrequest) {
+    isUsed = true
+    self.authorization = authorization
+  }
+
+  func authorizationDidEnd() { authorization = nil }
+
+  // MARK: mirror
+
+  /// Whether the body is collected for a step, not for a handler.
+  var isCollecting: Bool { waiting != nil }
+
+  func awaitBody(_ step: MirrorStep) {
+    isUsed = true
+    waiting = step
+    isBeginning = true
+  }
+
+  /// The call is over in which the step began to wait.
+  func didBegin() { isBeginning = false }
+
+  /// The body is whole. Returns whether a step has waited for it; the exchange then continues with that step.
+  func bodyDidEnd(of exchange: Exchange) -> Bool {
+    guard let step = waiting else { return false }
+    waiting = nil
+    if !isBeginning { exchange.resume(step.send(exchange)) }
+    return true
+  }
+
+  // MARK: X-Accel-Redirect
+
+  /// Keeps a field for the response. A later one of the same name replaces it, except Set-Cookie.
+  func carry(_ field: CarriedField) {
+    isUsed = true
+    if field.id != .setCookie { carried.removeAll { $0.id == field.id } }
+    carried.append(field)
+  }
+
+  /// Whether the first response has the type of a text of `return`, as in nginx. A page has its own.
+  func keepsType(over type: StaticString) -> Bool {
+    !carried.isEmpty && carried.contains { $0.id == .contentType } && "\(type)" == "text/plain"
+  }
+
+  /// Adds the fields that the response doesn't have itself. `present`: the names that it has.
+  @inline(__always)
+  func addCarried(to outgoing: OutgoingResponseHead, except present: FieldNameSet) {
+    if !carried.isEmpty { add(to: outgoing, present) }
+  }
+
+  @inline(never)
+  private func add(to outgoing: OutgoingResponseHead, _ present: FieldNameSet) {
+    for field in carried where field.id == .setCookie || !present.contains(field.id) {
+      field.name.withUnsafeBytes { name in field.value.withUnsafeBytes { _ = outgoing.add(name, $0) } }
+    }
+  }
+}

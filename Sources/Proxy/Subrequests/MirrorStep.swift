@@ -1,0 +1,92 @@
+import HTTP
+import Observability
+import Transport
+
+/// `mirror`: a step of the precontent phase. It sends copies of the request, whose responses are dropped.
+final class MirrorStep: PhaseStep {
+  private let settings: MirrorSettings
+
+  init(_ settings: MirrorSettings) { self.settings = settings }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    guard settings.sendsBody, needsBody(exchange) else { return send(exchange) }
+    let requests = exchange.account.internalRequests
+    let serial = exchange.serial
+    requests.awaitBody(self)
+    exchange.collectBody(in: RequestBodySender.storage(for: exchange))
+    // The body may be here already, or the exchange may have failed or ended.
+    guard serial == exchange.serial else { return .responded }
+    requests.didBegin()
+    guard case .collected = exchange.body.state else { return .wait }
+    return send(exchange)
+  }
+
+  /// Whether the request has a body that no step or handler has read.
+  private func needsBody(_ exchange: Exchange) -> Bool {
+    switch exchange.body.state {
+    case .none, .held:
+      exchange.head.framing != .none && exchange.redirection.keepsBody && exchange.stream?.isBodyRead == false
+    case .collecting, .collected, .streaming, .streamed: false
+    }
+  }
+
+  /// Begins the mirrors. Nothing of them changes the outcome.
+  func send(_ exchange: Exchange) -> StepOutcome {
+    var body: RequestBody?
+    // What came in an envelope must not leave in plain text.
+    if settings.sendsBody, case .collected(let kept) = exchange.body.state, !kept.isOpened { body = kept }
+    for path in settings.paths {
+      let mirrors = exchange.worker.mirrors
+      guard mirrors.hasRoom else {
+        exchange.tellOfRepeated(.warn, "a mirror was left out: \(RunningMirrors.limit) of them are in progress")
+        break
+      }
+      let mirror = MirrorSubrequest(under: exchange)
+      mirrors.add(mirror)
+      mirror.run(under: exchange, .whole, path: path, body: body)
+    }
+    return .next
+  }
+}
+
+/// One copy of a request. It belongs to the worker: the main exchange and its client may end earlier.
+final class MirrorSubrequest: Subrequest {
+  private var isOver = false
+
+  override func didEnd(isWhole: Bool) {
+    guard !isOver else { return }
+    isOver = true
+    // Not within the upstream's event: a generation may close with this.
+    let box = LoopBox(self)
+    loop.post { box.value.session.worker.mirrors.remove(box.value) }
+  }
+}
+
+/// The mirrors in progress of one worker. Each keeps its generation.
+final class RunningMirrors {
+  private var running: [ObjectIdentifier: MirrorSubrequest] = [:]
+
+  /// More are left out: a slow mirror must not take all memory and connections.
+  static let limit = 1024
+
+  var hasRoom: Bool { running.count < Self.limit }
+  var isEmpty: Bool { running.isEmpty }
+
+  func add(_ mirror: MirrorSubrequest) {
+    running[ObjectIdentifier(mirror)] = mirror
+    mirror.generation.clients += 1
+  }
+
+  func remove(_ mirror: MirrorSubrequest) {
+    guard running.removeValue(forKey: ObjectIdentifier(mirror)) != nil else { return }
+    mirror.generation.clients -= 1
+    mirror.session.worker.didLoseClient()
+  }
+
+  /// Gives up all mirrors, or those of one generation.
+  func cut(of generation: LiveGeneration? = nil) {
+    for mirror in Array(running.values) where generation == nil || mirror.generation === generation {
+      mirror.abandon(.workerStops)
+    }
+  }
+}

@@ -1,0 +1,93 @@
+import HTTP
+import Transport
+
+/// The "client" of an exchange that sallyport begins itself, for another exchange: that of the main request. It counts
+/// and drops the body of the response.
+///
+///     main exchange ─► Subrequest ◄─► exchange of the subrequest ─► proxy_pass
+///
+/// The subrequest has the connection, the identity and the server block of the main request, and a copy of its head.
+/// Phases are those of an internal redirect, without the access phase; the rules for client certificates apply
+/// (`Exchange.denies`). Error pages don't apply, because an error must not become a success. It never is a tunnel.
+class Subrequest: ClientStream {
+  final let generation: LiveGeneration
+  /// The status of the final response; nil before its head.
+  final private(set) var status: UInt16?
+  final private var dropped = 0
+  final private var isEnding = false
+
+  /// Bytes of a response's body that are read, so that the upstream's connection can be used again. A longer body is
+  /// not read to its end: its head has decided.
+  static let bodyLimit = 64 * 1024
+
+  init(under main: Exchange) {
+    let session = main.session
+    generation = main.stream?.live ?? session.live
+    super.init(subrequestOf: session)
+    requestNumber = main.stream?.requestNumber ?? 0
+    isPipelined = main.stream?.isPipelined ?? false
+  }
+
+  override final var live: LiveGeneration { generation }
+
+  /// Runs the subrequest, until it must wait or is over. `body`: what to send with it.
+  final func run(under main: Exchange, _ form: RequestHead.SubrequestForm, path: [UInt8], body: RequestBody?) {
+    let exchange = main.worker.takeExchange()
+    exchange.head.copy(main.head, as: form)
+    let (limits, verdicts) = (exchange.account.limiting, main.account.limiting)
+    // As in nginx, a request that was counted is not counted again.
+    if let verdict = verdicts.requests { limits.judgeRequest(verdict) }
+    if let verdict = verdicts.connections { limits.judgeConnection(verdict) }
+    self.exchange = exchange
+    let redirection: Redirection = if case .whole = form { .whole } else { .path }
+    exchange.begin(self, under: main, redirection, toPath: path, body)
+  }
+
+  /// Gives the subrequest up.
+  final func abandon(_ reason: EndReason) {
+    guard let exchange else { return }
+    if case .waiting = exchange.progress.state { exchange.setStatus(499) }
+    exchange.end(reason)
+  }
+
+  /// The exchange has ended. `isWhole`: with a whole response.
+  func didEnd(isWhole: Bool) {}
+
+  override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
+    exchange.location.settings.subrequests?.areLogged ?? false
+  }
+
+  // MARK: The request
+
+  /// A content handler that asks for a body gets an empty one, so that it doesn't wait. The body of a mirror is with the
+  /// exchange from the start.
+  override final func resumeBody() { exchange?.requestBodyDidEnd(trailers: nil) }
+
+  // MARK: The response
+
+  override final func send(head: OutgoingResponseHead) { status = head.status }
+
+  override final func send(body bytes: UnsafeRawBufferPointer) {
+    dropped &+= bytes.count
+    guard dropped > Self.bodyLimit, !isEnding else { return }
+    isEnding = true
+    // Not within the upstream's event.
+    let box = LoopBox(self)
+    loop.post { box.value.exchange?.end(.complete) }
+  }
+
+  override final func release() {
+    exchange = nil
+    didEnd(isWhole: true)
+  }
+
+  override final func cut(_ reason: EndReason) {
+    exchange = nil
+    didEnd(isWhole: false)
+  }
+}
+
+extension Exchange {
+  /// Whether the exchange is that of a subrequest.
+  var isSubrequest: Bool { withStream { $0.isSubrequest } ?? false }
+}

@@ -1,0 +1,31 @@
+import Bytes
+import Crypto
+import Transport
+
+extension Balancer.Plan {
+  init(_ group: ResolvedGroup) {
+    let isSticky = group.settings.isSticky
+    self.init(
+      peers: group.servers.map { server in
+        let settings = server.settings
+        return Balancer.Peer(
+          weight: settings.weight, maxFails: settings.maxFails,
+          failTimeout: Self.milliseconds(settings.failTimeout), maxConnections: settings.maxConnections,
+          isBackup: settings.isBackup, isDown: settings.isDown, slowStart: Self.milliseconds(settings.slowStart),
+          isDraining: settings.isDraining, identifier: isSticky ? server.identifier : [], address: server.address)
+      }, method: group.settings.method, ring: group.ring)
+  }
+
+  private static func milliseconds(_ seconds: Int) -> UInt64 {
+    let (product, overflow) = UInt64(max(0, seconds)).multipliedReportingOverflow(by: 1000)
+    return overflow ? .max : product
+  }
+}
+
+extension ResolvedGroup.Server {
+  /// What `sticky` knows the server by: its `route=`, else the MD5 of its address in hexadecimal digits, as in nginx.
+  public var identifier: [UInt8] {
+    settings.route.isEmpty
+      ? Array(Hex.encode(Digest.of(Array(address.description.utf8), .md5)).utf8) : settings.route
+  }
+}

@@ -1,0 +1,235 @@
+import Transport
+
+/// Picks the next server of a group: nginx's smooth weighted round robin with max_fails and fail_timeout, or another
+/// method.
+///
+/// A pure value: the caller brings the time (milliseconds of one monotonic clock) and what the request says. Each worker
+/// has its own; with `zone`, all workers have one (`SharedBalancer`).
+struct Balancer: Sendable {
+  /// The settings of one server.
+  struct Peer: Sendable, Hashable {
+    /// 1 to 65535.
+    let weight: Int
+    var maxFails: Int
+    var failTimeout: UInt64
+    var maxConnections: Int
+    var isBackup: Bool
+    var isDown: Bool
+    /// Milliseconds; 0: the server has its whole weight at once.
+    var slowStart: UInt64 = 0
+    var isDraining = false
+    /// What `sticky` knows the server by.
+    var identifier: [UInt8] = []
+    /// nil in tests that need none.
+    var address: SocketAddress?
+
+    init(
+      weight: Int, maxFails: Int, failTimeout: UInt64, maxConnections: Int, isBackup: Bool, isDown: Bool,
+      slowStart: UInt64 = 0, isDraining: Bool = false, identifier: [UInt8] = [], address: SocketAddress? = nil
+    ) {
+      self.weight = min(max(1, weight), 65_535)
+      self.maxFails = maxFails
+      self.failTimeout = failTimeout
+      self.maxConnections = maxConnections
+      self.isBackup = isBackup
+      self.isDown = isDown
+      self.slowStart = slowStart
+      self.isDraining = isDraining
+      self.identifier = identifier
+      self.address = address
+    }
+  }
+
+  /// The servers and how to pick one of them.
+  struct Plan: Sendable, Equatable {
+    var peers: [Peer]
+    var method = BalanceMethod.roundRobin
+    /// For `consistentHash`.
+    var ring: HashRing?
+  }
+
+  private(set) var plan: Plan
+  var peers: [PeerState] = []
+  var generator: PickGenerator
+  /// By index: the weights of all servers before it.
+  private(set) var starts: [Int] = []
+  private(set) var totalWeight = 0
+  private var backupWeight = 0
+  /// 100 if a server has `slow_start`, because shares are hundredths.
+  private var scale = 1
+  private var serials: UInt64 = 0
+
+  init(_ plan: Plan, seed: UInt64 = 0) {
+    self.plan = Plan(peers: [])
+    generator = PickGenerator(seed: seed)
+    replace(plan)
+  }
+
+  init(peers: [Peer], method: BalanceMethod = .roundRobin, ring: HashRing? = nil, seed: UInt64 = 0) {
+    self.init(Plan(peers: peers, method: method, ring: ring), seed: seed)
+  }
+
+  var method: BalanceMethod { plan.method }
+
+  /// Replaces the servers as a whole. What is known of a server stays with its address; the attempts of a server that
+  /// is gone end without effect.
+  mutating func replace(_ plan: Plan) {
+    guard plan != self.plan else { return }
+    var known: [SocketAddress: [PeerState]] = [:]
+    for state in peers.reversed() { if let address = state.terms.address { known[address, default: []].append(state) } }
+    peers = plan.peers.map { terms in
+      if let address = terms.address, var state = known[address]?.popLast() {
+        state.adopt(terms)
+        return state
+      }
+      serials &+= 1
+      return PeerState(terms, serial: serials)
+    }
+    self.plan = plan
+    starts = []
+    (totalWeight, backupWeight) = (0, 0)
+    for terms in plan.peers {
+      starts.append(totalWeight)
+      totalWeight += terms.weight
+      if terms.isBackup { backupWeight += terms.weight }
+    }
+    scale = plan.peers.contains { $0.slowStart > 0 } ? 100 : 1
+  }
+
+  // MARK: Picking
+
+  /// The next server that was not tried yet; nil when none may be used. A chosen server counts as active until `end`.
+  mutating func pick(now: UInt64, _ selection: inout Selection) -> ServerTicket? {
+    if peers.count == 1 {
+      // A single server never counts as failed, because there is no other server (as in nginx).
+      guard !selection.tried.contains(0), peers[0].isOpen(isBound: isBound(0, selection)) else { return nil }
+      return begin(0, now: now)
+    }
+    return choose(now: now, &selection).map { begin($0, now: now) }
+  }
+
+  /// Takes this server once more.
+  mutating func pick(again index: Int, now: UInt64) -> ServerTicket? {
+    guard peers.indices.contains(index), peers[index].isOpen(isBound: true),
+      peers.count == 1 || !peers[index].hasFailed(now: now)
+    else { return nil }
+    return begin(index, now: now)
+  }
+
+  private mutating func begin(_ index: Int, now: UInt64) -> ServerTicket {
+    let (isSingle, counts) = (peers.count == 1, countsInFlight)
+    peers[index].begin(now: now, isSingle: isSingle, countsInFlight: counts)
+    return ServerTicket(index: index, serial: peers[index].serial)
+  }
+
+  private mutating func choose(now: UInt64, _ selection: inout Selection) -> Int? {
+    switch method {
+    case .roundRobin: turn(now: now, selection)
+    case .hash: hashed(now: now, &selection) ?? turn(now: now, selection)
+    case .consistentHash: onRing(now: now, &selection) ?? turn(now: now, selection)
+    case .addressHash: byAddress(now: now, &selection) ?? turn(now: now, selection)
+    case .random: drawn(now: now, &selection) ?? turn(now: now, selection)
+    case .randomTwo(let time): drawnOfTwo(now: now, time, &selection) ?? turn(now: now, selection)
+    case .leastConnections, .leastTime:
+      leastLoaded(now: now, selection, backup: false) ?? leastLoaded(now: now, selection, backup: true)
+    }
+  }
+
+  /// nginx's round robin: the backup servers if no other may be used.
+  private mutating func turn(now: UInt64, _ selection: Selection) -> Int? {
+    turn(now: now, selection, backup: false) ?? (backupWeight > 0 ? turn(now: now, selection, backup: true) : nil)
+  }
+
+  private mutating func turn(now: UInt64, _ selection: Selection, backup: Bool) -> Int? {
+    let bound = boundServer(selection, now: now, backup: backup)
+    if let bound {
+      let others = (backup ? backupWeight : totalWeight - backupWeight) - peers[bound].terms.weight
+      // A server that bound requests have brought this far back gets no further back, as in nginx.
+      if peers[bound].currentWeight <= -others * scale { return bound }
+    }
+    var total = 0
+    var choice: Int?
+    for index in peers.indices where peers[index].terms.isBackup == backup {
+      guard isUsable(index, selection, now: now) else { continue }
+      total += gain(index, now: now)
+      if let current = choice, peers[index].currentWeight <= peers[current].currentWeight { continue }
+      choice = index
+    }
+    choice = bound ?? choice
+    if let choice { peers[choice].currentWeight -= total }
+    return choice
+  }
+
+  mutating func gain(_ index: Int, now: UInt64) -> Int {
+    let weight = peers[index].effectiveWeight
+    return peers[index].gain(scale == 1 ? weight : weight * peers[index].share(now: now))
+  }
+
+  func isUsable(_ index: Int, _ selection: Selection, now: UInt64) -> Bool {
+    !selection.tried.contains(index) && peers[index].isOpen() && !peers[index].hasFailed(now: now)
+  }
+
+  // MARK: Sticky
+
+  private func isBound(_ index: Int, _ selection: Selection) -> Bool {
+    selection.identifier.map { !$0.isEmpty && $0 == peers[index].terms.identifier } ?? false
+  }
+
+  /// The server that the request is bound to, if it may be used.
+  func boundServer(_ selection: Selection, now: UInt64, backup: Bool? = nil) -> Int? {
+    guard selection.identifier != nil else { return nil }
+    return peers.indices.first { index in
+      (backup == nil || peers[index].terms.isBackup == backup) && isBound(index, selection)
+        && !selection.tried.contains(index) && peers[index].isOpen(isBound: true) && !peers[index].hasFailed(now: now)
+    }
+  }
+
+  // MARK: Events
+
+  /// Takes the health of a server over.
+  mutating func setHealth(of index: Int, isHealthy: Bool, now: UInt64) {
+    guard peers.indices.contains(index) else { return }
+    peers[index].setHealth(isHealthy, now: now)
+  }
+
+  enum AttemptResult { case success, failure, unjudged }
+
+  /// The head of a response has come, so its attempt is in flight no more if heads count.
+  mutating func headDidCome(_ ticket: ServerTicket, after age: UInt64, now: UInt64) {
+    guard case .leastTime(.header, countsInFlight: true) = method, let index = index(of: ticket) else { return }
+    peers[index].noteTimes {
+      $0.addHeader(age)
+      $0.land(age: age, now: now)
+    }
+  }
+
+  /// Ends what `pick` began.
+  mutating func end(_ ticket: ServerTicket, _ result: AttemptResult, _ times: AttemptTimes? = nil, now: UInt64) {
+    guard let index = index(of: ticket) else { return }
+    let isSingle = peers.count == 1
+    peers[index].end(result, now: now, isSingle: isSingle)
+    if method.measuresTime { note(times ?? AttemptTimes(), result, of: index, now: now) }
+  }
+
+  private mutating func note(_ times: AttemptTimes, _ result: AttemptResult, of index: Int, now: UInt64) {
+    let isTold = times.hasToldHead && endsFlightAtHead
+    let landsNow = countsInFlight && !isTold
+    peers[index].noteTimes { state in
+      if landsNow { state.land(age: times.whole, now: now) }
+      // Only successes count, so that a server that fails fast isn't preferred.
+      guard result == .success, let header = times.header else { return }
+      state.addWhole(times.whole)
+      if !isTold { state.addHeader(header) }
+    }
+  }
+
+  private var countsInFlight: Bool { if case .leastTime(_, countsInFlight: true) = method { true } else { false } }
+  private var endsFlightAtHead: Bool {
+    if case .leastTime(.header, countsInFlight: true) = method { true } else { false }
+  }
+
+  private func index(of ticket: ServerTicket) -> Int? {
+    if peers.indices.contains(ticket.index), peers[ticket.index].serial == ticket.serial { return ticket.index }
+    return peers.firstIndex { $0.serial == ticket.serial }
+  }
+}

@@ -1,0 +1,51 @@
+import Synchronization
+import Transport
+
+/// A group's run-time state with `zone`: all workers count in it, so that weights, failures, `max_conns` and
+/// `least_conn` are exact. The lock is held for one pick or one end.
+final class SharedBalancer: Sendable {
+  private let balancer: Mutex<Balancer>
+
+  init(_ balancer: Balancer) { self.balancer = Mutex(balancer) }
+
+  func withLock<Value: Sendable>(_ body: (inout sending Balancer) -> sending Value) -> Value {
+    balancer.withLock(body)
+  }
+}
+
+/// The groups with `zone` that are in use. A reload that leaves the addresses of a group's servers as they are keeps the
+/// state: the servers take new settings over, and what is known of them stays. Other servers begin anew.
+///
+/// A state lives as long as a group of a worker uses it.
+public final class GroupZones: Sendable {
+  private struct Identity: Hashable {
+    let zone: String
+    let group: String
+    let addresses: [SocketAddress]
+    /// Without a check, nobody would take back what a former one has said.
+    let isChecked: Bool
+  }
+
+  private struct Weak: Sendable {
+    weak var balancer: SharedBalancer?
+  }
+
+  private let known = Mutex<[Identity: Weak]>([:])
+
+  public init() {}
+
+  func balancer(zone: String, _ group: ResolvedGroup, isChecked: Bool, _ plan: Balancer.Plan) -> SharedBalancer {
+    let identity = Identity(
+      zone: zone, group: group.settings.name, addresses: group.servers.map(\.address), isChecked: isChecked)
+    return known.withLock { known in
+      if let balancer = known[identity]?.balancer {
+        balancer.withLock { $0.replace(plan) }
+        return balancer
+      }
+      known = known.filter { $0.value.balancer != nil }
+      let balancer = SharedBalancer(Balancer(plan, seed: UInt64.random(in: 0 ... .max)))
+      known[identity] = Weak(balancer: balancer)
+      return balancer
+    }
+  }
+}
