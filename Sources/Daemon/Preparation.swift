@@ -56,7 +56,8 @@ package struct Preparation: Sendable {
     let nameServers = NameServerResolution(
       settings.http.resolvers, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
     let all =
-      diagnostics + proxies.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
+      diagnostics + proxies.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics
+      + resolution.diagnostics
       + AuthState.prepare(settings)
     guard !all.contains(where: { $0.severity == .error }) else { throw Refusal(all) }
     self.settings = settings

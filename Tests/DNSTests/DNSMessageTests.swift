@@ -125,7 +125,8 @@ import Transport
     for length in whole.indices { #expect(try read(Array(whole[..<length])) == .failure(.malformed), "\(length)") }
     let faults: [[UInt8]] = [
       message([], flags: 0x0180), message([], question: "evil.test"), message([], type: 28), message([], count: 1),
-      message([record(same, 1, [1, 2, 3])]), message([record(same, 5, same + [0])]), message([record([0xC0, 200], 1, [])]),
+      message([record(same, 1, [1, 2, 3])]), message([record(same, 5, same + [0])]),
+      message([record([0xC0, 200], 1, [])]),
       message([record([0xC0, 33], 1, [1, 2, 3, 4])]), message([record([0x40, 1], 1, [1, 2, 3, 4])]),
       message([record([UInt8](repeating: 1, count: 300), 1, [1, 2, 3, 4])]),
     ]
