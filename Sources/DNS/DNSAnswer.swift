@@ -85,7 +85,7 @@ public struct DNSPolicy: Sendable, Hashable {
 
   /// Seconds for which a result counts. A TTL is at least a second, so that the requests of one moment share a
   /// question, and at most a day. What a server says of a missing name counts for 5 seconds; no answer, for one.
-  func lifetime(of result: DNSResult) -> Int {
+  public func seconds(of result: DNSResult) -> Int {
     switch result {
     case .success(let records): valid ?? Int(min(max(records.ttl, 1), 86_400))
     case .failure(.notFound): 5

@@ -93,8 +93,8 @@ public final class DNSResolver: EventTarget {
     let order = servers[firstServer...] + servers[..<firstServer]
     // As nginx: each question begins with the next server.
     firstServer = (firstServer + 1) % servers.count
-    let lookup = NameLookup(question, policy.families, servers: Array(order), loop: loop) { [unowned self] result in
-      settle(question, result)
+    let lookup = NameLookup(question, policy.families, servers: Array(order), loop: loop) { [weak self] result in
+      self?.settle(question, result)
     }
     lookups[question] = lookup
     lookup.begin()
@@ -110,7 +110,7 @@ public final class DNSResolver: EventTarget {
 
   private func settle(_ question: DNSQuestion, _ result: DNSResult) {
     lookups[question] = nil
-    let lifetime = UInt64(clamping: policy.lifetime(of: result)).multipliedReportingOverflow(by: 1000)
+    let lifetime = UInt64(clamping: policy.seconds(of: result)).multipliedReportingOverflow(by: 1000)
     let until = loop.now.addingReportingOverflow(lifetime.overflow ? .max : lifetime.partialValue)
     let waiting = table.settle(question, result, until: until.overflow ? .max : until.partialValue)
     beginWaiting()

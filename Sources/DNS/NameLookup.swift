@@ -200,9 +200,9 @@ final class NameLookup: EventTarget {
     guard let channel, let part = parts[type] else { return }
     let answered: ares_callback =
       switch type {
-      case .ipv4: { context, _, _, bytes, count in NameLookup.from(context)?.take(.ipv4, bytes, count) }
-      case .ipv6: { context, _, _, bytes, count in NameLookup.from(context)?.take(.ipv6, bytes, count) }
-      case .service: { context, _, _, bytes, count in NameLookup.from(context)?.take(.service, bytes, count) }
+      case .ipv4: { NameLookup.from($0)?.take(.ipv4, status: $1, $3, $4) }
+      case .ipv6: { NameLookup.from($0)?.take(.ipv6, status: $1, $3, $4) }
+      case .service: { NameLookup.from($0)?.take(.service, status: $1, $3, $4) }
       }
     ares_query(
       channel, part.name.text, 1, Int32(type.rawValue), answered, Unmanaged.passUnretained(self).toOpaque())
@@ -213,12 +213,20 @@ final class NameLookup: EventTarget {
     context.map { Unmanaged<NameLookup>.fromOpaque($0).takeUnretainedValue() }
   }
 
-  /// `bytes`: a server's message; nil: c-ares has given up.
-  private func take(_ type: DNSMessage.RecordType, _ bytes: UnsafeMutablePointer<UInt8>?, _ count: Int32) {
+  /// `bytes`: a server's message; nil: c-ares has none.
+  private func take(
+    _ type: DNSMessage.RecordType, status: Int32, _ bytes: UnsafeMutablePointer<UInt8>?, _ count: Int32
+  ) {
     guard !isEnded, channel != nil, let part = parts[type], part.result == nil else { return }
     guard let bytes, count > 0 else {
-      isUnreachable = true
-      parts[type]?.result = .failure(.timedOut)
+      switch status {
+      // A name that c-ares asks nobody for, such as *.onion (RFC 7686).
+      case ARES_ENOTFOUND: parts[type]?.result = .failure(.notFound)
+      case ARES_EBADNAME, ARES_EFORMERR, ARES_EBADQUERY: parts[type]?.result = .failure(.invalidName)
+      default:
+        isUnreachable = true
+        parts[type]?.result = .failure(.timedOut)
+      }
       return
     }
     let message = Array(UnsafeBufferPointer(start: bytes, count: Int(count)))

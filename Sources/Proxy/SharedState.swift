@@ -18,6 +18,7 @@ package final class SharedState: Sendable {
   package let challenges: ChallengeMemory
   let limitZones = LimitZones()
   let groupZones = GroupZones()
+  let groupLists = GroupLists()
   let learnZones = LearnZones()
 
   package init() {

@@ -140,12 +140,12 @@ import Transport
     }
     #expect(records.ttl == 0)
     var policy = DNSPolicy()
-    #expect(policy.lifetime(of: .success(records)) == 1)
-    #expect(policy.lifetime(of: .success(DNSRecords(ttl: .max))) == 86_400)
-    #expect(policy.lifetime(of: .failure(.notFound)) == 5)
+    #expect(policy.seconds(of: .success(records)) == 1)
+    #expect(policy.seconds(of: .success(DNSRecords(ttl: .max))) == 86_400)
+    #expect(policy.seconds(of: .failure(.notFound)) == 5)
     policy.valid = 7
-    #expect(policy.lifetime(of: .success(records)) == 7)
-    #expect(policy.lifetime(of: .failure(.timedOut)) == 1)
+    #expect(policy.seconds(of: .success(records)) == 7)
+    #expect(policy.seconds(of: .failure(.timedOut)) == 1)
   }
 
   @Test func `of any bytes is read without harm`() throws {

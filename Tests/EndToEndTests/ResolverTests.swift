@@ -202,7 +202,7 @@ import Testing
 
   @Test func `that can't be names are never asked for`() async throws {
     let setting = try await setting("{}")
-    for host in ["a%5C.b", "a..b", String(repeating: "a", count: 64), "a_%0A.test", "*.test"] {
+    for host in ["a%5C.b", "a..b", String(repeating: "a", count: 64), "a_%0A.test", "*.test", "a.onion"] {
       #expect(try await setting.ask(host).status == 502, "\(host)")
     }
     #expect(setting.dns.questions.isEmpty)

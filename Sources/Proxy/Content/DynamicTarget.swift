@@ -3,7 +3,7 @@ import DNS
 import Observability
 import Upstream
 
-/// The target of a `proxy_pass` with variables, evaluated for one request.
+/// The target of a `proxy_pass` that each request finds anew: it has variables, or DNS says the servers of its group.
 struct DynamicTarget {
   /// Host and port, as written in the target.
   let authority: String
@@ -15,13 +15,23 @@ struct DynamicTarget {
   var group: UpstreamGroup?
   /// How the name is resolved; nil: by the system.
   private let names: LiveNames?
+  /// The group with `resolve` that the location names.
+  private let followed: FollowedGroup?
   /// The question for the name, while it is open.
   private var question: DynamicGroups.Question?
 
-  init(_ target: [UInt8], _ pass: LiveProxyPass) {
-    authority = String(decoding: target[..<Self.authorityEnd(target)], as: UTF8.self)
-    defaultPort = pass.settings.scheme.defaultPort
+  /// nil: the location can serve nobody.
+  init?(for exchange: Exchange, _ pass: LiveProxyPass) {
     names = pass.names
+    defaultPort = pass.settings.scheme.defaultPort
+    followed = pass.followed
+    guard let template = pass.targetTemplate else {
+      guard followed != nil else { return nil }
+      (authority, host, port) = ("", pass.host, pass.port)
+      return
+    }
+    let target = template.bytes(exchange)
+    authority = String(decoding: target[..<Self.authorityEnd(target)], as: UTF8.self)
     (host, port) = DynamicGroups.variables(of: authority, defaultPort: defaultPort)
   }
 
@@ -45,6 +55,10 @@ struct DynamicTarget {
 
   /// Calls `found` with the group of the target's authority, perhaps at once, or responds with 502.
   func find(for exchange: Exchange, _ found: @escaping (UpstreamGroup) -> Void) -> DynamicGroups.Question? {
+    if let followed {
+      found(followed.newest())
+      return nil
+    }
     let serial = exchange.serial
     let groups = exchange.session.live.dynamicGroups
     return groups.find(authority, defaultPort: defaultPort, by: names) { outcome in

@@ -89,8 +89,7 @@ final class ProxyHandler: ContentHandler {
       self.envelope = EnvelopeFilter(envelope, settings, self)
     }
     if pass.group != nil { return takeBody(exchange, pass) }
-    guard let template = pass.targetTemplate else { return exchange.fail(ErrorResponse(500)) }
-    let dynamic = DynamicTarget(template.bytes(exchange), pass)
+    guard let dynamic = DynamicTarget(for: exchange, pass) else { return exchange.fail(ErrorResponse(500)) }
     self.dynamic = dynamic
     let question = dynamic.find(for: exchange) { [self] group in
       self.dynamic?.group = group

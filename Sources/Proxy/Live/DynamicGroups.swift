@@ -52,6 +52,7 @@ final class DynamicGroups {
   }
 
   private let named: [String: UpstreamGroup]
+  private let followed: [String: FollowedGroup]
   /// That of every group that is made: for tests without a socket.
   var connector: UpstreamGroup.Connector?
   private var entries: [Key: Entry] = [:]
@@ -59,9 +60,12 @@ final class DynamicGroups {
   private let budget: ConnectionBudget
   private let resolver: Resolver
 
-  init(groups: [UpstreamGroup], resolver: Resolver, loop: EventLoop, budget: ConnectionBudget) {
+  /// `followed`: those of `groups` with `resolve`.
+  init(groups: [UpstreamGroup], followed: [FollowedGroup] = [], resolver: Resolver, loop: EventLoop, budget: ConnectionBudget) {
     self.named = Dictionary(
       groups.map { ($0.settings.name.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
+    self.followed = Dictionary(
+      followed.map { ($0.current.settings.name.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
     self.loop = loop
     self.budget = budget
     self.resolver = resolver
@@ -80,7 +84,7 @@ final class DynamicGroups {
     }
     let lower = authority.lowercased()
     if let group = named[lower] {
-      found(.success(group))
+      found(.success(followed[lower]?.newest() ?? group))
       return nil
     }
     guard let parsed = try? HostPort(lower, bareIPv6: .isHost) else {

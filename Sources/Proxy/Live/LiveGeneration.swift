@@ -11,6 +11,8 @@ struct LiveMakers {
   let balances: [ObjectIdentifier: LiveBalance]
   let accessLogWriters: [LogDestination: AccessLogWriter]
   let resolvers: LiveResolvers
+  /// Groups with `resolve`, by index.
+  let followed: [Int: FollowedGroup]
   /// The identity fields of the server block. Its locations remove such fields from clients' requests.
   var identityNames: [[UInt8]] = []
   /// Those of the server block.
@@ -37,6 +39,8 @@ final class LiveGeneration {
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
   private let resolvers: LiveResolvers
+  /// Groups with `resolve`, by index in `groups`, which has their first lists.
+  let followed: [Int: FollowedGroup]
   let identities: PresentedIdentities
   /// By slot; nil for variables that are set.
   let variables: [LiveVariable?]
@@ -48,8 +52,16 @@ final class LiveGeneration {
   init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget) {
     self.generation = generation
     let health = generation.health.groups
-    let groups = generation.groups.enumerated().map { index, group in
-      UpstreamGroup(
+    var followed: [Int: FollowedGroup] = [:]
+    for (index, group) in generation.groups.enumerated() {
+      if let list = shared.groupLists.list(for: group) {
+        followed[index] = FollowedGroup(list, loop: loop, budget: budget)
+      }
+    }
+    self.followed = followed
+    let groups = generation.groups.enumerated().map { [followed] index, group in
+      followed[index]?.current
+        ?? UpstreamGroup(
         group, health: health.indices.contains(index) ? health[index] : nil, zones: shared.groupZones, loop: loop,
         budget: budget)
     }
@@ -57,7 +69,7 @@ final class LiveGeneration {
     var balances: [ObjectIdentifier: LiveBalance] = [:]
     for (index, settings) in generation.http.balances where groups.indices.contains(index) {
       let group = groups[index]
-      balances[ObjectIdentifier(group)] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
+      balances[group.identity] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
     }
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
@@ -65,7 +77,7 @@ final class LiveGeneration {
     self.resolvers = resolvers
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances, accessLogWriters: writers,
-      resolvers: resolvers)
+      resolvers: resolvers, followed: followed)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)
@@ -81,17 +93,22 @@ final class LiveGeneration {
     let last = computed.keys.max() ?? -1
     self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0) } }
     self.identities = PresentedIdentities(loop: loop, pool: shared.pool, tokens: shared.tokens)
-    self.dynamicGroups = DynamicGroups(groups: groups, resolver: shared.resolver, loop: loop, budget: budget)
+    self.dynamicGroups = DynamicGroups(
+      groups: groups, followed: Array(followed.values), resolver: shared.resolver, loop: loop, budget: budget)
   }
 
   /// Those that may keep idle connections.
-  var allGroups: [UpstreamGroup] { groups + dynamicGroups.made }
+  var allGroups: [UpstreamGroup] {
+    let current = followed.isEmpty ? groups : groups.indices.map { followed[$0]?.current ?? groups[$0] }
+    return current + dynamicGroups.made
+  }
 
   func flushLogs() { for writer in accessLogWriters { writer.flush() } }
 
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
     for group in groups { group.close() }
+    for group in followed.values { group.current.close() }
     resolvers.close()
     dynamicGroups.close()
     flushLogs()

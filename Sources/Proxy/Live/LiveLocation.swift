@@ -150,8 +150,10 @@ struct LiveAccessLog {
 /// `proxy_pass` in one worker.
 final class LiveProxyPass: LiveContent {
   let settings: ProxyPassSettings
-  /// nil when the target has variables.
+  /// nil when the target has variables, or the group has `resolve`.
   let group: UpstreamGroup?
+  /// The group with `resolve` that the target names.
+  let followed: FollowedGroup?
   /// Of all groups, because a target with variables can name any of them.
   let balances: [ObjectIdentifier: LiveBalance]
   let context: UpstreamTLSContext?
@@ -198,7 +200,18 @@ final class LiveProxyPass: LiveContent {
     self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
     self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
+    let mayServe =
+      (settings.scheme != .https || context != nil) && (settings.envelope == nil || envelope != nil)
+    if mayServe, case .group(let index) = settings.target {
+      self.followed = makers.followed[index]
+    } else {
+      self.followed = nil
+    }
     switch settings.target {
+    // An exchange takes the list of servers that there is when it begins.
+    case .group where followed != nil:
+      self.group = nil
+      self.targetTemplate = nil
     // Without the TLS context, the upstream can't be verified, so no request goes to it.
     case _ where settings.scheme == .https && context == nil:
       self.group = nil
