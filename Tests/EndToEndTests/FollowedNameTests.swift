@@ -123,7 +123,7 @@ import Testing
     for _ in 0..<4 { #expect(try await body(scene, port) == "new") }
     mayEnd.raise()
     #expect(try await running.value == "halfhalf")
-    #expect(old.connections == 1)
+    #expect(old.requests("GET") == 1)
   }
 
   @Test func `the name in the configuration is verified, whatever name DNS gives`() async throws {
