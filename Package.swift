@@ -13,7 +13,7 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 
 typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
-let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CAres"]
+let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CZlib", "CAres"]
 
 let rows: [ModuleRow] = [
   // 1 Foundations: no protocol
@@ -21,6 +21,8 @@ let rows: [ModuleRow] = [
   ("Observability", ["CLinux", "Bytes"], [log], "diagnostics, error log, access log"),
   ("Patterns", ["CPCRE2", "Bytes"], [], "regular expressions with a bound on their work"),
   ("Transport", ["CLinux", "Bytes"], [heap], "event loop, sockets, deadlines, signals"),
+  ("Files", ["CLinux"], [], "files below a folder, which no path leaves"),
+  ("Compression", ["CZlib", "Bytes"], [], "gzip"),
   // 2 Protocols
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
@@ -34,6 +36,9 @@ let rows: [ModuleRow] = [
     "who a client is: what rules decide on it, and what upstreams are told"
   ),
   ("Envelope", ["Bytes", "Crypto", "JSON"], [deque], "messages sealed inside TLS: opened and sealed, no socket"),
+  (
+    "Signature", ["Bytes", "Crypto", "HTTP"], [], "requests signed in a header: verified and signed, no socket"
+  ),
   (
     "UpstreamAuth", ["Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity"], [],
     "how an upstream's challenge is answered: Basic, Digest, NTLM"
@@ -50,15 +55,15 @@ let rows: [ModuleRow] = [
   (
     "Proxy",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Identity", "Envelope",
-      "UpstreamAuth", "Enrolment", "Upstream",
+      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "DNS", "Identity",
+      "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
   ),
   // 5 Assembly
   (
     "Configuration",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Identity", "Envelope",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Identity", "Envelope", "Signature",
       "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
     ], [],
     "nginx's language, parsed into immutable settings"
@@ -67,7 +72,7 @@ let rows: [ModuleRow] = [
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Systemd",
-      "Identity", "Envelope", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
+      "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
 ]
@@ -105,6 +110,7 @@ var targets: [Target] = [
     name: "CNGHTTP2", path: "Sources/C/NGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
   .systemLibrary(
     name: "CAres", path: "Sources/C/Ares", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
+  .systemLibrary(name: "CZlib", path: "Sources/C/Zlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 ]
 for row in rows {
   targets.append(
@@ -114,7 +120,7 @@ targets.append(
   .executableTarget(
     name: "sallyport",
     dependencies: named([
-      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Enrolment",
+      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Signature", "Enrolment",
       "Configuration", "Daemon",
     ])
       + [arguments], swiftSettings: settings))
@@ -161,7 +167,8 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),
-    ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS"]),
+    ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS"]), ("FuzzFileRequest", ["HTTP", "Files"]),
+    ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

@@ -33,9 +33,13 @@ package final class RunningDigest {
   private let context: OpaquePointer?
   private var isSound: Bool
 
-  package init(_ algorithm: AuthenticationDigest) {
+  package convenience init(_ algorithm: AuthenticationDigest) { self.init(algorithm.handle) }
+
+  package convenience init(_ algorithm: Digest.Algorithm) { self.init(algorithm.handle) }
+
+  private init(_ algorithm: OpaquePointer?) {
     context = EVP_MD_CTX_new()
-    isSound = EVP_DigestInit_ex(context, algorithm.handle, nil) == 1
+    isSound = EVP_DigestInit_ex(context, algorithm, nil) == 1
   }
 
   deinit { EVP_MD_CTX_free(context) }

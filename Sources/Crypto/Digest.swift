@@ -4,6 +4,8 @@ import COpenSSL
 package enum Digest {
   package enum Algorithm: Sendable {
     case sha256
+    /// For `Content-Digest` (RFC 9530).
+    case sha512
     /// For nginx's $ssl_client_fingerprint, and for passwords that other programs hashed with it. Nothing new relies on
     /// it.
     case sha1
@@ -13,13 +15,14 @@ package enum Digest {
     var handle: OpaquePointer? {
       switch self {
       case .sha256: EVP_sha256()
+      case .sha512: EVP_sha512()
       case .sha1: EVP_sha1()
       case .md5: EVP_md5()
       }
     }
   }
 
-  /// Returns the digest: 32 octets of SHA-256, 20 of SHA-1, 16 of MD5.
+  /// Returns the digest: 32 octets of SHA-256, 64 of SHA-512, 20 of SHA-1, 16 of MD5.
   package static func of(_ bytes: UnsafeRawBufferPointer, _ algorithm: Algorithm = .sha256) -> [UInt8] {
     collect { output, count in
       EVP_Digest(bytes.baseAddress, bytes.count, output, count, algorithm.handle, nil)

@@ -58,7 +58,7 @@ extension MaterialError {
 /// The purpose for which a file is read. The error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
   case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
-    macKey, users, accounts
+    macKey, users, accounts, signingKey, verifyingKey
 
   var noun: String {
     switch self {
@@ -75,6 +75,7 @@ public enum MaterialKind: Sendable, Hashable {
     case .macKey: "a MAC key"
     case .users: "the user file"
     case .accounts: "the file of users"
+    case .signingKey, .verifyingKey: "the key of signatures"
     }
   }
 
@@ -92,6 +93,8 @@ public enum MaterialKind: Sendable, Hashable {
     case .dhParameters: "DH parameters as PEM, 2048 bits or more (openssl dhparam 2048)"
     case .cipherKey, .macKey: "a key as hexadecimal digits or base64"
     case .users: "lines SELECTOR USER:PASSWORD"
+    case .signingKey: "an unencrypted private key as PEM or DER"
+    case .verifyingKey: "a public key as PEM or DER"
     }
   }
 }

@@ -17,7 +17,7 @@ extension MaterialLoader {
         report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
       }
     }
-    guard let access = location.basicAccess else { return }
-    do throws(MaterialError) { _ = try AccountFile(loading: access.users) } catch { report(error.diagnostic) }
+    guard let users = location.basicAccess?.users else { return }
+    do throws(MaterialError) { _ = try AccountFile(loading: users) } catch { report(error.diagnostic) }
   }
 }

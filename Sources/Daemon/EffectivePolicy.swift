@@ -83,7 +83,9 @@ struct EffectivePolicy {
     if case .none = location.action, !hasRules { return }
     lines.append("  location \(location.match.spelling)")
     if hasRules { describe(location.clientRules, 2) }
-    if let access = location.basicAccess, !location.enrols { add(2, "password", "of \(access.users)") }
+    if let access = location.basicAccess, !location.enrols {
+      add(2, "password", access.users.map { "of \($0)" } ?? "of the file that the request names")
+    }
     switch location.action {
     case .none: break
     case .proxy(let pass): describe(pass)

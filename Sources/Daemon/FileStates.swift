@@ -67,6 +67,9 @@ extension HTTPSettings {
     for envelope in everyLocation.compactMap({ $0.settings.envelope }) where isMeant(envelope.reloads) {
       references += envelope.keyFiles.map { $0 }
     }
+    for signature in everyLocation.flatMap({ $0.settings.signatures }) where isMeant(signature.reloads) {
+      references += signature.keys.map(\.file)
+    }
     for asked in everyLocation.compactMap({ $0.settings.upstreamAuth }) where isMeant(asked.reloads) {
       references.append(asked.users)
     }

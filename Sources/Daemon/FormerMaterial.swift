@@ -18,6 +18,7 @@ package struct FormerMaterial: Sendable {
   private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
   /// A reload keeps the replay windows, so that a message seen before it is still a replay.
   private(set) var windows: [String: ReplayWindow] = [:]
+  private(set) var signatures = SignatureMaterial()
   private(set) var userFiles: [MaterialReference: UserFile] = [:]
 
   package init() {}
@@ -35,6 +36,7 @@ package struct FormerMaterial: Sendable {
     envelopeKeys = material.envelopeKeys.filter { !$0.key.reloads }
     windows = material.windows
     userFiles = material.unwatchedUsers
+    signatures = material.signatures.unwatched
   }
 
   /// Forgets the kept material: HUP loads everything again.
@@ -42,6 +44,7 @@ package struct FormerMaterial: Sendable {
     servers = [:]
     upstreams = [:]
     envelopeKeys = [:]
+    signatures = SignatureMaterial()
     userFiles = [:]
   }
 }

@@ -37,6 +37,7 @@ package struct KeyMaterial {
   /// One for each location with an envelope.
   package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
   package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
+  package private(set) var signatures = SignatureMaterial()
   /// Keyed by the location that they belong to.
   package private(set) var windows: [String: ReplayWindow] = [:]
 
@@ -59,6 +60,7 @@ package struct KeyMaterial {
       }
     }
     (envelopes, windows, envelopeKeys) = Self.envelopes(of: http, &loader)
+    signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.diagnostics
     revocations = loader.revocations
     staples = loader.staples
@@ -80,6 +82,7 @@ package struct KeyMaterial {
         loader.tryAccess(of: location)
         if let tls = location.upstreamTLS { _ = material(tls, &loader) }
         if let envelope = location.envelope { _ = loader.envelopeKeys(envelope) }
+        for signature in location.signatures { _ = loader.signatureKeys(signature) }
         if let asked = location.upstreamAuth { loader.users(asked) }
       }
     }

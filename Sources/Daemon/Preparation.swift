@@ -70,6 +70,7 @@ package struct Preparation: Sendable {
       health: HealthRecords(settings.http, resolution.groups, after: former?.generation.health),
       envelopes: material.envelopes,
       userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http),
-      realIPHosts: proxies.found, nameServers: nameServers.found)
+      realIPHosts: proxies.found, signatures: material.signatures,
+      nameServers: nameServers.found)
   }
 }

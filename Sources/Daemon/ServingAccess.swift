@@ -93,17 +93,15 @@ enum ServingAccess {
         "\"\(users)\" can't be read as the user that serves, \(user): no password in it is accepted",
         hint: "chgrp, and chmod 640")
     }
-    let folder = BodyFolder.path
-    guard access(folder, W_OK | X_OK) != 0, http.everyLocation.contains(where: { $0.settings.keepsBodies }) else {
-      return passwords
-    }
-    let reason = String(cString: strerror(errno))
-    return passwords + [
-      Diagnostic(
-        .warning, at: nil,
-        "no file can be made in \"\(folder)\" (\(reason)): a request body that needs one gets 500",
-        hint: "a tmpfs there, TMPDIR=, or a client_body_buffer_size as large as client_max_body_size")
-    ]
+    let folders = Set(http.everyLocation.filter(\.settings.keepsBodies).map { $0.settings.bodyFolder })
+    return passwords
+      + folders.sorted().filter { access($0, W_OK | X_OK) != 0 }.map { folder in
+        let reason = String(cString: strerror(errno))
+        return Diagnostic(
+          .warning, at: nil,
+          "no file can be made in \"\(folder)\" (\(reason)): a request body that needs one gets 500",
+          hint: "a tmpfs there, TMPDIR=, or a client_body_buffer_size as large as client_max_body_size")
+      }
   }
 
   private static func name(_ user: uid_t) -> String {
@@ -115,7 +113,10 @@ extension LocationSettings {
   /// Whether the location may write a request body to a file, because it is larger than what stays in memory.
   fileprivate var keepsBodies: Bool {
     guard case .proxy(let pass) = action, pass.requestBuffering else { return false }
+    if bodyFiles?.isForEachBody ?? false { return true }
     guard let memory = limits.bodyBufferSize else { return true }
     return limits.maxBodySize == 0 || limits.maxBodySize > UInt64(clamping: memory)
   }
+
+  fileprivate var bodyFolder: String { bodyFiles?.folder ?? BodyFolder.path }
 }

@@ -63,6 +63,7 @@ extension Variable {
     case .upstreamCookie(let name): joined("upstream_cookie_", name)
     case .capture(let number), .escapedCapture(let number): "\(number)"
     case .proxyTLV(let kind): "proxy_protocol_tlv_\(kind.name)"
+    case .settable(_, let variable): variable.name
     case .slot(let index): "(variable \(index + 1) of set)"
     }
   }

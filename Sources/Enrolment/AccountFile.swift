@@ -61,14 +61,20 @@ package enum PasswordVerdict: Sendable {
   case tooMany(wait: Int64)
   /// The server failed, not the client.
   case broken(String)
+  /// The file that the request names doesn't exist.
+  case missing
 
   /// Checks a password. `limit`: the failure limit of the enrolment location that uses the same file, and whose
-  /// failures are counted together. nil: failures are not counted, as in nginx. Blocks, so never call it on an event
-  /// loop.
+  /// failures are counted together. nil: failures are not counted, as in nginx. `isNamed`: the request names the file,
+  /// which may be missing. Blocks, so never call it on an event loop.
   package init(
-    on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, _ limit: FailureWindow.Limit?,
-    from address: String, _ state: EnrolmentState, at now: Int64 = Int64(time(nil))
+    on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, isNamed: Bool = false,
+    _ limit: FailureWindow.Limit?, from address: String, _ state: EnrolmentState, at now: Int64 = Int64(time(nil))
   ) {
+    if isNamed, case .path(let path) = file.spelling, access(path, F_OK) != 0, errno == ENOENT {
+      self = .missing
+      return
+    }
     let keys = [FailureWindow.Key.address(address), .user(user)]
     if let limit, let wait = state.failures.withLock({ $0.begin(keys, limit, at: now) }) {
       self = .tooMany(wait: wait)

@@ -2,12 +2,13 @@ import DequeModule
 import Synchronization
 
 /// Remembers the IVs of recent authentic envelopes, opened or sealed. An envelope with a remembered IV is a replay.
+/// Signed requests have a window of their own, for their nonces.
 ///
 /// All workers share it. A reload keeps it, and it is lost with the process. It is bounded: while it is full, no new
 /// envelope is opened or sealed, because replays could not be detected. Only a client with the keys, or one that gets a
 /// sealed response for each request, can fill it.
 public final class ReplayWindow: Sendable {
-  enum Novelty {
+  package enum Novelty {
     case new, seen
     /// The window is full.
     case unknown
@@ -47,7 +48,7 @@ public final class ReplayWindow: Sendable {
   /// Looks an IV up and, if `remembers` is true, adds it, in one atomic step: of two equal IVs exactly one is new.
   ///
   /// `now` and `span`: milliseconds. A reload may change the span.
-  func look(_ octets: [UInt8], now: UInt64, span: UInt64, remembers: Bool) -> Novelty {
+  package func look(_ octets: [UInt8], now: UInt64, span: UInt64, remembers: Bool) -> Novelty {
     let iv = IV(octets)
     return memory.withLock { memory in
       while let oldest = memory.order.first, oldest.at &+ span < now {

@@ -110,6 +110,15 @@ public final class OutgoingRequestHead {
   /// Removes the current field.
   public func dropField() { fields.dropField() }
 
+  /// Calls `body` with the name and the value of each field, in their order. The framing is not among them.
+  public func forEachField(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void) {
+    let own = fields.text.readable, incoming = incomingBytes
+    for entry in fields.entries.elements {
+      let bytes = entry.isOwn ? own : incoming
+      body(bytes[entry.name], bytes[entry.value])
+    }
+  }
+
   /// The bytes of the incoming head; forwarded fields are ranges of these bytes.
   var incomingBytes: UnsafeRawBufferPointer {
     incoming?._withUnsafeGuaranteedRef { $0.bytes.readable } ?? Self.nothing

@@ -21,6 +21,7 @@ public final class Generation: Sendable {
   public let upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext]
   /// One for each location that has one.
   public let envelopes: [EnvelopeSettings: MessageEnvelope]
+  package let signatures: SignatureMaterial
   /// By index in `http.groups`, names resolved.
   public let groups: [ResolvedGroup]
   /// What the health checks know of the servers of `groups`.
@@ -44,7 +45,8 @@ public final class Generation: Sendable {
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
     health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
-    realIPHosts: [String: [SocketAddress]] = [:], nameServers: [ResolverSettings: [SocketAddress]] = [:]
+    realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial(),
+    nameServers: [ResolverSettings: [SocketAddress]] = [:]
   ) {
     self.nameServers = nameServers
     self.number = number
@@ -60,6 +62,7 @@ public final class Generation: Sendable {
     self.userFiles = userFiles
     self.guessLimits = guessLimits
     self.realIPHosts = realIPHosts
+    self.signatures = signatures
   }
 }
 

@@ -1,5 +1,6 @@
 package import Crypto
 package import Enrolment
+import Envelope
 package import TLS
 package import Transport
 import Upstream
@@ -20,6 +21,8 @@ package final class SharedState: Sendable {
   let groupZones = GroupZones()
   let groupLists = GroupLists()
   let learnZones = LearnZones()
+  /// The nonces of signed requests.
+  let nonces = ReplayWindow()
 
   package init() {
     pool = BlockingPool()

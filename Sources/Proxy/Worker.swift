@@ -22,6 +22,8 @@ public final class Worker {
   @exclusivity(unchecked) var input = ByteBuffer()
   /// Request bodies that are kept in memory, 32 MiB in all.
   let bodies = BodyGauge(limit: 32 << 20)
+  /// Responses that are being compressed, at most 256: 68 MiB of zlib's memory.
+  let compressions = CompressionGauge(limit: 256)
   let patternScratch = RegularExpression.Scratch()
   private var acceptors: [(socket: ListenerSocket, acceptor: SocketAcceptor)] = []
   private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]

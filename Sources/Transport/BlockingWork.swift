@@ -7,6 +7,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case enrolments
   /// Files that `if (-f …)` asks about, by the client's address.
   case fileTests
+  /// Files that are served, by the client's address.
+  case files
   /// OCSP requests about clients, by the responder's address.
   case clientStatus
   /// OCSP requests about the certificates that are shown, by the responder's address.
@@ -29,7 +31,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   public var limits: BlockingLimits {
     switch self {
     case .passwords, .enrolments: BlockingLimits(lanes: 2, waiting: 512, partyWaiting: 32)
-    case .fileTests: BlockingLimits(lanes: 4, waiting: 4096, partyWaiting: 512)
+    case .fileTests, .files: BlockingLimits(lanes: 4, waiting: 4096, partyWaiting: 512)
     // A responder that never answers holds its own lanes only. 32 responders at once, 1024 requests of each.
     case .clientStatus:
       BlockingLimits(lanes: 128, partyLanes: 4, parties: 32, waiting: 32 * 1020, partyWaiting: 1020)

@@ -62,6 +62,8 @@ open class ByteStream: EventTarget {
   /// The owner reads a header from the socket before the stream begins its own protocol: with `peek` and `endHeader`. Set
   /// before `begin`.
   public final var awaitsHeader = false
+  /// What goes out when the socket is connected, before the stream's own protocol. Set before that.
+  public final var preamble: [UInt8] = []
   private final var waiting = ByteBuffer()
 
   /// Takes the descriptor over. A connecting one becomes `open` with its first output edge.
@@ -279,8 +281,16 @@ open class ByteStream: EventTarget {
     getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
     guard code == 0 else { return fail(.socket(SocketError("connect", code))) }
     phase = .opening
+    if !preamble.isEmpty { sendPreamble() }
     opened()
     if phase == .open && !isDrained { owner?.streamIsReadable() }
+  }
+
+  private final func sendPreamble() {
+    var bytes = ByteBuffer()
+    bytes.append(preamble)
+    preamble = []
+    transmit(&bytes)
   }
 
   private final func sendWaiting() {

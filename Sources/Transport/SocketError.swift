@@ -14,7 +14,12 @@ public struct SocketError: Error, Sendable, Hashable, CustomStringConvertible {
 
   /// Whether the fault is with this process or machine, not with the peer: descriptors, memory or local ports are used
   /// up.
-  public var isOurs: Bool { isExhaustion || code == EADDRNOTAVAIL || code == EACCES || code == EPERM }
+  public var isOurs: Bool {
+    isExhaustion || code == EADDRNOTAVAIL || code == EACCES || code == EPERM || isOfLocalAddress
+  }
+
+  /// Whether the local address can't be used, so that no server can be reached from it.
+  public var isOfLocalAddress: Bool { call == "bind" }
 
   /// As nginx writes it: `connect() failed (111: Connection refused)`.
   public var description: String { "\(call)() failed (\(code): \(String(cString: strerror(code))))" }

@@ -34,6 +34,7 @@ public enum AttemptFailure: Error, Sendable {
   public var status: Int {
     switch self {
     case .connectTimeout, .sendTimeout, .readTimeout: 504
+    case .connect(let error) where error.isOfLocalAddress: 500
     default: 502
     }
   }
@@ -42,6 +43,8 @@ public enum AttemptFailure: Error, Sendable {
   public var condition: RetryConditions {
     switch self {
     case .noServer, .invalidBody: []
+    // As in nginx: another server can't be reached from that address either.
+    case .connect(let error) where error.isOfLocalAddress: []
     case .connectTimeout, .sendTimeout, .readTimeout: .timeout
     case .invalidHead, .invalidStream, .unsolicitedBytes: .invalidHeader
     case .noRoom, .connect, .tls, .closedBeforeHead, .broken, .refusedStream, .reset: .error

@@ -38,6 +38,8 @@ final class HTTP1UpstreamSession: UpstreamSession {
 
   /// Returns the session to its group, unless unexpected bytes have come.
   func keep() {
+    // The upstream knows the connection as that of one client.
+    guard trust.origin.header.isEmpty else { return close() }
     if transport.mayHaveInput && hasUnsolicitedBytes() { return close() }
     phase = .idle
     group.keep(self)

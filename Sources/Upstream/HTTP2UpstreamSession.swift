@@ -240,7 +240,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
   /// connections of HTTP/1: one session serves all attempts of a server.
   private func rest() {
     let keepalive = group.settings.keepalive
-    guard phase == .serving, !isOfOneClient, trust.user == nil, !group.isClosed, requestsServed < keepalive.requests,
+    guard phase == .serving, !isOfOneClient, trust.user == nil, trust.origin.header.isEmpty, !group.isClosed,
+      requestsServed < keepalive.requests,
       now &- openedAt < UInt64(max(0, keepalive.time)), !transport.hasPeerEnd
     else { return end() }
     idleSince = now

@@ -231,12 +231,15 @@ public final class UpstreamGroup {
     do {
       if let connector { return session(try connector(server, trust), nil, server, trust) }
       let address = servers[server].address
-      let descriptor = try Sockets.connect(to: address)
+      let descriptor = try Sockets.connect(to: address, origin: trust.origin)
       guard let context = trust.context else {
-        return session(try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true), nil, server, trust)
+        let stream = try ByteStream(loop: loop, descriptor: descriptor, isConnecting: true)
+        stream.preamble = trust.origin.header
+        return session(stream, nil, server, trust)
       }
       let stream = try TLSStream(
         connecting: descriptor, loop: loop, context: context, name: trust.name, address: address.description)
+      stream.preamble = trust.origin.header
       return session(stream, stream, server, trust)
     } catch {
       budget.giveBack()

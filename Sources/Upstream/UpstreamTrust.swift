@@ -1,5 +1,6 @@
 public import HTTP
 public import TLS
+public import Transport
 
 /// The policy and the name by which an upstream is verified, and the user of its connections. An attempt never uses a
 /// kept session with another trust.
@@ -11,17 +12,24 @@ public final class UpstreamTrust: Sendable {
   public let speaksHTTP2: Bool
   /// The user that connections are authenticated as (NTLM); compared by identity.
   package let user: (any AnyObject & Sendable)?
+  /// How its connections begin.
+  public let origin: ConnectionOrigin
 
-  public init(context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool = false) {
+  public init(
+    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool = false, origin: ConnectionOrigin = ConnectionOrigin()
+  ) {
     self.context = context
     self.name = context == nil ? "" : name
     self.speaksHTTP2 = speaksHTTP2
+    self.origin = origin
     user = nil
   }
 
   package init(
-    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool, boundTo user: (any AnyObject & Sendable)?
+    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool, boundTo user: (any AnyObject & Sendable)?,
+    origin: ConnectionOrigin = ConnectionOrigin()
   ) {
+    self.origin = origin
     self.context = context
     self.speaksHTTP2 = speaksHTTP2
     self.name = context == nil ? "" : name
@@ -30,7 +38,8 @@ public final class UpstreamTrust: Sendable {
 
   func isSame(as other: UpstreamTrust) -> Bool {
     self === other
-      || (context === other.context && name == other.name && user === other.user && speaksHTTP2 == other.speaksHTTP2)
+      || (context === other.context && name == other.name && user === other.user && speaksHTTP2 == other.speaksHTTP2
+        && origin == other.origin)
   }
 }
 

@@ -9,7 +9,7 @@ struct Sallyport: ParsableCommand {
     version: "\(Product.name) \(Product.version)",
     subcommands: [
       RunCommand.self, CheckCommand.self, PinCommand.self, ProbeCommand.self, CACommand.self, EnvelopeCommand.self,
-      DemoCommand.self,
+      SignatureCommand.self, DemoCommand.self,
     ])
 }
 

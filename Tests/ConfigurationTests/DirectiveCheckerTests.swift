@@ -14,11 +14,11 @@ import Testing
 
   @Test func `nginx's directive that is not ours is refused by name`() {
     #expect(
-      problems("http { gzip on; }")
+      problems("http { ssi on; }")
         == [
-          "1:8 `gzip` is nginx's, but not supported here: sallyport forwards content unchanged; let the upstream do it"
+          "1:8 `ssi` is nginx's, but not supported here: sallyport forwards content unchanged; let the upstream do it"
         ])
-    for name in ["root", "try_files", "fastcgi_pass", "load_module", "uwsgi_pass", "sub_filter", "proxy_cache"] {
+    for name in ["random_index", "fastcgi_pass", "load_module", "uwsgi_pass", "sub_filter", "proxy_cache"] {
       #expect(problems("http { \(name) x; }").first?.contains("`\(name)` is nginx's, but not supported here: ") == true)
     }
   }
@@ -35,7 +35,17 @@ import Testing
 
   @Test func `a directive without effect is taken and listed`() {
     #expect(
-      problems("http { sendfile on; }") == ["1:8 notice: \"sendfile\" is taken and has no effect: no file is served"])
+      problems("http { tcp_nodelay on; }") == [
+        "1:8 notice: \"tcp_nodelay\" is taken and has no effect: it is always on"
+      ])
+  }
+
+  @Test func `a directive without effect whose value would have one is refused with the reason`() {
+    #expect(problems("http { autoindex off; gunzip off; gzip_static off; }").allSatisfy { $0.contains("notice: ") })
+    #expect(
+      problems("http { autoindex on; }") == [
+        "1:18 invalid value \"on\" in \"autoindex\" directive | it must be one of \"off\": sallyport never lists a folder"
+      ])
   }
 
   @Test func `a directive in the wrong place says where it belongs`() {
@@ -100,7 +110,7 @@ import Testing
   }
 
   @Test func `all problems are found at once`() {
-    #expect(problems("pid;\nhttp { gzip on; server { lisen 1; ssl maybe; } }").count == 4)
+    #expect(problems("pid;\nhttp { ssi on; server { lisen 1; ssl maybe; } }").count == 4)
   }
 
   @Test func `every stock directive of the reference page has a row`() {

@@ -6,13 +6,17 @@ extension DirectiveSample {
     .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(rewriting) { $1 }.merging(limits) { $1 }
     .merging(balance) { $1 }.merging(resolver) { $1 }
     .merging(subrequests) { $1 }
+    .merging(signatures) { $1 }
+    .merging(outgoing) { $1 }
+    .merging(files) { $1 }
 
   /// The samples of the proxy module, where the gRPC module has the row.
   private static let grpc: [String: DirectiveSample] = {
     var samples = [
       "grpc_pass": DirectiveSample("grpc_pass grpc://u;", or: "grpc_pass grpc://127.0.0.1:1;", location: "")
     ]
-    for (name, sample) in proxy.merging(upstreamTLS, uniquingKeysWith: { $1 }) where name.hasPrefix("proxy_") {
+    let proxied = proxy.merging(upstreamTLS, uniquingKeysWith: { $1 }).merging(outgoing, uniquingKeysWith: { $1 })
+    for (name, sample) in proxied where name.hasPrefix("proxy_") {
       let own = name.replacing("proxy_", with: "grpc_")
       if own != "grpc_pass", DirectiveTable.entries(named: own).contains(where: { $0.status == .supported }) {
         samples[own] = sample.inGRPC

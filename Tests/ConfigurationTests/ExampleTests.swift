@@ -9,7 +9,7 @@ import Testing
 @Suite struct ExampleTests {
   @Test(arguments: [
     "full", "sidecar", "legacy-backend", "websocket", "blue-green", "rate-limited-api", "multi-tenant",
-    "behind-load-balancer", "grpc", "legacy-rewrite",
+    "behind-load-balancer", "grpc", "legacy-rewrite", "oauth2-proxy", "maintenance", "static-site", "load-balancing",
   ])
   func `an example has no fault`(name: String) {
     let loaded = Configuration.load(path: "\(packageFolder)/config/\(name).conf")

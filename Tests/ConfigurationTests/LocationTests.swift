@@ -61,7 +61,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
     ),
     (
       "location / { }",
-      "2:1 warning: this location responds to every request with 404 | it has no proxy_pass and no return"
+      "2:1 warning: this location responds to every request with 404 | it has no proxy_pass, no return and no root"
     ),
     (
       "location / { metrics; proxy_pass http://127.0.0.1; }",
@@ -111,7 +111,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
   @Test func `a server without location and return is warned of`() {
     #expect(
       server("").problems == [
-        "1:8 warning: this server responds to every request with 404 | it has no location and no return"
+        "1:8 warning: this server responds to every request with 404 | it has no location, no return and no root"
       ])
   }
 
@@ -228,8 +228,11 @@ private func locations(_ lines: String) -> [LocationSettings] {
       "2:25 invalid variable name in \"$\" | write a variable's name after \"$\"; a literal \"$\" is not possible"
     ),
     ("return 200 \"${host\";", "2:25 the closing bracket in \"host\" variable is missing | write ${host}"),
-    ("return 200 $request_body;", "2:25 `$request_body` is nginx's, but not supported yet"),
-    ("set $host x; return 204;", "2:18 the \"host\" variable is built into nginx and can't be set | use another name"),
+    ("return 200 $document_root;", "2:25 `$document_root` is nginx's, but not supported yet"),
+    (
+      "set $host x; return 204;",
+      "2:18 the duplicate \"host\" variable | nginx has this variable itself; use another name"
+    ),
     ("set x y; return 204;", "2:18 invalid variable name \"x\" | expected: set $NAME VALUE;"),
   ])
   func `a variable that is none is told at its place`(line: String, problem: String) {

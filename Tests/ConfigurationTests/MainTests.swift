@@ -83,7 +83,7 @@ private let serving = "http { server { listen 80; return 204; } }"
   @Test func `problems come in the order of their places, each once, those of the language first`() {
     let loaded = LoadedText(
       "http { add_header \"a b\" c; server { listen 80; return 204; location /a { return 204; } }\nlisten 1;\ninclude b; }\npid;",
-      files: ["/etc/b": "gzip on;"])
+      files: ["/etc/b": "ssi on;"])
     #expect(
       loaded.diagnostics.compactMap(\.location?.description) == [
         "/etc/x.conf:2:1", "/etc/x.conf:4:1", "/etc/b:1:1", "/etc/x.conf:1:19",

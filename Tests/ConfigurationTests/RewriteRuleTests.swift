@@ -34,7 +34,7 @@ private func location(_ lines: String) -> LoadedText {
       "2:31 \"proxy_pass\" cannot have URI part inside \"limit_except\" block | "
     ),
     ("limit_except GTE { deny all; }", "2:14 invalid method \"GTE\" | "),
-    ("set $uri x;", "2:5 the \"uri\" variable is built into nginx and can't be set | "),
+    ("set $uri x;", "2:5 the duplicate \"uri\" variable | "),
     ("valid_referers none;", "2:1 the \"none\" or \"blocked\" referers are specified"),
     ("valid_referers *.a.*;", "2:16 invalid hostname or wildcard \"*.a.*\" | "),
   ])
@@ -45,7 +45,7 @@ private func location(_ lines: String) -> LoadedText {
 
   @Test(arguments: [
     ("map $uri m { a b; }", "2:10 invalid variable name \"m\" | "),
-    ("map $uri $host { a b; }", "2:10 the \"host\" variable is built into nginx and can't be set | "),
+    ("map $uri $host { a b; }", "2:10 the duplicate \"host\" variable | "),
     ("map $uri $m { a; }", "2:15 invalid number of the map parameters | "),
     ("map $uri $m { a b; A c; }", "2:20 conflicting parameter \"A\" | "),
     ("map $uri $m { default a; default b; }", "2:26 duplicate default map parameter | "),

@@ -122,7 +122,7 @@ private func lines(_ text: String) -> [String] {
           location /off { proxy_pass https://127.0.0.1:1; proxy_ssl_verify off; proxy_ssl_trusted_certificate ca.pem; }
           location /pin { proxy_pass https://127.0.0.1:1; proxy_ssl_pin sha256//short; }
           location /typo { proxy_pas http://127.0.0.1:1; }
-          location /later { gzip on; }
+          location /later { ssi on; }
         }
       }
       """
@@ -132,7 +132,7 @@ private func lines(_ text: String) -> [String] {
     let said = result.text.split(separator: "\n").map(String.init)
     for (place, words) in [
       ("6:5", "ssl_client_certificate"), ("7:24", "proxy_ssl_verify"), ("8:53", "proxy_ssl_verify"),
-      ("9:67", "sha256//short"), ("10:22", "proxy_pass"), ("11:23", "gzip"),
+      ("9:67", "sha256//short"), ("10:22", "proxy_pass"), ("11:23", "ssi"),
     ] {
       let line = said.first { $0.hasPrefix("\(path):\(place): error: ") }
       #expect(line != nil, "\(place) in \(result.text)")

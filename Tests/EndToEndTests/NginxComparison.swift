@@ -32,6 +32,7 @@ struct NginxComparison: Sendable {
     let path: String
     let options: [String]
     init(_ path: String, _ options: String...) { (self.path, self.options) = (path, options) }
+    init(_ path: String, _ options: [String]) { (self.path, self.options) = (path, options) }
     init(stringLiteral path: String) { (self.path, options) = (path, []) }
   }
 

@@ -53,6 +53,7 @@ struct NginxTwin: Sendable {
   /// calls a 302 by two names, and statuses that it has no name for by none.
   private static func plain(_ text: String) -> String {
     text.replacing("\r\n", with: "\n").replacing(#/(?m)^Date: .*GMT$/#, with: "Date: now")
+      .replacing(#/boundary=\d{20}/#, with: "boundary").replacing(#/(?m)^--\d{20}/#, with: "--boundary")
       .replacing(#/(nginx|sallyport)\/[0-9.]+/#, with: "product").replacing("302 Found", with: "302 Moved Temporarily")
       .replacing(#/(?m)^HTTP/1\.1 (20[35]|300)\b.*$/#) { "HTTP/1.1 \($0.output.1)" }
       .split(separator: #/(?=HTTP/1\.1 \d)/#, omittingEmptySubsequences: false).map(sorted).joined()

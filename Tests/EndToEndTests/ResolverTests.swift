@@ -166,10 +166,10 @@ import Testing
       #expect(try await setting.ask("two.test").status == 200)
       for try await (name, status) in group { #expect(status == 502, "\(name)") }
     }
-    for name in late {
-      try await setting.daemon.logged("\(name).test could not be resolved (110: Operation timed out)")
+    // The log gets a few of the lines that repeat.
+    for reason in ["(110: Operation timed out)", "(1: Format error)"] {
+      try await setting.daemon.logged("could not be resolved \(reason)")
     }
-    for name in wrong { try await setting.daemon.logged("\(name).test could not be resolved (") }
     // Many addresses come over TCP; nobody listens at the first of them.
     #expect(try await setting.ask("many.test", ["--max-time", "20"]).status >= 500)
     #expect(try await setting.ask("pieces.test", ["--max-time", "20"]).status >= 500)

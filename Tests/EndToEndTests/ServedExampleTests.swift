@@ -1,4 +1,5 @@
 import Crypto
+import Glibc
 import TestSupport
 import Testing
 
@@ -157,5 +158,122 @@ import Testing
     }
     #expect(answers[0] == answers[1])
     #expect(answers[0].contains { $0.contains("('x-client-dn', 'CN=alice,") }, "\(answers[0])")
+  }
+
+  @Test func `oauth2-proxy: who hasn't signed in is led to the sign-in, and the application learns who has`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Self.cast(scene)
+    let app = try ScriptedUpstream.application(scene)
+    let signIn = try ScriptedUpstream(scene, records: false) { wire, _ in
+      try wire.serve { request in
+        switch (request.target, request["Cookie"] ?? "") {
+        case ("/oauth2/auth", "_oauth2_proxy=good"):
+          try wire.answer(
+            status: "202 Accepted",
+            fields: [
+              "X-Auth-Request-User: alice", "X-Auth-Request-Email: alice@example.com",
+              "Set-Cookie: _oauth2_proxy=renewed",
+            ])
+        case ("/oauth2/auth", "_oauth2_proxy=broken"): try wire.answer(status: "500 Internal Server Error")
+        case ("/oauth2/auth", _): try wire.answer("no", status: "401 Unauthorized", fields: ["X-Secret: 1"])
+        default: try wire.answer("sign in at \(request.target)\n", fields: ["Content-Type: text/html"])
+        }
+      }
+    }
+    let example = try await ServedExample(scene, "oauth2-proxy", upstreams: [3000: app.port, 4180: signIn.port])
+    let url = "https://app.example.com/x?y=z"
+    func with(_ cookie: String) -> [String] { cast.alice.curl + ["-b", "_oauth2_proxy=\(cookie)"] }
+    try await example.expectSame([
+      (302, url, cast.alice.curl), (302, url, with("bad")), (200, url, with("good")), (500, url, with("broken")),
+      (200, url, with("good") + ["-d", "a body"]), (302, url, cast.alice.curl + ["-d", "a body"]),
+      (200, url, with("good") + ["-H", "X-User: mallory", "-H", "X-Email: m"]),
+      (404, "https://app.example.com/oauth2/auth", with("good")),
+      (200, "https://app.example.com/oauth2/sign_in?rd=/", cast.alice.curl), (400, url, ["-b", "_oauth2_proxy=good"]),
+    ])
+    let seen = try await example.ask(.sallyport, url, with("good"))
+    #expect(seen.contains("x-user: alice") && seen.contains("x-email: alice@example.com"), "\(seen)")
+    #expect(seen.contains("Set-Cookie: _oauth2_proxy=renewed"))
+  }
+
+  @Test func `maintenance: a file shows the page, to all but the operators`() async throws {
+    let scene = try Scene.ofTest(), cast = try Self.cast(scene)
+    try scene.makeFolder("pages")
+    try scene.write("pages/maintenance.html", text: "<h1>Back soon</h1>\n")
+    let app = try ScriptedUpstream.application(scene)
+    let example = try await ServedExample(scene, "maintenance", upstreams: [3000: app.port])
+    let url = "https://app.example.com/x", operators = cast.alice.curl + ["--interface", "127.0.0.2"]
+    try await example.expectSame([
+      (200, url, cast.alice.curl), (404, "https://app.example.com/maintenance.html", cast.alice.curl),
+    ])
+    try scene.write("pages/maintenance.on", text: "")
+    try await example.expectSame([
+      (503, url, cast.alice.curl), (503, url, cast.alice.curl + ["-d", "x"]), (503, url, cast.alice.curl + ["-I"]),
+      (200, url, operators),
+    ])
+    let page = try await example.ask(.sallyport, url, cast.alice.curl)
+    #expect(page.contains("Back soon") && page.contains("Retry-After: 300"), "\(page)")
+    unlink(scene.path("pages/maintenance.on"))
+    try await example.expectSame([(200, url, cast.alice.curl)])
+  }
+
+  @Test func `maintenance: the page stands in for an application that is away`() async throws {
+    let scene = try Scene.ofTest(), cast = try Self.cast(scene)
+    try scene.makeFolder("pages")
+    try scene.write("pages/maintenance.html", text: "<h1>Back soon</h1>\n")
+    let example = try await ServedExample(scene, "maintenance", upstreams: [3000: scene.port()])
+    try await example.expectSame([
+      (502, "https://app.example.com/x", cast.alice.curl),
+      (502, "https://app.example.com/x", cast.alice.curl + ["-d", "x"]),
+    ])
+  }
+
+  @Test func `static-site: the application's pages, its files, its API, and challenges on port 80`() async throws {
+    let scene = try Scene.ofTest(), cast = try Self.cast(scene)
+    for folder in ["site", "site/assets", "site/docs", "challenges", "challenges/.well-known/acme-challenge"] {
+      try scene.makeFolder(folder)
+    }
+    try scene.write("site/index.html", text: "<html>the application</html>\n")
+    try scene.write("site/docs/index.html", text: "<html>docs</html>\n")
+    try scene.write("site/assets/app.js", text: String(repeating: "let a = 1;\n", count: 400))
+    try scene.write("site/assets/small.css", text: "a{}")
+    try scene.write("site/assets/data.bin", [1, 2, 3])
+    try scene.write("challenges/.well-known/acme-challenge/token", text: "token.thumbprint")
+    let app = try ScriptedUpstream.application(scene)
+    let example = try await ServedExample(scene, "static-site", upstreams: [3000: app.port])
+    func all(_ rows: [(Int, String, [String])]) -> [(status: Int, url: String, options: [String])] {
+      rows.map { ($0.0, "https://app.example.com\($0.1)", cast.alice.curl + $0.2) }
+    }
+    try await example.expectSame(
+      all([
+        (200, "/", []), (200, "/customers/17", []), (200, "/docs/", []), (301, "/docs", []),
+        (200, "/docs/index.html", []),
+        (200, "/assets/app.js", []), (200, "/assets/app.js", ["--compressed"]),
+        (200, "/assets/small.css", ["--compressed"]),
+        (200, "/assets/data.bin", []), (404, "/assets/none.js", []), (404, "/assets/", []), (200, "/", ["-I"]),
+        (206, "/assets/app.js", ["-r", "10-19"]), (416, "/assets/app.js", ["-r", "99999-"]), (405, "/", ["-d", "x"]),
+        (200, "/assets/../index.html", []), (200, "/api/things?x=y", []), (200, "/api/", ["-d", "body"]),
+        (400, "/../../etc/passwd", []),
+      ]))
+    try await example.expectSame(
+      [
+        (200, "http://app.example.com/.well-known/acme-challenge/token", []),
+        (404, "http://app.example.com/.well-known/acme-challenge/none", []),
+        (404, "http://app.example.com/.well-known/acme-challenge/../../../server.key", []),
+        (301, "http://app.example.com/x?y", []),
+      ], written: 80)
+  }
+
+  @Test func `load-balancing: both choose the same servers`() async throws {
+    let scene = try Scene.ofTest(), cast = try Self.cast(scene)
+    let apps = try (0..<3).map { try ScriptedUpstream.application(scene, "app\($0)") }
+    let example = try await ServedExample(
+      scene, "load-balancing", upstreams: [3001: apps[0].port, 3002: apps[1].port, 3003: apps[2].port])
+    var clients = [cast.alice.curl]
+    for index in 0..<8 {
+      clients.append(try scene.identity("c\(index)", cast.authority.client(commonName: "c\(index)")).curl)
+    }
+    try await example.expectSame(
+      clients.flatMap { [(200, "https://app.example.com/x", $0), (200, "https://app.example.com/cached/x", $0)] })
   }
 }

@@ -48,7 +48,8 @@ import Testing
 
   @Test(arguments: [
     ("Dispatch", ["Transport", "Daemon"]), ("COpenSSL", ["Crypto", "TLS"]), ("CPCRE2", ["Patterns"]),
-    ("CSystemd", ["Systemd"]), ("CCrypt", ["Enrolment"]), ("Foundation", []), ("FoundationEssentials", []),
+    ("CSystemd", ["Systemd"]), ("CCrypt", ["Enrolment"]), ("CZlib", ["Compression"]),
+    ("Foundation", []), ("FoundationEssentials", []),
   ])
   func `a library is imported only where it belongs`(library: String, modules: [String]) {
     for file in SourceFile.sources where !modules.contains(file.module) {

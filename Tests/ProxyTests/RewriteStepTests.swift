@@ -97,10 +97,17 @@ import Transport
   }
 
   @Test func `the client of trusted proxies is found in what any client may write`() throws {
-    let trusted = try ["10.0.0.0/8", "2001:db8::/32"].map { try #require(AddressRange.parse($0)).range }
+    let trusted = try ["10.0.0.0/8", "2001:db8::/32"].map {
+      AccessRule.Source(network: try #require(AddressRange.parse($0)).range)
+    }
     let peer = try #require(SocketAddress(literal: "10.0.0.1", port: 1))
+    func walk(_ peer: SocketAddress, _ list: String, recursive: Bool) -> SocketAddress {
+      var walk = ForwardedWalk(from: peer, trusted: trusted, isRecursive: recursive)
+      _ = Array(list.utf8).withUnsafeBytes { walk.take($0) }
+      return walk.address
+    }
     func find(_ list: String, recursive: Bool = true) -> String {
-      ForwardedAddress.find(peer, in: Array(list.utf8), trusted: trusted, isRecursive: recursive).host
+      walk(peer, list, recursive: recursive).host
     }
     for (list, found) in [
       ("", "10.0.0.1"), ("192.0.2.1", "192.0.2.1"), ("192.0.2.1, 10.0.0.2", "192.0.2.1"), (" , ,", "10.0.0.1"),
@@ -115,7 +122,7 @@ import Transport
     }
     #expect(find("192.0.2.1, 10.0.0.2", recursive: false) == "10.0.0.2")
     let stranger = try #require(SocketAddress(literal: "192.0.2.9", port: 1))
-    #expect(ForwardedAddress.find(stranger, in: Array("1.1.1.1".utf8), trusted: trusted, isRecursive: true) == stranger)
+    #expect(walk(stranger, "1.1.1.1", recursive: true) == stranger)
   }
 
   @Test func `the smallest network decides, and ends of the address space are addresses too`() throws {

@@ -14,7 +14,10 @@ extension SettingsBuilder {
       return nil
     }
     let realm = template(line, 0)
-    return material(file).map { BasicAccessSettings(realm: realm, users: $0) }
+    if file.text(0).contains("$") {
+      return BasicAccessSettings(realm: realm, source: .named(template(file, 0), folder: folder))
+    }
+    return material(file).map { BasicAccessSettings(realm: realm, source: .file($0)) }
   }
 
   /// Builds the settings of `enrolment on` in this level itself; nil without it, or when a part of it is missing.
@@ -33,8 +36,14 @@ extension SettingsBuilder {
     }
     let failures = failureLimit(scope)
     guard let authority, let access else { return nil }
+    guard let users = access.users else {
+      error(
+        line.location, "\"enrolment\" with variables in \"auth_basic_user_file\": whom would it enrol?",
+        hint: "auth_basic_user_file FILE; without variables")
+      return nil
+    }
     return EnrolmentSettings(
-      authority: authority, passwords: material(scope.value("ssl_password_file")), users: access.users,
+      authority: authority, passwords: material(scope.value("ssl_password_file")), users: users,
       renewBefore: Int64(scope.seconds("enrolment_renew_before") ?? 30 * 86_400),
       strength: scope.text("enrolment_pkcs12")
         .flatMap { EnrolmentSettings.Strength(rawValue: $0.lowercased()) } ?? .modern,

@@ -57,8 +57,12 @@ extension SettingsBuilder {
     diagnostics += ClientIdentityRule.diagnostics(facts)
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
-    if root.locations.isEmpty, !root.rewrite.contains(where: \.isReturn), tls?.rejectsHandshake != true || alsoPlain {
-      warning(place, "this server responds to every request with 404", hint: "it has no location and no return")
+    if isTLS, let diagnostic = CompressionRule.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
+    if root.locations.isEmpty, root.files == nil, !root.rewrite.contains(where: \.isReturn),
+      tls?.rejectsHandshake != true || alsoPlain
+    {
+      warning(
+        place, "this server responds to every request with 404", hint: "it has no location, no return and no root")
     }
     return ServerSettings(
       names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), http2: http2, root: root,
@@ -82,6 +86,7 @@ extension SettingsBuilder {
     }
     head.ignoresInvalidFields = scope.flag("ignore_invalid_headers") ?? true
     head.underscoresInFields = scope.flag("underscores_in_headers") ?? false
+    head.fields = scope.number("max_headers") ?? head.fields
     head.mergesSlashes = scope.flag("merge_slashes") ?? true
     return head
   }

@@ -108,14 +108,14 @@ extension SettingsBuilder {
   }
 
   private mutating func rateLimit(_ scope: Scope) -> RateLimitSettings? {
-    let (rate, free) = (size(scope.value("limit_rate")), size(scope.value("limit_rate_after")))
+    let (rate, free) = (rateSize(scope.value("limit_rate")), rateSize(scope.value("limit_rate_after")))
     // `set $limit_rate` in any location can lead here by an internal redirect.
     let slot = variables.slots["limit_rate"]
     return rate == nil && slot == nil && free == nil ? nil : RateLimitSettings(rate: rate, free: free, slot: slot)
   }
 
   /// A size that may have variables.
-  private mutating func size(_ line: Directive?) -> Template? {
+  mutating func rateSize(_ line: Directive?) -> Template? {
     guard let line else { return nil }
     let template = template(line, 0)
     if template.uses(where: { $0 == .simple(.limit_rate) }) {

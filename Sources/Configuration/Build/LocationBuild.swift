@@ -55,13 +55,15 @@ extension SettingsBuilder {
       diagnostics += EnrolmentRule.check(level, scope)
       action = .enrolment(settings)
     }
-    if case .location = level, let diagnostic = LocationRule.doesNothing(scope, at: place) {
+    let files = files(level)
+    if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
     }
     // A wrong line is an error also where no `proxy_pass` needs it.
     _ = nameResolution(scope)
     if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
+    if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, action: action, rewrite: level.isConditional ? [] : rewriteSteps(level),
@@ -71,7 +73,8 @@ extension SettingsBuilder {
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       traffic: trafficLimits(scope), addedTrailers: addedFields(scope, "add_trailer"), expires: expires(scope),
-      realIP: realIP(scope), subrequests: subrequests(scope))
+      realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
+      bodyFiles: bodyFiles(scope), files: files, types: types(scope), compression: compression(scope))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

@@ -26,14 +26,14 @@ extension SettingsBuilder {
         directive.location, "\"message_envelope\" seals whole bodies, and gRPC sends streams",
         hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
     }
-    let before = diagnostics.count
     if let line = level.scope.directives.first(where: { $0.name.hasPrefix("proxy_") && $0.name != "proxy_pass" }) {
-      let own = line.name.replacing("proxy_", with: "grpc_")
+      let own = line.name == "proxy_protocol" ? "grpc_proxy_protocol" : line.name.replacing("proxy_", with: "grpc_")
       let isRow = DirectiveTable.entries(named: own).contains { $0.status == .supported }
       warning(
         line.location, "\"\(line.name)\" has no effect on grpc_pass",
         hint: isRow ? "write \(own)" : "leave it out: it is not for gRPC")
     }
+    let before = diagnostics.count
     let settings = proxyPass(directive, level.inProxyNames)
     for index in before..<diagnostics.count {
       diagnostics[index].message.replace("proxy_", with: "grpc_")
@@ -78,7 +78,17 @@ extension SettingsBuilder {
       authentication: upstreamAuth(scope, url, fields),
       envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
       healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
-      cookies: cookieRewrites(scope), nameResolution: nameResolution(scope))
+      cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
+      body: outgoingBody(scope), origin: origin(scope),
+      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: signing(scope),
+      nameResolution: nameResolution(scope))
+  }
+
+  /// `message_signature`: what it says of this upstream.
+  private mutating func signing(_ scope: Scope) -> SignatureSettings? {
+    let signing = signature(scope, .sign)
+    if let settings = signing ?? signature(scope, .verify) { diagnostics += SignatureRule.besidePass(scope, settings) }
+    return signing
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {

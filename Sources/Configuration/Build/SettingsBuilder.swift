@@ -25,6 +25,8 @@ struct SettingsBuilder {
   var matches: [String: ResponseMatch] = [:]
   /// `limit_req_zone` and `limit_conn_zone`, by name.
   var limitZones: [String: LimitZone] = [:]
+  /// `types` by the places of the blocks.
+  var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
   var listeners = ListenerTable()
   /// Client rules by the places of their lines. Levels that inherit the same lines share one object.
@@ -77,6 +79,11 @@ struct SettingsBuilder {
   /// Returns all files and credentials that a directive names.
   mutating func materials(_ directive: Directive) -> [MaterialReference] {
     directive.arguments.compactMap { material(directive, $0) }
+  }
+
+  /// Returns the file or credential that one word of a directive names.
+  mutating func material(_ directive: Directive, at index: Int) -> MaterialReference? {
+    index < directive.arguments.count ? material(directive, directive.arguments[index]) : nil
   }
 
   private mutating func material(_ directive: Directive, _ word: Word) -> MaterialReference? {

@@ -18,7 +18,9 @@ extension SettingsBuilder {
     facts.pins = scope.list("proxy_ssl_pin").flatMap { pins($0) }
     facts.certificate = UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate"))
     facts.revocation = scope.list("proxy_ssl_crl").first
-    facts.certificateKey = UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
+    // As in nginx, an empty certificate needs no key, also where an outer level names one.
+    let isNone = scope.value("proxy_ssl_certificate") != nil && facts.certificate == nil
+    facts.certificateKey = isNone ? nil : UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
     facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
     if scope.value("proxy_ssl_name") == nil, case .group(let index) = url.target,
       case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index

@@ -101,7 +101,7 @@ package struct DirectiveChecker {
       diagnostics.append(
         Diagnostic(
           .error, at: word.location, "invalid value \"\(word.text)\" in \"\(entry.name)\" directive",
-          hint: "it must be \(expected)"))
+          hint: "it must be \(expected)\(entry.reasonOfChoice.map { ": \($0)" } ?? "")"))
       fits = false
     }
     return fits
@@ -141,6 +141,14 @@ package struct DirectiveChecker {
 
   private mutating func report(_ directive: Directive, _ message: String, hint: String? = nil) {
     diagnostics.append(Diagnostic(.error, at: directive.location, message, hint: hint))
+  }
+}
+
+extension DirectiveEntry {
+  /// Why no other word of a choice is taken, for a directive without effect.
+  fileprivate var reasonOfChoice: String? {
+    guard case .oneOf = form, case .withoutEffect(let reason) = status else { return nil }
+    return reason
   }
 }
 

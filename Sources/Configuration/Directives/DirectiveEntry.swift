@@ -53,7 +53,7 @@ package enum ArgumentForm: Sendable, Hashable {
   package static let anything = words(0...Int.max, "…")
 
   /// The directives whose block has lines of its own form, not directives.
-  package static let namesOfTables: Set<String> = ["map", "geo", "split_clients"]
+  package static let namesOfTables: Set<String> = ["map", "geo", "split_clients", "types"]
 
   package var opensBlock: Bool { if case .block = self { true } else { false } }
 

@@ -4,9 +4,10 @@ package enum DirectiveTable {
   package static let families: [(title: String, entries: [DirectiveEntry])] = [
     ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
     ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
-    ("Message envelopes", envelopeDirectives), ("Upstream authentication", upstreamAuthDirectives),
+    ("Message envelopes", envelopeDirectives), ("Message signatures", signatureDirectives),
+    ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
-    ("HTTP", httpDirectives),
+    ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", compressionDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
     ("Name resolution", resolverDirectives),
     ("Limits", limitDirectives), ("Subrequests", subrequestDirectives), ("Where the client is", realIPDirectives),

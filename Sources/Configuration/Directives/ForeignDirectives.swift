@@ -1,4 +1,4 @@
-private let noFiles = "sallyport serves no files; proxy_pass to a file server"
+private let noFiles = "sallyport serves small files by root and alias only; proxy_pass to a file server"
 private let noContent = "sallyport forwards content unchanged; let the upstream do it"
 private let noStream = "sallyport proxies HTTP only"
 private let oneUpstreamProtocol = "sallyport speaks HTTP and gRPC to upstreams; put a gateway between them"
@@ -27,16 +27,14 @@ private let gatewayTLSSuffixes = """
 let foreignDirectives: [DirectiveEntry] =
   DirectiveEntry.foreign(
     """
-    root index try_files autoindex autoindex_exact_size autoindex_format autoindex_localtime random_index
+    random_index
     create_full_put_path dav_access dav_methods min_delete_depth empty_gif flv mp4
     mp4_buffer_size mp4_limit_rate mp4_limit_rate_after mp4_max_buffer_size mp4_start_key_frame f4f f4f_buffer_size
-    hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size client_body_in_file_only
+    hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size
     """, instead: noFiles)
-  + DirectiveEntry.foreign("alias", instead: noFiles)
   + DirectiveEntry.foreign(
     """
-    gzip gzip_buffers gzip_comp_level gzip_disable gzip_http_version gzip_min_length gzip_no_buffer gzip_proxied
-    gzip_static gzip_types gzip_vary gzip_window gzip_hash postpone_gzipping gunzip gunzip_buffers sub_filter
+    gunzip_buffers sub_filter
     sub_filter_last_modified sub_filter_once sub_filter_types ssi ssi_ignore_recycled_buffers ssi_last_modified
     ssi_min_file_chunk ssi_silent_errors ssi_types ssi_value_length add_after_body add_before_body addition_types charset
     charset_map charset_types override_charset source_charset image_filter image_filter_buffer
@@ -48,7 +46,7 @@ let foreignDirectives: [DirectiveEntry] =
     """
     stream mail imap_auth imap_capabilities imap_client_buffer pop3_auth pop3_capabilities smtp_auth smtp_capabilities
     smtp_client_buffer smtp_greeting_delay starttls protocol timeout xclient auth_http auth_http_header
-    auth_http_pass_client_cert auth_http_timeout max_errors proxy_pass_error_message proxy_smtp_auth proxy_protocol
+    auth_http_pass_client_cert auth_http_timeout max_errors proxy_pass_error_message proxy_smtp_auth
     proxy_protocol_timeout proxy_timeout proxy_requests proxy_responses proxy_download_rate proxy_upload_rate
     proxy_half_close proxy_session_drop proxy_buffer proxy_ssl preread_buffer_size preread_timeout ssl_preread
     ssl_handshake_timeout ssl_alpn pass mqtt mqtt_preread mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect
@@ -64,7 +62,7 @@ let foreignDirectives: [DirectiveEntry] =
     family(
       "grpc_",
       """
-      ignore_headers ssl_certificate_cache ssl_key_log
+      ssl_certificate_cache ssl_key_log
       """), instead: "leave it out: it changes nothing that the upstream or the client sees")
   + DirectiveEntry.foreign(
     family(
@@ -91,8 +89,6 @@ let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     "proxy_force_ranges",
     instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
-  + DirectiveEntry.foreign(
-    "proxy_ignore_headers", instead: "sallyport interprets no such response field; proxy_hide_header removes a field")
   + DirectiveEntry.foreign(
     "proxy_ssl_certificate_cache ssl_certificate_cache", instead: "certificates are read at start and at reload")
   + DirectiveEntry.foreign("proxy_ssl_key_log ssl_key_log", instead: "session keys are never written")

@@ -6,7 +6,11 @@ let grpcDirectives: [DirectiveEntry] =
       "grpc_pass", [.location, .locationIf], .words(1...1, "[grpc[s]://]ADDRESS"),
       "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`."
     )
-  ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC }
+  ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC } + [
+    .value(
+      "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",
+      "The same as `proxy_protocol`, for gRPC upstreams.")
+  ]
 
 extension DirectiveEntry {
   private static let left: Set<String> = [
@@ -14,7 +18,8 @@ extension DirectiveEntry {
     "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags",
     "proxy_redirect", "proxy_buffering", "proxy_buffers", "proxy_request_buffering", "proxy_ignore_client_abort",
     "proxy_busy_buffers_size", "proxy_max_temp_file_size", "proxy_temp_file_write_size", "proxy_temp_path",
-    "proxy_headers_hash_bucket_size", "proxy_headers_hash_max_size", "proxy_send_lowat",
+    "proxy_headers_hash_bucket_size", "proxy_headers_hash_max_size", "proxy_send_lowat", "proxy_set_body",
+    "proxy_limit_rate", "proxy_protocol",
   ]
 
   fileprivate var inGRPC: DirectiveEntry? {

@@ -74,6 +74,46 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "Two such fields are invalid (RFC 9110 §5.3)."
   ),
   (
+    "A `proxy_bind` whose value is no address is answered with 500; nginx connects from an address of the system's choice.",
+    "An upstream may let a client in by that address."
+  ),
+  (
+    "`$request_body_file` is empty for a body in a file that isn't of `client_body_in_file_only`; nginx names a file that it has already removed.",
+    "The file never had a name."
+  ),
+  (
+    "With `proxy_pass_request_body off`, a body is read only for `proxy_set_body` and `client_body_in_file_only`; nginx reads it in any case. The upstream gets no Content-Length of the client's.",
+    "Nobody needs the body. With the client's length and without its body, an upstream would wait for bytes that don't come."
+  ),
+  (
+    "A path of `auth_basic_user_file` with variables that contains `..` is answered with 403.",
+    "A request must not choose a file outside the folder that the configuration names."
+  ),
+  (
+    "No symbolic link below `root` or `alias` is followed: status 403, as with nginx's `disable_symlinks on`. Links in the folder's own path are followed.",
+    "Whoever may write in the folder could otherwise have any file served that sallyport can read, its keys too."
+  ),
+  (
+    "A path that would leave `alias` (`location /i { alias /data/images/; }` and `/i../x`), or that continues its last name, gets status 403.",
+    "nginx joins the texts, and serves what is beside the folder."
+  ),
+  (
+    "`root` and `alias` begin with a fixed folder, and `root /` is refused.",
+    "With nginx, a variable from the request can choose any folder."
+  ),
+  (
+    "A file above 1 MiB gets status 403.",
+    "sallyport is no file server: it serves error pages, challenges and the like beside what it forwards."
+  ),
+  (
+    "Over TLS, `gzip` doesn't compress responses of upstreams to clients with a certificate, a Cookie or Authorization, nor responses with Set-Cookie.",
+    "The size of a compressed response tells what it repeats of the request (BREACH)."
+  ),
+  (
+    "`gzip` doesn't compress a response with `Cache-Control: no-transform`.",
+    "RFC 9111 §5.2.2.6 forbids it to a proxy."
+  ),
+  (
     "X-Accel-Buffering and `proxy_buffering` change only how much of a response can wait.",
     "sallyport always forwards data as it arrives."
   ),

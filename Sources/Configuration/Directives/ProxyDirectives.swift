@@ -12,12 +12,23 @@ let proxyDirectives: [DirectiveEntry] = [
     "Sets a field of the request to the upstream; an empty value removes the field."),
   .value("proxy_pass_request_headers", levels, .flag, "on", "Whether to forward the client's fields."),
   .value("proxy_pass_request_body", levels, .flag, "on", "Whether to forward the client's body."),
+  .value(
+    "proxy_set_body", levels, .words(1...1, "TEXT"), "",
+    "The body that the upstream gets in place of the client's, with its length. The client's body is read first."),
   .list(
     "proxy_hide_header", levels, .words(1...1, "FIELD"), "",
     "A field of the response that sallyport doesn't forward to the client."),
   .list(
     "proxy_pass_header", levels, .words(1...1, "FIELD"), "",
     "A field of the response that sallyport forwards although it hides the field by default."),
+  .value(
+    "proxy_ignore_headers", levels,
+    .someOf([
+      "X-Accel-Redirect", "X-Accel-Expires", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset", "Expires",
+      "Cache-Control", "Set-Cookie", "Vary",
+    ]), "",
+    "Fields of the response that sallyport doesn't act on. It acts on no field that concerns caches or character sets, so that these can be named without effect."
+  ),
   .list(
     "proxy_redirect", levels, .words(1...2, "default | off | FROM TO"), "default",
     "Rewrites Location and Refresh in the response; FROM is the beginning of the URL, or a regular expression after `~` or `~*`."
@@ -40,6 +51,27 @@ let proxyDirectives: [DirectiveEntry] = [
   ),
   .value("proxy_buffer_size", levels, .size, "16k (nginx: 4k)", "The maximum size of a response head."),
   .value("proxy_buffers", levels, .buffers, "8 8k", "How much of a response can wait for a client."),
+  .value(
+    "proxy_limit_rate", levels, .words(1...1, "SIZE"), "0",
+    "Bytes per second of a response that sallyport reads from the upstream, with variables if need be; 0 means no limit. It has no effect with `proxy_buffering off`."
+  ),
+  .value(
+    "proxy_bind", levels, .words(1...2, "ADDRESS[:PORT] | off"), "off",
+    "The local address of connections to upstreams, with variables if need be. A kept connection serves only requests with the same local address. A value that is no address is answered with 500 (nginx: connects from another address). `transparent` isn't supported."
+  ),
+  .value(
+    "proxy_protocol", levels, .words(1...2, "on | off | v2 [certificate]"), "off",
+    "Begins each connection to an upstream with a header of the PROXY protocol, before TLS (nginx: stream module only). `on` sends version 1. `v2` sends version 2, with PP2_TYPE_SSL, and of a verified client the CN and the SHA-256 hash of its public key (TLV 0xE0); `certificate` adds the certificate in DER (TLV 0xE1). The address is that of `$remote_addr`. Each request has a connection of its own."
+  ),
+  .value(
+    "proxy_socket_keepalive", levels, .flag, "off",
+    "Whether the system probes idle connections to upstreams (SO_KEEPALIVE)."),
+  .value(
+    "proxy_socket_sndbuf", levels, .size, "the system's",
+    "The size of the system's send buffer for connections to upstreams."),
+  .value(
+    "proxy_socket_rcvbuf", levels, .size, "the system's",
+    "The size of the system's receive buffer for connections to upstreams."),
   .value(
     "proxy_request_buffering", levels, .flag, "on", "Whether to read the whole body before contacting the upstream."),
   .value(
@@ -65,7 +97,6 @@ let proxyDirectives: [DirectiveEntry] = [
   .inert("proxy_temp_path", levels, because: "responses are never written to disk"),
   .inert("proxy_headers_hash_bucket_size", levels, because: "fields are not kept in a hash of fixed size"),
   .inert("proxy_headers_hash_max_size", levels, because: "fields are not kept in a hash of fixed size"),
-  .inert("proxy_socket_keepalive", levels, because: "the read and send timeouts detect a dead upstream"),
   .inert("proxy_send_lowat", levels, because: "it has no meaning on Linux"),
 ]
 

@@ -145,10 +145,16 @@ enum EnvelopeRule: CaseIterable {
 
   private func beside(_ facts: EnvelopeFacts) -> [Diagnostic] {
     if self == .bodyNotPassed {
-      guard facts.scope.flag("proxy_pass_request_body") == false,
-        let line = facts.scope.value("proxy_pass_request_body")
-      else { return [] }
-      return [error(line, "\"proxy_pass_request_body off\" beside \"message_envelope on\"", "remove one of the two")]
+      let isOff = facts.scope.flag("proxy_pass_request_body") == false
+      let isFiled = facts.scope.text("client_body_in_file_only").map { $0.lowercased() != "off" } ?? false
+      let lines = [
+        isOff ? facts.scope.value("proxy_pass_request_body") : nil, facts.scope.value("proxy_set_body"),
+        isFiled ? facts.scope.value("client_body_in_file_only") : nil,
+      ].compactMap { $0 }
+      return lines.map { line in
+        let said = ([line.name] + (line.name == "proxy_set_body" ? [] : [line.text(0)])).joined(separator: " ")
+        return error(line, "\"\(said)\" beside \"message_envelope on\"", "remove one of the two")
+      }
     }
     let names: Set = ["content-type", "accept-encoding", "range", "content-encoding"]
     return facts.scope.list("proxy_set_header").filter {

@@ -31,7 +31,7 @@ enum LocationRule {
     }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",
-      hint: "it has no proxy_pass and no return")
+      hint: "it has no proxy_pass, no return and no root")
   }
 
   /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
@@ -46,6 +46,10 @@ enum LocationRule {
       (password, "asks for a password", "auth_basic off;"),
       (scope.list("allow", "deny").first { $0.name == "deny" }, "is judged", "allow all;"),
       (scope.value("auth_request").flatMap { $0.text(0) == "off" ? nil : $0 }, "is asked", "auth_request off;"),
+      (
+        SignatureRule.mode(scope) == .verify ? scope.value("message_signature") : nil, "is judged",
+        "message_signature off;"
+      ),
     ]
     return judges.compactMap { line, act, remedy in
       guard let line else { return nil }
@@ -101,6 +105,13 @@ enum LocationRule {
         Diagnostic(
           .error, at: location.location,
           "an error page for this location is \"@\(name)\", which is not a location of this server",
+          hint: "location @\(name) { … }"))
+    }
+    if case .named(let name)? = location.files?.tryFiles?.fallback, !names.contains(name) {
+      found.append(
+        Diagnostic(
+          .error, at: location.location,
+          "\"try_files\" of this location ends in \"@\(name)\", which is not a location of this server",
           hint: "location @\(name) { … }"))
     }
     return found + (location.locations + location.conditional).flatMap { missing(in: $0, names) }

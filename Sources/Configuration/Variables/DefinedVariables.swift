@@ -125,10 +125,13 @@ struct DefinedVariables {
   private mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
     var isFree = name == "limit_rate" && isSet
     if case .unknown = VariableNames.look(up: name) { isFree = true }
+    // As in nginx, a field's or an argument's variable can be set, unless nginx has one of that very name.
+    if isSet, case .known(let variable) = VariableNames.look(up: name), variable.isOfPrefix { isFree = true }
+    if nginxFieldVariables.contains(name) { isFree = false }
     if isFree {
       if slots[name] == nil { slots[name] = slots.count }
     } else {
-      report(word, "the \"\(name)\" variable is built into nginx and can't be set", hint: "use another name")
+      report(word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
     }
   }
 
@@ -150,5 +153,23 @@ struct DefinedVariables {
 
   private mutating func report(_ word: Word?, _ message: String, hint: String?) {
     diagnostics.append(Diagnostic(.error, at: word?.location, message, hint: hint))
+  }
+}
+
+/// The variables of fields that nginx has by their whole name, so that `set` can't define them.
+private let nginxFieldVariables: Set<String> = [
+  "http_host", "http_user_agent", "http_referer", "http_via", "http_x_forwarded_for", "http_cookie",
+  "sent_http_content_type", "sent_http_content_length", "sent_http_location", "sent_http_last_modified",
+  "sent_http_connection", "sent_http_keep_alive", "sent_http_transfer_encoding", "sent_http_cache_control",
+  "sent_http_link",
+]
+
+extension Variable {
+  /// Whether its name is a prefix with a name of the user's.
+  fileprivate var isOfPrefix: Bool {
+    switch self {
+    case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamCookie: true
+    case .simple, .capture, .escapedCapture, .slot, .settable, .proxyTLV: false
+    }
   }
 }

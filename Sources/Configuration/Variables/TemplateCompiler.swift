@@ -51,7 +51,10 @@ struct TemplateCompiler {
 
   private func resolve(_ name: String, in word: Word) throws(ParseError) -> Variable {
     // `set $limit_rate` has a slot, but without a `set` the variable has a value of its own.
-    if name.lowercased() != "limit_rate", let slot = slots[name.lowercased()] { return .slot(slot) }
+    if name.lowercased() != "limit_rate", let slot = slots[name.lowercased()] {
+      if case .known(let variable) = VariableNames.look(up: name) { return .settable(slot: slot, variable) }
+      return .slot(slot)
+    }
     switch VariableNames.look(up: name) {
     case .known(let variable): return variable
     case .planned: throw fault(word, "`$\(name)` is nginx's, but not supported yet", hint: nil)

@@ -34,8 +34,8 @@ enum VariableNames {
 
   /// nginx's variables that have no value in sallyport yet.
   private static let planned: Set<String> = [
-    "request_body", "request_body_file", "request_filename", "document_root", "realpath_root",
-    "ssl_server_cert_type", "gzip_ratio", "connections_active", "connections_reading",
+    "realpath_root",
+    "ssl_server_cert_type", "connections_active", "connections_reading",
     "connections_writing", "connections_waiting", "http3", "server_rewrite",
     "upstream_queue_time", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd",
     "tcpinfo_rcv_space", "secure_link", "slice_range", "memcached_key", "ancient_browser", "modern_browser", "msie",

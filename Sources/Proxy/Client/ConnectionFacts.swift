@@ -18,7 +18,8 @@ final class ConnectionFacts {
   let openedAt: UInt64
   /// What `listen … proxy_protocol` has read; nil without it, and if the header names no client (LOCAL, UNKNOWN).
   var proxyHeader: ProxyHeader?
-  private let tls: TLSStream?
+  /// The transport again if it has TLS, otherwise nil.
+  let tls: TLSStream?
   private var authorization = AuthorizationCache()
   private let transport: ByteStream
   /// The values that were used, one after another, and the range of each by its place.
@@ -56,6 +57,9 @@ final class ConnectionFacts {
   func choose(from file: UserFile, scratch: RegularExpression.Scratch) -> UserFile.Choice {
     authorization.choose(from: file, tls, scratch: scratch)
   }
+
+  /// The client's chain; nil unless it was verified.
+  var verifiedChain: VerifiedChain? { if case .verified(let chain)? = tls?.clientVerdict { chain } else { nil } }
 
   /// The fields of `client_identity`.
   func identityFields(_ form: IdentityFieldForm) -> FieldBlock { authorization.fields(form, tls) }
@@ -140,6 +144,9 @@ final class ConnectionFacts {
       } ?? []
     }
   }
+
+  /// Whether the client has shown a certificate, verified or not.
+  var hasClientCertificate: Bool { tls?.clientVerdict.certificate != nil }
 
   /// Formats the verdict as nginx does: NONE, SUCCESS or FAILED:reason.
   private static func verifyText(_ verdict: ClientVerdict) -> String {

@@ -167,6 +167,11 @@ final class HTTP1Stream: ClientStream {
     if transport.pendingCount > 0, transport.wireBytesOut != sentAtDeadline {
       return watchSending(exchange.location.limits.sendTimeout)
     }
+    // What waits, if anything does, is not for the client to take: a rate or the compression keeps it back.
+    if isWatchingSending, transport.pendingCount == 0 {
+      if exchange.waitingBytes > 0 { return watchSending(exchange.location.limits.sendTimeout) }
+      return didDrain(bodyTimeout: isBodyRead ? nil : exchange.bodyTimeout)
+    }
     exchange.deadlinePassed()
   }
 

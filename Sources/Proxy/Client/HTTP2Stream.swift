@@ -221,6 +221,12 @@ final class HTTP2Stream: ClientStream {
       if isLingering { connection?.reset(self, .noError) } else { connection?.didStall(self) }
       return
     }
+    // What waits, if anything does, is not for the client to take: a rate or the compression keeps it back.
+    if isWatchingSending, pending.isEmpty {
+      if exchange.waitingBytes > 0 { return watchSending(sendTimeout) }
+      isWatchingSending = false
+      return watchBody(isBodyRead ? nil : exchange.bodyTimeout)
+    }
     if !pending.isEmpty { connection?.note(.stalledStreams) }
     exchange.deadlinePassed()
   }

@@ -14,17 +14,20 @@ enum AccelRedirect {
   static func follow(
     _ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass, _ attempt: UpstreamAttempt
   ) -> Bool {
-    // Joined with `proxy_ignore_headers`: this field says what that directive says.
-    guard !pass.settings.ignoresAccelRedirect, let field = response.first(.xAccelRedirect) else { return false }
+    guard !pass.settings.ignoredHeaders.contains(.redirect), let field = response.first(.xAccelRedirect) else {
+      return false
+    }
     let text = Array(response.bytes.readable[field.value])
-    if response.present.contains(.xAccelLimitRate) { ResponseRate.take(response, exchange) }
+    if response.present.contains(.xAccelLimitRate), !pass.settings.ignoredHeaders.contains(.limitRate) {
+      ResponseRate.take(response, exchange)
+    }
     keepFields(of: response, exchange, pass)
     attempt.abandonForRedirect()
     if text.first == 0x40 {
       redirect(exchange, toNamed: String(decoding: text.dropFirst(), as: UTF8.self))
     } else if let target = AccelTarget(text) {
       exchange.prepareRedirect(.path, isErrorPage: false)
-      exchange.redirect(toPath: target.path, arguments: target.arguments)
+      exchange.redirect(toPath: target.path, .these(target.arguments))
     } else {
       exchange.log(.error, "unsafe URI \"\(LogEscape.text(text))\" was detected in X-Accel-Redirect")
       exchange.fail(ErrorResponse(404))

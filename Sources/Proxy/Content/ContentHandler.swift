@@ -42,6 +42,10 @@ class ContentHandler {
   var upstreamHead: ResponseHead? { nil }
   /// Appends the upstream for the error log: `, upstream: "https://127.0.0.1:443"`.
   func appendParticulars(to text: inout ByteBuffer) {}
+  /// Whether the body may be compressed: not a sealed one, and not a call of gRPC, which has a compression of its own.
+  var isCompressible: Bool { true }
+  /// Whether the body can hold text of the request or of one user, so that its compressed size could tell of them.
+  var mayReflect: Bool { true }
   /// Whether the client doesn't get this trailer field.
   func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool { false }
 }

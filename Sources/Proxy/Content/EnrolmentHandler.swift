@@ -36,6 +36,8 @@ private final class EnrolmentHandler: ContentHandler {
       exchange.log(.info, "no user/password was provided for enrolment")
       return challenge(exchange)
     }
+    // `message_signature verify` has collected it.
+    if case .collected(let kept) = exchange.body.state { return enrol(exchange, kept) }
     let kept = RequestBody(allowance: EnrolmentRequest.sizeLimit)
     guard exchange.head.framing != .none, !stream.isBodyRead else { return enrol(exchange, kept) }
     exchange.collectBody(in: kept)

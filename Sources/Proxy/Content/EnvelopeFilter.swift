@@ -36,31 +36,39 @@ final class EnvelopeFilter {
     // The request for an error page is sallyport's own GET, which has no Upgrade.
     if keepsBody, exchange.head.first(.upgrade) != nil { return refuse("an upgrade is asked for", exchange) }
     if exchange.body.opened != nil { return handler.tryNext() }
+    // `message_signature verify` has collected it.
+    if keepsBody, case .collected(let kept) = exchange.body.state { return openBody(kept, exchange) }
     guard exchange.head.framing != .none, keepsBody, !stream.isBodyRead else {
       exchange.setBody(.none)
       return handler.tryNext()
     }
     if case .length(let length) = exchange.head.framing, length > UInt64(envelope.maxSize) {
-      return refuseSize(length, exchange)
+      return Self.refuseSize(length, exchange)
     }
     exchange.collectBody(in: RequestBody(envelopeIn: bodies))
   }
 
   /// Returns whether the body may keep `count` more bytes of an envelope; if not, the client has got an error.
   func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
+    Self.admits(count, in: kept, of: envelope, exchange)
+  }
+
+  static func admits(
+    _ count: Int, in kept: RequestBody, of envelope: MessageEnvelope, _ exchange: Exchange
+  ) -> Bool {
     let total = kept.count &+ UInt64(count)
     guard total <= UInt64(envelope.maxSize) else {
       refuseSize(total, exchange)
       return false
     }
     // An envelope must stay in memory. At a size at which another body goes to a file, the filter refuses the envelope.
-    if bodies.admits(total, having: kept.memory.count) { return true }
+    if exchange.worker.bodies.admits(total, having: kept.memory.count) { return true }
     exchange.log(.error, "message envelopes and kept bodies take all the memory that a worker has for them")
     exchange.failDuringBody(ErrorResponse(503))
     return false
   }
 
-  private func refuseSize(_ size: UInt64, _ exchange: Exchange) {
+  private static func refuseSize(_ size: UInt64, _ exchange: Exchange) {
     exchange.log(.error, "client intended to send too large a message envelope: \(size) bytes")
     exchange.failDuringBody(ErrorResponse(413))
   }

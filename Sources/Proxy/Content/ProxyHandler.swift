@@ -142,25 +142,6 @@ final class ProxyHandler: ContentHandler {
   /// Tries the next server, or with `again` the same one over a new connection.
   func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
-  private func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
-    if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
-    guard let group else { return }
-    if let identity = pass.identity {
-      // The request names the certificate to present. Without that certificate, no request goes to an upstream.
-      return identity.find(for: exchange, pass) { [self] context in
-        attempt.begin(group, trust(exchange, pass, context), pass.attempt, again: again)
-      }
-    }
-    attempt.begin(group, trust(exchange, pass, pass.context), pass.attempt, again: again)
-  }
-
-  private func trust(_ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?) -> UpstreamTrust {
-    let user = authentication?.boundUser ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
-    if user == nil, context === pass.context, let settled = pass.trust { return settled }
-    return UpstreamTrust(
-      context: context, name: pass.nameForTLS(exchange), speaksHTTP2: pass.settings.version == .http2, boundTo: user)
-  }
-
   func attemptDidBegin() { envelope?.forgetResponse() }
 
   func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
@@ -169,6 +150,7 @@ final class ProxyHandler: ContentHandler {
     let session = stream.session
     if session.trustOutcome != .none, !stream.isOnKeptSession { UpstreamFailureLog.noteHandshake(session, exchange) }
     authentication?.choose(exchange, stream)
+    attempt.body = pass.ownBody(exchange)
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       return exchange.failUnsendable()
     }
@@ -185,7 +167,7 @@ final class ProxyHandler: ContentHandler {
     }
     attempt.requestBegins()
     sendHead(exchange, pass, stream)
-    sender.begin(exchange, stream)
+    sender.begin(exchange, stream, attempt.body)
   }
 
   /// Sends the head, and wipes the buffers that held credentials.
@@ -275,7 +257,7 @@ final class ProxyHandler: ContentHandler {
     client.watchSending(exchange.location.limits.sendTimeout)
   }
 
-  override func clientDidDrain() { attempt.stream?.resume() }
+  override func clientDidDrain() { attempt.resume() }
 
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
@@ -387,6 +369,7 @@ final class ProxyHandler: ContentHandler {
     }
   }
 
+  override var isCompressible: Bool { pass?.isCompressible ?? true }
   override var upstreamHead: ResponseHead? { attempt.shownHead }
 
   override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {

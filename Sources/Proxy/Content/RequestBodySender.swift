@@ -1,6 +1,7 @@
 import Bytes
 import HTTP
 import Observability
+import Signature
 import Transport
 import Upstream
 
@@ -11,6 +12,8 @@ final class RequestBodySender {
   private unowned(unsafe) let worker: Worker
   /// The number of body bytes read from the file.
   private var fileOffset: UInt64 = 0
+  /// Whether the request has a body of sallyport's own, so that the client's isn't sent.
+  private var sendsOwnBody = false
 
   /// The most bytes of a streamed body that may wait for an upstream.
   private static let watermark = 128 * 1024
@@ -18,7 +21,7 @@ final class RequestBodySender {
   private static let filePiece = 64 * 1024
   private static let filePerTurn: UInt64 = 1 << 20
   /// Memory that one kept body may take if `client_body_buffer_size` isn't set.
-  private static let adaptiveAllowance = 1 << 20
+  static let adaptiveAllowance = 1 << 20
 
   init(_ worker: Worker) { self.worker = worker }
 
@@ -28,10 +31,17 @@ final class RequestBodySender {
     let framing = exchange.head.framing
     if case .none = exchange.body.state, framing == .none { return nil }
     guard let stream = exchange.stream else { return nil }
+    let files = exchange.location.settings.bodyFiles
+    // As in nginx, a body that the upstream doesn't get is read all the same, for variables and files.
+    let isRead = pass.settings.passesRequestBody || pass.body != nil || files?.isForEachBody ?? false
     // An earlier handler collected the body, and a named error page forwards it.
-    if case .collected = exchange.body.state, pass.settings.passesRequestBody { return nil }
+    if case .collected = exchange.body.state, isRead { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
-    guard hasBody, pass.settings.passesRequestBody else {
+    if framing == .length(0), exchange.redirection.keepsBody, let files, files.isForEachBody {
+      exchange.setBody(.collected(RequestBody(allowance: 0, files: files)))
+      return nil
+    }
+    guard hasBody, isRead else {
       if hasBody { stream.discardBody() }
       exchange.setBody(.none)
       return nil
@@ -40,6 +50,7 @@ final class RequestBodySender {
     // HTTP/1.0 needs a length, so a chunked body is collected first. A body that fits its allowance is collected so
     // that it can be sent again with credentials after a challenge.
     var isKept = pass.settings.requestBuffering || (framing == .chunked && pass.settings.version == .http10)
+    isKept = isKept || pass.body != nil || !pass.settings.passesRequestBody
     if isChallenged, case .length(let length) = framing {
       isKept = isKept || length <= UInt64(max(0, allowance ?? Self.adaptiveAllowance))
     }
@@ -52,12 +63,21 @@ final class RequestBodySender {
 
   /// An empty body, in which the exchange can collect that of its request.
   static func storage(for exchange: Exchange) -> RequestBody {
-    exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0) }
-      ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies)
+    let files = exchange.location.settings.bodyFiles
+    let kept =
+      exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, files: files) }
+      ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies, files: files)
+    if case .proxy(let pass) = exchange.location.settings.action, pass.signing != nil { kept.beginDigests([.sha256]) }
+    return kept
   }
 
   /// Starts to send the body, after the request's head.
-  func begin(_ exchange: Exchange, _ stream: UpstreamStream) {
+  func begin(_ exchange: Exchange, _ stream: UpstreamStream, _ own: OwnBody?) {
+    sendsOwnBody = own != nil
+    if let own {
+      if case .text(let text) = own, !text.isEmpty { text.withUnsafeBytes { stream.send(body: $0) } }
+      return stream.requestDidEnd()
+    }
     switch exchange.body.state {
     case .none, .streamed: stream.requestDidEnd()
     case .collected(let kept):
@@ -81,6 +101,7 @@ final class RequestBodySender {
   }
 
   func upstreamDidDrain(_ exchange: Exchange, _ stream: UpstreamStream) {
+    if sendsOwnBody { return }
     switch exchange.body.state {
     case .collected(let kept) where kept.isInFile: sendFile(kept, exchange, stream)
     case .streaming: exchange.stream?.resumeBody()

@@ -26,7 +26,7 @@ enum RequestRewrite {
     // RFC 8470 §5.1: a second Early-Data field, from the client, has the same meaning.
     if exchange.isEarly && !pass.setsEarlyData { outgoing.add(earlyData) }
     if pass.envelope != nil, exchange.body.opened != nil { outgoing.add(openedType) }
-    outgoing.framing = framing(exchange, handler.authentication)
+    outgoing.framing = framing(exchange, handler)
     if pass.settings.passesRequestFields {
       let bytes = exchange.head.bytes.readable
       for field in exchange.head.fields {
@@ -35,7 +35,8 @@ enum RequestRewrite {
       }
     }
     // A variable that could not be computed may have been meant for a field that an upstream trusts.
-    return !exchange.variables.isBroken
+    if exchange.variables.isBroken { return false }
+    return pass.signer.map { SignatureSigning.sign(outgoing, of: exchange, pass, $0) } ?? true
   }
 
   /// The method for the upstream. The framing of the response and the retry decision depend on it.
@@ -111,18 +112,26 @@ enum RequestRewrite {
     target.append(arguments.readable)
   }
 
-  private static func framing(_ exchange: Exchange, _ authentication: UpstreamAuthentication?) -> BodyFraming {
-    if let authentication, authentication.sending.isBodiless {
-      return !authentication.isProbe && exchange.head.framing != .none ? .length(0) : .none
+  private static func framing(_ exchange: Exchange, _ handler: ProxyHandler) -> BodyFraming {
+    let own = handler.attempt.body
+    if let authentication = handler.authentication, authentication.sending.isBodiless {
+      let hasBody = if case .text? = own { true } else { exchange.head.framing != .none }
+      return !authentication.isProbe && hasBody ? .length(0) : .none
     }
     switch exchange.body.state {
+    case _ where own != nil:
+      if case .text(let text)? = own { return .length(UInt64(text.count)) }
+      return emptyFraming(exchange)
     case .collected(let kept): return .length(kept.count)
     case .held, .streaming, .streamed: return exchange.head.framing
-    case .none, .collecting:
-      // For a method that usually has a body, `Content-Length: 0` says that there is none (RFC 9110 §8.6).
-      let hasLength = exchange.head.framing != .none || exchange.head.method.announcesEmptyBody
-      return exchange.redirection.keepsBody && hasLength ? .length(0) : .none
+    case .none, .collecting: return emptyFraming(exchange)
     }
+  }
+
+  /// For a method that usually has a body, `Content-Length: 0` says that there is none (RFC 9110 §8.6).
+  private static func emptyFraming(_ exchange: Exchange) -> BodyFraming {
+    let hasLength = exchange.head.framing != .none || exchange.head.method.announcesEmptyBody
+    return exchange.redirection.keepsBody && hasLength ? .length(0) : .none
   }
 }
 

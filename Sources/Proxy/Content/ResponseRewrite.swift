@@ -14,7 +14,9 @@ enum ResponseRewrite {
   ) {
     outgoing.reset(over: response)
     outgoing.status = status(for: exchange, response)
-    if response.present.contains(.xAccelLimitRate) { ResponseRate.take(response, exchange) }
+    if response.present.contains(.xAccelLimitRate), !pass.settings.ignoredHeaders.contains(.limitRate) {
+      ResponseRate.take(response, exchange)
+    }
     outgoing.body = sealed.map { .length(UInt64($0)) } ?? body(for: exchange, outgoing.status, response, pass)
     // nginx forwards a Server that `proxy_pass_header` names, or none. A response needs a Date (RFC 9110 §6.6.1).
     let passed = (!pass.hidden.contains(.server), passesDate(response, pass)), tokens = pass.serverTokens

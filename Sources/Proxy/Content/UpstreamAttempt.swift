@@ -32,6 +32,9 @@ final class UpstreamAttempt: AttemptObserver {
   @exclusivity(unchecked) private(set) var deadConnections = 0
   /// `$upstream_ssl_spki` of the last upstream that sallyport refused.
   private var refusedKey = ""
+  /// The body of this attempt's request, if it isn't the client's.
+  var body: OwnBody?
+  private var pacing = UpstreamPacing.undecided
 
   init(_ worker: Worker) {
     self.worker = worker
@@ -47,6 +50,8 @@ final class UpstreamAttempt: AttemptObserver {
       callDeadline.stop()
       self.callDeadline = nil
     }
+    if body != nil { body = nil }
+    if case .undecided = pacing {} else { pacing.stop() }
     isUnderWay = false
     while !records.isEmpty { records.removeLast() }
     selection = Selection()
@@ -181,7 +186,15 @@ final class UpstreamAttempt: AttemptObserver {
 
   override func attemptBody(_ bytes: UnsafeRawBufferPointer) {
     if !records.isEmpty { records[records.count - 1].bodyBytes &+= UInt64(bytes.count) }
-    handler?._withUnsafeGuaranteedRef { $0.responseBody(bytes) }
+    handler?._withUnsafeGuaranteedRef { handler in
+      handler.responseBody(bytes)
+      if handler.pass?.readRate != nil { pacing.take(bytes.count, self, handler) }
+    }
+  }
+
+  /// The client has taken all waiting bytes: reads on, unless `proxy_limit_rate` lets nothing be read yet.
+  func resume() {
+    if !pacing.holds { stream?.resume() }
   }
 
   override func attemptDidPump() { handler?._withUnsafeGuaranteedRef { $0.responseDidPump() } }

@@ -143,7 +143,7 @@ final class Exchange {
     if let kept { body.state = .collected(kept) }
     target.redirection = redirection
     target.endsErrorPages = true
-    target.redirect(to: text, [])
+    target.redirect(to: text, .these([]))
     perform(cursor.next(counts, .all))
   }
 
@@ -273,8 +273,8 @@ final class Exchange {
 
   var showsErrorPages: Bool { !target.endsErrorPages && !cursor.isExhausted }
 
-  /// Continues as a GET request for another path of this server block.
-  func redirect(toPath text: [UInt8], arguments: [UInt8]? = nil) {
+  /// Continues at another path of this server block.
+  func redirect(toPath text: [UInt8], _ arguments: RedirectedArguments = .inText) {
     guard cursor.restart() else { return endCycle("internally redirecting to \"\(LogEscape.text(text))\"") }
     target.redirect(to: text, arguments)
     location = server.root
@@ -283,7 +283,7 @@ final class Exchange {
 
   func redirect(toNamed found: LiveLocation) {
     guard cursor.countRedirect() else { return endCycle("redirecting to a named location") }
-    target.didFindLocation()
+    target.didEnterNamed()
     location = found
     perform(enter(found))
   }
@@ -300,6 +300,7 @@ final class Exchange {
   func dropCaptures() { variables.dropCaptures() }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
   func setArguments(_ text: [UInt8]) { target.setArguments(text) }
+  func setPath(_ path: [UInt8]) { target.setPath(path) }
   func keepLocation() { target.keepLocation() }
   func rewrite(path: [UInt8], arguments: [UInt8]?, keepsLocation: Bool) {
     target.rewrite(path: path, arguments: arguments, keepsLocation: keepsLocation)
@@ -330,6 +331,7 @@ final class Exchange {
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
   func setBody(_ state: ExchangeBody.State) { body.state = state }
+  func note(_ signature: SignatureRecord) { account.signature = signature }
   func setStatus(_ status: Int) { progress.status = status }
   /// nil: the status is that of the response.
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }
@@ -347,7 +349,7 @@ final class Exchange {
     }
     switch body.state {
     case .collecting(let kept):
-      guard account.internalRequests.isCollecting || handler?.admits(bytes.count, in: kept) ?? true else { return }
+      guard admits(bytes.count, in: kept) else { return }
       do {
         try kept.append(bytes)
       } catch {
@@ -361,11 +363,13 @@ final class Exchange {
 
   func requestBodyDidEnd(trailers: Trailers?) {
     switch body.state {
-    case .collecting(let kept): body.state = .collected(kept)
+    case .collecting(let kept):
+      body.state = .collected(kept)
+      if let waiter = kept.takeWaiter() { return waiter.bodyDidEnd(kept, self) }
     case .streaming: body.state = .streamed
     case .none, .held, .collected, .streamed: return
     }
-    if !account.internalRequests.bodyDidEnd(of: self) { handler?.requestBodyDidEnd(trailers) }
+    handler?.requestBodyDidEnd(trailers)
   }
 
   // MARK: End

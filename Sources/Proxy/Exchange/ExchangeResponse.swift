@@ -10,10 +10,13 @@ extension Exchange {
   // MARK: The response
 
   /// Bytes that the client has not taken yet.
-  var waitingBytes: Int { (withStream { $0.waitingBytes } ?? 0) + (account.limiting.pacer?.keptBytes ?? 0) }
+  var waitingBytes: Int {
+    (withStream { $0.waitingBytes } ?? 0) + (account.limiting.pacer?.keptBytes ?? 0) + account.compression.keptBytes
+  }
 
   /// Sends the head that was built in `response`.
   func sendHead() {
+    if let gzip = location.gzip { gzip.begin(self) }
     setStatus(Int(response.status))
     if case .none = response.body { setState(.streaming(hasBody: false)) } else { setState(.streaming(hasBody: true)) }
     withStream { $0.send(head: response) }
@@ -23,6 +26,12 @@ extension Exchange {
   /// Sends bytes of the response's body, where it has one.
   func sendBody(_ bytes: UnsafeRawBufferPointer) {
     guard case .streaming(hasBody: true) = progress.state else { return }
+    if let compressor = account.compression.compressor { return compressor.send(bytes) }
+    sendCoded(bytes)
+  }
+
+  /// Sends bytes of the body in the content coding that the head announced.
+  func sendCoded(_ bytes: UnsafeRawBufferPointer) {
     if let pacer = account.limiting.pacer { return pacer.send(bytes) }
     passBody(bytes)
   }
@@ -36,6 +45,7 @@ extension Exchange {
   /// The response is whole.
   func complete(_ trailers: Trailers? = nil) {
     if case .streaming(hasBody: true) = progress.state {
+      if let compressor = account.compression.compressor, compressor.keepsEnd(trailers) { return }
       if let pacer = account.limiting.pacer, pacer.keepsEnd(trailers) { return }
       if let trailers, head.acceptsTrailers, withStream({ $0.takesTrailers }) == true {
         didSendTrailers(shown(trailers))
@@ -88,6 +98,7 @@ extension Exchange {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     account.internalRequests.cancel()
+    if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
     if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
       return show(page, for: failure)
@@ -166,18 +177,9 @@ extension Exchange {
     answer(status: Int(failure.status), type: "text/html", body: page.readable)
   }
 
-  /// Redirects a request for `/a` to `location /a/ { proxy_pass … }`.
+  /// Redirects a request for `/a` to `location /a/ { proxy_pass … }`, or to the folder of that name.
   func redirectToSlash() {
-    var target = ByteBuffer()
-    TargetPath.escape(self.target.uri.readable, into: &target)
-    target.append(0x2F)
-    var arguments = ByteBuffer()
-    append(.simple(.args), to: &arguments)
-    if !arguments.isEmpty {
-      target.append(0x3F)
-      target.append(arguments.readable)
-    }
-    redirect(status: 301, to: Array(target.readable))
+    redirect(status: 301, to: SlashRedirect.target(of: self))
   }
 
   /// As in nginx, `error_page` can name another page for a redirect of a location. A page that is no redirect itself keeps
@@ -228,8 +230,10 @@ extension Exchange {
 
   /// Sends a complete response. It discards an unread request body; if more of that body must come, the connection ends
   /// after the response.
+  /// `typeByPath`: `types` and `default_type` say the type.
   func answer(
-    status: Int, type: StaticString, location target: [UInt8]? = nil, body page: UnsafeRawBufferPointer
+    status: Int, type: StaticString, typeByPath: Bool = false, location target: [UInt8]? = nil,
+    body page: UnsafeRawBufferPointer
   ) {
     guard let stream else { return }
     setStatus(status)
@@ -239,7 +243,12 @@ extension Exchange {
     outgoing.status = UInt16(truncatingIfNeeded: status)
     worker.ownFields.add(tokens: location.settings.redirects.serverTokens, to: outgoing)
     if status >= 200 && status != 204 && status != 304 {
-      if !account.internalRequests.keepsType(over: type) { outgoing.add("Content-Type", type) }
+      if account.internalRequests.keepsType(over: type) {
+      } else if typeByPath {
+        location.settings.types.add(to: outgoing, for: self)
+      } else {
+        outgoing.add("Content-Type", type)
+      }
       outgoing.body = head.method == .head ? .none(announced: UInt64(page.count)) : .length(UInt64(page.count))
     }
     if let target, !target.withUnsafeBytes({ outgoing.add("Location", $0) }) {
@@ -254,6 +263,11 @@ extension Exchange {
     // An empty chunk would be the last one.
     if !page.isEmpty { sendBody(page) }
     complete()
+  }
+
+  /// Whether `count` more bytes of the body may be collected; false if the exchange has responded.
+  func admits(_ count: Int, in kept: RequestBody) -> Bool {
+    kept.waiter?.admits(count, in: kept, self) ?? handler?.admits(count, in: kept) ?? true
   }
 
   // MARK: Events of the client

@@ -45,18 +45,24 @@ struct ExchangeAccount {
   let limiting = ExchangeLimits()
   /// Subrequests, and what an upstream's X-Accel-Redirect left.
   let internalRequests = InternalRequests()
+  /// The compression of the response's body.
+  let compression = ExchangeCompression()
   /// Whether the exchange ends: the access record is being written.
   var isOver = false
   /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
   var isReported = false
+  /// nil: no signature was looked for.
+  var signature: SignatureRecord?
 
   mutating func reset() {
     isOver = false
+    if signature != nil { signature = nil }
     isReported = false
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
     limiting.reset()
     internalRequests.reset()
+    compression.reset()
   }
 }
 
@@ -81,6 +87,11 @@ struct ExchangeBody {
   /// The body, if it was opened from an envelope.
   var opened: RequestBody? {
     if case .collected(let kept) = state, kept.isOpened { kept } else { nil }
+  }
+
+  /// The body of `$request_body`: whole and in memory. What came sealed in an envelope must not stand in a log.
+  var shown: RequestBody? {
+    if case .collected(let kept) = state, !kept.isInFile, !kept.isOpened { kept } else { nil }
   }
 
   /// Whether the body can be sent again from its start.
@@ -164,13 +175,27 @@ struct ExchangeTarget: ~Copyable {
     if !TargetPath.normalize(path: path, mergeSlashes: mergeSlashes, into: &uri) { uri.removeAll() }
   }
 
-  /// Replaces path and query, for an internal redirect. `arguments`: nil if they are part of the text.
-  mutating func redirect(to text: [UInt8], _ arguments: [UInt8]? = nil) {
+  /// A named location was entered, by an internal redirect.
+  mutating func didEnterNamed() {
+    didFindLocation()
+    isInternal = true
+  }
+
+  /// `try_files` found a file: `$uri` is its path, and an upstream still gets the client's own text.
+  mutating func setPath(_ path: [UInt8]) {
     uri.removeAll()
-    if let arguments {
+    uri.append(path)
+  }
+
+  /// Replaces path and query, for an internal redirect.
+  mutating func redirect(to text: [UInt8], _ arguments: RedirectedArguments) {
+    uri.removeAll()
+    switch arguments {
+    case .kept: uri.append(text)
+    case .these(let arguments):
       uri.append(text)
       redirectedArguments = arguments
-    } else {
+    case .inText:
       let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
       uri.append(Array(parts.first ?? []))
       redirectedArguments = parts.count > 1 ? Array(parts[1]) : []
@@ -180,6 +205,16 @@ struct ExchangeTarget: ~Copyable {
     hasLeftLocation = false
     isChanged = false
   }
+}
+
+/// The query after an internal redirect.
+enum RedirectedArguments {
+  /// The one after the first `?` of the redirect's text, or none.
+  case inText
+  /// That of before. The text is a path alone.
+  case kept
+  /// This one. The text is a path alone.
+  case these([UInt8])
 }
 
 /// Values that `set` and regular expressions leave for templates.

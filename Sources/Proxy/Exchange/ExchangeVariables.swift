@@ -36,6 +36,8 @@ extension Exchange {
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
     case .escapedCapture(let group): appendEscapedCapture(group, to: &output)
     case .slot(let slot): append(slot: slot, to: &output)
+    case .settable(let slot, let variable):
+      if let value = variables.value(slot) { output.append(value) } else { append(variable, to: &output) }
     }
   }
 
@@ -122,9 +124,16 @@ extension Exchange {
         let referer = LiveReferers.field.withUnsafeBytes { head.value(named: $0) }.map { Array(bytes[$0]) }
         if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
       }
+    case .request_body: body.shown.map { output.append($0.memory.readable) }
+    case .request_body_file: if case .collected(let kept) = body.state { output.append(kept.path) }
+    case .document_root: location.files?.appendRoot(self, to: &output)
+    case .request_filename: location.files?.appendFile(self, to: &output)
+    case .gzip_ratio: account.compression.appendRatio(to: &output)
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .limit_conn_status: output.append(account.limiting.connections)
+    case .message_signature_keyid: if let signature = account.signature { output.append(signature.keyID) }
+    case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     default:
@@ -286,6 +295,8 @@ extension Exchange {
   /// The client's handshake is not over: the request may be a replay (RFC 8470 §3).
   var isEarly: Bool { withStream { $0.isEarly } ?? false }
   var bodyTimeout: Int { location.limits.bodyTimeout }
+  /// Whether the exchange is that of a subrequest.
+  var isSubrequest: Bool { withStream { $0.isSubrequest } ?? false }
 }
 
 /// Whom the request comes from: the connection's peer, or who `set_real_ip_from` says it is.
@@ -314,5 +325,32 @@ extension Exchange {
     case .remote_port: if let port = client.port, port > 0 { output.append(decimal: UInt64(port)) }
     default: output.append(string: client.host)
     }
+  }
+}
+
+/// How the request's body is asked for, and what becomes of an invalid one.
+extension Exchange {
+  func requestBodyIsInvalid(_ error: BodyError) {
+    log(.info, "client sent an invalid body: \(error.reason)")
+    failDuringBody(ErrorResponse(400))
+  }
+
+  /// Collects the body until it is complete. The handler gets `requestBodyDidEnd`, perhaps before this returns.
+  func collectBody(in kept: RequestBody) {
+    setBody(.collecting(kept))
+    continueClient()
+    stream?.resumeBody()
+  }
+
+  /// Passes the body to the handler as it arrives, perhaps before this returns.
+  func streamBody() {
+    setBody(.streaming)
+    continueClient()
+    stream?.resumeBody()
+  }
+
+  /// Sends one 100 to a client that waits for it, when the handler wants the body (RFC 9110 §10.1.1).
+  private func continueClient() {
+    if head.expectsContinue { stream?.sendInterim(100) }
   }
 }

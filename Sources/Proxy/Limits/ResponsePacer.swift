@@ -53,7 +53,10 @@ final class ResponsePacer: EventTarget {
     guard sendAllowed() else { return }
     switch end {
     // If bytes still wait for the client, the stream tells when it has taken them.
-    case .open: if exchange.waitingBytes == 0 { exchange.handler?.clientDidDrain() }
+    case .open:
+      guard exchange.waitingBytes > 0 else { return exchange.handler?.clientDidDrain() ?? () }
+      // A stream of HTTP/2 tells only if it is asked to.
+      exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
     case .whole(let trailers): exchange.complete(trailers)
     }
   }
@@ -109,7 +112,7 @@ struct LiveRate {
   func free(_ exchange: Exchange) -> Int { free.flatMap { Self.size($0.bytes(exchange), exchange) } ?? 0 }
 
   /// nil, after a line in the log, for a text that is no size. An empty text is no limit, as in nginx.
-  private static func size(_ text: [UInt8], _ exchange: Exchange) -> Int? {
+  static func size(_ text: [UInt8], _ exchange: Exchange) -> Int? {
     if text.isEmpty { return nil }
     if let size = ResponsePace.size(text) { return size }
     exchange.log(.error, "invalid size \"\(LogEscape.text(text))\"")
@@ -144,6 +147,8 @@ enum ResponseRate {
   /// The client has taken all waiting bytes. A pacer that keeps bytes asks the handler for more only when they have gone.
   static func streamDidDrain(_ exchange: Exchange) {
     if let pacer = exchange.account.limiting.pacer, pacer.keptBytes > 0 { return pacer.proceed() }
+    // The compressor asks the handler for more when it has nothing left.
+    if exchange.account.compression.keptBytes > 0 { return }
     exchange.handler?.clientDidDrain()
   }
 

@@ -4,6 +4,7 @@ import Envelope
 import HTTP
 import Identity
 import Observability
+import Signature
 import TLS
 import Upstream
 
@@ -36,6 +37,10 @@ final class LiveLocation {
   let hasOwnContent: Bool
   /// nil: neither `limit_rate` nor `set $limit_rate`.
   let rate: LiveRate?
+  /// nil: neither `root` nor `alias` says where files are.
+  let files: LiveFiles?
+  /// nil: `gzip off`.
+  let gzip: LiveCompression?
   var limits: LocationLimits { settings.limits }
 
   /// `outer`: for an `if` or a `limit_except`, the content of the location around it, and its rewrite steps, of which the
@@ -53,8 +58,10 @@ final class LiveLocation {
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     let isEmpty = if case .none = settings.action { true } else { false }
-    let content = isEmpty ? outer?.content ?? LiveContent() : Self.content(settings, makers)
+    let content = isEmpty ? Self.files(settings, outer: outer?.content) : Self.content(settings, makers)
     self.content = content
+    self.files = settings.files.map { LiveFiles($0) }
+    self.gzip = LiveCompression(settings)
     self.hasOwnContent = !isEmpty
     for (condition, block) in program.blocks {
       let inside = LiveLocation(settings: block, makers: makers, outer: (content, program.steps))
@@ -95,13 +102,25 @@ final class LiveLocation {
     if let limits = settings.traffic?.connections { steps.preaccess.append(ConnectionLimit(limits, zones)) }
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
-      steps.access.append(PasswordAccess(access, guessLimit: makers.generation.guessLimits[access.users]))
+      steps.access.append(PasswordAccess(access, limits: makers.generation.guessLimits))
     }
     if let authorization = settings.subrequests?.authorization {
       steps.access.append(AuthorizationStep(authorization))
     }
+    // First: no mirror gets a request that is refused, and no file's absence shows in the response.
+    if let signature = settings.signature {
+      steps.precontent.append(SignatureCheck(signature, settings.action, makers))
+    }
+    if let tryFiles = settings.files?.tryFiles { steps.precontent.append(TryFilesStep(tryFiles)) }
     if let mirrors = settings.subrequests?.mirrors { steps.precontent.append(MirrorStep(mirrors)) }
     return steps
+  }
+
+  /// The content of a location that names none: that around an `if`, or files. As in nginx, an `if` with a `root` still
+  /// leaves the request to the `proxy_pass` around it.
+  private static func files(_ settings: LocationSettings, outer: LiveContent?) -> LiveContent {
+    if let outer, type(of: outer) != LiveContent.self { return outer }
+    return settings.files == nil ? LiveContent() : FileContent()
   }
 
   /// One row for each content that a location can have.
@@ -166,7 +185,7 @@ final class LiveProxyPass: LiveContent {
   let tlsName: LiveTemplate
   /// nil if `context` has the certificate to present, or presents none.
   let identity: LiveIdentity?
-  /// nil when the name has variables.
+  /// nil when the name has variables, or the connection's origin differs per request.
   let trust: UpstreamTrust?
   // Those of `group` and `trust`, where no request has a say in them: uncounted, for each request asks.
   private let settledGroup: Unmanaged<UpstreamGroup>?
@@ -189,6 +208,13 @@ final class LiveProxyPass: LiveContent {
   /// `message_envelope on`.
   let envelope: MessageEnvelope?
   let authentication: LiveUpstreamAuth?
+  /// `message_signature sign`
+  let signer: MessageSigner?
+  let origin: LiveOrigin
+  /// `proxy_set_body`
+  let body: LiveTemplate?
+  /// `proxy_limit_rate`
+  let readRate: LiveTemplate?
 
   /// `tokens`: `server_tokens` of the location.
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
@@ -207,6 +233,7 @@ final class LiveProxyPass: LiveContent {
     } else {
       self.followed = nil
     }
+    self.signer = settings.signing.flatMap { makers.generation.signatures.signers[$0] }
     switch settings.target {
     // An exchange takes the list of servers that there is when it begins.
     case .group where followed != nil:
@@ -216,8 +243,8 @@ final class LiveProxyPass: LiveContent {
     case _ where settings.scheme == .https && context == nil:
       self.group = nil
       self.targetTemplate = nil
-    // Without the envelope's keys, bodies would go out in plain text.
-    case _ where settings.envelope != nil && envelope == nil:
+    // Without the envelope's keys, bodies would go out in plain text, and without the signer's, requests unsigned.
+    case _ where settings.envelope != nil && envelope == nil || settings.signing != nil && signer == nil:
       self.group = nil
       self.targetTemplate = nil
     case .group(let index):
@@ -229,9 +256,16 @@ final class LiveProxyPass: LiveContent {
     }
     self.tlsName = LiveTemplate(settings.tlsName)
     self.identity = settings.identity.map { LiveIdentity($0) }
-    self.trust = settings.tlsName.constant.map { [context] name in
-      UpstreamTrust(
-        context: context, name: ProxyPassSettings.nameForTLS(name), speaksHTTP2: settings.version == .http2)
+    let origin = LiveOrigin(settings.origin)
+    self.origin = origin
+    self.body = settings.body.map { LiveTemplate($0) }
+    self.readRate = settings.readRate.map { LiveTemplate($0) }
+    self.trust = settings.tlsName.constant.flatMap { [context] name in
+      origin.settled.map {
+        UpstreamTrust(
+          context: context, name: ProxyPassSettings.nameForTLS(name), speaksHTTP2: settings.version == .http2,
+          origin: $0)
+      }
     }
     let isSettled = group != nil && trust != nil && identity == nil
     self.settledGroup = isSettled ? group.map { Unmanaged.passUnretained($0) } : nil
@@ -265,6 +299,10 @@ final class LiveProxyPass: LiveContent {
     if envelope != nil {
       for name in EnvelopeFilter.unsentFields { replaced.insert(Array(name.utf8), withAliases: true) }
     }
+    if let signer {
+      for name in SignatureSigning.signatureFields { replaced.insert(Array(name.utf8), withAliases: true) }
+      if signer.coversDigest { replaced.insert(Array("Content-Digest".utf8), withAliases: true) }
+    }
     self.replaced = replaced
     var hidden = NameSet()
     for name in settings.hiddenFields { hidden.insert(name, withAliases: false) }
@@ -278,6 +316,9 @@ final class LiveProxyPass: LiveContent {
   }
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
+
+  /// See `ContentHandler.isCompressible`.
+  var isCompressible: Bool { settings.envelope == nil && !settings.speaksGRPC }
 
   /// Whether the request's credentials may make the whole connection that of its client (NTLM, Negotiate). Over HTTP/2
   /// the requests of other clients would share it.

@@ -62,9 +62,11 @@ final class LiveMap: LiveVariable {
 final class LiveGeo: LiveVariable {
   private let settings: GeoSettings
   private let subject: LiveTemplate?
+  private let proxies: [AccessRule.Source]
 
   init(_ settings: GeoSettings, isVolatile: Bool) {
     self.settings = settings
+    proxies = settings.proxies.map { AccessRule.Source(network: $0) }
     subject = settings.subject.map { LiveTemplate($0) }
     super.init(isVolatile: isVolatile)
   }
@@ -86,55 +88,14 @@ final class LiveGeo: LiveVariable {
       guard let parsed = SocketAddress(literal: text, port: 0) else { return nil }
       address = parsed
     }
-    guard !settings.proxies.isEmpty else { return address }
+    guard !proxies.isEmpty else { return address }
+    var walk = ForwardedWalk(from: address, trusted: proxies, isRecursive: settings.isRecursive)
     let bytes = exchange.head.bytes.readable
     // The last line is the nearest proxy's.
-    let lines = exchange.head.fields.filter { $0.id == .xForwardedFor }.map { Array(bytes[$0.value]) }
-    return ForwardedAddress.find(
-      address, in: Array(lines.joined(separator: [0x2C])), trusted: settings.proxies,
-      isRecursive: settings.isRecursive)
-  }
-}
-
-/// Finds the client of trusted proxies in X-Forwarded-For, as nginx's `ngx_http_get_forwarded_addr`.
-enum ForwardedAddress {
-  /// `list`: all lines of the field, joined by commas. Reads it from its end, and each byte at most twice.
-  static func find(
-    _ peer: SocketAddress, in list: [UInt8], trusted: [AddressRange], isRecursive: Bool
-  ) -> SocketAddress {
-    var address = peer
-    var end = list.count
-    while let number = AddressRange.number(address), trusted.contains(where: { $0.contains(number) }) {
-      func isSeparator(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x2C }
-      while end > 0, isSeparator(list[end - 1]) { end -= 1 }
-      var start = end
-      while start > 0, !isSeparator(list[start - 1]) { start -= 1 }
-      guard let next = parse(list[start..<end]) else { return address }
-      address = next
-      end = start
-      guard isRecursive else { break }
+    for field in exchange.head.fields.reversed() where field.id == .xForwardedFor {
+      if !walk.take(bytes[field.value]) { break }
     }
-    return address
-  }
-
-  /// Parses an address, with or without a port: `192.0.2.1:80`, `[2001:db8::1]:80`.
-  private static func parse(_ text: ArraySlice<UInt8>) -> SocketAddress? {
-    guard (2...60).contains(text.count) else { return nil }
-    var literal = String(decoding: text, as: UTF8.self)
-    if literal.hasPrefix("[") {
-      guard let close = literal.firstIndex(of: "]") else { return nil }
-      let rest = literal[literal.index(after: close)...]
-      guard rest.isEmpty || isPort(rest) else { return nil }
-      literal = String(literal[literal.index(after: literal.startIndex)..<close])
-    } else if let colon = literal.firstIndex(of: ":"), literal.lastIndex(of: ":") == colon {
-      guard isPort(literal[colon...]) else { return nil }
-      literal = String(literal[..<colon])
-    }
-    return SocketAddress(literal: literal, port: 0)
-  }
-
-  private static func isPort(_ text: Substring) -> Bool {
-    text.hasPrefix(":") && UInt16(text.dropFirst()).map { $0 > 0 } ?? false
+    return walk.address
   }
 }
 

@@ -146,7 +146,7 @@ final class LiveServer {
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,
-      headBytes: bytes.overflow ? .max : bytes.partialValue, fields: 1000,
+      headBytes: bytes.overflow ? .max : bytes.partialValue, fields: settings.head.fields,
       ignoreInvalidNames: settings.head.ignoresInvalidFields, underscores: settings.head.underscoresInFields)
   }
 

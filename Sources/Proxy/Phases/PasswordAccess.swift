@@ -8,14 +8,14 @@ import Transport
 /// `auth_basic`: a step of the access phase. Reading the file and hashing are slow, so a pool thread does both.
 final class PasswordAccess: PhaseStep {
   private let realm: LiveTemplate
-  private let users: MaterialReference
+  private let users: LiveAccounts
   /// The limit on wrong passwords; nil for no limit.
   private let guessLimit: FailureWindow.Limit?
 
-  init(_ settings: BasicAccessSettings, guessLimit: FailureWindow.Limit?) {
+  init(_ settings: BasicAccessSettings, limits: [MaterialReference: FailureWindow.Limit]) {
     realm = LiveTemplate(settings.realm)
-    users = settings.users
-    self.guessLimit = guessLimit
+    users = LiveAccounts(settings.source)
+    guessLimit = LiveAccounts.guessLimit(of: settings, limits)
   }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
@@ -23,11 +23,12 @@ final class PasswordAccess: PhaseStep {
       exchange.log(.info, "no user/password was provided for basic authentication")
       return challenge(exchange)
     }
+    guard let users = users.file(for: exchange) else { return .denied(ErrorResponse(403)) }
     let box = LoopBox((step: self, exchange: exchange))
-    let (serial, loop, users, limit) = (exchange.serial, exchange.worker.loop, users, guessLimit)
+    let (serial, loop, limit, isNamed) = (exchange.serial, exchange.worker.loop, guessLimit, self.users.isNamed)
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
     PendingWork.start(.passwords, for: exchange) {
-      let verdict = PasswordVerdict(on: user, password, by: users, limit, from: address, state)
+      let verdict = PasswordVerdict(on: user, password, by: users, isNamed: isNamed, limit, from: address, state)
       loop.post {
         let (step, exchange) = box.value
         guard serial == exchange.serial else { return }
@@ -48,6 +49,9 @@ final class PasswordAccess: PhaseStep {
       exchange.log(.error, "user \"\(LogEscape.text(user))\": too many wrong passwords of this user or address")
       exchange.refuse(429, retryAfter: wait)
       return .responded
+    case .missing:
+      exchange.log(.error, "the file of \"auth_basic_user_file\" for this request doesn't exist")
+      return .denied(ErrorResponse(403))
     case .broken(let reason):
       exchange.tellOfRepeated(.crit, reason)
       return .fail(ErrorResponse(500))

@@ -46,12 +46,13 @@ final class ReturnStep: PhaseStep {
     case .standard:
       // As in nginx, it is an empty text; in an error page, with the status of the error.
       exchange.answer(
-        status: exchange.progress.statusOverride ?? status, type: "text/plain",
+        status: exchange.progress.statusOverride ?? status, type: "text/plain", typeByPath: true,
         body: UnsafeRawBufferPointer(start: nil, count: 0))
     case .redirect(let target): return exchange.redirectUnlessBroken(status: status, to: target.bytes(exchange))
     case .text(let text):
       text.bytes(exchange).withUnsafeBytes {
-        exchange.answer(status: exchange.progress.statusOverride ?? status, type: "text/plain", body: $0)
+        exchange.answer(
+          status: exchange.progress.statusOverride ?? status, type: "text/plain", typeByPath: true, body: $0)
       }
     }
     return .responded

@@ -52,6 +52,8 @@ public struct ClientHeadSettings: Sendable, Hashable {
   public var ignoresInvalidFields = true
   public var underscoresInFields = false
   public var mergesSlashes = true
+  /// `max_headers`: lines of fields in a head.
+  public var fields = 1000
   public init() {}
 }
 

@@ -171,6 +171,15 @@ public final class LocationSettings: Sendable {
   public let realIP: RealIPSettings?
   /// nil: none of `auth_request`, `mirror` and `log_subrequest`.
   public let subrequests: SubrequestSettings?
+  /// `message_signature verify`; nil: no signature is looked for.
+  public let signature: SignatureSettings?
+  /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
+  public let bodyFiles: BodyFileSettings?
+  /// nil: neither `root` nor `alias`.
+  public let files: FileSettings?
+  public let types: TypeSettings
+  /// nil: `gzip off`.
+  public let compression: CompressionSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -179,9 +188,14 @@ public final class LocationSettings: Sendable {
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
     addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
-    subrequests: SubrequestSettings? = nil
+    subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
+    files: FileSettings? = nil, types: TypeSettings = TypeSettings(), compression: CompressionSettings? = nil
   ) {
     self.subrequests = subrequests
+    self.bodyFiles = bodyFiles
+    self.files = files
+    self.types = types
+    self.compression = compression
     self.addedTrailers = addedTrailers
     self.expires = expires
     self.match = match
@@ -203,6 +217,7 @@ public final class LocationSettings: Sendable {
     self.flow = flow
     self.traffic = traffic
     self.realIP = realIP
+    self.signature = signature
   }
 }
 

@@ -95,10 +95,17 @@ public final class ProxyPassSettings: Sendable {
   public let speaksGRPC: Bool
   /// nil: an upstream's 401 is the client's.
   public let authentication: UpstreamAuthSettings?
+  /// `message_signature sign`; nil: requests are not signed.
+  public let signing: SignatureSettings?
   /// nil: the servers aren't checked.
   public let healthCheck: HealthCheckSettings?
-  /// `proxy_ignore_headers X-Accel-Redirect`.
-  public let ignoresAccelRedirect: Bool
+  /// `proxy_set_body`: the body that the upstream gets in place of the client's.
+  public let body: Template?
+  public let origin: OriginSettings
+  /// `proxy_limit_rate`, with buffering: bytes per second of a response that are read from the upstream.
+  public let readRate: Template?
+  /// `proxy_ignore_headers`
+  public let ignoredHeaders: IgnoredResponseFields
   /// How names in a target with variables are resolved; nil: by the system.
   public let nameResolution: NameResolutionSettings?
   public let location: SourceLocation
@@ -113,11 +120,17 @@ public final class ProxyPassSettings: Sendable {
     envelope: EnvelopeSettings?, speaksGRPC: Bool, healthCheck: HealthCheckSettings?,
     location: SourceLocation,
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
-    ignoresAccelRedirect: Bool = false, nameResolution: NameResolutionSettings? = nil
+    ignoredHeaders: IgnoredResponseFields = [], body: Template? = nil, origin: OriginSettings = OriginSettings(),
+    readRate: Template? = nil, signing: SignatureSettings? = nil,
+    nameResolution: NameResolutionSettings? = nil
   ) {
     self.nameResolution = nameResolution
+    self.signing = signing
+    self.body = body
+    self.origin = origin
+    self.readRate = readRate
+    self.ignoredHeaders = ignoredHeaders
     self.cookies = cookies
-    self.ignoresAccelRedirect = ignoresAccelRedirect
     self.scheme = scheme
     self.target = target
     self.uri = uri

@@ -26,6 +26,8 @@ public enum Variable: Sendable, Hashable {
   case escapedCapture(Int)
   /// A variable made by `set` or by a named capture; an index into the exchange's slots.
   case slot(Int)
+  /// A field's or an argument's variable that `set` sets somewhere. Until it does, the variable has its own value.
+  indirect case settable(slot: Int, Variable)
   /// $proxy_protocol_tlv_NAME
   case proxyTLV(ProxyTLV)
 }
@@ -35,7 +37,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // request
   case args, query_string, is_args, uri, document_uri, request_uri, request, request_method, request_length
   case request_time, request_id, request_completion, host, scheme, https, server_protocol, http2
-  case content_length, content_type, invalid_referer
+  case content_length, content_type, invalid_referer, request_body, request_body_file
   // answer
   case status, bytes_sent, body_bytes_sent
   // connection
@@ -59,8 +61,10 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
   case ssl_client_spki, ssl_client_verdict
+  case message_signature_keyid, message_signature_verdict
   // limits
   case limit_req_status, limit_conn_status, limit_rate
+  case document_root, request_filename, gzip_ratio
 }
 
 /// Text with variables, compiled at load: `"https://$host$request_uri"`.

@@ -110,7 +110,7 @@ final class AuthorizationSubrequest: Subrequest {
       if main.location.settings.flow.satisfy == .any { main.setOwnFields(FieldBlock([])) }
       return .granted
     case .denied(let failure):
-      main.addOwnFields(challenges)
+      addChallenges(to: main)
       return .denied(failure)
     case .unexpected(let status):
       main.log(.error, "auth request unexpected status: \(status)")
@@ -120,13 +120,10 @@ final class AuthorizationSubrequest: Subrequest {
       return .fail(ErrorResponse(500))
     }
   }
-}
 
-extension Exchange {
-  /// Adds challenges to those of an earlier step.
-  fileprivate func addOwnFields(_ fields: [(name: [UInt8], value: [UInt8])]) {
-    guard !fields.isEmpty else { return }
-    guard let own = progress.ownFields else { return setOwnFields(FieldBlock(fields)) }
-    setOwnFields(FieldBlock(fields, after: own))
+  /// Adds the challenges to those of an earlier step.
+  private func addChallenges(to main: Exchange) {
+    guard !challenges.isEmpty else { return }
+    main.setOwnFields(FieldBlock(challenges, after: main.progress.ownFields))
   }
 }

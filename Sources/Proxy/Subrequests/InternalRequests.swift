@@ -1,7 +1,7 @@
 import HTTP
 
-/// What an exchange has of requests inside sallyport: an `auth_request` in progress, a `mirror` that waits for the body,
-/// and the fields that survive an X-Accel-Redirect.
+/// What an exchange has of requests inside sallyport: an `auth_request` in progress, and the fields that survive an
+/// X-Accel-Redirect.
 final class InternalRequests {
   struct CarriedField: Equatable {
     var id: FieldName
@@ -11,9 +11,6 @@ final class InternalRequests {
 
   private var isUsed = false
   private var authorization: AuthorizationSubrequest?
-  private var waiting: MirrorStep?
-  /// Whether the step that waits for the body is still within its own call.
-  private var isBeginning = false
   private(set) var carried: [CarriedField] = []
 
   /// At the end of every exchange.
@@ -31,8 +28,6 @@ final class InternalRequests {
   func cancel() {
     guard isUsed else { return }
     carried.removeAll { $0.id == .contentType }
-    waiting = nil
-    isBeginning = false
     let authorization = authorization
     self.authorization = nil
     authorization?.cancel()
@@ -46,28 +41,6 @@ final class InternalRequests {
   }
 
   func authorizationDidEnd() { authorization = nil }
-
-  // MARK: mirror
-
-  /// Whether the body is collected for a step, not for a handler.
-  var isCollecting: Bool { waiting != nil }
-
-  func awaitBody(_ step: MirrorStep) {
-    isUsed = true
-    waiting = step
-    isBeginning = true
-  }
-
-  /// The call is over in which the step began to wait.
-  func didBegin() { isBeginning = false }
-
-  /// The body is whole. Returns whether a step has waited for it; the exchange then continues with that step.
-  func bodyDidEnd(of exchange: Exchange) -> Bool {
-    guard let step = waiting else { return false }
-    waiting = nil
-    if !isBeginning { exchange.resume(step.send(exchange)) }
-    return true
-  }
 
   // MARK: X-Accel-Redirect
 

@@ -10,15 +10,10 @@ final class MirrorStep: PhaseStep {
 
   override func run(_ exchange: Exchange) -> StepOutcome {
     guard settings.sendsBody, needsBody(exchange) else { return send(exchange) }
-    let requests = exchange.account.internalRequests
-    let serial = exchange.serial
-    requests.awaitBody(self)
-    exchange.collectBody(in: RequestBodySender.storage(for: exchange))
-    // The body may be here already, or the exchange may have failed or ended.
-    guard serial == exchange.serial else { return .responded }
-    requests.didBegin()
-    guard case .collected = exchange.body.state else { return .wait }
-    return send(exchange)
+    let kept = RequestBodySender.storage(for: exchange)
+    kept.await(MirroredBody(self))
+    exchange.collectBody(in: kept)
+    return .wait
   }
 
   /// Whether the request has a body that no step or handler has read.
@@ -31,7 +26,7 @@ final class MirrorStep: PhaseStep {
   }
 
   /// Begins the mirrors. Nothing of them changes the outcome.
-  func send(_ exchange: Exchange) -> StepOutcome {
+  fileprivate func send(_ exchange: Exchange) -> StepOutcome {
     var body: RequestBody?
     // What came in an envelope must not leave in plain text.
     if settings.sendsBody, case .collected(let kept) = exchange.body.state, !kept.isOpened { body = kept }
@@ -47,6 +42,15 @@ final class MirrorStep: PhaseStep {
     }
     return .next
   }
+}
+
+/// A body that is collected before the mirrors get it.
+private final class MirroredBody: BodyWaiter {
+  private let step: MirrorStep
+
+  init(_ step: MirrorStep) { self.step = step }
+
+  override func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) { exchange.resume(step.send(exchange)) }
 }
 
 /// One copy of a request. It belongs to the worker: the main exchange and its client may end earlier.

@@ -86,8 +86,3 @@ class Subrequest: ClientStream {
     didEnd(isWhole: false)
   }
 }
-
-extension Exchange {
-  /// Whether the exchange is that of a subrequest.
-  var isSubrequest: Bool { withStream { $0.isSubrequest } ?? false }
-}

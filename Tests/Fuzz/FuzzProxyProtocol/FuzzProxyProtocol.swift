@@ -34,6 +34,15 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
       require((header.value(of: .inner(type))?.count ?? 0) < length)
     }
     _ = header.value(of: .verification)
+    for written in [
+      ProxyHeaderWriter.version1(source: header.source, destination: header.destination),
+      ProxyHeaderWriter.version2(source: header.source, destination: header.destination, tls: nil),
+    ] {
+      guard case .header(let again?, written.count) = written.withUnsafeBytes({ ProxyHeaderParser.parse($0) }) else {
+        fatalError("sallyport's own header reads otherwise")
+      }
+      require(again.source == header.source && again.destination == header.destination)
+    }
   }
   return 0
 }

@@ -1,0 +1,85 @@
+private let levels = DirectiveContexts.everyHTTP
+
+/// Small files (nginx: core, index and try_files modules).
+let fileDirectives: [DirectiveEntry] = [
+  .value(
+    "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
+    "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
+      + " With variables it must begin with a fixed folder, which no request leaves."),
+  .value(
+    "alias", .location, .words(1...1, "FOLDER/ | FILE"), "",
+    "The folder of the files; the request's path follows without the location's prefix. In a location with a regular"
+      + " expression, the whole path of the file, with its captures."),
+  .list(
+    "index", levels, .words(1...Int.max, "FILE …"), "index.html",
+    "The files that stand for a folder. A folder without one gets status 403."),
+  .local(
+    "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
+    "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"
+      + " word. It needs `root` or `alias`, and not an `alias` with a regular expression."),
+  .list(
+    "types", levels, .block(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",
+    "The Content-Type of files by the ends of their names: lines `TYPE ENDING …;`."),
+  .value(
+    "default_type", levels, .words(1...1, "TYPE"), "text/plain",
+    "The Content-Type of other files, and of the text of `return`."),
+  .value("log_not_found", levels, .flag, "on", "Whether the error log names files that are missing."),
+  .value("etag", levels, .flag, "on", "Whether files have an ETag."),
+  .value(
+    "if_modified_since", levels, .oneOf(["off", "exact", "before"]), "exact",
+    "How the time of If-Modified-Since is compared with the file's."),
+  .value(
+    "max_ranges", levels, .number(0...Int.max), "no limit",
+    "How many ranges a request may ask for; 0 ignores Range."),
+  .inert("autoindex", levels, .oneOf(["off"]), because: "sallyport never lists a folder"),
+  .inert("autoindex_exact_size", levels, because: "sallyport never lists a folder"),
+  .inert("autoindex_format", levels, because: "sallyport never lists a folder"),
+  .inert("autoindex_localtime", levels, because: "sallyport never lists a folder"),
+  .inert("disable_symlinks", levels, because: "below `root` and `alias`, no symbolic link is ever followed"),
+  .inert("sendfile", levels, because: "a thread beside the event loops reads files in slices"),
+  .inert("sendfile_max_chunk", levels, because: "a thread beside the event loops reads files in slices"),
+  .inert("aio", levels, because: "a thread beside the event loops reads files in slices"),
+  .inert("aio_write", levels, because: "a thread beside the event loops reads files in slices"),
+  .inert("directio", levels, because: "files are small"),
+  .inert("directio_alignment", levels, because: "files are small"),
+  .inert("output_buffers", levels, because: "a slice of a file has 128 KiB"),
+  .inert("read_ahead", levels, because: "files are small"),
+  .inert("open_file_cache", levels, because: "files are opened anew for each request"),
+  .inert("open_file_cache_errors", levels, because: "files are opened anew for each request"),
+  .inert("open_file_cache_min_uses", levels, because: "files are opened anew for each request"),
+  .inert("open_file_cache_valid", levels, because: "files are opened anew for each request"),
+  .inert("types_hash_max_size", levels, because: "the tables grow as needed"),
+  .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
+]
+
+/// Compression (nginx: gzip module).
+let compressionDirectives: [DirectiveEntry] = [
+  .value(
+    "gzip", levels.union(.locationIf), .flag, "off",
+    "Compresses responses for clients that accept it. Over TLS, responses of upstreams to clients with a certificate, a"
+      + " Cookie or Authorization, and responses with Set-Cookie, stay as they are."),
+  .list(
+    "gzip_types", levels, .words(1...Int.max, "TYPE … | *"), "text/html",
+    "The types that are compressed, and text/html in any case."),
+  .value("gzip_comp_level", levels, .number(1...9), "1", "How much work goes into the compression."),
+  .value(
+    "gzip_min_length", levels, .size, "20", "The least length of a response that is compressed, if the length is known."
+  ),
+  .value("gzip_http_version", levels, .oneOf(["1.0", "1.1"]), "1.1", "The least version of requests."),
+  .value(
+    "gzip_proxied", levels,
+    .someOf(["off", "expired", "no-cache", "no-store", "private", "no_last_modified", "no_etag", "auth", "any"]), "off",
+    "When responses to requests with a Via field are compressed."),
+  .value("gzip_vary", levels, .flag, "off", "Whether such responses have `Vary: Accept-Encoding`."),
+  .list(
+    "gzip_disable", levels, .words(1...Int.max, "REGEX … | msie6"), "",
+    "User-Agents that get no compressed responses."),
+  .inert("gzip_buffers", levels, because: "compressed bytes are sent as they come"),
+  .inert("gzip_window", levels, because: "zlib's memory depends on the length of the response"),
+  .inert("gzip_hash", levels, because: "zlib's memory depends on the length of the response"),
+  .inert("gzip_no_buffer", levels, because: "compressed bytes are sent as they come"),
+  .inert("postpone_gzipping", levels, because: "compressed bytes are sent as they come"),
+  .inert(
+    "gzip_static", levels, .oneOf(["off"]), because: "sallyport sends no files that were compressed before; use gzip"),
+  .inert("gunzip", levels, .oneOf(["off"]), because: "sallyport decompresses nothing; the client says what it accepts"),
+]

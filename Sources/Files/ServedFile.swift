@@ -1,0 +1,147 @@
+import CLinux
+import Glibc
+
+/// Opens what a `ServedPath` names. The calls block, so no event loop makes them.
+public enum ServedFile {
+  /// How a path below a folder is opened.
+  enum Way: Sendable {
+    /// One call of the kernel resolves the whole path (`openat2`).
+    case whole
+    /// Segment by segment, where the kernel or a container has no `openat2`.
+    case stepwise
+  }
+
+  /// Looks at a file without opening it for reading.
+  public static func look(at path: ServedPath) -> Result<FileFacts, FileFault> {
+    look(at: path, .whole)
+  }
+
+  static func look(at path: ServedPath, _ way: Way) -> Result<FileFacts, FileFault> {
+    open(path, linux_o_path(), way).flatMap { descriptor in
+      defer { close(descriptor) }
+      return facts(descriptor)
+    }
+  }
+
+  /// Reads at most `count` bytes from `offset` on. `expecting`: the facts of an earlier read, if this one continues it;
+  /// anything but a regular file gives its facts and no bytes.
+  public static func read(
+    _ path: ServedPath, from offset: UInt64, count: Int, expecting: FileFacts? = nil
+  ) -> Result<(facts: FileFacts, bytes: [UInt8]), FileFault> {
+    read(path, from: offset, count: count, expecting: expecting, .whole)
+  }
+
+  static func read(
+    _ path: ServedPath, from offset: UInt64, count: Int, expecting: FileFacts?, _ way: Way
+  ) -> Result<(facts: FileFacts, bytes: [UInt8]), FileFault> {
+    // O_NONBLOCK: a FIFO opens at once, without its writer. O_NOCTTY: a terminal stays without a session.
+    open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, way).flatMap { descriptor in
+      defer { close(descriptor) }
+      switch facts(descriptor) {
+      case .failure(let fault): return .failure(fault)
+      case .success(let facts):
+        if let expecting, expecting != facts { return .failure(.changed) }
+        guard facts.kind == .regular, offset < facts.size else { return .success((facts, [])) }
+        let wanted = Int(clamping: min(UInt64(max(0, count)), facts.size - offset))
+        return bytes(descriptor, from: offset, wanted).map { (facts, $0) }
+      }
+    }
+  }
+
+  private static func bytes(_ descriptor: Int32, from offset: UInt64, _ wanted: Int) -> Result<[UInt8], FileFault> {
+    var bytes = [UInt8](repeating: 0, count: wanted)
+    var filled = 0
+    while filled < wanted {
+      let count = bytes.withUnsafeMutableBytes { buffer -> Int in
+        guard let base = buffer.baseAddress else { return 0 }
+        return pread(descriptor, base + filled, wanted - filled, off_t(clamping: offset) + off_t(filled))
+      }
+      if count < 0 {
+        if errno == EINTR { continue }
+        return .failure(.system(call: "pread", code: errno))
+      }
+      // The file has become shorter since it was looked at.
+      if count == 0 { return .failure(.changed) }
+      filled += count
+    }
+    return .success(bytes)
+  }
+
+  private static func facts(_ descriptor: Int32) -> Result<FileFacts, FileFault> {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { return .failure(.system(call: "fstat", code: errno)) }
+    // A link that was opened itself, in the stepwise way.
+    if status.st_mode & S_IFMT == S_IFLNK { return .failure(.system(call: "open", code: ELOOP)) }
+    var facts = FileFacts(
+      kind: status.st_mode & S_IFMT == S_IFREG ? .regular : status.st_mode & S_IFMT == S_IFDIR ? .folder : .other,
+      size: UInt64(clamping: status.st_size), modified: Int64(status.st_mtim.tv_sec))
+    facts.identity = FileFacts.Identity(
+      device: UInt64(clamping: status.st_dev), number: UInt64(clamping: status.st_ino),
+      modified: status.st_mtim.tv_nsec, changed: status.st_ctim.tv_sec &* 1_000_000_000 &+ status.st_ctim.tv_nsec)
+    return .success(facts)
+  }
+
+  // MARK: Opening
+
+  private static func open(_ path: ServedPath, _ flags: Int32, _ way: Way) -> Result<Int32, FileFault> {
+    // A path of the configuration's own: its links are the operator's.
+    if path.below.isEmpty { return call { linux_openat(AT_FDCWD, $0, flags | O_CLOEXEC) }(path.folder) }
+    let folder = call { linux_openat(AT_FDCWD, $0, linux_o_path() | O_DIRECTORY | O_CLOEXEC) }(path.folder)
+    return folder.flatMap { folder in
+      defer { close(folder) }
+      guard case .whole = way else { return walk(folder, path.below, flags) }
+      // A rename beside the walk makes the kernel ask for another try.
+      for _ in 0..<8 {
+        let opened = call { linux_open_beneath(folder, $0, flags | O_CLOEXEC) }(path.below)
+        guard case .failure(.system(_, let code)) = opened else { return opened }
+        if code == ENOSYS || code == EPERM { return walk(folder, path.below, flags) }
+        if code != EAGAIN { return opened }
+      }
+      return walk(folder, path.below, flags)
+    }
+  }
+
+  /// Opens one segment after the other, each without following a link. A `ServedPath` has no `..`.
+  private static func walk(_ folder: Int32, _ path: [UInt8], _ flags: Int32) -> Result<Int32, FileFault> {
+    let segments = path.split(separator: 0x2F).filter { !$0.elementsEqual([0x2E]) }.map { Array($0) }
+    guard let last = segments.last else { return call { linux_openat(folder, $0, flags | O_CLOEXEC) }([0x2E]) }
+    var current = folder
+    var isOwn = false
+    defer { if isOwn { close(current) } }
+    for segment in segments.dropLast() {
+      let next = call { linux_openat(current, $0, linux_o_path() | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) }(segment)
+      guard case .success(let descriptor) = next else { return next.telling(ofLink: segment, in: current) }
+      if isOwn { close(current) }
+      (current, isOwn) = (descriptor, true)
+    }
+    let isFolder = path.last == 0x2F || path.suffix(2).elementsEqual([0x2F, 0x2E])
+    let opened = call { linux_openat(current, $0, flags | O_NOFOLLOW | O_CLOEXEC | (isFolder ? O_DIRECTORY : 0)) }(last)
+    return opened.telling(ofLink: last, in: current)
+  }
+
+  private static func call(_ open: @escaping (UnsafePointer<CChar>) -> Int32) -> ([UInt8]) -> Result<Int32, FileFault> {
+    { path in
+      let descriptor = (path + [0]).withUnsafeBytes { bytes -> Int32 in
+        while true {
+          let result = bytes.assumingMemoryBound(to: CChar.self).baseAddress.map(open) ?? -1
+          if result >= 0 || errno != EINTR { return result }
+        }
+      }
+      return descriptor >= 0 ? .success(descriptor) : .failure(.system(call: "open", code: errno))
+    }
+  }
+}
+
+extension Result<Int32, FileFault> {
+  /// Says ELOOP, as the kernel's own walk does, where a folder was expected and a link is.
+  fileprivate func telling(ofLink name: [UInt8], in folder: Int32) -> Self {
+    guard case .failure(.system(_, ENOTDIR)) = self else { return self }
+    var status = stat()
+    let result = (name + [0]).withUnsafeBytes { bytes in
+      bytes.assumingMemoryBound(to: CChar.self).baseAddress.map { fstatat(folder, $0, &status, AT_SYMLINK_NOFOLLOW) }
+        ?? -1
+    }
+    guard result == 0, status.st_mode & S_IFMT == S_IFLNK else { return self }
+    return .failure(.system(call: "open", code: ELOOP))
+  }
+}

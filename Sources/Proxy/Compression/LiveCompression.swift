@@ -1,0 +1,168 @@
+import Bytes
+import Compression
+import HTTP
+import Patterns
+
+/// `gzip on` of a location in one worker: decides which responses are compressed, as nginx's gzip module does, and begins
+/// their compression.
+final class LiveCompression {
+  private let settings: CompressionSettings
+
+  /// nil: nothing is compressed there.
+  init?(_ location: LocationSettings) {
+    guard let settings = location.compression else { return nil }
+    self.settings = settings
+  }
+
+  /// Begins to compress the response whose head is built, if that applies to it.
+  func begin(_ exchange: Exchange) {
+    guard isOfKind(exchange) else { return }
+    addVary(exchange)
+    guard isFor(exchange) else { return }
+    let outgoing = exchange.response
+    switch outgoing.body {
+    // To HEAD: what the response to GET would say.
+    case .none:
+      Self.describe(outgoing)
+      outgoing.body = .none(announced: nil)
+    case .length(let length): compress(exchange, length)
+    case .stream: compress(exchange, nil)
+    }
+  }
+
+  private func compress(_ exchange: Exchange, _ length: UInt64?) {
+    guard let place = exchange.worker.compressions.take() else { return }
+    guard let stream = GzipStream(level: settings.level, length: length) else { return place.giveBack() }
+    Self.describe(exchange.response)
+    exchange.response.body = .stream
+    exchange.account.compression.begin(ResponseCompressor(exchange, stream, place))
+  }
+
+  private static func describe(_ outgoing: OutgoingResponseHead) {
+    outgoing.remove("Accept-Ranges")
+    weakenTag(outgoing)
+    outgoing.add("Content-Encoding", "gzip")
+  }
+
+  /// `gzip_vary`, also where this client gets the response as it is. For a file of which ranges are sent, before the head
+  /// says so.
+  func addVary(_ exchange: Exchange) {
+    if settings.sendsVary, isOfKind(exchange) { exchange.response.add("Vary", "Accept-Encoding") }
+  }
+
+  /// Whether the response whose head is built will be compressed.
+  func applies(to exchange: Exchange) -> Bool { isOfKind(exchange) && isFor(exchange) }
+
+  /// As in nginx: a 200, 403 or 404 with a body that is long enough, of a listed type and without a coding of its own.
+  private func isOfKind(_ exchange: Exchange) -> Bool {
+    let outgoing = exchange.response
+    guard [200, 403, 404].contains(outgoing.status), exchange.handler?.isCompressible ?? true else { return false }
+    switch outgoing.body {
+    case .none(announced: let length?), .length(let length): if length < settings.minLength { return false }
+    case .none(announced: nil), .stream: break
+    }
+    if !Self.value("content_encoding", of: outgoing).isEmpty { return false }
+    return settings.takesAnyType || settings.types.contains(Self.type(of: outgoing))
+  }
+
+  private func isFor(_ exchange: Exchange) -> Bool {
+    let head = exchange.head, bytes = head.bytes.readable
+    guard let field = head.first(.acceptEncoding), GzipAcceptance.accepts(bytes[field.value]) else { return false }
+    if settings.disablesOldExplorer || !settings.disabledAgents.isEmpty, isDisabled(exchange) { return false }
+    if head.version == .http10 && !settings.takesHTTP10 { return false }
+    if head.first(.via) != nil, !isForProxies(exchange) { return false }
+    if mayTell(exchange) { return false }
+    // Of a proxy, RFC 9111 §5.2.2.6 demands this.
+    return !Self.list("cache_control", of: exchange.response, has: "no-transform")
+  }
+
+  /// BREACH: the size of a compressed body tells what text of the request it repeats, also under TLS. So the responses to
+  /// a client with an identity are sent as they are, unless the body comes from a file.
+  private func mayTell(_ exchange: Exchange) -> Bool {
+    guard exchange.facts.isTLS, exchange.handler?.mayReflect ?? true else { return false }
+    let present = exchange.head.present
+    return present.contains(.cookie) || present.contains(.authorization) || exchange.facts.hasClientCertificate
+      || !Self.value("set_cookie", of: exchange.response).isEmpty
+  }
+
+  /// `gzip_proxied`
+  private func isForProxies(_ exchange: Exchange) -> Bool {
+    let (proxied, outgoing) = (settings.proxied, exchange.response)
+    if proxied.isEmpty { return false }
+    if proxied.contains(.any) { return true }
+    if proxied.contains(.auth), exchange.head.present.contains(.authorization) { return true }
+    let expires = Self.value("expires", of: outgoing)
+    if !expires.isEmpty {
+      guard proxied.contains(.expired), let end = expires.withUnsafeBytes({ HTTPDate.parse($0) }) else { return false }
+      let date = Self.value("date", of: outgoing)
+      guard let now = date.withUnsafeBytes({ HTTPDate.parse($0) }) else { return false }
+      return end < now
+    }
+    if !Self.value("cache_control", of: outgoing).isEmpty {
+      func says(_ directive: String) -> Bool { Self.list("cache_control", of: outgoing, has: directive) }
+      return proxied.contains(.noCache) && says("no-cache") || proxied.contains(.noStore) && says("no-store")
+        || proxied.contains(.private) && says("private")
+    }
+    if proxied.contains(.noLastModified), exchange.handler?.mayReflect ?? true,
+      !Self.value("last_modified", of: outgoing).isEmpty
+    {
+      return false
+    }
+    return !proxied.contains(.noETag) || Self.value("etag", of: outgoing).isEmpty
+  }
+
+  /// `gzip_disable`
+  private func isDisabled(_ exchange: Exchange) -> Bool {
+    guard let field = exchange.head.first(.userAgent) else { return false }
+    let agent = Array(exchange.head.bytes.readable[field.value])
+    if settings.disablesOldExplorer, Self.isOldExplorer(agent) { return true }
+    return settings.disabledAgents.contains { pattern in
+      var captures = Captures()
+      let outcome = agent.withUnsafeBytes {
+        pattern.match($0, scratch: exchange.worker.patternScratch, into: &captures)
+      }
+      return outcome != .noMatch
+    }
+  }
+
+  /// Internet Explorer 4 to 6, but not 6 with Service Pack 2.
+  static func isOldExplorer(_ agent: [UInt8]) -> Bool {
+    guard let start = agent.firstRange(of: Array("MSIE ".utf8))?.upperBound, agent.count > start + 2,
+      agent[start + 1] == 0x2E, agent.firstRange(of: Array("Opera".utf8)) == nil
+    else { return false }
+    switch agent[start] {
+    case 0x34, 0x35: return true
+    case 0x36: return agent.firstRange(of: Array("SV1".utf8)) == nil
+    default: return false
+    }
+  }
+
+  // MARK: Fields of the response
+
+  private static func value(_ name: StaticString, of outgoing: OutgoingResponseHead) -> [UInt8] {
+    var value = ByteBuffer()
+    outgoing.append(
+      variableName: UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount), to: &value)
+    return Array(value.readable)
+  }
+
+  /// The type without parameters, lower-case.
+  private static func type(of outgoing: OutgoingResponseHead) -> [UInt8] {
+    value("content_type", of: outgoing).prefix { $0 != 0x3B }.map { ASCII.lower($0) }
+  }
+
+  private static func list(_ name: StaticString, of outgoing: OutgoingResponseHead, has element: String) -> Bool {
+    value(name, of: outgoing).split(separator: 0x2C).contains { part in
+      let word = part.drop { $0 == 0x20 || $0 == 0x09 }.prefix { $0 != 0x20 && $0 != 0x09 && $0 != 0x3D && $0 != 0x3B }
+      return word.map { ASCII.lower($0) }.elementsEqual(element.utf8)
+    }
+  }
+
+  /// The compressed body has other bytes than the tag was made for: a weak tag says so (RFC 9110 §8.8.1).
+  private static func weakenTag(_ outgoing: OutgoingResponseHead) {
+    let tag = value("etag", of: outgoing)
+    if tag.isEmpty || tag.starts(with: [0x57, 0x2F]) { return }
+    outgoing.remove("ETag")
+    if tag.first == 0x22 { ([0x57, 0x2F] + tag).withUnsafeBytes { _ = outgoing.add("ETag", $0) } }
+  }
+}

@@ -1,0 +1,48 @@
+import TLS
+import Transport
+import Upstream
+
+/// How a `proxy_pass` chooses the connection for its next attempt: by group, trust, user and origin.
+extension ProxyHandler {
+  func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
+    if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
+    guard let group else { return }
+    guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
+    if let identity = pass.identity {
+      // The request names the certificate to present. Without that certificate, no request goes to an upstream.
+      return identity.find(for: exchange, pass) { [self] context in
+        attempt.begin(group, trust(exchange, pass, context, origin), pass.attempt, again: again)
+      }
+    }
+    attempt.begin(group, trust(exchange, pass, pass.context, origin), pass.attempt, again: again)
+  }
+
+  private func trust(
+    _ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin
+  ) -> UpstreamTrust {
+    // A connection that tells of one client is nobody else's, not even the same user's.
+    let user: (any AnyObject & Sendable)? =
+      if pass.origin.isOfOneClient { OwnSession() } else {
+        authentication?.boundUser ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
+      }
+    if user == nil, context === pass.context, let settled = pass.trust { return settled }
+    return UpstreamTrust(
+      context: context, name: pass.nameForTLS(exchange), speaksHTTP2: pass.settings.version == .http2, boundTo: user,
+      origin: origin)
+  }
+}
+
+extension LiveProxyPass {
+  /// The body that the upstream gets whatever the client sent: that of `proxy_set_body`, or none with
+  /// `proxy_pass_request_body off`. nil: the client's.
+  func ownBody(_ exchange: Exchange) -> OwnBody? {
+    if let body { return .text(body.bytes(exchange)) }
+    return settings.passesRequestBody ? nil : OwnBody.none
+  }
+}
+
+/// A request body that sallyport makes. It takes the place of the client's, and its length is known.
+enum OwnBody {
+  case none
+  case text([UInt8])
+}

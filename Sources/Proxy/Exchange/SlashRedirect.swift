@@ -1,0 +1,26 @@
+import Bytes
+import HTTP
+
+/// The redirect of a path to the same path with a slash at its end.
+enum SlashRedirect {
+  /// The escaped path with the slash, and the query.
+  static func target(of exchange: Exchange) -> [UInt8] {
+    var target = ByteBuffer()
+    TargetPath.escape(exchange.target.uri.readable, into: &target)
+    target.append(0x2F)
+    let arguments = exchange.arguments
+    if !arguments.isEmpty {
+      target.append(0x3F)
+      target.append(arguments)
+    }
+    return Array(target.readable)
+  }
+}
+
+extension TypeSettings {
+  /// Adds the Content-Type of the exchange's path, if it has one.
+  func add(to outgoing: OutgoingResponseHead, for exchange: Exchange) {
+    let type = type(of: exchange.target.uri.readable)
+    if !type.isEmpty { type.withUnsafeBytes { _ = outgoing.add("Content-Type", $0) } }
+  }
+}

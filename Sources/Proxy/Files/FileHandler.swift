@@ -1,0 +1,180 @@
+import Bytes
+import Files
+import HTTP
+import Observability
+import Transport
+
+/// The files of a location that has no other content.
+final class FileContent: LiveContent {
+  override func handler(for worker: Worker) -> ContentHandler? { FileHandler() }
+}
+
+/// Serves one file, as nginx's index and static modules do. A pool thread opens and reads it.
+///
+/// Memory: one slice of the file, and what waits for the client. Each slice opens the file anew, so a client that reads
+/// slowly holds neither the file nor its contents; if the file has changed since, the response ends incomplete.
+final class FileHandler: ContentHandler {
+  // Not retained: the exchange owns its handler.
+  private unowned(unsafe) var exchange: Exchange?
+  private var path: ServedPath?
+  private var facts: FileFacts?
+  private var body = FileBody()
+  /// Bytes of the next piece that were read already.
+  private var slice: [UInt8] = []
+  private var isReading = false
+
+  /// The largest file that is served.
+  static let sizeLimit: UInt64 = 1 << 20
+  private static let sliceSize = 131_072
+  private static let watermark = 131_072
+
+  override var mayReflect: Bool { false }
+
+  override func start(_ exchange: Exchange) {
+    self.exchange = exchange
+    guard let files = exchange.location.files else { return exchange.fail(ErrorResponse(404)) }
+    guard [.get, .head, .post].contains(FileRequest.method(exchange)) else { return exchange.fail(ErrorResponse(405)) }
+    let uri = Array(exchange.target.uri.readable)
+    if uri.last == 0x2F { return IndexSearch.begin(uri, files, exchange) }
+    switch files.path(of: uri, exchange) {
+    case .failure(let failure): exchange.fail(failure)
+    case .success(let path):
+      self.path = path
+      open(path, files, exchange)
+    }
+  }
+
+  private func open(_ path: ServedPath, _ files: LiveFiles, _ exchange: Exchange) {
+    let isWhole = FileRequest.method(exchange) == .get && !exchange.head.present.contains(.range)
+    FileRequest.run(exchange, { ServedFile.read(path, from: 0, count: isWhole ? Self.sliceSize : 0) }) {
+      [self] exchange, result in
+      switch result {
+      case .failure(let fault): FileRequest.fail(exchange, files, path, fault)
+      case .success(let (facts, bytes)): didOpen(path, facts, bytes, files, exchange)
+      }
+    }
+  }
+
+  private func didOpen(
+    _ path: ServedPath, _ facts: FileFacts, _ bytes: [UInt8], _ files: LiveFiles, _ exchange: Exchange
+  ) {
+    switch facts.kind {
+    case .folder: return exchange.redirectToSlash()
+    case .other:
+      exchange.log(.crit, "\"\(LogEscape.text(path.text))\" is not a regular file")
+      return exchange.fail(ErrorResponse(404))
+    case .regular: break
+    }
+    if FileRequest.method(exchange) == .post { return exchange.fail(ErrorResponse(405)) }
+    guard facts.size <= Self.sizeLimit else {
+      exchange.log(
+        .error,
+        "\"\(LogEscape.text(path.text))\" has \(facts.size) bytes: sallyport serves files of at most 1 MiB; put a file server behind proxy_pass"
+      )
+      return exchange.fail(ErrorResponse(403))
+    }
+    guard let body = FileResponse(files, facts, exchange).begin() else { return }
+    self.facts = facts
+    self.body = body
+    // With a range, or without a body, nothing was read yet.
+    if case .file(let range)? = body.next, range.lowerBound == 0 { slice = bytes }
+    exchange.sendHead()
+    pump()
+  }
+
+  // MARK: The body
+
+  private func pump() {
+    while let exchange, !isReading {
+      guard let piece = body.next else { return exchange.complete() }
+      if exchange.waitingBytes > Self.watermark {
+        exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
+        return
+      }
+      switch piece {
+      case .text(let text):
+        body.didSend(text.count)
+        text.withUnsafeBytes { exchange.sendBody($0) }
+      case .file(let range):
+        guard !slice.isEmpty else { return read(range, exchange) }
+        let sent = slice.prefix(range.count)
+        slice = []
+        body.didSend(sent.count)
+        sent.withUnsafeBytes { exchange.sendBody($0) }
+      }
+    }
+  }
+
+  private func read(_ range: Range<UInt64>, _ exchange: Exchange) {
+    guard let path, let facts, !range.isEmpty else {
+      body.didSend(0)
+      return exchange.end(.upstreamBroke)
+    }
+    isReading = true
+    let count = min(range.count, Self.sliceSize)
+    FileRequest.run(
+      exchange, { ServedFile.read(path, from: range.lowerBound, count: count, expecting: facts) }
+    ) { [self] exchange, result in
+      isReading = false
+      switch result {
+      case .success(let (_, bytes)) where !bytes.isEmpty:
+        slice = bytes
+        pump()
+      case .success: exchange.end(.upstreamBroke)
+      case .failure(let fault):
+        exchange.log(.error, "\(fault.description(of: LogEscape.text(path.text))) while sending to client")
+        exchange.end(.upstreamBroke)
+      }
+    }
+  }
+
+  override func clientDidDrain() { pump() }
+
+  override func cancel() { exchange = nil }
+
+  override func recycle() {
+    exchange = nil
+    body = FileBody()
+    slice = []
+  }
+}
+
+/// What the parts of file serving share.
+enum FileRequest {
+  /// The method, as an error page has it: a GET, unless the client asked by HEAD.
+  static func method(_ exchange: Exchange) -> Method {
+    exchange.redirection.keepsBody || exchange.head.method == .head ? exchange.head.method : .get
+  }
+
+  /// Does `work` on a pool thread, and then goes on, unless the exchange has ended meanwhile.
+  static func run<Value: Sendable>(
+    _ exchange: Exchange, _ work: @escaping @Sendable () -> Value, _ then: @escaping (Exchange, Value) -> Void
+  ) {
+    let box = LoopBox((exchange: exchange, then: then))
+    let (serial, loop) = (exchange.serial, exchange.worker.loop)
+    PendingWork.start(.files, for: exchange) {
+      let value = work()
+      loop.post {
+        let (exchange, then) = box.value
+        guard serial == exchange.serial else { return }
+        exchange.setPending(nil)
+        then(exchange, value)
+      }
+    }
+  }
+
+  /// Responds to a request whose file can't be opened, with nginx's statuses.
+  static func fail(_ exchange: Exchange, _ files: LiveFiles, _ path: ServedPath, _ fault: FileFault) {
+    let text = fault.description(of: LogEscape.text(path.text))
+    if fault.isAbsence {
+      if files.settings.logsAbsence { exchange.log(.error, text) }
+      return exchange.fail(ErrorResponse(404))
+    }
+    guard !fault.isRefusal else {
+      exchange.log(.error, text)
+      return exchange.fail(ErrorResponse(403))
+    }
+    exchange.tellOfRepeated(.crit, text)
+    exchange.fail(ErrorResponse(500))
+  }
+}

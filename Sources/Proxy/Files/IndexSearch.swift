@@ -1,0 +1,65 @@
+import Files
+import Observability
+
+/// `index`: finds the file that stands for a folder, and continues with its path.
+enum IndexSearch {
+  private enum Outcome: Sendable {
+    case found(Int)
+    case none
+    /// The folder itself is not there, or may not be entered.
+    case refused(FileFault)
+  }
+
+  static func begin(_ uri: [UInt8], _ files: LiveFiles, _ exchange: Exchange) {
+    var candidates: [(uri: [UInt8], path: ServedPath)] = []
+    var last: [UInt8]?
+    for template in files.index {
+      let name = template.bytes(exchange)
+      if template.constant != nil, name.first == 0x2F {
+        last = name
+        break
+      }
+      switch files.path(of: uri, added: name, exchange) {
+      case .success(let path): candidates.append((uri + name, path))
+      case .failure(let failure): return exchange.fail(failure)
+      }
+    }
+    let folder: ServedPath
+    switch files.path(of: uri, exchange) {
+    case .success(let path): folder = path
+    case .failure(let failure): return exchange.fail(failure)
+    }
+    let paths = candidates.map(\.path)
+    FileRequest.run(exchange, { search(paths, folder) }) { exchange, outcome in
+      switch (outcome, last) {
+      case (.found(let index), _): exchange.redirect(toPath: candidates[index].uri, .kept)
+      case (.none, let last?): exchange.redirect(toPath: last, .kept)
+      case (.none, nil):
+        exchange.log(.error, "directory index of \"\(LogEscape.text(folder.text))\" is forbidden")
+        exchange.fail(ErrorResponse(403))
+      case (.refused(let fault), _): FileRequest.fail(exchange, files, folder, fault)
+      }
+    }
+  }
+
+  private static func search(_ paths: [ServedPath], _ folder: ServedPath) -> Outcome {
+    var isFolderThere = false
+    for (index, path) in paths.enumerated() {
+      switch ServedFile.look(at: path) {
+      case .success: return .found(index)
+      case .failure(let fault) where fault.isAbsence:
+        if isFolderThere { continue }
+        switch ServedFile.look(at: folder) {
+        case .failure(let fault): return .refused(fault)
+        case .success(let facts) where facts.kind != .folder: return .refused(.system(call: "open", code: notFolder))
+        case .success: isFolderThere = true
+        }
+      case .failure(let fault): return .refused(fault)
+      }
+    }
+    return .none
+  }
+
+  /// ENOTDIR
+  private static let notFolder: Int32 = 20
+}

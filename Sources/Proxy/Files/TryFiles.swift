@@ -1,0 +1,88 @@
+import Files
+import Observability
+
+/// `try_files`: a step of the precontent phase. It continues with the first file that is there, or elsewhere.
+final class TryFilesStep: PhaseStep {
+  private enum Fallback {
+    case path(LiveTemplate)
+    case named(String)
+    case status(Int)
+  }
+
+  private let candidates: [(name: LiveTemplate, isFolder: Bool)]
+  private let fallback: Fallback
+
+  init(_ settings: TryFilesSettings) {
+    candidates = settings.candidates.map { (LiveTemplate($0.path), $0.isFolder) }
+    fallback =
+      switch settings.fallback {
+      case .path(let path): .path(LiveTemplate(path))
+      case .named(let name): .named(name)
+      case .status(let status): .status(status)
+      }
+  }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    guard let files = exchange.location.files else { return .fail(ErrorResponse(500)) }
+    var uris: [[UInt8]] = []
+    var tests: [(path: ServedPath, kind: FileFacts.Kind)] = []
+    for candidate in candidates {
+      let (uri, path) = files.path(ofName: candidate.name.bytes(exchange), exchange)
+      switch path {
+      case .failure(let failure): return .fail(failure)
+      case .success(let path):
+        uris.append(uri)
+        tests.append((path, candidate.isFolder ? .folder : .regular))
+      }
+    }
+    let all = tests
+    FileRequest.run(exchange, { Self.search(all) }) { [self] exchange, result in
+      if let (path, fault) = result.fault {
+        exchange.tellOfRepeated(.crit, fault.description(of: LogEscape.text(path.text)))
+      }
+      guard let found = result.found else { return fallBack(exchange) }
+      exchange.setPath(uris[found])
+      exchange.resume(.next)
+    }
+    return .wait
+  }
+
+  private struct Findings: Sendable {
+    var found: Int?
+    /// A file of which the system didn't say whether it is there; as in nginx, it counts as absent.
+    var fault: (path: ServedPath, fault: FileFault)?
+  }
+
+  private static func search(_ tests: [(path: ServedPath, kind: FileFacts.Kind)]) -> Findings {
+    var findings = Findings()
+    for (index, test) in tests.enumerated() {
+      switch ServedFile.look(at: test.path) {
+      case .success(let facts):
+        // As in nginx, what is no folder counts as a file here; the static module refuses a device.
+        guard (facts.kind == .folder) == (test.kind == .folder) else { continue }
+        findings.found = index
+        return findings
+      case .failure(let fault): if !fault.isAbsence { findings.fault = (test.path, fault) }
+      }
+    }
+    return findings
+  }
+
+  private func fallBack(_ exchange: Exchange) {
+    switch fallback {
+    case .path(let template):
+      let path = template.bytes(exchange)
+      if exchange.variables.isBroken { return exchange.resume(exchange.failBroken(.next)) }
+      exchange.redirect(toPath: path)
+    case .named(let name):
+      guard let found = exchange.server.locations.named(name) else {
+        exchange.log(.error, "could not find named location \"\(name)\"")
+        return exchange.fail(ErrorResponse(500))
+      }
+      exchange.redirect(toNamed: found)
+    case .status(let status) where status < 400:
+      exchange.answerPage(status: status)
+    case .status(let status): exchange.resume(.fail(ErrorResponse(status)))
+    }
+  }
+}

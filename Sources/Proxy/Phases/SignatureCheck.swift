@@ -1,0 +1,209 @@
+import Envelope
+import HTTP
+import Identity
+import Observability
+import Signature
+import TLS
+import Transport
+
+/// `message_signature verify`: a step before the content. It runs after the access phase, so no `satisfy any` bypasses it.
+///
+///     head ─► signature ─► nonce seen? ─► body, where its digest is covered ─► nonce is remembered ─► content
+///
+/// A nonce counts as used when all else is right: so nobody can use up the nonce of a request with another body.
+final class SignatureCheck: PhaseStep {
+  private let verifier: SignatureVerifier?
+  private let window: ReplayWindow
+  /// Milliseconds.
+  private let span: UInt64
+  private let accept: FieldBlock?
+  /// Makes the buffer for a body that the content handler needs in memory; nil without an envelope.
+  private let envelope: MessageEnvelope?
+
+  private static let clientCert = Array("client-cert".utf8)
+  private static let signatureInput = Array("signature-input".utf8)
+
+  init(_ verifier: SignatureVerifier?, _ window: ReplayWindow, span: UInt64, envelope: MessageEnvelope?) {
+    self.verifier = verifier
+    self.window = window
+    self.span = span
+    self.envelope = envelope
+    accept = verifier.map { FieldBlock([(Array("Accept-Signature".utf8), $0.acceptSignature)]) }
+  }
+
+  convenience init(_ settings: SignatureSettings, _ action: LocationAction, _ makers: LiveMakers) {
+    var envelope: MessageEnvelope?
+    if case .proxy(let pass) = action { envelope = pass.envelope.flatMap { makers.generation.envelopes[$0] } }
+    let signatures = makers.generation.signatures
+    self.init(
+      signatures.verifiers[settings], makers.shared.nonces, span: signatures.nonceSpan, envelope: envelope)
+  }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    guard let verifier else {
+      exchange.log(.error, "message signature: the keys of this location are not loaded")
+      return .fail(ErrorResponse(500))
+    }
+    // Its main request is judged itself, before its content and its mirrors.
+    if exchange.stream?.isSubrequest == true { return .next }
+    // An internal redirect to a location with the same settings: the request is the same, and its nonce is used.
+    if let record = exchange.account.signature, record.verifier === verifier, record.isValid { return .next }
+    let isBodyPossible = exchange.head.framing != .none && exchange.head.framing != .length(0)
+    exchange.worker.clock.update()
+    let verified: SignatureVerifier.Verified
+    do throws(SignatureFault) {
+      let message = try Self.message(of: exchange, mayCoverCertificate: verifier.policy)
+      verified = try verifier.verify(message, hasBody: isBodyPossible, now: exchange.worker.clock.seconds)
+      if let nonce = verified.nonce, exchange.account.signature?.nonce != nonce {
+        let novelty = window.look(nonce, now: exchange.worker.loop.now, span: span, remembers: false)
+        if novelty == .seen { throw .replayed }
+      }
+    } catch {
+      return refuse(error, exchange)
+    }
+    guard let digest = verified.digest, exchange.account.signature?.digest != digest else {
+      return admit(verified, exchange)
+    }
+    guard isBodyPossible else {
+      return judge(verified, digest.matches(UnsafeRawBufferPointer(start: nil, count: 0)), exchange)
+    }
+    return judgeBody(verified, digest, exchange)
+  }
+
+  /// The request as it was judged. `Client-Cert` is the certificate of the connection, if that verified, and no field of the
+  /// client's.
+  private static func message(
+    of exchange: Exchange, mayCoverCertificate policy: SignatureVerifier.Policy
+  ) throws(SignatureFault) -> SignedMessage {
+    var message = SignedMessage(exchange.head, isTLS: exchange.facts.isTLS)
+    let isCovered = message.values(of: signatureInput).contains { $0.firstRange(of: clientCert) != nil }
+    let sent = message.values(of: clientCert)
+    guard isCovered else {
+      if !sent.isEmpty { message.replace(clientCert, by: nil) }
+      return message
+    }
+    var derived: [UInt8]?
+    if let chain = exchange.facts.verifiedChain {
+      derived = IdentityFields.fields(.rfc9440, chain, server: []).first.map { Array($0.value.utf8) }
+    }
+    for value in sent where value != derived { throw .certificate }
+    message.replace(clientCert, by: derived)
+    return message
+  }
+
+  // MARK: The body
+
+  private func judgeBody(
+    _ verified: SignatureVerifier.Verified, _ digest: ContentDigest, _ exchange: Exchange
+  ) -> StepOutcome {
+    if case .collected(let kept) = exchange.body.state, !kept.isOpened {
+      return judge(verified, kept.matches(digest), exchange)
+    }
+    // After an error page, an earlier handler may have dropped the body.
+    guard exchange.redirection == .none, let stream = exchange.stream else {
+      return refuse(.digest("can't be checked: the body is gone"), exchange)
+    }
+    if stream.isBodyRead {
+      return judge(verified, digest.matches(UnsafeRawBufferPointer(start: nil, count: 0)), exchange)
+    }
+    let worker = exchange.worker
+    let kept =
+      envelope != nil
+      ? RequestBody(envelopeIn: worker.bodies)
+      : exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0) }
+        ?? RequestBody(allowance: RequestBodySender.adaptiveAllowance, gauge: worker.bodies)
+    kept.beginDigests(ContentDigest.Algorithm.allCases)
+    kept.await(SignedBody(self, verified, digest, envelope))
+    exchange.collectBody(in: kept)
+    return .wait
+  }
+
+  fileprivate func judge(
+    _ verified: SignatureVerifier.Verified, _ matches: Bool, _ exchange: Exchange
+  ) -> StepOutcome {
+    matches ? admit(verified, exchange) : refuse(.digest("does not match the body"), exchange)
+  }
+
+  // MARK: The verdict
+
+  private func admit(_ verified: SignatureVerifier.Verified, _ exchange: Exchange) -> StepOutcome {
+    if let nonce = verified.nonce, exchange.account.signature?.nonce != nonce {
+      switch window.look(nonce, now: exchange.worker.loop.now, span: span, remembers: true) {
+      case .new: break
+      case .seen: return refuse(.replayed, exchange)
+      case .unknown:
+        exchange.log(.alert, "message signature refused: the replay window is full")
+        return .fail(ErrorResponse(503))
+      }
+    }
+    exchange.note(SignatureRecord(verifier, verified))
+    return .next
+  }
+
+  /// Responds with the same bytes for every fault.
+  private func refuse(_ fault: SignatureFault, _ exchange: Exchange) -> StepOutcome {
+    exchange.log(.info, "message signature refused: \(fault)")
+    exchange.note(SignatureRecord(refused: fault))
+    if let accept { exchange.setOwnFields(accept) }
+    return .fail(ErrorResponse(401))
+  }
+}
+
+/// What an exchange knows of its request's signature.
+final class SignatureRecord {
+  let verifier: SignatureVerifier?
+  let fault: SignatureFault?
+  /// That of a valid signature.
+  let keyID: [UInt8]
+  /// The nonce that this exchange has used up.
+  let nonce: [UInt8]?
+  /// The digest that the body has.
+  let digest: ContentDigest?
+
+  init(_ verifier: SignatureVerifier?, _ verified: SignatureVerifier.Verified) {
+    self.verifier = verifier
+    fault = nil
+    keyID = verified.keyID
+    nonce = verified.nonce
+    digest = verified.digest
+  }
+
+  init(refused fault: SignatureFault) {
+    verifier = nil
+    self.fault = fault
+    keyID = []
+    nonce = nil
+    digest = nil
+  }
+
+  var isValid: Bool { fault == nil }
+
+  /// `$message_signature_verdict`
+  var verdict: String { fault.map { "FAILED:\($0)" } ?? "SUCCESS" }
+}
+
+/// A body that is collected before the content handler starts, until its digest is known.
+private final class SignedBody: BodyWaiter {
+  private let check: SignatureCheck
+  private let verified: SignatureVerifier.Verified
+  private let digest: ContentDigest
+  private let envelope: MessageEnvelope?
+
+  init(
+    _ check: SignatureCheck, _ verified: SignatureVerifier.Verified, _ digest: ContentDigest,
+    _ envelope: MessageEnvelope?
+  ) {
+    self.check = check
+    self.verified = verified
+    self.digest = digest
+    self.envelope = envelope
+  }
+
+  override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
+    envelope.map { EnvelopeFilter.admits(count, in: kept, of: $0, exchange) } ?? true
+  }
+
+  override func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {
+    exchange.resume(check.judge(verified, kept.matches(digest), exchange))
+  }
+}

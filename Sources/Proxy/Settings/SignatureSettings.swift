@@ -1,0 +1,67 @@
+public import Crypto
+public import Observability
+public import Signature
+
+/// `message_signature verify` or `sign` for a location, and what goes with it. Locations that inherit the same lines have
+/// equal settings.
+public struct SignatureSettings: Sendable, Hashable {
+  public enum Mode: Sendable, Hashable { case verify, sign }
+
+  public struct Key: Sendable, Hashable {
+    public var id: [UInt8]
+    public var algorithm: SignatureAlgorithm
+    public var file: MaterialReference
+    public init(id: [UInt8], algorithm: SignatureAlgorithm, file: MaterialReference) {
+      self.id = id
+      self.algorithm = algorithm
+      self.file = file
+    }
+  }
+
+  public var mode: Mode
+  /// At least one; to sign, exactly one. No two have the same id.
+  public var keys: [Key]
+  public var components: [Component]
+  /// Seconds since `created`, to verify.
+  public var maxAge: Int
+  /// Seconds that a client's clock may be ahead.
+  public var skew: Int
+  /// Seconds until `expires`, to sign.
+  public var lifetime: Int?
+  public var hasNonce: Bool
+  public var label: [UInt8]?
+  /// Files that change are taken up (`ssl_reload`).
+  public var reloads: Bool
+  /// The line that turns signatures on.
+  public var location: SourceLocation
+
+  public init(
+    mode: Mode, keys: [Key], components: [Component], maxAge: Int, skew: Int, lifetime: Int?, hasNonce: Bool,
+    label: [UInt8]?, reloads: Bool, location: SourceLocation
+  ) {
+    self.mode = mode
+    self.keys = keys
+    self.components = components
+    self.maxAge = maxAge
+    self.skew = skew
+    self.lifetime = lifetime
+    self.hasNonce = hasNonce
+    self.label = label
+    self.reloads = reloads
+    self.location = location
+  }
+
+  /// How long a nonce must be remembered, in milliseconds: as long as a signature with it can be valid.
+  var nonceSpan: UInt64 { UInt64(clamping: maxAge) &* 1000 &+ UInt64(clamping: skew) &* 2000 &+ 1000 }
+}
+
+/// The loaded keys of all locations. A location whose settings are missing here answers every request with 500.
+public struct SignatureMaterial: Sendable {
+  public var verifiers: [SignatureSettings: SignatureVerifier] = [:]
+  public var signers: [SignatureSettings: MessageSigner] = [:]
+
+  public init() {}
+
+  /// The longest span of all locations, because they share one replay window. In milliseconds.
+  var nonceSpan: UInt64 { verifiers.keys.map(\.nonceSpan).max() ?? 0 }
+}
