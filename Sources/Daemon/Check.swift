@@ -11,10 +11,13 @@ package struct Check {
   package let policy: [String]
   private let path: String
   private let shared: SharedState
+  private let dump: ConfigurationDump
   /// nil: the configuration could not be read.
   private let settings: Settings?
 
   package init(_ path: String) {
+    // Read before the privileges are dropped: the serving user need not be able to read the files.
+    dump = ConfigurationDump(path: path)
     let (settings, draft, found) = Configuration.read(path: path)
     self.path = path
     shared = SharedState()
@@ -55,6 +58,9 @@ package struct Check {
       diagnostics += error.diagnostics
     }
   }
+
+  /// Writes the configuration and its included files to stdout (`ConfigurationDump`).
+  package func writeDump() { FormattedFile.write(dump.text, to: STDOUT_FILENO) }
 
   package func count(_ severity: Diagnostic.Severity) -> Int {
     diagnostics.reduce(0) { $0 + ($1.severity == severity ? 1 : 0) }

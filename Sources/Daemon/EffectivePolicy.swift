@@ -22,6 +22,15 @@ struct EffectivePolicy {
     for index in http.servers.indices { describe(server: index) }
   }
 
+  /// The policy of one upstream alone.
+  init(of pass: ProxyPassSettings, _ http: HTTPSettings, _ material: KeyMaterial) {
+    self.http = http
+    self.material = material
+    describe(pass)
+    // The caller has told the upstream itself.
+    lines.removeFirst(min(1, lines.count))
+  }
+
   private mutating func add(_ level: Int, _ name: String, _ text: String) {
     let label = String(repeating: "  ", count: level) + name
     lines.append(label + String(repeating: " ", count: max(1, 18 - label.count)) + text)
@@ -33,7 +42,7 @@ struct EffectivePolicy {
 
   private mutating func describe(server index: Int) {
     let server = http.servers[index]
-    let names = server.names.map(\.spelling).filter { !$0.isEmpty }
+    let names = server.names.map(\.asWritten).filter { !$0.isEmpty }
     lines.append("server \(names.isEmpty ? "(no name)" : names.joined(separator: " "))  \(server.location)")
     for listener in http.listeners where listener.servers.contains(index) {
       let isDefault = listener.defaultServer == index && listener.servers.count > 1
@@ -81,7 +90,7 @@ struct EffectivePolicy {
   private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
     let hasRules = location.clientRules !== root.clientRules
     if case .none = location.action, !hasRules { return }
-    lines.append("  location \(location.match.spelling)")
+    lines.append("  location \(location.match.asWritten)")
     if hasRules { describe(location.clientRules, 2) }
     if let access = location.basicAccess, !location.enrols {
       add(2, "password", access.users.map { "of \($0)" } ?? "of the file that the request names")
@@ -90,6 +99,7 @@ struct EffectivePolicy {
     case .none: break
     case .proxy(let pass): describe(pass)
     case .metrics: add(2, "metrics", "for every client that this server lets in")
+    case .status: add(2, "stub_status", "for every client that this server lets in")
     case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for users with a password in \(desk.users)")
     }
   }
@@ -103,7 +113,7 @@ struct EffectivePolicy {
       let name = servers == [group.name] ? "" : "\(group.name): "
       add(2, "upstream", "\(pass.scheme.rawValue)://\(name)\(servers.joined(separator: ", "))\(version)")
     case .template(let template):
-      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.spelling)\(version)")
+      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.asWritten)\(version)")
     }
     if let check = pass.healthCheck { add(2, "health", check.inWords) }
     switch pass.clientIdentity {
@@ -119,9 +129,9 @@ struct EffectivePolicy {
       add(2, "TLS", "none: what is sent upstream can be read and changed on the way")
       return
     }
-    describe(tls, name: pass.tlsName.spelling)
+    describe(tls, name: pass.tlsName.asWritten)
     if let identity = pass.identity {
-      add(2, "presents", "what \(identity.certificate.spelling) names, loaded when a request needs it; 502 without it")
+      add(2, "presents", "what \(identity.certificate.asWritten) names, loaded when a request needs it; 502 without it")
     }
   }
 

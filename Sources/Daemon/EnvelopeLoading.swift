@@ -36,7 +36,7 @@ extension KeyMaterial {
   private static func windowName(
     of location: LocationSettings, in server: ServerSettings, besides taken: [String: ReplayWindow]
   ) -> String {
-    let name = "\(server.names.first?.spelling ?? "") \(location.match.spelling)"
+    let name = "\(server.names.first?.asWritten ?? "") \(location.match.asWritten)"
     var number = 1
     while taken["\(name) \(number)"] != nil { number += 1 }
     return "\(name) \(number)"

@@ -112,8 +112,8 @@ package struct ProbePolicy {
       throw Refused(diagnostics: error.diagnostics)
     }
     let http = read.settings.http
-    guard let index = http.servers.firstIndex(where: { $0.names.contains { $0.spelling == name } }) else {
-      let names = http.servers.flatMap { $0.names.map(\.spelling) }.filter { !$0.isEmpty }
+    guard let index = http.servers.firstIndex(where: { $0.names.contains { $0.asWritten == name } }) else {
+      let names = http.servers.flatMap { $0.names.map(\.asWritten) }.filter { !$0.isEmpty }
       throw Refused(diagnostics: [
         Diagnostic(
           .error, at: nil, "no server \"\(name)\" in \(path)",

@@ -47,6 +47,8 @@ public final class Metrics: Sendable {
   public let upstreams = Counter<TrustOutcome>()
   /// What clients of HTTP/2 did too much of.
   package let http2 = Counter<HTTP2Limit>()
+  /// For `stub_status`.
+  let traffic = TrafficCounts()
 
   public init() {}
 

@@ -11,6 +11,8 @@ public final class Worker {
   public let loop: EventLoop
   public let budget: ConnectionBudget
   public let metrics: Metrics
+  let traffic: WorkerTraffic
+  private let trace: ExplainTrace?
   let shared: SharedState
   private(set) var live: LiveGeneration?
   private(set) var isDraining = false
@@ -47,12 +49,16 @@ public final class Worker {
 
   private static let exchangesKept = 64
 
-  /// `metrics` and `shared`: those of all workers.
-  package init(loop: EventLoop, connections: Int, metrics: Metrics, shared: SharedState) {
+  /// `metrics` and `shared`: those of all workers. `trace`: only for `sallyport check --explain`.
+  package init(
+    loop: EventLoop, connections: Int, metrics: Metrics, shared: SharedState, trace: ExplainTrace? = nil
+  ) {
+    self.trace = trace
     self.loop = loop
     self.shared = shared
     self.ownFields = OwnFields(clock)
     self.metrics = metrics
+    self.traffic = metrics.traffic.addWorker()
     self.budget = ConnectionBudget(limit: connections)
     // Each worker has its own range of numbers, so that a number in the log identifies one connection.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
@@ -66,7 +72,7 @@ public final class Worker {
     _ generation: Generation, sockets: [ListenerSocket], patience: Int = 0, failed: (SocketError) -> Void
   ) {
     let old = live
-    let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget)
+    let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
     live = fresh
     if logTicker == nil { logTicker = LogTicker(worker: self) }
     if loop.index == 0 {
@@ -106,6 +112,7 @@ public final class Worker {
   }
 
   private func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int) {
+    traffic.didAccept()
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
       return Sockets.refuse(descriptor)
     }
@@ -134,12 +141,14 @@ public final class Worker {
     nextNumber &+= 1
     sessions[ObjectIdentifier(session)] = session
     live.clients += 1
+    traffic.didHandle()
     session.begin()
   }
 
   func didClose(_ session: ClientSession) {
     guard sessions.removeValue(forKey: ObjectIdentifier(session)) != nil else { return }
     budget.giveBack()
+    traffic.didClose()
     session.live.clients -= 1
     didLoseClient()
   }

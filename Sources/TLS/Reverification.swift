@@ -61,6 +61,18 @@ extension TLSStream {
 
   /// Verifies as OpenSSL's ssl_verify_cert_chain does, with the certificates that the client sent.
   private func isJudged(_ leaf: OpaquePointer, _ ssl: OpaquePointer, by context: ServerTLSContext) -> Bool {
+    let chain = SSL_get_peer_cert_chain(ssl)
+    var sent = (0..<copenssl_sk_X509_num(chain)).compactMap { copenssl_sk_X509_value(chain, $0) }
+    // The chain keeps these alive during the call.
+    let known = verifiedChain?.others ?? []
+    sent += known.map(\.handle)
+    return isJudged(leaf, sending: sent, ssl, by: context)
+  }
+
+  /// Verifies a leaf with the certificates that came with it, and leaves the result in `ssl`.
+  func isJudged(
+    _ leaf: OpaquePointer, sending others: [OpaquePointer], _ ssl: OpaquePointer, by context: ServerTLSContext
+  ) -> Bool {
     SSL_set_verify_result(ssl, Int(X509_V_ERR_UNSPECIFIED))
     guard let store = X509_STORE_CTX_new(), let sent = copenssl_sk_X509_new() else { return false }
     defer {
@@ -68,12 +80,7 @@ extension TLSStream {
       copenssl_sk_X509_free(sent)
       ERR_clear_error()
     }
-    let chain = SSL_get_peer_cert_chain(ssl)
-    for index in 0..<copenssl_sk_X509_num(chain) {
-      _ = copenssl_sk_X509_push(sent, copenssl_sk_X509_value(chain, index))
-    }
-    let known = verifiedChain?.others ?? []
-    for certificate in known { _ = copenssl_sk_X509_push(sent, certificate.handle) }
+    for certificate in others { _ = copenssl_sk_X509_push(sent, certificate) }
     guard X509_STORE_CTX_init(store, context.verificationStore, leaf, sent) == 1,
       X509_STORE_CTX_set_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx(), UnsafeMutableRawPointer(ssl)) == 1,
       X509_STORE_CTX_set_default(store, "ssl_client") == 1

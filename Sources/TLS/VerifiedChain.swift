@@ -46,8 +46,12 @@ public enum ClientVerdict: Sendable {
       self = .absent
       return
     }
-    let leaf = Certificate(retaining: peer)
-    var code = SSL_get_verify_result(ssl)
+    self.init(of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, chain: chain)
+  }
+
+  /// `code`: OpenSSL's result, X509_V_….
+  init(of leaf: Certificate, code: Int, mode: ClientVerification, chain: VerifiedChain?) {
+    var code = code
     // OpenSSL reports success but no chain is known: this must not look like success.
     if code == Int(X509_V_OK) && chain == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
     let reason = String(cString: X509_verify_cert_error_string(code))

@@ -1,30 +1,104 @@
 import ArgumentParser
 import Daemon
+import Glibc
 import Observability
 
 struct CheckCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "check",
     abstract: "Report all errors in a configuration, and print its effective policy.",
-    discussion:
-      "Loads certificates, keys and pins as `run` does. The exit status is 0 if the configuration is valid.")
+    discussion: """
+      Loads certificates, keys and pins as `run` does. The exit status is 0 if the configuration is valid. With --diff it \
+      is 0 if nothing changes in whom the configuration trusts, 1 if something does, and 2 if a configuration is not valid.
+      """)
 
   @OptionGroup var file: ConfigurationFile
 
   @Flag(help: "Treat warnings as errors.")
   var strict = false
 
+  @Flag(help: "Print the configuration and all files that it includes, as nginx -T does; secrets are masked.")
+  var dump = false
+
+  @Option(help: "Print what would happen to this request, and why: 'METHOD URL'.")
+  var explain: String?
+
+  @Option(help: "With --explain: the file of the certificate that the client shows.")
+  var cert: String?
+
+  @Option(help: "With --explain: the address that the client connects from.")
+  var from: String?
+
+  @Option(help: "With --explain: a field of the request, 'NAME: VALUE'. Can be repeated.")
+  var header: [String] = []
+
+  @Option(help: "Print what changes in trust and access from this older configuration file to the one of --config.")
+  var diff: String?
+
+  func validate() throws {
+    let modes = [dump, explain != nil, diff != nil].filter { $0 }.count
+    if modes > 1 { throw ValidationError("--dump, --explain and --diff can't be combined") }
+    if explain == nil, cert != nil || from != nil || !header.isEmpty {
+      throw ValidationError("--cert, --from and --header belong to --explain")
+    }
+  }
+
   func run() throws {
+    if let explain { return try tell(of: explain) }
+    if let diff { return try compare(with: diff) }
     var check = Check(file.config)
     check.becomeServingUser()
+    if dump { return try printDump(check) }
     for diagnostic in check.diagnostics { print(diagnostic) }
     if !check.diagnostics.isEmpty { print("") }
     for line in check.policy { print(line) }
+    let verdict = verdict(on: check)
+    print(verdict.text)
+    if !verdict.isValid { throw ExitCode.failure }
+  }
+
+  private func verdict(on check: Check) -> (text: String, isValid: Bool) {
     let errors = check.count(.error) + (strict ? check.count(.warning) : 0)
-    guard errors == 0 else {
-      print("configuration \(file.config) is not valid: \(errors) \(errors == 1 ? "error" : "errors")")
+    if errors == 0 { return ("configuration \(file.config) is valid", true) }
+    return ("configuration \(file.config) is not valid: \(errors) \(errors == 1 ? "error" : "errors")", false)
+  }
+
+  /// As nginx: the verdict to stderr, and the files to stdout only if the configuration is valid.
+  private func printDump(_ check: Check) throws {
+    for diagnostic in check.diagnostics { complain("\(diagnostic)") }
+    let verdict = verdict(on: check)
+    complain(verdict.text)
+    guard verdict.isValid else { throw ExitCode.failure }
+    check.writeDump()
+  }
+
+  private func tell(of words: String) throws {
+    do throws(Explanation.Refusal) {
+      let explanation = try Explanation(
+        of: words, certificate: cert, from: from, fields: header, configuration: file.config)
+      for line in explanation.lines { print(line) }
+    } catch {
+      for diagnostic in error.diagnostics { complain("\(diagnostic)") }
+      complain("error: \(error.text)")
       throw ExitCode.failure
     }
-    print("configuration \(file.config) is valid")
   }
+
+  private func compare(with old: String) throws {
+    do throws(TrustDifference.Refusal) {
+      let changes = try TrustDifference(from: old, to: file.config).lines
+      for line in changes { print(line) }
+      if !changes.isEmpty { throw TrustDifference.Refusal.changed }
+    } catch {
+      switch error {
+      case .changed: throw ExitCode(1)
+      case .invalid(let path, let diagnostics):
+        for diagnostic in diagnostics { complain("\(diagnostic)") }
+        complain("error: configuration \(path) is not valid")
+        throw ExitCode(2)
+      }
+    }
+  }
+
+  private func complain(_ text: String) { LogFile.standardError.write(string: "\(text)\n") }
 }

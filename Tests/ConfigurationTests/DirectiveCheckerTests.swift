@@ -119,7 +119,7 @@ import Testing
       fastcgi_param flv geo geoip_country gzip_static health_check hls http2 if image_filter index ip_hash js_content
       limit_req limit_except log_not_found mail map memcached_pass mirror mp4 perl proxy_cache_path proxy_store
       random_index real_ip_header resolver return rewrite root satisfy scgi_pass secure_link slice split_clients ssi
-      stream stub_status sub_filter try_files userid uwsgi_pass valid_referers worker_priority xslt_stylesheet
+      stream sub_filter try_files userid uwsgi_pass valid_referers worker_priority xslt_stylesheet
       ssl_stapling ssl_ocsp ssl_dhparam ssl_crl proxy_ssl_crl proxy_bind proxy_set_body proxy_ignore_headers
       """
     for name in names.split(whereSeparator: { $0 == " " || $0 == "\n" }) {

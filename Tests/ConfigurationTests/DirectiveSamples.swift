@@ -46,6 +46,7 @@ extension DirectiveSample {
     "server_name": .init("server_name a.test;"),
     "location": .init("location /x { return 204; }"),
     "metrics": .init("metrics;", location: ""),
+    "stub_status": .init("stub_status;", location: ""),
     "internal": .init("internal;"),
     "error_page": .init("error_page 502 /x;"),
     "add_header": .init("add_header X y;"),

@@ -72,7 +72,7 @@ import Testing
 }
 
 extension DirectiveContexts {
-  fileprivate var each: [DirectiveContexts] {
+  var each: [DirectiveContexts] {
     (0..<16).map { DirectiveContexts(rawValue: 1 << $0) }.filter { contains($0) }
   }
 }

@@ -72,7 +72,9 @@ struct ServedExample: Sendable {
     let fields = result.response.fields.filter { !Self.unequal.contains($0.name.lowercased()) }
       .map { "\($0.name): \($0.value)" }.sorted()
     // The standard pages differ in the product's name.
-    let body = result.text.contains("<hr>") ? "a page" : result.text
+    var body = result.text.contains("<hr>") ? "a page" : result.text
+    // With -I, curl writes the head as the body.
+    if body.hasPrefix("HTTP/") { body = "" }
     return (["\(result.exit) \(result.status)"] + fields + [body]).joined(separator: "\n")
       .replacing("\(port)", with: "PORT")
   }

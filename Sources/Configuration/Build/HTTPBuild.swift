@@ -36,7 +36,7 @@ extension SettingsBuilder {
     return HTTPSettings(
       listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
       slots: variables.slots.count,
-      computed: computed, setNames: variables.setNames,
+      computed: computed, setNames: variables.setNames, slotNames: variables.slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })))
   }
 
@@ -58,7 +58,7 @@ extension SettingsBuilder {
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = CompressionRule.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
-    if root.locations.isEmpty, root.files == nil, !root.rewrite.contains(where: \.isReturn),
+    if root.locations.isEmpty, root.files == nil, !root.action.isContent, !root.rewrite.contains(where: \.isReturn),
       tls?.rejectsHandshake != true || alsoPlain
     {
       warning(

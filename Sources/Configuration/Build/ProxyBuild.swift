@@ -190,9 +190,6 @@ extension SettingsBuilder {
     if scope.isGRPC, !says("te") {
       fields.append(SetField(name: Array("TE".utf8), value: Template(literal: "trailers")))
     }
-    if !says("connection"), !scope.authSchemes.contains(.ntlm) {
-      fields.append(SetField(name: Array("Connection".utf8), value: Template(literal: "close")))
-    }
     return fields
   }
 

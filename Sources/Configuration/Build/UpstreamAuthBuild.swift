@@ -15,15 +15,13 @@ extension Scope {
     return AuthSchemes(upstreamAuth?.arguments.compactMap { named[$0.text.lowercased()] } ?? [])
   }
 
-  /// `proxy_http_version`. With NTLM the default is 1.1: NTLM authenticates a connection, so the connection must stay
-  /// open.
+  /// `proxy_http_version`; the default is that of nginx 1.30.
   var upstreamVersion: UpstreamVersion {
     switch text("proxy_http_version") {
     case _ where isGRPC: .http2
     case "2": .http2
-    case "1.1": .http11
+    case "1.1", nil: .http11
     case .some: .http10
-    case nil: authSchemes.contains(.ntlm) ? .http11 : .http10
     }
   }
 }

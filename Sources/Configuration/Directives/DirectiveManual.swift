@@ -12,13 +12,14 @@ package enum DirectiveManual {
       """
     for family in DirectiveTable.families {
       text +=
-        "\n## \(family.title)\n\n| directive | contexts | default | inherits | meaning |\n| --- | --- | --- | --- | --- |\n"
+        "\n## \(family.title)\n\n| directive | contexts | default | inherits | meaning | example |\n| --- | --- | --- | --- | --- | --- |\n"
       for entry in family.entries where entry.status == .supported {
         let usage = entry.form.usage.isEmpty ? entry.name : "\(entry.name) \(entry.form.usage)"
         let initial = entry.initial.isEmpty ? "" : "`\(entry.initial.cell)`"
         let inherits = entry.inheritance == .none ? "" : entry.inheritance.rawValue
         text += "| `\(usage.cell)` | \(entry.contexts.names.joined(separator: ", ")) | \(initial) | \(inherits)"
-        text += " | \(entry.help.cell) |\n"
+        let example = DirectiveExamples.example(of: entry).map { "`\($0.cell)`" } ?? ""
+        text += " | \(entry.help.cell) | \(example) |\n"
       }
     }
     text += "\n## Accepted without effect\n\n| directive | why |\n| --- | --- |\n"
@@ -27,9 +28,11 @@ package enum DirectiveManual {
     }
     text += "\n## Answers that differ from nginx's by intent\n\n| difference | reason |\n| --- | --- |\n"
     for (difference, reason) in meantDifferences { text += "| \(difference.cell) | \(reason.cell) |\n" }
-    text +=
-      "\n## Not supported yet\n\nsallyport refuses these directives by name.\n\n| directives | until then |\n| --- | --- |\n"
-    text += grouped(plannedDirectives)
+    if !plannedDirectives.isEmpty {
+      text +=
+        "\n## Not supported yet\n\nsallyport refuses these directives by name.\n\n| directives | until then |\n| --- | --- |\n"
+      text += grouped(plannedDirectives)
+    }
     text +=
       "\n## nginx directives that sallyport doesn't support\n\nsallyport refuses these directives by name.\n\n| directives | instead |\n| --- | --- |\n"
     text += grouped(foreignDirectives)

@@ -20,6 +20,9 @@ let httpDirectives: [DirectiveEntry] = [
   .local(
     "metrics", .location, .none,
     "Serves counters of handshakes by verdict, and ages of certificates and revocation lists, as Prometheus text."),
+  .local(
+    "stub_status", [.server, .location], .words(0...1, "[on]"),
+    "Serves nginx's page of connections and requests, over all workers, to GET and HEAD."),
   .local("internal", .location, .none, "Allows only internal redirects to this location."),
   .list(
     "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",

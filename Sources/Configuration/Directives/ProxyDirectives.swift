@@ -5,10 +5,10 @@ let proxyDirectives: [DirectiveEntry] = [
   .local(
     "proxy_pass", [.location, .locationIf, .limitExcept], .words(1...1, "http[s]://ADDRESS[URI]"),
     "Forwards requests to an upstream."),
-  .value("proxy_http_version", levels, .oneOf(["1.0", "1.1", "2"]), "1.0", "The HTTP version for upstreams."),
+  .value("proxy_http_version", levels, .oneOf(["1.0", "1.1", "2"]), "1.1", "The HTTP version for upstreams."),
   .value("proxy_method", levels, .words(1...1, "METHOD"), "", "The method to send instead of the client's."),
   .list(
-    "proxy_set_header", levels, .words(2...2, "FIELD VALUE"), "Host $proxy_host; Connection close",
+    "proxy_set_header", levels, .words(2...2, "FIELD VALUE"), "Host $proxy_host",
     "Sets a field of the request to the upstream; an empty value removes the field."),
   .value("proxy_pass_request_headers", levels, .flag, "on", "Whether to forward the client's fields."),
   .value("proxy_pass_request_body", levels, .flag, "on", "Whether to forward the client's body."),

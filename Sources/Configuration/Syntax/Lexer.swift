@@ -16,6 +16,14 @@ struct Lexer {
     case end
   }
 
+  /// A part of the text as written, for `ConfigurationFormat`: the statements alone have neither comments nor lines.
+  enum Piece: Hashable {
+    /// The place of a word in the text, with its quotes.
+    case word(Range<Int>)
+    case comment(Range<Int>)
+    case lineFeed, semicolon, open, close
+  }
+
   /// A lexical error. The lexer can't read the rest of the file reliably.
   struct ParseError: Error {
     var diagnostic: Diagnostic
@@ -26,10 +34,17 @@ struct Lexer {
   private var position = 0
   private var line = 1
   private var lineStart = 0
+  private let recordsPieces: Bool
+  private(set) var pieces: [Piece] = []
 
-  init(bytes: [UInt8], file: String) {
+  init(bytes: [UInt8], file: String, recordsPieces: Bool = false) {
     self.bytes = bytes
     self.file = file
+    self.recordsPieces = recordsPieces
+  }
+
+  private mutating func record(_ piece: Piece) {
+    if recordsPieces { pieces.append(piece) }
   }
 
   private func location(at index: Int) -> SourceLocation {
@@ -55,10 +70,12 @@ struct Lexer {
         mustSeparate = false
       case UInt8(ascii: "\n"):
         advanceOverLineFeed()
+        record(.lineFeed)
         mustSeparate = false
       case UInt8(ascii: ";"), UInt8(ascii: "{"):
         guard !words.isEmpty else { throw unexpected(byte) }
         position += 1
+        record(byte == UInt8(ascii: ";") ? .semicolon : .open)
         return byte == UInt8(ascii: ";") ? .simple(words) : .blockStart(words)
       case UInt8(ascii: ")") where mustSeparate:
         // `if ($a = "b")`: nginx allows a closing parenthesis after a quote.
@@ -71,6 +88,7 @@ struct Lexer {
           throw unexpected(byte, hint: "the statement \"\(words[0].text)\" before it lacks its \";\"")
         }
         position += 1
+        record(.close)
         return .blockEnd(location(at: position - 1))
       case UInt8(ascii: "#"):
         skipComment()
@@ -97,17 +115,21 @@ struct Lexer {
   }
 
   private mutating func skipComment() {
+    let start = position
     while position < bytes.count, bytes[position] != UInt8(ascii: "\n") { position += 1 }
+    record(.comment(start..<position))
   }
 
   private mutating func readQuotedWord(quote: UInt8) throws(ParseError) -> Word {
     let place = here
+    let start = position
     position += 1
     var raw: [UInt8] = []
     while position < bytes.count {
       let byte = bytes[position]
       if byte == quote {
         position += 1
+        record(.word(start..<position))
         return try word(raw, at: place, quoted: true)
       }
       takeByte(into: &raw)
@@ -120,6 +142,7 @@ struct Lexer {
 
   private mutating func readBareWord() throws(ParseError) -> Word {
     let place = here
+    let start = position
     var raw: [UInt8] = []
     var afterDollar = false
     scan: while position < bytes.count {
@@ -136,6 +159,7 @@ struct Lexer {
         takeByte(into: &raw)
       }
     }
+    record(.word(start..<position))
     return try word(raw, at: place, quoted: false)
   }
 

@@ -23,9 +23,10 @@ enum LocationRule {
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
     guard
-      ["proxy_pass", "grpc_pass", "metrics", "enrolment", "return", "location", "deny", "rewrite", "if"].allSatisfy({
-        scope.own($0).isEmpty
-      })
+      ["proxy_pass", "grpc_pass", "metrics", "stub_status", "enrolment", "return", "location", "deny", "rewrite", "if"]
+        .allSatisfy({
+          scope.own($0).isEmpty
+        })
     else {
       return nil
     }
@@ -84,10 +85,10 @@ enum LocationRule {
   }
 
   /// Refuses a location with two sources of content.
-  static func answersTwice(_ scope: Scope, at metrics: Directive) -> Diagnostic? {
+  static func answersTwice(_ scope: Scope, at line: Directive) -> Diagnostic? {
     guard let pass = scope.own("proxy_pass").first ?? scope.own("grpc_pass").first else { return nil }
     return Diagnostic(
-      .error, at: metrics.location, "\"metrics\" beside \"proxy_pass\": a location can have only one content handler",
+      .error, at: line.location, "\"\(line.name)\" beside \"proxy_pass\": a location can have only one content handler",
       hint: "use a separate location; proxy_pass is at \(pass.location)")
   }
 

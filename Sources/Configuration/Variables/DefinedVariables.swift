@@ -7,6 +7,7 @@ import Proxy
 /// Why a separate pass: nginx allows a variable before the line that defines it.
 struct DefinedVariables {
   private(set) var slots: [String: Int] = [:]
+  var slotNames: [Int: String] { Dictionary(slots.map { ($1, $0) }, uniquingKeysWith: { first, _ in first }) }
   /// Names that something else than `set` gives a value, too.
   private var otherNames: Set<String> = []
   private(set) var diagnostics: [Diagnostic] = []

@@ -35,8 +35,7 @@ enum VariableNames {
   /// nginx's variables that have no value in sallyport yet.
   private static let planned: Set<String> = [
     "realpath_root",
-    "ssl_server_cert_type", "connections_active", "connections_reading",
-    "connections_writing", "connections_waiting", "http3", "server_rewrite",
+    "ssl_server_cert_type", "http3", "server_rewrite",
     "upstream_queue_time", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd",
     "tcpinfo_rcv_space", "secure_link", "slice_range", "memcached_key", "ancient_browser", "modern_browser", "msie",
     "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset", "fastcgi_script_name", "fastcgi_path_info",

@@ -36,7 +36,11 @@ final class ConnectionFacts {
   }
 
   /// The local address; nil after the connection is closed. Each call asks the kernel, because few templates need it.
-  var local: SocketAddress? { transport.isClosed ? nil : Sockets.localAddress(of: transport.descriptor) }
+  var local: SocketAddress? {
+    rehearsedLocal ?? (transport.isClosed ? nil : Sockets.localAddress(of: transport.descriptor))
+  }
+  /// The address of the listener that `sallyport check --explain` assumes.
+  var rehearsedLocal: SocketAddress?
 
   var isTLS: Bool { tls != nil }
 

@@ -21,7 +21,9 @@ final class HTTP1Connection: ClientConnection {
   /// The time since which the connection waits for a request.
   private var idleStart: UInt64
   /// The exchange whose head is being read.
-  private var reading: Exchange?
+  private var reading: Exchange? {
+    didSet { worker.traffic.didChangeHead(had: oldValue != nil, has: reading != nil) }
+  }
   private var input = ByteBuffer()
   private var parser = HeadParser(), decoder = BodyDecoder(.none)
   private var isPumping = false, isBodyPaused = true, isLingering = false
@@ -370,8 +372,10 @@ final class HTTP1Connection: ClientConnection {
     guard phase != .closed else { return }
     phase = .closed
     input.release()
-    if let reading { worker.giveBack(reading) }
-    reading = nil
+    if let reading {
+      worker.giveBack(reading)
+      self.reading = nil
+    }
     stream.connectionDidClose()
     session.close(closing)
   }

@@ -155,7 +155,7 @@ enum ResponseRewrite {
         rest = []
       }
       let target = rule.to.bytes(exchange).filter { $0 >= 0x20 && $0 != 0x7F } + rest
-      let rewritten = field.id == .location ? exchange.absolute(target) : value[..<at] + target
+      let rewritten = field.id == .location ? AbsoluteLocation.address(target, exchange) : value[..<at] + target
       return rewritten.withUnsafeBytes { outgoing.add(bytes[field.name], $0) }
     }
     return false

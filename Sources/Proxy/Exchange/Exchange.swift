@@ -84,6 +84,7 @@ final class Exchange {
 
   func start(_ stream: ClientStream) {
     streamRef = Unmanaged.passRetained(stream)
+    worker.traffic.didBeginExchange()
     account.startedAt = worker.loop.now
     account.sentBytesAtStart = stream.sentBytes
   }
@@ -379,6 +380,7 @@ final class Exchange {
   @inline(never)
   func end(_ reason: EndReason) {
     guard let streamRef else { return }
+    worker.traffic.didEndExchange()
     switch reason {
     case .complete: progress.state = .whole
     case .silent: progress.status = 444

@@ -186,30 +186,15 @@ extension Exchange {
   /// the Location.
   func redirect(status code: Int, to target: [UInt8]) {
     if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == code }) {
-      if case .redirect = page.target {} else { absolute(target).withUnsafeBytes { setOwnField("Location", $0) } }
+      if case .redirect = page.target {
+      } else {
+        AbsoluteLocation.address(target, self).withUnsafeBytes { setOwnField("Location", $0) }
+      }
       return show(page, for: ErrorResponse(code))
     }
     var page = ByteBuffer()
     StandardPage.writePage(ErrorResponse(code), tokens: location.settings.redirects.serverTokens, to: &page)
-    answer(status: code, type: "text/html", location: absolute(target), body: page.readable)
-  }
-
-  /// `absolute_redirect`, `server_name_in_redirect`, `port_in_redirect`.
-  func absolute(_ target: [UInt8]) -> [UInt8] {
-    let rules = location.settings.redirects
-    guard target.first == 0x2F, rules.absolute else { return target }
-    let isTLS = facts.isTLS
-    var url = Array((isTLS ? "https://" : "http://").utf8)
-    let named = server.settings.primaryName
-    if rules.serverNameIn && !named.isEmpty {
-      url += Array(named.utf8)
-    } else if !head.host.isEmpty {
-      url += Array(head.bytes.readable[head.host])
-    } else {
-      url += Array((facts.local?.host ?? named).utf8)
-    }
-    if rules.portIn, let port = facts.local?.port, port != (isTLS ? 443 : 80) { url += Array(":\(port)".utf8) }
-    return url + target
+    answer(status: code, type: "text/html", location: AbsoluteLocation.address(target, self), body: page.readable)
   }
 
   /// Sets an extra field of sallyport's own response, such as a challenge or `Retry-After`; it replaces an earlier one.

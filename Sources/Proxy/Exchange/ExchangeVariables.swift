@@ -131,6 +131,10 @@ extension Exchange {
     case .gzip_ratio: account.compression.appendRatio(to: &output)
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
+    case .connections_active: output.append(decimal: worker.metrics.traffic.totals.active)
+    case .connections_reading: output.append(decimal: worker.metrics.traffic.totals.reading)
+    case .connections_writing: output.append(decimal: worker.metrics.traffic.totals.writing)
+    case .connections_waiting: output.append(decimal: worker.metrics.traffic.totals.waiting)
     case .limit_conn_status: output.append(account.limiting.connections)
     case .message_signature_keyid: if let signature = account.signature { output.append(signature.keyID) }
     case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }

@@ -23,28 +23,49 @@ final class TryFilesStep: PhaseStep {
   }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
-    guard let files = exchange.location.files else { return .fail(ErrorResponse(500)) }
-    var uris: [[UInt8]] = []
-    var tests: [(path: ServedPath, kind: FileFacts.Kind)] = []
+    switch tests(exchange) {
+    case .failure(let failure): return .fail(failure)
+    case .success(let tests):
+      FileRequest.run(exchange, { Self.search(tests.map(\.test)) }) { [self] exchange, findings in
+        if let outcome = take(findings, tests.map(\.uri), exchange) { exchange.resume(outcome) }
+      }
+      return .wait
+    }
+  }
+
+  override var words: String { "try_files" }
+
+  /// `check` may wait for the disk.
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    switch tests(exchange) {
+    case .failure(let failure): .fail(failure)
+    case .success(let tests): take(Self.search(tests.map(\.test)), tests.map(\.uri), exchange) ?? .responded
+    }
+  }
+
+  private typealias Test = (path: ServedPath, kind: FileFacts.Kind)
+
+  private func tests(_ exchange: Exchange) -> Result<[(uri: [UInt8], test: Test)], ErrorResponse> {
+    guard let files = exchange.location.files else { return .failure(ErrorResponse(500)) }
+    var tests: [(uri: [UInt8], test: Test)] = []
     for candidate in candidates {
       let (uri, path) = files.path(ofName: candidate.name.bytes(exchange), exchange)
       switch path {
-      case .failure(let failure): return .fail(failure)
-      case .success(let path):
-        uris.append(uri)
-        tests.append((path, candidate.isFolder ? .folder : .regular))
+      case .failure(let failure): return .failure(failure)
+      case .success(let path): tests.append((uri, (path, candidate.isFolder ? .folder : .regular)))
       }
     }
-    let all = tests
-    FileRequest.run(exchange, { Self.search(all) }) { [self] exchange, result in
-      if let (path, fault) = result.fault {
-        exchange.tellOfRepeated(.crit, fault.description(of: LogEscape.text(path.text)))
-      }
-      guard let found = result.found else { return fallBack(exchange) }
-      exchange.setPath(uris[found])
-      exchange.resume(.next)
+    return .success(tests)
+  }
+
+  /// Continues with what was found; nil if the exchange has gone on elsewhere.
+  private func take(_ findings: Findings, _ uris: [[UInt8]], _ exchange: Exchange) -> StepOutcome? {
+    if let (path, fault) = findings.fault {
+      exchange.tellOfRepeated(.crit, fault.description(of: LogEscape.text(path.text)))
     }
-    return .wait
+    guard let found = findings.found else { return fallBack(exchange) }
+    exchange.setPath(uris[found])
+    return .next
   }
 
   private struct Findings: Sendable {
@@ -53,7 +74,7 @@ final class TryFilesStep: PhaseStep {
     var fault: (path: ServedPath, fault: FileFault)?
   }
 
-  private static func search(_ tests: [(path: ServedPath, kind: FileFacts.Kind)]) -> Findings {
+  private static func search(_ tests: [Test]) -> Findings {
     var findings = Findings()
     for (index, test) in tests.enumerated() {
       switch ServedFile.look(at: test.path) {
@@ -68,21 +89,22 @@ final class TryFilesStep: PhaseStep {
     return findings
   }
 
-  private func fallBack(_ exchange: Exchange) {
+  private func fallBack(_ exchange: Exchange) -> StepOutcome? {
     switch fallback {
     case .path(let template):
       let path = template.bytes(exchange)
-      if exchange.variables.isBroken { return exchange.resume(exchange.failBroken(.next)) }
+      if exchange.variables.isBroken { return exchange.failBroken(.next) }
       exchange.redirect(toPath: path)
     case .named(let name):
       guard let found = exchange.server.locations.named(name) else {
         exchange.log(.error, "could not find named location \"\(name)\"")
-        return exchange.fail(ErrorResponse(500))
+        return .fail(ErrorResponse(500))
       }
       exchange.redirect(toNamed: found)
     case .status(let status) where status < 400:
       exchange.answerPage(status: status)
-    case .status(let status): exchange.resume(.fail(ErrorResponse(status)))
+    case .status(let status): return .fail(ErrorResponse(status))
     }
+    return nil
   }
 }

@@ -17,6 +17,8 @@ struct LiveMakers {
   var identityNames: [[UInt8]] = []
   /// Those of the server block.
   var conditionals = ConditionalLocations()
+  /// nil but for `sallyport check --explain`.
+  var trace: ExplainTrace?
 
   func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
     generation.errorLogs[settings] ?? generation.errorLog
@@ -49,7 +51,11 @@ final class LiveGeneration {
   /// Cuts those that are left of a previous generation; nil without `worker_shutdown_timeout`.
   var shutdown: ShutdownDeadline?
 
-  init(_ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget) {
+  /// `trace`: see `LiveMakers`.
+  init(
+    _ generation: Generation, _ shared: SharedState, loop: EventLoop, budget: ConnectionBudget,
+    trace: ExplainTrace? = nil
+  ) {
     self.generation = generation
     let health = generation.health.groups
     var followed: [Int: FollowedGroup] = [:]
@@ -62,8 +68,8 @@ final class LiveGeneration {
     let groups = generation.groups.enumerated().map { [followed] index, group in
       followed[index]?.current
         ?? UpstreamGroup(
-        group, health: health.indices.contains(index) ? health[index] : nil, zones: shared.groupZones, loop: loop,
-        budget: budget)
+          group, health: health.indices.contains(index) ? health[index] : nil, zones: shared.groupZones, loop: loop,
+          budget: budget)
     }
     self.groups = groups
     var balances: [ObjectIdentifier: LiveBalance] = [:]
@@ -77,7 +83,7 @@ final class LiveGeneration {
     self.resolvers = resolvers
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances, accessLogWriters: writers,
-      resolvers: resolvers, followed: followed)
+      resolvers: resolvers, followed: followed, trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)
@@ -85,7 +91,7 @@ final class LiveGeneration {
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],
         root: LiveLocation(settings: settings.root, makers: makers, isRoot: true),
-        conditionals: makers.conditionals)
+        conditionals: makers.conditionals, trace: trace, names: generation.http.slotNames)
     }
     self.servers = servers
     self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }

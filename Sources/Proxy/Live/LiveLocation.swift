@@ -53,18 +53,24 @@ final class LiveLocation {
     let program = isRoot || outer != nil ? RewriteProgram([]) : RewriteProgram(settings.rewrite)
     let realIP = settings.realIP.map { LiveRealIP($0, resolved: makers.generation.realIPHosts) }
     self.realIP = realIP
-    var steps = Self.steps(settings, makers, rewrite: outer?.rewrite ?? program.steps)
+    let rewrite =
+      makers.trace?.tracing(program.steps, settings.rewrite.flatWords(makers.generation.http.slotNames))
+      ?? program.steps
+    var steps = Self.steps(settings, makers, rewrite: outer?.rewrite ?? rewrite)
     if let realIP, !isRoot { steps.preaccess.insert(RealIPStep(realIP), at: 0) }
+    if let trace = makers.trace { steps = trace.tracing(steps) }
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     let isEmpty = if case .none = settings.action { true } else { false }
-    let content = isEmpty ? Self.files(settings, outer: outer?.content) : Self.content(settings, makers)
+    let own = isEmpty ? Self.files(settings, outer: outer?.content) : Self.content(settings, makers)
+    let isInherited = isEmpty && !(own is FileContent)
+    let content = isInherited ? own : makers.trace.map { ExplainedContent(own, $0) } ?? own
     self.content = content
     self.files = settings.files.map { LiveFiles($0) }
     self.gzip = LiveCompression(settings)
     self.hasOwnContent = !isEmpty
     for (condition, block) in program.blocks {
-      let inside = LiveLocation(settings: block, makers: makers, outer: (content, program.steps))
+      let inside = LiveLocation(settings: block, makers: makers, outer: (content, rewrite))
       condition.lead(to: makers.conditionals.add(inside))
     }
     self.methodLimit = settings.flow.methodLimit.map { limit in
@@ -129,6 +135,7 @@ final class LiveLocation {
     case .none: LiveContent()
     case .proxy(let pass): LiveProxyPass(pass, tokens: settings.redirects.serverTokens, makers: makers)
     case .metrics: MetricsContent()
+    case .status: StatusContent()
     case .enrolment(let enrolment):
       // Without `auth_basic` there are no users, and such a configuration doesn't load. The 404 is only for
       // completeness.

@@ -135,11 +135,15 @@ final class LiveServer {
   /// That of the server block, which counts before any phase.
   let realIP: LiveRealIP?
 
-  init(settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations) {
+  init(
+    settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations,
+    trace: ExplainTrace? = nil, names: [Int: String] = [:]
+  ) {
     self.settings = settings
     self.context = context
     self.root = root
-    self.rewrite = RewriteProgram(settings.root.rewrite).steps
+    let rewrite = RewriteProgram(settings.root.rewrite).steps
+    self.rewrite = trace?.tracing(rewrite, settings.root.rewrite.flatWords(names)) ?? rewrite
     self.locations = root.inner
     self.conditionals = conditionals
     self.realIP = root.realIP

@@ -20,6 +20,17 @@ final class AddressAccess: PhaseStep {
     }
   }
 
+  override var words: String { "allow and deny" }
+
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    let rule = rules.first { Self.matches(exchange.clientAddress, $0.source) }
+    let address = exchange.clientAddress.host
+    trace.add(
+      "rule",
+      rule.map { "\($0.asWritten)  \($0.location)  decides on \(address)" } ?? "no allow or deny is for \(address)")
+    return run(exchange)
+  }
+
   /// nil if no rule matches.
   static func decision(for peer: SocketAddress, _ rules: [AccessRule]) -> Bool? {
     rules.first { matches(peer, $0.source) }?.allows

@@ -50,6 +50,13 @@ final class ConditionStep: PhaseStep {
     }
   }
 
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    guard case .file(let path, let test) = condition else { return run(exchange) }
+    let outcome = test.look(at: path.bytes(exchange))
+    if case .unknown = outcome { trace.add("note", "the file can't be looked at by this user") }
+    return go(exchange, outcome == .holds)
+  }
+
   private func go(_ exchange: Exchange, _ isTrue: Bool) -> StepOutcome {
     guard isTrue != isNegated else { return .skip(blockLength) }
     guard let block else { return .next }

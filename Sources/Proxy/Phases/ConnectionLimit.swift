@@ -22,6 +22,8 @@ final class ConnectionLimit: PhaseStep {
     response = settings.response
   }
 
+  override var words: String { lines.map { "limit_conn \($0.name) \($0.count)" }.joined(separator: ", ") }
+
   override func run(_ exchange: Exchange) -> StepOutcome {
     let limits = exchange.account.limiting
     if limits.connections != nil { return .next }

@@ -39,6 +39,14 @@ final class PasswordAccess: PhaseStep {
     return .wait
   }
 
+  override var words: String { "auth_basic" }
+
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
+    guard case .basic(let user, _) = exchange.head.shownCredentials else { return run(exchange) }
+    trace.add("asks", "\(users) for the password of \"\(LogEscape.text(user))\"; taken as right")
+    return .granted
+  }
+
   private func outcome(of verdict: PasswordVerdict, for user: [UInt8], _ exchange: Exchange) -> StepOutcome {
     switch verdict {
     case .admitted: return .granted

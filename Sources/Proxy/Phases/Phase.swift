@@ -196,6 +196,11 @@ struct PhaseCursor {
 /// One step of a phase: a directive of a location, compiled at load. A step keeps no state of a request.
 class PhaseStep {
   func run(_ exchange: Exchange) -> StepOutcome { .next }
+  /// The directive, for `sallyport check --explain`.
+  var words: String { "\(Self.self)" }
+  /// Runs for an explanation, in which nothing outside the process may be asked. A step that would ask tells the trace,
+  /// and returns the outcome that the explanation assumes.
+  func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { run(exchange) }
 }
 
 /// The steps of a server block or a location, by phase, in the order of the configuration or of nginx's modules.

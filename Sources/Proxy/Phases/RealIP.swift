@@ -98,6 +98,8 @@ final class RealIPStep: PhaseStep {
 
   init(_ realIP: LiveRealIP) { self.realIP = realIP }
 
+  override var words: String { "set_real_ip_from" }
+
   override func run(_ exchange: Exchange) -> StepOutcome {
     realIP.apply(to: exchange)
     return .next

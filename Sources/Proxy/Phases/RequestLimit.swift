@@ -26,6 +26,8 @@ final class RequestLimit: PhaseStep {
     response = settings.response
   }
 
+  override var words: String { lines.map { "limit_req zone=\($0.name)" }.joined(separator: ", ") }
+
   override func run(_ exchange: Exchange) -> StepOutcome {
     let limits = exchange.account.limiting
     if limits.requests != nil { return .next }

@@ -39,6 +39,8 @@ final class SignatureCheck: PhaseStep {
       signatures.verifiers[settings], makers.shared.nonces, span: signatures.nonceSpan, envelope: envelope)
   }
 
+  override var words: String { "message_signature verify" }
+
   override func run(_ exchange: Exchange) -> StepOutcome {
     guard let verifier else {
       exchange.log(.error, "message signature: the keys of this location are not loaded")

@@ -147,13 +147,16 @@ public final class HTTPSettings: Sendable {
   public let computed: [Int: ComputedVariable]
   /// The names of variables that only `set` gives a value, by slot.
   public let setNames: [Int: String]
+  /// The names of all variables that the configuration defines, by slot.
+  public let slotNames: [Int: String]
   /// Every `resolver` line.
   public let resolvers: [ResolverSettings]
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
-    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], resolvers: [ResolverSettings] = []
+    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
+    resolvers: [ResolverSettings] = []
   ) {
     self.resolvers = resolvers
     self.listeners = listeners
@@ -163,5 +166,6 @@ public final class HTTPSettings: Sendable {
     self.slots = slots
     self.computed = computed
     self.setNames = setNames
+    self.slotNames = slotNames
   }
 }

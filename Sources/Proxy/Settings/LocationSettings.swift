@@ -31,6 +31,8 @@ public enum LocationAction: Sendable {
   case proxy(ProxyPassSettings)
   /// Metrics of the process (`metrics`).
   case metrics
+  /// Counts of connections and requests (`stub_status`).
+  case status
   /// Certificates for who has a password (`enrolment`).
   case enrolment(EnrolmentSettings)
 }

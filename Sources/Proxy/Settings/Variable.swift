@@ -65,6 +65,8 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // limits
   case limit_req_status, limit_conn_status, limit_rate
   case document_root, request_filename, gzip_ratio
+  // all workers
+  case connections_active, connections_reading, connections_writing, connections_waiting
 }
 
 /// Text with variables, compiled at load: `"https://$host$request_uri"`.

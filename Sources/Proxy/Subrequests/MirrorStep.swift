@@ -8,6 +8,10 @@ final class MirrorStep: PhaseStep {
 
   init(_ settings: MirrorSettings) { self.settings = settings }
 
+  override var words: String { settings.paths.map { "mirror \(LogEscape.text($0))" }.joined(separator: ", ") }
+
+  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { .next }
+
   override func run(_ exchange: Exchange) -> StepOutcome {
     guard settings.sendsBody, needsBody(exchange) else { return send(exchange) }
     let kept = RequestBodySender.storage(for: exchange)

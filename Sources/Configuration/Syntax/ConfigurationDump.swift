@@ -1,0 +1,108 @@
+import Observability
+import Synchronization
+
+/// `sallyport check --dump`: a configuration and every file that it includes, in the form of `nginx -T`. Secrets that
+/// stand in the text are masked; keys and passwords in files of their own are never read.
+package struct ConfigurationDump: Sendable {
+  /// Each file once, in the order in which the parser opened it.
+  package let files: [(path: String, bytes: [UInt8])]
+
+  /// Reads the files. Errors of the configuration are those of `Configuration.read`; this one only collects.
+  package init(path: String, files source: SourceFiles = .disk) {
+    let collected = Collected()
+    let recording = SourceFiles(
+      read: { path, limit in
+        let result = source.read(path, limit)
+        if case .success(let bytes) = result { collected.add(path, bytes) }
+        return result
+      }, expand: source.expand)
+    var parser = Parser(mainFile: path, files: recording)
+    _ = parser.parse(path: path)
+    files = collected.all
+  }
+
+  private final class Collected: Sendable {
+    private let files = Mutex<[(path: String, bytes: [UInt8])]>([])
+    func add(_ path: String, _ bytes: [UInt8]) {
+      files.withLock { files in
+        if !files.contains(where: { $0.path == path }) { files.append((path, bytes)) }
+      }
+    }
+    var all: [(path: String, bytes: [UInt8])] { files.withLock { $0 } }
+  }
+
+  package var text: [UInt8] {
+    files.flatMap { Array("# configuration file \($0.path):\n".utf8) + Self.masked($0.bytes, $0.path) + [0x0A] }
+  }
+
+  /// Directives whose second word is a field's name and whose third is its value.
+  private static let fieldDirectives: Set<String> = ["proxy_set_header", "grpc_set_header", "add_header"]
+  private static let secretFields: Set<String> = [
+    "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token",
+  ]
+
+  /// The text with `********` for the constant value of a field that carries credentials, and for the PIN of a key in a
+  /// token (RFC 7512 §2.3 `pin-value`).
+  static func masked(_ bytes: [UInt8], _ file: String) -> [UInt8] {
+    var lexer = Lexer(bytes: bytes, file: file, recordsPieces: true)
+    while let statement = try? lexer.next() {
+      if case .end = statement { break }
+    }
+    var output: [UInt8] = []
+    var copied = 0
+    var words: [Range<Int>] = []
+    func hide(_ range: Range<Int>) {
+      output += bytes[copied..<range.lowerBound] + Array("********".utf8)
+      copied = range.upperBound
+    }
+    for piece in lexer.pieces {
+      guard case .word(let range) = piece else {
+        switch piece {
+        case .semicolon, .open, .close: words = []
+        case .word, .comment, .lineFeed: break
+        }
+        continue
+      }
+      words.append(range)
+      if words.count == 3, carriesCredentials(words.prefix(2).map { plain(bytes[$0]) }),
+        !bytes[range].contains(UInt8(ascii: "$"))
+      {
+        hide(range)
+      } else {
+        for secret in pins(in: bytes, range) { hide(secret) }
+      }
+    }
+    return output + bytes[copied...]
+  }
+
+  private static func carriesCredentials(_ words: [String]) -> Bool {
+    words.count == 2 && fieldDirectives.contains(words[0]) && secretFields.contains(words[1].lowercased())
+  }
+
+  /// A word without its quotes.
+  private static func plain(_ word: ArraySlice<UInt8>) -> String {
+    let text = String(decoding: word, as: UTF8.self)
+    guard let quote = text.first, quote == "\"" || quote == "'", text.count > 1 else { return text }
+    return String(text.dropFirst().dropLast())
+  }
+
+  private static let pinName = Array("pin-value=".utf8)
+
+  /// The PINs of a word, as `MaterialReference` finds them.
+  private static func pins(in bytes: [UInt8], _ word: Range<Int>) -> [Range<Int>] {
+    var found: [Range<Int>] = []
+    var start = word.lowerBound
+    while start + pinName.count <= word.upperBound {
+      guard bytes[start..<start + pinName.count].elementsEqual(pinName) else {
+        start += 1
+        continue
+      }
+      let begin = start + pinName.count
+      let ends: Set<UInt8> = [UInt8(ascii: ";"), UInt8(ascii: "&"), UInt8(ascii: "?"), 0x22, 0x27]
+      let end = bytes[begin..<word.upperBound].firstIndex(where: { ends.contains($0) }) ?? word.upperBound
+      if end > begin { found.append(begin..<end) }
+      start = max(end, begin)
+    }
+    return found
+  }
+}

@@ -1,0 +1,212 @@
+import Identity
+import Enrolment
+import Proxy
+import Upstream
+
+/// A location of a compared server, or the part of the server outside its locations.
+struct ComparedLocation {
+  let server: ComparedServer
+  let settings: LocationSettings
+  /// The spellings from the outermost location inward; empty for the server itself.
+  let key: String
+
+  var isRoot: Bool { key.isEmpty }
+
+  static func all(of server: ComparedServer) -> [ComparedLocation] {
+    func inside(_ level: LocationSettings, _ prefix: String) -> [ComparedLocation] {
+      let named = level.locations.map { (settings: $0, name: $0.match.asWritten) }
+      let blocks = level.conditional.enumerated().map { (settings: $1, name: "(block \($0 + 1))") }
+      return (named + blocks).flatMap { inner -> [ComparedLocation] in
+        let key = prefix.isEmpty ? inner.name : "\(prefix) \(inner.name)"
+        return [ComparedLocation(server: server, settings: inner.settings, key: key)] + inside(inner.settings, key)
+      }
+    }
+    return [ComparedLocation(server: server, settings: server.settings.root, key: "")]
+      + inside(server.settings.root, "")
+  }
+
+  /// What a location that the old configuration has not means.
+  func asNew(in server: ComparedServer) -> [TrustChange] {
+    var found = TrustChanges()
+    let content = settings.action.inWords(server.configuration)
+    let guards = [
+      settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
+      settings.accessRules.contains { !$0.allows } ? "deny" : "", settings.basicAccess == nil ? "" : "auth_basic",
+    ].filter { !$0.isEmpty }
+    let who =
+      guards.isEmpty ? "for every client that the server lets in" : "limited by \(guards.joined(separator: ", "))"
+    let sentence = "is new: \(content), \(who)"
+    if guards.isEmpty, !server.asksForCertificate { found.opens(sentence) } else { found.other(sentence) }
+    return found.all
+  }
+}
+
+extension LocationAction {
+  func inWords(_ configuration: ComparedConfiguration) -> String {
+    switch self {
+    case .none: return "no content of its own"
+    case .proxy(let pass): return "forwards to \(pass.destination(configuration.http))"
+    case .metrics: return "serves metrics"
+    case .status: return "serves stub_status"
+    case .enrolment(let desk): return "issues certificates of \(desk.authority)"
+    }
+  }
+
+  /// Equal for the same kind of content.
+  fileprivate var kind: Int {
+    switch self {
+    case .none: 0
+    case .proxy: 1
+    case .metrics: 2
+    case .status: 3
+    case .enrolment: 4
+    }
+  }
+}
+
+extension ProxyPassSettings {
+  func destination(_ http: HTTPSettings) -> String {
+    switch target {
+    case .group(let index):
+      "\(scheme.rawValue)://\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
+    case .template(let template): "\(scheme.rawValue)://\(template.asWritten)"
+    }
+  }
+}
+
+/// What changes at one location that both configurations have.
+struct LocationDifference {
+  private(set) var changes: [TrustChange] = []
+
+  init(_ old: ComparedLocation, _ new: ComparedLocation) {
+    var found = TrustChanges()
+    Self.compareClientRules(old.settings.clientRules, new.settings.clientRules, &found)
+    Self.compareAccess(old.settings, new.settings, &found)
+    let names = (old.server.configuration.http.slotNames, new.server.configuration.http.slotNames)
+    Self.compareRequests(old.settings, new.settings, names, &found)
+    LimitDifference(names: names).compare(old.settings, new.settings, &found)
+    switch (old.settings.action, new.settings.action) {
+    case (.proxy(let before), .proxy(let after)):
+      UpstreamDifference(before, old.server.configuration, after, new.server.configuration).compare(&found)
+    case (.enrolment(let before), .enrolment(let after)):
+      if before.authority != after.authority {
+        found.other("issues certificates of \(after.authority) (was \(before.authority))")
+      }
+      if before.users != after.users { found.other("asks \(after.users) for passwords (was \(before.users))") }
+    case (let before, let after) where before.kind != after.kind:
+      let words = after.inWords(new.server.configuration)
+      if case .none = after { found.closes(words) } else { found.opens(words) }
+    default: break
+    }
+    changes = found.all
+  }
+
+  private static func compareClientRules(_ old: ClientRules?, _ new: ClientRules?, _ found: inout TrustChanges) {
+    let before = Set((old?.allow ?? []).map(\.spelling)), after = Set((new?.allow ?? []).map(\.spelling))
+    switch (before.isEmpty, after.isEmpty) {
+    case (false, true):
+      found.opens(
+        "ssl_client_allow no longer limits which clients get in (was \(before.sorted().joined(separator: "; ")))")
+    case (true, false):
+      found.closes("only clients that match ssl_client_allow get in: \(after.sorted().joined(separator: "; "))")
+    case (false, false):
+      found.set(before, after) {
+        "clients that match \($0) get in"
+      } removed: {
+        "clients that match \($0) no longer get in"
+      }
+    case (true, true): break
+    }
+    found.guards(Set((old?.deny ?? []).map(\.spelling)), Set((new?.deny ?? []).map(\.spelling))) {
+      "clients that match \($0) are denied"
+    } removed: {
+      "clients that match \($0) are no longer denied"
+    }
+  }
+
+  private static func compareAccess(_ old: LocationSettings, _ new: LocationSettings, _ found: inout TrustChanges) {
+    let before = old.accessRules.map(\.asWritten), after = new.accessRules.map(\.asWritten)
+    if before != after {
+      let isReordered = before.sorted() == after.sorted()
+      if isReordered {
+        found.other("allow and deny come in another order: \(after.joined(separator: ", "))")
+      } else {
+        func rules(_ list: [AccessRule], _ allows: Bool) -> Set<String> {
+          Set(
+            list.filter { $0.allows == allows }.map { $0.source == .all ? "all other addresses" : $0.source.asWritten })
+        }
+        found.set(rules(old.accessRules, true), rules(new.accessRules, true)) {
+          "clients from \($0) are allowed"
+        } removed: {
+          "clients from \($0) are no longer allowed"
+        }
+        found.guards(rules(old.accessRules, false), rules(new.accessRules, false)) {
+          "clients from \($0) are denied"
+        } removed: {
+          "clients from \($0) are no longer denied"
+        }
+      }
+    }
+    found.flag(
+      old.basicAccess == nil, new.basicAccess == nil, opens: "no password is asked for any more",
+      closes: "a password is asked for (auth_basic)")
+    if let before = old.basicAccess?.users, let after = new.basicAccess?.users, before != after {
+      found.other("passwords are those of \(after) (were those of \(before))")
+    }
+    found.flag(
+      old.flow.satisfy == .any, new.flow.satisfy == .any,
+      opens: "an address or a password is enough (satisfy any)",
+      closes: "both the address and the password must be right (satisfy all)")
+    found.flag(
+      !old.isInternal, !new.isInternal, opens: "clients may ask for it directly (no longer internal)",
+      closes: "clients can no longer ask for it directly (internal)")
+    let methods = (old.flow.methodLimit?.words, new.flow.methodLimit?.words)
+    if methods.0 != methods.1 {
+      found.other(methods.1.map { "limit_except lists \($0)" } ?? "limit_except is gone (was \(methods.0 ?? ""))")
+    }
+  }
+
+  private static func errorPages(_ settings: LocationSettings, _ names: [Int: String]) -> [String] {
+    settings.errorPages.map { page in
+      let target =
+        switch page.target {
+        case .path(let text), .redirect(let text): text.text(names)
+        case .named(let name): name
+        }
+      return "\(page.status) \(page.replacement ?? -1) \(target)"
+    }
+  }
+
+  private static func compareRequests(
+    _ old: LocationSettings, _ new: LocationSettings, _ names: ([Int: String], [Int: String]),
+    _ found: inout TrustChanges
+  ) {
+    func believed(_ settings: LocationSettings) -> Set<String> {
+      guard let realIP = settings.realIP else { return [] }
+      return Set(realIP.trusted.map(\.asWritten) + realIP.hosts.map(\.name))
+    }
+    found.set(believed(old), believed(new)) {
+      "\($0) may say which address a client has (set_real_ip_from)"
+    } removed: {
+      "\($0) may no longer say which address a client has"
+    }
+    if let before = old.realIP, let after = new.realIP,
+      before.source != after.source || before.isRecursive != after.isRecursive
+    {
+      found.other("another field says which address a client has (real_ip_header, real_ip_recursive)")
+    }
+    let steps = (old.rewrite.flatWords(names.0), new.rewrite.flatWords(names.1))
+    if steps.0 != steps.1 {
+      let gone = steps.0.filter { !steps.1.contains($0) }, added = steps.1.filter { !steps.0.contains($0) }
+      let words = gone.map { "without `\($0)`" } + added.map { "with `\($0)`" }
+      found.other("its rewrite directives differ: \(words.isEmpty ? "in their order" : words.joined(separator: ", "))")
+    }
+    if errorPages(old, names.0) != errorPages(new, names.1) { found.other("its error pages differ") }
+  }
+}
+
+extension MethodLimit {
+  fileprivate var words: String {
+    methods.map { String(decoding: $0, as: UTF8.self) }.sorted().joined(separator: " ")
+  }
+}

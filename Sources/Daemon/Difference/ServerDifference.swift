@@ -1,0 +1,256 @@
+import Bytes
+import Crypto
+import Proxy
+import TLS
+
+/// What changes at one server block that both configurations have.
+struct ServerDifference {
+  private(set) var changes: [TrustChange] = []
+
+  init(_ old: ComparedServer, _ new: ComparedServer) {
+    var found = TrustChanges()
+    Self.compareListeners(old, new, &found)
+    Self.compareNames(old, new, &found)
+    Self.compareHeads(old.settings.head, new.settings.head, &found)
+    if let before = old.settings.tls, let after = new.settings.tls {
+      Self.compareVerification(before, after, &found)
+      Self.compareMaterial(old, new, &found)
+      Self.compareProtocol(before, after, &found)
+    }
+    changes = found.all.map { $0.about("server \(new.name) (\(new.settings.location))") }
+    compareLocations(old, new)
+  }
+
+  // MARK: Where it listens
+
+  private static func compareListeners(_ old: ComparedServer, _ new: ComparedServer, _ found: inout TrustChanges) {
+    func addresses(_ server: ComparedServer) -> Set<String> {
+      Set(server.listeners.map { "\($0.address)\($0.isTLS ? " with TLS" : " without TLS")" })
+    }
+    found.set(addresses(old), addresses(new)) {
+      "listens on \($0)"
+    } removed: {
+      "no longer listens on \($0)"
+    }
+    func believed(_ server: ComparedServer) -> Set<String> {
+      Set(server.listeners.filter(\.expectsProxyHeader).map { "\($0.address)" })
+    }
+    found.set(believed(old), believed(new)) {
+      "the PROXY header on \($0) says who the client is"
+    } removed: {
+      "the PROXY header on \($0) no longer says who the client is"
+    }
+  }
+
+  private static func compareNames(_ old: ComparedServer, _ new: ComparedServer, _ found: inout TrustChanges) {
+    let before = Set(old.settings.names.map(\.asWritten)), after = Set(new.settings.names.map(\.asWritten))
+    found.set(before, after) {
+      "also serves the name \($0)"
+    } removed: {
+      "no longer serves the name \($0)"
+    }
+  }
+
+  /// What a client may write in a request's head. An application can take `X_User` for `X-User`.
+  private static func compareHeads(
+    _ old: ClientHeadSettings, _ new: ClientHeadSettings, _ found: inout TrustChanges
+  ) {
+    found.flag(
+      old.underscoresInFields, new.underscoresInFields,
+      opens: "clients' fields with underscores in their names go to upstreams (underscores_in_headers)",
+      closes: "clients' fields with underscores in their names no longer go to upstreams")
+    found.flag(
+      !old.ignoresInvalidFields, !new.ignoresInvalidFields,
+      opens: "clients' fields with invalid names go to upstreams (ignore_invalid_headers)",
+      closes: "clients' fields with invalid names no longer go to upstreams")
+    if old.mergesSlashes != new.mergesSlashes {
+      found.other("slashes in a path are \(new.mergesSlashes ? "merged" : "no longer merged") (merge_slashes)")
+    }
+  }
+
+  // MARK: Which clients
+
+  private static func strength(_ mode: ClientVerification) -> Int {
+    switch mode {
+    case .off: 0
+    case .optionalNoCA: 1
+    case .optional: 2
+    case .on: 3
+    }
+  }
+
+  private static func compareVerification(
+    _ old: ServerTLSSettings, _ new: ServerTLSSettings, _ found: inout TrustChanges
+  ) {
+    if old.verification != new.verification {
+      let sentence =
+        switch new.verification {
+        case .off: "clients are no longer asked for a certificate"
+        case .optionalNoCA: "the certificate of a client is asked for, but no CA has to have issued it"
+        case .optional: "clients get in with a certificate of its CAs, or with none"
+        case .on: "clients must present a certificate of its CAs"
+        }
+      if strength(new.verification) < strength(old.verification) {
+        found.opens(sentence)
+      } else {
+        found.closes(sentence)
+      }
+    }
+    if old.rejection != new.rejection {
+      found.flag(
+        old.rejection == .reportOnly, new.rejection == .reportOnly,
+        opens: "refuses no client any more: a refusal is only reported (ssl_verify_report_only)",
+        closes: "refuses clients again that it only reported")
+      if old.rejection != .reportOnly, new.rejection != .reportOnly {
+        found.other("refuses clients by \(new.rejection == .handshake ? "a TLS alert" : "an HTTP response")")
+      }
+    }
+    if new.verification != .off {
+      if new.verifyDepth > old.verifyDepth {
+        found.opens("chains of clients may have depth \(new.verifyDepth) (was \(old.verifyDepth))")
+      } else if new.verifyDepth < old.verifyDepth {
+        found.closes("chains of clients may have only depth \(new.verifyDepth) (was \(old.verifyDepth))")
+      }
+    }
+    found.flag(
+      !old.rejectsHandshake, !new.rejectsHandshake, opens: "handshakes are no longer rejected",
+      closes: "all handshakes are rejected")
+    compareStatus(old.clientStatus, new.clientStatus, &found)
+  }
+
+  private static func compareStatus(
+    _ old: ClientStatusSettings, _ new: ClientStatusSettings, _ found: inout TrustChanges
+  ) {
+    func extent(_ extent: ClientStatusSettings.Extent) -> Int {
+      switch extent {
+      case .off: 0
+      case .leaf: 1
+      case .on: 2
+      }
+    }
+    if extent(new.extent) < extent(old.extent) {
+      found.opens(
+        new.extent == .off
+          ? "OCSP responders are no longer asked about clients" : "OCSP responders are asked about leaves only")
+    } else if extent(new.extent) > extent(old.extent) {
+      found.closes("OCSP responders are asked about clients (ssl_ocsp \(new.extent.rawValue))")
+    } else if new.extent != .off, old.responder != new.responder {
+      found.other(
+        "another OCSP responder is asked about clients: \(new.responder.map { "\($0)" } ?? "that of the certificate")")
+    }
+  }
+
+  private static func compareMaterial(_ old: ComparedServer, _ new: ComparedServer, _ found: inout TrustChanges) {
+    guard let before = old.material?.material, let after = new.material?.material else { return }
+    let verifies = old.settings.tls?.verification != .off && new.settings.tls?.verification != .off
+    if verifies {
+      let authorities = (before.clientCAs + before.trustedCAs, after.clientCAs + after.trustedCAs)
+      found.set(Set(authorities.0.map(\.named)), Set(authorities.1.map(\.named))) {
+        "clients of one more CA get in: \($0)"
+      } removed: {
+        "clients of this CA no longer get in: \($0)"
+      }
+      found.compare(before.revocations, after.revocations, of: "clients")
+    }
+    let shown = (Set(before.certificates.map(\.certificate.named)), Set(after.certificates.map(\.certificate.named)))
+    if shown.0 != shown.1 {
+      found.other("shows clients another certificate: \(shown.1.sorted().joined(separator: ", "))")
+    }
+  }
+
+  private static func compareProtocol(
+    _ old: ServerTLSSettings, _ new: ServerTLSSettings, _ found: inout TrustChanges
+  ) {
+    found.compare(old.versions, new.versions, of: "clients")
+    if old.ciphers != new.ciphers {
+      found.other(
+        "the cipher list towards clients is \(new.ciphers ?? "the default") (was \(old.ciphers ?? "the default"))")
+    }
+    if old.curves != new.curves {
+      found.other("the curves towards clients are \(new.curves ?? "the default") (were \(old.curves ?? "the default"))")
+    }
+    if old.confCommands != new.confCommands { found.other("ssl_conf_command has changed") }
+    found.flag(
+      old.earlyData, new.earlyData,
+      opens: "takes requests in early data, which an attacker can replay (ssl_early_data)",
+      closes: "takes no requests in early data")
+    if old.ticketKeys != new.ticketKeys { found.other("other files hold the keys of session tickets") }
+  }
+
+  // MARK: Locations
+
+  private mutating func compareLocations(_ old: ComparedServer, _ new: ComparedServer) {
+    let (before, after) = (ComparedLocation.all(of: old), ComparedLocation.all(of: new))
+    var shared: Set<TrustChange> = []
+    for location in after {
+      let place =
+        location.isRoot
+        ? "server \(new.name) (\(new.settings.location))"
+        : "location \(location.key) of server \(new.name) (\(location.settings.location))"
+      guard let former = before.first(where: { $0.key == location.key }) else {
+        changes += location.asNew(in: new).map { $0.about(place) }
+        continue
+      }
+      let found = LocationDifference(former, location).changes
+      if location.isRoot { shared = Set(found) }
+      // What a location inherits is said once, of its server.
+      changes += found.filter { location.isRoot || !shared.contains($0) }.map { $0.about(place) }
+    }
+    // The first regular expression that matches decides.
+    func patterns(_ locations: [ComparedLocation], in others: [ComparedLocation]) -> [String] {
+      let known = Set(others.map(\.key))
+      return locations.map(\.key).filter { $0.contains("~ ") && known.contains($0) }
+    }
+    if patterns(before, in: after) != patterns(after, in: before) {
+      changes.append(
+        TrustChange(
+          direction: .other,
+          sentence:
+            "server \(new.name) (\(new.settings.location)): its locations with regular expressions come in another order"
+        ))
+    }
+    for location in before where !after.contains(where: { $0.key == location.key }) {
+      let place = "location \(location.key) of server \(new.name)"
+      changes.append(
+        TrustChange(
+          direction: .other, sentence: "\(place) is gone: other locations get its requests"))
+    }
+  }
+}
+
+extension TrustChange {
+  func about(_ place: String) -> TrustChange { TrustChange(direction: direction, sentence: "\(place): \(sentence)") }
+}
+
+extension Certificate {
+  /// The subject, and the fingerprint, which alone identifies the certificate.
+  var named: String { "\(subject) (SHA-256 \(Hex.encode(sha256)))" }
+}
+
+extension TrustChanges {
+  mutating func compare(_ old: TLSVersions, _ new: TLSVersions, of whom: String) {
+    let names: [(TLSVersions, String)] = [
+      (.tls10, "TLSv1"), (.tls11, "TLSv1.1"), (.tls12, "TLSv1.2"), (.tls13, "TLSv1.3"),
+    ]
+    for (version, name) in names {
+      flag(
+        old.contains(version), new.contains(version), opens: "\(name) is allowed with \(whom)",
+        closes: "\(name) is no longer allowed with \(whom)")
+    }
+  }
+
+  /// Revocation lists by issuer. A list that revokes fewer certificates than before opens.
+  mutating func compare(_ old: [RevocationList], _ new: [RevocationList], of whom: String) {
+    func issuers(_ lists: [RevocationList]) -> Set<String> { Set(lists.map { "\($0.issuer)" }) }
+    guards(issuers(old), issuers(new)) {
+      "the revocation list of \($0) counts for \(whom)"
+    } removed: {
+      "the revocation list of \($0) no longer counts for \(whom)"
+    }
+    for list in new {
+      guard let former = old.first(where: { $0.issuer == list.issuer }), former.sha256 != list.sha256 else { continue }
+      let sentence = "the revocation list of \(list.issuer) revokes \(list.count) (was \(former.count))"
+      if list.count < former.count { opens(sentence) } else { closes(sentence) }
+    }
+  }
+}

@@ -1,0 +1,173 @@
+import Configuration
+package import Observability
+import Patterns
+import Proxy
+import TLS
+
+/// `sallyport check --diff`: what a change of configuration does to trust and access. It compares settings and the
+/// files that they name, not text: order, spelling and comments make no difference.
+package struct TrustDifference {
+  package enum Refusal: Error, Sendable {
+    /// There are changes.
+    case changed
+    case invalid(path: String, [Diagnostic])
+  }
+
+  /// What opens first, then what closes, then the rest.
+  package let changes: [TrustChange]
+
+  package var lines: [String] {
+    TrustChange.Direction.allCases.flatMap { direction -> [String] in
+      let sentences = changes.filter { $0.direction == direction }.map(\.sentence)
+      return sentences.isEmpty ? [] : ["\(direction.heading):"] + sentences.map { "  " + LogEscape.visible($0) }
+    }
+  }
+
+  package init(from old: String, to new: String) throws(Refusal) {
+    self.init(try ComparedConfiguration(old), try ComparedConfiguration(new))
+  }
+
+  init(_ old: ComparedConfiguration, _ new: ComparedConfiguration) {
+    let (before, after) = (old.servers, new.servers)
+    var changes = TrustChanges()
+    for server in after {
+      guard let former = before.first(where: { $0.key == server.key }) else {
+        let name = "server \(server.name) (\(server.settings.location)) is new: \(server.admission)"
+        if server.asksForCertificate { changes.other(name) } else { changes.opens(name) }
+        continue
+      }
+      changes.append(ServerDifference(former, server).changes)
+    }
+    for server in before where !after.contains(where: { $0.key == server.key }) {
+      changes.closes("server \(server.name) is gone")
+    }
+    let maps = (old.http.fingerprints, new.http.fingerprints)
+    if maps.0 != maps.1 { changes.other("a map, geo or split_clients has other values") }
+    Self.compareDefaults(old.http, new.http, &changes)
+    self.changes = changes.all
+  }
+
+  /// Which server block gets the requests for names that no block of a listener has.
+  private static func compareDefaults(_ old: HTTPSettings, _ new: HTTPSettings, _ changes: inout TrustChanges) {
+    func name(_ listener: ListenerSettings, _ http: HTTPSettings) -> String {
+      let name =
+        http.servers.indices.contains(listener.defaultServer)
+        ? http.servers[listener.defaultServer].primaryName : ""
+      return name.isEmpty ? "(no name)" : name
+    }
+    for listener in new.listeners {
+      guard let former = old.listeners.first(where: { $0.address == listener.address }) else { continue }
+      let names = (name(former, old), name(listener, new))
+      guard names.0 != names.1 else { continue }
+      changes.other("requests for other names on \(listener.address) go to server \(names.1) (was \(names.0))")
+    }
+  }
+}
+
+extension TrustChange.Direction {
+  fileprivate var heading: String {
+    switch self {
+    case .opens: "opens"
+    case .closes: "closes"
+    case .other: "changes"
+    }
+  }
+}
+
+/// One configuration with its files, as `TrustDifference` compares it.
+struct ComparedConfiguration {
+  let http: HTTPSettings
+  let material: KeyMaterial
+
+  init(_ path: String) throws(TrustDifference.Refusal) {
+    let (settings, _, diagnostics) = Configuration.read(path: path)
+    guard let settings else { throw .invalid(path: path, diagnostics) }
+    http = settings.http
+    material = KeyMaterial(loading: settings.http, sharing: SharedState())
+    // With files that can't be loaded, a comparison would be silent about what they hold.
+    let errors = material.diagnostics.filter { $0.severity == .error }
+    guard errors.isEmpty else { throw .invalid(path: path, errors) }
+  }
+
+  /// Each server with a key of its own: two blocks with the same names and addresses count up.
+  var servers: [ComparedServer] {
+    var seen: [String: Int] = [:]
+    return http.servers.indices.map { index in
+      var server = ComparedServer(self, index)
+      let count = seen[server.key, default: 0]
+      seen[server.key] = count + 1
+      if count > 0 { server.key += " \(count)" }
+      return server
+    }
+  }
+}
+
+/// A server block of a compared configuration.
+struct ComparedServer {
+  let configuration: ComparedConfiguration
+  let settings: ServerSettings
+  let material: KeyMaterial.Server?
+  let listeners: [ListenerSettings]
+  /// By this, a block is the same one in both configurations: by its first name, or by its addresses without a name.
+  var key: String
+
+  init(_ configuration: ComparedConfiguration, _ index: Int) {
+    self.configuration = configuration
+    settings = configuration.http.servers[index]
+    material = configuration.material.servers.indices.contains(index) ? configuration.material.servers[index] : nil
+    listeners = configuration.http.listeners.filter { $0.servers.contains(index) }
+    let isTLS = settings.tls != nil
+    key =
+      "\(settings.primaryName.isEmpty ? "\(listeners.map { "\($0.address)" }.sorted())" : settings.primaryName) \(isTLS)"
+  }
+
+  var name: String {
+    settings.primaryName.isEmpty
+      ? listeners.map { "\($0.address)" }.joined(separator: " ") : settings.primaryName
+  }
+
+  var asksForCertificate: Bool {
+    switch settings.tls?.verification {
+    case .on?: settings.tls?.rejection != .reportOnly
+    case .off?, .optional?, .optionalNoCA?, nil: false
+    }
+  }
+
+  /// Whom a new server lets in.
+  var admission: String {
+    guard let tls = settings.tls else { return "clients get in without TLS" }
+    return switch tls.verification {
+    case .on where tls.rejection == .reportOnly: "clients are verified, but nobody is refused (report only)"
+    case .on: "clients must present a certificate of its CAs"
+    case .optional: "clients get in with or without a certificate"
+    case .optionalNoCA: "clients get in with any certificate, or with none"
+    case .off: "clients are not asked for a certificate"
+    }
+  }
+}
+
+extension HTTPSettings {
+  /// Each computed variable with its name, independent of the order of the file.
+  fileprivate var fingerprints: [String] {
+    computed.map { "\(slotNames[$0] ?? "") \($1.fingerprint(slotNames))" }.sorted()
+  }
+}
+
+extension ComputedVariable {
+  /// Text that is equal for equal variables.
+  fileprivate func fingerprint(_ names: [Int: String]) -> String {
+    func text(_ table: [[UInt8]: Template]) -> String {
+      table.map { "\(String(decoding: $0, as: UTF8.self))=\($1.text(names))" }.sorted().joined(separator: ";")
+    }
+    switch source {
+    case .map(let map):
+      let patterns = map.patterns.map { "\($0.pattern.pattern)=\($0.value.text(names))" }.joined(separator: ";")
+      return "map \(map.subject.text(names)) \(text(map.exact)) \(text(map.suffixes)) \(text(map.prefixes)) \(patterns)"
+        + " \(map.standard.text(names))"
+    case .geo(let geo):
+      return
+        "geo \(geo.subject?.text(names) ?? "") \(geo.ipv4) \(geo.ipv6) \(geo.values) \(geo.standard ?? -1) \(geo.proxies)"
+    case .split(let split): return "split \(split.subject.text(names)) \(split.parts)"
+    }
+  }
+}

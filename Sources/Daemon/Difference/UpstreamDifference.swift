@@ -1,0 +1,229 @@
+import Crypto
+import Identity
+import Proxy
+import TLS
+import UpstreamAuth
+import Upstream
+
+/// What changes about the upstream of one `proxy_pass`: where requests go, whom sallyport trusts there, what it shows
+/// and tells.
+struct UpstreamDifference {
+  private let old: ProxyPassSettings
+  private let new: ProxyPassSettings
+  private let before: ComparedConfiguration
+  private let after: ComparedConfiguration
+
+  init(
+    _ old: ProxyPassSettings, _ before: ComparedConfiguration, _ new: ProxyPassSettings, _ after: ComparedConfiguration
+  ) {
+    self.old = old
+    self.before = before
+    self.new = new
+    self.after = after
+  }
+
+  func compare(_ found: inout TrustChanges) {
+    compareDestinations(&found)
+    switch (old.tls, new.tls) {
+    case (.some, nil): found.opens("requests go to the upstream in plaintext")
+    case (nil, .some(let tls)):
+      found.closes("requests go to the upstream over TLS\(Self.isVerified(tls) ? "" : ", to anybody")")
+    case (let one?, let other?): compareTrust(one, other, &found)
+    case (nil, nil): break
+    }
+    comparePresented(&found)
+    compareCredentials(&found)
+    compareFields(&found)
+    if old.envelope != nil, new.envelope == nil { found.opens("bodies are no longer in message envelopes") }
+    if old.envelope == nil, new.envelope != nil { found.closes("bodies must be in message envelopes") }
+    if let one = old.envelope, let other = new.envelope, one != other {
+      found.other("the message envelope has other settings")
+    }
+  }
+
+  // MARK: Where requests go
+
+  private static func addresses(_ pass: ProxyPassSettings, _ http: HTTPSettings) -> Set<String> {
+    switch pass.target {
+    case .group(let index):
+      Set(http.groups.indices.contains(index) ? http.groups[index].servers.map(\.address.description) : [])
+    case .template(let template): [template.text(http.slotNames)]
+    }
+  }
+
+  private func compareDestinations(_ found: inout TrustChanges) {
+    found.set(Self.addresses(old, before.http), Self.addresses(new, after.http)) {
+      "requests go to \($0)"
+    } removed: {
+      "requests no longer go to \($0)"
+    }
+    let paths = (
+      old.uri.map { String(decoding: $0, as: UTF8.self) }, new.uri.map { String(decoding: $0, as: UTF8.self) }
+    )
+    if paths.0 != paths.1 {
+      found.other("requests go to the path \(paths.1 ?? "of the client") (was \(paths.0 ?? "that of the client"))")
+    }
+  }
+
+  // MARK: Whom sallyport trusts
+
+  private static func isVerified(_ tls: UpstreamTLSSettings) -> Bool {
+    if case .anybody = tls.trust { false } else { true }
+  }
+
+  private func compareTrust(_ one: UpstreamTLSSettings, _ other: UpstreamTLSSettings, _ found: inout TrustChanges) {
+    compareTerms(one.trust, other.trust, &found)
+    found.flag(
+      !one.trust.checksName && Self.isVerified(one), !other.trust.checksName && Self.isVerified(other),
+      opens: "the name in the upstream's certificate is not checked",
+      closes: "the name in the upstream's certificate is checked")
+    let names = (old.tlsName.text(before.http.slotNames), new.tlsName.text(after.http.slotNames))
+    if one.trust.checksName, other.trust.checksName, names.0 != names.1 {
+      found.other("the upstream's certificate must have the name \(names.1) (was \(names.0))")
+    }
+    let policies = (before.material.upstreams[one]?.material, after.material.upstreams[other]?.material)
+    if let policy = policies.0?.policy, let next = policies.1?.policy {
+      compareAnchors(policy, next, &found)
+    }
+    if other.verifyDepth > one.verifyDepth {
+      found.opens("the upstream's chain may have depth \(other.verifyDepth) (was \(one.verifyDepth))")
+    }
+    if other.verifyDepth < one.verifyDepth {
+      found.closes("the upstream's chain may have only depth \(other.verifyDepth) (was \(one.verifyDepth))")
+    }
+    found.compare(one.versions, other.versions, of: "the upstream")
+    if one.ciphers != other.ciphers {
+      found.other(
+        "the cipher list towards the upstream is \(other.ciphers ?? "the default") (was \(one.ciphers ?? "the default"))"
+      )
+    }
+    if one.confCommands != other.confCommands { found.other("proxy_ssl_conf_command has changed") }
+  }
+
+  private func compareTerms(_ one: TrustSettings, _ other: TrustSettings, _ found: inout TrustChanges) {
+    func isReport(_ terms: TrustSettings) -> Bool {
+      if case .pinned(_, _, _, reportsOnly: true) = terms { true } else { false }
+    }
+    switch (one, other) {
+    case (.anybody, .anybody): break
+    case (_, .anybody):
+      found.opens("the upstream is no longer verified: anybody can take its place (proxy_ssl_verify off)")
+    case (.anybody, _): found.closes("the upstream is verified")
+    case (.pinnedLeaf, .pinnedLeaf): break
+    case (_, .pinnedLeaf):
+      found.opens(
+        "a chain that does not verify is accepted where a pin matches (proxy_ssl_allow_invalid, or proxy_ssl_verify off)"
+      )
+    case (.pinnedLeaf, _): found.closes("the upstream's chain must verify")
+    default: break
+    }
+    found.flag(
+      isReport(one), isReport(other), opens: "a pin that does not match is only reported (proxy_ssl_pin_report_only)",
+      closes: "a pin that does not match refuses the upstream")
+  }
+
+  private func compareAnchors(_ one: TrustPolicy, _ other: TrustPolicy, _ found: inout TrustChanges) {
+    found.set(
+      Set((one.anchors?.certificates ?? []).map(\.named)), Set((other.anchors?.certificates ?? []).map(\.named))
+    ) {
+      "the upstream's certificate may come from the CA \($0)"
+    } removed: {
+      "the upstream's certificate may no longer come from the CA \($0)"
+    }
+    if let before = old.tls?.trust.anchors, let after = new.tls?.trust.anchors {
+      found.flag(
+        before.includesSystem, after.includesSystem,
+        opens: "every CA of the system may issue the upstream's certificate",
+        closes: "the system's CAs may no longer issue the upstream's certificate")
+    }
+    found.compare(one.anchors?.revocations ?? [], other.anchors?.revocations ?? [], of: "the upstream")
+    switch (one.pins, other.pins) {
+    case (.some(let pins), nil):
+      found.opens(
+        "the upstream's key is no longer pinned (was \(pins.pins.map { pins.spelling(of: $0) }.sorted().joined(separator: ", ")))"
+      )
+    case (nil, .some(let pins)):
+      found.closes(
+        "the upstream's key is pinned: \(pins.pins.map { pins.spelling(of: $0) }.sorted().joined(separator: ", "))")
+    case (let pins?, let next?):
+      func spellings(_ pins: PinSet) -> Set<String> {
+        Set(pins.pins.map { "\($0.scope == .chain ? "chain " : "")\(pins.spelling(of: $0))" })
+      }
+      found.set(spellings(pins), spellings(next)) {
+        "one more pin counts: \($0)"
+      } removed: {
+        "this pin no longer counts: \($0)"
+      }
+      if pins.mode != next.mode {
+        found.other("pins are compared with \(next.mode == .publicKey ? "the key" : "the whole certificate")")
+      }
+    case (nil, nil): break
+    }
+  }
+
+  // MARK: What sallyport shows and tells
+
+  private func comparePresented(_ found: inout TrustChanges) {
+    func shown(_ pass: ProxyPassSettings, _ configuration: ComparedConfiguration) -> String? {
+      if let identity = pass.identity { return "what \(identity.certificate.asWritten) names" }
+      return pass.tls.flatMap { configuration.material.upstreams[$0]?.material.identity?.certificate.named }
+    }
+    let (one, other) = (shown(old, before), shown(new, after))
+    if one != other {
+      found.other(
+        other.map { "shows the upstream another client certificate: \($0)" }
+          ?? "shows the upstream no client certificate any more (was \(one ?? ""))")
+    }
+  }
+
+  private func compareCredentials(_ found: inout TrustChanges) {
+    switch (old.authentication, new.authentication) {
+    case (.some, nil): found.closes("a 401 of the upstream is no longer answered (proxy_auth)")
+    case (nil, .some(let asked)): found.opens("a 401 of the upstream is answered with credentials of \(asked.users)")
+    case (let one?, let other?):
+      if one.users != other.users {
+        found.other("credentials for the upstream are those of \(other.users) (were those of \(one.users))")
+      }
+      if one.schemes != other.schemes { found.other("credentials for the upstream go by other schemes (proxy_auth)") }
+      if one.spaces != other.spaces { found.other("credentials go to other protection spaces (proxy_auth_space)") }
+    case (nil, nil): break
+    }
+  }
+
+  private func compareFields(_ found: inout TrustChanges) {
+    if old.clientIdentity != new.clientIdentity {
+      switch new.clientIdentity {
+      case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
+      case .rfc9440, .xfcc:
+        found.other("the upstream is told of the client's certificate in another form (client_identity)")
+      }
+    }
+    func fields(_ pass: ProxyPassSettings, _ names: [Int: String]) -> [String: String] {
+      Dictionary(
+        pass.setFields.map { (String(decoding: $0.name, as: UTF8.self), $0.value.text(names)) },
+        uniquingKeysWith: { $0 + ", " + $1 })
+    }
+    let (one, other) = (fields(old, before.http.slotNames), fields(new, after.http.slotNames))
+    for name in Set(one.keys).union(other.keys).sorted() where one[name] != other[name] {
+      switch (one[name], other[name]) {
+      case (let value?, nil):
+        found.opens(
+          "the field \(name) is no longer set (was \(Self.shown(name, value))): a client's own field goes to the upstream"
+        )
+      case (nil, let value?): found.closes("the field \(name) is set to \(Self.shown(name, value))")
+      case (let value?, let next?):
+        found.other("the field \(name) is \(Self.shown(name, next)) (was \(Self.shown(name, value)))")
+      case (nil, nil): break
+      }
+    }
+    found.flag(
+      old.passesRequestFields, new.passesRequestFields, opens: "the client's fields go to the upstream",
+      closes: "the client's fields no longer go to the upstream")
+  }
+
+  /// A constant value of a field with credentials is not for a report.
+  private static func shown(_ name: String, _ value: String) -> String {
+    ["authorization", "cookie", "proxy-authorization"].contains(name.lowercased()) && !value.contains("$")
+      ? "********" : "\"\(value)\""
+  }
+}

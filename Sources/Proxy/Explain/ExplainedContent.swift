@@ -1,0 +1,99 @@
+import Bytes
+import HTTP
+import Transport
+import Upstream
+
+/// The content of a location, for `sallyport check --explain`: tells what the content would do, and contacts nobody.
+final class ExplainedContent: LiveContent {
+  fileprivate let content: LiveContent
+  fileprivate let trace: ExplainTrace
+
+  init(_ content: LiveContent, _ trace: ExplainTrace) {
+    self.content = content
+    self.trace = trace
+  }
+
+  override func handler(for worker: Worker) -> ContentHandler? { ExplainedHandler(self) }
+  override func takes(_ body: RequestBody) -> Bool { content.takes(body) }
+}
+
+private final class ExplainedHandler: ContentHandler {
+  private let explained: ExplainedContent
+  /// Knows the variables of a `proxy_pass`.
+  private var proxy: ProxyHandler?
+
+  init(_ explained: ExplainedContent) { self.explained = explained }
+
+  private var trace: ExplainTrace { explained.trace }
+
+  override func start(_ exchange: Exchange) {
+    trace.enter(exchange)
+    if let pass = explained.content as? LiveProxyPass { return tell(pass, exchange) }
+    if explained.content is EnrolmentContent {
+      trace.add("content", "enrolment: asks for a password, and may issue a certificate")
+      return exchange.answer(status: 200, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
+    }
+    if explained.content is FileContent, let files = exchange.location.files {
+      var path = ByteBuffer()
+      files.appendFile(exchange, to: &path)
+      trace.add("content", "the file \(path.readable.text), or the index of that folder")
+      return exchange.answer(status: 200, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
+    }
+    trace.add("content", "of this location itself")
+    guard let handler = explained.content.handler(for: exchange.worker) else {
+      return exchange.fail(ErrorResponse(404))
+    }
+    handler.start(exchange)
+  }
+
+  override func recycle() {
+    proxy?.recycle()
+    proxy = nil
+  }
+
+  override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    proxy?.append(variable, to: &output)
+  }
+
+  // MARK: proxy_pass
+
+  private func tell(_ pass: LiveProxyPass, _ exchange: Exchange) {
+    let proxy = exchange.worker.takeProxyHandler(pass)
+    self.proxy = proxy
+    if let asked = pass.authentication {
+      do throws(ErrorResponse) {
+        _ = try UpstreamAuthentication.user(for: exchange, asked)
+      } catch {
+        return exchange.fail(error)
+      }
+    }
+    guard pass.group != nil || pass.targetTemplate != nil else { return exchange.fail(ErrorResponse(500)) }
+    trace.add(.init(label: "upstream", text: target(pass, exchange), pass: pass.settings))
+    let outgoing = OutgoingRequestHead()
+    guard RequestRewrite.build(outgoing, of: exchange, proxy, pass) else {
+      trace.add("note", "a variable makes a request that can't be sent")
+      return exchange.fail(ErrorResponse(500))
+    }
+    var text = ByteBuffer()
+    HTTP1Encoder.request(outgoing, .http11, to: &text)
+    let lines = text.readable.text.split(separator: "\r\n", omittingEmptySubsequences: true)
+    for (index, line) in lines.enumerated() { trace.add(index == 0 ? "sends" : "  field", String(line)) }
+    if pass.authentication != nil { trace.add("note", "a 401 of the upstream is answered (proxy_auth)") }
+    trace.add("response", "that of the upstream; of a 200:")
+    exchange.answer(status: 200, type: "", body: UnsafeRawBufferPointer(start: nil, count: 0))
+  }
+
+  /// The servers that the request may go to.
+  private func target(_ pass: LiveProxyPass, _ exchange: Exchange) -> String {
+    if let template = pass.targetTemplate {
+      let text = String(decoding: template.bytes(exchange), as: UTF8.self)
+      return "\(pass.settings.scheme.rawValue)://\(text), resolved for the request"
+    }
+    let servers = pass.group?.servers ?? []
+    let names = servers.map { server in
+      let words = [server.settings.isBackup ? "backup" : "", server.settings.isDown ? "down" : ""]
+      return ([server.address.description] + words.filter { !$0.isEmpty }).joined(separator: " ")
+    }
+    return "\(pass.settings.scheme.rawValue)://\(pass.settings.host): one of \(names.joined(separator: ", "))"
+  }
+}

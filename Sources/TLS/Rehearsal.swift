@@ -1,0 +1,35 @@
+import COpenSSL
+package import Crypto
+
+extension TLSStream {
+  /// Stands in for the handshake of a client, for `sallyport check --explain`: chooses the server block for `name`, and
+  /// judges the certificates with the code of a handshake. Nothing proves that anybody has the key of `certificates`.
+  /// Asks no OCSP responder. Returns why the handshake would fail; nil if it would succeed.
+  package func rehearse(_ name: [UInt8], showing certificates: [Certificate]) -> String? {
+    guard let ssl, case .server(let chooser) = side else { return "the session can't be made" }
+    guard let context = chooser.choose(name) else { return "no server block can be chosen for this name" }
+    guard !context.settings.rejectsHandshake else {
+      return "the server block rejects handshakes (ssl_reject_handshake)"
+    }
+    hasChosen = true
+    serverName = name
+    serverContext = context
+    guard SSL_get_SSL_CTX(ssl) == context.handle || context.adopt(ssl) else { return OpenSSLReasons.take() }
+    let mode = context.settings.verification
+    guard mode != .off, let leaf = certificates.first else {
+      clientVerdict = .absent
+      return context.settings.alertsWithoutCertificate ? "the client sent no required certificate" : nil
+    }
+    let isLetIn = isJudged(leaf.handle, sending: certificates.dropFirst().map(\.handle), ssl, by: context)
+    let code = SSL_get_verify_result(ssl)
+    clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, chain: judgedChain)
+    if isLetIn { return nil }
+    return denial ?? String(cString: X509_verify_cert_error_string(code))
+  }
+
+  /// The CA at which the client's chain ends, once it has verified; nil for a client that is itself a trust anchor.
+  package var clientAnchor: Certificate? { judgedChain?.others.last }
+
+  /// Whether a handshake would ask OCSP responders about a client that verified.
+  package var asksResponders: Bool { serverContext?.statusCheck != nil }
+}
