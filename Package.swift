@@ -55,7 +55,8 @@ let rows: [ModuleRow] = [
   (
     "Proxy",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "DNS", "Identity",
+      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "DNS",
+      "Identity",
       "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
   ),
@@ -63,7 +64,8 @@ let rows: [ModuleRow] = [
   (
     "Configuration",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Identity", "Envelope", "Signature",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Identity", "Envelope",
+      "Signature",
       "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
     ], [],
     "nginx's language, parsed into immutable settings"

@@ -23,8 +23,8 @@ package final class NameServer: Sendable {
     var found: UInt16?
     try await until("the name server to listen") {
       if let ending = process.ending { throw ToolFailed(description: "the name server ended, \(ending)") }
-      let first = scene.text("\(name).out").split(separator: "\n").first?.split(separator: " ")
-      found = first.flatMap { $0.first == "up" ? UInt16($0[1]) : nil }
+      let first = Self.lines(scene.text("\(name).out")).first
+      found = first.flatMap { $0.count == 2 && $0[0] == "up" ? UInt16($0[1]) : nil }
       return found != nil
     }
     self.port = found ?? 0
@@ -44,8 +44,13 @@ package final class NameServer: Sendable {
 
   /// A line for each question: transport, name, type, id and the source port.
   package var questions: [[String]] {
-    scene.text("\(name).out").split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
-      .filter { $0.count == 5 && ($0[0] == "udp" || $0[0] == "tcp") }
+    Self.lines(scene.text("\(name).out")).filter { $0.count == 5 && ($0[0] == "udp" || $0[0] == "tcp") }
+  }
+
+  /// The words of the lines that are written whole.
+  private static func lines(_ text: String) -> [[String]] {
+    text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+      .map { $0.split(separator: " ").map(String.init) }
   }
 
   package func count(_ transport: String, _ host: String, _ type: String = "a") -> Int {
@@ -59,7 +64,9 @@ package final class NameServer: Sendable {
     lock = threading.Lock()
 
     def say(*words):
-        with lock: print(*words, flush=True)
+        with lock:
+            sys.stdout.write(" ".join(map(str, words)) + "\n")
+            sys.stdout.flush()
 
     def encode(name):
         return b"".join(bytes([len(part)]) + part.encode() for part in name.split(".") if part) + b"\0"

@@ -61,7 +61,10 @@ final class DynamicGroups {
   private let resolver: Resolver
 
   /// `followed`: those of `groups` with `resolve`.
-  init(groups: [UpstreamGroup], followed: [FollowedGroup] = [], resolver: Resolver, loop: EventLoop, budget: ConnectionBudget) {
+  init(
+    groups: [UpstreamGroup], followed: [FollowedGroup] = [], resolver: Resolver, loop: EventLoop,
+    budget: ConnectionBudget
+  ) {
     self.named = Dictionary(
       groups.map { ($0.settings.name.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
     self.followed = Dictionary(
