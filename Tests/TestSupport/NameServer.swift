@@ -133,13 +133,21 @@ package final class NameServer: Sendable {
         if how == "truncated-twice": return [message(query, asked, kind, question, entry, cut=True)]
         return [right]
 
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    udp.bind(("127.0.0.1", wanted))
-    port = udp.getsockname()[1]
-    tcp = socket.socket()
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    tcp.bind(("127.0.0.1", port))
-    tcp.listen(64)
+    # The same port for both, which a connection of another test may have.
+    for _ in range(100):
+        udp, tcp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket()
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tcp.bind(("127.0.0.1", wanted))
+            port = tcp.getsockname()[1]
+            udp.bind(("127.0.0.1", port))
+            tcp.listen(64)
+            break
+        except OSError:
+            udp.close()
+            tcp.close()
+            time.sleep(0.05)
+    else: sys.exit("no port")
     say("up", port)
 
     def note(transport, query, address):
