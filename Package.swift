@@ -13,7 +13,7 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 
 typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
-let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CZlib"]
+let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CZlib", "CAres"]
 
 let rows: [ModuleRow] = [
   // 1 Foundations: no protocol
@@ -27,6 +27,7 @@ let rows: [ModuleRow] = [
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
+  ("DNS", ["CAres", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Policy: values in, values out
@@ -48,13 +49,14 @@ let rows: [ModuleRow] = [
   ),
   // 4 Traffic
   (
-    "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP"], [deque],
+    "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP", "DNS"], [deque],
     "the outgoing half: groups, balance, pools"
   ),
   (
     "Proxy",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Identity",
+      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "DNS",
+      "Identity",
       "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
   ),
@@ -62,7 +64,8 @@ let rows: [ModuleRow] = [
   (
     "Configuration",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Identity", "Envelope", "Signature",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Identity", "Envelope",
+      "Signature",
       "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
     ], [],
     "nginx's language, parsed into immutable settings"
@@ -70,7 +73,7 @@ let rows: [ModuleRow] = [
   (
     "Daemon",
     [
-      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Systemd",
+      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Systemd",
       "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
@@ -107,6 +110,8 @@ var targets: [Target] = [
     name: "CPCRE2", path: "Sources/C/PCRE2", pkgConfig: "libpcre2-8", providers: [.apt(["libpcre2-dev"])]),
   .systemLibrary(
     name: "CNGHTTP2", path: "Sources/C/NGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+  .systemLibrary(
+    name: "CAres", path: "Sources/C/Ares", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
   .systemLibrary(name: "CZlib", path: "Sources/C/Zlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 ]
 for row in rows {
@@ -164,7 +169,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),
-    ("FuzzProxyProtocol", ["Transport"]), ("FuzzFileRequest", ["HTTP", "Files"]),
+    ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS"]), ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(

@@ -29,7 +29,9 @@ package struct Check {
     }
     let material = KeyMaterial(loading: settings.http, sharing: shared)
     // Only a warning: the machine that checks a configuration is not always the one that runs it.
-    let unresolved = Resolution.resolve(settings.http.groups, by: shared.resolver).diagnostics.map { diagnostic in
+    let nameServers = NameServerResolution(settings.http.resolvers, former: nil, by: shared.resolver)
+    let resolution = Resolution.resolve(settings.http.groups, by: shared.resolver)
+    let unresolved = (nameServers.diagnostics + resolution.diagnostics).map { diagnostic in
       var warning = diagnostic
       warning.severity = .warning
       return warning

@@ -53,8 +53,11 @@ package struct Preparation: Sendable {
     let resolution =
       names.map { (groups: $0, diagnostics: []) } ?? Resolution.resolve(settings.http.groups, by: shared.resolver)
     let proxies = RealIPResolution(settings.http, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
+    let nameServers = NameServerResolution(
+      settings.http.resolvers, former: onlyFiles ? former?.generation : nil, by: shared.resolver)
     let all =
-      diagnostics + proxies.diagnostics + logs.diagnostics + material.diagnostics + resolution.diagnostics
+      diagnostics + proxies.diagnostics + nameServers.diagnostics + logs.diagnostics + material.diagnostics
+      + resolution.diagnostics
       + AuthState.prepare(settings)
     guard !all.contains(where: { $0.severity == .error }) else { throw Refusal(all) }
     self.settings = settings
@@ -67,6 +70,7 @@ package struct Preparation: Sendable {
       health: HealthRecords(settings.http, resolution.groups, after: former?.generation.health),
       envelopes: material.envelopes,
       userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http),
-      realIPHosts: proxies.found, signatures: material.signatures)
+      realIPHosts: proxies.found, signatures: material.signatures,
+      nameServers: nameServers.found)
   }
 }

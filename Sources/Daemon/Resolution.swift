@@ -9,13 +9,15 @@ enum Resolution {
   static func resolve(
     _ groups: [UpstreamGroupSettings], by resolver: Resolver
   ) -> (groups: [ResolvedGroup], diagnostics: [Diagnostic]) {
-    let names = groups.flatMap { $0.servers.compactMap { Self.name(of: $0.address) } }
+    let names = groups.flatMap { $0.servers.filter { $0.followed == nil }.compactMap { Self.name(of: $0.address) } }
     let found = resolver.addresses(of: Set(names))
     var diagnostics: [Diagnostic] = []
     let resolved = groups.map { group in
       ResolvedGroup(
         settings: group,
-        servers: group.servers.flatMap { server in
+        servers: group.servers.flatMap { server -> [ResolvedGroup.Server] in
+          // The name is asked for while requests are served.
+          if server.followed != nil { return [] }
           let addresses =
             switch server.address {
             case .address(let address): [address]

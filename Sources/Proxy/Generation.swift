@@ -36,6 +36,8 @@ public final class Generation: Sendable {
   package let guessLimits: [MaterialReference: FailureWindow.Limit]
   /// The addresses of the names of `set_real_ip_from`.
   package let realIPHosts: [String: [SocketAddress]]
+  /// The servers of each `resolver` line, names resolved.
+  package let nameServers: [ResolverSettings: [SocketAddress]]
 
   package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
@@ -43,8 +45,10 @@ public final class Generation: Sendable {
     errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
     health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
-    realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial()
+    realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial(),
+    nameServers: [ResolverSettings: [SocketAddress]] = [:]
   ) {
+    self.nameServers = nameServers
     self.number = number
     self.http = http
     self.serverContexts = serverContexts

@@ -19,6 +19,7 @@ package final class SharedState: Sendable {
   package let challenges: ChallengeMemory
   let limitZones = LimitZones()
   let groupZones = GroupZones()
+  let groupLists = GroupLists()
   let learnZones = LearnZones()
   /// The nonces of signed requests.
   let nonces = ReplayWindow()

@@ -45,6 +45,7 @@ public final class Worker {
   private var logTicker: LogTicker?
   /// Those of the generation that serves, in the first worker.
   private var healthCheckers: HealthCheckers?
+  private var nameFollowers: NameFollowers?
 
   private static let exchangesKept = 64
 
@@ -77,6 +78,8 @@ public final class Worker {
     if loop.index == 0 {
       healthCheckers?.stop()
       healthCheckers = HealthCheckers(generation, self)
+      nameFollowers?.stop()
+      nameFollowers = NameFollowers(fresh, loop: loop)
     }
     replaceAcceptors(sockets, failed)
     guard let old else { return }
@@ -192,6 +195,8 @@ public final class Worker {
   private func stopHealthChecks() {
     healthCheckers?.stop()
     healthCheckers = nil
+    nameFollowers?.stop()
+    nameFollowers = nil
   }
 
   private func finishDraining() {

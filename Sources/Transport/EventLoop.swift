@@ -121,22 +121,34 @@ public final class EventLoop: @unchecked Sendable {
     case listener
     /// A listening socket shared with other loops: one of them is woken.
     case sharedListener
+    /// A socket that a library reads and writes: level-triggered, and reported as writable only if the library waits
+    /// for that.
+    case ofLibrary(writes: Bool)
+
+    fileprivate var mask: UInt32 {
+      switch self {
+      case .stream: linux_epoll_edge()
+      case .listener: linux_epoll_level_in()
+      case .sharedListener: linux_epoll_exclusive_in()
+      case .ofLibrary(let writes): linux_epoll_level_in() | (writes ? Readiness.output.rawValue : 0)
+      }
+    }
   }
 
   /// Keeps the target until `remove`.
   public func add(_ target: EventTarget, descriptor: Int32, interest: Interest) throws(SocketError) {
-    let mask =
-      switch interest {
-      case .stream: linux_epoll_edge()
-      case .listener: linux_epoll_level_in()
-      case .sharedListener: linux_epoll_exclusive_in()
-      }
     let retained = Unmanaged.passRetained(target)
-    if linux_epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, mask, retained.toOpaque()) != 0 {
+    if linux_epoll_ctl(epoll, EPOLL_CTL_ADD, descriptor, interest.mask, retained.toOpaque()) != 0 {
       let code = errno
       retained.release()
       throw SocketError("epoll_ctl", code)
     }
+  }
+
+  /// Changes the interest in a descriptor that `add` has added for the same target.
+  public func change(_ target: EventTarget, descriptor: Int32, interest: Interest) {
+    let pointer = Unmanaged.passUnretained(target).toOpaque()
+    _ = linux_epoll_ctl(epoll, EPOLL_CTL_MOD, descriptor, interest.mask, pointer)
   }
 
   /// Removes a descriptor before it is closed. The target stays until the end of the batch, because the batch can

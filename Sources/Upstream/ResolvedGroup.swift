@@ -2,7 +2,7 @@ public import Transport
 
 /// A group whose names were resolved, at start or reload.
 public struct ResolvedGroup: Sendable {
-  public struct Server: Sendable {
+  public struct Server: Sendable, Equatable {
     public var address: SocketAddress
     public var settings: UpstreamServerSettings
     public init(address: SocketAddress, settings: UpstreamServerSettings) {

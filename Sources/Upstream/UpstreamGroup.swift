@@ -23,6 +23,9 @@ public final class UpstreamGroup {
   private var balancer: Balancer
   /// With `zone`, in place of `balancer`.
   private let shared: SharedBalancer?
+  /// With `resolve`: where the servers come from, and the number of this list there.
+  private let list: GroupList?
+  private let listNumber: UInt64
   private var failures: ServerFailures
   /// nil if no health check concerns the group.
   private let health: GroupHealth?
@@ -35,15 +38,30 @@ public final class UpstreamGroup {
   /// Makes the transport to a server in place of a socket: for tests without one.
   package typealias Connector = (_ server: Int, UpstreamTrust) throws(SocketError) -> ByteStream
   package var connector: Connector?
-  private(set) var isClosed = false
+  public private(set) var isClosed = false
   /// Set while more sessions are idle than `keepalive` allows.
   private var surplus: Surplus?
 
+  /// The servers of a list as they are now.
+  public convenience init(_ list: GroupList, loop: EventLoop, budget: ConnectionBudget) {
+    let (group, number) = list.current
+    self.init(group, list: (list, number), loop: loop, budget: budget)
+  }
+
   /// `zones`: the shared states of groups with `zone`; nil: every state is this group's own.
-  public init(
+  public convenience init(
     _ group: ResolvedGroup, health: GroupHealth? = nil, zones: GroupZones? = nil, loop: EventLoop,
     budget: ConnectionBudget
   ) {
+    self.init(group, list: nil, health: health, zones: zones, loop: loop, budget: budget)
+  }
+
+  private init(
+    _ group: ResolvedGroup, list: (list: GroupList, number: UInt64)?, health: GroupHealth? = nil,
+    zones: GroupZones? = nil, loop: EventLoop, budget: ConnectionBudget
+  ) {
+    self.list = list?.list
+    self.listNumber = list?.number ?? 0
     self.settings = group.settings
     self.health = health
     self.servers = group.servers
@@ -56,11 +74,18 @@ public final class UpstreamGroup {
     self.asksRequest = group.settings.asksRequest
     self.measuresTime = group.settings.method.measuresTime
     let plan = Balancer.Plan(group)
-    self.shared = zones.flatMap { zones in
-      group.settings.zone.map { zones.balancer(zone: $0, group, isChecked: health != nil, plan) }
-    }
+    self.shared =
+      list?.list.balancer
+      ?? zones.flatMap { zones in
+        group.settings.zone.map { zones.balancer(zone: $0, group, isChecked: health != nil, plan) }
+      }
     self.balancer = Balancer(shared == nil ? plan : Balancer.Plan(peers: []), seed: UInt64.random(in: 0 ... .max))
   }
+
+  /// The same for all lists that a group with `resolve` has in this worker.
+  public var identity: ObjectIdentifier { list.map { ObjectIdentifier($0) } ?? ObjectIdentifier(self) }
+  /// Whether DNS has another list by now.
+  public var isOutdated: Bool { list.map { $0.number != listNumber } ?? false }
 
   public var idleCount: Int { idle.count + multiplexed.count(where: \.isResting) }
 
@@ -109,25 +134,45 @@ public final class UpstreamGroup {
 
   @inline(never)
   private func pickShared(_ selection: inout Selection, again: Int?) -> ServerTicket? {
-    let (now, before) = (loop.now, selection)
-    let picked = shared?.withLock { balancer -> (ServerTicket?, Selection) in
+    let (now, before, number) = (loop.now, selection, listNumber)
+    let picked = shared?.withLock { balancer -> (isCurrent: Bool, ticket: ServerTicket?, selection: Selection) in
       var selection = before
-      if let again { return (balancer.pick(again: again, now: now), selection) }
+      guard balancer.list == number else { return (false, nil, selection) }
+      if let again { return (true, balancer.pick(again: again, now: now), selection) }
       let ticket = balancer.pick(now: now, &selection)
-      return (ticket, selection)
+      return (true, ticket, selection)
     }
-    guard let picked, let ticket = picked.0 else { return nil }
+    guard let picked else { return nil }
+    guard picked.isCurrent else { return pickOfOwn(&selection, again: again) }
+    guard let ticket = picked.ticket else { return nil }
     guard servers.indices.contains(ticket.index) else {
       end(ticket, .unjudged, nil)
       return nil
     }
-    selection = picked.1
+    selection = picked.selection
     return ticket
+  }
+
+  /// The list has changed since. Exchanges that began with this one try those of its servers that are left.
+  private func pickOfOwn(_ selection: inout Selection, again: Int?) -> ServerTicket? {
+    guard let list else { return nil }
+    if balancer.list != list.number {
+      let (current, number) = list.current
+      let left = Set(current.servers.map(\.address))
+      var plan = Balancer.Plan(ResolvedGroup(settings: settings, servers: servers))
+      for index in plan.peers.indices where !left.contains(servers[index].address) { plan.peers[index].isDown = true }
+      if balancer.peers.isEmpty {
+        balancer = Balancer(plan, seed: UInt64.random(in: 0 ... .max), serials: ServerTicket.ownSerials)
+      }
+      balancer.replace(plan, list: number)
+    }
+    if let again { return balancer.pick(again: again, now: loop.now) }
+    return balancer.pick(now: loop.now, &selection)
   }
 
   private func end(_ ticket: ServerTicket, _ result: Balancer.AttemptResult, _ times: AttemptTimes?) {
     let now = loop.now
-    if let shared {
+    if let shared, !ticket.isOwn {
       shared.withLock { $0.end(ticket, result, times, now: now) }
     } else {
       balancer.end(ticket, result, times, now: now)
@@ -239,7 +284,7 @@ public final class UpstreamGroup {
   func headDidCome(_ session: UpstreamSession, after age: UInt64) {
     guard let ticket = session.ticket else { return }
     let now = loop.now
-    if let shared {
+    if let shared, !ticket.isOwn {
       shared.withLock { $0.headDidCome(ticket, after: age, now: now) }
     } else {
       balancer.headDidCome(ticket, after: age, now: now)

@@ -35,6 +35,8 @@ public struct UpstreamServerSettings: Sendable, Hashable {
   public var route: [UInt8] = []
   /// The address as the configuration spells it, which `hash … consistent` hashes.
   public var spelling: String
+  /// `resolve`: the servers are those that DNS says, not those of `address`.
+  public var followed: FollowedName?
   public var location: SourceLocation
 
   public init(address: UpstreamAddress, location: SourceLocation, spelling: String? = nil) {
@@ -69,6 +71,8 @@ public struct UpstreamGroupSettings: Sendable, Hashable {
   public var isSticky = false
   /// `zone`: the name of the state that all workers share; nil: each worker has its own.
   public var zone: String?
+  /// How the names of servers with `resolve` are asked for.
+  public var nameResolution: NameResolutionSettings?
   public var location: SourceLocation
 
   /// Whether the choice of a server depends on the request.

@@ -4,7 +4,7 @@ extension DirectiveSample {
   /// By name, or by context and name where a name means two things.
   static let all: [String: DirectiveSample] = main.merging(http) { $1 }.merging(tls) { $1 }.merging(upstreamTLS) { $1 }
     .merging(proxy) { $1 }.merging(ours) { $1 }.merging(grpc) { $1 }.merging(rewriting) { $1 }.merging(limits) { $1 }
-    .merging(balance) { $1 }
+    .merging(balance) { $1 }.merging(resolver) { $1 }
     .merging(subrequests) { $1 }
     .merging(signatures) { $1 }
     .merging(outgoing) { $1 }

@@ -176,7 +176,10 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
       "2:21 invalid host in upstream \"http://a\" | leave out \"http://\": proxy_pass names the protocol"
     ),
     ("upstream g { server a weight=0; }", "2:23 invalid parameter \"weight=0\" | a number from 1 to 65535"),
-    ("upstream g { server a resolve; }", "2:23 `resolve` is nginx's, but not supported here | leave it out"),
+    (
+      "upstream g { server a service=x; }",
+      "2:23 \"service\" upstream requires \"resolve\" parameter | write \"resolve\", too"
+    ),
     ("upstream g { server a; } upstream G { server b; }", "2:35 duplicate upstream \"G\" | use another name"),
   ])
   func `what a group can't be is told at its place`(group: String, problem: String) {

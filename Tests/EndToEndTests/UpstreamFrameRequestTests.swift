@@ -162,7 +162,9 @@ import Testing
     #expect(Pattern.equal(try #require(upstream.requests.last).body, body))
   }
 
-  @Test func `nginx before 1_31_2, a large head with ignore_invalid_headers off: it goes in CONTINUATION frames`() async throws {
+  @Test func `nginx before 1_31_2, a large head with ignore_invalid_headers off: it goes in CONTINUATION frames`()
+    async throws
+  {
     let scene = try Scene.ofTest(), upstream = try Self.echo(scene)
     let proxy = try await FramedProxy(
       scene, to: upstream, server: "large_client_header_buffers 16 16k; ignore_invalid_headers off;")

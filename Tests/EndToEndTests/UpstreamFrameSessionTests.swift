@@ -84,7 +84,9 @@ import Testing
     #expect(upstream.connections == 2)
   }
 
-  @Test func `nginx before 1_29_5, use after free: a status or a failure sends the request to the next server`() async throws {
+  @Test func `nginx before 1_29_5, use after free: a status or a failure sends the request to the next server`()
+    async throws
+  {
     let scene = try Scene.ofTest()
     let first = try UpstreamFrameServer.serving(scene) { connection, request in
       switch request.path {

@@ -16,6 +16,11 @@ extension SettingsBuilder {
         hint: "the proxy_pass of this location must name an \"upstream\" block: its servers are checked")
       return nil
     }
+    if let server = groups[index].servers.first(where: { $0.followed != nil }) {
+      error(
+        line.location, "\"health_check\" of a group whose servers DNS says",
+        hint: "leave out \"resolve\" at \(server.location), or the check: max_fails counts failures of requests")
+    }
     if let identity {
       error(
         line.location, "\"health_check\" beside a \"proxy_ssl_certificate\" with variables",

@@ -60,6 +60,8 @@ extension SettingsBuilder {
     if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
     }
+    // A wrong line is an error also where no `proxy_pass` needs it.
+    _ = nameResolution(scope)
     if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }

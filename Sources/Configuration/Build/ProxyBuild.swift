@@ -80,7 +80,8 @@ extension SettingsBuilder {
       healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
       cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
       body: outgoingBody(scope), origin: origin(scope),
-      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: signing(scope))
+      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: signing(scope),
+      nameResolution: nameResolution(scope))
   }
 
   /// `message_signature`: what it says of this upstream.

@@ -32,6 +32,9 @@ struct SettingsBuilder {
   /// Client rules by the places of their lines. Levels that inherit the same lines share one object.
   var clientRules: [[SourceLocation]: ClientRules?] = [:]
 
+  /// `resolver` lines by their places; nil for a line with an error.
+  var resolvers: [SourceLocation: ResolverSettings?] = [:]
+
   init(folder: String) { self.folder = folder }
 
   mutating func build(_ directives: [Directive]) -> Settings? {

@@ -28,9 +28,11 @@ extension SettingsBuilder {
           directive.location, "upstream \"\(name)\" has only backup servers",
           hint: "at least one server must not be a backup")
       }
+      followNames(of: &group, Scope(directive.block ?? [], outer: http))
       group.keepalive = keepalive(scope)
       if scope.value("keepalive") != nil { keptGroups.insert(groups.count) }
       if let balance = balance(scope, of: &group) { balances[groups.count] = balance }
+      checkFollowed(group)
       namedGroups[name.lowercased()] = groups.count
       groups.append(group)
     }
@@ -83,8 +85,7 @@ extension SettingsBuilder {
           continue
         }
         server.slowStart = seconds
-      case ("resolve", _), ("service", _):
-        error(word.location, "`\(name)` is nginx's, but not supported here", hint: "leave it out")
+      case ("resolve", nil), ("service", _?): break
       default:
         error(
           word.location, "invalid parameter \"\(word.text)\"",
@@ -92,6 +93,7 @@ extension SettingsBuilder {
             "weight=N, max_fails=N, fail_timeout=TIME, max_conns=N, slow_start=TIME, route=NAME, backup, drain or down")
       }
     }
+    server.followed = followedName(line, address)
     return server
   }
 

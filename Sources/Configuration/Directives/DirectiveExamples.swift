@@ -232,6 +232,8 @@ package enum DirectiveExamples {
     "limit_conn_status": "limit_conn_status 429;",
     "limit_conn_log_level": "limit_conn_log_level warn;",
     "limit_rate": "limit_rate 512k;",
+    "resolver": "resolver 127.0.0.1 valid=30s;",
+    "resolver_timeout": "resolver_timeout 5s;",
     "limit_rate_after": "limit_rate_after 1m;",
   ]
 }

@@ -28,9 +28,11 @@ package enum DirectiveManual {
     }
     text += "\n## Answers that differ from nginx's by intent\n\n| difference | reason |\n| --- | --- |\n"
     for (difference, reason) in meantDifferences { text += "| \(difference.cell) | \(reason.cell) |\n" }
-    text +=
-      "\n## Not supported yet\n\nsallyport refuses these directives by name.\n\n| directives | until then |\n| --- | --- |\n"
-    text += grouped(plannedDirectives)
+    if !plannedDirectives.isEmpty {
+      text +=
+        "\n## Not supported yet\n\nsallyport refuses these directives by name.\n\n| directives | until then |\n| --- | --- |\n"
+      text += grouped(plannedDirectives)
+    }
     text +=
       "\n## nginx directives that sallyport doesn't support\n\nsallyport refuses these directives by name.\n\n| directives | instead |\n| --- | --- |\n"
     text += grouped(foreignDirectives)

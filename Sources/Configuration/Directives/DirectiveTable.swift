@@ -9,6 +9,7 @@ package enum DirectiveTable {
     ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
     ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", compressionDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
+    ("Name resolution", resolverDirectives),
     ("Limits", limitDirectives), ("Subrequests", subrequestDirectives), ("Where the client is", realIPDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]

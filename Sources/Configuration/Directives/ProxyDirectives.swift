@@ -108,8 +108,9 @@ let upstreamDirectives: [DirectiveEntry] = [
     .words(
       1...Int.max,
       "ADDRESS [weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [route=NAME] [backup] [drain]"
-        + " [down]"),
-    "One server of the group.", repeatable: true),
+        + " [down] [resolve] [service=NAME]"),
+    "One server of the group. `resolve`: DNS says its addresses, again whenever they have expired; needs `zone` and"
+      + " `resolver`. `service`: by the SRV records of that service.", repeatable: true),
   .local(
     "keepalive", .upstream, .words(1...2, "NUMBER [local]"), "32 local",
     "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"

@@ -1,8 +1,9 @@
 import Bytes
+import DNS
 import Observability
 import Upstream
 
-/// The target of a `proxy_pass` with variables, evaluated for one request.
+/// The target of a `proxy_pass` that each request finds anew: it has variables, or DNS says the servers of its group.
 struct DynamicTarget {
   /// Host and port, as written in the target.
   let authority: String
@@ -12,10 +13,25 @@ struct DynamicTarget {
   let port: [UInt8]
   /// The target's group; nil until the name is resolved.
   var group: UpstreamGroup?
+  /// How the name is resolved; nil: by the system.
+  private let names: LiveNames?
+  /// The group with `resolve` that the location names.
+  private let followed: FollowedGroup?
+  /// The question for the name, while it is open.
+  private var question: DynamicGroups.Question?
 
-  init(_ target: [UInt8], _ pass: LiveProxyPass) {
-    authority = String(decoding: target[..<Self.authorityEnd(target)], as: UTF8.self)
+  /// nil: the location can serve nobody.
+  init?(for exchange: Exchange, _ pass: LiveProxyPass) {
+    names = pass.names
     defaultPort = pass.settings.scheme.defaultPort
+    followed = pass.followed
+    guard let template = pass.targetTemplate else {
+      guard followed != nil else { return nil }
+      (authority, host, port) = ("", pass.host, pass.port)
+      return
+    }
+    let target = template.bytes(exchange)
+    authority = String(decoding: target[..<Self.authorityEnd(target)], as: UTF8.self)
     (host, port) = DynamicGroups.variables(of: authority, defaultPort: defaultPort)
   }
 
@@ -29,19 +45,43 @@ struct DynamicTarget {
     target.prefix(5).map { ASCII.lower($0) } == Array("unix:".utf8)
   }
 
+  /// The request ends: nobody waits for the name any more.
+  func leave() { question?.withdraw() }
+
+  /// Keeps the question that `find` has returned, unless its answer came at once.
+  mutating func keep(_ question: DynamicGroups.Question?) {
+    if group == nil { self.question = question }
+  }
+
   /// Calls `found` with the group of the target's authority, perhaps at once, or responds with 502.
-  func find(for exchange: Exchange, _ found: @escaping (UpstreamGroup) -> Void) {
+  func find(for exchange: Exchange, _ found: @escaping (UpstreamGroup) -> Void) -> DynamicGroups.Question? {
+    if let followed {
+      found(followed.newest())
+      return nil
+    }
     let serial = exchange.serial
-    exchange.session.live.dynamicGroups.find(authority, defaultPort: defaultPort) { outcome in
+    let groups = exchange.session.live.dynamicGroups
+    return groups.find(authority, defaultPort: defaultPort, by: names) { outcome in
       // The exchange object may already serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {
       case .success(let group): found(group)
       case .failure(let reason):
-        let why = if case .crowded = reason { ": too many names are being looked up" } else { "" }
-        exchange.tellOfRepeated(.error, "\(authority) could not be resolved\(why)")
+        exchange.tellOfRepeated(.error, reason.sentence(authority))
         exchange.fail(ErrorResponse(502))
       }
+    }
+  }
+}
+
+extension DynamicGroups.Refusal {
+  /// For the error log; what `resolver` says as nginx words it.
+  fileprivate func sentence(_ authority: String) -> String {
+    switch self {
+    case .unknownHost: "\(authority) could not be resolved"
+    case .crowded: "\(authority) could not be resolved: too many names are being looked up"
+    case .dns(let host, .crowded): "\(host) could not be resolved: \(DNSFailure.crowded)"
+    case .dns(let host, let reason): "\(host) could not be resolved (\(reason))"
     }
   }
 }

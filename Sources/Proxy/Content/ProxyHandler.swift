@@ -56,7 +56,7 @@ final class ProxyHandler: ContentHandler {
     if attempt.isUnderWay { cancel() }
     exchangeRef = nil
     passRef = nil
-    if dynamic != nil { dynamic = nil }
+    if dynamic != nil { dynamic.take()?.leave() }
     if authentication != nil { authentication = nil }
     if envelope != nil { envelope = nil }
     isClientGone = false
@@ -89,13 +89,13 @@ final class ProxyHandler: ContentHandler {
       self.envelope = EnvelopeFilter(envelope, settings, self)
     }
     if pass.group != nil { return takeBody(exchange, pass) }
-    guard let template = pass.targetTemplate else { return exchange.fail(ErrorResponse(500)) }
-    let dynamic = DynamicTarget(template.bytes(exchange), pass)
+    guard let dynamic = DynamicTarget(for: exchange, pass) else { return exchange.fail(ErrorResponse(500)) }
     self.dynamic = dynamic
-    dynamic.find(for: exchange) { [self] group in
+    let question = dynamic.find(for: exchange) { [self] group in
       self.dynamic?.group = group
       takeBody(exchange, pass)
     }
+    if let question { self.dynamic?.keep(question) }
   }
 
   private func takeBody(_ exchange: Exchange, _ pass: LiveProxyPass) {

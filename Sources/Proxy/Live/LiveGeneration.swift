@@ -10,6 +10,9 @@ struct LiveMakers {
   /// By the identity of the group: what the choice of its servers asks of requests.
   let balances: [ObjectIdentifier: LiveBalance]
   let accessLogWriters: [LogDestination: AccessLogWriter]
+  let resolvers: LiveResolvers
+  /// Groups with `resolve`, by index.
+  let followed: [Int: FollowedGroup]
   /// The identity fields of the server block. Its locations remove such fields from clients' requests.
   var identityNames: [[UInt8]] = []
   /// Those of the server block.
@@ -37,6 +40,9 @@ final class LiveGeneration {
   let listeners: [VirtualServers]
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
+  private let resolvers: LiveResolvers
+  /// Groups with `resolve`, by index in `groups`, which has their first lists.
+  let followed: [Int: FollowedGroup]
   let identities: PresentedIdentities
   /// By slot; nil for variables that are set.
   let variables: [LiveVariable?]
@@ -52,22 +58,32 @@ final class LiveGeneration {
   ) {
     self.generation = generation
     let health = generation.health.groups
-    let groups = generation.groups.enumerated().map { index, group in
-      UpstreamGroup(
-        group, health: health.indices.contains(index) ? health[index] : nil, zones: shared.groupZones, loop: loop,
-        budget: budget)
+    var followed: [Int: FollowedGroup] = [:]
+    for (index, group) in generation.groups.enumerated() {
+      if let list = shared.groupLists.list(for: group) {
+        followed[index] = FollowedGroup(list, loop: loop, budget: budget)
+      }
+    }
+    self.followed = followed
+    let groups = generation.groups.enumerated().map { [followed] index, group in
+      followed[index]?.current
+        ?? UpstreamGroup(
+          group, health: health.indices.contains(index) ? health[index] : nil, zones: shared.groupZones, loop: loop,
+          budget: budget)
     }
     self.groups = groups
     var balances: [ObjectIdentifier: LiveBalance] = [:]
     for (index, settings) in generation.http.balances where groups.indices.contains(index) {
       let group = groups[index]
-      balances[ObjectIdentifier(group)] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
+      balances[group.identity] = LiveBalance(settings, of: group.settings.name, shared.learnZones)
     }
     let writers = generation.accessLogs.mapValues { $0.makeWriter() }
     self.accessLogWriters = Array(writers.values)
+    let resolvers = LiveResolvers(generation, loop: loop)
+    self.resolvers = resolvers
     let makers = LiveMakers(
       generation: generation, shared: shared, groups: groups, balances: balances, accessLogWriters: writers,
-      trace: trace)
+      resolvers: resolvers, followed: followed, trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
       makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)
@@ -83,17 +99,23 @@ final class LiveGeneration {
     let last = computed.keys.max() ?? -1
     self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0) } }
     self.identities = PresentedIdentities(loop: loop, pool: shared.pool, tokens: shared.tokens)
-    self.dynamicGroups = DynamicGroups(groups: groups, resolver: shared.resolver, loop: loop, budget: budget)
+    self.dynamicGroups = DynamicGroups(
+      groups: groups, followed: Array(followed.values), resolver: shared.resolver, loop: loop, budget: budget)
   }
 
   /// Those that may keep idle connections.
-  var allGroups: [UpstreamGroup] { groups + dynamicGroups.made }
+  var allGroups: [UpstreamGroup] {
+    let current = followed.isEmpty ? groups : groups.indices.map { followed[$0]?.current ?? groups[$0] }
+    return current + dynamicGroups.made
+  }
 
   func flushLogs() { for writer in accessLogWriters { writer.flush() } }
 
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
     for group in groups { group.close() }
+    for group in followed.values { group.current.close() }
+    resolvers.close()
     dynamicGroups.close()
     flushLogs()
   }

@@ -176,12 +176,16 @@ struct LiveAccessLog {
 /// `proxy_pass` in one worker.
 final class LiveProxyPass: LiveContent {
   let settings: ProxyPassSettings
-  /// nil when the target has variables.
+  /// nil when the target has variables, or the group has `resolve`.
   let group: UpstreamGroup?
+  /// The group with `resolve` that the target names.
+  let followed: FollowedGroup?
   /// Of all groups, because a target with variables can name any of them.
   let balances: [ObjectIdentifier: LiveBalance]
   let context: UpstreamTLSContext?
   let targetTemplate: LiveTemplate?
+  /// How names in the target are resolved; nil: by the system.
+  let names: LiveNames?
   /// `$proxy_host` and `$proxy_port` of a target without variables.
   let host: [UInt8]
   let port: [UInt8]
@@ -223,13 +227,25 @@ final class LiveProxyPass: LiveContent {
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
     self.settings = settings
     self.serverTokens = tokens
+    self.names = makers.resolvers.names(settings.nameResolution)
     self.balances = makers.balances
     self.host = Array(settings.host.utf8)
     self.port = Array(settings.port.utf8)
     self.context = settings.tls.flatMap { makers.generation.upstreamContexts[$0] }
     self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
+    let mayServe =
+      (settings.scheme != .https || context != nil) && (settings.envelope == nil || envelope != nil)
+    if mayServe, case .group(let index) = settings.target {
+      self.followed = makers.followed[index]
+    } else {
+      self.followed = nil
+    }
     self.signer = settings.signing.flatMap { makers.generation.signatures.signers[$0] }
     switch settings.target {
+    // An exchange takes the list of servers that there is when it begins.
+    case .group where followed != nil:
+      self.group = nil
+      self.targetTemplate = nil
     // Without the TLS context, the upstream can't be verified, so no request goes to it.
     case _ where settings.scheme == .https && context == nil:
       self.group = nil

@@ -149,12 +149,16 @@ public final class HTTPSettings: Sendable {
   public let setNames: [Int: String]
   /// The names of all variables that the configuration defines, by slot.
   public let slotNames: [Int: String]
+  /// Every `resolver` line.
+  public let resolvers: [ResolverSettings]
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
-    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:]
+    computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
+    resolvers: [ResolverSettings] = []
   ) {
+    self.resolvers = resolvers
     self.listeners = listeners
     self.servers = servers
     self.groups = groups

@@ -106,6 +106,8 @@ public final class ProxyPassSettings: Sendable {
   public let readRate: Template?
   /// `proxy_ignore_headers`
   public let ignoredHeaders: IgnoredResponseFields
+  /// How names in a target with variables are resolved; nil: by the system.
+  public let nameResolution: NameResolutionSettings?
   public let location: SourceLocation
 
   public init(
@@ -119,8 +121,10 @@ public final class ProxyPassSettings: Sendable {
     location: SourceLocation,
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
     ignoredHeaders: IgnoredResponseFields = [], body: Template? = nil, origin: OriginSettings = OriginSettings(),
-    readRate: Template? = nil, signing: SignatureSettings? = nil
+    readRate: Template? = nil, signing: SignatureSettings? = nil,
+    nameResolution: NameResolutionSettings? = nil
   ) {
+    self.nameResolution = nameResolution
     self.signing = signing
     self.body = body
     self.origin = origin

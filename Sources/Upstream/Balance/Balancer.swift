@@ -57,10 +57,14 @@ struct Balancer: Sendable {
   private var backupWeight = 0
   /// 100 if a server has `slow_start`, because shares are hundredths.
   private var scale = 1
-  private var serials: UInt64 = 0
+  private var serials: UInt64
+  /// The number of the `GroupList` that the plan is of; 0 without one.
+  private(set) var list: UInt64 = 0
 
-  init(_ plan: Plan, seed: UInt64 = 0) {
+  /// `serials`: no server gets this serial, or a lower one.
+  init(_ plan: Plan, seed: UInt64 = 0, serials: UInt64 = 0) {
     self.plan = Plan(peers: [])
+    self.serials = serials
     generator = PickGenerator(seed: seed)
     replace(plan)
   }
@@ -94,6 +98,12 @@ struct Balancer: Sendable {
       if terms.isBackup { backupWeight += terms.weight }
     }
     scale = plan.peers.contains { $0.slowStart > 0 } ? 100 : 1
+  }
+
+  /// The same, for a list of this number.
+  mutating func replace(_ plan: Plan, list: UInt64) {
+    self.list = list
+    replace(plan)
   }
 
   // MARK: Picking

@@ -70,6 +70,11 @@ public struct ServerTicket: Sendable, Hashable {
   public let index: Int
   /// Never another server's.
   let serial: UInt64
+
+  /// From which on serials are given by groups whose list has changed, each for itself.
+  static let ownSerials: UInt64 = 1 << 63
+  /// Whether the group itself gave the ticket, not what its workers share.
+  var isOwn: Bool { serial > Self.ownSerials }
 }
 
 /// A small generator of numbers for `random`: SplitMix64. Nothing secret depends on it.

@@ -1,0 +1,68 @@
+import DNS
+import Observability
+import Transport
+import Upstream
+
+/// A group with `resolve` in one worker. An exchange keeps the `UpstreamGroup` that it began with, whose servers don't
+/// change; a new list makes a new one.
+final class FollowedGroup {
+  let list: GroupList
+  private(set) var current: UpstreamGroup
+  private let loop: EventLoop
+  private let budget: ConnectionBudget
+
+  init(_ list: GroupList, loop: EventLoop, budget: ConnectionBudget) {
+    self.list = list
+    self.loop = loop
+    self.budget = budget
+    current = UpstreamGroup(list, loop: loop, budget: budget)
+  }
+
+  /// The group with the servers that DNS has now.
+  func newest() -> UpstreamGroup {
+    guard current.isOutdated, !current.isClosed else { return current }
+    current.close()
+    current = UpstreamGroup(list, loop: loop, budget: budget)
+    return current
+  }
+}
+
+/// The followers of all names with `resolve` of a generation. One worker of the process has them.
+final class NameFollowers {
+  private let followers: [NameFollower]
+
+  init(_ live: LiveGeneration, loop: EventLoop) {
+    let (generation, log) = (live.generation, live.generation.errorLog)
+    followers = live.followed.values.flatMap { group -> [NameFollower] in
+      let settings = group.list.current.group.settings
+      guard let resolution = settings.nameResolution, let servers = generation.nameServers[resolution.resolver] else {
+        return []
+      }
+      let policy = resolution.resolver.policy
+      return Set(settings.servers.compactMap(\.followed)).map { name in
+        NameFollower(
+          name, group.list, resolver: DNSResolver(servers: servers, policy: policy, loop: loop), policy: policy,
+          timeout: resolution.timeout
+        ) { event in
+          log.tell(event, of: name, in: settings.name)
+        }
+      }
+    }
+    for follower in followers { follower.start() }
+  }
+
+  func stop() { for follower in followers { follower.stop() } }
+}
+
+extension ErrorLog {
+  fileprivate func tell(_ event: NameFollower.Event, of name: FollowedName, in group: String) {
+    switch event {
+    case .changed(let servers):
+      let all = servers.isEmpty ? "none" : servers.prefix(16).map(\.description).joined(separator: ", ")
+      notice("the servers of upstream \"\(group)\" are now: \(all)\(servers.count > 16 ? ", …" : "")")
+    case .failed(let reason):
+      let asked = name.service.map { "service \($0)" } ?? "\(name.name)"
+      error("\(asked) could not be resolved (\(reason)) in upstream \"\(group)\"")
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import DNS
+import HTTP
+import Observability
+import Testing
+import Transport
+
+@testable import Upstream
+
+@Suite struct `The list of a group with resolve` {
+  private static let place = SourceLocation(file: "", line: 0, column: 0)
+
+  private func name() throws -> FollowedName {
+    FollowedName(name: try #require(DNSName("a.test")), port: 80, service: nil)
+  }
+
+  private func template(backup: Bool = false, weight: Int = 1, most: Int = 0, method: BalanceMethod = .roundRobin)
+    throws
+    -> ResolvedGroup
+  {
+    var server = UpstreamServerSettings(address: .name("a.test", port: 80), location: Self.place)
+    server.followed = try name()
+    server.isBackup = backup
+    server.weight = weight
+    server.maxConnections = most
+    var settings = UpstreamGroupSettings(name: "g", servers: [server], location: Self.place)
+    settings.zone = "z"
+    settings.method = method
+    return ResolvedGroup(settings: settings, servers: [])
+  }
+
+  private func found(_ numbers: Int...) -> [FollowedAddress] {
+    numbers.map { FollowedAddress(address: .unix(path: "/nonexistent/\($0)")) }
+  }
+
+  private func group(_ list: GroupList) throws -> UpstreamGroup {
+    UpstreamGroup(list, loop: try EventLoop(index: 0), budget: ConnectionBudget(limit: 10))
+  }
+
+  private final class Probe: AttemptObserver {
+    var server: Int?
+    override func attemptWillTry(_ server: Int, _ selection: Selection) { self.server = server }
+  }
+
+  /// The address that an attempt gets; the connection to it fails.
+  private func attempt(_ group: UpstreamGroup) -> String? {
+    let probe = Probe()
+    _ = group.attempt(
+      probe, trust: UpstreamTrust(context: nil, name: ""),
+      settings: AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits()), selection: Selection())
+    return probe.server.map { String(group.servers[$0].address.description.suffix(1)) }
+  }
+
+  @Test func `is empty at first, and changes only if the servers do`() throws {
+    let list = try #require(GroupLists().list(for: try template()))
+    #expect(list.number == 1 && list.current.group.servers.isEmpty)
+    #expect(attempt(try group(list)) == nil)
+    #expect(list.update(try name(), found(1, 2)) != nil)
+    #expect(list.update(try name(), found(2, 1)) == nil)
+    #expect(list.number == 2)
+    #expect(list.update(try name(), found(3, 2))?.servers.map { $0.address.description.suffix(1) } == ["2", "3"])
+    #expect(list.update(try name(), [])?.servers.count == 0)
+  }
+
+  @Test func `keeps what is known of servers that stay`() throws {
+    let list = try #require(GroupLists().list(for: try template()))
+    _ = list.update(try name(), found(1, 2))
+    let first = try group(list)
+    // Both fail, and are left out.
+    #expect(Set([attempt(first), attempt(first)]) == ["1", "2"])
+    #expect(attempt(first) == nil)
+    _ = list.update(try name(), found(2, 3))
+    let second = try group(list)
+    #expect(first.isOutdated && !second.isOutdated && first.identity == second.identity)
+    #expect(attempt(second) == "3")
+    #expect(attempt(second) == nil)
+  }
+
+  @Test func `an outdated list tries only servers that are left, and never another one's number`() throws {
+    let list = try #require(GroupLists().list(for: try template()))
+    _ = list.update(try name(), found(1, 2, 3))
+    let old = try group(list)
+    _ = list.update(try name(), found(9, 3))
+    #expect(attempt(old) == "3")
+    #expect(attempt(old) == nil)
+    _ = list.update(try name(), found(9))
+    #expect(attempt(old) == nil)
+    #expect(attempt(try group(list)) == "9")
+  }
+
+  @Test func `survives a reload, which brings new settings, while a group uses it`() throws {
+    let lists = GroupLists()
+    let list = try #require(lists.list(for: try template()))
+    _ = list.update(try name(), found(1, 2))
+    let using = try group(list)
+    let again = try #require(lists.list(for: try template(weight: 5)))
+    #expect(again === list && using.isOutdated)
+    #expect(again.current.group.servers.map(\.settings.weight) == [5, 5])
+    #expect(
+      lists.list(
+        for: ResolvedGroup(
+          settings: UpstreamGroupSettings(
+            name: "g", servers: [], location: Self.place), servers: [])) == nil)
+  }
+
+  @Test func `of the same group with further names begins with what is known`() throws {
+    let lists = GroupLists()
+    let list = try #require(lists.list(for: try template()))
+    _ = list.update(try name(), found(1, 2))
+    let using = try group(list)
+    var more = try template().settings
+    more.servers.append(more.servers[0])
+    more.servers[1].followed?.port = 81
+    let wider = try #require(lists.list(for: ResolvedGroup(settings: more, servers: [])))
+    #expect(wider !== list && wider.current.group.servers.count == 2 && !using.isOutdated)
+  }
+
+  @Test func `takes weights and backup servers from SRV records, as the server's line allows`() throws {
+    let records = [
+      FollowedAddress(address: .unix(path: "/1"), weight: 7),
+      FollowedAddress(address: .unix(path: "/2"), weight: nil, isSecond: true),
+    ]
+    func servers(_ template: ResolvedGroup) throws -> [String] {
+      let list = try #require(GroupLists().list(for: template))
+      _ = list.update(try name(), records)
+      return list.current.group.servers.map {
+        "\($0.address.description.suffix(1)) \($0.settings.weight)\($0.settings.isBackup ? " backup" : "")"
+      }
+    }
+    #expect(try servers(template()) == ["1 7", "2 1 backup"])
+    #expect(try servers(template(weight: 3)) == ["1 3", "2 3 backup"])
+    #expect(try servers(template(backup: true)) == ["1 7 backup"])
+    #expect(try servers(template(method: .hash)) == ["1 7"])
+  }
+
+  @Test func `has at most so many servers`() throws {
+    let list = try #require(GroupLists().list(for: try template()))
+    let many = (0..<2000).map { FollowedAddress(address: .ipv4(address: UInt32($0), port: 80)) }
+    #expect(list.update(try name(), many)?.servers.count == GroupList.limit)
+  }
+}
