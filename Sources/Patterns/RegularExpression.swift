@@ -28,6 +28,8 @@ public final class RegularExpression: @unchecked Sendable {
   let code: OpaquePointer
   /// The pattern as written.
   public let pattern: String
+  /// Whether upper and lower case are the same (`~*`).
+  public let isCaseless: Bool
   /// The number of capturing groups, without group 0.
   public let captureCount: Int
   /// Named groups in the order of their numbers.
@@ -47,6 +49,7 @@ public final class RegularExpression: @unchecked Sendable {
     guard let compiled else { throw PatternError(message: Self.message(error), offset: offset) }
     code = compiled
     self.pattern = pattern
+    self.isCaseless = caseless
     captureCount = Int(Self.number(PCRE2_INFO_CAPTURECOUNT, of: compiled))
     names = Self.names(of: compiled)
     // Fails where memory may not be both writable and executable (MemoryDenyWriteExecute); then the interpreter runs.

@@ -226,6 +226,8 @@ import Testing
       "server_name plain.example;", "server_name plain.example;\n location /new { return 200 x; }", .opens,
       "location /new of server plain.example"
     ),
+    ("location ~ [.]a {", "location ~* [.]a {", .other, "~"),
+    ("auth_basic_user_file users;", "auth_basic_user_file users/$host;", .other, "passwords are those of"),
     (
       "set $team red;", "set $team red; auth_request /page;", .closes,
       "/page is asked whether a request is admitted (auth_request)"

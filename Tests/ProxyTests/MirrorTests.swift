@@ -175,6 +175,11 @@ import Transport
   @Test func `an internal location is not a client's, and an ignored field changes nothing`() throws {
     let rig = try accel()
     #expect(try rig.ask("GET /files/x HTTP/1.1", "Host: h", "X-Accel-Redirect: /files/x").status == 404)
-    #expect(AccelTarget(Array("/a?b?c".utf8))?.arguments == Array("b?c".utf8))
+    #expect(AccelTarget(Array("/a?b?c".utf8), mergeSlashes: true)?.arguments == Array("b?c".utf8))
+    for (text, path) in [
+      ("/./b/c", "/b/c"), ("//b///c", "/b/c"), ("/b/%2e/c", "/b/c"), ("/b/../c", nil), ("/%0ab", nil),
+    ] {
+      #expect(AccelTarget(Array(text.utf8), mergeSlashes: true)?.path == path.map { Array($0.utf8) }, "\(text)")
+    }
   }
 }

@@ -14,6 +14,12 @@ extension SettingsBuilder {
       return nil
     }
     let realm = template(line, 0)
+    if file.text(0).hasPrefix("$") {
+      error(
+        file.location, "\"auth_basic_user_file\" begins with a variable: a client could name any file",
+        hint: "begin with a folder: auth_basic_user_file users/\(file.text(0));")
+      return nil
+    }
     if file.text(0).contains("$") {
       return BasicAccessSettings(realm: realm, source: .named(template(file, 0), folder: folder))
     }

@@ -44,6 +44,13 @@ enum GuardDifference {
       found.other("\(after) is asked whether a request is admitted (was \(before))")
     default: break
     }
+    func values(_ settings: SubrequestSettings?) -> [String] {
+      (settings?.authorization?.variables ?? []).map(\.value.asWritten).sorted()
+    }
+    if old?.authorization != nil, new?.authorization != nil, values(old) != values(new) {
+      found.other(
+        "auth_request_set takes \(values(new).joined(separator: ", ")) (was \(values(old).joined(separator: ", ")))")
+    }
   }
 
   private static func compareSignatures(

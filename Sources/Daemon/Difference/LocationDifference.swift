@@ -46,7 +46,7 @@ struct ComparedLocation {
 extension LocationAction {
   func inWords(_ configuration: ComparedConfiguration) -> String {
     switch self {
-    case .none: return "no content of its own"
+    case .none: return "no upstream"
     case .proxy(let pass): return "forwards to \(pass.destination(configuration.http))"
     case .metrics: return "serves metrics"
     case .status: return "serves stub_status"
@@ -153,8 +153,8 @@ struct LocationDifference {
     found.flag(
       old.basicAccess == nil, new.basicAccess == nil, opens: "no password is asked for any more",
       closes: "a password is asked for (auth_basic)")
-    if let before = old.basicAccess?.users, let after = new.basicAccess?.users, before != after {
-      found.other("passwords are those of \(after) (were those of \(before))")
+    if let before = old.basicAccess?.source, let after = new.basicAccess?.source, before != after {
+      found.other("passwords are those of \(after.asWritten) (were those of \(before.asWritten))")
     }
     found.flag(
       old.flow.satisfy == .any, new.flow.satisfy == .any,
@@ -205,6 +205,15 @@ struct LocationDifference {
       found.other("its rewrite directives differ: \(words.isEmpty ? "in their order" : words.joined(separator: ", "))")
     }
     if errorPages(old, names.0) != errorPages(new, names.1) { found.other("its error pages differ") }
+  }
+}
+
+extension AccountSource {
+  fileprivate var asWritten: String {
+    switch self {
+    case .file(let file): "\(file)"
+    case .named(let path, _): path.asWritten
+    }
   }
 }
 

@@ -60,10 +60,16 @@ final class HTTP1Connection: ClientConnection {
 
   override func streamIsReadable() {
     switch phase {
-    case .idle, .lingering, .tunnelling: pump()
+    case .idle:
+      pump()
+      // The request and the client's end came in one event. As in nginx, an upstream doesn't work for who has left.
+      if phase == .exchanging, transport.hasPeerEnd, stream.exchange?.handler is ProxyHandler {
+        stream.exchange?.clientDidLeave()
+      }
     case .exchanging:
       pump()
       if phase == .exchanging, transport.hasPeerEnd { stream.exchange?.clientDidLeave() }
+    case .lingering, .tunnelling: pump()
     // The handshake of a client that sent early data is over.
     case .ending: if transport.pendingCount == 0 { finishEnding() }
     case .closed: break

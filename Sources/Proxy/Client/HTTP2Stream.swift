@@ -28,6 +28,8 @@ final class HTTP2Stream: ClientStream {
   private(set) var hasInputEnded = false
   private var received = ByteBuffer()
   private var trailers: Trailers?
+  /// A fault of the trailers, which came while the body waited.
+  private var fault: BodyError?
   private var output = Output.waiting
   private var pending = ByteBuffer()
   /// Whether the response ends with a DATA frame, which needs a window as the bytes before it do.
@@ -54,6 +56,7 @@ final class HTTP2Stream: ClientStream {
     input = .paused
     hasInputEnded = false
     trailers = nil
+    fault = nil
     output = .waiting
     endsWithData = false
     isDeferred = false
@@ -108,6 +111,15 @@ final class HTTP2Stream: ClientStream {
 
   /// A block of trailers was invalid.
   func inputIsInvalid(_ error: BodyError) {
+    switch input {
+    // The exchange waits for something else. It learns of the fault when it takes the body.
+    case .paused: fault = error
+    case .flowing: refuseInput(error)
+    case .discarded, .whole: break
+    }
+  }
+
+  private func refuseInput(_ error: BodyError) {
     input = .discarded
     exchange?.requestBodyIsInvalid(error)
   }
@@ -122,6 +134,7 @@ final class HTTP2Stream: ClientStream {
       deliver(arrived.readable)
     }
     guard case .flowing = input else { return }
+    if let fault { return refuseInput(fault) }
     if hasInputEnded { return deliverEnd() }
     if let exchange, !isTunnel { watchBody(exchange.bodyTimeout) }
   }

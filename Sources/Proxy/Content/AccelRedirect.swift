@@ -17,6 +17,8 @@ enum AccelRedirect {
     guard !pass.settings.ignoredHeaders.contains(.redirect), let field = response.first(.xAccelRedirect) else {
       return false
     }
+    // The status of this response is the answer to `auth_request`, and no other response may take its place.
+    if exchange.stream?.isSubrequest == true { return false }
     let text = Array(response.bytes.readable[field.value])
     if response.present.contains(.xAccelLimitRate), !pass.settings.ignoredHeaders.contains(.limitRate) {
       ResponseRate.take(response, exchange)
@@ -25,7 +27,7 @@ enum AccelRedirect {
     attempt.abandonForRedirect()
     if text.first == 0x40 {
       redirect(exchange, toNamed: String(decoding: text.dropFirst(), as: UTF8.self))
-    } else if let target = AccelTarget(text) {
+    } else if let target = AccelTarget(text, mergeSlashes: exchange.server.settings.head.mergesSlashes) {
       exchange.prepareRedirect(.path, isErrorPage: false)
       exchange.redirect(toPath: target.path, .these(target.arguments))
     } else {
@@ -70,12 +72,17 @@ struct AccelTarget: Equatable {
   var path: [UInt8]
   var arguments: [UInt8]
 
-  init?(_ text: [UInt8]) {
+  /// The path is normalized as a client's path is: two spellings of a path are one location.
+  init?(_ text: [UInt8], mergeSlashes: Bool) {
     let parts = text.split(separator: 0x3F, maxSplits: 1, omittingEmptySubsequences: false)
     guard let path = parts.first.flatMap({ Self.decoded($0) }), path.first == 0x2F, !Self.climbs(path) else {
       return nil
     }
-    self.path = path
+    var normal = ByteBuffer()
+    var escaped = ByteBuffer()
+    path.withUnsafeBytes { TargetPath.escape($0, into: &escaped) }
+    guard TargetPath.normalize(path: escaped.readable, mergeSlashes: mergeSlashes, into: &normal) else { return nil }
+    self.path = Array(normal.readable)
     arguments = parts.count > 1 ? Array(parts[1]) : []
   }
 
@@ -90,7 +97,7 @@ struct AccelTarget: Equatable {
         else { return nil }
         decoded = high << 4 | low
       }
-      guard decoded != 0 else { return nil }
+      guard decoded >= 0x20, decoded != 0x7F else { return nil }
       path.append(decoded)
     }
     return path

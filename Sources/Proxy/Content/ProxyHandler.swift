@@ -162,7 +162,7 @@ final class ProxyHandler: ContentHandler {
         return stream.requestDidEnd()
       case .answered: return
       }
-    } else if exchange.head.present.contains(.authorization), exchange.head.authorizesConnection {
+    } else if pass.mayOwnConnection(exchange), ConnectionOwnership.isOfOneClient(attempt.outgoing) {
       session.isOfOneClient = true
     }
     attempt.requestBegins()
@@ -205,6 +205,11 @@ final class ProxyHandler: ContentHandler {
       case .discard: return true
       case .answered: return false
       }
+    }
+    if authentication == nil, response.status == 401 || response.status == 407,
+      ConnectionOwnership.isOfOneClient(response)
+    {
+      attempt.stream?.session.isOfOneClient = true
     }
     if response.status == 101 { return switchProtocols(response, exchange, pass) }
     if triesNext(for: response, exchange, pass) { return false }

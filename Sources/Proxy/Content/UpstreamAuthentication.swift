@@ -293,15 +293,6 @@ final class UpstreamAuthentication {
   }
 }
 
-extension RequestHead {
-  /// Whether the client's own credentials authenticate a connection: NTLM, or Negotiate, which can contain NTLM.
-  var authorizesConnection: Bool {
-    guard let field = first(.authorization) else { return false }
-    let scheme = UnsafeRawBufferPointer(rebasing: bytes.readable[field.value].prefix { $0 != 0x20 })
-    return scheme.equalsIgnoringCase("ntlm") || scheme.equalsIgnoringCase("negotiate")
-  }
-}
-
 extension AuthFailure {
   fileprivate var explanation: String {
     switch self {

@@ -12,7 +12,7 @@ import Transport
 ///                               └────────── error_page ◄── fail ─────┘
 ///
 /// An object serves one request after another; `reset` empties it. A late callback compares `serial` to see whether the
-/// object serves another request now. `end` is called once for every exchange, and writes the access record.
+/// exchange still waits for it. `end` is called once for every exchange, and writes the access record.
 final class Exchange {
   // Uncounted: the worker holds its sessions and its spare exchanges, and outlives them.
   unowned(unsafe) let worker: Worker
@@ -64,7 +64,7 @@ final class Exchange {
   var redirection: Redirection { target.redirection }
 
   func reset() {
-    serial &+= 1
+    dropWaits()
     head.reset()
     response.reset()
     target.reset()
@@ -74,10 +74,6 @@ final class Exchange {
     account.reset()
     variables.reset()
     recycleHandler()
-    if let pending {
-      worker.shared.pool.withdraw(pending)
-      self.pending = nil
-    }
   }
 
   // MARK: Begin
@@ -257,8 +253,7 @@ final class Exchange {
 
   // MARK: Internal redirects of error_page
 
-  /// How the request goes on to an error page. The handler that failed is done; what it knows stays for variables until
-  /// another one starts.
+  /// How the request goes on to an error page. What the failed handler knows stays for variables until another one starts.
   func prepareRedirect(_ redirection: Redirection, isErrorPage: Bool = true) {
     target.redirection = redirection
     if isErrorPage, !location.settings.flow.recursesErrorPages { target.endsErrorPages = true }
@@ -276,6 +271,7 @@ final class Exchange {
 
   /// Continues at another path of this server block.
   func redirect(toPath text: [UInt8], _ arguments: RedirectedArguments = .inText) {
+    dropWaits()
     guard cursor.restart() else { return endCycle("internally redirecting to \"\(LogEscape.text(text))\"") }
     target.redirect(to: text, arguments)
     location = server.root
@@ -283,6 +279,7 @@ final class Exchange {
   }
 
   func redirect(toNamed found: LiveLocation) {
+    dropWaits()
     guard cursor.countRedirect() else { return endCycle("redirecting to a named location") }
     target.didEnterNamed()
     location = found
@@ -338,6 +335,12 @@ final class Exchange {
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }
   func setOwnFields(_ fields: FieldBlock) { progress.ownFields = fields }
   func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
+
+  /// The request ends, fails, or goes on elsewhere. What it has waited for must not move it any more.
+  func dropWaits() {
+    serial &+= 1
+    if let ticket = pending.take() { worker.shared.pool.withdraw(ticket) }
+  }
 
   // MARK: Events of the request's body
 

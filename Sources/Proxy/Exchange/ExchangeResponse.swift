@@ -97,6 +97,7 @@ extension Exchange {
   func fail(_ failure: ErrorResponse) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
+    dropWaits()
     account.internalRequests.cancel()
     if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
@@ -318,7 +319,8 @@ extension Exchange {
   func failBroken(_ outcome: StepOutcome) -> StepOutcome {
     setBroken(false)
     switch outcome {
-    case .responded, .wait, .fail: return outcome
+    case .responded, .fail: return outcome
+    // What a step waits for rests on the value too: `fail` gives it up.
     default: return .fail(ErrorResponse(500))
     }
   }

@@ -6,7 +6,10 @@ enum SlashRedirect {
   /// The escaped path with the slash, and the query.
   static func target(of exchange: Exchange) -> [UInt8] {
     var target = ByteBuffer()
-    TargetPath.escape(exchange.target.uri.readable, into: &target)
+    // A client takes two slashes at the start for the name of another server.
+    let path = exchange.target.uri.readable
+    let start = max(0, (path.firstIndex { $0 != 0x2F } ?? path.count) - 1)
+    TargetPath.escape(UnsafeRawBufferPointer(rebasing: path[start...]), into: &target)
     target.append(0x2F)
     let arguments = exchange.arguments
     if !arguments.isEmpty {

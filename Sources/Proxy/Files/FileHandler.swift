@@ -28,7 +28,8 @@ final class FileHandler: ContentHandler {
   private static let sliceSize = 131_072
   private static let watermark = 131_072
 
-  override var mayReflect: Bool { false }
+  /// Of a file only: an error page can repeat what the client sent.
+  override var mayReflect: Bool { facts == nil }
 
   override func start(_ exchange: Exchange) {
     self.exchange = exchange

@@ -18,7 +18,10 @@ enum FileMapping {
   ) -> Result<ServedPath, Fault> {
     let tail: [UInt8]
     switch root.kind {
-    case .root: return served(root.folder, rest + uri + added)
+    case .root:
+      // A name of `try_files` without a slash would continue the last name of the folder.
+      guard uri.first == 0x2F || (rest.last ?? root.folder.last) == 0x2F else { return .failure(.beside) }
+      return served(root.folder, rest + uri + added)
     case .alias(let prefix): tail = Array(uri.dropFirst(prefix)) + added
     case .wholeAlias: tail = added
     }

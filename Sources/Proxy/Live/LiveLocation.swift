@@ -207,6 +207,8 @@ final class LiveProxyPass: LiveContent {
   let replaced: NameSet
   /// Whether `proxy_set_header` sets Early-Data itself.
   let setsEarlyData: Bool
+  /// Whether a set field can make the connection that of its client, or end it.
+  private let setsOwnership: Bool
   /// Upstream fields that the client does not get.
   let hidden: NameSet
   let redirects: [(from: LivePattern, to: LiveTemplate)]
@@ -300,6 +302,7 @@ final class LiveProxyPass: LiveContent {
       replaced.insert(field.name, withAliases: true)
     }
     self.setsEarlyData = replaced.contains(name: "Early-Data")
+    self.setsOwnership = settings.setFields.contains { ConnectionOwnership.mayBeOfOneClient($0) }
     for name in makers.identityNames { replaced.insert(name, withAliases: true) }
     self.authentication = settings.authentication.map { [group] in LiveUpstreamAuth($0, settings, group, makers) }
     if authentication != nil { for name in LiveUpstreamAuth.ours { replaced.insert(name, withAliases: true) } }
@@ -331,8 +334,18 @@ final class LiveProxyPass: LiveContent {
   /// the requests of other clients would share it.
   @inline(__always)
   func needsOwnSession(_ exchange: Exchange) -> Bool {
-    settings.version == .http2 && exchange.head.present.contains(.authorization) && exchange.head.authorizesConnection
+    settings.version == .http2 && hasCredentials(exchange) && ConnectionOwnership.isOfOneClient(exchange.head)
   }
+
+  @inline(__always)
+  private func hasCredentials(_ exchange: Exchange) -> Bool {
+    let present = exchange.head.present
+    return present.contains(.authorization) || present.contains(.proxyAuthorization)
+  }
+
+  /// Whether the outgoing request must be looked at (`ConnectionOwnership`).
+  @inline(__always)
+  func mayOwnConnection(_ exchange: Exchange) -> Bool { setsOwnership || hasCredentials(exchange) }
 
   /// Begins an attempt by what was settled at load; false when the request has a say in group, name or certificate.
   // Not inlined: what an object asks of its own parts is not counted.

@@ -69,12 +69,10 @@ struct PhaseCounts: Equatable {
       access: steps.access.count, precontent: steps.precontent.count)
   }
 
-  /// Those of a subrequest: as in nginx, who may send the main request was judged for that, and only main requests have
-  /// mirrors.
+  /// Those of a subrequest: as in nginx, who may send the main request was judged for that.
   var ofSubrequest: PhaseCounts {
     var counts = self
     counts.access = 0
-    counts.precontent = 0
     return counts
   }
 

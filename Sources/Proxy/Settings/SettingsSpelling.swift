@@ -20,7 +20,7 @@ extension LocationMatch {
     case .prefix(let path): String(decoding: path, as: UTF8.self)
     case .prefixNoRegex(let path): "^~ \(String(decoding: path, as: UTF8.self))"
     case .exact(let path): "= \(String(decoding: path, as: UTF8.self))"
-    case .regex(let expression, _): "~ \(expression.pattern)"
+    case .regex(let expression, _): "\(expression.isCaseless ? "~*" : "~") \(expression.pattern)"
     case .named(let name): "@\(name)"
     }
   }

@@ -13,6 +13,8 @@ final class MirrorStep: PhaseStep {
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { .next }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
+    // As in nginx, only main requests have mirrors.
+    if exchange.stream?.isSubrequest == true { return .next }
     guard settings.sendsBody, needsBody(exchange) else { return send(exchange) }
     let kept = RequestBodySender.storage(for: exchange)
     kept.await(MirroredBody(self))

@@ -38,15 +38,18 @@ struct PeerState: Sendable {
 
   /// Whether the server is left out for its failures.
   func hasFailed(now: UInt64) -> Bool {
-    terms.maxFails > 0 && fails >= terms.maxFails && now &- checkedAt <= terms.failTimeout
+    terms.maxFails > 0 && fails >= terms.maxFails && Self.elapsed(since: checkedAt, now: now) <= terms.failTimeout
   }
+
+  /// The clocks of workers that share the state may differ by a turn of a loop.
+  private static func elapsed(since past: UInt64, now: UInt64) -> UInt64 { now < past ? 0 : now - past }
 
   // MARK: Weights
 
   /// The share of its weight that the server has, in hundredths.
   func share(now: UInt64) -> Int {
     guard let startedAt, terms.slowStart > 0 else { return 100 }
-    let elapsed = now < startedAt ? 0 : now - startedAt
+    let elapsed = Self.elapsed(since: startedAt, now: now)
     guard elapsed < terms.slowStart else { return 100 }
     return Int(clamping: elapsed.multipliedReportingOverflow(by: 100).partialValue / terms.slowStart)
   }
@@ -62,7 +65,7 @@ struct PeerState: Sendable {
 
   mutating func begin(now: UInt64, isSingle: Bool, countsInFlight: Bool) {
     active += 1
-    if !isSingle, now &- checkedAt > terms.failTimeout { checkedAt = now }
+    if !isSingle, Self.elapsed(since: checkedAt, now: now) > terms.failTimeout { checkedAt = now }
     if countsInFlight { times.begin(now: now) }
   }
 

@@ -1,0 +1,141 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// Requests that wait for something while something else goes wrong. Nothing that they have waited for may move them past
+/// a check of the place where they went on.
+@Suite(.staged) struct `Requests that wait` {
+  @Test func `are not admitted elsewhere by what they waited for, when their trailers are invalid`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let port = try scene.port()
+    try scene.write("users", text: "bob:{PLAIN}right\n")
+    try scene.write("flag", text: "")
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        limit_req_zone $server_name zone=z:1m rate=1000r/s;
+        server { listen 127.0.0.1:\(port); http2 on; server_name h;
+          location /file/ { if (-f \(scene.folder)/flag) { set $z 1; } error_page 400 = @protected; proxy_pass http://127.0.0.1:\(upstream.port); }
+          location /try/ { root \(scene.folder); try_files /none /flag =404; error_page 400 = @protected; }
+          location /password/ { auth_basic r; auth_basic_user_file users; error_page 400 = @protected;
+            proxy_pass http://127.0.0.1:\(upstream.port); }
+          location @protected { auth_basic r; auth_basic_user_file users; proxy_pass http://127.0.0.1:\(upstream.port); }
+        }
+        """))
+    for path in ["/file/x", "/try/x", "/password/x"] {
+      for _ in 0..<5 {
+        let statuses = try await scene.frames(port) { client in
+          let head: [HPACK.Field] = [
+            (":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "h"),
+            ("authorization", "Basic Ym9iOndyb25n"),
+          ]
+          // An upper-case name makes the trailers invalid.
+          client.send(
+            .headers(1, HPACK.block(head), flags: HTTP2Frame.endHeaders), .data(1, "x", ends: false),
+            .headers(1, HPACK.block([("X-Upper", "1")]), flags: HTTP2Frame.endHeaders | HTTP2Frame.endStream))
+          return try? client.response(on: 1).status
+        }
+        #expect(statuses != 200, "\(path)")
+      }
+    }
+    #expect(upstream.requests("POST") + upstream.requests("GET") == 0)
+    #expect(daemon.process.ending == nil)
+  }
+
+  @Test func `a step that rests on a variable which could not be computed ends in 500`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port(), upstream = try ScriptedUpstream.echo(scene)
+    try scene.write("users", text: "joe:{PLAIN}joe\n")
+    try scene.makeFolder("flags")
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        map $arg_re $tenant { default ""; "~^((a+)+c|.*b)$" bad; }
+        server { listen 127.0.0.1:\(port);
+          location /flag { if (-f \(scene.folder)/flags/$tenant) { return 403; } return 200 in; }
+          location /users { auth_basic r; auth_basic_user_file \(scene.folder)/users$tenant; proxy_pass http://127.0.0.1:\(upstream.port); }
+        }
+        """))
+    let hard = String(repeating: "a", count: 60) + "b"
+    for path in ["/flag", "/users"] {
+      let answer = try await scene.curl(["-u", "joe:joe", "http://127.0.0.1:\(port)\(path)?re=\(hard)"])
+      #expect(answer.status == 500, "\(path) \(answer.status) \(answer.text)")
+    }
+  }
+
+  @Test func `try_files of the location that auth_request names decides, as in nginx`() async throws {
+    let scene = try Scene.ofTest()
+    try scene.makeFolder("tokens")
+    try scene.write("tokens/good", text: "")
+    let both = try await NginxComparison(
+      scene,
+      """
+      server { listen PORT;
+        location = /auth { internal; root FOLDER/tokens; try_files /$http_x_token =403; proxy_pass http://UPSTREAM; }
+        location / { auth_request /auth; proxy_pass http://UPSTREAM; } }
+      """)
+    try await both.expectSame([
+      .init("/a"), .init("/a", "-H", "X-Token: bad"), .init("/a", "-H", "X-Token: good"),
+    ])
+    #expect(try await both.ask("/a").status == 403)
+  }
+
+  @Test func `an X-Accel-Redirect is of no other spelling than a client's path, and is no answer to auth_request`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    try scene.makeFolder("www/secret")
+    try scene.write("www/secret/s", text: "SECRET")
+    try scene.write("www/open", text: "open")
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { request in
+        let status = request.target.hasPrefix("/auth") ? "403 Forbidden" : "200 OK"
+        try wire.answer("u", status: status, fields: ["X-Accel-Redirect: \(request["X-To"] ?? "")"])
+      }
+    }
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); root \(scene.folder)/www;
+          location /secret/ { deny all; }
+          location /app { proxy_pass http://127.0.0.1:\(upstream.port); }
+          location = /auth { internal; proxy_pass http://127.0.0.1:\(upstream.port); }
+          location /asked { auth_request /auth; try_files /open =404; }
+        }
+        """))
+    for target in ["/secret/s", "/./secret/s", "//secret/s", "/secret/./s", "/%2e/secret/s"] {
+      let answer = try await scene.curl(["-H", "X-To: \(target)", "http://127.0.0.1:\(port)/app"])
+      #expect(answer.status == 403, "\(target) \(answer.text)")
+    }
+    #expect(try await scene.curl(["-H", "X-To: /open", "http://127.0.0.1:\(port)/app"]).text == "open")
+    #expect(try await scene.curl(["-H", "X-To: /open", "http://127.0.0.1:\(port)/asked"]).status == 403)
+  }
+
+  @Test func `a redirect to a folder names no other server`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    try scene.makeFolder("www/evil.example")
+    try scene.makeFolder("vh/good-secret")
+    try scene.makeFolder("vh/good")
+    try scene.write("vh/good-secret/f", text: "SECRET")
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); merge_slashes off; absolute_redirect off; root \(scene.folder)/www;
+          location /try { try_files $arg_f $arg_f/ =404; }
+          location /vh { root \(scene.folder)/vh/$arg_h; try_files $arg_f =404; }
+        }
+        """))
+    for path in ["//evil.example", "/try?f=//evil.example"] {
+      let answer = try await scene.curl(["--path-as-is", "http://127.0.0.1:\(port)\(path)"])
+      #expect(answer["Location"].map { !$0.hasPrefix("//") } ?? true, "\(path) \(answer.heads)")
+    }
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/vh?h=good&f=-secret/f"]).status == 403)
+  }
+}
