@@ -74,6 +74,18 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "Two such fields are invalid (RFC 9110 §5.3)."
   ),
   (
+    "The path of an X-Accel-Redirect is normalized as a client's is; nginx takes `/./secret/x` for another path than `/secret/x`.",
+    "An upstream that a client can influence would reach a location by a spelling that no rule names."
+  ),
+  (
+    "An X-Accel-Redirect of the response to an `auth_request` has no effect; with nginx the response behind it decides.",
+    "A 403 would become the 200 of a file."
+  ),
+  (
+    "`auth_basic_user_file` can't begin with a variable.",
+    "A request could name any file that sallyport can read."
+  ),
+  (
     "A `proxy_bind` whose value is no address is answered with 500; nginx connects from an address of the system's choice.",
     "An upstream may let a client in by that address."
   ),
