@@ -251,6 +251,10 @@ import Testing
       "location = /page", "root /srv/www;\n    location = /page", .opens, "serves files of /srv/www"
     ),
     (
+      "set $team red;", "set $team red; add_header X y; valid_referers server_names;", .other,
+      "doesn't compare these directives, which differ: add_header, valid_referers"
+    ),
+    (
       "map $http_x $mapped { a 1;", "map $http_x $mapped { a 2;", .other, "a map, geo or split_clients has other values"
     ),
   ]

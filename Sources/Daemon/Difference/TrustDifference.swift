@@ -24,10 +24,12 @@ package struct TrustDifference {
   }
 
   package init(from old: String, to new: String) throws(Refusal) {
-    self.init(try ComparedConfiguration(old), try ComparedConfiguration(new))
+    var changes = Self.changes(try ComparedConfiguration(old), try ComparedConfiguration(new))
+    SilentDifference.compare(old, new, &changes)
+    self.changes = changes.all
   }
 
-  init(_ old: ComparedConfiguration, _ new: ComparedConfiguration) {
+  private static func changes(_ old: ComparedConfiguration, _ new: ComparedConfiguration) -> TrustChanges {
     let (before, after) = (old.servers, new.servers)
     var changes = TrustChanges()
     for server in after {
@@ -43,8 +45,8 @@ package struct TrustDifference {
     }
     let maps = (old.http.fingerprints, new.http.fingerprints)
     if maps.0 != maps.1 { changes.other("a map, geo or split_clients has other values") }
-    Self.compareDefaults(old.http, new.http, &changes)
-    self.changes = changes.all
+    compareDefaults(old.http, new.http, &changes)
+    return changes
   }
 
   /// Which server block gets the requests for names that no block of a listener has.
