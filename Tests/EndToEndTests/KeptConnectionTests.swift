@@ -36,7 +36,8 @@ import Testing
 
   @Test func `a session over which sallyport said close is not used again`() async throws {
     let scene = try Scene.ofTest()
-    let upstream = try ScriptedUpstream.echo(scene)
+    // It doesn't close, so that only sallyport can.
+    let upstream = try ScriptedUpstream(scene) { wire, _ in while try wire.request() != nil { try wire.answer("ok") } }
     let port = try scene.port()
     _ = try await Sallyport.start(
       scene,
