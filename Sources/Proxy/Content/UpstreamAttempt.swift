@@ -82,8 +82,12 @@ final class UpstreamAttempt: AttemptObserver {
     if group.asksRequest, records.isEmpty, let exchange = handler?._withUnsafeGuaranteedRef({ $0.exchange }) {
       GroupChoice.fill(&selection, for: exchange, group)
     }
-    if let failure = group.attempt(self, trust: trust, settings: settings, selection: selection, again: again) {
-      if case .noServer = failure { records.append(AttemptRecord(server: nil, beganAt: now)) }
+    guard let ticket = group.pick(&selection, again: again) else {
+      records.append(AttemptRecord(server: nil, beganAt: now))
+      return attemptDidFail(.noServer)
+    }
+    records.append(AttemptRecord(server: ticket.index, beganAt: now))
+    if let failure = group.begin(self, on: ticket, trust: trust, settings: settings, isRetry: again != nil) {
       attemptDidFail(failure)
     }
   }
@@ -148,11 +152,6 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Events of the upstream
 
-  override func attemptWillTry(_ server: Int, _ selection: Selection) {
-    self.selection = selection
-    records.append(AttemptRecord(server: server, beganAt: now))
-  }
-
   override func attemptDidBegin(_ stream: UpstreamStream) {
     self.stream = stream
     isUnderWay = true
@@ -188,7 +187,7 @@ final class UpstreamAttempt: AttemptObserver {
     if !records.isEmpty { records[records.count - 1].bodyBytes &+= UInt64(bytes.count) }
     handler?._withUnsafeGuaranteedRef { handler in
       handler.responseBody(bytes)
-      if handler.pass?.readRate != nil { pacing.take(bytes.count, self, handler) }
+      if handler.hasReadRate { pacing.take(bytes.count, self, handler) }
     }
   }
 
