@@ -16,7 +16,8 @@ extension ClientSession {
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
     let server = chosen ?? firstServer
     let level = tls.denial == nil && tls.certificateFault == nil ? LogLevel.info : .error
-    guard server.root.errorLog.takes(level), worker.mayTellOfHandshake(tls) else { return }
+    guard server.root.errorLog.takes(level), worker.mayTellOfHandshake(refused: tls.denial != nil, withoutCertificate: tls.certificateFault != nil)
+    else { return }
     let identity = tls.refusedClient?.loggedIdentity ?? ""
     server.root.errorLog.log(
       level,
@@ -56,9 +57,9 @@ extension ClientSession {
 extension Worker {
   /// Returns whether to log another failed handshake. Any host can cause such lines, so `LineBudget` limits their
   /// number.
-  func mayTellOfHandshake(_ tls: TLSStream) -> Bool {
-    if tls.denial != nil { return refusedHandshakes.take(now: loop.now) }
-    if tls.certificateFault != nil { return handshakesWithoutCertificate.take(now: loop.now) }
+  func mayTellOfHandshake(refused: Bool, withoutCertificate: Bool = false) -> Bool {
+    if refused { return refusedHandshakes.take(now: loop.now) }
+    if withoutCertificate { return handshakesWithoutCertificate.take(now: loop.now) }
     return failedHandshakes.take(now: loop.now)
   }
 

@@ -149,7 +149,7 @@ package struct RequestExplanation {
         trace.add("handshake", "fails: \(failure)")
         return transport.close(.orderly)
       }
-      if let shown = tls.rehearsedCertificate { trace.add("certificate", "\(shown.summary), loaded for this name") }
+      if let shown = tls.rehearsedCertificate { trace.add("certificate", "\(shown.subject), loaded for this name") }
     }
     let session = ClientSession(
       worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
