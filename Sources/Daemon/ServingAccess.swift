@@ -15,7 +15,7 @@ enum ServingAccess {
     let user = geteuid() == 0 ? "root" : name(geteuid())
     return unreadable(settings, path, user) + closedLogs(settings, user)
       + closedAuthorities(settings.http, user, shared)
-      + closedToRequests(settings.http, user)
+      + closedToRequests(settings.http, user) + closedToHandshakes(settings.http, user)
   }
 
   // MARK: Reloads

@@ -37,6 +37,8 @@ public final class Worker {
   /// Handshakes that failed, and those of clients that were refused in them.
   var failedHandshakes = LineBudget()
   var refusedHandshakes = LineBudget()
+  /// Those whose certificate could not be loaded (`ssl_certificate` with variables).
+  var handshakesWithoutCertificate = LineBudget()
   var repeated = RepeatedLines()
   private var exchanges: [Exchange] = []
   private var proxyHandlers: [ProxyHandler] = []
