@@ -10,6 +10,8 @@ struct Start: Sendable {
   let path: String
   let logs: LogFiles
   let shared: SharedState
+  /// Under these, `sallyport health` finds the process.
+  let healthNames: [HealthName]
   let inherited: [InheritedSocket]
   let preparation: Preparation
   let sockets: ListeningSockets
@@ -22,6 +24,7 @@ struct Start: Sendable {
 
   init(_ path: String) throws(Refusal) {
     self.path = path
+    healthNames = HealthName.names(configuration: path)
     inherited = try Self.inherit()
     logs = LogFiles(journal: { JournalSink() })
     let shared = SharedState()

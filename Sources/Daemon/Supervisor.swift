@@ -33,6 +33,8 @@ final class Supervisor {
   private var state = SupervisorState<Successor>()
   private var signals: [any DispatchSourceSignal] = []
   private var watchdog: WatchdogTimer?
+  private let healthNames: [HealthName]
+  private var health: HealthListener?
   private var fileWatcher: FileWatcher?
   private let stapling: StapleRefresh
   private let upkeep: AuthorityUpkeep
@@ -41,6 +43,7 @@ final class Supervisor {
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     path = start.path
+    healthNames = start.healthNames
     logs = start.logs
     shared = start.shared
     stapling = StapleRefresh(pool: start.shared.pool)
@@ -128,6 +131,7 @@ final class Supervisor {
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
     watchdog = WatchdogTimer(fleet, log: errorLog)
+    health = HealthListener(healthNames, fleet) { [unowned self] in errorLog } describe: { [unowned self] in healthAnswer }
     fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
     } tick: { [unowned self] in
@@ -197,6 +201,7 @@ final class Supervisor {
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.watchFiles()
+      supervisor.health?.refusedReload = nil
       supervisor.endReload("Serving: \(supervisor.summary)")
     }
   }
@@ -204,6 +209,7 @@ final class Supervisor {
   private func refuse(_ refusal: Refusal) {
     log(refusal.diagnostics)
     let count = refusal.errors.count
+    health?.refusedReload = refusal.errors.first?.description ?? "no reason"
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
       errorLog.error("the changed files were not loaded, \(words) with the old ones")
@@ -268,6 +274,7 @@ final class Supervisor {
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   private func drain() {
     errorLog.notice("gracefully shutting down")
+    health?.close()
     Notification.send(.stopping, .status("Draining"))
     let former = sockets
     sockets = nil
@@ -286,6 +293,7 @@ final class Supervisor {
   /// Stops on TERM or INT, or when the drain is complete.
   private func stop() {
     Notification.send(.stopping, .status("Stopping"))
+    health?.close()
     fleet.each { _, worker in
       worker.stopAtOnce()
       worker.flushLogs()

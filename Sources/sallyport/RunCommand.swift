@@ -12,5 +12,5 @@ struct RunCommand: ParsableCommand {
 
   @OptionGroup var file: ConfigurationFile
 
-  func run() { Daemon.run(configuration: file.config) }
+  func run() throws { Daemon.run(configuration: try file.path()) }
 }
