@@ -7,7 +7,7 @@ import Systemd
 /// Does everything that comes before the first worker. The order matters: what needs root or the file system comes
 /// before privileges are dropped, and nothing of another process is changed until this process holds every socket.
 struct Start: Sendable {
-  let path: String
+  let source: ConfigurationSource
   let logs: LogFiles
   let shared: SharedState
   /// Under these, `sallyport health` finds the process.
@@ -22,14 +22,14 @@ struct Start: Sendable {
   /// Warnings and notices.
   let diagnostics: [Diagnostic]
 
-  init(_ path: String) throws(Refusal) {
-    self.path = path
-    healthNames = HealthName.names(configuration: path)
+  init(_ source: ConfigurationSource) throws(Refusal) {
+    self.source = source
     inherited = try Self.inherit()
     logs = LogFiles(journal: { JournalSink() })
     let shared = SharedState()
     self.shared = shared
-    let (settings, found) = try Preparation.read(path, sharing: shared)
+    let (settings, found) = try Preparation.read(source, sharing: shared)
+    healthNames = HealthName.names(of: source, listening: settings.http.listeners.map(\.address))
     workers = settings.main.workers.resolved
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
@@ -49,7 +49,7 @@ struct Start: Sendable {
       AuthState.takeOver(preparation.generation, shared)
       diagnostics =
         preparation.diagnostics + [shortage, ignored].compactMap { $0 }
-        + ServingAccess.warnings(settings, configuration: path, sharing: shared)
+        + ServingAccess.warnings(settings, configuration: source, sharing: shared)
     } catch {
       pidFile?.abandon()
       throw error

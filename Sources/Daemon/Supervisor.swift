@@ -18,7 +18,7 @@ final class Supervisor {
     let sockets: ListeningSockets
   }
 
-  let path: String
+  let source: ConfigurationSource
   let logs: LogFiles
   let shared: SharedState
   let inherited: [InheritedSocket]
@@ -42,7 +42,7 @@ final class Supervisor {
   private var retry = RetryTurns()
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
-    path = start.path
+    source = start.source
     healthNames = start.healthNames
     logs = start.logs
     shared = start.shared
@@ -128,6 +128,7 @@ final class Supervisor {
     }
     // The start printed these to stderr, which not every system keeps.
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
+    errorLog.notice("configuration: \(source.phrase)")
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
     watchdog = WatchdogTimer(fleet, log: errorLog)
@@ -164,16 +165,19 @@ final class Supervisor {
   private func reload(_ reload: SupervisorState<Successor>.Reload) {
     if reload == .configuration {
       errorLog.notice("reconfiguring")
-      Notification.send(.reloadingNow, .status("Reloading: \(path)"))
+      if !source.isReadAgain {
+        errorLog.notice("\(source.phrase) can't be read again: its text stays, and the files that it names are loaded")
+      }
+      Notification.send(.reloadingNow, .status("Reloading: \(source.phrase)"))
     }
     let number = current.generation.number + 1
     // One reload runs at a time, alone in its class, so the pool always accepts it.
-    _ = shared.pool.run(.reload, for: path) {
-      [self, path, logs, shared, inherited, sockets, current, workers = fleet.count] in
+    _ = shared.pool.run(.reload, for: source.name) {
+      [self, source, logs, shared, inherited, sockets, current, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
         let (settings, found) =
           switch reload {
-          case .configuration: try Preparation.read(path, sharing: shared)
+          case .configuration: try Preparation.read(source, sharing: shared)
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
         let next = try Preparation(

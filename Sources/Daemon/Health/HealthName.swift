@@ -1,4 +1,5 @@
 import Bytes
+import Configuration
 import Crypto
 import Glibc
 package import Proxy
@@ -30,6 +31,15 @@ package struct HealthName: Sendable, Hashable, CustomStringConvertible {
     }
     let root = rootOfFiles
     return paths.map { HealthName("file", "\(root)\0\($0)") }
+  }
+
+  /// The names of the process that runs this configuration. A text without a file has those of its listeners, of at most
+  /// 16.
+  static func names(of source: ConfigurationSource, listening addresses: [ListenAddress]) -> [HealthName] {
+    switch source {
+    case .file(let path): names(configuration: path)
+    case .standardInput, .text: addresses.prefix(16).map { HealthName(listening: $0) }
+    }
   }
 
   /// The name of the process that listens on this address. In a network namespace, only one process can.

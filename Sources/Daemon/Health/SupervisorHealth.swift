@@ -11,7 +11,7 @@ extension Supervisor {
   var healthAnswer: HealthAnswer {
     var answer = HealthAnswer()
     answer.version = "\(Product.version)"
-    answer.configuration = path
+    answer.configuration = source.phrase
     answer.generation = current.generation.number
     answer.listeners = listeners
     let presented = PresentedCertificates(current.generation)
