@@ -11,7 +11,9 @@ import Proxy
 /// even one for a revocation, opens the same files again, and each request opens some files.
 enum ServingAccess {
   /// Checks a configuration that root has just loaded. Empty when no privileges were dropped or every file can be read.
-  static func warnings(_ settings: Settings, configuration source: ConfigurationSource, sharing shared: SharedState) -> [Diagnostic] {
+  static func warnings(_ settings: Settings, configuration source: ConfigurationSource, sharing shared: SharedState)
+    -> [Diagnostic]
+  {
     let user = geteuid() == 0 ? "root" : name(geteuid())
     return unreadable(settings, source, user) + closedLogs(settings, user)
       + closedAuthorities(settings.http, user, shared)

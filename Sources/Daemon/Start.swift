@@ -8,6 +8,7 @@ import Systemd
 /// before privileges are dropped, and nothing of another process is changed until this process holds every socket.
 struct Start: Sendable {
   let source: ConfigurationSource
+  let wording: @Sendable (Diagnostic) -> Diagnostic
   let logs: LogFiles
   let shared: SharedState
   /// Under these, `sallyport health` finds the process.
@@ -22,8 +23,11 @@ struct Start: Sendable {
   /// Warnings and notices.
   let diagnostics: [Diagnostic]
 
-  init(_ source: ConfigurationSource) throws(Refusal) {
+  init(
+    _ source: ConfigurationSource, wording: @escaping @Sendable (Diagnostic) -> Diagnostic
+  ) throws(Refusal) {
     self.source = source
+    self.wording = wording
     inherited = try Self.inherit()
     logs = LogFiles(journal: { JournalSink() })
     let shared = SharedState()

@@ -19,6 +19,7 @@ final class Supervisor {
   }
 
   let source: ConfigurationSource
+  private let wording: @Sendable (Diagnostic) -> Diagnostic
   let logs: LogFiles
   let shared: SharedState
   let inherited: [InheritedSocket]
@@ -43,6 +44,7 @@ final class Supervisor {
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     source = start.source
+    wording = start.wording
     healthNames = start.healthNames
     logs = start.logs
     shared = start.shared
@@ -132,7 +134,11 @@ final class Supervisor {
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
     watchdog = WatchdogTimer(fleet, log: errorLog)
-    health = HealthListener(healthNames, fleet) { [unowned self] in errorLog } describe: { [unowned self] in healthAnswer }
+    health = HealthListener(healthNames, fleet) { [unowned self] in
+      errorLog
+    } describe: { [unowned self] in
+      healthAnswer
+    }
     fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
     } tick: { [unowned self] in
@@ -213,7 +219,8 @@ final class Supervisor {
   private func refuse(_ refusal: Refusal) {
     log(refusal.diagnostics)
     let count = refusal.errors.count
-    health?.refusedReload = refusal.errors.first?.description ?? "no reason"
+    let first = refusal.errors.first.map(wording)
+    health?.refusedReload = first?.description ?? "no reason"
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
       errorLog.error("the changed files were not loaded, \(words) with the old ones")
@@ -221,7 +228,7 @@ final class Supervisor {
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")
     }
-    endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
+    endReload("Reload refused, \(words): \(first?.message ?? "")")
   }
 
   // MARK: Changed files
@@ -266,7 +273,7 @@ final class Supervisor {
   }
 
   private func log(_ diagnostics: [Diagnostic]) {
-    for diagnostic in diagnostics where diagnostic.severity != .notice {
+    for diagnostic in diagnostics.map(wording) where diagnostic.severity != .notice {
       let place = diagnostic.location.map { "\($0): " } ?? ""
       let hint = diagnostic.hint.map { " (\($0))" } ?? ""
       errorLog.log(diagnostic.severity == .error ? .emerg : .warn, "\(place)\(diagnostic.message)\(hint)")

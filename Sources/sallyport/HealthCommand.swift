@@ -1,4 +1,5 @@
 import ArgumentParser
+import Configuration
 import Daemon
 import Glibc
 import Observability
@@ -18,6 +19,9 @@ struct HealthCommand: ParsableCommand {
 
   @OptionGroup var file: ConfigurationFile
 
+  @Option(help: "Instead of a configuration: an address of the process, as `sallyport proxy --listen` has it.")
+  var listen: String?
+
   @Option(help: "Seconds for the whole question, 1 to 60.")
   var timeout: Int = 3
 
@@ -28,15 +32,33 @@ struct HealthCommand: ParsableCommand {
   var json = false
 
   func validate() throws {
+    if listen != nil, file.config != nil { throw ValidationError("--listen and --config can't be combined") }
+    if let config = file.config, ConfigurationSource(config) == .standardInput {
+      throw ValidationError("--config -: name the process by its address, with --listen")
+    }
     guard (1...60).contains(timeout) else { throw ValidationError("--timeout: expected 1 to 60") }
   }
 
   func run() throws {
-    let path = file.likelyPath
-    let question = HealthQuestion(
-      HealthName.names(configuration: path), sought: path, within: timeout, onlyLive: live)
-    let report = question.ask()
+    let (names, sought) = try whom()
+    let report = HealthQuestion(names, sought: sought, within: timeout, onlyLive: live).ask()
     if json { print(report.json) } else { for line in report.lines { print(line) } }
     if !report.isHealthy { throw ExitCode.failure }
+  }
+
+  /// The process to ask. In a container that `sallyport proxy` runs in, its variables say which.
+  private func whom() throws -> (names: [HealthName], sought: String) {
+    let variable = ProxyOption.listen.variable
+    let own = file.config == nil ? getenv(variable).map { String(cString: $0) } : nil
+    guard let text = listen ?? own?.split(whereSeparator: \.isNewline).first.map(String.init) else {
+      let path = file.likelyPath
+      return (HealthName.names(configuration: path), path)
+    }
+    do throws(ProxyOptionFault) {
+      let addresses = try ListenOption.addresses(text, hasIPv6: true)
+      return (addresses.map { HealthName(listening: $0) }, "`sallyport proxy` on \(text)")
+    } catch {
+      throw ValidationError("\(listen == nil ? variable : "--listen") \"\(text)\": \(error.text)")
+    }
   }
 }

@@ -53,7 +53,9 @@ import Transport
     for count in 0..<text.utf8.count {
       #expect(HealthAnswer(text: String(decoding: text.utf8.prefix(count), as: UTF8.self)) == nil)
     }
-    for wrong in ["workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word"] {
+    for wrong in [
+      "workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word",
+    ] {
       #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\n\(wrong)\nend\n")) == nil, "\(wrong)")
     }
     #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\nlater word\nend\n")) == Self.full)
@@ -132,7 +134,8 @@ import Transport
           running.resume()
           hung.wait()
         }
-      } then: {}
+      } then: {
+      }
     }
     for _ in 1...2 {
       let report = try await ask()

@@ -24,7 +24,8 @@ import Testing
     proxy.daemon.signal(SIGHUP)
     try await proxy.daemon.logged("the new configuration is refused")
     let refused = try await scene.sallyport("health", "--config", path)
-    #expect(refused.status == 0 && refused.text.contains("ok      reload: the last one was refused: "), "\(refused.text)")
+    #expect(
+      refused.status == 0 && refused.text.contains("ok      reload: the last one was refused: "), "\(refused.text)")
     #expect(refused.text.contains("unknown directive \"bogus\""))
     // The configuration's folder by another name, and the folder of the command.
     #expect(symlink(scene.folder, scene.path("link")) == 0)
@@ -103,7 +104,8 @@ import Testing
       scene, configuration("server { listen 127.0.0.1:\(port); return 204; }"))
     // The stranger runs a program of its own: the scene's folder and the binary may be closed to it.
     let ask = try await scene.run(
-      "setpriv", ["--reuid", "65534", "--regid", "65534", "--clear-groups", Sallyport.binary(), "health", "--config", path])
+      "setpriv",
+      ["--reuid", "65534", "--regid", "65534", "--clear-groups", Sallyport.binary(), "health", "--config", path])
     #expect(ask.status != 0 && !ask.text.contains("generation"), "\(ask.everything)")
     #expect(try await scene.sallyport("health", "--config", path).status == 0)
     daemon.signal(SIGTERM)

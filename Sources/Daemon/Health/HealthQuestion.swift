@@ -61,7 +61,8 @@ package struct HealthQuestion {
       case .whole(let answer): return (answer, peer)
       case .late: throw Unanswered(reason: "process \(peer.process) does not answer within \(seconds) s")
       case .refused:
-        reason = "process \(peer.process) of user \(peer.user) gave no answer: it ends, or it answers only its own user and root"
+        reason =
+          "process \(peer.process) of user \(peer.user) gave no answer: it ends, or it answers only its own user and root"
       }
     }
     throw Unanswered(reason: reason)
