@@ -6,7 +6,7 @@ extension TLSStream {
   /// judges the certificates with the code of a handshake. Nothing proves that anybody has the key of `certificates`.
   /// Asks no OCSP responder. Returns why the handshake would fail; nil if it would succeed.
   package func rehearse(_ name: [UInt8], showing certificates: [Certificate]) -> String? {
-    guard let ssl, case .server(let chooser) = side else { return "the session can't be made" }
+    guard let ssl = session(), case .server(let chooser) = side else { return "the session can't be made" }
     guard let context = chooser.choose(name) else { return "no server block can be chosen for this name" }
     guard !context.settings.rejectsHandshake else {
       return "the server block rejects handshakes (ssl_reject_handshake)"
