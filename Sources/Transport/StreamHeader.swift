@@ -16,6 +16,12 @@ extension ByteStream {
     return .wouldBlock
   }
 
+  /// Whether bytes wait in the socket. One system call, for rare decisions.
+  public final var hasUnreadBytes: Bool {
+    var byte: UInt8 = 0
+    return !isClosed && recv(descriptor, &byte, 1, Int32(truncatingIfNeeded: MSG_PEEK)) > 0
+  }
+
   /// Takes the header's bytes, which were peeked at, from the socket, and begins the stream's own protocol with the byte
   /// after them. `isFollowed`: bytes have come after the header, of which no edge tells. Returns false if the header can't
   /// be taken, so that the owner closes the stream.
