@@ -10,7 +10,7 @@ extension TLSStream {
   package func rehearse(
     _ name: [UInt8], showing certificates: [Certificate], local: SocketAddress?, peer: SocketAddress
   ) -> String? {
-    guard let ssl, case .server(let chooser) = side else { return "the session can't be made" }
+    guard let ssl = session(), case .server(let chooser) = side else { return "the session can't be made" }
     guard let context = chooser.choose(name) else { return "no server block can be chosen for this name" }
     guard !context.settings.rejectsHandshake else {
       return "the server block rejects handshakes (ssl_reject_handshake)"

@@ -28,6 +28,7 @@ public final class TLSStream: ByteStream {
     case client(UpstreamTLSContext, name: String, key: UpstreamTLSContext.SessionKey)
   }
 
+  /// Server side: nil until the client's first byte has come, because most of a connection's memory belongs to it.
   private(set) var ssl: OpaquePointer?
   var side: Side
   /// Server side: the generation that judges the client at the end of a handshake that an earlier generation began.
@@ -68,9 +69,16 @@ public final class TLSStream: ByteStream {
     side = .server(chooser)
     serverContext = chooser.initial
     try super.init(loop: loop, descriptor: descriptor, isConnecting: false)
-    if let context = chooser.initial { ssl = Self.session(of: context.handle, stream: self) }
+  }
+
+  /// Returns the session; makes that of the server side.
+  func session() -> OpaquePointer? {
+    if let ssl { return ssl }
+    guard case .server(let chooser) = side, !isClosed, let context = chooser.initial else { return nil }
+    ssl = Self.session(of: context.handle, stream: self)
     if let ssl { SSL_set_accept_state(ssl) }
     if chooser.takesEarlyData { earlyData = EarlyData() }
+    return ssl
   }
 
   /// Makes the client side, over a connecting socket. `name`: for SNI and the name check. `address`: part of the
@@ -117,14 +125,16 @@ public final class TLSStream: ByteStream {
 
   // MARK: Opening
 
-  public override func opened() { advanceOpening() }
+  public override func opened() {
+    if case .server = side { awaitInput() } else { advanceOpening() }
+  }
 
   public override func advanceOpening() {
     // The handshake is over, so nothing is read: what arrives meanwhile waits in the socket.
     if isAwaitingStatus { return }
     // The client can't complete a handshake after its FIN.
     if let certificateChoice, certificateChoice.isWaiting { return hasPeerEnd ? fail(.truncated) : () }
-    guard let ssl else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
+    guard let ssl = session() else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
     switch earlyData.map({ $0.read(from: ssl) }) ?? .ended {
     case .waits: return openEarly(ssl)
     case .failed(let error): return handshakeDidFail(error)
