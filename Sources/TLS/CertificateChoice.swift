@@ -42,7 +42,8 @@ struct NamedCertificates: Sendable {
     certificates.reduce(into: []) { bytes, certificate in
       switch certificate {
       case .loaded(let pair): bytes += [1] + pair.certificate.sha256
-      case .named(let named): bytes += [2] + Digest.of(Array("\(named.certificate)\0\(named.key?.description ?? "")".utf8))
+      case .named(let named):
+        bytes += [2] + Digest.of(Array("\(named.certificate)\0\(named.key?.description ?? "")".utf8))
       }
     }
   }

@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Foundation
 import Glibc
@@ -6,7 +7,8 @@ import Testing
 
 /// `ssl_certificate` with variables: handshakes choose the file.
 @Suite(.staged) struct `Certificates that handshakes name` {
-  private static let pair = "ssl_certificate certs/$ssl_server_name.pem; ssl_certificate_key certs/$ssl_server_name.key;"
+  private static let pair =
+    "ssl_certificate certs/$ssl_server_name.pem; ssl_certificate_key certs/$ssl_server_name.key;"
   private static let answer =
     #"location / { return 200 "name=$ssl_server_name reused=$ssl_session_reused verify=$ssl_client_verify\n"; }"#
 
@@ -26,11 +28,15 @@ import Testing
   }
 
   /// What a handshake shows: `CN = a.test`, or empty if it fails.
-  private func shown(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws -> String {
-    try await shake(scene, port, name, arguments).text.firstMatch(of: /(?m)^subject=(.*)$/).map { String($0.output.1) } ?? ""
+  private func shown(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws -> String
+  {
+    try await shake(scene, port, name, arguments).text.firstMatch(of: /(?m)^subject=(.*)$/).map { String($0.output.1) }
+      ?? ""
   }
 
-  private func shake(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws -> ToolResult {
+  private func shake(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws
+    -> ToolResult
+  {
     let sni = name.map { ["-servername", $0] } ?? ["-noservername"]
     return try await scene.run("openssl", ["s_client", "-connect", "127.0.0.1:\(port)"] + sni + arguments, input: [])
   }
@@ -160,7 +166,9 @@ import Testing
   }
 
   private func endDaemons(_ scene: Scene) async throws {
-    guard let identifier = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)) else { return }
+    guard let identifier = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)) else {
+      return
+    }
     kill(identifier, SIGTERM)
     try await until("the daemon to end") { kill(identifier, 0) != 0 || scene.text("sallyport.pid").isEmpty }
   }
