@@ -133,6 +133,14 @@ extension TLSStream {
     if isOpen { resumeReading() }
   }
 
+  /// Returns whether the handshake waits for its certificate, and fails it if the client has left: no client can
+  /// complete a handshake after its FIN.
+  func waitsForCertificate() -> Bool {
+    guard let certificateChoice, certificateChoice.isWaiting else { return false }
+    if hasPeerEnd { fail(.truncated) }
+    return true
+  }
+
   /// Returns why OpenSSL refuses the certificates; nil when the SSL has them.
   static func present(_ pairs: [CertifiedKey], on ssl: OpaquePointer) -> CertificateFault? {
     func fault() -> CertificateFault {
