@@ -42,7 +42,8 @@ struct NamedCertificates: Sendable {
     certificates.reduce(into: []) { bytes, certificate in
       switch certificate {
       case .loaded(let pair): bytes += [1] + pair.certificate.sha256
-      case .named(let named): bytes += [2] + Digest.of(Array("\(named.certificate)\0\(named.key?.description ?? "")".utf8))
+      case .named(let named):
+        bytes += [2] + Digest.of(Array("\(named.certificate)\0\(named.key?.description ?? "")".utf8))
       }
     }
   }
@@ -130,6 +131,14 @@ extension TLSStream {
     }
     advanceOpening()
     if isOpen { resumeReading() }
+  }
+
+  /// Returns whether the handshake waits for its certificate, and fails it if the client has left: no client can
+  /// complete a handshake after its FIN.
+  func waitsForCertificate() -> Bool {
+    guard let certificateChoice, certificateChoice.isWaiting else { return false }
+    if hasPeerEnd { fail(.truncated) }
+    return true
   }
 
   /// Returns why OpenSSL refuses the certificates; nil when the SSL has them.

@@ -144,7 +144,9 @@ package final class CertificateStore: Sendable {
 
   private func keep(_ pair: Pair, for source: CertificateSource) {
     let now = Self.now
-    state.withLock { $0.pairs?.keep(pair, for: source, at: now, until: now.addingReportingOverflow(valid).partialValue) }
+    state.withLock {
+      $0.pairs?.keep(pair, for: source, at: now, until: now.addingReportingOverflow(valid).partialValue)
+    }
   }
 
   private func afterFailure(

@@ -132,8 +132,7 @@ public final class TLSStream: ByteStream {
   public override func advanceOpening() {
     // The handshake is over, so nothing is read: what arrives meanwhile waits in the socket.
     if isAwaitingStatus { return }
-    // The client can't complete a handshake after its FIN.
-    if let certificateChoice, certificateChoice.isWaiting { return hasPeerEnd ? fail(.truncated) : () }
+    if waitsForCertificate() { return }
     guard let ssl = session() else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
     switch earlyData.map({ $0.read(from: ssl) }) ?? .ended {
     case .waits: return openEarly(ssl)
@@ -149,15 +148,16 @@ public final class TLSStream: ByteStream {
       return
     }
     let error = SSL_get_error(ssl, result)
-    if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { return openEarly(ssl) }
-    if error == SSL_ERROR_WANT_X509_LOOKUP { return }
+    if [SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_WANT_X509_LOOKUP].contains(error) {
+      return openEarly(ssl)
+    }
     handshakeDidFail(error)
   }
 
   /// Opens the stream when the client's request arrives before its Finished, so that the request can be judged and
   /// answered (RFC 8470).
   private func openEarly(_ ssl: OpaquePointer) {
-    guard !isEarly, let earlyData, !earlyData.bytes.isEmpty else { return }
+    guard !waitsForCertificate(), !isEarly, let earlyData, !earlyData.bytes.isEmpty else { return }
     keepsAdvancing = true
     finishOpening(ssl)
   }

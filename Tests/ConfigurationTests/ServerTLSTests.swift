@@ -67,6 +67,34 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
 
     (
+      "listen 443 ssl; ssl_certificate $uri; ssl_certificate_key k;",
+      "2:33 \"$uri\" has a variable that is not known when the certificate is chosen | $ssl_server_name, $server_name, $server_addr, $server_port and $remote_addr are; instead of a map, name files or links after the names"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate data:$ssl_server_name; ssl_certificate_key k;",
+      "2:33 \"data:\" in \"ssl_certificate\" is not supported where a certificate has variables | name files: sallyport reads nothing else during a handshake"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate $server_name.pem; ssl_certificate_key k;",
+      "2:33 the server has no name that can be part of a file's name, for $server_name | server_name NAME; or write the file's name out"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate $ssl_server_name.pem; ssl_certificate_key k;",
+      "2:33 notice: each handshake reads the files of \"/etc/${ssl_server_name}.pem\", as in nginx | ssl_certificate_cache max=1000 valid=1h; keeps them; or ssl_certificate_cache off; to confirm"
+    ),
+    (
+      pair + "ssl_certificate_cache max=5;",
+      "3:1 warning: \"ssl_certificate_cache\" has no effect: no certificate here has variables | other certificates are read at start and at reload, and stay in memory"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate $ssl_server_name.pem; ssl_certificate_key k;\nssl_certificate_cache valid=5s;",
+      "3:1 \"ssl_certificate_cache\" must have the \"max\" parameter | ssl_certificate_cache max=1000;"
+    ),
+    (
+      "listen 443 ssl; ssl_certificate $ssl_server_name.pem; ssl_certificate_key k;\nssl_certificate_cache max=0;",
+      "3:23 invalid parameter \"max=0\" | max=1 to max=100000: pairs to keep"
+    ),
+    (
       pair + "ssl_buffer_size 64k;",
       "3:17 invalid value \"64k\" in \"ssl_buffer_size\" directive | a TLS record carries 512 to 16384 bytes (16k)"
     ),

@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Foundation
 import Glibc
@@ -6,9 +7,32 @@ import Testing
 
 /// `ssl_certificate` with variables: handshakes choose the file.
 @Suite(.staged) struct `Certificates that handshakes name` {
-  private static let pair = "ssl_certificate certs/$ssl_server_name.pem; ssl_certificate_key certs/$ssl_server_name.key;"
+  private static let pair =
+    "ssl_certificate certs/$ssl_server_name.pem; ssl_certificate_key certs/$ssl_server_name.key;"
   private static let answer =
     #"location / { return 200 "name=$ssl_server_name reused=$ssl_session_reused verify=$ssl_client_verify\n"; }"#
+
+  /// Sends a ClientHello with this name, as hexadecimal digits, and prints what comes first. With a third argument, it
+  /// sends its FIN too.
+  private static let hello = """
+    import socket, ssl, sys
+    name = bytes.fromhex(sys.argv[2])
+    stand_in = "x" * len(name)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    session = context.wrap_bio(incoming, outgoing, server_hostname=stand_in)
+    try: session.do_handshake()
+    except ssl.SSLWantReadError: pass
+    hello = outgoing.read()
+    assert hello.count(stand_in.encode()) == 1
+    client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    client.settimeout(20)
+    client.sendall(hello.replace(stand_in.encode(), name))
+    if len(sys.argv) > 3: client.shutdown(socket.SHUT_WR)
+    answer = client.recv(100)
+    print(answer[0] if answer else "closed", answer[6] if answer[:1] == b"\\x15" else "")
+    """
 
   /// A daemon with certificates for these names in `certs`, signed by the CA in ca.pem.
   private func stage(
@@ -26,11 +50,15 @@ import Testing
   }
 
   /// What a handshake shows: `CN = a.test`, or empty if it fails.
-  private func shown(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws -> String {
-    try await shake(scene, port, name, arguments).text.firstMatch(of: /(?m)^subject=(.*)$/).map { String($0.output.1) } ?? ""
+  private func shown(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws -> String
+  {
+    try await shake(scene, port, name, arguments).text.firstMatch(of: /(?m)^subject=(.*)$/).map { String($0.output.1) }
+      ?? ""
   }
 
-  private func shake(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws -> ToolResult {
+  private func shake(_ scene: Scene, _ port: UInt16, _ name: String?, _ arguments: [String] = []) async throws
+    -> ToolResult
+  {
     let sni = name.map { ["-servername", $0] } ?? ["-noservername"]
     return try await scene.run("openssl", ["s_client", "-connect", "127.0.0.1:\(port)"] + sni + arguments, input: [])
   }
@@ -105,26 +133,7 @@ import Testing
   @Test func `a ClientHello with a NUL or a slash in its name is malformed`() async throws {
     let scene = try Scene.ofTest()
     let (_, port, _) = try await stage(scene)
-    let script = try scene.write(
-      "hello.py",
-      text: """
-        import socket, ssl, sys
-        name = bytes.fromhex(sys.argv[2])
-        stand_in = ".".join("x" * len(part) for part in name.split(b".")) if 0 else "x" * len(name)
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        session = context.wrap_bio(incoming, outgoing, server_hostname=stand_in)
-        try: session.do_handshake()
-        except ssl.SSLWantReadError: pass
-        hello = outgoing.read()
-        assert hello.count(stand_in.encode()) == 1
-        client = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-        client.settimeout(20)
-        client.sendall(hello.replace(stand_in.encode(), name))
-        answer = client.recv(100)
-        print(answer[0], answer[6] if answer[0] == 21 else "")
-        """)
+    let script = try scene.write("hello.py", text: Self.hello)
     // 21: an alert. 50: decode_error. 80: internal_error.
     for (name, answer) in [
       ("a.test\0.pem", "21 50"), ("../a.test", "21 50"), ("a.test\0", "21 50"), ("..%2fa.test", "21 80"),
@@ -160,7 +169,9 @@ import Testing
   }
 
   private func endDaemons(_ scene: Scene) async throws {
-    guard let identifier = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)) else { return }
+    guard let identifier = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)) else {
+      return
+    }
     kill(identifier, SIGTERM)
     try await until("the daemon to end") { kill(identifier, 0) != 0 || scene.text("sallyport.pid").isEmpty }
   }
@@ -228,6 +239,10 @@ import Testing
     let leaver = try OpenSSLClient(scene, port: port, name: "slow.test")
     for name in ["a.test", "b.test", "a.test"] { #expect(try await shown(scene, port, name) == "CN = \(name)") }
     leaver.process.stop()
+    // One that sends its FIN with its ClientHello is not waited for.
+    let script = try scene.write("hello.py", text: Self.hello)
+    let hex = "slow.test".utf8.map { String(format: "%02x", $0) }.joined()
+    #expect(try await scene.run("python3", [script, "\(port)", hex, "fin"]).text == "closed \n")
     try await daemon.logged("peer closed connection in SSL handshake")
     daemon.signal(SIGHUP)
     try await until("the reload") { daemon.errorLog.contains("generation 2") || daemon.errorLog.contains("reload") }
@@ -361,7 +376,7 @@ import Testing
     let nginx = try await NginxUpstream.start(
       scene, ports: [other],
       """
-      server { listen 127.0.0.1:\(other) ssl; ssl_certificate \(certs)/$ssl_server_name.pem;
+      server { listen 127.0.0.1:\(other) ssl; ssl_protocols TLSv1.2 TLSv1.3; ssl_certificate \(certs)/$ssl_server_name.pem;
         ssl_certificate_key \(certs)/$ssl_server_name.key; return 200 "x"; }
       """)
     for name in ["a.test", "b.test", "none.test", "mixed.test", "1.2.3.4", nil] {

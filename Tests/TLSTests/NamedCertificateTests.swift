@@ -14,7 +14,8 @@ import Testing
 
   private func facts(_ name: String) -> HandshakeFacts {
     HandshakeFacts(
-      serverName: Array(name.utf8), local: .ipv6(high: 0, low: 1, port: 443), peer: .ipv4(address: 0x7F00_0001, port: 9))
+      serverName: Array(name.utf8), local: .ipv6(high: 0, low: 1, port: 443), peer: .ipv4(address: 0x7F00_0001, port: 9)
+    )
   }
 
   @Test(arguments: ["a.test", "xn--bcher-kva.example", "_dmarc.a-b.test", "1.2.3.4", "localhost"])
@@ -23,7 +24,8 @@ import Testing
   }
 
   @Test(arguments: [
-    "", ".", "..", "...", "a..b", ".a", "a.", "../a", "a/b", "a\\b", "a\0b", "a b", "a%2fb", "A.test", "ä.test", "[::1]",
+    "", ".", "..", "...", "a..b", ".a", "a.", "../a", "a/b", "a\\b", "a\0b", "a b", "a%2fb", "A.test", "ä.test",
+    "[::1]",
     "::1", "*.a.test", "~", "a\n", String(repeating: "a", count: 64),
     String(repeating: "abc.", count: 63) + "ab", String(repeating: "a", count: 300),
   ])
@@ -32,7 +34,9 @@ import Testing
   }
 
   @Test func `addresses and the port are parts of a path, those of a unix socket are not`() throws {
-    let parts = HandshakeVariable.allCases.dropFirst().flatMap { [.variable($0), .literal(" ")] as [CertificatePath.Part] }
+    let parts = HandshakeVariable.allCases.dropFirst().flatMap {
+      [.variable($0), .literal(" ")] as [CertificatePath.Part]
+    }
     let path = CertificatePath(parts, location: Self.place)
     #expect(try path.reference(for: facts("")).description == "::1 443 127.0.0.1 ")
     for part in parts.prefix(5) where part != .literal(" ") {
@@ -42,7 +46,9 @@ import Testing
   }
 
   @Test func `the folder of a path is that before its first variable`() {
-    func folder(_ text: String) -> String { CertificatePath([.literal(text), .variable(.ssl_server_name)], location: Self.place).folder }
+    func folder(_ text: String) -> String {
+      CertificatePath([.literal(text), .variable(.ssl_server_name)], location: Self.place).folder
+    }
     #expect(folder("/etc/certs/a-") == "/etc/certs" && folder("/") == "/" && folder("a") == "." && folder("b/") == "b")
   }
 }
@@ -53,7 +59,9 @@ import Testing
   }
 
   /// A store that counts what it loads; names that begin with "no" can't be loaded.
-  private func store(_ cache: CertificateCacheSettings?, pool: BlockingPool = BlockingPool()) throws -> (CertificateStore, Loads) {
+  private func store(_ cache: CertificateCacheSettings?, pool: BlockingPool = BlockingPool()) throws -> (
+    CertificateStore, Loads
+  ) {
     let loads = Loads(identity: try Cast.shared.get().server)
     return (CertificateStore(cache, pool: pool) { source throws(MaterialError) in try loads.load(source) }, loads)
   }

@@ -16,7 +16,8 @@ extension ClientSession {
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
     let server = chosen ?? firstServer
     let level = tls.denial == nil && tls.certificateFault == nil ? LogLevel.info : .error
-    guard server.root.errorLog.takes(level), worker.mayTellOfHandshake(refused: tls.denial != nil, withoutCertificate: tls.certificateFault != nil)
+    guard server.root.errorLog.takes(level),
+      worker.mayTellOfHandshake(refused: tls.denial != nil, withoutCertificate: tls.certificateFault != nil)
     else { return }
     let identity = tls.refusedClient?.loggedIdentity ?? ""
     server.root.errorLog.log(
