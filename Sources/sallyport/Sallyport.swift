@@ -9,7 +9,7 @@ struct Sallyport: ParsableCommand {
     version: "\(Product.name) \(Product.version)",
     subcommands: [
       RunCommand.self, CheckCommand.self, FormatCommand.self, PinCommand.self, ProbeCommand.self, CACommand.self,
-      EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self,
+      EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self, ManualCommand.self,
     ])
 }
 
