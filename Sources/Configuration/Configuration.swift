@@ -13,9 +13,15 @@ public enum Configuration {
   /// Reads a file, and also returns a draft in which defaults replace what is wrong. With the draft, the caller can
   /// check the files that the configuration names, and report their errors too. Never serve a draft.
   package static func read(path: String) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
-    var parser = Parser(mainFile: path, files: .disk)
-    let tree = parser.parse(path: path)
-    return build(tree, parser: parser, mainFile: path)
+    read(ConfigurationSource(path))
+  }
+
+  package static func read(
+    _ source: ConfigurationSource
+  ) -> (settings: Settings?, draft: Settings?, diagnostics: [Diagnostic]) {
+    var parser = Parser(mainFile: source.name, files: .disk)
+    let tree = source.parse(&parser)
+    return build(tree, parser: parser, mainFile: source.name)
   }
 
   /// Reads text. `fileName` appears in places, and relative names resolve against its folder.

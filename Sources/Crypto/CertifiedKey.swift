@@ -21,11 +21,13 @@ public final class CertifiedKey: Sendable {
   /// Loads the pair that `ssl_certificate` and `ssl_certificate_key` name (or their proxy_ counterparts).
   ///
   /// `key` may be nil when the certificate's file holds the key too: a PKCS#12 file, or a PEM file with both. The first
-  /// certificate of a PEM file is the leaf. `passwords` are tried in order. Blocks, so never call it on an event loop.
+  /// certificate of a PEM file is the leaf. `passwords` are tried in order. `onlyRegular`: refuses what is no regular
+  /// file. Blocks, so never call it on an event loop.
   package static func load(
-    certificate: MaterialReference, key: MaterialReference?, passwords: [SecretBytes] = [], tokens: TokenRefusals
+    certificate: MaterialReference, key: MaterialReference?, passwords: [SecretBytes] = [], tokens: TokenRefusals,
+    onlyRegular: Bool = false
   ) throws(MaterialError) -> CertifiedKey {
-    let contents = try certificate.contents(expecting: .certificate)
+    let contents = try certificate.contents(expecting: .certificate, onlyRegular: onlyRegular)
     let certificates = try certificate.parsing(.certificate) { () throws(CryptoError) in
       try contents.certificates(passwords: passwords)
     }
@@ -36,7 +38,9 @@ public final class CertifiedKey: Sendable {
       }
       return try pair(certificates, stored, keyReference, certificate)
     }
-    let keyContents = try key.map { (key) throws(MaterialError) in try key.contents(expecting: .privateKey) }
+    let keyContents = try key.map { (key) throws(MaterialError) in
+      try key.contents(expecting: .privateKey, onlyRegular: onlyRegular)
+    }
     let privateKey = try keyReference.parsing(.privateKey) { () throws(CryptoError) in
       try (keyContents ?? contents).privateKey(passwords: passwords)
     }

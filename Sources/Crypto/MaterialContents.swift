@@ -86,8 +86,8 @@ enum MaterialContents {
 }
 
 extension MaterialReference {
-  func contents(expecting kind: MaterialKind) throws(MaterialError) -> MaterialContents {
-    let bytes = try read(expecting: kind)
+  func contents(expecting kind: MaterialKind, onlyRegular: Bool = false) throws(MaterialError) -> MaterialContents {
+    let bytes = try read(expecting: kind, onlyRegular: onlyRegular)
     return try parsing(kind) { () throws(CryptoError) in try MaterialContents(bytes) }
   }
 

@@ -30,9 +30,10 @@ extension MaterialReference {
     }
   }
 
-  /// Reads the whole file: at least one byte, at most `sizeLimit`. Blocks, so never call it on an event loop.
+  /// Reads the whole file: at least one byte, at most `sizeLimit`. `onlyRegular`: refuses what is no regular file, and so
+  /// never waits for a writer. Blocks, so never call it on an event loop.
   package func read(
-    expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory
+    expecting kind: MaterialKind, credentialsDirectory: String? = Self.credentialsDirectory, onlyRegular: Bool = false
   ) throws(MaterialError) -> SecretBytes {
     let path = try resolvedPath(expecting: kind, credentialsDirectory: credentialsDirectory)
     // O_NONBLOCK, because opening a FIFO without a writer would block forever.
@@ -42,6 +43,9 @@ extension MaterialReference {
 
     var status = stat()
     guard fstat(file, &status) == 0 else { throw failure("cannot be read", errno, kind) }
+    guard !onlyRegular || status.st_mode & S_IFMT == S_IFREG else {
+      throw MaterialError(self, "is not a regular file; expected \(kind.expectation)")
+    }
     var capacity = max(4096, min(Int(status.st_size), Self.sizeLimit) + 1)
     var contents = try fill(from: file, capacity: capacity, after: nil, kind)
     while contents.count == capacity {

@@ -53,7 +53,7 @@ package struct Check {
     do throws(Refusal) {
       diagnostics +=
         try [Privileges.drop(settings.main)].compactMap { $0 }
-        + ServingAccess.warnings(settings, configuration: path, sharing: shared)
+        + ServingAccess.warnings(settings, configuration: ConfigurationSource(path), sharing: shared)
     } catch {
       diagnostics += error.diagnostics
     }

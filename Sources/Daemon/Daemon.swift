@@ -1,4 +1,4 @@
-import Configuration
+package import Configuration
 import Dispatch
 import Glibc
 package import Observability
@@ -10,17 +10,21 @@ package enum Daemon {
   /// reason to stderr and exits with 1.
   ///
   /// Call this on the main thread, before other threads exist. `announced` runs once every socket listens.
-  package static func run(configuration path: String, announced: @escaping @MainActor () -> Void = {}) -> Never {
+  /// `wording`: says diagnostics in the words of the command that made the configuration.
+  package static func run(
+    _ source: ConfigurationSource, wording: @escaping @Sendable (Diagnostic) -> Diagnostic = { $0 },
+    announced: @escaping @MainActor () -> Void = {}
+  ) -> Never {
     // These signals have a meaning only while the daemon serves; before that they must not kill it.
     Signals.block([SIGHUP, SIGUSR1, SIGUSR2])
     signal(SIGPIPE, SIG_IGN)
     do throws(Refusal) {
-      let start = try Start(path)
-      print(start.diagnostics.filter { $0.severity == .warning })
+      let start = try Start(source, wording: wording)
+      print(start.diagnostics.filter { $0.severity == .warning }.map(wording))
       let fleet = try fleet(start)
       MainActor.assumeIsolated { Supervisor(start, fleet: fleet, announced: announced).start() }
     } catch {
-      print(error.diagnostics.filter { $0.severity != .notice })
+      print(error.diagnostics.filter { $0.severity != .notice }.map(wording))
       exit(1)
     }
     dispatchMain()

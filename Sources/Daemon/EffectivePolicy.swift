@@ -63,6 +63,10 @@ struct EffectivePolicy {
       return add(1, "TLS", Self.notLoaded)
     }
     for pair in loaded.certificates { add(1, "certificate", pair.certificate.summary) }
+    for named in tls.namedCertificates {
+      let key = named.key.map { ", key \($0)" } ?? ""
+      add(1, "certificate", "what \(named.certificate) names\(key), loaded in the handshake, which fails without it")
+    }
     add(1, "clients", tls.verification.inWords)
     guard tls.verification != .off else { return }
     if tls.verification != .optionalNoCA {

@@ -18,7 +18,7 @@ package struct FormattedFile {
   /// Reads and formats a file; `-` is standard input.
   package init(_ path: String) throws(Failure) {
     self.path = path
-    let read = path == "-" ? Self.readInput() : SourceFiles.disk.read(path, Parser.maximumFileSize)
+    let read = path == "-" ? StandardInput.text : SourceFiles.disk.read(path, Parser.maximumFileSize)
     switch read {
     case .failure(let fault): throw Failure(text: "error: cannot read \"\(path)\": \(fault.reason)")
     case .success(let bytes): before = bytes
@@ -71,23 +71,6 @@ package struct FormattedFile {
         written += count
       }
       return true
-    }
-  }
-
-  private static func readInput() -> Result<[UInt8], SourceFiles.Unreadable> {
-    var bytes: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 65_536)
-    while true {
-      let count = read(STDIN_FILENO, &chunk, chunk.count)
-      if count < 0 {
-        if errno == EINTR { continue }
-        return .failure(.init(reason: String(cString: strerror(errno))))
-      }
-      if count == 0 { return .success(bytes) }
-      bytes += chunk[..<count]
-      guard bytes.count <= Parser.maximumFileSize else {
-        return .failure(.init(reason: "it is larger than \(Parser.maximumFileSize >> 20) MiB"))
-      }
     }
   }
 

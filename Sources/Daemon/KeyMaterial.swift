@@ -112,14 +112,17 @@ package struct KeyMaterial {
       loader.revocations(tls.revocationLists, of: (clientCAs ?? []) + (trustedCAs ?? [])))
     let ticketKeys = parts.expect(loader.ticketKeys(tls.ticketKeys))
     let dhParameters = tls.dhParameters.flatMap { parts.expect(loader.dhParameters($0)) }
+    // As in nginx, a server block of which handshakes choose certificates staples none.
+    let stapled = tls.namedCertificates.isEmpty ? certificates : []
     let staples = parts.expect(
-      loader.staples(tls.stapling, certificates, issuers: (trustedCAs ?? []) + (clientCAs ?? [])))
+      loader.staples(tls.stapling, stapled, issuers: (trustedCAs ?? []) + (clientCAs ?? [])))
     guard parts.areWhole else { return nil }
     var material = ServerTLSMaterial(
       certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [],
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
     material.staples = staples ?? []
     material.dhParameters = dhParameters
+    material.store = loader.certificateStore(tls)
     return material
   }
 

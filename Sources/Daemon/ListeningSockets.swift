@@ -52,6 +52,14 @@ package struct ListeningSockets: Sendable {
 
   package var addresses: [ListenAddress] { sockets.map(\.address) }
 
+  /// For each listener the addresses that clients reach: those of the sockets themselves for sockets of systemd's.
+  var boundAddresses: [[SocketAddress]] {
+    sockets.map { socket in
+      if case .socket(let address) = socket.address { return [address] }
+      return socket.all.compactMap { Sockets.localAddress(of: $0) }
+    }
+  }
+
   /// Removes the files of unix sockets at the end of the process.
   package func removeFiles() {
     for socket in sockets { socket.removeFile() }

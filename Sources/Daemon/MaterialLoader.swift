@@ -155,7 +155,7 @@ struct MaterialLoader {
   }
 
   /// Returns no passwords when the file has a fault: the files that it should have opened report theirs too.
-  private mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
+  mutating func passwords(in file: MaterialReference?) -> [SecretBytes] {
     guard let file else { return [] }
     let key = FileKey(file: file, passwords: nil, place: file.location)
     if let known = passwords[key] { return known }

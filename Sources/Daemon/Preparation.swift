@@ -28,7 +28,13 @@ package struct Preparation: Sendable {
   package static func read(
     _ path: String, sharing shared: SharedState
   ) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
-    let (settings, draft, diagnostics) = Configuration.read(path: path)
+    try read(ConfigurationSource(path), sharing: shared)
+  }
+
+  package static func read(
+    _ source: ConfigurationSource, sharing shared: SharedState
+  ) throws(Refusal) -> (settings: Settings, diagnostics: [Diagnostic]) {
+    let (settings, draft, diagnostics) = Configuration.read(source)
     guard let settings else {
       throw Refusal(diagnostics + KeyMaterial.faults(in: draft?.http, besides: diagnostics, sharing: shared))
     }

@@ -7,9 +7,12 @@ import Systemd
 /// Does everything that comes before the first worker. The order matters: what needs root or the file system comes
 /// before privileges are dropped, and nothing of another process is changed until this process holds every socket.
 struct Start: Sendable {
-  let path: String
+  let source: ConfigurationSource
+  let wording: @Sendable (Diagnostic) -> Diagnostic
   let logs: LogFiles
   let shared: SharedState
+  /// Under these, `sallyport health` finds the process.
+  let healthNames: [HealthName]
   let inherited: [InheritedSocket]
   let preparation: Preparation
   let sockets: ListeningSockets
@@ -20,13 +23,17 @@ struct Start: Sendable {
   /// Warnings and notices.
   let diagnostics: [Diagnostic]
 
-  init(_ path: String) throws(Refusal) {
-    self.path = path
+  init(
+    _ source: ConfigurationSource, wording: @escaping @Sendable (Diagnostic) -> Diagnostic
+  ) throws(Refusal) {
+    self.source = source
+    self.wording = wording
     inherited = try Self.inherit()
     logs = LogFiles(journal: { JournalSink() })
     let shared = SharedState()
     self.shared = shared
-    let (settings, found) = try Preparation.read(path, sharing: shared)
+    let (settings, found) = try Preparation.read(source, sharing: shared)
+    healthNames = HealthName.names(of: source, listening: settings.http.listeners.map(\.address))
     workers = settings.main.workers.resolved
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
@@ -46,7 +53,7 @@ struct Start: Sendable {
       AuthState.takeOver(preparation.generation, shared)
       diagnostics =
         preparation.diagnostics + [shortage, ignored].compactMap { $0 }
-        + ServingAccess.warnings(settings, configuration: path, sharing: shared)
+        + ServingAccess.warnings(settings, configuration: source, sharing: shared)
     } catch {
       pidFile?.abandon()
       throw error

@@ -18,7 +18,8 @@ final class Supervisor {
     let sockets: ListeningSockets
   }
 
-  let path: String
+  let source: ConfigurationSource
+  private let wording: @Sendable (Diagnostic) -> Diagnostic
   let logs: LogFiles
   let shared: SharedState
   let inherited: [InheritedSocket]
@@ -33,6 +34,8 @@ final class Supervisor {
   private var state = SupervisorState<Successor>()
   private var signals: [any DispatchSourceSignal] = []
   private var watchdog: WatchdogTimer?
+  private let healthNames: [HealthName]
+  private var health: HealthListener?
   private var fileWatcher: FileWatcher?
   private let stapling: StapleRefresh
   private let upkeep: AuthorityUpkeep
@@ -40,7 +43,9 @@ final class Supervisor {
   private var retry = RetryTurns()
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
-    path = start.path
+    source = start.source
+    wording = start.wording
+    healthNames = start.healthNames
     logs = start.logs
     shared = start.shared
     stapling = StapleRefresh(pool: start.shared.pool)
@@ -125,9 +130,15 @@ final class Supervisor {
     }
     // The start printed these to stderr, which not every system keeps.
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
+    errorLog.notice("configuration: \(source.phrase)")
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
     watchdog = WatchdogTimer(fleet, log: errorLog)
+    health = HealthListener(healthNames, fleet) { [unowned self] in
+      errorLog
+    } describe: { [unowned self] in
+      healthAnswer
+    }
     fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
     } tick: { [unowned self] in
@@ -160,16 +171,19 @@ final class Supervisor {
   private func reload(_ reload: SupervisorState<Successor>.Reload) {
     if reload == .configuration {
       errorLog.notice("reconfiguring")
-      Notification.send(.reloadingNow, .status("Reloading: \(path)"))
+      if !source.isReadAgain {
+        errorLog.notice("\(source.phrase) can't be read again: its text stays, and the files that it names are loaded")
+      }
+      Notification.send(.reloadingNow, .status("Reloading: \(source.phrase)"))
     }
     let number = current.generation.number + 1
     // One reload runs at a time, alone in its class, so the pool always accepts it.
-    _ = shared.pool.run(.reload, for: path) {
-      [self, path, logs, shared, inherited, sockets, current, workers = fleet.count] in
+    _ = shared.pool.run(.reload, for: source.name) {
+      [self, source, logs, shared, inherited, sockets, current, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
         let (settings, found) =
           switch reload {
-          case .configuration: try Preparation.read(path, sharing: shared)
+          case .configuration: try Preparation.read(source, sharing: shared)
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
         let next = try Preparation(
@@ -197,6 +211,7 @@ final class Supervisor {
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.watchFiles()
+      supervisor.health?.refusedReload = nil
       supervisor.endReload("Serving: \(supervisor.summary)")
     }
   }
@@ -204,6 +219,8 @@ final class Supervisor {
   private func refuse(_ refusal: Refusal) {
     log(refusal.diagnostics)
     let count = refusal.errors.count
+    let first = refusal.errors.first.map(wording)
+    health?.refusedReload = first?.description ?? "no reason"
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
       errorLog.error("the changed files were not loaded, \(words) with the old ones")
@@ -211,7 +228,7 @@ final class Supervisor {
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")
     }
-    endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
+    endReload("Reload refused, \(words): \(first?.message ?? "")")
   }
 
   // MARK: Changed files
@@ -256,7 +273,7 @@ final class Supervisor {
   }
 
   private func log(_ diagnostics: [Diagnostic]) {
-    for diagnostic in diagnostics where diagnostic.severity != .notice {
+    for diagnostic in diagnostics.map(wording) where diagnostic.severity != .notice {
       let place = diagnostic.location.map { "\($0): " } ?? ""
       let hint = diagnostic.hint.map { " (\($0))" } ?? ""
       errorLog.log(diagnostic.severity == .error ? .emerg : .warn, "\(place)\(diagnostic.message)\(hint)")
@@ -268,6 +285,7 @@ final class Supervisor {
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   private func drain() {
     errorLog.notice("gracefully shutting down")
+    health?.close()
     Notification.send(.stopping, .status("Draining"))
     let former = sockets
     sockets = nil
@@ -286,6 +304,7 @@ final class Supervisor {
   /// Stops on TERM or INT, or when the drain is complete.
   private func stop() {
     Notification.send(.stopping, .status("Stopping"))
+    health?.close()
     fleet.each { _, worker in
       worker.stopAtOnce()
       worker.flushLogs()

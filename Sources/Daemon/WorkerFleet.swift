@@ -32,6 +32,13 @@ struct WorkerFleet: Sendable {
       }, then: done)
   }
 
+  /// Calls `answered` on the main queue for each of these workers whose loop runs.
+  func ask(_ indices: [Int], answered: @escaping @MainActor @Sendable (Int) -> Void) {
+    for index in indices where workers.indices.contains(index) {
+      workers[index].run { _ in DispatchQueue.main.async { MainActor.assumeIsolated { answered(index) } } }
+    }
+  }
+
   /// Like `each`, for work that continues after the block: `body` calls `finished` once when it is done.
   func eachUntil(
     _ body: @escaping @Sendable (_ index: Int, Worker, _ finished: @escaping @Sendable () -> Void) -> Void,

@@ -27,8 +27,9 @@ struct MessageFacts {
       } else if id.isNoted {
         try note(id, base, field.value)
       }
-      if present.contains(id) { repeated.insert(id) }
-      present.insert(id)
+      let name = FieldNameSet().with(id)
+      repeated = repeated.union(present.intersection(name))
+      present = present.union(name)
       field.id = id
       field.isHopByHop = id.isHopByHop
       fields[kept] = field

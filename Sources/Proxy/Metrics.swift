@@ -47,6 +47,7 @@ public final class Metrics: Sendable {
   public let upstreams = Counter<TrustOutcome>()
   /// What clients of HTTP/2 did too much of.
   package let http2 = Counter<HTTP2Limit>()
+  public let limits = Counter<LimitEvent>()
   /// For `stub_status`.
   let traffic = TrafficCounts()
 
@@ -70,6 +71,7 @@ public final class Metrics: Sendable {
     page.health(generation.health)
     page.tally(
       "sallyport_http2_limits_total", "Connections and streams of HTTP/2 that ended at a limit.", label: "limit", http2)
+    page.tally("sallyport_limits_total", "What sallyport did because of a limit.", label: "event", limits)
     let servers = zip(generation.http.servers, generation.serverContexts)
     page.family(
       "sallyport_certificate_end_timestamp_seconds", .gauge, "When a certificate that is shown to clients ends.")

@@ -27,16 +27,25 @@ public final class Worker {
   /// Responses that are being compressed, at most 256: 68 MiB of zlib's memory.
   let compressions = CompressionGauge(limit: 256)
   let patternScratch = RegularExpression.Scratch()
-  private var acceptors: [(socket: ListenerSocket, acceptor: SocketAcceptor)] = []
+  private var listeners: WorkerListeners?
+  private(set) lazy var placeQueue = PlaceQueue(self)
+  /// Milliseconds that somebody waits for a place under `worker_connections`.
+  var queueTimeout: Int { live?.generation.http.clientLimits.queueTimeout ?? 0 }
   private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
   /// Earlier generations that still have clients.
   private(set) var leaving: [LiveGeneration] = []
   /// Subrequests of `mirror`, which may outlive their clients.
   let mirrors = RunningMirrors()
-  private var idleEviction = IdleEviction()
+  var shortage = ConnectionShortage()
+  /// Clients whose handshake isn't over.
+  private var opening = 0
+  /// Exchanges that haven't begun their first attempt at an upstream.
+  private var expecting = 0
   /// Handshakes that failed, and those of clients that were refused in them.
   var failedHandshakes = LineBudget()
   var refusedHandshakes = LineBudget()
+  /// Those whose certificate could not be loaded (`ssl_certificate` with variables).
+  var handshakesWithoutCertificate = LineBudget()
   var repeated = RepeatedLines()
   private var exchanges: [Exchange] = []
   private var proxyHandlers: [ProxyHandler] = []
@@ -63,6 +72,10 @@ public final class Worker {
     // Each worker has its own range of numbers, so that a number in the log identifies one connection.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
     budget.makeRoom = { [unowned self] in makeRoom() }
+    budget.didFree = { [unowned self] in
+      placeQueue.connectionDidFree()
+      listeners?.roomDidGrow()
+    }
   }
 
   /// Serves a generation from now on. New connections belong to it; those of the previous generation move or end when
@@ -81,7 +94,9 @@ public final class Worker {
       nameFollowers?.stop()
       nameFollowers = NameFollowers(fresh, loop: loop)
     }
-    replaceAcceptors(sockets, failed)
+    let listeners = listeners ?? WorkerListeners(self)
+    self.listeners = listeners
+    listeners.serve(sockets, patience: generation.http.clientLimits.queueTimeout, failed)
     guard let old else { return }
     leaving.append(old)
     // Each spare exchange holds the location that it served last, and so a whole generation.
@@ -97,24 +112,16 @@ public final class Worker {
     mirrors.cut(of: old)
   }
 
-  private func replaceAcceptors(_ sockets: [ListenerSocket], _ failed: (SocketError) -> Void) {
-    for entry in acceptors { entry.acceptor.stop() }
-    acceptors = sockets.map { socket in
-      let acceptor = SocketAcceptor(
-        loop: loop, descriptor: socket.descriptor, isShared: socket.isShared,
-        accepted: { [unowned self] in accepted($0, $1, listener: socket.listener) },
-        exhausted: { [unowned self] error in live?.generation.errorLog.crit("\(error)") })
-      return (socket, acceptor)
-    }
-    for entry in acceptors {
-      do { try entry.acceptor.start() } catch { failed(error) }
-    }
+  var room: ConnectionRoom {
+    ConnectionRoom(limit: budget.limit, used: budget.used, opening: opening, expecting: expecting)
   }
 
-  private func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int) {
+  /// Takes over a new client. Returns false if it was refused, because there is no place.
+  func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int) -> Bool {
     traffic.didAccept()
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
-      return Sockets.refuse(descriptor)
+      Sockets.refuse(descriptor)
+      return false
     }
     let servers = live.listeners[listener]
     if peer.port != nil {
@@ -132,6 +139,7 @@ public final class Worker {
       budget.giveBack()
       live.generation.errorLog.alert("\(error)")
     }
+    return true
   }
 
   private func begin(over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress) {
@@ -142,7 +150,22 @@ public final class Worker {
     sessions[ObjectIdentifier(session)] = session
     live.clients += 1
     traffic.didHandle()
+    opening += 1
     session.begin()
+  }
+
+  /// A client's handshake is over, or its connection has ended before.
+  func openingDidEnd() {
+    opening -= 1
+    listeners?.roomDidGrow()
+  }
+
+  func exchangeExpectsUpstream() { expecting += 1 }
+
+  /// The exchange has begun its first attempt, or has ended without one.
+  func expectationDidEnd() {
+    expecting -= 1
+    listeners?.roomDidGrow()
   }
 
   func didClose(_ session: ClientSession) {
@@ -159,14 +182,12 @@ public final class Worker {
     if isDraining && sessions.isEmpty && mirrors.isEmpty { finishDraining() }
   }
 
-  /// Closes the connections that have been idle longest, at the limit of `worker_connections`.
-  private func makeRoom() {
-    guard idleEviction.maySearch(now: loop.now) else { return }
-    let ended = endOldestIdle()
-    idleEviction.didSearch(now: loop.now, ended: ended)
-    guard idleEviction.isToBeSaid(now: loop.now), let log = live?.generation.errorLog else { return }
-    let message = "\(budget.limit) worker_connections are not enough"
-    if ended > 0 { log.warn("\(message), reusing connections") } else { log.alert(message) }
+  /// Ends connections that can be spared, at the limit of `worker_connections`.
+  func makeRoom() {
+    guard shortage.maySearch(now: loop.now) else { return }
+    let ended = endLeastWanted()
+    shortage.didSearch(now: loop.now, ended: ended)
+    if ended > 0 { tellShortage(.reuse) }
   }
 
   private func endLeaving() {
@@ -186,7 +207,7 @@ public final class Worker {
     guard !isDraining else { return }
     isDraining = true
     self.drained = drained
-    for entry in acceptors { entry.acceptor.stop() }
+    listeners?.stop()
     stopHealthChecks()
     for session in Array(sessions.values) { session.drain() }
     if sessions.isEmpty && mirrors.isEmpty { finishDraining() }
@@ -209,7 +230,7 @@ public final class Worker {
   /// Cuts every connection (TERM, or the end of `worker_shutdown_timeout`).
   public func stopAtOnce() {
     isDraining = true
-    for entry in acceptors { entry.acceptor.stop() }
+    listeners?.stop()
     stopHealthChecks()
     for session in Array(sessions.values) { session.cut() }
     mirrors.cut()
@@ -248,11 +269,13 @@ public final class Worker {
   func takeProxyHandler(_ pass: LiveProxyPass) -> ProxyHandler {
     let handler = proxyHandlers.popLast() ?? ProxyHandler(worker: self)
     handler.prepare(pass)
+    handler.attempt.expect()
     return handler
   }
 
   func giveBack(_ handler: ProxyHandler) {
     proxyHandlers.append(handler)
+    placeQueue.connectionDidFree()
   }
 }
 

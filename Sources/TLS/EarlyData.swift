@@ -31,7 +31,9 @@ final class EarlyData {
       case SSL_READ_EARLY_DATA_FINISH: hasEnded = true
       default:
         let error = SSL_get_error(ssl, 0)
-        return error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? .waits : .failed(error)
+        // WANT_X509_LOOKUP: the server's certificate is being loaded.
+        return [SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE, SSL_ERROR_WANT_X509_LOOKUP].contains(error)
+          ? .waits : .failed(error)
       }
     }
     return .ended

@@ -1,12 +1,16 @@
 import COpenSSL
 package import Crypto
+package import Transport
 
 extension TLSStream {
   /// Stands in for the handshake of a client, for `sallyport check --explain`: chooses the server block for `name`, and
   /// judges the certificates with the code of a handshake. Nothing proves that anybody has the key of `certificates`.
-  /// Asks no OCSP responder. Returns why the handshake would fail; nil if it would succeed.
-  package func rehearse(_ name: [UInt8], showing certificates: [Certificate]) -> String? {
-    guard let ssl, case .server(let chooser) = side else { return "the session can't be made" }
+  /// Asks no OCSP responder. Blocks while it loads certificates that the handshake would load. `local` and `peer`: the
+  /// addresses that the connection would have. Returns why the handshake would fail; nil if it would succeed.
+  package func rehearse(
+    _ name: [UInt8], showing certificates: [Certificate], local: SocketAddress?, peer: SocketAddress
+  ) -> String? {
+    guard let ssl = session(), case .server(let chooser) = side else { return "the session can't be made" }
     guard let context = chooser.choose(name) else { return "no server block can be chosen for this name" }
     guard !context.settings.rejectsHandshake else {
       return "the server block rejects handshakes (ssl_reject_handshake)"
@@ -15,6 +19,14 @@ extension TLSStream {
     serverName = name
     serverContext = context
     guard SSL_get_SSL_CTX(ssl) == context.handle || context.adopt(ssl) else { return OpenSSLReasons.take() }
+    if let names = context.names {
+      do throws(CertificateFault) {
+        let wanted = try names.wanted(by: HandshakeFacts(serverName: name, local: local, peer: peer))
+        if let fault = Self.present(try names.store.loadNow(wanted).get(), on: ssl) { return fault.reason }
+      } catch {
+        return error.reason
+      }
+    }
     let mode = context.settings.verification
     guard mode != .off, let leaf = certificates.first else {
       clientVerdict = .absent
@@ -29,6 +41,12 @@ extension TLSStream {
 
   /// The CA at which the client's chain ends, once it has verified; nil for a client that is itself a trust anchor.
   package var clientAnchor: Certificate? { judgedChain?.others.last }
+
+  /// The certificate that the rehearsed handshake would present, if it would load it; nil otherwise.
+  package var rehearsedCertificate: Certificate? {
+    guard serverContext?.names != nil, let ssl, let shown = SSL_get_certificate(ssl) else { return nil }
+    return Certificate(retaining: shown)
+  }
 
   /// Whether a handshake would ask OCSP responders about a client that verified.
   package var asksResponders: Bool { serverContext?.statusCheck != nil }

@@ -19,8 +19,8 @@ extension TLSStream {
   /// The server does not close such connections outright: every changed file makes a generation, and clients that had
   /// just connected would lose their connections.
   public func move(to chooser: ServerChooser) -> Bool {
-    guard let ssl, case .server = side else { return false }
-    guard hasChosen else {
+    guard case .server = side, !isClosed else { return false }
+    guard hasChosen, let ssl else {
       // The ClientHello is not read yet, so no server block has been chosen.
       side = .server(chooser)
       serverContext = chooser.initial

@@ -17,6 +17,8 @@ public struct ServerTLSMaterial: Sendable {
   package var dhParameters: DHParameters?
   /// `ssl_stapling`: one staple for each certificate whose issuer is known.
   package var staples: [Staple] = []
+  /// nil unless the settings have named certificates.
+  package var store: CertificateStore?
 
   public init(
     certificates: [CertifiedKey], clientCAs: [Certificate], trustedCAs: [Certificate],
@@ -35,8 +37,11 @@ public struct ServerTLSMaterial: Sendable {
 public final class ServerTLSContext: @unchecked Sendable {
   let handle: OpaquePointer
   public let settings: ServerTLSSettings
-  /// The certificates that the server presents to clients.
+  /// The certificates that the server presents to clients, without those that handshakes load.
   public let certificates: [Certificate]
+  /// The certificates by which upstreams may be told which server the client spoke to (`By` of `client_identity xfcc`).
+  /// None if handshakes choose them: a resumed session has none, so the field would be there for some requests only.
+  public var identifyingCertificates: [Certificate] { names == nil ? certificates : [] }
   /// Identifies the client policy: verify mode, every CA, depth, access rules. A request whose Host selects a server
   /// block with another policy gets 421.
   public let clientPolicyDigest: [UInt8]
@@ -44,6 +49,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// only where both are equal.
   let sessionContext: [UInt8]
   let store: SessionStore?
+  /// nil: every certificate was loaded with the configuration.
+  let names: NamedCertificates?
   /// Empty: a ticket only names a session of the store.
   let ticketKeys: [TicketKey]
   /// nil: no responder is asked about clients.
@@ -69,6 +76,8 @@ public final class ServerTLSContext: @unchecked Sendable {
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
     self.staples = material.staples
+    let names = NamedCertificates(settings, material)
+    self.names = names
     self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
     let authorities = material.clientCAs + material.trustedCAs
     let standard = SSL_CTX_get_security_level(handle)
@@ -76,14 +85,17 @@ public final class ServerTLSContext: @unchecked Sendable {
       self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities, material.revocations)
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
-      self.clientPolicyDigest = Self.policyDigest(settings, anchors, chainLevel)
-      self.sessionContext = Digest.of(material.certificates.reduce(clientPolicyDigest) { $0 + $1.certificate.sha256 })
+      let policy = Self.policyDigest(settings, anchors, chainLevel)
+      self.clientPolicyDigest = policy
+      let shown = names?.digest ?? material.certificates.flatMap(\.certificate.sha256)
+      self.sessionContext = Digest.of(policy + shown)
     } catch {
       SSL_CTX_free(handle)
       throw error
     }
     configureVerification(material)
     configureSessions()
+    if names != nil { SSL_CTX_set_cert_cb(handle, TLSStream.presentCertificates, nil) }
     if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
     let choose = settings.offersHTTP2 ? ApplicationProtocol.chooseAny : ApplicationProtocol.chooseHTTP1

@@ -87,15 +87,16 @@ public final class SessionStore: Sendable {
     }
   }
 
-  /// Returns the session for an id, with a reference for the caller; nil when no session may be used now.
+  /// Returns the session for an id, with a reference for the caller; nil when no session may be used now. `ofName`: the
+  /// session must have been made under this name, whatever its version.
   func take(
-    _ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8]
+    _ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8], ofName: Bool = false
   ) -> (session: OpaquePointer, origin: Origin)? {
     guard let key = Key(id, count: count) else { return nil }
     let entry = state.withLock { sessions -> Entry? in
       guard let entry = sessions.entries[key] else { return nil }
       // A TLS 1.2 session may be resumed only under the name it was made for (RFC 6066 §3).
-      if !entry.isSingleUse && entry.origin.serverName != serverName { return nil }
+      if ofName || !entry.isSingleUse, entry.origin.serverName != serverName { return nil }
       guard entry.validUntil > Int64(time(nil)) else {
         sessions.entries.removeValue(forKey: key)
         return nil

@@ -52,9 +52,11 @@ extension TLSStream {
       let (end, overflow) = Int64(SSL_SESSION_get_time(session)).addingReportingOverflow(
         Int64(context.settings.sessionTimeout))
       guard overflow || end > now else { return ignored }
-      // A TLS 1.2 session may be resumed only under the name it was made for (RFC 6066 §3).
+      // A TLS 1.2 session may be resumed only under the name it was made for (RFC 6066 §3). Where the name chooses the
+      // certificate, so may a TLS 1.3 session.
       let isOfName =
-        SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION || origin.serverName == stream.serverName
+        SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION && context.names == nil
+        || origin.serverName == stream.serverName
       guard isOfName, [origin.judgementEnd, context.revocationsEnd].allSatisfy({ $0.map { $0 > now } ?? true }),
         stream.rulesDenial(of: origin.chain, by: context) == nil
       else { return ignored }

@@ -154,7 +154,8 @@ extension TLSStream {
       ssl, id, count, copy in
       copy?.pointee = 0
       guard let stream = TLSStream.of(ssl), let context = stream.serverContext, let store = context.store,
-        let found = store.take(id, count: Int(count), serverName: stream.serverName)
+        let found = store.take(
+          id, count: Int(count), serverName: stream.serverName, ofName: context.names != nil)
       else { return nil }
       // The session may come from another server block, where these rules did not judge the client.
       guard stream.rulesDenial(of: found.origin.chain, by: context) == nil else {

@@ -95,7 +95,9 @@ public enum StaplingSettings: Sendable, Hashable {
 /// The TLS settings of one server block, for clients. They are parsed but not loaded: they name files and hold no
 /// contents.
 public struct ServerTLSSettings: Sendable, Hashable {
-  public var certificates: [CertificateSource] = []
+  public var presented: [PresentedCertificate] = []
+  /// nil: `ssl_certificate_cache off`.
+  public var certificateCache: CertificateCacheSettings?
   public var passwordFile: MaterialReference?
   /// CAs whose names the server sends to clients (`ssl_client_certificate`).
   public var clientCertificate: MaterialReference?
@@ -138,6 +140,16 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var bufferSize = 16384
 
   public init() {}
+
+  /// The certificates that are loaded with the configuration.
+  public var certificates: [CertificateSource] {
+    presented.compactMap { if case .fixed(let source) = $0 { source } else { nil } }
+  }
+
+  /// The certificates that handshakes load.
+  public var namedCertificates: [NamedCertificate] {
+    presented.compactMap { if case .named(let named) = $0 { named } else { nil } }
+  }
 }
 
 /// The TLS settings of a location, for upstreams. They are parsed but not loaded.

@@ -1,7 +1,6 @@
 import Bytes
 import COpenSSL
 import Crypto
-import Synchronization
 public import Transport
 
 /// Chooses the server block for the name of a ClientHello. Each listener has one chooser for each worker. It is a class
@@ -29,6 +28,7 @@ public final class TLSStream: ByteStream {
     case client(UpstreamTLSContext, name: String, key: UpstreamTLSContext.SessionKey)
   }
 
+  /// Server side: nil until the client's first byte has come, because most of a connection's memory belongs to it.
   private(set) var ssl: OpaquePointer?
   var side: Side
   /// Server side: the generation that judges the client at the end of a handshake that an earlier generation began.
@@ -44,6 +44,8 @@ public final class TLSStream: ByteStream {
   var chainFaults = ChainFaults()
   /// The origin of the session that the server found. OpenSSL decides whether it resumes that session.
   var foundOrigin: SessionStore.Origin?
+  /// Server side: the certificates of this handshake, where the names of their files have variables.
+  var certificateChoice: CertificateChoice?
   /// Server side: early data, when the client may send some.
   var earlyData: EarlyData?
   /// Server side: the access rule that denied the client in the handshake.
@@ -67,9 +69,16 @@ public final class TLSStream: ByteStream {
     side = .server(chooser)
     serverContext = chooser.initial
     try super.init(loop: loop, descriptor: descriptor, isConnecting: false)
-    if let context = chooser.initial { ssl = Self.session(of: context.handle, stream: self) }
+  }
+
+  /// Returns the session; makes that of the server side.
+  func session() -> OpaquePointer? {
+    if let ssl { return ssl }
+    guard case .server(let chooser) = side, !isClosed, let context = chooser.initial else { return nil }
+    ssl = Self.session(of: context.handle, stream: self)
     if let ssl { SSL_set_accept_state(ssl) }
     if chooser.takesEarlyData { earlyData = EarlyData() }
+    return ssl
   }
 
   /// Makes the client side, over a connecting socket. `name`: for SNI and the name check. `address`: part of the
@@ -116,12 +125,16 @@ public final class TLSStream: ByteStream {
 
   // MARK: Opening
 
-  public override func opened() { advanceOpening() }
+  public override func opened() {
+    if case .server = side { awaitInput() } else { advanceOpening() }
+  }
 
   public override func advanceOpening() {
     // The handshake is over, so nothing is read: what arrives meanwhile waits in the socket.
     if isAwaitingStatus { return }
-    guard let ssl else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
+    // The client can't complete a handshake after its FIN.
+    if let certificateChoice, certificateChoice.isWaiting { return hasPeerEnd ? fail(.truncated) : () }
+    guard let ssl = session() else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
     switch earlyData.map({ $0.read(from: ssl) }) ?? .ended {
     case .waits: return openEarly(ssl)
     case .failed(let error): return handshakeDidFail(error)
@@ -137,6 +150,7 @@ public final class TLSStream: ByteStream {
     }
     let error = SSL_get_error(ssl, result)
     if error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE { return openEarly(ssl) }
+    if error == SSL_ERROR_WANT_X509_LOOKUP { return }
     handshakeDidFail(error)
   }
 
@@ -156,6 +170,7 @@ public final class TLSStream: ByteStream {
   private func handshakeFailure(_ error: Int32) -> StreamFailure {
     if case .refused(let refusal) = trustResult { return .protocolError(refusal.description) }
     if let denial { return .protocolError(denial) }
+    if let certificateFault { return .protocolError(certificateFault) }
     if let failure { return failure }
     let reasons = OpenSSLReasons.take()
     if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
@@ -200,7 +215,7 @@ public final class TLSStream: ByteStream {
   /// Opens the stream after the responders have answered about the client.
   private func askResponders(_ check: ClientStatusCheck, _ chain: VerifiedChain) {
     isAwaitingStatus = true
-    let waiter = StatusWaiter(self)
+    let waiter = StreamWaiter(self)
     let known = check.judge(chain) { [loop] verdict in
       loop.post { waiter.take()?.statusDidCome(verdict) }
     }
@@ -315,6 +330,7 @@ public final class TLSStream: ByteStream {
   }
 
   public override func released() {
+    certificateChoice?.end()
     // Otherwise OpenSSL would treat the session as broken and drop it from the cache.
     if let ssl { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
     if case .client = side, lastPeer == nil, let ssl, let peer = copenssl_get0_peer_certificate(ssl) {
@@ -323,20 +339,5 @@ public final class TLSStream: ByteStream {
     }
     SSL_free(ssl)
     ssl = nil
-  }
-}
-
-/// Retains a stream until its client's status arrives, and releases the stream on the loop, where it must be freed.
-private final class StatusWaiter: Sendable {
-  private let stream: Mutex<LoopBox<TLSStream>?>
-
-  init(_ stream: TLSStream) { self.stream = Mutex(LoopBox(stream)) }
-
-  /// Returns the stream on the first call, then nil.
-  func take() -> TLSStream? {
-    stream.withLock { stream in
-      defer { stream = nil }
-      return stream?.value
-    }
   }
 }

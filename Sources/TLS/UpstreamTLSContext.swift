@@ -56,6 +56,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   deinit { SSL_CTX_free(handle) }
 
+  /// The certificate that the context presents to upstreams.
+  package var presented: Certificate? { material.identity?.certificate }
   /// The CRLs that apply to upstreams.
   package var revocations: [RevocationList] { material.policy.anchors?.revocations ?? [] }
 

@@ -27,6 +27,11 @@ struct WaitingClient: ~Copyable {
 
   deinit { close(descriptor) }
 
+  /// Sends a few bytes before the handshake, which the empty buffer of a new socket takes at once.
+  func send(_ bytes: [UInt8]) -> Bool {
+    bytes.isEmpty || Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
+  }
+
   /// Returns why the handshake failed; nil when it completed.
   func handshake(_ ssl: OpaquePointer) -> String? {
     switch perform(ssl, { SSL_connect($0) }) {
@@ -65,15 +70,22 @@ struct WaitingClient: ~Copyable {
 }
 
 /// The time after which nothing waits any longer.
-struct Deadline {
+package struct Deadline: Sendable {
   private let end: Int64
 
-  init(seconds: Int) { end = Self.now &+ Int64(clamping: seconds) &* 1000 }
+  package init(seconds: Int) { end = Self.now &+ Int64(clamping: seconds) &* 1000 }
 
   private static var now: Int64 { Microseconds.now / 1000 }
 
+  package var isOver: Bool { Self.now >= end }
+
+  /// Waits until `milliseconds` have passed, or the time is over.
+  package func pause(milliseconds: Int32) {
+    _ = poll(nil, 0, min(milliseconds, Int32(clamping: max(0, end - Self.now))))
+  }
+
   /// Returns false when the time is over.
-  func wait(for descriptor: Int32, _ events: Int16) -> Bool {
+  package func wait(for descriptor: Int32, _ events: Int16) -> Bool {
     while true {
       let left = end - Self.now
       guard left > 0 else { return false }

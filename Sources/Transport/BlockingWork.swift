@@ -19,6 +19,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case reloadNames
   /// Certificates that requests name (`proxy_ssl_certificate` with variables), by what holds the key.
   case identities
+  /// Certificates that handshakes name (`ssl_certificate` with variables), by the client's address.
+  case certificates
   /// Files of `proxy_auth_state`, by folder.
   case challengeFiles
   /// Reading and loading a configuration.
@@ -41,6 +43,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     case .requestNames: BlockingLimits(lanes: 24, partyLanes: 1, waiting: 256, partyWaiting: 64)
     // A token may take long, and must not hold up files.
     case .identities: BlockingLimits(lanes: 8, partyLanes: 4, waiting: 1024)
+    // One lane stays free of a client that names many.
+    case .certificates: BlockingLimits(lanes: 4, partyLanes: 3, waiting: 8192, partyWaiting: 2048)
     case .challengeFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reload: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)

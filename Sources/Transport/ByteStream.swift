@@ -138,6 +138,10 @@ open class ByteStream: EventTarget {
     if phase == .open { owner?.streamIsReadable() }
   }
 
+  /// Waits for the next edge, because the peer speaks first. For a stream that has read nothing since its socket is in
+  /// the loop: the first edge tells of each byte that has come.
+  public final func awaitInput() { isDrained = true }
+
   public final func becomeOpen() {
     guard phase == .opening else { return }
     phase = .open
@@ -243,6 +247,13 @@ open class ByteStream: EventTarget {
     if readiness.contains(.output) && !waiting.isEmpty { sendWaiting() }
     guard phase != .closed, !isDrained else { return }
     announceInput()
+  }
+
+  /// Bytes came together with the header that the owner has read.
+  final func inputDidFollow() {
+    guard phase == .opening else { return }
+    isDrained = false
+    advanceOpening()
   }
 
   private final func announceInput() {

@@ -2,8 +2,13 @@
 public final class ConnectionBudget {
   public let limit: Int
   public private(set) var used = 0
-  /// Closes idle connections to make room; called at the limit. The worker sets it once.
+  /// Ends connections that can be spared; called at the limit. The worker sets it once.
   public var makeRoom: (() -> Void)?
+
+  /// A place has become free. The worker sets it once.
+  public var didFree: (() -> Void)?
+
+  public var isFull: Bool { used >= limit }
 
   public init(limit: Int) { self.limit = limit }
 
@@ -15,5 +20,8 @@ public final class ConnectionBudget {
     return true
   }
 
-  public func giveBack() { used = max(0, used - 1) }
+  public func giveBack() {
+    used = max(0, used - 1)
+    didFree?()
+  }
 }

@@ -16,9 +16,16 @@ extension ByteStream {
     return .wouldBlock
   }
 
+  /// Whether bytes wait in the socket. One system call, for rare decisions.
+  public final var hasUnreadBytes: Bool {
+    var byte: UInt8 = 0
+    return !isClosed && recv(descriptor, &byte, 1, Int32(truncatingIfNeeded: MSG_PEEK)) > 0
+  }
+
   /// Takes the header's bytes, which were peeked at, from the socket, and begins the stream's own protocol with the byte
-  /// after them. Returns false if they can't be taken, so that the owner closes the stream.
-  public final func endHeader(_ count: Int) -> Bool {
+  /// after them. `isFollowed`: bytes have come after the header, of which no edge tells. Returns false if the header can't
+  /// be taken, so that the owner closes the stream.
+  public final func endHeader(_ count: Int, isFollowed: Bool) -> Bool {
     guard awaitsHeader, !isClosed, count > 0 else { return false }
     let taken = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) {
       recv(descriptor, $0.baseAddress, count, 0)
@@ -26,6 +33,7 @@ extension ByteStream {
     guard taken == count else { return false }
     awaitsHeader = false
     opened()
+    if isFollowed { inputDidFollow() }
     resumeReading()
     return true
   }

@@ -21,8 +21,6 @@ open class AttemptObserver {
   }
   /// Send the request now.
   open func attemptDidOpen(_ stream: UpstreamStream) {}
-  /// A server was chosen and counts as tried, even if no connection to it opens. `selection`: for the next attempt.
-  open func attemptWillTry(_ server: Int, _ selection: Selection) {}
   /// The attempt has a stream, on a kept session or on one that is opening.
   open func attemptDidBegin(_ stream: UpstreamStream) {}
   /// Return false to stop reading: the observer takes the rest as a tunnel, or has failed the attempt.

@@ -89,21 +89,26 @@ public final class UpstreamGroup {
 
   public var idleCount: Int { idle.count + multiplexed.count(where: \.isResting) }
 
-  /// Begins an attempt; `observer` gets its events, perhaps before this returns. `again`: tries this server once more,
-  /// over a new connection, because only its kept connection was dead. Over HTTP/2 it can be a session that others have
-  /// begun since: an upstream that ends a session with many requests would get as many new ones otherwise. Returns a failure if no connection could be
-  /// begun.
-  public func attempt(
-    _ observer: AttemptObserver, trust: UpstreamTrust, settings: AttemptSettings, selection: Selection,
-    again: Int? = nil
-  ) -> AttemptFailure? {
+  /// Picks the server of the next attempt, which counts as tried from now on, even if no connection to it opens. The
+  /// caller must begin that attempt (`begin`): the methods that compare servers count it already. `again`: this server once more.
+  /// nil: no server is left.
+  // Apart from `begin`, and inout: a copy of the selection cost 250 instructions a request.
+  public func pick(_ selection: inout Selection, again: Int? = nil) -> ServerTicket? {
     if let health { takeHealth(health) }
-    var selection = selection
-    guard let ticket = pick(&selection, again: again) else { return .noServer }
+    guard let ticket = choose(&selection, again: again) else { return nil }
+    selection.tried.insert(ticket.index)
+    return ticket
+  }
+
+  /// Begins an attempt at the server of `ticket`; `observer` gets its events, perhaps before this returns. `isRetry`: over
+  /// a new connection, because only the server's kept connection was dead. Over HTTP/2 it can be a session that others
+  /// have begun since: an upstream that ends a session with many requests would get as many new ones otherwise. Returns a
+  /// failure if no connection could be begun.
+  public func begin(
+    _ observer: AttemptObserver, on ticket: ServerTicket, trust: UpstreamTrust, settings: AttemptSettings, isRetry: Bool
+  ) -> AttemptFailure? {
     let server = ticket.index
-    selection.tried.insert(server)
-    observer.attemptWillTry(server, selection)
-    if let kept = kept(server: server, trust: trust, settings.place, isRetry: again != nil) {
+    if let kept = kept(server: server, trust: trust, settings.place, isRetry: isRetry) {
       kept.ticket = ticket
       kept.begin(observer, settings)
       return nil
@@ -126,7 +131,7 @@ public final class UpstreamGroup {
   }
 
   @inline(__always)
-  private func pick(_ selection: inout Selection, again: Int?) -> ServerTicket? {
+  private func choose(_ selection: inout Selection, again: Int?) -> ServerTicket? {
     if shared != nil { return pickShared(&selection, again: again) }
     if let again { return balancer.pick(again: again, now: loop.now) }
     return balancer.pick(now: loop.now, &selection)
@@ -200,21 +205,23 @@ public final class UpstreamGroup {
   private func kept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?, isRetry: Bool) -> UpstreamSession? {
     if trust.speaksHTTP2 {
       return multiplexed.last {
-        $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust) && mayServe($0, place)
+        $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust, local(place))
       }
     }
     return isRetry ? nil : takeKept(server: server, trust: trust, place)
   }
 
-  /// Whether `keepalive … local` lets the session serve this location.
-  private func mayServe(_ session: UpstreamSession, _ place: ObjectIdentifier?) -> Bool {
-    !settings.keepalive.isLocal || session.place == place
+  /// The only location whose sessions serve, by `keepalive … local`; `.some(nil)` is that of no location.
+  @inline(__always)
+  private func local(_ place: ObjectIdentifier?) -> ObjectIdentifier?? {
+    settings.keepalive.isLocal ? .some(place) : nil
   }
 
   private func takeKept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?) -> HTTP1UpstreamSession? {
+    let place = local(place)
     var index = idle.count - 1
     while index >= 0 {
-      if idle[index].serves(server, trust), mayServe(idle[index], place) {
+      if idle[index].serves(server, trust, place) {
         // Mostly the last one.
         let candidate = index == idle.count - 1 ? idle.removeLast() : idle.remove(at: index)
         if !candidate.mayHaveInput { return candidate }
@@ -383,8 +390,9 @@ private final class Surplus: EventTarget {
 // Methods that aren't inlined: within a method, the object's own properties count no references.
 extension UpstreamSession {
   @inline(never)
-  fileprivate func serves(_ server: Int, _ trust: UpstreamTrust) -> Bool {
-    self.server == server && self.trust.isSame(as: trust)
+  fileprivate func serves(_ server: Int, _ trust: UpstreamTrust, _ place: ObjectIdentifier??) -> Bool {
+    guard self.server == server, self.trust.isSame(as: trust) else { return false }
+    return if let place { self.place == place } else { true }
   }
 
   @inline(never)

@@ -44,38 +44,39 @@ struct CheckCommand: ParsableCommand {
   }
 
   func run() throws {
-    if let explain { return try tell(of: explain) }
-    if let diff { return try compare(with: diff) }
-    var check = Check(file.config)
+    let path = try file.path()
+    if let explain { return try tell(of: explain, path) }
+    if let diff { return try compare(from: diff, to: path) }
+    var check = Check(path)
     check.becomeServingUser()
-    if dump { return try printDump(check) }
+    if dump { return try printDump(check, path) }
     for diagnostic in check.diagnostics { print(diagnostic) }
     if !check.diagnostics.isEmpty { print("") }
     for line in check.policy { print(line) }
-    let verdict = verdict(on: check)
+    let verdict = verdict(on: check, path)
     print(verdict.text)
     if !verdict.isValid { throw ExitCode.failure }
   }
 
-  private func verdict(on check: Check) -> (text: String, isValid: Bool) {
+  private func verdict(on check: Check, _ path: String) -> (text: String, isValid: Bool) {
     let errors = check.count(.error) + (strict ? check.count(.warning) : 0)
-    if errors == 0 { return ("configuration \(file.config) is valid", true) }
-    return ("configuration \(file.config) is not valid: \(errors) \(errors == 1 ? "error" : "errors")", false)
+    if errors == 0 { return ("configuration \(path) is valid", true) }
+    return ("configuration \(path) is not valid: \(errors) \(errors == 1 ? "error" : "errors")", false)
   }
 
   /// As nginx: the verdict to stderr, and the files to stdout only if the configuration is valid.
-  private func printDump(_ check: Check) throws {
+  private func printDump(_ check: Check, _ path: String) throws {
     for diagnostic in check.diagnostics { complain("\(diagnostic)") }
-    let verdict = verdict(on: check)
+    let verdict = verdict(on: check, path)
     complain(verdict.text)
     guard verdict.isValid else { throw ExitCode.failure }
     check.writeDump()
   }
 
-  private func tell(of words: String) throws {
+  private func tell(of words: String, _ path: String) throws {
     do throws(Explanation.Refusal) {
       let explanation = try Explanation(
-        of: words, certificate: cert, from: from, fields: header, configuration: file.config)
+        of: words, certificate: cert, from: from, fields: header, configuration: path)
       for line in explanation.lines { print(line) }
     } catch {
       for diagnostic in error.diagnostics { complain("\(diagnostic)") }
@@ -84,9 +85,9 @@ struct CheckCommand: ParsableCommand {
     }
   }
 
-  private func compare(with old: String) throws {
+  private func compare(from old: String, to path: String) throws {
     do throws(TrustDifference.Refusal) {
-      let changes = try TrustDifference(from: old, to: file.config).lines
+      let changes = try TrustDifference(from: old, to: path).lines
       for line in changes { print(line) }
       if !changes.isEmpty { throw TrustDifference.Refusal.changed }
     } catch {

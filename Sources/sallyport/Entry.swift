@@ -16,6 +16,8 @@ enum Entry {
     // `demo` without a further word means `demo serve`, whose --help explains the demo's options.
     if words.first == "demo", words.dropFirst().first?.hasPrefix("-") == true { words.insert("serve", at: 1) }
     if words == ["help", "demo"] { words = ["demo", "serve", "--help"] }
+    // For probes, 2 means that the probe itself is wrong, and not the process.
+    if words.first == "health" { Sallyport.run(words, usage: 2) }
     Sallyport.main(words)
   }
 
@@ -24,6 +26,21 @@ enum Entry {
     var words: [String] = []
     while let word = linux_argument(Int32(clamping: words.count &+ 1)) { words.append(String(cString: word)) }
     return words
+  }
+}
+
+extension Sallyport {
+  /// Runs a command, with an exit status of its own for mistakes in the command line.
+  fileprivate static func run(_ words: [String], usage status: Int32) -> Never {
+    do {
+      var command = try parseAsRoot(words)
+      try command.run()
+      exit(withError: nil)
+    } catch {
+      guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
+      LogFile.standardError.write(string: "\(fullMessage(for: error))\n")
+      Glibc.exit(status)
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Configuration
 import Daemon
 
 struct RunCommand: ParsableCommand {
@@ -8,9 +9,12 @@ struct RunCommand: ParsableCommand {
     discussion: """
       Signals: QUIT finishes the exchanges in progress and exits. TERM and INT stop immediately. HUP reloads; if the \
       new configuration has an error, the old one stays in effect. USR1 reopens the logs.
+
+      A configuration on standard input (--config -) can't be read again: HUP keeps its text, and loads the files that \
+      it names. Relative names in it are relative to the current folder.
       """)
 
   @OptionGroup var file: ConfigurationFile
 
-  func run() { Daemon.run(configuration: file.config) }
+  func run() throws { Daemon.run(ConfigurationSource(try file.path())) }
 }

@@ -8,13 +8,8 @@ struct Sallyport: ParsableCommand {
     abstract: "A mutual-TLS reverse proxy that reads nginx's configuration language and pins its upstreams.",
     version: "\(Product.name) \(Product.version)",
     subcommands: [
-      RunCommand.self, CheckCommand.self, FormatCommand.self, PinCommand.self, ProbeCommand.self, CACommand.self,
+      RunCommand.self, ProxyCommand.self, HealthCommand.self, CheckCommand.self, FormatCommand.self, PinCommand.self,
+      ProbeCommand.self, CACommand.self,
       EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self, ManualCommand.self,
     ])
-}
-
-/// The configuration's path, which every command that reads a configuration takes in the same way.
-struct ConfigurationFile: ParsableArguments {
-  @Option(name: [.short, .customLong("config")], help: "The configuration file, in nginx's language.")
-  var config: String
 }

@@ -95,6 +95,9 @@ extension DirectiveSample {
   private static let tls: [String: DirectiveSample] = [
     "ssl": .init("ssl on;", listen: "listen 127.0.0.1:443;", server: certificate + "ssl_verify_client off;"),
     "ssl_certificate": .init("ssl_certificate a.pem;", or: "ssl_certificate b.pem;", server: clients),
+    "ssl_certificate_cache": .init(
+      "ssl_certificate_cache max=7;",
+      server: "ssl_certificate $ssl_server_name.pem; ssl_certificate_key k.pem;" + clients),
     "ssl_certificate_key": .init("ssl_certificate_key a.key;", beside: "ssl_certificate a.pem;", server: clients),
     "ssl_password_file": .init("ssl_password_file p;"),
     "ssl_client_certificate": .init(

@@ -5,6 +5,7 @@ extension DirectiveSample {
     let request = "limit_req zone=r;"
     let connection = "limit_conn c 3;"
     return [
+      "client_queue_timeout": .init("client_queue_timeout 7s;"),
       "limit_req_zone": .init(
         "limit_req_zone $remote_addr zone=z:1m rate=2r/m;", or: "limit_req_zone $remote_addr zone=z:1m rate=1r/s;",
         location: pass + anchors + name + "limit_req zone=z;"),

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -98,5 +99,115 @@ import Testing
       #expect(try await scene.curl(["http://127.0.0.1:\(port)/\(index)"]).text == "/\(index)")
     }
     #expect(upstream.connections == 20)
+  }
+
+  @Test func `unfinished handshakes go before a verified client's idle connection`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      """
+      worker_processes 1; error_log error.log info; pid sallyport.pid;
+      events { worker_connections 16; }
+      http { access_log off;
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) location / { return 200 ok; } } }
+      """)
+    try await scene.talk(tls: port, identity: cast.alice) { wire in
+      func ask() throws {
+        try wire.write(Self.request("/"))
+        #expect(try wire.read(through: "\r\n\r\nok") != nil)
+      }
+      try ask()
+      var stalled: [Wire] = []
+      for index in 0..<200 {
+        let other = try Wire.dial(port: port)
+        // Some send the beginning of a ClientHello.
+        if index % 2 == 0 { try other.write([0x16, 0x03, 0x01, 0x02, 0x00, 0x01]) }
+        stalled.append(other)
+      }
+      // All were accepted: the last ones are ended too in their turn.
+      #expect(try stalled[180].isClosedByPeer())
+      try ask()
+    }
+    try await daemon.logged("worker_connections are not enough, reusing connections")
+    #expect(!daemon.errorLog.contains("[alert]"))
+  }
+
+  @Test func `a client for whom no place can be made waits in the queue, and is served`() async throws {
+    let scene = try Scene.ofTest()
+    let (upstream, gate) = try Self.gated(scene)
+    let (daemon, port) = try await start(
+      scene, connections: 4, "location / { proxy_pass http://127.0.0.1:\(upstream.port); }")
+    try await offPool {
+      let busy = try (0..<2).map { _ in
+        let wire = try Wire.dial(port: port)
+        try wire.write(Self.request("/"))
+        return wire
+      }
+      Self.pause { upstream.connections >= 2 }
+      let late = try Wire.dial(port: port)
+      try late.write(Self.request("/"))
+      Self.pause { scene.text("error.log").contains("new clients wait") }
+      gate.raise()
+      for wire in busy + [late] { #expect(try wire.read(through: "\r\n\r\nup") != nil) }
+    }
+    #expect(!daemon.errorLog.contains("[alert]"))
+  }
+
+  @Test(arguments: ["0", "200ms"]) func `no longer than client_queue_timeout, and then it is refused`(
+    timeout: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let (upstream, gate) = try Self.gated(scene)
+    let (daemon, port) = try await start(
+      scene, connections: 2, http: "client_queue_timeout \(timeout);",
+      "location / { proxy_pass http://127.0.0.1:\(upstream.port); }")
+    try await offPool {
+      let busy = try Wire.dial(port: port)
+      try busy.write(Self.request("/"))
+      Self.pause { upstream.connections >= 1 }
+      let late = try Wire.dial(port: port)
+      #expect(try late.isClosedByPeer())
+      gate.raise()
+      #expect(try busy.read(through: "\r\n\r\nup") != nil)
+    }
+    try await daemon.logged("[alert]", "2 worker_connections are not enough")
+  }
+
+  @Test func `a request for whose upstream connection there is no place waits for one`() async throws {
+    let scene = try Scene.ofTest()
+    let (upstream, gate) = try Self.gated(scene)
+    let (daemon, port) = try await start(
+      scene, connections: 3,
+      "location / { proxy_pass http://127.0.0.1:\(upstream.port); } location /ok { return 200 ok; }")
+    try await offPool {
+      let second = try Wire.dial(port: port)
+      try second.write(Self.request("/ok"))
+      #expect(try second.read(through: "\r\n\r\nok") != nil)
+      let first = try Wire.dial(port: port)
+      try first.write(Self.request("/"))
+      Self.pause { upstream.connections >= 1 }
+      try second.write(Self.request("/"))
+      gate.raise()
+      for wire in [first, second] { #expect(try wire.read(through: "\r\n\r\nup") != nil) }
+    }
+    #expect(!daemon.errorLog.contains("[error]"))
+  }
+
+  /// Waits on a thread of its own for what must come.
+  private static func pause(until condition: () -> Bool) {
+    for _ in 0..<30_000 where !condition() { usleep(1000) }
+  }
+
+  /// An upstream that answers once the flag is raised.
+  private static func gated(_ scene: Scene) throws -> (ScriptedUpstream, Flag) {
+    let gate = Flag()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      while try wire.read(through: "\r\n\r\n") != nil {
+        gate.wait()
+        try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nup")
+      }
+    }
+    return (upstream, gate)
   }
 }

@@ -36,18 +36,9 @@ import Transport
     UpstreamGroup(list, loop: try EventLoop(index: 0), budget: ConnectionBudget(limit: 10))
   }
 
-  private final class Probe: AttemptObserver {
-    var server: Int?
-    override func attemptWillTry(_ server: Int, _ selection: Selection) { self.server = server }
-  }
-
   /// The address that an attempt gets; the connection to it fails.
   private func attempt(_ group: UpstreamGroup) -> String? {
-    let probe = Probe()
-    _ = group.attempt(
-      probe, trust: UpstreamTrust(context: nil, name: ""),
-      settings: AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits()), selection: Selection())
-    return probe.server.map { String(group.servers[$0].address.description.suffix(1)) }
+    group.attempt().server.map { String(group.servers[$0].address.description.suffix(1)) }
   }
 
   @Test func `is empty at first, and changes only if the servers do`() throws {

@@ -27,20 +27,8 @@ import Transport
       budget: ConnectionBudget(limit: 10))
   }
 
-  /// Notes what it was given.
-  private final class Probe: AttemptObserver {
-    var server: Int?
-    override func attemptWillTry(_ server: Int, _ selection: Selection) { self.server = server }
-  }
-
   /// The server that an attempt gets; the connection to it fails.
-  private func server(_ group: UpstreamGroup) -> Int? {
-    let probe = Probe()
-    _ = group.attempt(
-      probe, trust: UpstreamTrust(context: nil, name: ""),
-      settings: AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits()), selection: Selection())
-    return probe.server
-  }
+  private func server(_ group: UpstreamGroup) -> Int? { group.attempt().server }
 
   @Test func `is that of all workers, and a reload with the same servers keeps it`() throws {
     let zones = GroupZones()

@@ -57,8 +57,7 @@ private final class Pool {
   /// The kept connection that an attempt gets; nil when it would have to dial.
   func kept(trust: UpstreamTrust? = nil) -> UpstreamSession? {
     let probe = Probe()
-    let settings = AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits())
-    let failure = group.attempt(probe, trust: trust ?? self.trust, settings: settings, selection: Selection())
+    let failure = group.attempt(probe, trust: trust ?? self.trust).failure
     if probe.session == nil, case .connect = failure { return nil }
     return probe.session
   }

@@ -39,6 +39,8 @@ static inline int copenssl_ctx_set_dh_auto(SSL_CTX *ctx) { return (int)SSL_CTX_s
 static inline void copenssl_ctx_set_read_ahead(SSL_CTX *ctx, int on) { SSL_CTX_set_read_ahead(ctx, on); }
 static inline int copenssl_ctx_add1_chain_cert(SSL_CTX *ctx, X509 *cert) { return (int)SSL_CTX_add1_chain_cert(ctx, cert); }
 static inline int copenssl_ctx_set0_chain(SSL_CTX *ctx) { return (int)SSL_CTX_set0_chain(ctx, NULL); }
+static inline int copenssl_add1_chain_cert(SSL *ssl, X509 *cert) { return (int)SSL_add1_chain_cert(ssl, cert); }
+static inline int copenssl_set0_chain(SSL *ssl) { return (int)SSL_set0_chain(ssl, NULL); }
 static inline int copenssl_ctx_set1_verify_store(SSL_CTX *ctx, X509_STORE *store) { return (int)SSL_CTX_set1_verify_cert_store(ctx, store); }
 static inline int copenssl_ctx_set_tlsext_servername_callback(SSL_CTX *ctx, int (*cb)(SSL *, int *, void *)) { return (int)SSL_CTX_set_tlsext_servername_callback(ctx, cb); }
 static inline int copenssl_ctx_set_num_tickets(SSL_CTX *ctx, size_t n) { return SSL_CTX_set_num_tickets(ctx, n); }

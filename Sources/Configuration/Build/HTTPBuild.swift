@@ -37,7 +37,7 @@ extension SettingsBuilder {
       listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
       slots: variables.slots.count,
       computed: computed, setNames: variables.setNames, slotNames: variables.slotNames,
-      resolvers: Array(Set(resolvers.values.compactMap { $0 })))
+      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http))
   }
 
   /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.

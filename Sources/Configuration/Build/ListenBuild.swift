@@ -26,7 +26,7 @@ extension SettingsBuilder {
     }
   }
 
-  private static func listenAddresses(_ text: String) throws(Authority.ParseError) -> [ListenAddress] {
+  static func listenAddresses(_ text: String) throws(Authority.ParseError) -> [ListenAddress] {
     if text.hasPrefix("systemd:") {
       let name = String(text.dropFirst("systemd:".count))
       guard !name.isEmpty else { throw .init(reason: "no name", hint: "systemd:NAME, as FileDescriptorName= says") }

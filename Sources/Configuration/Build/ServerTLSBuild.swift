@@ -8,7 +8,8 @@ extension SettingsBuilder {
   /// Builds a server's TLS settings for clients. Call this only for a server with a TLS `listen`.
   mutating func serverTLS(_ scope: Scope) -> ServerTLSSettings {
     var tls = ServerTLSSettings()
-    tls.certificates = certificates(scope)
+    tls.presented = certificates(scope)
+    tls.certificateCache = certificateCache(scope.value("ssl_certificate_cache"))
     tls.passwordFile = material(scope.value("ssl_password_file"))
     tls.clientCertificate = material(scope.value("ssl_client_certificate"))
     tls.trustedCertificate = material(scope.value("ssl_trusted_certificate"))
@@ -49,7 +50,7 @@ extension SettingsBuilder {
 
   /// Pairs keys with certificates: as in nginx, the n-th key belongs to the n-th certificate. Without keys, each
   /// certificate file must contain its own key.
-  private mutating func certificates(_ scope: Scope) -> [CertificateSource] {
+  private mutating func certificates(_ scope: Scope) -> [PresentedCertificate] {
     let certificates = scope.list("ssl_certificate")
     let keys = scope.list("ssl_certificate_key")
     if let diagnostic = ServerTLSRule.keysForCertificates(certificates: certificates, keys: keys) {
@@ -57,8 +58,12 @@ extension SettingsBuilder {
       return []
     }
     return certificates.enumerated().compactMap { index, line in
+      let key = index < keys.count ? keys[index] : nil
+      if line.hasVariables || key?.hasVariables ?? false {
+        return namedCertificate(line, key, server: primaryName(scope)).map { .named($0) }
+      }
       guard let certificate = material(line) else { return nil }
-      return CertificateSource(certificate: certificate, key: index < keys.count ? material(keys[index]) : nil)
+      return .fixed(CertificateSource(certificate: certificate, key: material(key)))
     }
   }
 

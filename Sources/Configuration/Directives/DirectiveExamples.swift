@@ -37,6 +37,7 @@ package enum DirectiveExamples {
   private static let tlsTowardsClients: [String: String] = [
     "ssl": "ssl on;",
     "ssl_certificate": "ssl_certificate server.crt;",
+    "ssl_certificate_cache": "ssl_certificate_cache max=1000 inactive=1h valid=1m;",
     "ssl_certificate_key": "ssl_certificate_key server.key;",
     "ssl_password_file": "ssl_password_file server.pass;",
     "ssl_client_certificate": "ssl_client_certificate clients-ca.crt;",

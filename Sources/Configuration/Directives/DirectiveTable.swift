@@ -10,7 +10,8 @@ package enum DirectiveTable {
     ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", compressionDirectives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
     ("Name resolution", resolverDirectives),
-    ("Limits", limitDirectives), ("Subrequests", subrequestDirectives), ("Where the client is", realIPDirectives),
+    ("Limits", limitDirectives + clientLimitDirectives), ("Subrequests", subrequestDirectives),
+    ("Where the client is", realIPDirectives),
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 

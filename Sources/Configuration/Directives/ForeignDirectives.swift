@@ -90,7 +90,7 @@ let foreignDirectives: [DirectiveEntry] =
     "proxy_force_ranges",
     instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
   + DirectiveEntry.foreign(
-    "proxy_ssl_certificate_cache ssl_certificate_cache", instead: "certificates are read at start and at reload")
+    "proxy_ssl_certificate_cache", instead: "certificates are read at start and at reload")
   + DirectiveEntry.foreign("proxy_ssl_key_log ssl_key_log", instead: "session keys are never written")
   + DirectiveEntry.foreign("ssl_engine", instead: "name the key of a token in ssl_certificate_key")
   + DirectiveEntry.foreign("ssl_encrypted_hello_key", instead: "OpenSSL 3.0 has no ECH")

@@ -22,6 +22,10 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "nginx would answer for it with the default server's certificate, which has another name."
   ),
   (
+    "In the names of certificates, `$ssl_server_name` is a host name in lower case without a trailing dot, and no file is opened without one. A session is resumed only under the name under which it began. nginx inserts what the client sent, and resumes a TLS 1.3 session under another name.",
+    "A client must not choose a file by another spelling, or reach a name by another name's session."
+  ),
+  (
     "A `Host` with an address in brackets has nothing but a port after them; nginx takes a dot there.",
     "Two spellings of one host could be judged by two rules."
   ),

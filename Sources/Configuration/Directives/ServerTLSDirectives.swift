@@ -6,10 +6,15 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl", levels, .flag, "off", "Obsolete: use `listen … ssl`. `on` turns on TLS for every `listen` of the server."),
   .list(
     "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
-    "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several kinds of keys."),
+    "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several kinds of keys. With variables (`$ssl_server_name`, `$server_name`, `$server_addr`, `$server_port`, `$remote_addr`), each handshake reads the file as the serving user. If it can't, the handshake fails."
+  ),
   .list(
     "ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
     "The key of the certificate at the same position; in a token: store:pkcs11:… or engine:pkcs11:…."),
+  .value(
+    "ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"), "off",
+    "How many certificates with variables, each with its key, stay in memory; those not used for `inactive` (10s) are dropped. After `valid` (60s), sallyport looks whether the files have changed."
+  ),
   .value(
     "ssl_password_file", levels, .words(1...1, "MATERIAL"), "",
     "A file with pass phrases for keys and PKCS#12, one on each line."),

@@ -16,8 +16,10 @@ package struct ConfigurationDump: Sendable {
         if case .success(let bytes) = result { collected.add(path, bytes) }
         return result
       }, expand: source.expand)
-    var parser = Parser(mainFile: path, files: recording)
-    _ = parser.parse(path: path)
+    let main = ConfigurationSource(path)
+    if main == .standardInput, case .success(let bytes) = StandardInput.text { collected.add(main.name, bytes) }
+    var parser = Parser(mainFile: main.name, files: recording)
+    _ = main.parse(&parser)
     files = collected.all
   }
 

@@ -26,12 +26,15 @@ package struct Parser {
   /// Parses a file and its includes. Errors are in `diagnostics`; the result has what the parser read before an error.
   package mutating func parse(path: String) -> [Directive] {
     switch files.read(path, Self.maximumFileSize) {
-    case .failure(let fault):
-      diagnostics.append(Diagnostic(.error, at: nil, "cannot read \"\(path)\": \(fault.reason)"))
-      return []
+    case .failure(let fault): return unreadable("\"\(path)\"", fault)
     case .success(let bytes):
       return parse(bytes: bytes, path: path)
     }
+  }
+
+  mutating func unreadable(_ what: String, _ fault: SourceFiles.Unreadable) -> [Directive] {
+    diagnostics.append(Diagnostic(.error, at: nil, "cannot read \(what): \(fault.reason)"))
+    return []
   }
 
   package mutating func parse(bytes: [UInt8], path: String) -> [Directive] {

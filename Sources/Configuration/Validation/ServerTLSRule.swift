@@ -26,6 +26,9 @@ enum ServerTLSRule: CaseIterable {
   case ticketKeysWithoutTickets
   case statusWithoutVerification
   case earlyDataWithoutEffect
+  case certificatesReadInHandshakes
+  case cacheOfNoCertificates
+  case staplingOfNamedCertificates
 
   func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
     switch self {
@@ -87,6 +90,28 @@ enum ServerTLSRule: CaseIterable {
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_early_data\" has no effect: \(reason)", hint: "ssl_early_data off;")
+    case .certificatesReadInHandshakes:
+      guard let named = facts.tls?.namedCertificates.first, facts.scope.value("ssl_certificate_cache") == nil else {
+        return nil
+      }
+      return Diagnostic(
+        .notice, at: named.certificate.location,
+        "each handshake reads the files of \"\(named.certificate)\", as in nginx",
+        hint: "ssl_certificate_cache max=1000 valid=1h; keeps them; or ssl_certificate_cache off; to confirm")
+    case .cacheOfNoCertificates:
+      guard let tls = facts.tls, tls.namedCertificates.isEmpty, let line = facts.own("ssl_certificate_cache"),
+        line.text(0) != "off"
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"ssl_certificate_cache\" has no effect: no certificate here has variables",
+        hint: "other certificates are read at start and at reload, and stay in memory")
+    case .staplingOfNamedCertificates:
+      guard let tls = facts.tls, !tls.namedCertificates.isEmpty, tls.stapling != .off,
+        let line = facts.scope.value("ssl_stapling")
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"ssl_stapling\" has no effect: handshakes choose the certificates, as in nginx",
+        hint: "ssl_stapling off; in this server")
     case .statusWithoutVerification:
       guard let tls = facts.tls, tls.clientStatus.extent != .off, let line = facts.scope.value("ssl_ocsp") else {
         return nil

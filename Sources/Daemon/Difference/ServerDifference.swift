@@ -156,6 +156,12 @@ struct ServerDifference {
     if shown.0 != shown.1 {
       found.other("shows clients another certificate: \(shown.1.sorted().joined(separator: ", "))")
     }
+    let named = (old.settings.tls?.namedCertificates ?? [], new.settings.tls?.namedCertificates ?? [])
+    if named.0 != named.1 {
+      let names = named.1.map { "\($0.certificate)" }.joined(separator: ", ")
+      found.other(
+        names.isEmpty ? "handshakes choose no certificates any more" : "handshakes choose the certificate: \(names)")
+    }
   }
 
   private static func compareProtocol(

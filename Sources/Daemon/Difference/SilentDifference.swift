@@ -24,11 +24,13 @@ enum SilentDifference {
   private static let harmless: Set<String> = [
     "access_log", "log_format", "error_log", "log_not_found", "log_subrequest", "rewrite_log", "worker_processes",
     "worker_connections", "worker_rlimit_nofile", "worker_shutdown_timeout", "events", "pid", "server_tokens",
-    "keepalive_timeout", "keepalive_requests", "keepalive_time", "client_header_timeout", "client_body_timeout",
+    "client_queue_timeout", "keepalive_timeout", "keepalive_requests", "keepalive_time", "client_header_timeout",
+    "client_body_timeout",
     "send_timeout", "proxy_connect_timeout", "proxy_read_timeout", "proxy_send_timeout", "proxy_buffering",
     "proxy_buffer_size", "proxy_buffers", "proxy_request_buffering", "client_body_buffer_size", "types",
     "default_type", "gzip", "gzip_types", "gzip_comp_level", "gzip_min_length", "gzip_vary", "expires", "sendfile",
     "tcp_nopush", "tcp_nodelay", "types_hash_max_size", "lingering_close", "lingering_time", "lingering_timeout",
+    "ssl_certificate_cache",
   ]
 
   static func compare(_ old: String, _ new: String, _ found: inout TrustChanges) {

@@ -53,7 +53,7 @@ struct AuthorizationCache {
     if case .verified(let verified)? = tls?.clientVerdict { chain = verified }
     // The values are Base64 and escaped text, so no byte ends a line.
     let block = FieldBlock(
-      IdentityFields.fields(form, chain, server: tls?.serverContext?.certificates ?? []).map {
+      IdentityFields.fields(form, chain, server: tls?.serverContext?.identifyingCertificates ?? []).map {
         (Array($0.name.utf8), Array($0.value.utf8))
       })
     identityFields[form] = block

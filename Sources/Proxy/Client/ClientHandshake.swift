@@ -15,8 +15,9 @@ extension ClientSession {
     if reason.contains("http request") { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
     let server = chosen ?? firstServer
-    let level = tls.denial == nil ? LogLevel.info : .error
-    guard server.root.errorLog.takes(level), worker.mayTellOfHandshake(refused: tls.denial != nil) else { return }
+    let level = tls.denial == nil && tls.certificateFault == nil ? LogLevel.info : .error
+    guard server.root.errorLog.takes(level), worker.mayTellOfHandshake(refused: tls.denial != nil, withoutCertificate: tls.certificateFault != nil)
+    else { return }
     let identity = tls.refusedClient?.loggedIdentity ?? ""
     server.root.errorLog.log(
       level,
@@ -56,8 +57,10 @@ extension ClientSession {
 extension Worker {
   /// Returns whether to log another failed handshake. Any host can cause such lines, so `LineBudget` limits their
   /// number.
-  func mayTellOfHandshake(refused: Bool) -> Bool {
-    refused ? refusedHandshakes.take(now: loop.now) : failedHandshakes.take(now: loop.now)
+  func mayTellOfHandshake(refused: Bool, withoutCertificate: Bool = false) -> Bool {
+    if refused { return refusedHandshakes.take(now: loop.now) }
+    if withoutCertificate { return handshakesWithoutCertificate.take(now: loop.now) }
+    return failedHandshakes.take(now: loop.now)
   }
 
   /// Logs the number of lines that were left out; called once a second.
@@ -65,6 +68,11 @@ extension Worker {
     guard let log = live?.generation.errorLog else { return }
     if let count = failedHandshakes.takeWithheld() {
       log.info("\(count) more handshakes failed: of more than \(LineBudget.lines) a second the lines are left out")
+    }
+    if let count = handshakesWithoutCertificate.takeWithheld() {
+      log.error(
+        "\(count) more handshakes had no certificate to present: of more than \(LineBudget.lines) a second the lines "
+          + "are left out")
     }
     if let count = refusedHandshakes.takeWithheld() {
       log.error(

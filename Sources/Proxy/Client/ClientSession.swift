@@ -24,6 +24,7 @@ final class ClientSession: StreamOwner {
   /// nil until the handshake is over, and again once the session is closed.
   private(set) var connection: ClientConnection?
   private(set) var isClosed = false
+  private var isOpening = true
   let tls: TLSStream?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
@@ -83,16 +84,24 @@ final class ClientSession: StreamOwner {
   /// The protocols of clients. TLS settles which one by ALPN, and plain clients show it by their first bytes.
   enum Speech { case http1, http2 }
 
+  private func endOpening() {
+    guard isOpening else { return }
+    isOpening = false
+    worker.openingDidEnd()
+  }
+
   /// Serves the client from now on. `input`: bytes that were read to see which protocol it speaks.
   func serve(_ speech: Speech, after input: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0)) {
     switch speech {
     case .http1:
+      endOpening()
       let connection = HTTP1Connection(self, transport)
       self.connection = connection
       transport.owner = connection
       transport.setDeadline(in: firstServer.settings.head.timeout)
       if !input.isEmpty { connection.take(input) }
     case .http2:
+      endOpening()
       let connection = HTTP2Connection(self, transport)
       self.connection = connection
       transport.owner = connection
@@ -192,11 +201,19 @@ final class ClientSession: StreamOwner {
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.
   func drain() { connection?.drain() }
 
-  /// Whether the client is between two requests, or hasn't sent a byte yet. At the limit of `worker_connections`, the
-  /// worker may close such a session (nginx's reusable connections).
-  var isReusable: Bool {
-    guard let connection else { return !isClosed && transport.wireBytesIn == 0 }
-    return connection.hasNoRequest && transport.pendingCount == 0
+  /// Which connections go before this one at the limit of `worker_connections`; nil: this one stays.
+  var evictionRank: EvictionOrder.Rank? {
+    guard !isClosed, let connection else { return isClosed ? nil : .opening }
+    guard connection.isIdle, transport.pendingCount == 0 else { return nil }
+    if connection.hasNoRequest { return facts.verifiedChain != nil ? .verified : requests == 0 ? .opening : .idle }
+    return facts.verifiedChain == nil && requests == 0 ? .head : nil
+  }
+
+  /// Ends the session, unless bytes of the client have come that weren't read yet. Returns whether it has ended.
+  func cutUnlessSpeaking() -> Bool {
+    guard !isClosed, !transport.hasUnreadBytes else { return false }
+    cut()
+    return true
   }
 
   /// The time since which the session waits for a request, in milliseconds of the loop's clock.
@@ -210,6 +227,7 @@ final class ClientSession: StreamOwner {
   func close(_ closing: ByteStream.Closing = .orderly) {
     guard !isClosed else { return }
     isClosed = true
+    endOpening()
     transport.close(closing)
     connection = nil
     worker.didClose(self)

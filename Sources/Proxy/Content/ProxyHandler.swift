@@ -66,6 +66,9 @@ final class ProxyHandler: ContentHandler {
 
   override func cancel() { attempt.abandon() }
 
+  /// Whether `proxy_limit_rate` may hold the response back.
+  var hasReadRate: Bool { serve { $1.readRate != nil } ?? false }
+
   /// The group whose servers the handler tries.
   var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
 
@@ -229,7 +232,7 @@ final class ProxyHandler: ContentHandler {
     exchange.setStatus(Int(ResponseRewrite.status(for: exchange, response)))
     ResponseRewrite.build(exchange.response, of: exchange, response, pass, sealed: sealed)
     if isClientGone { exchange.stream?.closeAfterResponse() }
-    GroupChoice.bind(exchange, group, attempt.lastServer, status: response.status)
+    if !pass.balances.isEmpty { GroupChoice.bind(exchange, group, attempt.lastServer, status: response.status) }
     exchange.sendHead()
   }
 
@@ -268,7 +271,7 @@ final class ProxyHandler: ContentHandler {
   func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
-    GroupChoice.bindAtEnd(exchange, group, attempt.lastServer)
+    if !pass.balances.isEmpty { GroupChoice.bindAtEnd(exchange, group, attempt.lastServer) }
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
     finish(exchange, trailers)
   }

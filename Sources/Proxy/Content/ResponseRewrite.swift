@@ -98,27 +98,36 @@ enum ResponseRewrite {
   ) {
     let bytes = response.bytes.readable
     if isSealed { outgoing.add("Content-Type", "application/json") }
-    let single = response.repeated.intersection(.singleInResponse)
+    // Mostly a response has none of the fields that need more than a look at their names.
+    var watched = pass.rewrittenFields
+    if isSealed { watched.insert(.contentType) }
+    if !response.repeated.isEmpty { watched = watched.union(response.repeated.intersection(.singleInResponse)) }
     var seen = FieldNameSet()
     for field in response.fields {
-      if single.contains(field.id) {
-        if seen.contains(field.id) { continue }
-        seen.insert(field.id)
-      }
       if field.isHopByHop || skipped.contains(field.id) || pass.hidden.contains(field, in: bytes) { continue }
-      if isSealed && field.id == .contentType { continue }
-      if field.id == .location || field.id == .refresh, !pass.redirects.isEmpty,
-        addRedirect(field, bytes, exchange, pass, to: outgoing)
-      {
-        continue
-      }
-      if field.id == .setCookie, let cookies = pass.cookies,
-        let value = cookies.rewrite(bytes[field.value], exchange),
-        value.withUnsafeBytes({ outgoing.add(bytes[field.name], $0) })
-      {
-        continue
+      if watched.contains(field.id) {
+        let isSecond = seen.contains(field.id) && FieldNameSet.singleInResponse.contains(field.id)
+        seen.insert(field.id)
+        if isSecond || isSealed && field.id == .contentType { continue }
+        if addRewritten(field, bytes, exchange, pass, to: outgoing) { continue }
       }
       outgoing.forward(field)
+    }
+  }
+
+  /// Adds a field as `proxy_redirect` or the `proxy_cookie_…` directives change it. Returns whether they do.
+  @inline(never)
+  private static func addRewritten(
+    _ field: Field, _ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass,
+    to outgoing: OutgoingResponseHead
+  ) -> Bool {
+    switch field.id {
+    case .location, .refresh:
+      return !pass.redirects.isEmpty && addRedirect(field, bytes, exchange, pass, to: outgoing)
+    case .setCookie:
+      guard let value = pass.cookies?.rewrite(bytes[field.value], exchange) else { return false }
+      return value.withUnsafeBytes { outgoing.add(bytes[field.name], $0) }
+    default: return false
     }
   }
 

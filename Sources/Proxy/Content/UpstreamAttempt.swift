@@ -35,6 +35,11 @@ final class UpstreamAttempt: AttemptObserver {
   /// The body of this attempt's request, if it isn't the client's.
   var body: OwnBody?
   private var pacing = UpstreamPacing.undecided
+  /// The worker counts the exchange among those that are about to need a connection.
+  @exclusivity(unchecked) private var isExpecting = false
+  @exclusivity(unchecked) private var placeWait: PlaceWait?
+  /// The exchange has waited for a place in vain.
+  private var hasWaited = false
 
   init(_ worker: Worker) {
     self.worker = worker
@@ -46,6 +51,8 @@ final class UpstreamAttempt: AttemptObserver {
     forgetAnswer()
     outgoing.reset(over: nil)
     if stream != nil { stream = nil }
+    endExpectation()
+    hasWaited = false
     if let callDeadline {
       callDeadline.stop()
       self.callDeadline = nil
@@ -59,6 +66,18 @@ final class UpstreamAttempt: AttemptObserver {
     keepsHead = false
     deadConnections = 0
     if !refusedKey.isEmpty { refusedKey = "" }
+  }
+
+  func expect() {
+    isExpecting = true
+    worker.exchangeExpectsUpstream()
+  }
+
+  private func endExpectation() {
+    if placeWait != nil { endPlaceWait() }
+    guard isExpecting else { return }
+    isExpecting = false
+    worker.expectationDidEnd()
   }
 
   // MARK: Calls of the handler
@@ -82,10 +101,49 @@ final class UpstreamAttempt: AttemptObserver {
     if group.asksRequest, records.isEmpty, let exchange = handler?._withUnsafeGuaranteedRef({ $0.exchange }) {
       GroupChoice.fill(&selection, for: exchange, group)
     }
-    if let failure = group.attempt(self, trust: trust, settings: settings, selection: selection, again: again) {
-      if case .noServer = failure { records.append(AttemptRecord(server: nil, beganAt: now)) }
+    let before = worker.budget.isFull ? selection : nil
+    guard let ticket = group.pick(&selection, again: again) else {
+      endPlaceWait()
+      records.append(AttemptRecord(server: nil, beganAt: now))
+      return attemptDidFail(.noServer)
+    }
+    records.append(AttemptRecord(server: ticket.index, beganAt: now))
+    if let failure = group.begin(self, on: ticket, trust: trust, settings: settings, isRetry: again != nil) {
+      if case .noRoom = failure, let before, waitsForPlace(group, trust, settings, again: again, before) { return }
+      endPlaceWait()
       attemptDidFail(failure)
     }
+  }
+
+  /// Waits for a place, as if no server had been chosen yet. Returns false if new clients don't wait either.
+  private func waitsForPlace(
+    _ group: UpstreamGroup, _ trust: UpstreamTrust, _ settings: AttemptSettings, again: Int?, _ before: Selection
+  ) -> Bool {
+    let patience = worker.queueTimeout
+    guard patience > 0, !hasWaited else { return false }
+    selection = before
+    if !records.isEmpty { records.removeLast() }
+    if placeWait == nil {
+      worker.tellShortage(.attempt)
+      placeWait = PlaceWait(self, worker.placeQueue, patience: patience) {
+        $0.begin(group, trust, settings, again: again)
+      }
+    }
+    return true
+  }
+
+  /// The attempt waits no longer, because its connection begins or because the exchange is over.
+  private func endPlaceWait() {
+    guard let wait = placeWait else { return }
+    placeWait = nil
+    wait.stop()
+  }
+
+  func placeDidNotCome() {
+    endPlaceWait()
+    hasWaited = true
+    records.append(AttemptRecord(server: nil, beganAt: now))
+    attemptDidFail(.noRoom)
   }
 
   /// Records that the request is being sent, so that the server may have seen it. A head without the request's body,
@@ -101,6 +159,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// Gives up the attempt and closes its session.
   func abandon(isFailure: Bool = false) {
+    if placeWait != nil { endPlaceWait() }
     guard let stream else { return }
     isUnderWay = false
     endRecord()
@@ -148,13 +207,9 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Events of the upstream
 
-  override func attemptWillTry(_ server: Int, _ selection: Selection) {
-    self.selection = selection
-    records.append(AttemptRecord(server: server, beganAt: now))
-  }
-
   override func attemptDidBegin(_ stream: UpstreamStream) {
     self.stream = stream
+    endExpectation()
     isUnderWay = true
     isRequestBegun = false
     wasRefused = false
@@ -188,7 +243,7 @@ final class UpstreamAttempt: AttemptObserver {
     if !records.isEmpty { records[records.count - 1].bodyBytes &+= UInt64(bytes.count) }
     handler?._withUnsafeGuaranteedRef { handler in
       handler.responseBody(bytes)
-      if handler.pass?.readRate != nil { pacing.take(bytes.count, self, handler) }
+      if handler.hasReadRate { pacing.take(bytes.count, self, handler) }
     }
   }
 

@@ -339,7 +339,7 @@ final class Exchange {
   /// The request ends, fails, or goes on elsewhere. What it has waited for must not move it any more.
   func dropWaits() {
     serial &+= 1
-    if let ticket = pending.take() { worker.shared.pool.withdraw(ticket) }
+    if pending != nil, let ticket = pending.take() { worker.shared.pool.withdraw(ticket) }
   }
 
   // MARK: Events of the request's body

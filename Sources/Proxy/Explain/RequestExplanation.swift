@@ -143,21 +143,27 @@ package struct RequestExplanation {
     if let tls {
       let name = request.isAddress ? [] : Self.name(request.host)
       trace.add("SNI", name.isEmpty ? "none, because the host is an address" : String(decoding: name, as: UTF8.self))
-      if let failure = tls.rehearse(name, showing: request.certificates) {
+      let failure = tls.rehearse(
+        name, showing: request.certificates, local: rehearsedLocal(servers), peer: request.client)
+      if let failure {
         trace.add("handshake", "fails: \(failure)")
         return transport.close(.orderly)
       }
+      if let shown = tls.rehearsedCertificate { trace.add("certificate", "\(shown.subject), loaded for this name") }
     }
     let session = ClientSession(
       worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
-    if case .socket(let address) = servers.settings.address {
-      session.facts.rehearsedLocal =
-        isWildcard(servers) ? SocketAddress(literal: "127.0.0.1", port: request.port) : address
-    }
+    session.facts.rehearsedLocal = rehearsedLocal(servers)
     session.streamDidOpen()
     if let tls { tell(of: tls) }
     try converse(session, worker)
     session.close()
+  }
+
+  /// The address at which the client would have connected.
+  private func rehearsedLocal(_ servers: VirtualServers) -> SocketAddress? {
+    guard let address = address(of: servers) else { return nil }
+    return isWildcard(servers) ? SocketAddress(literal: "127.0.0.1", port: request.port) : address
   }
 
   private func converse(_ session: ClientSession, _ worker: Worker) throws(Refusal) {

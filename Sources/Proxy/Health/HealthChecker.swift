@@ -89,7 +89,9 @@ final class HealthChecker: EventTarget {
     isAsking = true
     let attempt = HealthCheckAttempt(self, HealthCheckJudge(settings.kind, worker.patternScratch))
     self.attempt = attempt
-    if let failure = group.attempt(attempt, trust: trust, settings: attemptSettings, selection: Selection()) {
+    var selection = Selection()
+    guard let ticket = group.pick(&selection) else { return attempt.attemptDidFail(.noServer) }
+    if let failure = group.begin(attempt, on: ticket, trust: trust, settings: attemptSettings, isRetry: false) {
       attempt.attemptDidFail(failure)
     }
   }

@@ -214,6 +214,8 @@ final class LiveProxyPass: LiveContent {
   let redirects: [(from: LivePattern, to: LiveTemplate)]
   /// nil without `proxy_cookie_…`.
   let cookies: CookieRewrite?
+  /// The fields that `redirects` and `cookies` may change.
+  let rewrittenFields: FieldNameSet
   /// `message_envelope on`.
   let envelope: MessageEnvelope?
   let authentication: LiveUpstreamAuth?
@@ -323,6 +325,8 @@ final class LiveProxyPass: LiveContent {
     self.hidden = hidden
     self.redirects = settings.redirects.map { (LivePattern($0.from), LiveTemplate($0.to)) }
     self.cookies = CookieRewrite(settings.cookies)
+    self.rewrittenFields = (redirects.isEmpty ? FieldNameSet() : FieldNameSet(.location, .refresh)).union(
+      cookies == nil ? FieldNameSet() : FieldNameSet(.setCookie))
   }
 
   override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }

@@ -23,8 +23,5 @@ enum PendingWork {
 
   /// The party whose passwords count and wait together: an IPv4 address, or the /64 network of an IPv6 address, because
   /// one household usually has a /64 network.
-  static func party(_ peer: SocketAddress) -> String {
-    guard case .ipv6(let high, _, _) = peer, high != 0 else { return peer.host }
-    return "\(String(high, radix: 16))/64"
-  }
+  static func party(_ peer: SocketAddress) -> String { peer.party }
 }

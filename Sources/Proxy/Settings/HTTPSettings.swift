@@ -151,13 +151,15 @@ public final class HTTPSettings: Sendable {
   public let slotNames: [Int: String]
   /// Every `resolver` line.
   public let resolvers: [ResolverSettings]
+  public let clientLimits: ClientLimitSettings
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
-    resolvers: [ResolverSettings] = []
+    resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings()
   ) {
+    self.clientLimits = clientLimits
     self.resolvers = resolvers
     self.listeners = listeners
     self.servers = servers

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Configuration
 import Daemon
 import Glibc
 import Observability
@@ -85,7 +86,7 @@ struct DemoServeCommand: ParsableCommand {
       try files.folder.write(guide.everything, to: DemoGuide.fileName)
       application?.start()
       DemoRenewal(files, every: renewEvery).start()
-      Daemon.run(configuration: path) { LogFile.standardError.write(string: guide.text) }
+      Daemon.run(.file(path), announced: { LogFile.standardError.write(string: guide.text) })
     } catch {
       error.tell()
       throw ExitCode.failure

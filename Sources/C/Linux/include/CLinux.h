@@ -112,3 +112,17 @@ static inline int linux_open_beneath(int folder, const char *path, int flags) {
 // openat is variadic, and O_PATH is a GNU extension.
 static inline int linux_openat(int folder, const char *path, int flags) { return openat(folder, path, flags); }
 static inline int linux_o_path(void) { return 010000000; }
+
+// Who is at the other end of a unix socket, as the kernel noted it at connect(2) or listen(2): SO_PEERCRED, whose
+// struct ucred is a GNU extension. 0 on success.
+static inline int linux_peer_of(int fd, int32_t *process, uint32_t *user) {
+  struct {
+    int32_t process;
+    uint32_t user, group;
+  } peer;
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || length != sizeof peer) return -1;
+  *process = peer.process;
+  *user = peer.user;
+  return 0;
+}

@@ -1,0 +1,116 @@
+import Observability
+import Proxy
+import TLS
+
+/// `ssl_certificate` and `ssl_certificate_key` with variables, and `ssl_certificate_cache`.
+extension SettingsBuilder {
+  /// Builds a pair of which at least one file's name has variables. nil: an error is reported. `server`: the value of
+  /// `$server_name`.
+  mutating func namedCertificate(_ certificate: Directive, _ key: Directive?, server: String) -> NamedCertificate? {
+    let paths = [certificate, key].compactMap { $0 }.map { certificatePath($0, server: server) }
+    guard let first = paths.first, let certificate = first, paths.allSatisfy({ $0 != nil }) else { return nil }
+    return NamedCertificate(certificate: certificate, key: paths.dropFirst().first ?? nil)
+  }
+
+  private mutating func certificatePath(_ line: Directive, server: String) -> CertificatePath? {
+    guard let word = line.arguments.first else { return nil }
+    let others = ["data:", "store:", "engine:", "credential:"]
+    if let prefix = others.first(where: { word.text.hasPrefix($0) }) {
+      error(
+        word.location, "\"\(prefix)\" in \"\(line.name)\" is not supported where a certificate has variables",
+        hint: "name files: sallyport reads nothing else during a handshake")
+      return nil
+    }
+    let (count, template) = (diagnostics.count, template(word))
+    guard diagnostics.count == count else { return nil }
+    var parts: [CertificatePath.Part] = []
+    if !word.text.hasPrefix("/"), !folder.isEmpty { parts.append(.literal("\(folder)/")) }
+    for part in template.parts {
+      switch part {
+      case .literal(let bytes): parts.append(.literal(String(decoding: bytes, as: UTF8.self)))
+      case .variable(.simple(.server_name)):
+        guard !server.isEmpty, !server.utf8.contains(0x2F) else {
+          error(
+            word.location, "the server has no name that can be part of a file's name, for $server_name",
+            hint: "server_name NAME; or write the file's name out")
+          return nil
+        }
+        parts.append(.literal(server))
+      case .variable(let variable):
+        guard let known = variable.inHandshake else {
+          error(
+            word.location, "\"\(word.text)\" has a variable that is not known when the certificate is chosen",
+            hint: "$ssl_server_name, $server_name, $server_addr, $server_port and $remote_addr are; "
+              + "instead of a map, name files or links after the names")
+          return nil
+        }
+        parts.append(.variable(known))
+      }
+    }
+    return CertificatePath(Self.joined(parts), location: word.location)
+  }
+
+  /// Joins neighbouring literals, so that equal names are equal values.
+  private static func joined(_ parts: [CertificatePath.Part]) -> [CertificatePath.Part] {
+    parts.reduce(into: []) { joined, part in
+      if case .literal(let text) = part, case .literal(let former)? = joined.last {
+        joined[joined.count - 1] = .literal(former + text)
+      } else {
+        joined.append(part)
+      }
+    }
+  }
+
+  /// nginx's `off | max=N [inactive=TIME] [valid=TIME]`; nil for `off`.
+  mutating func certificateCache(_ line: Directive?) -> CertificateCacheSettings? {
+    guard let line else { return nil }
+    if line.arguments.count == 1, line.text(0) == "off" { return nil }
+    var max: Int?
+    var settings = CertificateCacheSettings(max: 1)
+    for word in line.arguments {
+      let parts = word.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      switch (parts[0], parts.count == 2 ? parts[1] : "") {
+      case ("max", let text):
+        guard let number = Quantity.number(text), (1...100_000).contains(number) else {
+          error(word.location, "invalid parameter \"\(word.text)\"", hint: "max=1 to max=100000: pairs to keep")
+          return nil
+        }
+        max = number
+      case ("inactive", let text):
+        guard let time = Quantity.seconds(text) else { return invalidTime(word) }
+        settings.inactive = time
+      case ("valid", let text):
+        guard let time = Quantity.seconds(text) else { return invalidTime(word) }
+        settings.valid = time
+      default:
+        error(
+          word.location, "invalid parameter \"\(word.text)\"", hint: "off, or max=NUMBER [inactive=TIME] [valid=TIME]")
+        return nil
+      }
+    }
+    guard let max else {
+      error(
+        line.location, "\"ssl_certificate_cache\" must have the \"max\" parameter", hint: "ssl_certificate_cache max=1000;")
+      return nil
+    }
+    settings.max = max
+    return settings
+  }
+
+  private mutating func invalidTime(_ word: Word) -> CertificateCacheSettings? {
+    error(word.location, "invalid parameter \"\(word.text)\"", hint: "a time in seconds or longer units: valid=60s")
+    return nil
+  }
+}
+
+extension Directive {
+  var hasVariables: Bool { arguments.contains { $0.text.contains("$") } }
+}
+
+extension Variable {
+  /// The variable, if its value is known when the certificate is chosen. Its text there is that of the ClientHello and
+  /// the connection, even where a request's variable of the name would change later (`set_real_ip_from`).
+  fileprivate var inHandshake: HandshakeVariable? {
+    if case .simple(let simple) = self { HandshakeVariable(rawValue: simple.rawValue) } else { nil }
+  }
+}

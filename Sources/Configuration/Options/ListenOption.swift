@@ -1,0 +1,29 @@
+package import Proxy
+import Transport
+
+/// The addresses that one value of `--listen` or `--health-listen` stands for.
+package enum ListenOption {
+  /// `HOST:PORT`, `unix:PATH`, `systemd:NAME`. `:PORT` and `PORT` are the port on all addresses of the machine, or with
+  /// `onLoopback` on its loopback. Throws the reason.
+  ///
+  /// `hasIPv6`: whether the machine has IPv6, so that all addresses include those of IPv6.
+  package static func addresses(
+    _ text: String, hasIPv6: Bool, onLoopback: Bool = false
+  ) throws(ProxyOptionFault) -> [ListenAddress] {
+    do throws(Authority.ParseError) {
+      let port = text.hasPrefix(":") ? String(text.dropFirst()) : text
+      if !port.isEmpty, port.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
+        let hosts = onLoopback ? ["127.0.0.1"] : hasIPv6 ? ["*", "[::]"] : ["*"]
+        var found: [ListenAddress] = []
+        for host in hosts { found += try SettingsBuilder.listenAddresses("\(host):\(port)") }
+        return found
+      }
+      // A colon in front of anything else would be a host without a name.
+      guard !text.hasPrefix(":") || text.hasPrefix("::") else { throw .init(reason: "invalid port", hint: nil) }
+      return try SettingsBuilder.listenAddresses(text)
+    } catch {
+      throw ProxyOptionFault(
+        error.reason, hint: "HOST:PORT with an IP address, :PORT for all addresses, unix:/PATH or systemd:NAME")
+    }
+  }
+}

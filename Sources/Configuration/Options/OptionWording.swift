@@ -1,0 +1,76 @@
+package import Observability
+
+/// Rewrites diagnostics about the text that `sallyport proxy` made: they name the option or the variable, and never a
+/// directive or a line of the text.
+package struct OptionWording: Sendable {
+  private let made: ProxyText
+
+  package init(_ text: ProxyText) { made = text }
+
+  package func reworded(_ diagnostic: Diagnostic) -> Diagnostic {
+    var spoken = diagnostic
+    let value = diagnostic.location.flatMap { $0.file == ProxyText.name ? made.value(atLine: $0.line) : nil }
+    if diagnostic.location?.file == ProxyText.name { spoken.location = nil }
+    let message = Self.inOptions(diagnostic.message)
+    let subject = value.map { "\($0.origin) \"\($0.text)\": " } ?? ""
+    spoken.message = subject + (Self.namesDirective(message) ? Self.generic(value) : message)
+    // A hint that still says what to write into a file is of no use to somebody who has none.
+    spoken.hint = diagnostic.hint.map(Self.inOptions).flatMap { Self.namesDirective($0) ? nil : $0 }
+    return spoken
+  }
+
+  private static func generic(_ value: ProxyValue?) -> String {
+    value == nil
+      ? "the options can't be served; `sallyport proxy --print` with `sallyport check` says more" : "it is refused"
+  }
+
+  /// Directives of the text, with the options behind them. Longer names come first, because some contain others.
+  private static let names: [(directive: String, option: String)] = [
+    ("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE"),
+    ("proxy_ssl_trusted_certificate", "--upstream-ca"), ("proxy_ssl_certificate_key", "--upstream-key"),
+    ("proxy_ssl_password_file", "--password-file"), ("proxy_ssl_certificate", "--upstream-cert"),
+    ("proxy_ssl_name", "--upstream-name"), ("proxy_ssl_pin", "--pin"), ("proxy_pass", "--to"),
+    ("ssl_client_certificate", "--client-ca"), ("ssl_certificate_key", "--key"), ("ssl_certificate", "--cert"),
+    ("ssl_password_file", "--password-file"), ("ssl_verify_client", "--verify"), ("ssl_client_allow", "--allow"),
+    ("ssl_client_deny", "--deny"), ("ssl_crl", "--crl"), ("`user root;`", "--user root"),
+    ("`user NAME;`", "--user NAME"), ("`user`", "--user"),
+  ]
+
+  static func inOptions(_ text: String) -> String {
+    var spoken = text
+    for (directive, option) in names {
+      for form in [" in \"\(directive)\" directive", " in the \"\(directive)\" directive"] {
+        spoken = spoken.replacing(form, with: "")
+      }
+      spoken = spoken.replacing("the \"\(directive)\" directive", with: option)
+      spoken = Self.replacing(directive, with: option, in: spoken)
+    }
+    return spoken
+  }
+
+  /// Replaces whole words only: `ssl_certificate` also ends another name.
+  private static func replacing(_ name: String, with option: String, in text: String) -> String {
+    var result = ""
+    var rest = text[...]
+    while let found = rest.firstRange(of: name) {
+      let before = rest[..<found.lowerBound].last ?? result.last
+      let isWord = !isNameCharacter(before) && !isNameCharacter(rest[found.upperBound...].first)
+      result += rest[..<found.lowerBound] + (isWord ? option : name)
+      rest = rest[found.upperBound...]
+    }
+    return result + rest
+  }
+
+  private static func isNameCharacter(_ character: Character?) -> Bool {
+    guard let character else { return false }
+    return character.isLetter || character.isNumber || character == "_"
+  }
+
+  /// Whether a text speaks of a directive: by that word, or by a directive's name with an underscore.
+  static func namesDirective(_ text: String) -> Bool {
+    if text.contains("directive") { return true }
+    return text.split { !isNameCharacter($0) }.contains { word in
+      word.contains("_") && !DirectiveTable.entries(named: String(word)).isEmpty
+    }
+  }
+}

@@ -1,0 +1,64 @@
+/// The options of `sallyport proxy` that make a configuration. Each has a variable of the environment.
+package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
+  case listen
+  case cert, key
+  case passwordFile = "password-file"
+  case clientCA = "client-ca"
+  case verify, crl, allow, deny
+  case to, pin
+  case upstreamCA = "upstream-ca"
+  case upstreamName = "upstream-name"
+  case upstreamCert = "upstream-cert"
+  case upstreamKey = "upstream-key"
+  case healthListen = "health-listen"
+  case logLevel = "log-level"
+  case user
+  case demoCA = "demo-ca"
+
+  /// `--client-ca`
+  package var spelling: String { "--\(rawValue)" }
+
+  /// `SALLYPORT_CLIENT_CA`
+  package var variable: String {
+    Self.prefix + String(rawValue.map { $0 == "-" ? "_" : Character($0.uppercased()) })
+  }
+
+  package static let prefix = "SALLYPORT_"
+
+  /// Whether the option may be given several times. A variable has one value on each line.
+  package var isRepeatable: Bool {
+    switch self {
+    case .listen, .crl, .allow, .deny, .to, .pin, .healthListen: true
+    case .cert, .key, .passwordFile, .clientCA, .verify, .upstreamCA, .upstreamName, .upstreamCert, .upstreamKey,
+      .logLevel, .user, .demoCA:
+      false
+    }
+  }
+}
+
+/// One value with the option or the variable that gave it, by which errors name it.
+package struct ProxyValue: Sendable, Hashable {
+  package let option: ProxyOption
+  package let text: String
+  /// `--pin` or `SALLYPORT_PIN`.
+  package let origin: String
+
+  package init(_ option: ProxyOption, _ text: String, origin: String) {
+    self.option = option
+    self.text = text
+    self.origin = origin
+  }
+}
+
+/// A mistake in the options or variables. The text names the culprit.
+package struct ProxyOptionFault: Error, Sendable, Hashable, CustomStringConvertible {
+  package let text: String
+  package let hint: String?
+
+  package init(_ text: String, hint: String? = nil) {
+    self.text = text
+    self.hint = hint
+  }
+
+  package var description: String { "error: \(text)" + (hint.map { "\n    hint: \($0)" } ?? "") }
+}

@@ -1,0 +1,103 @@
+import Observability
+import Proxy
+
+/// The configuration that the options of `sallyport proxy` stand for, and the option behind each of its lines.
+package struct ProxyText: Sendable {
+  private struct Line {
+    var text: String
+    var value: ProxyValue?
+  }
+
+  /// The name in places of diagnostics, which `OptionWording` replaces.
+  package static let name = "the options of `sallyport proxy`"
+  private var lines: [Line] = []
+
+  package var text: String { lines.map(\.text).joined(separator: "\n") + "\n" }
+
+  /// The value that a line of the text was made of.
+  package func value(atLine line: Int) -> ProxyValue? {
+    lines.indices.contains(line - 1) ? lines[line - 1].value : nil
+  }
+
+  /// Throws all that is wrong with the options as far as they can be judged without files.
+  package init(_ options: ProxyOptions, hasIPv6: Bool) throws(ProxyOptionFaults) {
+    let plan = try ProxyPlan(options, hasIPv6: hasIPv6)
+    add("# The configuration that the options of `sallyport proxy` stand for.")
+    if let user = plan.user { add("user", [user.text], user) }
+    add("worker_processes auto;")
+    add("error_log stderr \(plan.logLevel);")
+    add("events { worker_connections 4096; }")
+    add("http {")
+    add("    access_log stderr;")
+    add("    map $http_upgrade $connection_upgrade { default upgrade; \"\" \"\"; }")
+    add("    upstream upstream {")
+    for (target, value) in plan.targets { add("        server", [target.server], value) }
+    add("        keepalive 32;")
+    add("    }")
+    add("    server {")
+    for (address, value) in plan.listeners { add("        listen", [address.description, "ssl"], value) }
+    add("        http2 on;")
+    clients(plan)
+    add("        client_max_body_size 0;")
+    add("        proxy_request_buffering off;")
+    add("        location / {")
+    upstream(plan)
+    add("        }")
+    add("    }")
+    if !plan.healthListeners.isEmpty { health(plan) }
+    add("}")
+  }
+
+  private mutating func clients(_ plan: ProxyPlan) {
+    add("        ssl_certificate", [plan.certificate.text], plan.certificate)
+    if let key = plan.key { add("        ssl_certificate_key", [key.text], key) }
+    if let file = plan.passwordFile { add("        ssl_password_file", [file.text], file) }
+    if let authority = plan.clientCA { add("        ssl_client_certificate", [authority.text], authority) }
+    for list in plan.revocations { add("        ssl_crl", [list.text], list) }
+    add("        ssl_verify_client", [plan.verification.rawValue], plan.verify)
+    for (words, value) in plan.allow { add("        ssl_client_allow", words, value) }
+    for (words, value) in plan.deny { add("        ssl_client_deny", words, value) }
+  }
+
+  private mutating func upstream(_ plan: ProxyPlan) {
+    add("            proxy_pass \(plan.isTLS ? "https" : "http")://upstream;")
+    add("            proxy_http_version 1.1;")
+    add("            proxy_set_header Upgrade $http_upgrade;")
+    add("            proxy_set_header Connection $connection_upgrade;")
+    add("            proxy_set_header Host $http_host;")
+    add("            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;")
+    add("            proxy_set_header X-Forwarded-Proto $scheme;")
+    add("            proxy_set_header X-Client-Verify $ssl_client_verify;")
+    add("            proxy_set_header X-Client-DN $ssl_client_s_dn;")
+    guard plan.isTLS else { return }
+    if let authority = plan.upstreamCA {
+      add("            proxy_ssl_trusted_certificate", [authority.text], authority)
+    }
+    // A pin alone names the key that is trusted, whoever certified it.
+    let isByKeyAlone = plan.upstreamCA == nil && !plan.pins.isEmpty
+    add("            proxy_ssl_verify \(isByKeyAlone ? "off" : "on");")
+    for pin in plan.pins { add("            proxy_ssl_pin", [pin.text], pin) }
+    add("            proxy_ssl_name", [plan.upstreamName.text], plan.upstreamName)
+    add("            proxy_ssl_server_name on;")
+    if let certificate = plan.upstreamCert { add("            proxy_ssl_certificate", [certificate.text], certificate) }
+    if let key = plan.upstreamKey { add("            proxy_ssl_certificate_key", [key.text], key) }
+    if plan.upstreamCert != nil, let file = plan.passwordFile {
+      add("            proxy_ssl_password_file", [file.text], file)
+    }
+  }
+
+  private mutating func health(_ plan: ProxyPlan) {
+    add("    server {")
+    for (address, value) in plan.healthListeners { add("        listen", [address.description], value) }
+    add("        access_log off;")
+    add("        return 200 \"ok\\n\";")
+    add("    }")
+  }
+
+  private mutating func add(_ text: String) { lines.append(Line(text: text, value: nil)) }
+
+  private mutating func add(_ directive: String, _ words: [String], _ value: ProxyValue?) {
+    let written = words.map { ConfigurationWord.written($0) }.joined(separator: " ")
+    lines.append(Line(text: "\(directive) \(written);", value: value))
+  }
+}

@@ -1,0 +1,129 @@
+import Glibc
+
+/// What a process tells `sallyport health` about itself, and the text that carries it: one fact on each line, the last
+/// line `end`. Holds no secret: the names of files, addresses and times.
+package struct HealthAnswer: Sendable, Hashable {
+  /// How a client begins on a listener.
+  package enum Opening: String, Sendable, Hashable, CaseIterable {
+    case plain
+    case tls
+    /// Each handshake that names no known server is refused (`ssl_reject_handshake`).
+    case refusingTLS = "refusing-tls"
+  }
+
+  package struct Listener: Sendable, Hashable {
+    package var opening: Opening
+    /// The listener expects a header of the PROXY protocol.
+    package var expectsHeader: Bool
+    /// `10.0.0.1:443`, `[::]:443`, `unix:/path`.
+    package var address: String
+  }
+
+  /// A certificate that the process presents. A time is nil if it can't be read.
+  package struct Validity: Sendable, Hashable {
+    package var notBefore: Int64?
+    package var notAfter: Int64?
+    package var file: String
+  }
+
+  package var version = ""
+  /// What the process runs: the configuration's file, or where its text came from.
+  package var configuration = ""
+  package var generation = 0
+  package var workers = 0
+  /// The numbers of the workers that did not answer, from 0.
+  package var silent: [Int] = []
+  /// Why the last reload was refused; nil if it was not.
+  package var refusedReload: String?
+  package var listeners: [Listener] = []
+  /// The certificates that end first.
+  package var certificates: [Validity] = []
+  /// How many certificates there are in all.
+  package var certificateCount = 0
+
+  package static let maximumListeners = 64
+  package static let maximumCertificates = 64
+  /// The longest text, and the most that a client reads.
+  package static let maximumLength = 256 << 10
+  private static let maximumField = 1024
+  private static let greeting = "sallyport-health 1"
+
+  package init() {}
+
+  // MARK: Text
+
+  package var text: String {
+    var lines = [
+      Self.greeting, "version \(Self.field(version))", "configuration \(Self.field(configuration))",
+      "generation \(generation)", "workers \(workers)",
+    ]
+    lines += silent.map { "silent \($0)" }
+    if let refusedReload { lines.append("refused \(Self.field(refusedReload))") }
+    lines += listeners.prefix(Self.maximumListeners).map {
+      "listener \($0.opening.rawValue) \($0.expectsHeader ? "header" : "bare") \(Self.field($0.address))"
+    }
+    lines.append("certificates \(certificateCount)")
+    lines += certificates.prefix(Self.maximumCertificates).map {
+      "certificate \(Self.time($0.notBefore)) \(Self.time($0.notAfter)) \(Self.field($0.file))"
+    }
+    return lines.joined(separator: "\n") + "\nend\n"
+  }
+
+  /// Returns nil for a text that is not whole, or not of this form. Ignores facts of a later version.
+  package init?(text: String) {
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    guard lines.first == Self.greeting[...], lines.suffix(2) == ["end", ""] else { return nil }
+    for line in lines.dropFirst().dropLast(2) {
+      let parts = line.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+      guard parts.count == 2 else { return nil }
+      guard take(String(parts[0]), String(parts[1])) else { return nil }
+    }
+  }
+
+  private mutating func take(_ name: String, _ value: String) -> Bool {
+    switch name {
+    case "version": version = value
+    case "configuration": configuration = value
+    case "refused": refusedReload = value
+    case "generation": return Self.set(&generation, value)
+    case "workers": return Self.set(&workers, value)
+    case "certificates": return Self.set(&certificateCount, value)
+    case "silent":
+      guard let worker = Int(value), worker >= 0 else { return false }
+      silent.append(worker)
+    case "listener":
+      let words = value.split(separator: " ", maxSplits: 2).map(String.init)
+      guard words.count == 3, let opening = Opening(rawValue: words[0]), ["header", "bare"].contains(words[1]) else {
+        return false
+      }
+      listeners.append(Listener(opening: opening, expectsHeader: words[1] == "header", address: words[2]))
+    case "certificate":
+      let words = value.split(separator: " ", maxSplits: 2).map(String.init)
+      guard words.count == 3, let begin = Self.time(words[0]), let end = Self.time(words[1]) else { return false }
+      certificates.append(Validity(notBefore: begin.seconds, notAfter: end.seconds, file: words[2]))
+    default: break
+    }
+    return true
+  }
+
+  private static func set(_ number: inout Int, _ text: String) -> Bool {
+    guard let value = Int(text), value >= 0 else { return false }
+    number = value
+    return true
+  }
+
+  private static func time(_ seconds: Int64?) -> String { seconds.map { "\($0)" } ?? "unreadable" }
+
+  private static func time(_ text: String) -> (seconds: Int64?, Void)? {
+    if text == "unreadable" { return (nil, ()) }
+    return Int64(text).map { ($0, ()) }
+  }
+
+  /// Keeps a value on its line.
+  private static func field(_ text: String) -> String {
+    let scalars = text.unicodeScalars.prefix(maximumField).map { $0.value < 0x20 || $0.value == 0x7F ? "?" : $0 }
+    var kept = String.UnicodeScalarView()
+    kept.append(contentsOf: scalars)
+    return kept.isEmpty ? "-" : String(kept)
+  }
+}

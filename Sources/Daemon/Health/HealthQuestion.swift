@@ -1,0 +1,134 @@
+import Crypto
+import Glibc
+import Observability
+import TLS
+import Transport
+
+/// Asks a process of this machine about its health, and looks at its listeners. Blocks, within the given time.
+package struct HealthQuestion {
+  /// The names of the process, of which any one that answers is enough.
+  package let names: [HealthName]
+  /// What to say if no process answers: which one was sought.
+  package let sought: String
+  package let seconds: Int
+  /// Only what a restart could mend: the process and its workers.
+  package let onlyLive: Bool
+
+  package init(_ names: [HealthName], sought: String, within seconds: Int, onlyLive: Bool) {
+    self.names = names
+    self.sought = sought
+    self.seconds = seconds
+    self.onlyLive = onlyLive
+  }
+
+  package func ask() -> HealthReport {
+    let deadline = Deadline(seconds: seconds)
+    var report: HealthReport
+    do throws(Unanswered) {
+      let (answer, peer) = try answer(by: deadline)
+      report = HealthReport(answer, process: peer.process, user: peer.user)
+    } catch {
+      return HealthReport(failure: error.reason)
+    }
+    if onlyLive { return report }
+    for listener in report.answer?.listeners ?? [] {
+      let (isGood, text) = Self.look(at: listener, by: deadline)
+      report.add(.listener, isGood, "\(listener.address) \(text)")
+    }
+    if report.answer?.listeners.isEmpty ?? true { report.add(.listener, false, "the process listens on no address") }
+    report.judgeCertificates(now: Int64(time(nil)))
+    return report
+  }
+
+  // MARK: The process
+
+  private struct Unanswered: Error { let reason: String }
+
+  private func answer(by deadline: Deadline) throws(Unanswered) -> (HealthAnswer, AbstractSocket.Peer) {
+    var reason = "no process runs \(sought)"
+    for name in names {
+      guard let client = try connect(to: name, by: deadline) else { continue }
+      defer { close(client) }
+      guard let peer = AbstractSocket.peer(of: client) else { continue }
+      // Anybody can bind a name that is free. An answer counts if it comes from root, from the user who asks, or if
+      // root asks, who may look at every process.
+      guard peer.user == 0 || peer.user == geteuid() || geteuid() == 0 else {
+        reason =
+          "process \(peer.process) of user \(peer.user) has the name of \(sought): ask as this user or as root"
+        continue
+      }
+      switch read(client, by: deadline) {
+      case .whole(let answer): return (answer, peer)
+      case .late: throw Unanswered(reason: "process \(peer.process) does not answer within \(seconds) s")
+      case .refused:
+        reason =
+          "process \(peer.process) of user \(peer.user) gave no answer: it ends, or it answers only its own user and root"
+      }
+    }
+    throw Unanswered(reason: reason)
+  }
+
+  /// Returns nil if nobody has the name.
+  private func connect(to name: HealthName, by deadline: Deadline) throws(Unanswered) -> Int32? {
+    while true {
+      do throws(SocketError) {
+        return try AbstractSocket.connect(to: name.description)
+      } catch {
+        switch error.code {
+        case ECONNREFUSED: return nil
+        case EAGAIN where !deadline.isOver: deadline.pause(milliseconds: 50)
+        case EAGAIN: throw Unanswered(reason: "the process takes no questions within \(seconds) s")
+        default: throw Unanswered(reason: "the process can't be asked: \(error)")
+        }
+      }
+    }
+  }
+
+  private enum Reading {
+    case whole(HealthAnswer)
+    case refused
+    case late
+  }
+
+  private func read(_ client: Int32, by deadline: Deadline) -> Reading {
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 16_384)
+    while bytes.count <= HealthAnswer.maximumLength {
+      guard deadline.wait(for: client, Int16(POLLIN)) else { return .late }
+      let count = Glibc.read(client, &chunk, chunk.count)
+      if count < 0 && (errno == EINTR || errno == EAGAIN) { continue }
+      guard count > 0 else { break }
+      bytes += chunk[..<count]
+    }
+    return HealthAnswer(text: String(decoding: bytes, as: UTF8.self)).map { .whole($0) } ?? .refused
+  }
+
+  // MARK: Listeners
+
+  private static func look(at listener: HealthAnswer.Listener, by deadline: Deadline) -> (isGood: Bool, text: String) {
+    guard let address = address(listener.address) else { return (false, "is no address") }
+    // The header by which a health checker of the PROXY protocol connects in its own name.
+    let header = listener.expectsHeader ? Array("PROXY UNKNOWN\r\n".utf8) : []
+    switch ListenerCheck.run(address, header: header, startsTLS: listener.opening != .plain, by: deadline) {
+    case .connected: return (true, "takes connections")
+    case .presented(let certificate): return (true, "presents \(certificate.subject)")
+    case .refused(let reason):
+      return listener.opening == .refusingTLS
+        ? (true, "refuses handshakes without a known name") : (false, "refused the handshake: \(reason)")
+    case .failed(let reason): return (false, reason)
+    }
+  }
+
+  /// The address to connect to: the loopback for a socket of all addresses.
+  static func address(_ text: String) -> SocketAddress? {
+    if text.hasPrefix("unix:") { return .unix(path: String(text.dropFirst(5))) }
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else { return nil }
+    var host = text[..<colon]
+    if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
+    switch SocketAddress(literal: String(host), port: port) {
+    case .ipv4(0, _): return .ipv4(address: INADDR_LOOPBACK, port: port)
+    case .ipv6(0, 0, _): return .ipv6(high: 0, low: 1, port: port)
+    case let other: return other
+    }
+  }
+}

@@ -1,0 +1,77 @@
+import Observability
+import Transport
+
+/// The attempts of one worker that wait for a place under `worker_connections`, in the order in which they came.
+///
+/// They go before new clients, which are accepted only when a place is left for each exchange here (`ConnectionRoom`).
+final class PlaceQueue: EventTarget {
+  private unowned let worker: Worker
+  private var waiting: [PlaceWait] = []
+  /// Milliseconds between two looks whether a connection may be ended by now.
+  private static let pause = 50
+
+  init(_ worker: Worker) {
+    self.worker = worker
+    super.init(loop: worker.loop)
+  }
+
+  func add(_ wait: PlaceWait) {
+    if waiting.isEmpty { setDeadline(in: Self.pause) }
+    waiting.append(wait)
+    worker.metrics.limits.count(.attemptWaited)
+  }
+
+  func remove(_ wait: PlaceWait) {
+    waiting.removeAll { $0 === wait }
+    if waiting.isEmpty { setDeadline(in: nil) }
+  }
+
+  /// A place has become free, or a connection to an upstream can be used again.
+  func connectionDidFree() {
+    guard let first = waiting.first else { return }
+    // Not within this call, which may come from anywhere.
+    loop.again(first)
+  }
+
+  override func deadlinePassed() {
+    guard !waiting.isEmpty else { return }
+    if worker.budget.used >= worker.budget.limit { worker.makeRoom() }
+    for wait in waiting.prefix(max(0, worker.budget.limit - worker.budget.used)) { loop.again(wait) }
+    setDeadline(in: Self.pause)
+  }
+
+  func stop() { loop.forgetDeadline(of: self) }
+}
+
+/// One attempt that waits for a place: until there is one, or for `client_queue_timeout`.
+final class PlaceWait: EventTarget {
+  private weak var attempt: UpstreamAttempt?
+  private let queue: PlaceQueue
+  private let resume: (UpstreamAttempt) -> Void
+
+  /// `patience`: milliseconds.
+  init(_ attempt: UpstreamAttempt, _ queue: PlaceQueue, patience: Int, resume: @escaping (UpstreamAttempt) -> Void) {
+    self.attempt = attempt
+    self.queue = queue
+    self.resume = resume
+    super.init(loop: queue.loop)
+    queue.add(self)
+    setDeadline(in: patience)
+  }
+
+  override func again() {
+    guard !isStopped, let attempt else { return }
+    resume(attempt)
+  }
+
+  override func deadlinePassed() { attempt?.placeDidNotCome() }
+
+  private var isStopped = false
+
+  func stop() {
+    guard !isStopped else { return }
+    isStopped = true
+    queue.remove(self)
+    loop.forgetDeadline(of: self)
+  }
+}

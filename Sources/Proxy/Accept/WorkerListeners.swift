@@ -1,0 +1,93 @@
+import Observability
+import Transport
+
+/// The listening sockets of one worker. While the worker has no place for another client, it doesn't accept, so that new
+/// clients wait in the queues of the sockets (`listen … backlog=`).
+///
+/// A socket that all workers share is served by the others meanwhile. With `reuseport`, the clients that the kernel has
+/// assigned to this worker wait for it.
+final class WorkerListeners: EventTarget {
+  private unowned let worker: Worker
+  private var acceptors: [SocketAcceptor] = []
+  private var queue = AcceptQueue(patience: 0)
+  private var isWaiting = false
+  private var isStopped = false
+  /// Milliseconds between two looks whether a connection may be ended by now.
+  private static let pause = 50
+
+  init(_ worker: Worker) {
+    self.worker = worker
+    super.init(loop: worker.loop)
+  }
+
+  /// Serves these sockets from now on. `patience`: milliseconds (`client_queue_timeout`). `failed` gets the error of a
+  /// socket that can't listen.
+  func serve(_ sockets: [ListenerSocket], patience: Int, _ failed: (SocketError) -> Void) {
+    queue = AcceptQueue(patience: UInt64(max(0, patience)))
+    for acceptor in acceptors { acceptor.stop() }
+    acceptors = sockets.map { socket in
+      SocketAcceptor(
+        loop: loop, descriptor: socket.descriptor, isShared: socket.isShared,
+        mayAccept: { [unowned self] in mayAccept() },
+        accepted: { [unowned self] in accepted($0, $1, socket.listener) },
+        exhausted: { [unowned self] error in worker.live?.generation.errorLog.crit("\(error)") })
+    }
+    isWaiting = false
+    start(failed)
+  }
+
+  private func start(_ failed: (SocketError) -> Void) {
+    for acceptor in acceptors {
+      do { try acceptor.start() } catch { failed(error) }
+    }
+  }
+
+  /// Stops for good; connections in the queues stay for other workers and processes.
+  func stop() {
+    isStopped = true
+    isWaiting = false
+    for acceptor in acceptors { acceptor.stop() }
+    loop.forgetDeadline(of: self)
+  }
+
+  private func mayAccept() -> Bool {
+    // No connection is ended for a client that doesn't wait: the last one of this event may have been accepted.
+    if worker.room.vacancy != .free {
+      guard isAwaited else { return true }
+      worker.makeRoom()
+    }
+    guard queue.answer(worker.room.vacancy, now: loop.now) == .wait else { return true }
+    worker.metrics.limits.count(.clientsWaited)
+    worker.tellShortage(.wait)
+    isWaiting = true
+    for acceptor in acceptors { acceptor.stop() }
+    setDeadline(in: Self.pause)
+    return false
+  }
+
+  private var isAwaited: Bool { acceptors.contains(where: \.isAwaited) }
+
+  private func accepted(_ descriptor: Int32, _ peer: SocketAddress, _ listener: Int) {
+    if worker.accepted(descriptor, peer, listener: listener) { return }
+    worker.metrics.limits.count(.clientRefused)
+    worker.tellShortage(.refuse)
+  }
+
+  /// A place has become free, or is no longer promised.
+  func roomDidGrow() { if isWaiting, worker.room.vacancy == .free { resume() } }
+
+  /// Clients have waited for too long, or connections may have become old enough to be ended.
+  override func deadlinePassed() {
+    guard isWaiting, !isStopped else { return }
+    guard isAwaited else { return resume() }
+    if worker.room.vacancy != .free { worker.makeRoom() }
+    guard queue.answer(worker.room.vacancy, now: loop.now) == .wait else { return resume() }
+    setDeadline(in: Self.pause)
+  }
+
+  private func resume() {
+    isWaiting = false
+    setDeadline(in: nil)
+    start { error in worker.live?.generation.errorLog.alert("\(error)") }
+  }
+}

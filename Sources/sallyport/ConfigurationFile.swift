@@ -1,0 +1,27 @@
+import ArgumentParser
+import Daemon
+import Observability
+
+/// The configuration's path, which every command that reads a configuration takes in the same way.
+struct ConfigurationFile: ParsableArguments {
+  @Option(
+    name: [.short, .customLong("config")],
+    help: """
+      The configuration file, in nginx's language; - is standard input. Without it: the first of ./sallyport.conf and \
+      /etc/sallyport/sallyport.conf that exists.
+      """)
+  var config: String?
+
+  /// The path, or an error that says where a file was sought.
+  func path() throws -> String {
+    if let config { return config }
+    if let found = ConfigurationLookup.find() { return found }
+    LogFile.standardError.write(
+      string: "error: there is no \(ConfigurationLookup.places.joined(separator: " and no "))\n"
+        + "    hint: name the configuration file with --config\n")
+    throw ExitCode.failure
+  }
+
+  /// The path even if no such file exists: a process may run on after its file was removed.
+  var likelyPath: String { config ?? ConfigurationLookup.find() ?? ConfigurationLookup.places.last ?? "" }
+}

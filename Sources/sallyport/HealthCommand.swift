@@ -1,0 +1,64 @@
+import ArgumentParser
+import Configuration
+import Daemon
+import Glibc
+import Observability
+
+struct HealthCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "health",
+    abstract: "Ask the running process about its health, for probes of containers and monitors.",
+    discussion: """
+      Prints one line for each fact: the process, its generation, its workers, each listener and each certificate. Run \
+      it on the same machine, or inside the same container, as the process's user or as root. It reads no file, writes \
+      none, and needs no shell.
+
+      Exit status: 0 if every fact is good, 1 if one is not, 2 for a mistake in the command line. A restart mends no \
+      expired certificate, so a probe that restarts should say --live.
+      """)
+
+  @OptionGroup var file: ConfigurationFile
+
+  @Option(help: "Instead of a configuration: an address of the process, as `sallyport proxy --listen` has it.")
+  var listen: String?
+
+  @Option(help: "Seconds for the whole question, 1 to 60.")
+  var timeout: Int = 3
+
+  @Flag(help: "Ask only what a restart could mend: the process and its workers.")
+  var live = false
+
+  @Flag(help: "Print JSON: one object.")
+  var json = false
+
+  func validate() throws {
+    if listen != nil, file.config != nil { throw ValidationError("--listen and --config can't be combined") }
+    if let config = file.config, ConfigurationSource(config) == .standardInput {
+      throw ValidationError("--config -: name the process by its address, with --listen")
+    }
+    guard (1...60).contains(timeout) else { throw ValidationError("--timeout: expected 1 to 60") }
+  }
+
+  func run() throws {
+    let (names, sought) = try whom()
+    let report = HealthQuestion(names, sought: sought, within: timeout, onlyLive: live).ask()
+    if json { print(report.json) } else { for line in report.lines { print(line) } }
+    if !report.isHealthy { throw ExitCode.failure }
+  }
+
+  /// The process to ask. In a container that `sallyport proxy` runs in, its variables say which.
+  private func whom() throws -> (names: [HealthName], sought: String) {
+    let variable = ProxyOption.listen.variable
+    let own = file.config == nil ? getenv(variable).map { String(cString: $0) } : nil
+    guard let text = listen ?? own?.split(whereSeparator: \.isNewline).first.map(String.init) else {
+      let path = file.likelyPath
+      return (HealthName.names(configuration: path), path)
+    }
+    do throws(ProxyOptionFault) {
+      let addresses = try ListenOption.addresses(text, hasIPv6: true)
+      return (addresses.map { HealthName(listening: $0) }, "`sallyport proxy` on \(text)")
+    } catch {
+      throw ValidationError("\(listen == nil ? variable : "--listen") \"\(text)\": \(error.text)")
+    }
+  }
+}

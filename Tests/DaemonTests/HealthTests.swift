@@ -1,0 +1,156 @@
+import Dispatch
+import Glibc
+import Observability
+import Proxy
+import TestSupport
+import Testing
+import Transport
+
+@testable import Daemon
+
+@Suite struct `The answer to a question about health` {
+  private static var full: HealthAnswer {
+    var answer = HealthAnswer()
+    answer.version = "1.2.3"
+    answer.configuration = "/etc/sally port/x.conf"
+    answer.generation = 7
+    answer.workers = 4
+    answer.silent = [1, 3]
+    answer.refusedReload = "x.conf:1:2: error: unknown directive \"x\""
+    answer.listeners = [
+      .init(opening: .tls, expectsHeader: true, address: "[::]:443"),
+      .init(opening: .plain, expectsHeader: false, address: "unix:/run/a b"),
+      .init(opening: .refusingTLS, expectsHeader: false, address: "10.0.0.1:1"),
+    ]
+    answer.certificates = [
+      .init(notBefore: -5, notAfter: 9, file: "a b.crt"), .init(notBefore: nil, notAfter: nil, file: "c"),
+    ]
+    answer.certificateCount = 2
+    return answer
+  }
+
+  @Test func `comes back as it was`() throws {
+    #expect(HealthAnswer(text: Self.full.text) == Self.full)
+    var empty = HealthAnswer()
+    empty.version = "-"
+    empty.configuration = "-"
+    #expect(HealthAnswer(text: HealthAnswer().text) == empty)
+  }
+
+  @Test func `keeps each value on its line`() throws {
+    var answer = Self.full
+    answer.refusedReload = "a\nworkers 9\nend\n"
+    #expect(HealthAnswer(text: answer.text)?.workers == 4)
+    answer.refusedReload = String(repeating: "x", count: 1 << 20)
+    answer.listeners = Array(repeating: answer.listeners[0], count: 5000)
+    answer.certificates = Array(repeating: answer.certificates[0], count: 5000)
+    #expect(answer.text.utf8.count < HealthAnswer.maximumLength)
+    #expect(HealthAnswer(text: answer.text)?.listeners.count == HealthAnswer.maximumListeners)
+  }
+
+  @Test func `is taken whole or not at all`() {
+    let text = Self.full.text
+    for count in 0..<text.utf8.count {
+      #expect(HealthAnswer(text: String(decoding: text.utf8.prefix(count), as: UTF8.self)) == nil)
+    }
+    for wrong in [
+      "workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word",
+    ] {
+      #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\n\(wrong)\nend\n")) == nil, "\(wrong)")
+    }
+    #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\nlater word\nend\n")) == Self.full)
+  }
+
+  @Test func `a worker that hangs, an expired certificate and an early one are bad facts`() {
+    func isHealthy(_ change: (inout HealthAnswer) -> Void) -> Bool {
+      var answer = Self.full
+      answer.silent = []
+      answer.certificates = [.init(notBefore: 100, notAfter: 200, file: "a")]
+      answer.certificateCount = 1
+      change(&answer)
+      var report = HealthReport(answer, process: 1, user: 2)
+      report.judgeCertificates(now: 150)
+      return report.isHealthy
+    }
+    #expect(isHealthy { _ in })
+    #expect(!isHealthy { $0.silent = [2] })
+    #expect(!isHealthy { $0.workers = 0 })
+    #expect(!isHealthy { $0.generation = 0 })
+    #expect(!isHealthy { $0.certificates[0].notBefore = 151 })
+    #expect(!isHealthy { $0.certificates[0].notAfter = 150 })
+    #expect(!isHealthy { $0.certificates[0].notAfter = nil })
+    #expect(!isHealthy { $0.certificates[0].notBefore = nil })
+    #expect(isHealthy { $0.certificates[0].notAfter = .max })
+  }
+
+  @Test func `an address of all interfaces is asked on the loopback`() {
+    #expect(HealthQuestion.address("0.0.0.0:80") == SocketAddress(literal: "127.0.0.1", port: 80))
+    #expect(HealthQuestion.address("[::]:80") == SocketAddress(literal: "::1", port: 80))
+    #expect(HealthQuestion.address("10.1.2.3:80") == SocketAddress(literal: "10.1.2.3", port: 80))
+    #expect(HealthQuestion.address("unix:/a:b") == .unix(path: "/a:b"))
+    for wrong in ["", "x", "1.2.3.4", "1.2.3.4:99999", ":80", "[::1:80"] {
+      #expect(HealthQuestion.address(wrong) == nil, "\(wrong)")
+    }
+  }
+}
+
+@Suite struct `A round of questions to workers` {
+  @Test func `asks a silent worker only once`() {
+    var roll = WorkerRoll(count: 3)
+    #expect(roll.silent.isEmpty)
+    #expect(roll.begin() == [0, 1, 2])
+    roll.answered(0)
+    roll.answered(2)
+    #expect(roll.silent == [1])
+    #expect(roll.begin() == [0, 2])
+    roll.answered(1)
+    roll.answered(7)
+    #expect(roll.silent == [0, 2])
+  }
+}
+
+@Suite struct `A process that is asked about its health` {
+  @Test func `says which worker hangs, and serves nobody else's questions`() async throws {
+    let fleet = try WorkerFleet(count: 2, connections: 8, shared: SharedState())
+    let name = HealthName(listening: .systemd(name: "test-\(getpid())"))
+    let listener = await MainActor.run {
+      HealthListener([name], fleet) {
+        ErrorLog([])
+      } describe: {
+        var answer = HealthAnswer()
+        answer.generation = 1
+        return answer
+      }
+    }
+    func ask() async throws -> HealthReport {
+      try await offPool { HealthQuestion([name], sought: "the test", within: 30, onlyLive: true).ask() }
+    }
+    #expect(try await ask().isHealthy)
+    // Worker 1 hangs until the end of the test.
+    let hung = DispatchSemaphore(value: 0)
+    await withCheckedContinuation { (running: CheckedContinuation<Void, Never>) in
+      fleet.each { index, _ in
+        if index == 1 {
+          running.resume()
+          hung.wait()
+        }
+      } then: {
+      }
+    }
+    for _ in 1...2 {
+      let report = try await ask()
+      #expect(!report.isHealthy)
+      #expect(report.answer?.silent == [1])
+    }
+    hung.signal()
+    try await until("worker 1 answers") { try await ask().isHealthy }
+    // A client that never reads, and one that talks, keep nobody from an answer.
+    let idle = try AbstractSocket.connect(to: name.description)
+    defer { close(idle) }
+    _ = write(idle, "x", 1)
+    #expect(try await ask().isHealthy)
+    await MainActor.run { listener.close() }
+    let after = try await ask()
+    #expect(!after.isHealthy && after.lines == ["FAILED  process: no process runs the test"])
+  }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// deploy/kubernetes, and several machines behind a load balancer.
+@Suite(.staged) struct `In a cluster` {
+  /// One object of a manifest.
+  private struct Manifest: Decodable {
+    let kind: String
+    let configuration: String?
+  }
+
+  private static let manifests = ["sidecar", "gateway"]
+
+  /// KIND and the text of sallyport.conf for each object, after the schemas of Kubernetes have accepted all of them.
+  private static let validate = #"""
+    import json, sys, warnings
+    warnings.simplefilter("ignore")
+    import kubernetes_validate, yaml
+    found = []
+    for manifest in yaml.safe_load_all(open(sys.argv[1])):
+        kubernetes_validate.validate(manifest, sys.argv[2], strict=True)
+        found.append({"kind": manifest["kind"], "configuration": manifest.get("data", {}).get("sallyport.conf")})
+    print(json.dumps(found))
+    """#
+
+  private static func objects(_ scene: Scene, _ name: String, version: String = "1.37") async throws -> [Manifest] {
+    let script = try scene.write("validate.py", text: validate)
+    let result = try await scene.run(
+      SignaturePython.python, [script, "\(checkout)/deploy/kubernetes/\(name).yaml", version])
+    guard result.status == 0 else { throw ToolFailed(description: result.everything) }
+    return try JSONDecoder().decode([Manifest].self, from: Data(result.output))
+  }
+
+  /// 1.31 is the oldest version that has the pause of `preStop` by default; without it no shell could make it.
+  @Test(arguments: manifests, ["1.31", "1.37"])
+  func `the manifests are valid by Kubernetes' schemas`(_ name: String, _ version: String) async throws {
+    let kinds = Set(try await Self.objects(Scene.ofTest(), name, version: version).map(\.kind))
+    #expect(kinds.isSuperset(of: ["ConfigMap", "Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"]))
+    if name == "gateway" { #expect(kinds.contains("HorizontalPodAutoscaler")) }
+  }
+
+  @Test(arguments: manifests)
+  func `the configuration of a manifest is sound`(_ name: String) async throws {
+    let scene = try Scene.ofTest()
+    let text = try await configuration(scene, name)
+    let check = try await scene.check(text, name: "\(name).conf")
+    #expect(check.status == 0 && !check.text.contains("warning:"), "\(check.text)")
+  }
+
+  @Test func `the sidecar lets clients with a certificate through to the application, and the kubelet to its probe`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    let app = try ScriptedUpstream.application(scene)
+    let (https, probes) = try (scene.port(), scene.port())
+    let text = try await configuration(scene, "sidecar", [8443: https, 8081: probes, 3000: app.port])
+    _ = try await Sallyport.start(scene, text.replacing("error_log stderr", with: "pid sallyport.pid; error_log stderr"))
+    let url = "https://localhost:\(https)/"
+    let known = try await scene.curl([
+      "--cacert", scene.path("ca/ca.crt"), "--cert", scene.path("alice.crt"), "--key", scene.path("alice.key"), url,
+    ])
+    #expect(known.status == 200 && known.text.contains("x-client-dn: CN=alice"), "\(known.text)")
+    let stranger = try await scene.curl(["--cacert", scene.path("ca/ca.crt"), url])
+    #expect(stranger.status == 400)
+    #expect(try await scene.curl(["http://127.0.0.1:\(probes)/healthz"]).status == 204)
+    #expect(try await scene.curl(["http://127.0.0.1:\(probes)/"]).status == 404)
+  }
+
+  /// The configuration of a manifest with files, names and ports of this machine.
+  private func configuration(_ scene: Scene, _ name: String, _ ports: [Int: UInt16] = [:]) async throws -> String {
+    let text = try #require(
+      try await Self.objects(scene, name).compactMap(\.configuration).first, "no ConfigMap has sallyport.conf")
+    for arguments in [
+      ["ca", "init", "ca"], ["ca", "issue", "ca", "--server", "localhost"], ["ca", "issue", "ca", "--client", "alice"],
+    ] {
+      let made = try await scene.run(Sallyport.binary(), arguments)
+      #expect(made.status == 0, "\(made.everything)")
+    }
+    for (folder, files) in [
+      ("tls", ["tls.crt": "localhost.crt", "tls.key": "localhost.key"]),
+      ("clients", ["ca.crt": "ca/ca.crt", "crl.pem": "ca/crl.pem"]), ("upstream", ["upstream-ca.crt": "ca/ca.crt"]),
+    ] {
+      try scene.makeFolder(folder)
+      for (target, source) in files { try scene.write("\(folder)/\(target)", scene.bytes(source)) }
+    }
+    return ports.reduce(text.replacing("/run/sallyport/", with: scene.folder + "/")) { text, port in
+      text.replacing(":\(port.key)", with: ":\(port.value)").replacing(
+        "listen \(port.key)", with: "listen \(port.value)")
+    }
+    .replacing("kube-dns.kube-system.svc.cluster.local", with: "127.0.0.1")
+  }
+
+  /// All of Tests/machines.
+  @Test(.enabled(if: hasMachines, "SALLYPORT_TEST_MACHINES is not set, or root does not run the tests"))
+  func `two machines behind a load balancer serve while one leaves, certificates roll and pins change`() async throws {
+    let result = try await Scene.ofTest().run(
+      "\(checkout)/Tests/machines", [Sallyport.binary()], within: .seconds(180))
+    #expect(result.status == 0, "\(result.everything)")
+  }
+
+  private static let hasMachines: Bool = {
+    let environment = ProcessInfo.processInfo.environment
+    return environment["SALLYPORT_TEST_MACHINES"] != nil && environment["SALLYPORT_SANITIZER"] == nil && geteuid() == 0
+  }()
+}
