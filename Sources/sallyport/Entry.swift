@@ -56,7 +56,7 @@ enum CommandName {
       let inner = command.configuration.subcommands
       if inner.isEmpty || word.hasPrefix("-") { return nil }
       guard let next = inner.first(where: { $0._commandName == word }) else {
-        let names = inner.map { $0._commandName }
+        let names = inner.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
         let near = Spelling.nearest(to: word, among: names).map { "did you mean \"\($0)\"?" }
         return """
           error: "\(word)" is not a command of \(path)

@@ -10,6 +10,6 @@ struct Sallyport: ParsableCommand {
     subcommands: [
       RunCommand.self, ProxyCommand.self, HealthCommand.self, CheckCommand.self, FormatCommand.self, PinCommand.self,
       ProbeCommand.self, CACommand.self,
-      EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self,
+      EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self, ManualCommand.self,
     ])
 }

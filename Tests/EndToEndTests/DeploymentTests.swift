@@ -21,10 +21,20 @@ import Testing
     for command in ["ca init", "ca issue", "check --config", "run --config"] {
       #expect(block.contains("sallyport \(command)"), "\(command)")
     }
+    // The application on port 3000.
     let (front, back) = try (scene.port(), scene.port())
+    _ = try await Sallyport.start(
+      scene,
+      """
+      pid \(scene.path("application.pid"));
+      events {}
+      http { server { listen 127.0.0.1:\(back); return 200 "hello, $http_x_client_dn\\n"; } }
+      """, name: "application")
+    #expect(block.contains("proxy_pass http://127.0.0.1:3000;"))
     let script = try scene.write(
       "pasted.sh",
-      text: "set -e\ncd empty\n" + block.replacing("8443", with: "\(front)").replacing("8080", with: "\(back)")
+      text: "set -e\ncd empty\n"
+        + block.replacing("8443", with: "\(front)").replacing("127.0.0.1:3000", with: "127.0.0.1:\(back)")
         + "\nkill %1\nwait\n")
     try scene.makeFolder("empty")
     try scene.makeFolder("bin")
@@ -73,10 +83,22 @@ import Testing
     #expect(result.status == 0, "\(result.everything)")
   }
 
-  private static let buildsImage: Bool = {
+  /// All of Tests/package: the Debian package, and a machine with systemd on which it is installed.
+  @Test(.enabled(if: bootsMachine, "SALLYPORT_TEST_PACKAGE is not set, or root does not run the tests"))
+  func `the package installs, serves, is upgraded and leaves, under systemd and by the commands of README`()
+    async throws
+  {
+    let result = try await Scene.ofTest().run("\(checkout)/Tests/package", [], within: .seconds(600))
+    #expect(result.status == 0, "\(result.everything)")
+  }
+
+  private static let buildsImage = isAsked("SALLYPORT_TEST_IMAGE")
+  private static let bootsMachine = isAsked("SALLYPORT_TEST_PACKAGE")
+
+  private static func isAsked(_ variable: String) -> Bool {
     let environment = ProcessInfo.processInfo.environment
-    return environment["SALLYPORT_TEST_IMAGE"] != nil && environment["SALLYPORT_SANITIZER"] == nil && geteuid() == 0
-  }()
+    return environment[variable] != nil && environment["SALLYPORT_SANITIZER"] == nil && geteuid() == 0
+  }
 
   @Test func `the compose file mounts nothing inside what is read-only, and has a place for bodies`() async throws {
     let scene = try Scene.ofTest()
