@@ -11,6 +11,7 @@ package enum Daemon {
   ///
   /// Call this on the main thread, before other threads exist. `announced` runs once every socket listens.
   package static func run(configuration path: String, announced: @escaping @MainActor () -> Void = {}) -> Never {
+    Predecessor.detach()
     // These signals have a meaning only while the daemon serves; before that they must not kill it.
     Signals.block([SIGHUP, SIGUSR1, SIGUSR2])
     signal(SIGPIPE, SIG_IGN)

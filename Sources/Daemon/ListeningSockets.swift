@@ -12,13 +12,16 @@ package struct ListeningSockets: Sendable {
   private let sockets: [ListeningSocket]
   private let workers: Int
 
-  /// Binds the addresses that `current` does not have. Tries all of them, to report all faults at once.
+  /// Binds the addresses that `current` and `kept` do not have. Tries all of them, to report all faults at once.
   init(
-    for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], keeping current: ListeningSockets?
+    for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], kept: KeptSockets = KeptSockets([]),
+    keeping current: ListeningSockets?
   ) throws(Refusal) {
     self.workers = workers
     var diagnostics: [Diagnostic] = []
-    let kept = listeners.map { listener in current?.sockets.first { $0.address == listener.address } }
+    let kept = listeners.map { listener in
+      current?.sockets.first { $0.address == listener.address } ?? kept.socket(for: listener, workers: workers)
+    }
     let held = kept.compactMap { $0?.address }
     for (listener, socket) in zip(listeners, kept) where socket == nil {
       if let diagnostic = Self.probe(listener, beside: held) { diagnostics.append(diagnostic) }
@@ -51,6 +54,11 @@ package struct ListeningSockets: Sendable {
   }
 
   package var addresses: [ListenAddress] { sockets.map(\.address) }
+
+  /// The sockets that another process can take over, by the name under which it gets them.
+  var byKeptName: [(name: String, socket: ListeningSocket)] {
+    sockets.compactMap { socket in socket.keptName.map { ($0, socket) } }
+  }
 
   /// Removes the files of unix sockets at the end of the process.
   package func removeFiles() {

@@ -10,7 +10,12 @@ struct Start: Sendable {
   let path: String
   let logs: LogFiles
   let shared: SharedState
+  /// The process that this one replaces.
+  let predecessor: Predecessor?
+  /// The sockets of socket units.
   let inherited: [InheritedSocket]
+  /// The sockets of the predecessor.
+  let kept: KeptSockets
   let preparation: Preparation
   let sockets: ListeningSockets
   let pidFile: PidFile?
@@ -22,7 +27,10 @@ struct Start: Sendable {
 
   init(_ path: String) throws(Refusal) {
     self.path = path
-    inherited = try Self.inherit()
+    predecessor = try Self.predecessor()
+    let passed = if let predecessor { predecessor.sockets } else { try Self.inherit() }
+    inherited = passed.filter { !KeptSocket.isName($0.name) }
+    kept = KeptSockets(passed)
     logs = LogFiles(journal: { JournalSink() })
     let shared = SharedState()
     self.shared = shared
@@ -33,7 +41,7 @@ struct Start: Sendable {
     let cores = CoreLimit.set(settings.main)
     preparation = try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
     sockets = try ListeningSockets(
-      for: settings.http.listeners, workers: workers, inherited: inherited, keeping: nil)
+      for: settings.http.listeners, workers: workers, inherited: inherited, kept: kept, keeping: nil)
     let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)
     self.connections = connections
     do throws(PidFileError) {
@@ -50,6 +58,14 @@ struct Start: Sendable {
     } catch {
       pidFile?.abandon()
       throw error
+    }
+  }
+
+  private static func predecessor() throws(Refusal) -> Predecessor? {
+    do throws(SocketActivationError) {
+      return try Predecessor()
+    } catch {
+      throw Refusal([Diagnostic(.error, at: nil, error.message)])
     }
   }
 
