@@ -2,12 +2,13 @@ import Configuration
 import Dispatch
 import Glibc
 package import Observability
+import Systemd
 import Transport
 
 /// Runs the daemon, for `sallyport run` and `sallyport demo`.
 package enum Daemon {
   /// Serves a configuration until a signal ends the process with exit status 0. If the start is refused, prints every
-  /// reason to stderr and exits with 1.
+  /// reason to stderr and exits with the status of the cause (`Refusal.Cause.exitStatus`).
   ///
   /// Call this on the main thread, before other threads exist. `announced` runs once every socket listens.
   package static func run(configuration path: String, announced: @escaping @MainActor () -> Void = {}) -> Never {
@@ -22,7 +23,9 @@ package enum Daemon {
       MainActor.assumeIsolated { Supervisor(start, fleet: fleet, announced: announced).start() }
     } catch {
       print(error.diagnostics.filter { $0.severity != .notice })
-      exit(1)
+      // systemd shows it, with the exit status, where the operator looks first.
+      Notification.send(.status("Start refused, \(error.summary)"))
+      exit(error.cause.exitStatus)
     }
     dispatchMain()
   }
@@ -37,7 +40,7 @@ package enum Daemon {
       return try WorkerFleet(count: start.workers, connections: start.connections, shared: start.shared)
     } catch {
       start.pidFile?.abandon()
-      throw Refusal([Diagnostic(.error, at: nil, "the event loops can't be made: \(error)")])
+      throw Refusal([Diagnostic(.error, at: nil, "the event loops can't be made: \(error)")], cause: .environment)
     }
   }
 }

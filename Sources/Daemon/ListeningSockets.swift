@@ -26,7 +26,8 @@ package struct ListeningSockets: Sendable {
     for (listener, socket) in zip(listeners, kept) where socket == nil {
       if let diagnostic = Self.probe(listener, beside: held) { diagnostics.append(diagnostic) }
     }
-    guard diagnostics.isEmpty else { throw Refusal(diagnostics) }
+    guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: .environment) }
+    var cause = Refusal.Cause.environment
     var sockets: [ListeningSocket] = []
     for (listener, socket) in zip(listeners, kept) {
       do throws(ListenFailure) {
@@ -41,9 +42,10 @@ package struct ListeningSockets: Sendable {
         }
       } catch {
         diagnostics.append(error.diagnostic(listener))
+        if case .notInherited = error { cause = .configuration }
       }
     }
-    guard diagnostics.isEmpty else { throw Refusal(diagnostics) }
+    guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: cause) }
     self.sockets = sockets
     for (listener, socket) in zip(listeners, sockets) { socket.apply(listener.options) }
   }

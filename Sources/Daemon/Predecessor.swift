@@ -62,7 +62,9 @@ struct Predecessor: Sendable {
   /// The environment of the first step.
   static func environment(handing names: [String]) -> [String] {
     // They name this process, or descriptors of it.
-    let own = ["LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", socketsVariable + "=", stepVariable + "="]
+    let own = [
+      "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", socketsVariable + "=", stepVariable + "=",
+    ]
     return currentEnvironment.filter { line in !own.contains { line.hasPrefix($0) } }
       + ["\(socketsVariable)=\(names.joined(separator: ":"))", "\(stepVariable)=1"]
   }

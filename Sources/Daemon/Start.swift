@@ -39,7 +39,10 @@ struct Start: Sendable {
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
-    preparation = try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
+    let logs = logs
+    preparation = try NameWait.until { () throws(Refusal) in
+      try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
+    }
     sockets = try ListeningSockets(
       for: settings.http.listeners, workers: workers, inherited: inherited, kept: kept, keeping: nil)
     let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)

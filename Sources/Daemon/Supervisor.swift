@@ -25,6 +25,7 @@ final class Supervisor {
   private let kept: KeptSockets
   private let store = SocketStore()
   private let status: ServiceStatus
+  private var results = ReloadResults()
   let fleet: WorkerFleet
   private var pidFile: PidFile?
   private let announced: @MainActor () -> Void
@@ -141,6 +142,7 @@ final class Supervisor {
       store.begin(kept, sockets)
       kept.closeUnused(besides: sockets)
     }
+    results.announce()
     watchdog = WatchdogTimer(fleet, log: errorLog)
     fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
@@ -174,6 +176,7 @@ final class Supervisor {
   private func reload(_ reload: SupervisorState<Successor>.Reload) {
     if reload == .configuration {
       errorLog.notice("reconfiguring")
+      results.began()
       status.tell("Reloading: \(path)", with: .reloadingNow)
     }
     let number = current.generation.number + 1
@@ -212,7 +215,7 @@ final class Supervisor {
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.watchFiles()
-      supervisor.endReload("Serving: \(supervisor.summary)")
+      supervisor.endReload(.done, "Serving: \(supervisor.summary)")
     }
   }
 
@@ -226,7 +229,7 @@ final class Supervisor {
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")
     }
-    endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
+    endReload(.refused, "Reload refused, \(refusal.summary): generation \(current.generation.number) serves on")
   }
 
   // MARK: Changed files
@@ -261,9 +264,11 @@ final class Supervisor {
   }
 
   /// systemd waits for READY=1 after a reload even when nothing changed.
-  private func endReload(_ words: String) {
+  private func endReload(_ result: ReloadResult.State, _ words: String) {
     switch state.phase {
-    case .reloading(.configuration, _): status.tell(words, with: .ready)
+    case .reloading(.configuration, _):
+      results.ended(result, words)
+      status.tell(words, with: .ready)
     case .reloading(.files, _): status.tell(words)
     case .starting, .serving, .draining, .stopping: break
     }

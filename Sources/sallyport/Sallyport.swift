@@ -8,7 +8,8 @@ struct Sallyport: ParsableCommand {
     abstract: "A mutual-TLS reverse proxy that reads nginx's configuration language and pins its upstreams.",
     version: "\(Product.name) \(Product.version)",
     subcommands: [
-      RunCommand.self, CheckCommand.self, FormatCommand.self, PinCommand.self, ProbeCommand.self, CACommand.self,
+      RunCommand.self, ReloadCommand.self, CheckCommand.self, FormatCommand.self, PinCommand.self, ProbeCommand.self,
+      CACommand.self,
       EnvelopeCommand.self, SignatureCommand.self, DemoCommand.self,
     ])
 }
