@@ -2,12 +2,13 @@ package import Configuration
 import Dispatch
 import Glibc
 package import Observability
+import Systemd
 import Transport
 
 /// Runs the daemon, for `sallyport run` and `sallyport demo`.
 package enum Daemon {
   /// Serves a configuration until a signal ends the process with exit status 0. If the start is refused, prints every
-  /// reason to stderr and exits with 1.
+  /// reason to stderr and exits with the status of the cause (`Refusal.Cause.exitStatus`).
   ///
   /// Call this on the main thread, before other threads exist. `announced` runs once every socket listens.
   /// `wording`: says diagnostics in the words of the command that made the configuration.
@@ -15,6 +16,7 @@ package enum Daemon {
     _ source: ConfigurationSource, wording: @escaping @Sendable (Diagnostic) -> Diagnostic = { $0 },
     announced: @escaping @MainActor () -> Void = {}
   ) -> Never {
+    Predecessor.detach()
     // These signals have a meaning only while the daemon serves; before that they must not kill it.
     Signals.block([SIGHUP, SIGUSR1, SIGUSR2])
     signal(SIGPIPE, SIG_IGN)
@@ -25,7 +27,9 @@ package enum Daemon {
       MainActor.assumeIsolated { Supervisor(start, fleet: fleet, announced: announced).start() }
     } catch {
       print(error.diagnostics.filter { $0.severity != .notice }.map(wording))
-      exit(1)
+      // systemd shows it, with the exit status, where the operator looks first.
+      Notification.send(.status("Start refused, \(error.summary(wording))"))
+      exit(error.cause.exitStatus)
     }
     dispatchMain()
   }
@@ -40,7 +44,7 @@ package enum Daemon {
       return try WorkerFleet(count: start.workers, connections: start.connections, shared: start.shared)
     } catch {
       start.pidFile?.abandon()
-      throw Refusal([Diagnostic(.error, at: nil, "the event loops can't be made: \(error)")])
+      throw Refusal([Diagnostic(.error, at: nil, "the event loops can't be made: \(error)")], cause: .environment)
     }
   }
 }

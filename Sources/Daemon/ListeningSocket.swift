@@ -1,5 +1,7 @@
 import Glibc
 import Proxy
+import Synchronization
+import Systemd
 import Transport
 
 /// The descriptors of one listen address, which close with the last reference.
@@ -20,6 +22,7 @@ final class ListeningSocket: Sendable {
   /// Sockets from systemd stay open for the life of the process, because it could not get them again.
   private let isInherited: Bool
   private let file: UnixSocketFile?
+  private let isHandedOn = Atomic<Bool>(false)
 
   init(address: ListenAddress, options: ListenOptions, descriptors: Descriptors, file: UnixSocketFile? = nil) {
     self.address = address
@@ -32,9 +35,19 @@ final class ListeningSocket: Sendable {
   deinit {
     guard !isInherited else { return }
     // Removes the file first, so that a client never finds the file of a socket on which nobody listens.
-    file?.remove()
+    removeFile()
     for descriptor in all { close(descriptor) }
   }
+
+  /// The name under which another process gets these sockets; nil for those of a socket unit, which systemd has anyway. A
+  /// unix socket's name has the file's inode, so that nobody takes over a socket whose file is gone.
+  var keptName: String? {
+    if isInherited { return nil }
+    return KeptSocket.name(of: file.map { "\(address)#\($0.identity)" } ?? "\(address)")
+  }
+
+  /// Another process has the sockets too: systemd, or a new binary. The file of a unix socket then stays.
+  func handOn(_ isHandedOn: Bool) { self.isHandedOn.store(isHandedOn, ordering: .relaxed) }
 
   var all: [Int32] {
     switch descriptors {
@@ -54,7 +67,7 @@ final class ListeningSocket: Sendable {
   }
 
   /// Removes the file at the end of the process, which does not wait for references.
-  func removeFile() { file?.remove() }
+  func removeFile() { if !isHandedOn.load(ordering: .relaxed) { file?.remove() } }
 }
 
 /// The file of a unix socket that this process made, recognised by its inode. A file that another process put in its
@@ -72,6 +85,8 @@ struct UnixSocketFile: Sendable {
     device = UInt64(status.st_dev)
     inode = UInt64(status.st_ino)
   }
+
+  var identity: String { "\(device).\(inode)" }
 
   func remove() {
     if let now = UnixSocketFile(at: path), now.device == device, now.inode == inode { unlink(path) }

@@ -12,18 +12,22 @@ package struct ListeningSockets: Sendable {
   private let sockets: [ListeningSocket]
   private let workers: Int
 
-  /// Binds the addresses that `current` does not have. Tries all of them, to report all faults at once.
+  /// Binds the addresses that `current` and `kept` do not have. Tries all of them, to report all faults at once.
   init(
-    for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], keeping current: ListeningSockets?
+    for listeners: [ListenerSettings], workers: Int, inherited: [InheritedSocket], kept: KeptSockets = KeptSockets([]),
+    keeping current: ListeningSockets?
   ) throws(Refusal) {
     self.workers = workers
     var diagnostics: [Diagnostic] = []
-    let kept = listeners.map { listener in current?.sockets.first { $0.address == listener.address } }
+    let kept = listeners.map { listener in
+      current?.sockets.first { $0.address == listener.address } ?? kept.socket(for: listener, workers: workers)
+    }
     let held = kept.compactMap { $0?.address }
     for (listener, socket) in zip(listeners, kept) where socket == nil {
       if let diagnostic = Self.probe(listener, beside: held) { diagnostics.append(diagnostic) }
     }
-    guard diagnostics.isEmpty else { throw Refusal(diagnostics) }
+    guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: .environment) }
+    var cause = Refusal.Cause.environment
     var sockets: [ListeningSocket] = []
     for (listener, socket) in zip(listeners, kept) {
       do throws(ListenFailure) {
@@ -38,9 +42,10 @@ package struct ListeningSockets: Sendable {
         }
       } catch {
         diagnostics.append(error.diagnostic(listener))
+        if case .notInherited = error { cause = .configuration }
       }
     }
-    guard diagnostics.isEmpty else { throw Refusal(diagnostics) }
+    guard diagnostics.isEmpty else { throw Refusal(diagnostics, cause: cause) }
     self.sockets = sockets
     for (listener, socket) in zip(listeners, sockets) { socket.apply(listener.options) }
   }
@@ -58,6 +63,11 @@ package struct ListeningSockets: Sendable {
       if case .socket(let address) = socket.address { return [address] }
       return socket.all.compactMap { Sockets.localAddress(of: $0) }
     }
+  }
+
+  /// The sockets that another process can take over, by the name under which it gets them.
+  var byKeptName: [(name: String, socket: ListeningSocket)] {
+    sockets.compactMap { socket in socket.keptName.map { ($0, socket) } }
   }
 
   /// Removes the files of unix sockets at the end of the process.

@@ -13,7 +13,12 @@ struct Start: Sendable {
   let shared: SharedState
   /// Under these, `sallyport health` finds the process.
   let healthNames: [HealthName]
+  /// The process that this one replaces.
+  let predecessor: Predecessor?
+  /// The sockets of socket units.
   let inherited: [InheritedSocket]
+  /// The sockets of the predecessor.
+  let kept: KeptSockets
   let preparation: Preparation
   let sockets: ListeningSockets
   let pidFile: PidFile?
@@ -28,7 +33,10 @@ struct Start: Sendable {
   ) throws(Refusal) {
     self.source = source
     self.wording = wording
-    inherited = try Self.inherit()
+    predecessor = try Self.predecessor()
+    let passed = if let predecessor { predecessor.sockets } else { try Self.inherit() }
+    inherited = passed.filter { !KeptSocket.isName($0.name) }
+    kept = KeptSockets(passed)
     logs = LogFiles(journal: { JournalSink() })
     let shared = SharedState()
     self.shared = shared
@@ -38,9 +46,12 @@ struct Start: Sendable {
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
-    preparation = try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
+    let logs = logs
+    preparation = try NameWait.until { () throws(Refusal) in
+      try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
+    }
     sockets = try ListeningSockets(
-      for: settings.http.listeners, workers: workers, inherited: inherited, keeping: nil)
+      for: settings.http.listeners, workers: workers, inherited: inherited, kept: kept, keeping: nil)
     let (connections, shortage) = OpenFileLimit.connections(settings.main, workers: workers)
     self.connections = connections
     do throws(PidFileError) {
@@ -57,6 +68,14 @@ struct Start: Sendable {
     } catch {
       pidFile?.abandon()
       throw error
+    }
+  }
+
+  private static func predecessor() throws(Refusal) -> Predecessor? {
+    do throws(SocketActivationError) {
+      return try Predecessor()
+    } catch {
+      throw Refusal([Diagnostic(.error, at: nil, error.message)])
     }
   }
 

@@ -23,8 +23,12 @@ final class Supervisor {
   let logs: LogFiles
   let shared: SharedState
   let inherited: [InheritedSocket]
+  private let kept: KeptSockets
+  private let store = SocketStore()
+  private let status: ServiceStatus
+  private var results = ReloadResults()
   let fleet: WorkerFleet
-  let pidFile: PidFile?
+  private var pidFile: PidFile?
   private let announced: @MainActor () -> Void
 
   /// The generation that serves.
@@ -41,6 +45,8 @@ final class Supervisor {
   private let upkeep: AuthorityUpkeep
   private var revocationAges: [RevocationNotice.Age] = []
   private var retry = RetryTurns()
+  private let predecessor: Predecessor?
+  private var replacement: BinaryReplacement?
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     source = start.source
@@ -51,6 +57,9 @@ final class Supervisor {
     stapling = StapleRefresh(pool: start.shared.pool)
     upkeep = AuthorityUpkeep(start.shared)
     inherited = start.inherited
+    kept = start.kept
+    predecessor = start.predecessor
+    status = ServiceStatus(fleet.metrics)
     pidFile = start.pidFile
     current = start.preparation
     sockets = start.sockets
@@ -67,7 +76,7 @@ final class Supervisor {
     heed(SIGTERM) { $0.handle { $0.stopAsked() } }
     heed(SIGINT) { $0.handle { $0.stopAsked() } }
     heed(SIGUSR1) { $0.reopenLogs() }
-    heed(SIGUSR2) { $0.errorLog.warn("signal USR2: replacing the binary is not supported yet: restart instead") }
+    heed(SIGUSR2) { $0.handle { $0.replacementAsked() } }
     guard let sockets else { return }
     serve(current, on: sockets) { $0.handle { $0.started() } }
   }
@@ -80,6 +89,7 @@ final class Supervisor {
     case .reload(let reload): self.reload(reload)
     case .swap(let successor): swap(successor)
     case .drain: drain()
+    case .replace: replace()
     case .stop: stop()
     }
   }
@@ -132,7 +142,13 @@ final class Supervisor {
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
     errorLog.notice("configuration: \(source.phrase)")
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
-    Notification.send(.ready, .status("Serving: \(summary)"))
+    predecessor?.handOver()
+    status.tell("Serving: \(summary)", with: .ready)
+    if let sockets {
+      store.begin(kept, sockets)
+      kept.closeUnused(besides: sockets)
+    }
+    results.announce()
     watchdog = WatchdogTimer(fleet, log: errorLog)
     health = HealthListener(healthNames, fleet) { [unowned self] in
       errorLog
@@ -174,7 +190,8 @@ final class Supervisor {
       if !source.isReadAgain {
         errorLog.notice("\(source.phrase) can't be read again: its text stays, and the files that it names are loaded")
       }
-      Notification.send(.reloadingNow, .status("Reloading: \(source.phrase)"))
+      results.began()
+      status.tell("Reloading: \(source.phrase)", with: .reloadingNow)
     }
     let number = current.generation.number + 1
     // One reload runs at a time, alone in its class, so the pool always accepts it.
@@ -208,11 +225,12 @@ final class Supervisor {
   private func swap(_ successor: Successor) {
     let next = successor.preparation
     log(next.diagnostics + RestartOnly.differences(from: current.settings.main, to: next.settings.main))
+    store.follow(successor.sockets)
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.watchFiles()
       supervisor.health?.refusedReload = nil
-      supervisor.endReload("Serving: \(supervisor.summary)")
+      supervisor.endReload(.done, "Serving: \(supervisor.summary)")
     }
   }
 
@@ -228,7 +246,7 @@ final class Supervisor {
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")
     }
-    endReload("Reload refused, \(words): \(first?.message ?? "")")
+    endReload(.refused, "Reload refused, \(refusal.summary(wording)): generation \(current.generation.number) serves on")
   }
 
   // MARK: Changed files
@@ -263,10 +281,12 @@ final class Supervisor {
   }
 
   /// systemd waits for READY=1 after a reload even when nothing changed.
-  private func endReload(_ status: String) {
+  private func endReload(_ result: ReloadResult.State, _ words: String) {
     switch state.phase {
-    case .reloading(.configuration, _): Notification.send(.ready, .status(status))
-    case .reloading(.files, _): Notification.send(.status(status))
+    case .reloading(.configuration, _):
+      results.ended(result, words)
+      status.tell(words, with: .ready)
+    case .reloading(.files, _): status.tell(words)
     case .starting, .serving, .draining, .stopping: break
     }
     handle { $0.reloadEnded() }
@@ -280,13 +300,59 @@ final class Supervisor {
     }
   }
 
+  // MARK: Replacement of the binary
+
+  /// USR2: as in nginx, the new process takes the listening sockets, and this one drains once the new one serves.
+  private func replace() {
+    guard let sockets else { return }
+    errorLog.notice("signal USR2: starting the new binary")
+    let owned = sockets.byKeptName.map { (name: $0.name, descriptors: $0.socket.all) }
+    let units = inherited.map { (name: $0.name, descriptors: [$0.descriptor]) }
+    do throws(CannotReplace) {
+      replacement = try BinaryReplacement(owned + units) { [unowned self] outcome in
+        switch outcome {
+        case .serves(let process): handOver(to: process)
+        case .failed(let reason): replacementFailed(reason)
+        }
+      }
+    } catch {
+      replacementFailed(error.description)
+    }
+  }
+
+  private func replacementFailed(_ reason: String) {
+    replacement = nil
+    errorLog.alert("the new binary did not start, this process serves on: \(reason)")
+    handle { $0.replacementFailed() }
+  }
+
+  /// systemd must know the new main process before that process notifies, and gets no more from this one.
+  private func handOver(to process: Int32) {
+    errorLog.notice("process \(process) of the new binary serves: this one drains")
+    for (_, socket) in sockets?.byKeptName ?? [] { socket.handOn(true) }
+    pidFile = nil
+    Notification.send(.mainProcess(process))
+    let replacement = replacement
+    self.replacement = nil
+    DispatchQueue.global().async { [self] in
+      Notification.waitUntilProcessed(microseconds: 5_000_000)
+      DispatchQueue.main.async {
+        MainActor.assumeIsolated {
+          Notification.holdBack(true)
+          replacement?.letGo()
+          self.handle { $0.replacementServes() }
+        }
+      }
+    }
+  }
+
   // MARK: End
 
   /// QUIT: running exchanges may complete, for as long as `worker_shutdown_timeout` allows.
   private func drain() {
     errorLog.notice("gracefully shutting down")
     health?.close()
-    Notification.send(.stopping, .status("Draining"))
+    status.tell("Draining", with: .stopping)
     let former = sockets
     sockets = nil
     fleet.eachUntil { _, worker, drained in

@@ -33,11 +33,17 @@ struct SupervisorState<Successor> {
     /// Replace the serving generation with this one.
     case swap(Successor)
     case drain
+    /// Start the program again (USR2).
+    case replace
     /// Close what is still open, and exit.
     case stop
   }
 
+  /// A new process that is to take this one's place.
+  enum Replacement: Sendable, Hashable { case none, starting }
+
   private(set) var phase = Phase.starting
+  private(set) var replacement = Replacement.none
 
   /// Every worker serves the first generation.
   mutating func started() -> Action {
@@ -81,6 +87,29 @@ struct SupervisorState<Successor> {
     case .starting: return stopAsked()
     case .draining, .stopping: return .none
     }
+  }
+
+  /// USR2. One new process starts at a time.
+  mutating func replacementAsked() -> Action {
+    guard replacement == .none else { return .none }
+    switch phase {
+    case .serving, .reloading:
+      replacement = .starting
+      return .replace
+    case .starting, .draining, .stopping: return .none
+    }
+  }
+
+  /// The new process serves.
+  mutating func replacementServes() -> Action {
+    replacement = .none
+    return phase == .starting ? .none : drainAsked()
+  }
+
+  /// The new process did not start: this one serves on.
+  mutating func replacementFailed() -> Action {
+    replacement = .none
+    return .none
   }
 
   /// TERM or INT; or the drain is complete, or its time has passed.

@@ -5,6 +5,7 @@ import Transport
 /// The workers, each on its loop, and the main queue's way to reach them all.
 struct WorkerFleet: Sendable {
   private let workers: [LoopConfined<Worker>]
+  let metrics: Metrics
 
   var count: Int { workers.count }
 
@@ -12,6 +13,7 @@ struct WorkerFleet: Sendable {
   init(count: Int, connections: Int, shared: SharedState) throws(SocketError) {
     var workers: [LoopConfined<Worker>] = []
     let metrics = Metrics()
+    self.metrics = metrics
     for index in 0..<count {
       let loop = try EventLoop(index: index)
       workers.append(

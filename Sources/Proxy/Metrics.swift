@@ -53,6 +53,13 @@ public final class Metrics: Sendable {
 
   public init() {}
 
+  /// What goes on now, in words for `systemctl status`.
+  package var activity: String {
+    let totals = traffic.totals
+    return "\(totals.active) \(totals.active == 1 ? "client" : "clients"), \(totals.writing) "
+      + "\(totals.writing == 1 ? "request" : "requests") in progress, \(totals.requests) since the start"
+  }
+
   func page(of generation: Generation) -> PrometheusText {
     var page = PrometheusText()
     page.family("sallyport_generation", .gauge, "Configurations brought to life since the start; a reload counts one.")

@@ -1,5 +1,6 @@
 import CSystemd
 import Glibc
+import Synchronization
 
 /// A service's notifications to systemd (sd_notify(3)).
 ///
@@ -13,6 +14,8 @@ package enum Notification: Sendable, Hashable {
   /// One line for `systemctl status`; a line feed becomes a space.
   case status(String)
   case mainProcess(Int32)
+  /// systemd closes the sockets that it has stored under this name.
+  case forget(socketsNamed: String)
   /// The service is still alive, for WatchdogSec=.
   case watchdog
 
@@ -34,9 +37,19 @@ package enum Notification: Sendable, Hashable {
     case .stopping: "STOPPING=1"
     case .status(let line): "STATUS=" + String(line.map { $0.isNewline ? " " : $0 })
     case .mainProcess(let number): "MAINPID=\(number)"
+    case .forget(let name): "FDSTOREREMOVE=1\nFDNAME=\(name)"
     case .watchdog: "WATCHDOG=1"
     }
   }
+
+  /// Sends nothing while this process isn't the service's main process: a new binary that doesn't serve yet, or one that was replaced.
+  /// systemd would refuse its notifications, and log a warning for each.
+  package static func holdBack(_ isHeldBack: Bool) { heldBack.store(isHeldBack, ordering: .relaxed) }
+
+  private static let heldBack = Atomic<Bool>(false)
+
+  /// Waits until systemd has processed what was sent, for at most this time.
+  package static func waitUntilProcessed(microseconds: UInt64) { _ = sd_notify_barrier(0, microseconds) }
 
   /// The result of sending.
   package enum Outcome: Sendable, Hashable {
@@ -49,7 +62,11 @@ package enum Notification: Sendable, Hashable {
 
   /// Sends notifications as one datagram. A failure is not a reason to stop.
   @discardableResult
-  package static func send(_ parts: Notification...) -> Outcome {
+  package static func send(_ parts: Notification...) -> Outcome { send(parts) }
+
+  @discardableResult
+  package static func send(_ parts: [Notification]) -> Outcome {
+    if heldBack.load(ordering: .relaxed) { return .nobodyListens }
     let result = sd_notify(0, text(parts))
     if result > 0 { return .sent }
     return result == 0 ? .nobodyListens : .failed(-result)

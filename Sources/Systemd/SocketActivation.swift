@@ -13,6 +13,7 @@ package struct InheritedSocket: Sendable, Hashable {
 package struct SocketActivationError: Error, Sendable, Hashable, CustomStringConvertible {
   package var message: String
   package var description: String { message }
+  package init(message: String) { self.message = message }
 }
 
 /// Socket activation (sd_listen_fds(3)).

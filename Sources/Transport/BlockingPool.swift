@@ -1,3 +1,4 @@
+import CLinux
 import Dispatch
 import Synchronization
 
@@ -58,6 +59,7 @@ public final class BlockingPool: Sendable {
     }
     if let begun {
       begun.queue.async { [self] in
+        linux_name_thread("sp-\(work)")
         body()
         while let next = finished(work, lane: begun.lane) { next() }
       }

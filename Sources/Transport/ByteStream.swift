@@ -97,6 +97,8 @@ open class ByteStream: EventTarget {
   public final var pendingCount: Int { waiting.count }
   /// Whether unread bytes may exist that no edge will announce again.
   public final var mayHaveInput: Bool { !isDrained || hasBufferedInput }
+  /// Has the next read ask the socket, although no edge has announced bytes: before an idle connection is closed.
+  public final func expectInput() { isDrained = false }
   public final var isOpen: Bool { phase == .open }
   public final var isClosed: Bool { phase == .closed }
 

@@ -62,6 +62,8 @@ public final class EventLoop: @unchecked Sendable {
   private let timer: Int32
   private var armed = UInt64.max
   private let nice = linux_nice()
+  /// For `top -H`: Dispatch may run the queue on another thread after each sleep.
+  private let threadName: [CChar]
   private var source: (any DispatchSourceRead)?
   private let events: UnsafeMutablePointer<epoll_event>
   private var deadlines = Deadlines<EventTarget>()
@@ -79,6 +81,7 @@ public final class EventLoop: @unchecked Sendable {
       throw SocketError("timerfd_create", code)
     }
     self.index = index
+    self.threadName = "sp-worker-\(index)".utf8CString.map { $0 }
     self.epoll = epoll
     self.timer = timer
     self.mailbox = try Mailbox()
@@ -193,6 +196,7 @@ public final class EventLoop: @unchecked Sendable {
 
   private func turn() {
     linux_keep_nice(nice)
+    linux_name_thread(threadName)
     while !isStopped {
       var count = batch(timeout: 0)
       if count == 0 && !isStopped { count = batch(timeout: lingerTime()) }

@@ -66,6 +66,17 @@ public struct Resolver: Sendable {
     return found.withLock { $0 }
   }
 
+  /// Whether the system can't ask DNS now, so that a later lookup may succeed (EAI_AGAIN). Asks and waits.
+  public static func cannotAsk(_ host: String) -> Bool {
+    var hints = addrinfo()
+    hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+    hints.ai_flags = AI_ADDRCONFIG
+    var list: UnsafeMutablePointer<addrinfo>?
+    let code = getaddrinfo(host, nil, &hints, &list)
+    if let list { freeaddrinfo(list) }
+    return code == EAI_AGAIN
+  }
+
   /// Asks the system and waits for its answer: for commands, and inside the pool.
   public static func addresses(of host: String, port: UInt16) -> [SocketAddress] {
     var hints = addrinfo()

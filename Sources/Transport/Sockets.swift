@@ -81,6 +81,13 @@ public enum Sockets {
     return result == 0 ? SocketAddress(storage, length: length) : nil
   }
 
+  /// Whether a socket of IPv6 takes no connections of IPv4.
+  public static func isIPv6Only(_ descriptor: Int32) -> Bool {
+    var value: Int32 = 0
+    var length = socklen_t(MemoryLayout<Int32>.size)
+    return getsockopt(descriptor, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &value, &length) == 0 && value != 0
+  }
+
   public static func setNoDelay(_ descriptor: Int32) { set(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
 
   /// Seconds; nil leaves the system's.

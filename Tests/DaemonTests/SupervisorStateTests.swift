@@ -67,4 +67,28 @@ import Testing
     #expect(state.reloadEnded() == .reload(.configuration))
     #expect(state.reloadEnded() == .none)
   }
+
+  @Test func `one new binary starts at a time, and the process drains only once that one serves`() {
+    var state = State()
+    #expect(state.replacementAsked() == .none)
+    #expect(state.started() == .announce)
+    #expect(state.replacementAsked() == .replace)
+    #expect(state.replacementAsked() == .none)
+    #expect(state.reloadAsked(.configuration) == .reload(.configuration))
+    #expect(state.reloadEnded() == .none)
+    #expect(state.replacementFailed() == .none)
+    #expect(state.phase == .serving)
+    #expect(state.replacementAsked() == .replace)
+    #expect(state.replacementServes() == .drain)
+    #expect(state.phase == .draining)
+    #expect(state.replacementAsked() == .none)
+  }
+
+  @Test func `a process that stops doesn't come back for a new binary`() {
+    var state = serving()
+    #expect(state.replacementAsked() == .replace)
+    #expect(state.stopAsked() == .stop)
+    #expect(state.replacementServes() == .none)
+    #expect(state.phase == .stopping)
+  }
 }

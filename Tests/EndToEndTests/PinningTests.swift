@@ -352,7 +352,7 @@ extension CertificateBuilder {
       #expect(result.status == status)
     }
     let refused = try Sallyport(scene, text("ca.pem"), name: "refused")
-    #expect(try await refused.process.ended(within: .seconds(20)) == .exited(1))
+    #expect(try await refused.process.ended(within: .seconds(20)) == .exited(78))
   }
 
   @Test(.ofHTTP1, arguments: ["p256", "rsa"])

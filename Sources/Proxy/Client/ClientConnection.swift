@@ -18,7 +18,7 @@ class ClientConnection: StreamOwner {
   /// Another generation serves now, and an exchange is in progress: the connection takes no further request, and ends with
   /// the exchange.
   func retire() {}
-  /// The worker drains: the connection ends as soon as nothing is in progress.
+  /// The worker drains: the connection ends soon after nothing is in progress.
   func drain() { if hasNoRequest { end() } }
   /// Ends the connection at once, even during an exchange.
   func cut() {}

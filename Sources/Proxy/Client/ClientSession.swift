@@ -180,6 +180,13 @@ final class ClientSession: StreamOwner {
     if case .refused = admission, requests > 0 { connection.end() }
   }
 
+  /// Moves to the generation that serves, after the exchange during which it began to serve.
+  func rejoin() {
+    guard let fresh = worker.live, fresh !== live else { return }
+    move(to: fresh)
+    worker.didLoseClient()
+  }
+
   /// Whether the new generation verifies the client too. A tunnel may last for days, so it must not outlive the
   /// certificate's revocation.
   private func stillAdmits(by successor: VirtualServers) -> Bool {

@@ -6,15 +6,15 @@ import Transport
 /// and keeps the order of pipelined requests.
 ///
 ///     idle ──► (head) exchanging ──► idle …            keep-alive, pipelining
-///                  │
+///                  ├──► rejoining ──► idle              a reload came while the response, which keeps the connection, went out
 ///                  ├──► tunnelling                      after an upstream's 101
 ///                  └──► ending ──► lingering ──► closed the response goes out, late bytes are thrown away
 final class HTTP1Connection: ClientConnection {
   enum Phase {
-    case idle, exchanging, tunnelling, ending, lingering, closed
+    case idle, exchanging, rejoining, tunnelling, ending, lingering, closed
   }
 
-  private let transport: ByteStream
+  let transport: ByteStream
   private let worker: Worker
   let stream: HTTP1Stream
   private(set) var phase = Phase.idle
@@ -24,9 +24,8 @@ final class HTTP1Connection: ClientConnection {
   private var reading: Exchange? {
     didSet { worker.traffic.didChangeHead(had: oldValue != nil, has: reading != nil) }
   }
-  private var input = ByteBuffer()
-  private var parser = HeadParser(), decoder = BodyDecoder(.none)
-  private var isPumping = false, isBodyPaused = true, isLingering = false
+  var input = ByteBuffer(), decoder = BodyDecoder(.none), isBodyPaused = true
+  private var parser = HeadParser(), isPumping = false, isLingering = false
   /// The location of the last response. It retains its generation, so a move to another clears it.
   @exclusivity(unchecked) private var answered: LiveLocation?
   /// The limits of that location, once the connection has moved.
@@ -72,11 +71,14 @@ final class HTTP1Connection: ClientConnection {
     case .lingering, .tunnelling: pump()
     // The handshake of a client that sent early data is over.
     case .ending: if transport.pendingCount == 0 { finishEnding() }
-    case .closed: break
+    case .rejoining, .closed: break
     }
   }
 
-  override func streamAgain() { streamIsReadable() }
+  override func streamAgain() {
+    if phase == .rejoining { return rejoin() }
+    streamIsReadable()
+  }
 
   override func streamDidDrain() {
     switch phase {
@@ -86,9 +88,9 @@ final class HTTP1Connection: ClientConnection {
       stream.didDrain(bodyTimeout: isBodyPaused || phase == .tunnelling ? nil : exchange.bodyTimeout)
       exchange.streamDidDrain()
     case .idle:
-      if session.requests > 0 && reading == nil { transport.setDeadline(in: limits.keepaliveTimeout) }
+      if session.requests > 0 && reading == nil { transport.setDeadline(in: idleTimeout) }
       pump()
-    case .lingering, .closed: break
+    case .rejoining, .lingering, .closed: break
     }
   }
 
@@ -106,14 +108,12 @@ final class HTTP1Connection: ClientConnection {
       return watchSending(limits.sendTimeout)
     }
     switch phase {
-    case .idle:
-      if !input.isEmpty { return refuseUnfinishedHead() }
-      close()
+    case .idle: idleDeadlinePassed()
     case .ending, .lingering:
       // Waiting bytes are lost, so the connection must not end as if the response were complete.
       close(session.firstServer.root.limits.resetsTimedOut || transport.pendingCount > 0 ? .reset : .abrupt)
     // An exchange has the stream's deadline.
-    case .exchanging, .tunnelling, .closed: break
+    case .exchanging, .rejoining, .tunnelling, .closed: break
     }
   }
 
@@ -179,7 +179,7 @@ final class HTTP1Connection: ClientConnection {
       case .lingering:
         input.removeAll()
         return true
-      case .ending, .closed: return false
+      case .rejoining, .ending, .closed: return false
       }
     }
   }
@@ -235,44 +235,29 @@ final class HTTP1Connection: ClientConnection {
     exchange.beginRefused(stream, server: session.firstServer, error)
   }
 
+  /// Ends an idle connection, unless a request has just arrived.
+  private func idleDeadlinePassed() {
+    let waited = !input.isEmpty || session.requests == 0, requests = session.requests
+    if input.isEmpty {
+      transport.expectInput()
+      pump()
+    }
+    guard phase == .idle, session.requests == requests else { return }
+    if input.isEmpty { return close() }
+    if waited { refuseUnfinishedHead() }
+  }
+
   private func refuseUnfinishedHead() {
     let exchange = reading ?? worker.takeExchange()
     parser.abandon(input.readable, exchange.head)
     refuse(exchange, nil)
   }
 
-  /// Returns true if the exchange still takes bytes of the body.
-  private func takeBody(_ exchange: Exchange) -> Bool {
-    switch decoder.next(input.readable) {
-    case .needsMore(let consumed):
-      input.consume(consumed)
-      stream.watchBody(exchange.bodyTimeout)
-      return false
-    case .data(let start, let count, let consumed):
-      let bytes = input.readable[ByteRange(start: start, count: count)]
-      // The connection consumes the bytes first, because the exchange may end or discard the rest of the body. The
-      // bytes stay valid until the next read.
-      input.consume(consumed)
-      exchange.requestBody(bytes)
-      return phase == .exchanging && stream.exchange === exchange
-    case .end(let consumed):
-      input.consume(consumed)
-      isBodyPaused = true
-      stream.watchBody(nil)
-      exchange.requestBodyDidEnd(trailers: decoder.trailers)
-      return false
-    case .failed(let error):
-      isBodyPaused = true
-      exchange.requestBodyIsInvalid(error)
-      return false
-    }
-  }
-
   private func inputDidEnd() {
     switch phase {
     case .exchanging: stream.exchange?.clientDidLeave()
     case .tunnelling: stream.exchange?.tunnelDidEnd()
-    case .idle, .lingering: close()
+    case .idle, .rejoining, .lingering: close()
     case .ending, .closed: break
     }
   }
@@ -290,27 +275,6 @@ final class HTTP1Connection: ClientConnection {
     answered = nil
   }
 
-  var isBodyRead: Bool { decoder.isEnded }
-
-  func pauseBody() { isBodyPaused = true }
-
-  func resumeBody() {
-    guard isBodyPaused, phase == .exchanging || phase == .tunnelling else { return }
-    isBodyPaused = false
-    pump()
-  }
-
-  func discardBody() {
-    isBodyPaused = true
-    while !decoder.isEnded {
-      switch decoder.next(input.readable) {
-      case .data(_, _, let consumed): input.consume(consumed)
-      case .end(let consumed), .needsMore(let consumed): return input.consume(consumed)
-      case .failed: return
-      }
-    }
-  }
-
   func becomeTunnel() { phase = .tunnelling }
 
   /// The last byte of the response was written. `keepsAlive`: the connection takes another request.
@@ -318,16 +282,40 @@ final class HTTP1Connection: ClientConnection {
     // The client left earlier, and the exchange continued without the client.
     guard phase != .closed else { return }
     let isWhole = isBodyRead
-    guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, !session.isLeaving, limits.keepaliveTimeout > 0
+    guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, limits.keepaliveTimeout > 0
     else { return end(lingers: !isWhole && limits.lingeringClose) }
-    phase = .idle
     idleStart = transport.loop.now
     stream.isPipelined = !input.isEmpty
-    watchSending(limits.keepaliveTimeout)
+    // The head promised that the connection stays, and the client may be sending its next request. After a reload that
+    // request is for the new generation. The exchange is still ending, so the session moves in a later turn.
+    if session.isLeaving, !worker.isDraining {
+      phase = .rejoining
+      return transport.loop.again(transport)
+    }
+    phase = .idle
+    watchSending(idleTimeout)
     if !isPumping { pump() }
   }
 
+  private func rejoin() {
+    phase = .idle
+    session.rejoin()
+    guard phase == .idle else { return }
+    watchSending(idleTimeout)
+    pump()
+  }
+
   // MARK: Ends
+
+  /// Milliseconds that the connection waits for a request.
+  private var idleTimeout: Int {
+    session.isLeaving ? min(limits.keepaliveTimeout, DrainPatience.idle) : limits.keepaliveTimeout
+  }
+
+  /// A client may be sending a request at this moment. It gets some time, and its response says `Connection: close`.
+  override func drain() {
+    if hasNoRequest { transport.setDeadline(in: DrainPatience.idle) }
+  }
 
   /// Gives the client `timeout` milliseconds to take waiting bytes or to make its next request.
   private func watchSending(_ timeout: Int) {

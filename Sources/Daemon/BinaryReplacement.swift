@@ -1,0 +1,123 @@
+import CLinux
+import Dispatch
+import Glibc
+import Systemd
+
+/// USR2: starts the program again, which takes over the listening sockets, while this process serves on.
+///
+/// The new process is made in two steps (`Predecessor.detach`), so that it is a child of the service manager and not of a
+/// process that ends. It gets a channel on descriptor 3 and the sockets behind it. When it serves, it says so. This
+/// process then tells systemd the new main process, and answers. If the channel ends before, the new process did not start.
+@MainActor
+final class BinaryReplacement {
+  /// What came of it.
+  enum Outcome: Sendable {
+    case serves(process: Int32)
+    case failed(reason: String)
+  }
+
+  private let channel: Int32
+  private var source: (any DispatchSourceRead)?
+  private var heard: [UInt8] = []
+
+  /// Starts the program. `done` is called once. Throws why it can't be started.
+  init(
+    _ sockets: [(name: String, descriptors: [Int32])], done: @escaping @MainActor (Outcome) -> Void
+  ) throws(CannotReplace) {
+    guard getpid() != 1 else {
+      throw CannotReplace("this is process 1, and its end would end the container: start a new container instead")
+    }
+    guard let word = linux_argument(0) else { throw CannotReplace("the program's own name is not known") }
+    channel = try Self.start(String(cString: word), sockets)
+    let source = DispatchSource.makeReadSource(fileDescriptor: channel, queue: .main)
+    source.setEventHandler { [self] in
+      MainActor.assumeIsolated {
+        guard let outcome = read() else { return }
+        self.source?.cancel()
+        self.source = nil
+        done(outcome)
+      }
+    }
+    self.source = source
+    source.activate()
+  }
+
+  /// Tells the new process that systemd knows it: it may notify from now on.
+  func letGo() {
+    let word: [UInt8] = Array("go\n".utf8)
+    _ = linux_send(channel, word, word.count)
+    close(channel)
+  }
+
+  /// nil: not all has been said.
+  private func read() -> Outcome? {
+    var room = [UInt8](repeating: 0, count: 64)
+    let count = recv(channel, &room, room.count, Int32(truncatingIfNeeded: MSG_DONTWAIT))
+    if count < 0 && (errno == EAGAIN || errno == EINTR) { return nil }
+    guard count > 0, heard.count < 256 else {
+      close(channel)
+      return .failed(reason: "it ended before it served")
+    }
+    heard += room.prefix(count)
+    guard heard.last == UInt8(ascii: "\n") else { return nil }
+    guard let process = Int32(String(decoding: heard.dropLast(), as: UTF8.self)), process > 1 else {
+      close(channel)
+      return .failed(reason: "it doesn't speak as this version does")
+    }
+    return .serves(process: process)
+  }
+
+  private static func start(
+    _ program: String, _ sockets: [(name: String, descriptors: [Int32])]
+  ) throws(CannotReplace) -> Int32 {
+    var ends: [Int32] = [-1, -1]
+    let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+    guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw CannotReplace("socketpair", errno) }
+    defer { close(ends[1]) }
+    let names = sockets.flatMap { socket in socket.descriptors.map { _ in socket.name } }
+    let passed = [ends[1]] + sockets.flatMap(\.descriptors)
+    // Copies above the numbers that the child gets, so that no copy overwrites another one's source.
+    let first = Predecessor.channel
+    let end = first + Int32(clamping: passed.count)
+    var copies: [Int32] = []
+    defer { for copy in copies { close(copy) } }
+    for descriptor in passed {
+      let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, end)
+      guard copy >= 0 else {
+        let code = errno
+        close(ends[0])
+        throw CannotReplace("fcntl", code)
+      }
+      copies.append(copy)
+    }
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    for (index, copy) in copies.enumerated() {
+      posix_spawn_file_actions_adddup2(&actions, copy, first + Int32(clamping: index))
+    }
+    _ = linux_spawn_closes_from(&actions, end)
+    let environment = Predecessor.environment(handing: names)
+    var process: pid_t = 0
+    let code = Predecessor.spawn(program, &actions, environment, &process)
+    guard code == 0 else {
+      close(ends[0])
+      throw CannotReplace(program, code)
+    }
+    // The first step ends at once.
+    DispatchQueue.global().async { [process] in
+      var status: Int32 = 0
+      while waitpid(process, &status, 0) < 0 && errno == EINTR {}
+    }
+    return ends[0]
+  }
+}
+
+/// Why the program can't be started again.
+struct CannotReplace: Error, Sendable, CustomStringConvertible {
+  let description: String
+
+  init(_ description: String) { self.description = description }
+
+  init(_ what: String, _ code: Int32) { description = "\(what): \(String(cString: strerror(code)))" }
+}

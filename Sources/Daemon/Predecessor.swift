@@ -1,0 +1,100 @@
+import CLinux
+import Glibc
+import Observability
+import Systemd
+
+/// The process whose place this one takes (USR2).
+struct Predecessor: Sendable {
+  /// The descriptor of the channel to it; the sockets follow.
+  static let channel: Int32 = 3
+
+  /// The names of the sockets, separated by colons.
+  private static let socketsVariable = "SALLYPORT_SOCKETS"
+  /// Set in the first of the two steps.
+  private static let stepVariable = "SALLYPORT_DETACH"
+
+  let sockets: [InheritedSocket]
+
+  /// nil if the process was started by itself. Until `handOver`, it sends systemd nothing: it isn't the main process.
+  init?() throws(SocketActivationError) {
+    guard let value = getenv(Self.socketsVariable) else { return nil }
+    let names = String(cString: value).split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+    unsetenv(Self.socketsVariable)
+    guard fcntl(Self.channel, F_SETFD, FD_CLOEXEC) >= 0 else {
+      throw SocketActivationError(message: "\(Self.socketsVariable) is for sallyport to set, when it replaces itself")
+    }
+    Notification.holdBack(true)
+    var sockets: [InheritedSocket] = []
+    for (index, name) in names.enumerated() where !name.isEmpty {
+      sockets.append(
+        try SocketActivation.adopt(name: name, descriptor: Self.channel &+ 1 &+ Int32(clamping: index)))
+    }
+    self.sockets = sockets
+  }
+
+  /// Tells the predecessor that this process serves, and waits until systemd knows it. The wait is bounded: a predecessor
+  /// that was killed must not delay this process.
+  func handOver() {
+    var patience = timeval(tv_sec: 10, tv_usec: 0)
+    setsockopt(Self.channel, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    let word = Array("\(getpid())\n".utf8)
+    _ = linux_send(Self.channel, word, word.count)
+    var room: [UInt8] = [0, 0, 0]
+    while recv(Self.channel, &room, room.count, 0) < 0 && errno == EINTR {}
+    close(Self.channel)
+    Notification.holdBack(false)
+  }
+
+  // MARK: The two steps
+
+  /// In the first step, starts the program once more and ends, so that the service manager adopts the new process. Call
+  /// this before anything else.
+  static func detach() {
+    guard getenv(stepVariable) != nil else { return }
+    unsetenv(stepVariable)
+    guard let word = linux_argument(0) else { _exit(1) }
+    var process: pid_t = 0
+    let code = spawn(String(cString: word), nil, currentEnvironment, &process)
+    if code != 0 { LogFile.standardError.write(string: "sallyport: \(CannotReplace("can't start", code))\n") }
+    _exit(code == 0 ? 0 : 1)
+  }
+
+  /// The environment of the first step.
+  static func environment(handing names: [String]) -> [String] {
+    // They name this process, or descriptors of it.
+    let own = [
+      "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", socketsVariable + "=", stepVariable + "=",
+    ]
+    return currentEnvironment.filter { line in !own.contains { line.hasPrefix($0) } }
+      + ["\(socketsVariable)=\(names.joined(separator: ":"))", "\(stepVariable)=1"]
+  }
+
+  private static var currentEnvironment: [String] {
+    var lines: [String] = []
+    guard let all = linux_environment() else { return [] }
+    while let line = all[lines.count] { lines.append(String(cString: line)) }
+    return lines
+  }
+
+  /// Starts the program with this process's arguments, and with no signal blocked or ignored. Returns an errno.
+  static func spawn(
+    _ program: String, _ actions: UnsafePointer<posix_spawn_file_actions_t>?, _ environment: [String],
+    _ process: inout pid_t
+  ) -> Int32 {
+    var attributes = posix_spawnattr_t()
+    posix_spawnattr_init(&attributes)
+    defer { posix_spawnattr_destroy(&attributes) }
+    var none = sigset_t(), all = sigset_t()
+    sigemptyset(&none)
+    sigfillset(&all)
+    posix_spawnattr_setsigmask(&attributes, &none)
+    posix_spawnattr_setsigdefault(&attributes, &all)
+    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+    var words: [UnsafeMutablePointer<CChar>?] = []
+    while let word = linux_argument(Int32(clamping: words.count)) { words.append(strdup(word)) }
+    words.append(nil)
+    let lines: [UnsafeMutablePointer<CChar>?] = environment.map { strdup($0) } + [nil]
+    defer { for text in words + lines { free(text) } }
+    return posix_spawnp(&process, program, actions, &attributes, words, lines)
+  }
+}

@@ -1,0 +1,113 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// Clients of HTTP/1 that keep their connection while the process drains or reloads.
+@Suite(.staged) struct `A drain and kept connections` {
+  private static let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+  @Test(arguments: [0, 1]) func `a kept connection may send one more request after QUIT`(former: Int) async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); return 200 hello; }"))
+    let client = try Wire.dial(port: port)
+    // The worker has taken the connection once a later one is served by each worker.
+    for _ in 0..<former {
+      let first = try await offPool {
+        try client.write(Self.request)
+        return try client.response()
+      }
+      #expect(first["Connection"]?.lowercased() == "keep-alive")
+    }
+    try await until("the connection to be taken") { try await scene.takesConnections(port) }
+    daemon.signal(SIGQUIT)
+    try await daemon.logged("gracefully shutting down")
+    let (last, closed) = try await offPool {
+      try client.write(Self.request)
+      return (try client.response(), try client.isClosedByPeer())
+    }
+    #expect(last.status == 200 && last.text == "hello" && last["Connection"]?.lowercased() == "close" && closed)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  @Test func `a kept connection that sends nothing is closed in good order, and the process ends`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); return 200 hello; }"))
+    let client = try Wire.dial(port: port)
+    let first = try await offPool {
+      try client.write(Self.request)
+      return try client.response()
+    }
+    #expect(first.status == 200)
+    daemon.signal(SIGQUIT)
+    #expect(try await offPool { try client.isClosedByPeer() })
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  @Test func `worker_shutdown_timeout ends the wait for kept connections`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        "server { listen 127.0.0.1:\(port); return 200 hello; }", main: "worker_shutdown_timeout 10ms;"))
+    let client = try Wire.dial(port: port)
+    _ = try await offPool {
+      try client.write(Self.request)
+      return try client.response()
+    }
+    daemon.signal(SIGQUIT)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+
+  /// The head of the response said that the connection stays, so the client may send at once. It must not meet its end.
+  @Test func `a reload during a response keeps the promise of its head, and the next request is of the new generation`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    let go = Flag()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { _ in
+        try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab")
+        go.wait()
+        try wire.write("cd")
+      }
+    }
+    let port = try scene.port()
+    func text(_ name: String) -> String {
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); location / { return 200 \(name); }
+          location /held { proxy_pass http://127.0.0.1:\(upstream.port); proxy_buffering off; } }
+        """)
+    }
+    let daemon = try await Sallyport.start(scene, text("one"))
+    let client = try Wire.dial(port: port)
+    let head = try await offPool {
+      try client.write("GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
+      return try client.read(through: "\r\n\r\n")
+    }
+    #expect(String(decoding: head ?? [], as: UTF8.self).lowercased().contains("connection: keep-alive"))
+    try daemon.rewrite(text("two"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    go.raise()
+    let next = try await offPool {
+      _ = try client.read(exactly: 4)
+      try client.write(Self.request)
+      return try client.response()
+    }
+    #expect(next.status == 200 && next.text == "two" && next["Connection"]?.lowercased() == "keep-alive")
+  }
+}
+
+extension Scene {
+  /// Whether each worker accepts, seen by a request over a connection that is newer than those before.
+  fileprivate func takesConnections(_ port: UInt16) async throws -> Bool {
+    for _ in 0..<8 where try await curl(["http://127.0.0.1:\(port)/"]).status != 200 { return false }
+    return true
+  }
+}

@@ -1,0 +1,148 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// USR2, and listening sockets that come from systemd's store.
+@Suite(.staged) struct `Sockets that outlive the process` {
+  private static let request = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+
+  private func process(_ scene: Scene) -> pid_t? {
+    pid_t(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines))
+  }
+
+  /// Waits for the process that has replaced `former`, and ends it with the scene.
+  private func successor(_ scene: Scene, of former: pid_t) async throws -> pid_t {
+    let fresh = try await waiting(for: "the pid file of the new process") {
+      process(scene).flatMap { $0 == former ? nil : $0 }
+    }
+    scene.atEnd { kill(fresh, SIGKILL) }
+    return fresh
+  }
+
+  @Test(arguments: [1, 2]) func `USR2 replaces the process, and no request, connection or tunnel is lost`(
+    workers: Int
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let go = Flag()
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { _ in
+        go.wait()
+        try wire.answer("held")
+      }
+    }
+    let port = try scene.port()
+    let path = scene.path("front.sock")
+    func text(_ name: String) -> String {
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); listen unix:\(path); location / { return 200 \(name); }
+          location /held { proxy_pass http://127.0.0.1:\(upstream.port); } }
+        """
+      ).replacing("worker_processes 2", with: "worker_processes \(workers)")
+    }
+    let daemon = try await Sallyport.start(scene, text("one"))
+    let (held, kept) = try (Wire.dial(port: port), Wire.dial(port: port))
+    try held.write("GET /held HTTP/1.1\r\nHost: h\r\n\r\n")
+    try await until("the request at the upstream") { upstream.requests("GET") == 1 }
+    let first = try await offPool {
+      try kept.write(Self.request)
+      return try kept.response()
+    }
+    #expect(first.text == "one")
+
+    try daemon.rewrite(text("two"))
+    daemon.signal(SIGUSR2)
+    let fresh = try await successor(scene, of: daemon.process.identifier)
+    try await daemon.logged("process \(fresh) of the new binary serves: this one drains")
+    // The former process still answers what it has.
+    let last = try await offPool {
+      try kept.write(Self.request)
+      return (try kept.response(), try kept.isClosedByPeer())
+    }
+    #expect(last.0.text == "one" && last.0["Connection"]?.lowercased() == "close" && last.1)
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "two")
+    #expect(try await scene.curl(["--unix-socket", path, "http://h/"]).text == "two")
+    #expect(daemon.process.ending == nil)
+    go.raise()
+    #expect(try await offPool { try held.response().text } == "held")
+    #expect(try await daemon.process.ended() == .exited(0))
+    // The end of the former one takes neither the pid file nor the unix socket's file.
+    #expect(process(scene) == fresh)
+    #expect(try await scene.curl(["--unix-socket", path, "http://h/"]).text == "two")
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "two")
+
+    // And once more, from the new process.
+    try daemon.rewrite(text("three"))
+    kill(fresh, SIGUSR2)
+    let third = try await successor(scene, of: fresh)
+    try await until("the second process to end") { kill(fresh, 0) != 0 }
+    #expect(try await scene.curl(["--unix-socket", path, "http://h/"]).text == "three")
+    kill(third, SIGQUIT)
+    try await until("the third process to end") { kill(third, 0) != 0 }
+    #expect(access(path, F_OK) != 0 && access(scene.path("sallyport.pid"), F_OK) != 0)
+  }
+
+  @Test func `a new binary that does not start leaves the old one serving, and may be tried again`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let text = configuration("server { listen 127.0.0.1:\(port); return 200 one; }")
+    let daemon = try await Sallyport.start(scene, text)
+    try daemon.rewrite(text + "nonsense;")
+    daemon.signal(SIGUSR2)
+    try await daemon.logged("[alert]", "the new binary did not start, this process serves on")
+    try await until("the reason on stderr") { daemon.errors.contains("nonsense") }
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "one")
+    #expect(process(scene) == daemon.process.identifier)
+    try daemon.rewrite(text.replacing("one", with: "two"))
+    daemon.signal(SIGUSR2)
+    let fresh = try await successor(scene, of: daemon.process.identifier)
+    #expect(try await daemon.process.ended() == .exited(0))
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "two")
+    kill(fresh, SIGTERM)
+    try await until("the new process to end") { kill(fresh, 0) != 0 }
+  }
+
+  @Test func `the new process notifies systemd only after it was named the main one`() async throws {
+    let scene = try Scene.ofTest()
+    let systemd = try NotifySocket(scene)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); return 200 one; }"), environment: systemd.environment)
+    try await systemd.heard("READY=1")
+    let heard = systemd.datagrams.count
+    daemon.signal(SIGUSR2)
+    let fresh = try await successor(scene, of: daemon.process.identifier)
+    #expect(try await daemon.process.ended() == .exited(0))
+    try await systemd.heard("READY=1", after: heard)
+    let later = systemd.datagrams.dropFirst(heard)
+    #expect(later.first == "MAINPID=\(fresh)", "\(later)")
+    #expect(!later.contains { $0.contains("STOPPING") })
+  }
+
+  /// systemd hands a stored socket over as it does one of a socket unit.
+  @Test(arguments: [1, 2]) func `a stored socket is taken over with its queue`(workers: Int) async throws {
+    let scene = try Scene.ofTest()
+    let (port, other) = try (scene.port(), scene.port())
+    let daemon = try Sallyport(
+      scene,
+      configuration(
+        "server { listen 127.0.0.1:\(port); listen 127.0.0.1:\(other); return 200 hello; }"
+      ).replacing("worker_processes 2", with: "worker_processes \(workers)"),
+      launcher: ["systemd-socket-activate", "--fdname=sallyport.listen.127.0.0.1%3A\(port)", "-l", "127.0.0.1:\(port)"])
+    // This connection comes before the process, and is served by it.
+    let early = try await waiting(for: "systemd-socket-activate to listen") { try? Wire.dial(port: port) }
+    let answer = try await offPool {
+      try early.write(Self.request)
+      return try early.response()
+    }
+    #expect(answer.status == 200)
+    try await daemon.untilReady()
+    #expect(try await scene.curl(["http://127.0.0.1:\(other)/"]).status == 200)
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).status == 200)
+    daemon.signal(SIGQUIT)
+    #expect(try await daemon.process.ended() == .exited(0))
+  }
+}
