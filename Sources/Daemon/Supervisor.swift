@@ -127,11 +127,13 @@ final class Supervisor {
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     Notification.send(.ready, .status("Serving: \(summary)"))
+    fleet.metrics.process.take(.sample())
     watchdog = WatchdogTimer(fleet, log: errorLog)
     fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
     } tick: { [unowned self] in
       watchRevocations()
+      fleet.metrics.process.take(.sample())
       if retry.isDue() { handle { $0.reloadAsked(.files) } }
     }
     watchFiles()
@@ -197,6 +199,7 @@ final class Supervisor {
     serve(next, on: successor.sockets) { supervisor in
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.watchFiles()
+      supervisor.fleet.metrics.process.didReload(supervisor.reloadKind)
       supervisor.endReload("Serving: \(supervisor.summary)")
     }
   }
@@ -204,6 +207,9 @@ final class Supervisor {
   private func refuse(_ refusal: Refusal) {
     log(refusal.diagnostics)
     let count = refusal.errors.count
+    let first = refusal.errors.first
+    let place = first?.location.map { "\($0): " } ?? ""
+    fleet.metrics.process.didReload(reloadKind, refusal: place + (first?.message ?? "no reason given"))
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
       errorLog.error("the changed files were not loaded, \(words) with the old ones")
@@ -213,6 +219,9 @@ final class Supervisor {
     }
     endReload("Reload refused, \(words): \(refusal.errors.first?.message ?? "")")
   }
+
+  /// That of the reload that ends.
+  private var reloadKind: ReloadKind { if case .reloading(.files, _) = state.phase { .files } else { .configuration } }
 
   // MARK: Changed files
 

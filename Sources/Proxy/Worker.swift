@@ -60,7 +60,7 @@ public final class Worker {
     self.ownFields = OwnFields(clock)
     self.metrics = metrics
     self.traffic = metrics.traffic.addWorker()
-    self.counters = metrics.addWorker()
+    self.counters = metrics.addWorker(loop.index)
     self.budget = ConnectionBudget(limit: connections)
     // Each worker has its own range of numbers, so that a number in the log identifies one connection.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
@@ -75,6 +75,7 @@ public final class Worker {
   ) {
     let old = live
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
+    fresh.meter(counters)
     live = fresh
     if logTicker == nil { logTicker = LogTicker(worker: self) }
     if loop.index == 0 {
@@ -279,9 +280,11 @@ final class ShutdownDeadline: EventTarget {
 /// Flushes a worker's access logs once a second, and tells how many lines its error log has left out.
 final class LogTicker: EventTarget {
   private unowned let worker: Worker
+  private var dueAt: UInt64
 
   init(worker: Worker) {
     self.worker = worker
+    dueAt = worker.loop.now &+ 1000
     super.init(loop: worker.loop)
     setDeadline(in: 1000)
   }
@@ -290,7 +293,9 @@ final class LogTicker: EventTarget {
     worker.flushLogs()
     worker.tellWithheldHandshakes()
     worker.trimSpares()
+    worker.sample(dueAt: dueAt)
     setDeadline(in: 1000)
+    dueAt = loop.now &+ 1000
   }
 
   func stop() { loop.forgetDeadline(of: self) }

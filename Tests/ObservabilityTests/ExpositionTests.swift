@@ -7,8 +7,8 @@ private enum Colour: String, CaseIterable { case red, green, none = "" }
   @Test func `a sample's labels are escaped`() {
     var page = PrometheusText()
     page.family("a_total", .counter, "What it is.")
-    page.sample("a_total", ["who": "CN=\"x\\y\"\nb", "side": "client"], 3)
-    page.sample("a_total", [:], -1)
+    page.sample("a_total", ["who": "CN=\"x\\y\"\nb", "side": "client"], Int64(3))
+    page.sample("a_total", [:], Int64(-1))
     #expect(
       page.text == """
         # HELP a_total What it is.

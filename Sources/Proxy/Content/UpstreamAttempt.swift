@@ -84,6 +84,7 @@ final class UpstreamAttempt: AttemptObserver {
     }
     if let failure = group.attempt(self, trust: trust, settings: settings, selection: selection, again: again) {
       if case .noServer = failure { records.append(AttemptRecord(server: nil, beganAt: now)) }
+      AttemptCount.unopened(failure, lastServer, group)
       attemptDidFail(failure)
     }
   }
@@ -103,6 +104,7 @@ final class UpstreamAttempt: AttemptObserver {
   func abandon(isFailure: Bool = false) {
     guard let stream else { return }
     isUnderWay = false
+    AttemptCount.abandoned(stream, records.last)
     endRecord()
     self.stream = nil
     stream.abandon(isFailure: isFailure)
@@ -180,6 +182,9 @@ final class UpstreamAttempt: AttemptObserver {
     if !records.isEmpty {
       records[records.count - 1].headAt = now
       records[records.count - 1].status = Int(head.status)
+      if let meter = stream?.session.meter {
+        meter.didRespond(Int(head.status), after: now &- records[records.count - 1].beganAt)
+      }
     }
     return handler?._withUnsafeGuaranteedRef { $0.responseHead(head) } ?? false
   }
@@ -218,6 +223,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   override func attemptDidFail(_ failure: AttemptFailure) {
     isUnderWay = false
+    AttemptCount.failed(stream, failure, records.last)
     endRecord()
     // The handler drops the stream later. If the exchange ends with this failure, the access record uses the stream.
     if case .tls = failure { noteRefusal(stream?.session.peer) }
