@@ -104,6 +104,7 @@ struct EffectivePolicy {
     case .proxy(let pass): describe(pass)
     case .metrics: add(2, "metrics", "for every client that this server lets in")
     case .status: add(2, "stub_status", "for every client that this server lets in")
+    case .statusPage: add(2, "status", "for every client that this server lets in")
     case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for users with a password in \(desk.users)")
     }
   }

@@ -144,6 +144,7 @@ final class Supervisor {
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     predecessor?.handOver()
     status.tell("Serving: \(summary)", with: .ready)
+    fleet.metrics.process.take(.sample())
     if let sockets {
       store.begin(kept, sockets)
       kept.closeUnused(besides: sockets)
@@ -159,6 +160,7 @@ final class Supervisor {
       filesChanged($0)
     } tick: { [unowned self] in
       watchRevocations()
+      fleet.metrics.process.take(.sample())
       if retry.isDue() { handle { $0.reloadAsked(.files) } }
     }
     watchFiles()
@@ -230,6 +232,7 @@ final class Supervisor {
       supervisor.errorLog.notice("reconfigured: \(supervisor.summary)")
       supervisor.watchFiles()
       supervisor.health?.refusedReload = nil
+      supervisor.fleet.metrics.process.didReload(supervisor.reloadKind)
       supervisor.endReload(.done, "Serving: \(supervisor.summary)")
     }
   }
@@ -237,8 +240,8 @@ final class Supervisor {
   private func refuse(_ refusal: Refusal) {
     log(refusal.diagnostics)
     let count = refusal.errors.count
-    let first = refusal.errors.first.map(wording)
-    health?.refusedReload = first?.description ?? "no reason"
+    fleet.metrics.process.didReload(reloadKind, refusal: refusal.summary(wording))
+    health?.refusedReload = refusal.errors.first.map(wording)?.description ?? "no reason"
     let words = "\(count) \(count == 1 ? "error" : "errors"): generation \(current.generation.number) serves on"
     if case .reloading(.files, _) = state.phase {
       errorLog.error("the changed files were not loaded, \(words) with the old ones")
@@ -248,6 +251,9 @@ final class Supervisor {
     }
     endReload(.refused, "Reload refused, \(refusal.summary(wording)): generation \(current.generation.number) serves on")
   }
+
+  /// That of the reload that ends.
+  private var reloadKind: ReloadKind { if case .reloading(.files, _) = state.phase { .files } else { .configuration } }
 
   // MARK: Changed files
 

@@ -5,15 +5,14 @@ import Transport
 /// The workers, each on its loop, and the main queue's way to reach them all.
 struct WorkerFleet: Sendable {
   private let workers: [LoopConfined<Worker>]
-  let metrics: Metrics
+  let metrics = Metrics()
 
   var count: Int { workers.count }
 
   /// Makes and starts the loops. Each loop makes its worker first.
   init(count: Int, connections: Int, shared: SharedState) throws(SocketError) {
     var workers: [LoopConfined<Worker>] = []
-    let metrics = Metrics()
-    self.metrics = metrics
+    let metrics = metrics
     for index in 0..<count {
       let loop = try EventLoop(index: index)
       workers.append(

@@ -12,6 +12,7 @@ public final class Worker {
   public let budget: ConnectionBudget
   public let metrics: Metrics
   let traffic: WorkerTraffic
+  let counters: WorkerCounters
   private let trace: ExplainTrace?
   let shared: SharedState
   private(set) var live: LiveGeneration?
@@ -68,6 +69,7 @@ public final class Worker {
     self.ownFields = OwnFields(clock)
     self.metrics = metrics
     self.traffic = metrics.traffic.addWorker()
+    self.counters = metrics.addWorker(loop.index)
     self.budget = ConnectionBudget(limit: connections)
     // Each worker has its own range of numbers, so that a number in the log identifies one connection.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1
@@ -86,6 +88,7 @@ public final class Worker {
   ) {
     let old = live
     let fresh = LiveGeneration(generation, shared, loop: loop, budget: budget, trace: trace)
+    fresh.meter(counters)
     live = fresh
     if logTicker == nil { logTicker = LogTicker(worker: self) }
     if loop.index == 0 {
@@ -300,9 +303,11 @@ final class ShutdownDeadline: EventTarget {
 /// Flushes a worker's access logs once a second, and tells how many lines its error log has left out.
 final class LogTicker: EventTarget {
   private unowned let worker: Worker
+  private var dueAt: UInt64
 
   init(worker: Worker) {
     self.worker = worker
+    dueAt = worker.loop.now &+ 1000
     super.init(loop: worker.loop)
     setDeadline(in: 1000)
   }
@@ -311,7 +316,9 @@ final class LogTicker: EventTarget {
     worker.flushLogs()
     worker.tellWithheldHandshakes()
     worker.trimSpares()
+    worker.sample(dueAt: dueAt)
     setDeadline(in: 1000)
+    dueAt = loop.now &+ 1000
   }
 
   func stop() { loop.forgetDeadline(of: self) }

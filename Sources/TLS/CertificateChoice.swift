@@ -26,7 +26,7 @@ struct NamedCertificates: Sendable {
     self.store = store
   }
 
-  func wanted(by facts: HandshakeFacts) throws(CertificateFault) -> [CertificateStore.Wanted] {
+  func wanted(by facts: HandshakeFacts) throws(NamedCertificateFault) -> [CertificateStore.Wanted] {
     var wanted: [CertificateStore.Wanted] = []
     for certificate in certificates {
       switch certificate {
@@ -57,7 +57,7 @@ final class CertificateChoice {
   enum State {
     case waiting(StreamWaiter, BlockingPool.Ticket)
     case found([CertifiedKey])
-    case refused(CertificateFault)
+    case refused(NamedCertificateFault)
     case presented
   }
 
@@ -106,7 +106,7 @@ extension TLSStream {
     let facts = HandshakeFacts(
       serverName: serverName, local: Sockets.localAddress(of: descriptor), peer: Sockets.peerAddress(of: descriptor))
     let wanted: [CertificateStore.Wanted]
-    do throws(CertificateFault) { wanted = try names.wanted(by: facts) } catch { return .refused(error) }
+    do throws(NamedCertificateFault) { wanted = try names.wanted(by: facts) } catch { return .refused(error) }
     switch names.store.known(wanted) {
     case .success(let pairs): return .found(pairs)
     case .failure(let fault): return .refused(fault)
@@ -118,7 +118,7 @@ extension TLSStream {
     }
     guard case .taken(let ticket, _) = outcome else {
       _ = waiter.take()
-      return .refused(CertificateFault(reason: "cannot load certificate: too many handshakes wait for theirs"))
+      return .refused(NamedCertificateFault(reason: "cannot load certificate: too many handshakes wait for theirs"))
     }
     return .waiting(waiter, ticket)
   }
@@ -142,9 +142,9 @@ extension TLSStream {
   }
 
   /// Returns why OpenSSL refuses the certificates; nil when the SSL has them.
-  static func present(_ pairs: [CertifiedKey], on ssl: OpaquePointer) -> CertificateFault? {
-    func fault() -> CertificateFault {
-      CertificateFault(reason: "OpenSSL refuses the certificate: \(OpenSSLReasons.take())")
+  static func present(_ pairs: [CertifiedKey], on ssl: OpaquePointer) -> NamedCertificateFault? {
+    func fault() -> NamedCertificateFault {
+      NamedCertificateFault(reason: "OpenSSL refuses the certificate: \(OpenSSLReasons.take())")
     }
     SSL_certs_clear(ssl)
     for pair in pairs {
@@ -158,5 +158,5 @@ extension TLSStream {
   }
 
   /// Why the handshake had no certificate to present; nil where it had one, or none was to be chosen.
-  public var certificateFault: String? { certificateChoice?.fault }
+  public var missingCertificate: String? { certificateChoice?.fault }
 }

@@ -52,7 +52,7 @@ enum HostName {
 }
 
 /// Why a handshake has no certificate to present. The handshake ends, and no other certificate is presented.
-package struct CertificateFault: Error, Sendable, Hashable {
+package struct NamedCertificateFault: Error, Sendable, Hashable {
   package let reason: String
 }
 
@@ -90,7 +90,7 @@ public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
 
   /// Returns the file that the variables name in this handshake. A variable without a value names no file: otherwise a
   /// client without SNI would get whatever a file `.crt` holds.
-  func reference(for facts: HandshakeFacts) throws(CertificateFault) -> MaterialReference {
+  func reference(for facts: HandshakeFacts) throws(NamedCertificateFault) -> MaterialReference {
     var path = ""
     for part in parts {
       switch part {
@@ -98,7 +98,7 @@ public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
       case .variable(let variable):
         guard let value = facts.value(of: variable) else {
           let cause = variable == .ssl_server_name ? "the client sent no valid host name" : "it has no value here"
-          throw CertificateFault(reason: "cannot load certificate \"\(self)\": \(cause)")
+          throw NamedCertificateFault(reason: "cannot load certificate \"\(self)\": \(cause)")
         }
         path += value
       }
@@ -117,7 +117,7 @@ public struct NamedCertificate: Sendable, Hashable {
     self.key = key
   }
 
-  func source(for facts: HandshakeFacts) throws(CertificateFault) -> CertificateSource {
+  func source(for facts: HandshakeFacts) throws(NamedCertificateFault) -> CertificateSource {
     let certificate = try certificate.reference(for: facts)
     guard let key else { return CertificateSource(certificate: certificate, key: nil) }
     return CertificateSource(certificate: certificate, key: try key.reference(for: facts))

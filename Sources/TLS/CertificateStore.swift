@@ -8,7 +8,7 @@ package import Transport
 /// Each server block of a generation has one, which all workers share. Everything in it is bounded: the pairs by the
 /// directive, the remembered failures by `failureLimit`, the loads that wait by `BlockingWork.certificates`.
 package final class CertificateStore: Sendable {
-  package typealias Outcome = Result<[CertifiedKey], CertificateFault>
+  package typealias Outcome = Result<[CertifiedKey], NamedCertificateFault>
   package typealias Load = @Sendable (CertificateSource) throws(MaterialError) -> CertifiedKey
 
   /// A certificate that a handshake needs.
@@ -26,7 +26,7 @@ package final class CertificateStore: Sendable {
   private struct State: Sendable {
     /// nil without `ssl_certificate_cache`.
     var pairs: RecentlyUsed<CertificateSource, Pair>?
-    var failures: RecentlyUsed<CertificateSource, CertificateFault>
+    var failures: RecentlyUsed<CertificateSource, NamedCertificateFault>
   }
 
   /// Milliseconds for which a failure is an answer, so that handshakes for one missing file don't read the disk each.
@@ -91,7 +91,7 @@ package final class CertificateStore: Sendable {
     return .success(pairs)
   }
 
-  private func known(_ source: CertificateSource) -> Result<CertifiedKey, CertificateFault>? {
+  private func known(_ source: CertificateSource) -> Result<CertifiedKey, NamedCertificateFault>? {
     let now = Self.now
     return state.withLock { state in
       if let pair = state.pairs?.valid(source, at: now) { return .success(pair.identity) }
@@ -125,7 +125,7 @@ package final class CertificateStore: Sendable {
     return .success(pairs)
   }
 
-  private func read(_ source: CertificateSource) -> Result<CertifiedKey, CertificateFault> {
+  private func read(_ source: CertificateSource) -> Result<CertifiedKey, NamedCertificateFault> {
     let former = state.withLock { $0.pairs?.find(source, at: Self.now) }
     // Taken before reading, so that a change during the reading counts as a change.
     let stamps = keepsPairs ? FileStamp.all([source.certificate, source.key].compactMap { $0 }) : nil
@@ -138,7 +138,7 @@ package final class CertificateStore: Sendable {
       keep(Pair(identity: identity, stamps: stamps), for: source)
       return .success(identity)
     } catch {
-      return afterFailure(CertificateFault(reason: "cannot load certificate \(error.message)"), source, former)
+      return afterFailure(NamedCertificateFault(reason: "cannot load certificate \(error.message)"), source, former)
     }
   }
 
@@ -150,8 +150,8 @@ package final class CertificateStore: Sendable {
   }
 
   private func afterFailure(
-    _ fault: CertificateFault, _ source: CertificateSource, _ former: (value: Pair, validUntil: UInt64)?
-  ) -> Result<CertifiedKey, CertificateFault> {
+    _ fault: NamedCertificateFault, _ source: CertificateSource, _ former: (value: Pair, validUntil: UInt64)?
+  ) -> Result<CertifiedKey, NamedCertificateFault> {
     let now = Self.now
     if let former, now < former.validUntil &+ Self.replacementTime { return .success(former.value.identity) }
     state.withLock { state in

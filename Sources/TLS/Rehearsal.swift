@@ -20,7 +20,7 @@ extension TLSStream {
     serverContext = context
     guard SSL_get_SSL_CTX(ssl) == context.handle || context.adopt(ssl) else { return OpenSSLReasons.take() }
     if let names = context.names {
-      do throws(CertificateFault) {
+      do throws(NamedCertificateFault) {
         let wanted = try names.wanted(by: HandshakeFacts(serverName: name, local: local, peer: peer))
         if let fault = Self.present(try names.store.loadNow(wanted).get(), on: ssl) { return fault.reason }
       } catch {

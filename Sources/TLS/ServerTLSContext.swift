@@ -127,6 +127,8 @@ public final class ServerTLSContext: @unchecked Sendable {
 
   /// The CRLs that apply to clients.
   package var revocations: [RevocationList] { anchors?.revocations ?? [] }
+  /// The CAs by which it verifies clients; not those of the system.
+  package var authorities: [Certificate] { anchors?.certificates ?? [] }
 
   /// Seconds since 1970 at which the first CRL expires; nil when no CRL expires. From then on that CRL refuses every
   /// certificate of its CA, so no session outlives it.

@@ -60,6 +60,12 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   package var presented: Certificate? { material.identity?.certificate }
   /// The CRLs that apply to upstreams.
   package var revocations: [RevocationList] { material.policy.anchors?.revocations ?? [] }
+  /// The CAs and pinned certificates by which it verifies upstreams; not those of the system.
+  package var authorities: [Certificate] {
+    (material.policy.anchors?.certificates ?? []) + (pinAnchors?.certificates ?? [])
+  }
+  /// The certificate that it presents to upstreams.
+  package var certificate: Certificate? { material.identity?.certificate }
 
   /// Returns a context with the same policy and another client certificate. The two never share sessions or
   /// connections: an upstream grants a session to the identity that the client presented.

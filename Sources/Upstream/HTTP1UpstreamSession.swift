@@ -104,7 +104,7 @@ final class HTTP1UpstreamSession: UpstreamSession {
     phase = .closed
     stream?.sessionDidClose()
     stream = nil
-    group.sessionDidClose()
+    group.sessionDidClose(server)
     transport.close()
   }
 }

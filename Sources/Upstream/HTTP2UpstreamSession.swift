@@ -285,7 +285,7 @@ final class HTTP2UpstreamSession: UpstreamSession {
     phase = .closed
     frames.session = nil
     group.forget(self)
-    group.sessionDidClose()
+    group.sessionDidClose(server)
     transport.close()
   }
 }

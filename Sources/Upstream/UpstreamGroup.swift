@@ -14,15 +14,15 @@ public final class UpstreamGroup {
   public let addressTexts: [[UInt8]]
   /// What `sticky` knows the servers by; empty without `sticky`.
   public let identifiers: [[UInt8]]
-  fileprivate let loop: EventLoop
+  let loop: EventLoop
   private let budget: ConnectionBudget
   /// Whether the choice of a server depends on the request.
   public let asksRequest: Bool
   /// Whether the method needs to know how long responses take.
   let measuresTime: Bool
-  private var balancer: Balancer
+  private(set) var balancer: Balancer
   /// With `zone`, in place of `balancer`.
-  private let shared: SharedBalancer?
+  let shared: SharedBalancer?
   /// With `resolve`: where the servers come from, and the number of this list there.
   private let list: GroupList?
   private let listNumber: UInt64
@@ -32,13 +32,16 @@ public final class UpstreamGroup {
   /// The count of changes that the balancer knows of.
   private var healthSeen: UInt64?
   /// Last in, first out: the warmest connection serves.
-  private var idle: [HTTP1UpstreamSession] = []
+  private(set) var idle: [HTTP1UpstreamSession] = []
   /// The sessions that speak HTTP/2 and take further attempts.
-  private var multiplexed: [HTTP2UpstreamSession] = []
+  private(set) var multiplexed: [HTTP2UpstreamSession] = []
   /// Makes the transport to a server in place of a socket: for tests without one.
   package typealias Connector = (_ server: Int, UpstreamTrust) throws(SocketError) -> ByteStream
   package var connector: Connector?
   public private(set) var isClosed = false
+  public var meter: GroupMeter?
+  /// By index in `servers`.
+  var openSessions: [Int]
   /// Set while more sessions are idle than `keepalive` allows.
   private var surplus: Surplus?
 
@@ -70,6 +73,7 @@ public final class UpstreamGroup {
     self.identifiers = group.settings.isSticky ? group.servers.map(\.identifier) : []
     self.loop = loop
     self.budget = budget
+    self.openSessions = group.servers.map { _ in 0 }
     self.failures = ServerFailures(servers: group.servers.count)
     self.asksRequest = group.settings.asksRequest
     self.measuresTime = group.settings.method.measuresTime
@@ -257,6 +261,7 @@ public final class UpstreamGroup {
   private func session(
     _ transport: ByteStream, _ tls: TLSStream?, _ server: Int, _ trust: UpstreamTrust
   ) -> UpstreamSession {
+    noteOpened(server)
     guard trust.speaksHTTP2 else {
       return HTTP1UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
     }
@@ -353,7 +358,10 @@ public final class UpstreamGroup {
   /// Begins no further attempt on a session that speaks HTTP/2.
   func forget(_ session: HTTP2UpstreamSession) { multiplexed.removeAll { $0 === session } }
 
-  func sessionDidClose() { budget.giveBack() }
+  func sessionDidClose(_ server: Int) {
+    budget.giveBack()
+    noteClosed(server)
+  }
 
   /// Closes the idle sessions. A session that serves an attempt closes after it.
   public func close() {

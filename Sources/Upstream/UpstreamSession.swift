@@ -25,6 +25,8 @@ public class UpstreamSession: StreamOwner {
   /// The upstream may attribute every later request over this session to this client, so the group doesn't keep it.
   public final var isOfOneClient = false
   final let group: UpstreamGroup
+  /// What the metrics count of the server; nil if no location shows metrics.
+  public final let meter: AttemptMeter?
   /// The server as the balancer gave it to the last attempt. An attempt that ends counts for it, in this group, whatever
   /// groups a reload has made since.
   final var ticket: ServerTicket?
@@ -38,12 +40,16 @@ public class UpstreamSession: StreamOwner {
     self.server = server
     self.trust = trust
     self.group = group
+    self.meter = group.meter?.server(server)
     self.openedAt = transport.loop.now
     super.init()
   }
 
   /// What TLS knows of the upstream. Hashes a certificate: not for the hot path.
   public final var peer: UpstreamPeer { tls.map { UpstreamPeer($0) } ?? UpstreamPeer() }
+
+  /// Whether the handshake resumed a TLS session.
+  public final var isResumed: Bool { tls?.isResumed ?? false }
 
   /// Begins an attempt: at once on an open session, else as soon as it is open.
   func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {}

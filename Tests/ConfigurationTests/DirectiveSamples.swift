@@ -47,6 +47,8 @@ extension DirectiveSample {
     "location": .init("location /x { return 204; }"),
     "metrics": .init("metrics;", location: ""),
     "stub_status": .init("stub_status;", location: ""),
+    "location/status": .init("status;", location: ""),
+    "trace_context": .init("trace_context on;", or: "trace_context restart;"),
     "internal": .init("internal;"),
     "error_page": .init("error_page 502 /x;"),
     "add_header": .init("add_header X y;"),

@@ -46,7 +46,7 @@ import Testing
       #"sallyport_upstream_handshakes_total{result="trusted"} 1"#,
       #"sallyport_upstream_handshakes_total{result="name"} 1"#,
       #"sallyport_crl_end_timestamp_seconds{side="client",issuer="CN=Test Root"} \#(list.nextUpdate)"#,
-      #"sallyport_certificate_end_timestamp_seconds{server="localhost",subject="CN=localhost"} "#,
+      #"sallyport_certificate_end_timestamp_seconds{side="client",use="shown",server="localhost",subject="CN=localhost"} "#,
     ] {
       #expect(page.text.contains(line), "\(line)")
     }

@@ -7,8 +7,8 @@ private enum Colour: String, CaseIterable { case red, green, none = "" }
   @Test func `a sample's labels are escaped`() {
     var page = PrometheusText()
     page.family("a_total", .counter, "What it is.")
-    page.sample("a_total", ["who": "CN=\"x\\y\"\nb", "side": "client"], 3)
-    page.sample("a_total", [:], -1)
+    page.sample("a_total", ["who": "CN=\"x\\y\"\nb", "side": "client"], Int64(3))
+    page.sample("a_total", [:], Int64(-1))
     #expect(
       page.text == """
         # HELP a_total What it is.
@@ -25,7 +25,7 @@ private enum Colour: String, CaseIterable { case red, green, none = "" }
     tally.count(.green)
     tally.count(.none)
     var page = PrometheusText()
-    page.tally("c_total", "Colours.", label: "colour", tally)
+    page.tally("c_total", "Colours.", label: "colour", [tally, Counter()])
     #expect(page.text.hasSuffix("c_total{colour=\"red\"} 0\nc_total{colour=\"green\"} 2\n"))
   }
 }

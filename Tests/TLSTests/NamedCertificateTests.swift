@@ -30,7 +30,7 @@ import Testing
     String(repeating: "abc.", count: 63) + "ab", String(repeating: "a", count: 300),
   ])
   func `what is no host name is part of no path`(name: String) {
-    #expect(throws: CertificateFault.self) { try Self.path.reference(for: facts(name)) }
+    #expect(throws: NamedCertificateFault.self) { try Self.path.reference(for: facts(name)) }
   }
 
   @Test func `addresses and the port are parts of a path, those of a unix socket are not`() throws {
@@ -41,7 +41,7 @@ import Testing
     #expect(try path.reference(for: facts("")).description == "::1 443 127.0.0.1 ")
     for part in parts.prefix(5) where part != .literal(" ") {
       let unix = HandshakeFacts(serverName: [], local: .unix(path: "/run/s"), peer: .unix(path: ""))
-      #expect(throws: CertificateFault.self) { try CertificatePath([part], location: Self.place).reference(for: unix) }
+      #expect(throws: NamedCertificateFault.self) { try CertificatePath([part], location: Self.place).reference(for: unix) }
     }
   }
 
@@ -96,16 +96,16 @@ import Testing
   @Test func `a failure is an answer for a moment, with and without a cache, and is never kept as a pair`() throws {
     for cache in [nil, CertificateCacheSettings(max: 5)] {
       let (store, loads) = try store(cache)
-      for _ in 0..<20 { #expect(throws: CertificateFault.self) { try store.loadNow([.file(source("none"))]).get() } }
+      for _ in 0..<20 { #expect(throws: NamedCertificateFault.self) { try store.loadNow([.file(source("none"))]).get() } }
       #expect(loads.number < 20 && store.count == 0)
-      #expect(throws: CertificateFault.self) { try store.known([.file(source("none"))])?.get() }
+      #expect(throws: NamedCertificateFault.self) { try store.known([.file(source("none"))])?.get() }
     }
   }
 
   @Test func `one missing certificate of several is a failure of all`() throws {
     let (store, loads) = try store(CertificateCacheSettings(max: 5))
     let wanted: [CertificateStore.Wanted] = [.loaded(loads.identity), .file(source("a")), .file(source("none"))]
-    #expect(throws: CertificateFault.self) { try store.loadNow(wanted).get() }
+    #expect(throws: NamedCertificateFault.self) { try store.loadNow(wanted).get() }
     #expect(try store.loadNow(Array(wanted.prefix(2))).get().count == 2)
   }
 
@@ -120,7 +120,7 @@ import Testing
     while (try? store.loadNow([.file(source("a"))]).get()) != nil, ContinuousClock.now < end {
       Thread.sleep(forTimeInterval: 0.05)
     }
-    #expect(throws: CertificateFault.self) { try store.loadNow([.file(source("a"))]).get() }
+    #expect(throws: NamedCertificateFault.self) { try store.loadNow([.file(source("a"))]).get() }
     #expect(store.count == 0)
   }
 

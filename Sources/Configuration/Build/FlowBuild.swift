@@ -13,6 +13,7 @@ extension SettingsBuilder {
     flow.warnsOfUnset = scope.flag("uninitialized_variable_warn") ?? true
     flow.methodLimit = scope.own("limit_except").first.map { methodLimit($0, level) }
     flow.referers = referers(scope)
+    flow.trace = scope.traceMode
     return flow
   }
 

@@ -50,6 +50,10 @@ extension SettingsBuilder {
       if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
       action = .metrics
     }
+    if let line = scope.own("status").first {
+      if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
+      action = .statusPage
+    }
     if let line = scope.own("stub_status").first, let settings = stubStatus(scope, line) { action = settings }
     let access = basicAccess(scope)
     if let settings = enrolment(scope, access) {

@@ -187,6 +187,13 @@ extension SettingsBuilder {
     if !says("host") {
       fields.append(SetField(name: Array("Host".utf8), value: Template([.variable(.simple(.proxy_host))])))
     }
+    if scope.traceMode != .off {
+      // A field whose value is empty isn't sent, and neither is the client's.
+      for (name, variable) in [("traceparent", SimpleVariable.traceparent), ("tracestate", .tracestate)]
+      where !says(name) {
+        fields.append(SetField(name: Array(name.utf8), value: Template([.variable(.simple(variable))])))
+      }
+    }
     if scope.isGRPC, !says("te") {
       fields.append(SetField(name: Array("TE".utf8), value: Template(literal: "trailers")))
     }

@@ -164,6 +164,8 @@ package enum DirectiveExamples {
     "location": "location /api/ { proxy_pass http://127.0.0.1:8080; }",
     "metrics": "metrics;",
     "stub_status": "stub_status;",
+    "location/status": "status;",
+    "trace_context": "trace_context on;",
     "internal": "internal;",
     "error_page": "error_page 502 503 /unavailable;",
     "add_header": "add_header Strict-Transport-Security \"max-age=31536000\" always;",

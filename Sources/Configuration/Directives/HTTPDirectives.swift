@@ -19,10 +19,18 @@ let httpDirectives: [DirectiveEntry] = [
     "Settings for the requests whose paths match.", repeatable: true),
   .local(
     "metrics", .location, .none,
-    "Serves counters of handshakes by verdict, and ages of certificates and revocation lists, as Prometheus text."),
+    "Serves counters of requests, handshakes and upstreams, and ages of certificates, as Prometheus text."),
+  .local(
+    "status", .location, .none,
+    "Serves the state of the process: a page for people that begins with what is wrong, or with `?format=json` as JSON."
+  ),
   .local(
     "stub_status", [.server, .location], .words(0...1, "[on]"),
     "Serves nginx's page of connections and requests, over all workers, to GET and HEAD."),
+  .value(
+    "trace_context", levels, .oneOf(["off", "on", "restart"]), "off",
+    "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`."
+  ),
   .local("internal", .location, .none, "Allows only internal redirects to this location."),
   .list(
     "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",

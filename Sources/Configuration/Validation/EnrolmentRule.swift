@@ -6,7 +6,7 @@ enum EnrolmentRule {
   static func check(_ level: Level, _ scope: Scope) -> [Diagnostic] {
     guard let line = scope.own("enrolment").first else { return [] }
     var found: [Diagnostic] = []
-    for name in ["proxy_pass", "grpc_pass", "metrics", "stub_status"] {
+    for name in ["proxy_pass", "grpc_pass", "metrics", "status", "stub_status"] {
       guard let other = scope.own(name).first else { continue }
       found.append(
         Diagnostic(

@@ -50,6 +50,7 @@ extension LocationAction {
     case .proxy(let pass): return "forwards to \(pass.destination(configuration.http))"
     case .metrics: return "serves metrics"
     case .status: return "serves stub_status"
+    case .statusPage: return "serves status"
     case .enrolment(let desk): return "issues certificates of \(desk.authority)"
     }
   }
@@ -62,6 +63,7 @@ extension LocationAction {
     case .metrics: 2
     case .status: 3
     case .enrolment: 4
+    case .statusPage: 5
     }
   }
 }

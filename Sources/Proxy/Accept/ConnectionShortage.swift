@@ -44,7 +44,7 @@ extension Worker {
     for rank in EvictionOrder.Rank.allCases {
       let sessions = order.indexes(of: rank).map { owners[$0] }
       let ended = rank == .idle ? endIdle(sessions) : end(sessions, rank)
-      for _ in 0..<ended { metrics.limits.count(rank.event) }
+      for _ in 0..<ended { counters.limits.count(rank.event) }
       if ended > 0 { return ended }
     }
     return 0

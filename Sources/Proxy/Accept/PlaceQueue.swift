@@ -18,7 +18,7 @@ final class PlaceQueue: EventTarget {
   func add(_ wait: PlaceWait) {
     if waiting.isEmpty { setDeadline(in: Self.pause) }
     waiting.append(wait)
-    worker.metrics.limits.count(.attemptWaited)
+    worker.counters.limits.count(.attemptWaited)
   }
 
   func remove(_ wait: PlaceWait) {

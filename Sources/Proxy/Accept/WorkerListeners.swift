@@ -57,7 +57,7 @@ final class WorkerListeners: EventTarget {
       worker.makeRoom()
     }
     guard queue.answer(worker.room.vacancy, now: loop.now) == .wait else { return true }
-    worker.metrics.limits.count(.clientsWaited)
+    worker.counters.limits.count(.clientsWaited)
     worker.tellShortage(.wait)
     isWaiting = true
     for acceptor in acceptors { acceptor.stop() }
@@ -69,7 +69,7 @@ final class WorkerListeners: EventTarget {
 
   private func accepted(_ descriptor: Int32, _ peer: SocketAddress, _ listener: Int) {
     if worker.accepted(descriptor, peer, listener: listener) { return }
-    worker.metrics.limits.count(.clientRefused)
+    worker.counters.limits.count(.clientRefused)
     worker.tellShortage(.refuse)
   }
 

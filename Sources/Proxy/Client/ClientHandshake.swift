@@ -10,14 +10,17 @@ extension ClientSession {
   /// too long.
   func handshakeDidFail(_ failure: StreamFailure?, _ tls: TLSStream?) {
     guard let tls else { return }
-    worker.metrics.clients.count(.failed)
+    let counters = worker.counters
+    counters.clients.count(.failed)
+    counters.handshakeCauses.count(tls.cause(of: failure))
+    if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
     let reason = Self.reason(failure)
     if reason.contains("http request") { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
     let server = chosen ?? firstServer
-    let level = tls.denial == nil && tls.certificateFault == nil ? LogLevel.info : .error
+    let level = tls.denial == nil && tls.missingCertificate == nil ? LogLevel.info : .error
     guard server.root.errorLog.takes(level),
-      worker.mayTellOfHandshake(refused: tls.denial != nil, withoutCertificate: tls.certificateFault != nil)
+      worker.mayTellOfHandshake(refused: tls.denial != nil, withoutCertificate: tls.missingCertificate != nil)
     else { return }
     let identity = tls.refusedClient?.loggedIdentity ?? ""
     server.root.errorLog.log(

@@ -11,7 +11,8 @@ private final class MetricsHandler: ContentHandler {
     guard exchange.head.method == .get || exchange.head.method == .head else {
       return exchange.fail(ErrorResponse(405))
     }
-    let page = Array(exchange.worker.metrics.page(of: exchange.session.live.generation).text.utf8)
+    let snapshot = MetricsSnapshot(exchange.worker.metrics, exchange.session.live.generation)
+    let page = Array(MetricsPage.text(snapshot).utf8)
     page.withUnsafeBytes {
       exchange.answer(status: 200, type: "text/plain; version=0.0.4; charset=utf-8", body: $0)
     }

@@ -105,12 +105,14 @@ final class UpstreamAttempt: AttemptObserver {
     guard let ticket = group.pick(&selection, again: again) else {
       endPlaceWait()
       records.append(AttemptRecord(server: nil, beganAt: now))
+      AttemptCount.unopened(.noServer, nil, group)
       return attemptDidFail(.noServer)
     }
     records.append(AttemptRecord(server: ticket.index, beganAt: now))
     if let failure = group.begin(self, on: ticket, trust: trust, settings: settings, isRetry: again != nil) {
       if case .noRoom = failure, let before, waitsForPlace(group, trust, settings, again: again, before) { return }
       endPlaceWait()
+      AttemptCount.unopened(failure, lastServer, group)
       attemptDidFail(failure)
     }
   }
@@ -162,6 +164,7 @@ final class UpstreamAttempt: AttemptObserver {
     if placeWait != nil { endPlaceWait() }
     guard let stream else { return }
     isUnderWay = false
+    AttemptCount.abandoned(stream, records.last)
     endRecord()
     self.stream = nil
     stream.abandon(isFailure: isFailure)
@@ -235,6 +238,9 @@ final class UpstreamAttempt: AttemptObserver {
     if !records.isEmpty {
       records[records.count - 1].headAt = now
       records[records.count - 1].status = Int(head.status)
+      if let meter = stream?.session.meter {
+        meter.didRespond(Int(head.status), after: now &- records[records.count - 1].beganAt)
+      }
     }
     return handler?._withUnsafeGuaranteedRef { $0.responseHead(head) } ?? false
   }
@@ -273,6 +279,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   override func attemptDidFail(_ failure: AttemptFailure) {
     isUnderWay = false
+    AttemptCount.failed(stream, failure, records.last)
     endRecord()
     // The handler drops the stream later. If the exchange ends with this failure, the access record uses the stream.
     if case .tls = failure { noteRefusal(stream?.session.peer) }

@@ -91,10 +91,10 @@ final class Exchange {
     location = server.root
   }
 
-  /// Begins an exchange whose head is complete, and runs its phases until a step or the handler waits.
+  /// Begins an exchange whose head is complete, and runs its phases until a step or the handler waits. The stream
+  /// retains its session.
   func begin(_ stream: ClientStream) {
     start(stream)
-    // The stream retains its session.
     borrowing(stream.session) { begin($0) }
   }
 
@@ -296,6 +296,7 @@ final class Exchange {
     return !account.isReported
   }
   func dropCaptures() { variables.dropCaptures() }
+  func keep(_ trace: RequestTrace) { variables.trace = trace }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
   func setArguments(_ text: [UInt8]) { target.setArguments(text) }
   func setPath(_ path: [UInt8]) { target.setPath(path) }
@@ -317,7 +318,6 @@ final class Exchange {
   func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
     variables.take(captures, of: subject, slots: slots)
   }
-
   /// `$request_id`: made when a template first asks for it.
   func requestID(_ make: () -> [UInt8]) -> [UInt8] {
     if variables.requestID.isEmpty { variables.requestID = make() }
@@ -383,13 +383,13 @@ final class Exchange {
   @inline(never)
   func end(_ reason: EndReason) {
     guard let streamRef else { return }
-    worker.traffic.didEndExchange()
     switch reason {
     case .complete: progress.state = .whole
     case .silent: progress.status = 444
     case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
     }
     let isLogged = streamRef._withUnsafeGuaranteedRef { !$0.isSubrequest || $0.subrequestWillEnd(self, reason) }
+    countEnd(streamRef)
     if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil

@@ -224,6 +224,8 @@ struct VariableStorage {
   private(set) var captures: [[UInt8]] = []
   /// `$request_id`, once a template has asked for it.
   var requestID: [UInt8] = []
+  /// nil until a variable of the trace is asked for.
+  var trace: RequestTrace?
   /// Whether a variable could not be computed, so that no decision may rest on its value.
   var isBroken = false
   /// The client by `set_real_ip_from`; nil: the connection's peer.
@@ -234,6 +236,7 @@ struct VariableStorage {
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
     if !requestID.isEmpty { requestID.removeAll() }
+    if trace != nil { trace = nil }
     if client != nil { client = nil }
   }
 
@@ -242,6 +245,7 @@ struct VariableStorage {
   mutating func inherit(_ main: borrowing VariableStorage, computed: [LiveVariable?]) {
     slots = main.slots.indices.map { computed.indices.contains($0) && computed[$0] != nil ? nil : main.slots[$0] }
     requestID = main.requestID
+    trace = main.trace
     client = main.client
   }
 

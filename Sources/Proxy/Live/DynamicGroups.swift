@@ -55,6 +55,8 @@ final class DynamicGroups {
   private let followed: [String: FollowedGroup]
   /// That of every group that is made: for tests without a socket.
   var connector: UpstreamGroup.Connector?
+  /// nil if no location shows metrics.
+  var meters: GroupMeters?
   private var entries: [Key: Entry] = [:]
   private let loop: EventLoop
   private let budget: ConnectionBudget
@@ -190,6 +192,7 @@ final class DynamicGroups {
       servers: zip(addresses, settings.servers).map { ResolvedGroup.Server(address: $0, settings: $1) })
     let group = UpstreamGroup(resolved, loop: loop, budget: budget)
     group.connector = connector
+    group.meter = meters?.meter(ofMade: group)
     entries[key] = .ready(group, expires: loop.now &+ Self.lifetime)
     return group
   }

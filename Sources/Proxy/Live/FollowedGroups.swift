@@ -10,6 +10,8 @@ final class FollowedGroup {
   private(set) var current: UpstreamGroup
   private let loop: EventLoop
   private let budget: ConnectionBudget
+  /// Where each list gets its meters; nil if no location shows metrics.
+  var meters: GroupMeters? { didSet { current.meter = meters?.meter(of: current) } }
 
   init(_ list: GroupList, loop: EventLoop, budget: ConnectionBudget) {
     self.list = list
@@ -23,6 +25,7 @@ final class FollowedGroup {
     guard current.isOutdated, !current.isClosed else { return current }
     current.close()
     current = UpstreamGroup(list, loop: loop, budget: budget)
+    current.meter = meters?.meter(of: current)
     return current
   }
 }

@@ -136,6 +136,7 @@ final class LiveLocation {
     case .proxy(let pass): LiveProxyPass(pass, tokens: settings.redirects.serverTokens, makers: makers)
     case .metrics: MetricsContent()
     case .status: StatusContent()
+    case .statusPage: StatusPageContent()
     case .enrolment(let enrolment):
       // Without `auth_basic` there are no users, and such a configuration doesn't load. The 404 is only for
       // completeness.

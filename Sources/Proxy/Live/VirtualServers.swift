@@ -134,6 +134,8 @@ final class LiveServer {
   let headLimits: HeadLimits
   /// That of the server block, which counts before any phase.
   let realIP: LiveRealIP?
+  /// What the metrics count of its requests; nil if no location shows metrics.
+  var meter: RequestMeter?
 
   init(
     settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations,

@@ -33,6 +33,8 @@ public enum LocationAction: Sendable {
   case metrics
   /// Counts of connections and requests (`stub_status`).
   case status
+  /// The state of the process for people, or as JSON (`status`).
+  case statusPage
   /// Certificates for who has a password (`enrolment`).
   case enrolment(EnrolmentSettings)
 }

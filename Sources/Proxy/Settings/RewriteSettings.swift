@@ -106,7 +106,19 @@ public struct FlowSettings: Sendable {
   public var methodLimit: MethodLimit?
   /// `valid_referers`; nil without a line: every Referer is valid.
   public var referers: RefererSettings?
+  /// `trace_context`
+  public var trace = TraceMode.off
   public init() {}
+}
+
+/// What sallyport does with the W3C trace context of requests: `trace_context`.
+public enum TraceMode: String, Sendable, Hashable {
+  /// The client's fields go on as any others.
+  case off
+  /// A valid traceparent of the client is continued, otherwise a trace begins.
+  case on
+  /// Every request begins a trace: for clients that must not choose identifiers.
+  case restart
 }
 
 extension LocationSettings {

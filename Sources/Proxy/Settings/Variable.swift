@@ -65,6 +65,8 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // limits
   case limit_req_status, limit_conn_status, limit_rate
   case document_root, request_filename, gzip_ratio
+  // trace context
+  case traceparent, tracestate, trace_id, span_id
   // all workers
   case connections_active, connections_reading, connections_writing, connections_waiting
 }

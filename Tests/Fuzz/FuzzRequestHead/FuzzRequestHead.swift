@@ -32,6 +32,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   for field in whole.fields {
     require(field.name.count > 0 && field.name.end < known.count && field.value.end < known.count)
     require(FieldValue.isValid(known[field.value]))
+    if let parent = TraceParent(known[field.value]) {
+      require(parent.value.withUnsafeBytes { TraceParent($0) } == parent)
+    }
     outgoing.forward(field)
   }
   var rebuilt = ByteBuffer()

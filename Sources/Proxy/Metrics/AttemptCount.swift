@@ -1,0 +1,25 @@
+import Observability
+import Upstream
+
+/// Counts the attempts that end without a response, or without the rest of it. An attempt whose head came was counted
+/// with its status.
+enum AttemptCount {
+  /// No session could be begun. `server`: the one that was to be tried.
+  static func unopened(_ failure: AttemptFailure, _ server: Int?, _ group: UpstreamGroup) {
+    guard let meter = group.meter else { return }
+    guard let result = AttemptMeter.Result(failure), let server else { return meter.exhausted.add(at: 0) }
+    meter.server(server)?.didEnd(result)
+  }
+
+  /// `stream`: nil if `unopened` has counted the attempt.
+  static func failed(_ stream: UpstreamStream?, _ failure: AttemptFailure, _ record: AttemptRecord?) {
+    guard let meter = stream?.session.meter, let record else { return }
+    if record.headAt != nil { return meter.didTruncate() }
+    if let result = AttemptMeter.Result(failure) { meter.didEnd(result) }
+  }
+
+  static func abandoned(_ stream: UpstreamStream, _ record: AttemptRecord?) {
+    guard let meter = stream.session.meter, let record, record.headAt == nil else { return }
+    meter.didEnd(.abandoned)
+  }
+}

@@ -1,0 +1,142 @@
+import Observability
+import Synchronization
+import Transport
+import Upstream
+
+/// A server block as the metrics name it.
+struct ServerSeries: Hashable, Comparable {
+  let server: String
+  /// The addresses on which it listens, separated by commas: several server blocks can have one name.
+  let listen: String
+
+  static func < (one: Self, other: Self) -> Bool { (one.server, one.listen) < (other.server, other.listen) }
+
+  /// By index in the configuration's servers.
+  static func all(of http: HTTPSettings) -> [ServerSeries] {
+    http.servers.indices.map { index in
+      let addresses = http.listeners.filter { $0.servers.contains(index) }.map(\.address.description)
+      return ServerSeries(server: http.servers[index].primaryName, listen: addresses.joined(separator: ","))
+    }
+  }
+}
+
+/// A server of a group as the metrics name it.
+struct UpstreamSeries: Hashable, Comparable {
+  let upstream: String
+  /// The address, or the name of a server with `resolve`: clients and DNS can't make further series.
+  let server: String
+
+  /// All targets of `proxy_pass` with variables that name no group, because a client may choose them.
+  static let variable = UpstreamSeries(upstream: "(variable)", server: "(variable)")
+
+  static func < (one: Self, other: Self) -> Bool { (one.upstream, one.server) < (other.upstream, other.server) }
+
+  init(upstream: String, server: String) {
+    self.upstream = upstream
+    self.server = server
+  }
+
+  init(_ group: UpstreamGroupSettings, _ server: ResolvedGroup.Server) {
+    upstream = group.name
+    self.server = server.settings.followed == nil ? server.address.description : server.settings.spelling
+  }
+}
+
+/// The meters of one worker, by what they count.
+///
+/// A reload keeps the meters whose server block or upstream server is in both configurations, so their counts go on.
+struct MeterTable {
+  var requests: [ServerSeries: RequestMeter] = [:]
+  var attempts: [UpstreamSeries: AttemptMeter] = [:]
+  /// By group: requests for which no server could be tried.
+  var exhausted: [String: CountRow] = [:]
+}
+
+/// Where the groups of one generation in one worker get their meters.
+final class GroupMeters {
+  private let counters: WorkerCounters
+
+  init(_ counters: WorkerCounters) { self.counters = counters }
+
+  func meter(of group: UpstreamGroup) -> GroupMeter {
+    let name = group.settings.name
+    return counters.withMeters { table in
+      let exhausted = table.exhausted[name] ?? CountRow(1)
+      table.exhausted[name] = exhausted
+      return GroupMeter(
+        group.servers.map { server in
+          let series = UpstreamSeries(group.settings, server)
+          let meter = table.attempts[series] ?? AttemptMeter()
+          table.attempts[series] = meter
+          return meter
+        }, exhausted: exhausted)
+    }
+  }
+
+  /// For a group that a target with variables has made.
+  func meter(ofMade group: UpstreamGroup) -> GroupMeter {
+    counters.withMeters { table in
+      let exhausted = table.exhausted[UpstreamSeries.variable.upstream] ?? CountRow(1)
+      table.exhausted[UpstreamSeries.variable.upstream] = exhausted
+      let meter = table.attempts[.variable] ?? AttemptMeter()
+      table.attempts[.variable] = meter
+      return GroupMeter([AttemptMeter](repeating: meter, count: group.servers.count), exhausted: exhausted)
+    }
+  }
+}
+
+extension LiveGeneration {
+  /// Gives meters to the servers and groups, if a location shows what they count. Former meters are taken over by name;
+  /// those of nothing that is left are dropped.
+  func meter(_ counters: WorkerCounters) {
+    guard generation.http.showsMetrics else { return counters.dropMeters() }
+    let former = counters.withMeters { table in
+      defer { table = MeterTable() }
+      return table
+    }
+    let series = ServerSeries.all(of: generation.http)
+    counters.withMeters { table in
+      for (live, series) in zip(servers, series) {
+        let meter = table.requests[series] ?? former.requests[series] ?? RequestMeter()
+        table.requests[series] = meter
+        live.meter = meter
+      }
+      // `GroupMeters` takes from these what the groups need. What no group has is dropped below.
+      table.attempts = former.attempts
+      table.exhausted = former.exhausted
+    }
+    let meters = GroupMeters(counters)
+    for group in groups { group.meter = meters.meter(of: group) }
+    for group in followed.values { group.meters = meters }
+    dynamicGroups.meters = meters
+    let names = Set(generation.groups.map(\.settings.name)).union([UpstreamSeries.variable.upstream])
+    let known = Set(
+      generation.groups.flatMap { group in
+        group.servers.map { UpstreamSeries(group.settings, $0) }
+          + group.settings.servers.map { UpstreamSeries(upstream: group.settings.name, server: $0.spelling) }
+      })
+    counters.withMeters { table in
+      table.exhausted = table.exhausted.filter { names.contains($0.key) }
+      table.attempts = table.attempts.filter { known.contains($0.key) || $0.key == .variable }
+    }
+  }
+
+  /// Samples the gauges of every group.
+  func sampleGroups() {
+    for group in allGroups { group.sample() }
+  }
+}
+
+extension HTTPSettings {
+  /// Whether some location shows metrics, so that requests are counted.
+  var showsMetrics: Bool {
+    servers.contains { server in
+      server.root.withNested.contains { location in
+        switch location.action {
+        case .metrics, .statusPage: true
+        case .none, .proxy, .status, .enrolment: false
+        }
+      }
+    }
+  }
+}

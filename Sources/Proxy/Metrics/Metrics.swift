@@ -1,0 +1,54 @@
+public import Observability
+import Synchronization
+public import TLS
+
+/// How a client's handshake ended.
+public enum ClientOutcome: String, CaseIterable, Sendable {
+  /// The client presented no certificate.
+  case absent
+  case verified
+  /// `optional_no_ca`: no chain to an anchor.
+  case unverified
+  /// The client presented a certificate that didn't verify.
+  case refused
+  /// The handshake failed, or was refused in it.
+  case failed
+
+  init(_ verdict: ClientVerdict) {
+    switch verdict {
+    case .absent: self = .absent
+    case .verified: self = .verified
+    case .unverified: self = .unverified
+    case .refused: self = .refused
+    }
+  }
+}
+
+/// Why sallyport refused a request because of the client's identity, after the handshake.
+public enum ClientRefusal: String, CaseIterable, Sendable {
+  case certificate
+  /// By `ssl_client_allow` and `ssl_client_deny`.
+  case rule
+  /// 421: the Host's client policy isn't that of the handshake.
+  case misdirected
+}
+
+/// The counts of all workers of one process, since its start.
+public final class Metrics: Sendable {
+  private let workers = Mutex<[WorkerCounters]>([])
+  /// For `stub_status`.
+  let traffic = TrafficCounts()
+  /// What the main queue tells.
+  public let process = ProcessRecord()
+
+  public init() {}
+
+  /// Makes the counts of a new worker. `index`: that of its loop.
+  func addWorker(_ index: Int) -> WorkerCounters {
+    let counters = WorkerCounters(index: index)
+    workers.withLock { $0.append(counters) }
+    return counters
+  }
+
+  var all: [WorkerCounters] { workers.withLock { $0 } }
+}

@@ -1,0 +1,285 @@
+import HTTP
+import Observability
+import TLS
+import Transport
+import Upstream
+
+/// The page of `metrics`: a snapshot in Prometheus' text format.
+///
+/// The names, the labels and the values of the labels come from this program and from the configuration, never from a
+/// client, so that no client can add series.
+struct MetricsPage {
+  private var page = PrometheusText()
+
+  static func text(_ snapshot: MetricsSnapshot) -> String {
+    var page = MetricsPage()
+    page.process(snapshot)
+    page.connections(snapshot)
+    page.requests(snapshot.servers)
+    page.clients(snapshot.workers)
+    page.upstreams(snapshot)
+    page.attempts(snapshot.upstreams)
+    page.health(snapshot.generation.health)
+    page.certificates(snapshot)
+    page.lists(snapshot)
+    return page.page.text
+  }
+
+  // MARK: The process
+
+  private mutating func process(_ snapshot: MetricsSnapshot) {
+    gauge("sallyport_build_info", "The version that runs.", ["version": "\(Product.version)"], 1)
+    gauge(
+      "sallyport_generation", "Configurations brought to life since the start; a reload counts one.", [:],
+      Int64(snapshot.generation.number))
+    reloads(snapshot.reloads)
+    gauge("process_start_time_seconds", "When the process started, in seconds since 1970.", [:], snapshot.startedAt)
+    let figures = snapshot.figures
+    if let time = figures.cpuTime {
+      page.family("process_cpu_seconds_total", .counter, "CPU time of all threads.")
+      page.seconds("process_cpu_seconds_total", [:], milliseconds: UInt64(clamping: time))
+    }
+    if let bytes = figures.residentMemory {
+      gauge("process_resident_memory_bytes", "Memory of the process in RAM.", [:], bytes)
+    }
+    if let count = figures.openDescriptors { gauge("process_open_fds", "Open descriptors.", [:], count) }
+    if let limit = figures.descriptorLimit { gauge("process_max_fds", "The limit of open descriptors.", [:], limit) }
+    page.family(
+      "sallyport_loop_lag_seconds", .histogram, "How late the event loop of a worker was, measured once a second.")
+    for worker in snapshot.workers {
+      page.histogram("sallyport_loop_lag_seconds", ["worker": "\(worker.index)"], worker.lag.times)
+    }
+    page.family(
+      "sallyport_loop_lag_worst_seconds", .gauge, "The greatest lag of a worker's loop within the last minutes.")
+    for worker in snapshot.workers {
+      page.seconds(
+        "sallyport_loop_lag_worst_seconds", ["worker": "\(worker.index)"], milliseconds: worker.lag.worst)
+    }
+    page.family(
+      "sallyport_access_log_failed_writes_total", .counter,
+      "Writes of an access log that failed, so that their lines are lost.")
+    for (log, count) in snapshot.lostLines {
+      page.sample("sallyport_access_log_failed_writes_total", ["log": log], count)
+    }
+  }
+
+  private mutating func reloads(_ reloads: ReloadHistory) {
+    page.family("sallyport_reloads_total", .counter, "Reloads, by what asked for them and by their result.")
+    for kind in ReloadKind.allCases {
+      for result in ReloadResult.allCases {
+        page.sample(
+          "sallyport_reloads_total", ["kind": kind.rawValue, "result": result.rawValue], reloads.count(kind, result))
+      }
+    }
+    gauge(
+      "sallyport_reload_last_successful", "1 unless the last reload was refused.", [:], reloads.refusal == nil ? 1 : 0)
+    gauge(
+      "sallyport_reload_last_success_timestamp_seconds", "When what serves now was loaded.", [:], reloads.loadedAt)
+  }
+
+  // MARK: Clients
+
+  private mutating func connections(_ snapshot: MetricsSnapshot) {
+    let traffic = snapshot.traffic
+    counter("sallyport_client_connections_accepted_total", "Connections of clients.", [:], traffic.accepted)
+    counter(
+      "sallyport_client_connections_handled_total",
+      "Connections that got a place; the others found worker_connections used up.", [:], traffic.handled)
+    page.family("sallyport_client_connections", .gauge, "Open connections of clients, by what they do.")
+    // As nginx counts: an exchange in progress is one that writes.
+    page.sample("sallyport_client_connections", ["state": "reading"], traffic.reading)
+    page.sample("sallyport_client_connections", ["state": "writing"], min(traffic.writing, traffic.active))
+    page.sample("sallyport_client_connections", ["state": "waiting"], traffic.waiting)
+    gauge(
+      "sallyport_requests_in_progress", "Requests without a complete response.", [:], Int64(clamping: traffic.writing))
+  }
+
+  private mutating func requests(_ servers: [(series: ServerSeries, totals: RequestTotals)]) {
+    page.family("sallyport_requests_total", .counter, "Requests, by server block and class of the status.")
+    for (series, totals) in servers {
+      for (place, code) in RequestMeter.classes.enumerated() {
+        page.sample(
+          "sallyport_requests_total", ["server": series.server, "listen": series.listen, "code": code],
+          totals.classes[place])
+      }
+    }
+    page.family(
+      "sallyport_request_duration_seconds", .histogram,
+      "From the first byte of a request to the end of its response; tunnels are left out.")
+    for (series, totals) in servers {
+      page.histogram(
+        "sallyport_request_duration_seconds", ["server": series.server, "listen": series.listen], totals.times)
+    }
+    page.family("sallyport_request_bytes_total", .counter, "Bytes of request heads and bodies.")
+    for (series, totals) in servers {
+      page.sample(
+        "sallyport_request_bytes_total", ["server": series.server, "listen": series.listen], totals.received)
+    }
+    page.family("sallyport_response_bytes_total", .counter, "Bytes of response heads and bodies.")
+    for (series, totals) in servers {
+      page.sample("sallyport_response_bytes_total", ["server": series.server, "listen": series.listen], totals.sent)
+    }
+  }
+
+  private mutating func clients(_ workers: [WorkerCounters]) {
+    page.tally(
+      "sallyport_client_handshakes_total", "Handshakes of clients, by how the certificate was judged.",
+      label: "verdict", workers.map(\.clients))
+    page.tally(
+      "sallyport_client_handshake_failures_total", "Handshakes of clients that did not complete, by cause.",
+      label: "cause", workers.map(\.handshakeCauses))
+    page.tally(
+      "sallyport_client_certificate_refusals_total",
+      "Handshakes in which a client showed a certificate that did not verify, by what was wrong with it.",
+      label: "reason", workers.map(\.certificateFaults))
+    page.tally(
+      "sallyport_client_sessions_total", "Handshakes of clients that completed, in full or by a resumed session.",
+      label: "kind", workers.map(\.sessions))
+    page.tally(
+      "sallyport_client_refusals_total", "Requests refused for who the client is.", label: "reason",
+      workers.map(\.refusals))
+    page.tally(
+      "sallyport_client_reports_total", "Requests let in whose client would be refused (ssl_verify_report_only).",
+      label: "reason", workers.map(\.reports))
+    page.tally(
+      "sallyport_http2_limits_total", "Connections and streams of HTTP/2 that ended at a limit.", label: "limit",
+      workers.map(\.http2))
+    page.tally(
+      "sallyport_limits_total", "What sallyport did because of a limit.", label: "event", workers.map(\.limits))
+  }
+
+  // MARK: Upstreams
+
+  private mutating func upstreams(_ snapshot: MetricsSnapshot) {
+    page.tally(
+      "sallyport_upstream_handshakes_total", "Handshakes with upstreams, by the result of trust.", label: "result",
+      snapshot.workers.map(\.upstreams))
+    page.tally(
+      "sallyport_upstream_sessions_total", "Handshakes with upstreams that completed, in full or by a resumed session.",
+      label: "kind", snapshot.workers.map(\.upstreamSessions))
+    page.family(
+      "sallyport_upstream_exhausted_total", .counter, "Requests for which no server of the group could be tried.")
+    for (upstream, count) in snapshot.exhausted {
+      page.sample("sallyport_upstream_exhausted_total", ["upstream": upstream], count)
+    }
+  }
+
+  private mutating func attempts(_ servers: [MetricsSnapshot.UpstreamServer]) {
+    page.family(
+      "sallyport_upstream_attempts_total", .counter,
+      "Attempts at a server, by the class of the status or by why there was no response.")
+    for server in servers {
+      for (place, result) in AttemptMeter.Result.allCases.enumerated() {
+        page.sample(
+          "sallyport_upstream_attempts_total",
+          ["upstream": server.series.upstream, "server": server.series.server, "result": result.rawValue],
+          server.totals.results[place])
+      }
+    }
+    page.family(
+      "sallyport_upstream_response_head_seconds", .histogram,
+      "From the begin of an attempt to the head of its response, a new connection included.")
+    for server in servers {
+      page.histogram(
+        "sallyport_upstream_response_head_seconds",
+        ["upstream": server.series.upstream, "server": server.series.server], server.totals.times)
+    }
+    each(
+      servers, "sallyport_upstream_truncated_responses_total", .counter, "Responses that broke off after their head."
+    ) {
+      $0.truncated
+    }
+    each(servers, "sallyport_upstream_connections_opened_total", .counter, "Connections begun to a server.") {
+      $0.opened
+    }
+    each(servers, "sallyport_upstream_connections_kept", .gauge, "Idle connections to a server, sampled each second.") {
+      $0.idle
+    }
+    each(servers, "sallyport_upstream_connections_in_use", .gauge, "Connections with an attempt, sampled each second.")
+    {
+      $0.open > $0.idle ? $0.open - $0.idle : 0
+    }
+    each(
+      servers, "sallyport_upstream_server_available", .gauge,
+      "0 after max_fails failures in a worker, until fail_timeout passes or the server responds; sampled each second."
+    ) { $0.isUnavailable ? 0 : 1 }
+  }
+
+  private mutating func each(
+    _ servers: [MetricsSnapshot.UpstreamServer], _ name: String, _ kind: PrometheusText.Kind, _ help: String,
+    _ value: (AttemptTotals) -> UInt64
+  ) {
+    page.family(name, kind, help)
+    for server in servers {
+      page.sample(
+        name, ["upstream": server.series.upstream, "server": server.series.server], value(server.totals))
+    }
+  }
+
+  /// Each checked server once, however many checks concern it; nothing without checks.
+  private mutating func health(_ records: HealthRecords) {
+    let servers = records.byServer.map { (server: $0, checks: $1, address: $0.address.description) }
+      .sorted { ($0.server.group, $0.address) < ($1.server.group, $1.address) }
+    guard !servers.isEmpty else { return }
+    page.family("sallyport_upstream_server_up", .gauge, "Whether a server is up by its health checks.")
+    for (server, checks, address) in servers {
+      page.sample(
+        "sallyport_upstream_server_up", ["upstream": server.group, "server": address],
+        Int64(checks.allSatisfy(\.isUp) ? 1 : 0))
+    }
+    page.family("sallyport_upstream_health_checks_total", .counter, "Health checks of a server, by their result.")
+    for (server, checks, address) in servers {
+      for result in ServerHealth.Result.allCases {
+        page.sample(
+          "sallyport_upstream_health_checks_total",
+          ["upstream": server.group, "server": address, "result": result.rawValue],
+          checks.reduce(UInt64(0)) { $0 &+ $1.count(result) })
+      }
+    }
+  }
+
+  // MARK: Ages
+
+  private mutating func certificates(_ snapshot: MetricsSnapshot) {
+    page.family(
+      "sallyport_certificate_end_timestamp_seconds", .gauge,
+      "When a loaded certificate ends: one that is shown to clients or upstreams, or one that is trusted.")
+    for (certificate, end) in snapshot.certificates {
+      page.sample(
+        "sallyport_certificate_end_timestamp_seconds",
+        [
+          "side": certificate.side.rawValue, "use": certificate.use.rawValue, "server": certificate.server,
+          "subject": certificate.subject,
+        ], end)
+    }
+  }
+
+  private mutating func lists(_ snapshot: MetricsSnapshot) {
+    page.family("sallyport_crl_update_timestamp_seconds", .gauge, "When a revocation list was made.")
+    for (list, update, _) in snapshot.lists {
+      page.sample(
+        "sallyport_crl_update_timestamp_seconds", ["side": list.side.rawValue, "issuer": list.issuer], update)
+    }
+    page.family(
+      "sallyport_crl_end_timestamp_seconds", .gauge,
+      "When a revocation list ends: from then on everybody of its CA is refused.")
+    for (list, _, end) in snapshot.lists {
+      guard let end else { continue }
+      page.sample("sallyport_crl_end_timestamp_seconds", ["side": list.side.rawValue, "issuer": list.issuer], end)
+    }
+  }
+
+  private mutating func gauge(
+    _ name: String, _ help: String, _ labels: KeyValuePairs<String, String>, _ value: Int64
+  ) {
+    page.family(name, .gauge, help)
+    page.sample(name, labels, value)
+  }
+
+  private mutating func counter(
+    _ name: String, _ help: String, _ labels: KeyValuePairs<String, String>, _ value: UInt64
+  ) {
+    page.family(name, .counter, help)
+    page.sample(name, labels, value)
+  }
+}

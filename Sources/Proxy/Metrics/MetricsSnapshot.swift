@@ -1,0 +1,146 @@
+package import Crypto
+import Glibc
+import Observability
+import TLS
+import Transport
+import Upstream
+
+/// What the process counts and knows at one moment, over all workers: the source of `metrics` and of `status`.
+struct MetricsSnapshot {
+  /// A server of a group: what was counted of it, and what its health checks say.
+  struct UpstreamServer {
+    var series: UpstreamSeries
+    var totals: AttemptTotals
+    /// nil: no health check concerns it.
+    var isUp: Bool?
+  }
+
+  /// A certificate that is loaded: shown to the other side, or trusted.
+  struct LoadedCertificate: Hashable {
+    enum Use: String { case shown, trusted }
+    var side: CertificateSide
+    var use: Use
+    /// The server block that shows it; empty for another use.
+    var server: String
+    var subject: String
+  }
+
+  enum CertificateSide: String { case client, upstream }
+
+  struct LoadedList: Hashable {
+    var side: CertificateSide
+    var issuer: String
+  }
+
+  var now = Int64(time(nil))
+  var generation: Generation
+  var traffic: TrafficTotals
+  var servers: [(series: ServerSeries, totals: RequestTotals)] = []
+  var upstreams: [UpstreamServer] = []
+  /// By group: requests for which no server could be tried.
+  var exhausted: [(upstream: String, count: UInt64)] = []
+  /// The earliest end of those that have the same names. An end that can't be read is left out.
+  var certificates: [(certificate: LoadedCertificate, end: Int64)] = []
+  var lists: [(list: LoadedList, update: Int64, end: Int64?)] = []
+  var workers: [WorkerCounters]
+  var reloads: ReloadHistory
+  var startedAt: Int64
+  var figures: ProcessFigures
+  /// By destination of access logs, and `error log` for the files of error logs.
+  var lostLines: [(log: String, count: UInt64)] = []
+}
+
+extension MetricsSnapshot {
+  init(_ metrics: Metrics, _ generation: Generation) {
+    self.generation = generation
+    workers = metrics.all.sorted { $0.index < $1.index }
+    traffic = metrics.traffic.totals
+    reloads = metrics.process.reloads
+    startedAt = metrics.process.startedAt
+    figures = metrics.process.figures
+    let tables = workers.map { worker in worker.withMeters { $0 } }
+    let requests = Set(tables.flatMap(\.requests.keys)).sorted()
+    servers = requests.map { series in
+      var totals = RequestTotals()
+      for table in tables { table.requests[series]?.add(to: &totals) }
+      return (series, totals)
+    }
+    let health = Self.health(of: generation)
+    let attempts = Set(tables.flatMap(\.attempts.keys)).union(health.keys).sorted()
+    upstreams = attempts.map { series in
+      var totals = AttemptTotals()
+      for table in tables { table.attempts[series]?.add(to: &totals) }
+      return UpstreamServer(series: series, totals: totals, isUp: health[series])
+    }
+    exhausted = Set(tables.flatMap(\.exhausted.keys)).sorted().map { upstream in
+      (upstream, tables.reduce(UInt64(0)) { $0 &+ ($1.exhausted[upstream]?.value(at: 0) ?? 0) })
+    }
+    takeCertificates()
+    takeLists()
+    lostLines = Self.lostLines(of: generation)
+  }
+
+  private static func health(of generation: Generation) -> [UpstreamSeries: Bool] {
+    generation.health.byServer.reduce(into: [:]) { health, entry in
+      health[UpstreamSeries(upstream: entry.key.group, server: entry.key.address.description)] =
+        entry.value.allSatisfy(\.isUp)
+    }
+  }
+
+  private mutating func takeCertificates() {
+    var ends: [LoadedCertificate: Int64] = [:]
+    func note(_ certificate: Certificate, _ side: CertificateSide, _ use: LoadedCertificate.Use, server: String = "") {
+      guard let end = certificate.notAfter.seconds else { return }
+      let key = LoadedCertificate(side: side, use: use, server: server, subject: certificate.subject.rfc2253)
+      ends[key] = min(ends[key] ?? .max, end)
+    }
+    for (server, context) in zip(generation.http.servers, generation.serverContexts) {
+      for certificate in context?.certificates ?? [] { note(certificate, .client, .shown, server: server.primaryName) }
+      for certificate in context?.authorities ?? [] { note(certificate, .client, .trusted) }
+    }
+    for context in generation.upstreamContexts.values {
+      if let certificate = context.certificate { note(certificate, .upstream, .shown) }
+      for certificate in context.authorities { note(certificate, .upstream, .trusted) }
+    }
+    certificates = ends.map { ($0.key, $0.value) }
+      .sorted {
+        ($0.end, $0.certificate.subject, $0.certificate.server) < (
+          $1.end, $1.certificate.subject, $1.certificate.server
+        )
+      }
+  }
+
+  private mutating func takeLists() {
+    var found: [LoadedList: (update: Int64, end: Int64?)] = [:]
+    func note(_ list: RevocationList, _ side: CertificateSide) {
+      let key = LoadedList(side: side, issuer: list.issuer)
+      let former = found[key]
+      let end = [former?.end, list.nextUpdate].compactMap { $0 }.min()
+      found[key] = (min(former?.update ?? .max, list.thisUpdate), end)
+    }
+    for context in generation.serverContexts { for list in context?.revocations ?? [] { note(list, .client) } }
+    for context in generation.upstreamContexts.values { for list in context.revocations { note(list, .upstream) } }
+    lists = found.map { ($0.key, $0.value.update, $0.value.end) }
+      .sorted { ($0.list.side.rawValue, $0.list.issuer) < ($1.list.side.rawValue, $1.list.issuer) }
+  }
+
+  private static func lostLines(of generation: Generation) -> [(log: String, count: UInt64)] {
+    generation.accessLogs.map { (log: $0.key.shownName, count: $0.value.failedWrites) }.sorted { $0.log < $1.log }
+  }
+}
+
+extension LogDestination {
+  /// As a label names it.
+  fileprivate var shownName: String {
+    switch self {
+    case .stderr: "stderr"
+    case .file(let path): path
+    case .syslog(let settings):
+      switch settings.server {
+      case .unix(let path): "syslog:unix:\(path)"
+      case .udp(let host, let port): "syslog:\(host):\(port)"
+      }
+    case .journal: "journal"
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import Glibc
+import Synchronization
+
+/// Figures of the process, as the kernel tells them; nil where it doesn't, such as without /proc.
+public struct ProcessFigures: Sendable {
+  /// Bytes of memory that the process has in RAM.
+  public var residentMemory: Int64?
+  /// Milliseconds of CPU time, of all threads.
+  public var cpuTime: Int64?
+  public var openDescriptors: Int64?
+  public var descriptorLimit: Int64?
+  public init() {}
+}
+
+/// What asked for a reload.
+public enum ReloadKind: String, Sendable, CaseIterable {
+  /// HUP.
+  case configuration
+  /// A file changed that the configuration names.
+  case files
+}
+
+/// How a reload ended.
+public enum ReloadResult: String, Sendable, CaseIterable {
+  case loaded, refused
+}
+
+/// The reloads of the process since its start.
+public struct ReloadHistory: Sendable {
+  public private(set) var counts: [ReloadKind: [ReloadResult: UInt64]] = [:]
+  /// Seconds since 1970: when what serves was loaded.
+  public private(set) var loadedAt: Int64
+  /// The last reload, if it was refused: when, and the first of the reasons.
+  public private(set) var refusal: (at: Int64, reason: String)?
+
+  init(startedAt: Int64) { loadedAt = startedAt }
+
+  public func count(_ kind: ReloadKind, _ result: ReloadResult) -> UInt64 { counts[kind]?[result] ?? 0 }
+
+  /// `refusal`: nil if what was asked for serves now.
+  mutating func note(_ kind: ReloadKind, refusal reason: String?, at now: Int64) {
+    counts[kind, default: [:]][reason == nil ? .loaded : .refused, default: 0] &+= 1
+    if let reason { refusal = (now, reason) } else { (loadedAt, refusal) = (now, nil) }
+  }
+}
+
+/// What the main queue tells the metrics: reloads, and figures of the process that no event loop may ask for.
+public final class ProcessRecord: Sendable {
+  /// Seconds since 1970.
+  public let startedAt = Int64(time(nil))
+  private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures)>
+
+  public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures())) }
+
+  public var reloads: ReloadHistory { state.withLock { $0.reloads } }
+  public var figures: ProcessFigures { state.withLock { $0.figures } }
+
+  public func didReload(_ kind: ReloadKind, refusal: String? = nil) {
+    let now = Int64(time(nil))
+    state.withLock { $0.reloads.note(kind, refusal: refusal, at: now) }
+  }
+
+  public func take(_ figures: ProcessFigures) { state.withLock { $0.figures = figures } }
+}

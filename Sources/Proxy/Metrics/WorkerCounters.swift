@@ -1,0 +1,83 @@
+package import HTTP
+public import Observability
+import Synchronization
+public import TLS
+import Transport
+
+/// How a TLS session began.
+public enum HandshakeKind: String, CaseIterable, Sendable {
+  case full, resumed
+}
+
+/// What one worker counts. Only its own loop writes, and `Metrics` adds up the counts of all workers.
+public final class WorkerCounters: Sendable {
+  /// That of the worker's loop.
+  let index: Int
+  public let clients = Counter<ClientOutcome>()
+  public let handshakeCauses = Counter<HandshakeCause>()
+  public let certificateFaults = Counter<CertificateFault>()
+  public let sessions = Counter<HandshakeKind>()
+  public let refusals = Counter<ClientRefusal>()
+  /// Requests that would have been refused (`ssl_verify_report_only`).
+  public let reports = Counter<ClientRefusal>()
+  /// One for each handshake with an upstream.
+  public let upstreams = Counter<TrustOutcome>()
+  public let upstreamSessions = Counter<HandshakeKind>()
+  /// What clients of HTTP/2 did too much of.
+  package let http2 = Counter<HTTP2Limit>()
+  let limits = Counter<LimitEvent>()
+  let lag = LoopLag()
+  /// Of the generation that serves. The lock is for reload and for readers: requests use the meters that their server
+  /// blocks and groups hold.
+  private let meters = Mutex(MeterTable())
+
+  init(index: Int) { self.index = index }
+
+  func handshakeDidComplete(_ tls: TLSStream) {
+    clients.count(ClientOutcome(tls.clientVerdict))
+    sessions.count(tls.isResumed ? .resumed : .full)
+    if let fault = tls.refusedCertificate { certificateFaults.count(fault) }
+  }
+
+  func withMeters<Value>(_ body: (inout MeterTable) -> Value) -> Value where Value: Sendable {
+    meters.withLock { table in body(&table) }
+  }
+
+  func dropMeters() { meters.withLock { $0 = MeterTable() } }
+}
+
+/// How late a worker's loop is: the timer of each second measures it. A loop that is late has too much to do, or
+/// something blocks it.
+final class LoopLag: Sendable {
+  private static let sum = TimeBuckets.count, thisMinute = sum + 1, lastMinute = sum + 2, ticks = sum + 3
+  private let row = CountRow(LoopLag.sum + 4)
+
+  func note(_ time: UInt64) {
+    row.add(at: TimeBuckets.place(of: time))
+    row.add(time, at: Self.sum)
+    if row.value(at: Self.ticks) % 60 == 59 {
+      row.set(row.value(at: Self.thisMinute), at: Self.lastMinute)
+      row.set(0, at: Self.thisMinute)
+    }
+    row.add(at: Self.ticks)
+    if time > row.value(at: Self.thisMinute) { row.set(time, at: Self.thisMinute) }
+  }
+
+  var times: TimeHistogram {
+    var times = TimeHistogram()
+    for place in 0..<TimeBuckets.count { times.buckets[place] = row.value(at: place) }
+    times.sum = row.value(at: Self.sum)
+    return times
+  }
+
+  /// The worst of the last one to two minutes, in milliseconds.
+  var worst: UInt64 { max(row.value(at: Self.thisMinute), row.value(at: Self.lastMinute)) }
+}
+
+extension Worker {
+  /// Called once a second. `dueAt`: when the loop was to make the call.
+  func sample(dueAt: UInt64) {
+    counters.lag.note(loop.now > dueAt ? loop.now - dueAt : 0)
+    live?.sampleGroups()
+  }
+}

@@ -1,0 +1,166 @@
+import Glibc
+import Observability
+import Upstream
+
+/// Something that an operator should look at, for the top of the status page.
+struct StatusProblem: Equatable {
+  enum Severity: String, Comparable {
+    /// Clients or upstreams are affected now.
+    case error
+    /// It will be an error, or may be one.
+    case warning
+
+    static func < (one: Self, other: Self) -> Bool { one == .error && other == .warning }
+  }
+
+  var severity: Severity
+  var text: String
+}
+
+extension StatusProblem {
+  /// How long before its end a certificate is a problem, in seconds.
+  static let notice: Int64 = 14 * 86_400
+  /// Milliseconds that a loop may be late.
+  static let longLag: UInt64 = 500
+
+  /// Everything that is wrong, errors first.
+  static func all(of snapshot: MetricsSnapshot) -> [StatusProblem] {
+    var found: [StatusProblem] = []
+    if let refusal = snapshot.reloads.refusal {
+      found.append(
+        StatusProblem(
+          severity: .error,
+          text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
+    }
+    found += certificates(snapshot) + lists(snapshot) + upstreams(snapshot) + process(snapshot)
+    return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
+  }
+
+  private static func certificates(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    snapshot.certificates.compactMap { certificate, end in
+      guard end - min(end, snapshot.now) < notice || end <= snapshot.now else { return nil }
+      let what: String
+      switch (certificate.use, certificate.side) {
+      case (.shown, .client): what = "The certificate of server \(certificate.server)"
+      case (.shown, .upstream): what = "The certificate that upstreams are shown"
+      case (.trusted, .client): what = "A CA that clients are verified by"
+      case (.trusted, .upstream): what = "A CA or pinned certificate that upstreams are verified by"
+      }
+      return StatusProblem(
+        severity: end <= snapshot.now ? .error : .warning,
+        text: "\(what) \(StatusWords.end(end, now: snapshot.now)): \(certificate.subject)")
+    }
+  }
+
+  private static func lists(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    snapshot.lists.compactMap { list, update, end in
+      guard let end else { return nil }
+      if end <= snapshot.now {
+        return StatusProblem(
+          severity: .error,
+          text: "A revocation list \(StatusWords.end(end, now: snapshot.now)), so everybody of its CA is refused: "
+            + list.issuer)
+      }
+      // As the error log warns of it: a day before the end, or in the last quarter of a short life.
+      let (life, overflow) = end.subtractingReportingOverflow(update)
+      guard end - snapshot.now < min(86_400, overflow ? 86_400 : life / 4) else { return nil }
+      return StatusProblem(
+        severity: .warning, text: "A revocation list \(StatusWords.end(end, now: snapshot.now)): \(list.issuer)")
+    }
+  }
+
+  private static func upstreams(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    Dictionary(grouping: snapshot.upstreams, by: \.series.upstream).sorted { $0.key < $1.key }
+      .flatMap { name, servers -> [StatusProblem] in
+        let down = servers.filter { $0.isUp == false }, failed = servers.filter(\.totals.isUnavailable)
+        let lost = servers.filter { $0.isUp == false || $0.totals.isUnavailable }
+        if lost.count == servers.count {
+          return [StatusProblem(severity: .error, text: "Upstream \(name): every server is down or fails")]
+        }
+        return down.map {
+          StatusProblem(severity: .warning, text: "Upstream \(name): \($0.series.server) is down by its health checks")
+        }
+          + failed.filter { $0.isUp != false }.map {
+            StatusProblem(
+              severity: .warning, text: "Upstream \(name): \($0.series.server) fails, and is left out where another can serve")
+          }
+      }
+  }
+
+  private static func process(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    var found: [StatusProblem] = []
+    func warn(_ text: String) { found.append(StatusProblem(severity: .warning, text: text)) }
+    for (log, count) in snapshot.lostLines where count > 0 {
+      warn("\(count) writes to the access log \(log) failed since the start, so lines are lost")
+    }
+    let traffic = snapshot.traffic
+    if traffic.accepted > traffic.handled {
+      warn("\(traffic.accepted - traffic.handled) connections were closed: worker_connections were used up")
+    }
+    for worker in snapshot.workers where worker.lag.worst >= longLag {
+      warn("The loop of worker \(worker.index) was \(worker.lag.worst) ms late within the last minutes")
+    }
+    let figures = snapshot.figures
+    if let open = figures.openDescriptors, let limit = figures.descriptorLimit, limit > 0, open / 9 >= limit / 10 {
+      warn("\(open) of \(limit) descriptors are open")
+    }
+    return found
+  }
+}
+
+/// Numbers and times for people.
+enum StatusWords {
+  /// `2026-11-22 21:45 UTC`
+  static func time(_ seconds: Int64) -> String {
+    var moment = time_t(seconds), parts = tm()
+    guard gmtime_r(&moment, &parts) != nil else { return "\(seconds)" }
+    var text = [CChar](repeating: 0, count: 40)
+    let count = strftime(&text, text.count, "%Y-%m-%d %H:%M UTC", &parts)
+    return String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  /// `ended 3 days ago`, `ends in 5 hours`
+  static func end(_ end: Int64, now: Int64) -> String {
+    let (left, overflow) = end.subtractingReportingOverflow(now)
+    if overflow { return end < now ? "has ended" : "has no near end" }
+    return left <= 0 ? "ended \(span(0 &- left)) ago" : "ends in \(span(left))"
+  }
+
+  /// `12 days`, `5 hours`; rounded down.
+  static func span(_ seconds: Int64) -> String {
+    func some(_ count: Int64, _ unit: String) -> String { "\(count) \(unit)\(count == 1 ? "" : "s")" }
+    switch seconds {
+    case ..<60: return some(max(0, seconds), "second")
+    case ..<3600: return some(seconds / 60, "minute")
+    case ..<172_800: return some(seconds / 3600, "hour")
+    default: return some(seconds / 86_400, "day")
+    }
+  }
+
+  /// `1 234 567`: groups of three, with a narrow space.
+  static func count(_ value: UInt64) -> String {
+    var text = ""
+    for (place, digit) in "\(value)".reversed().enumerated() {
+      if place > 0, place % 3 == 0 { text.append("\u{202F}") }
+      text.append(digit)
+    }
+    return String(text.reversed())
+  }
+
+  static func bytes(_ value: UInt64) -> String {
+    var rest = value, unit = 0
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+    while rest >= 10_240, unit + 1 < units.count {
+      rest /= 1024
+      unit += 1
+    }
+    return "\(count(rest)) \(units[unit])"
+  }
+
+  /// The bound of the histogram's bucket in which the share lies: `≤ 25 ms`.
+  static func time(_ times: TimeHistogram, share: Double) -> String {
+    guard times.count > 0 else { return "–" }
+    guard let bound = times.bound(of: share) else { return "> 10 s" }
+    return bound < 1000 ? "≤ \(bound) ms" : "≤ \(bound / 1000)\(bound % 1000 == 0 ? "" : ".\(bound % 1000 / 100)") s"
+  }
+}

@@ -1,0 +1,129 @@
+public import Observability
+
+/// What one worker counts of one server of a group. The worker's loop writes, any thread reads.
+public final class AttemptMeter: Sendable {
+  /// How an attempt came out, as metrics name it: the class of the response's status, or why there was none.
+  public enum Result: String, CaseIterable, Sendable {
+    case informational = "1xx"
+    case successful = "2xx"
+    case redirection = "3xx"
+    case clientError = "4xx"
+    case serverError = "5xx"
+    case connect
+    case connectTimeout = "connect-timeout"
+    /// sallyport refused the server, or the handshake failed.
+    case tls
+    case sendTimeout = "send-timeout"
+    case readTimeout = "read-timeout"
+    /// The server closed the connection before a response.
+    case closed
+    case broken
+    /// The response is malformed.
+    case invalid
+    case refusedStream = "refused-stream"
+    case reset
+    /// `worker_connections` are used up, or another resource of this process.
+    case noRoom = "no-room"
+    /// The client left, or the request went on elsewhere, before there was a response.
+    case abandoned
+  }
+
+  private static let places = Dictionary(Result.allCases.enumerated().map { ($1, $0) }) { first, _ in first }
+  @usableFromInline static let firstBucket = 17
+  @usableFromInline static let sum = firstBucket + TimeBuckets.count
+  private static let truncated = sum + 1
+  private static let opened = sum + 2
+  private static let idle = sum + 3
+  private static let open = sum + 4
+  private static let unavailable = sum + 5
+
+  @usableFromInline let row = CountRow(AttemptMeter.sum + 6)
+
+  public init() {}
+
+  /// The head of a response came so many milliseconds after the attempt began.
+  @inlinable
+  public func didRespond(_ status: Int, after time: UInt64) {
+    row.add(at: min(max(status / 100 - 1, 0), 4))
+    row.add(at: Self.firstBucket + TimeBuckets.place(of: time))
+    row.add(time, at: Self.sum)
+  }
+
+  public func didEnd(_ result: Result) {
+    if let place = Self.places[result] { row.add(at: place) }
+  }
+
+  /// A response ended early, after its head was counted.
+  public func didTruncate() { row.add(at: Self.truncated) }
+
+  /// A connection to the server was begun.
+  func didConnect() { row.add(at: Self.opened) }
+
+  /// Samples of the moment. `isUnavailable`: the worker leaves the server out because of its failures.
+  func set(idle: Int, open: Int, isUnavailable: Bool) {
+    row.set(UInt64(clamping: idle), at: Self.idle)
+    row.set(UInt64(clamping: open), at: Self.open)
+    row.set(isUnavailable ? 1 : 0, at: Self.unavailable)
+  }
+
+  /// Adds these counts to those of the other workers.
+  public func add(to totals: inout AttemptTotals) {
+    for (place, _) in Result.allCases.enumerated() { totals.results[place] &+= row.value(at: place) }
+    for place in 0..<TimeBuckets.count { totals.times.buckets[place] &+= row.value(at: Self.firstBucket + place) }
+    totals.times.sum &+= row.value(at: Self.sum)
+    totals.truncated &+= row.value(at: Self.truncated)
+    totals.opened &+= row.value(at: Self.opened)
+    totals.idle &+= row.value(at: Self.idle)
+    totals.open &+= row.value(at: Self.open)
+    if row.value(at: Self.unavailable) != 0 { totals.isUnavailable = true }
+  }
+}
+
+/// The counts of one server of a group, over all workers.
+public struct AttemptTotals: Sendable {
+  /// In the order of `AttemptMeter.Result`.
+  public var results = [UInt64](repeating: 0, count: AttemptMeter.Result.allCases.count)
+  public var times = TimeHistogram()
+  public var truncated: UInt64 = 0
+  public var opened: UInt64 = 0
+  public var idle: UInt64 = 0
+  public var open: UInt64 = 0
+  /// A worker leaves the server out because of its failures.
+  public var isUnavailable = false
+  public init() {}
+}
+
+/// The meters of a group's servers, in one worker.
+public final class GroupMeter: Sendable {
+  private let servers: [AttemptMeter]
+  /// Requests for which no server of the group could be tried.
+  public let exhausted: CountRow
+
+  /// `servers`: by index in the group's servers.
+  public init(_ servers: [AttemptMeter], exhausted: CountRow) {
+    self.servers = servers
+    self.exhausted = exhausted
+  }
+
+  public func server(_ index: Int) -> AttemptMeter? { servers.indices.contains(index) ? servers[index] : nil }
+}
+
+extension AttemptMeter.Result {
+  /// nil: no server was tried.
+  public init?(_ failure: AttemptFailure) {
+    switch failure {
+    case .noServer: return nil
+    case .connect: self = .connect
+    case .noRoom: self = .noRoom
+    case .connectTimeout: self = .connectTimeout
+    case .tls: self = .tls
+    case .sendTimeout: self = .sendTimeout
+    case .readTimeout: self = .readTimeout
+    case .closedBeforeHead: self = .closed
+    case .broken: self = .broken
+    case .invalidHead, .invalidStream, .invalidBody, .unsolicitedBytes: self = .invalid
+    case .refusedStream: self = .refusedStream
+    case .reset: self = .reset
+    }
+  }
+}

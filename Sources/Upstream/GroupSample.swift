@@ -1,0 +1,47 @@
+import Transport
+
+extension UpstreamGroup {
+  func noteOpened(_ server: Int) {
+    if openSessions.indices.contains(server) { openSessions[server] += 1 }
+    meter?.server(server)?.didConnect()
+  }
+
+  func noteClosed(_ server: Int) {
+    if openSessions.indices.contains(server) { openSessions[server] -= 1 }
+  }
+
+  /// The servers that get no requests because of their failures (`max_fails`).
+  private var failedServers: Set<Int> {
+    let now = loop.now
+    func failed(_ balancer: Balancer) -> Set<Int> {
+      Set(balancer.peers.indices.filter { balancer.peers[$0].hasFailed(now: now) })
+    }
+    guard let shared else { return failed(balancer) }
+    return shared.withLock { failed($0) }
+  }
+
+  /// Writes to the meters how many sessions are kept and open, and which servers are left out for their failures.
+  /// Called once a second: requests change none of these gauges.
+  public func sample() {
+    guard let meter else { return }
+    var kept = [Int](repeating: 0, count: servers.count)
+    for session in idle where kept.indices.contains(session.server) { kept[session.server] += 1 }
+    for session in multiplexed where session.isResting && kept.indices.contains(session.server) {
+      kept[session.server] += 1
+    }
+    let failed = failedServers
+    // Several addresses of one name have one meter.
+    var samples: [ObjectIdentifier: (meter: AttemptMeter, idle: Int, open: Int, isUnavailable: Bool)] = [:]
+    for server in servers.indices {
+      guard let own = meter.server(server) else { continue }
+      let former = samples[ObjectIdentifier(own)] ?? (own, 0, 0, true)
+      samples[ObjectIdentifier(own)] = (
+        own, former.idle + kept[server], former.open + openSessions[server],
+        former.isUnavailable && failed.contains(server)
+      )
+    }
+    for sample in samples.values {
+      sample.meter.set(idle: sample.idle, open: sample.open, isUnavailable: sample.isUnavailable)
+    }
+  }
+}
