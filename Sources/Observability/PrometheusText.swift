@@ -19,11 +19,13 @@ public struct PrometheusText {
     text += " \(value)\n"
   }
 
-  /// Appends a family with one label, from a tally.
-  public mutating func tally<Label>(_ name: String, _ help: String, label: String, _ tally: Counter<Label>) {
+  /// Appends a family with one label: the sums of the workers' counters.
+  public mutating func tally<Label>(_ name: String, _ help: String, label: String, _ workers: [Counter<Label>]) {
     family(name, .counter, help)
-    for (key, count) in tally.all where !key.rawValue.isEmpty {
-      sample(name, [label: key.rawValue], Int64(clamping: count))
+    let counts = workers.map(\.all)
+    for (place, key) in Label.allCases.enumerated() where !key.rawValue.isEmpty {
+      let sum = counts.reduce(UInt64(0)) { $0 &+ $1[place].count }
+      sample(name, [label: key.rawValue], Int64(clamping: sum))
     }
   }
 

@@ -12,6 +12,7 @@ public final class Worker {
   public let budget: ConnectionBudget
   public let metrics: Metrics
   let traffic: WorkerTraffic
+  let counters: WorkerCounters
   private let trace: ExplainTrace?
   let shared: SharedState
   private(set) var live: LiveGeneration?
@@ -59,6 +60,7 @@ public final class Worker {
     self.ownFields = OwnFields(clock)
     self.metrics = metrics
     self.traffic = metrics.traffic.addWorker()
+    self.counters = metrics.addWorker()
     self.budget = ConnectionBudget(limit: connections)
     // Each worker has its own range of numbers, so that a number in the log identifies one connection.
     self.nextNumber = UInt64(loop.index) &* 1_000_000_000_000 &+ 1

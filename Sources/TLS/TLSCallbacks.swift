@@ -13,6 +13,7 @@ extension TLSStream {
     }
     guard let name = ServerNameExtension.read(from: ssl) else {
       alert?.pointee = SSL_AD_DECODE_ERROR
+      stream.handshakeCause = .unknownName
       return SSL_CLIENT_HELLO_ERROR
     }
     // After a HelloRetryRequest, OpenSSL calls again and does not compare the names. RFC 8446 §4.1.2 forbids a changed
@@ -23,6 +24,7 @@ extension TLSStream {
     }
     guard let context = chooser.choose(name), !context.settings.rejectsHandshake else {
       alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
+      stream.handshakeCause = .unknownName
       return SSL_CLIENT_HELLO_ERROR
     }
     stream.hasChosen = true

@@ -48,6 +48,10 @@ public final class TLSStream: ByteStream {
   var earlyData: EarlyData?
   /// Server side: the access rule that denied the client in the handshake.
   public internal(set) var denial: String?
+  /// Server side: why the handshake failed, as far as OpenSSL or a callback knows it.
+  var handshakeCause: HandshakeCause?
+  /// Server side: the fault of the certificate that was refused in the handshake.
+  var certificateFault: CertificateFault?
   /// Client side: the judgement of the upstream's certificate in this handshake; nil before the judgement.
   public internal(set) var trustResult: TrustResult?
   /// For the log: the certificate of an upstream once the session is freed, or that of a peer that was refused in the
@@ -121,7 +125,10 @@ public final class TLSStream: ByteStream {
   public override func advanceOpening() {
     // The handshake is over, so nothing is read: what arrives meanwhile waits in the socket.
     if isAwaitingStatus { return }
-    guard let ssl else { return fail(.protocolError("no session: \(OpenSSLReasons.take())")) }
+    guard let ssl else {
+      handshakeCause = .internal
+      return fail(.protocolError("no session: \(OpenSSLReasons.take())"))
+    }
     switch earlyData.map({ $0.read(from: ssl) }) ?? .ended {
     case .waits: return openEarly(ssl)
     case .failed(let error): return handshakeDidFail(error)
@@ -150,6 +157,7 @@ public final class TLSStream: ByteStream {
 
   private func handshakeDidFail(_ error: Int32) {
     if case .client(let context, _, let key) = side { context.forget(key) }
+    noteCause()
     fail(handshakeFailure(error))
   }
 
@@ -177,7 +185,10 @@ public final class TLSStream: ByteStream {
     case .server:
       if let reverification {
         self.reverification = nil
-        guard isJudgedAnew(ssl, by: reverification) else { return fail(.protocolError(Reverification.refusal)) }
+        guard isJudgedAnew(ssl, by: reverification) else {
+          handshakeCause = .reload
+          return fail(.protocolError(Reverification.refusal))
+        }
       } else {
         let mode = serverContext?.settings.verification ?? .off
         clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)

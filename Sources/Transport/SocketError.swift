@@ -21,6 +21,9 @@ public struct SocketError: Error, Sendable, Hashable, CustomStringConvertible {
   /// Whether the local address can't be used, so that no server can be reached from it.
   public var isOfLocalAddress: Bool { call == "bind" }
 
+  /// Whether the peer has ended the connection without order.
+  public var isReset: Bool { code == ECONNRESET || code == EPIPE }
+
   /// As nginx writes it: `connect() failed (111: Connection refused)`.
   public var description: String { "\(call)() failed (\(code): \(String(cString: strerror(code))))" }
 }

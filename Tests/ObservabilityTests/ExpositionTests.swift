@@ -25,7 +25,7 @@ private enum Colour: String, CaseIterable { case red, green, none = "" }
     tally.count(.green)
     tally.count(.none)
     var page = PrometheusText()
-    page.tally("c_total", "Colours.", label: "colour", tally)
+    page.tally("c_total", "Colours.", label: "colour", [tally, Counter()])
     #expect(page.text.hasSuffix("c_total{colour=\"red\"} 0\nc_total{colour=\"green\"} 2\n"))
   }
 }

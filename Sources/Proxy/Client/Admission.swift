@@ -46,13 +46,13 @@ extension ClientSession {
   /// Logs and counts a request that was let in although its client would be refused.
   func report(_ exchange: Exchange) {
     guard case .reported(let reason) = admission else { return }
-    worker.metrics.reports.count(.certificate)
+    worker.counters.reports.count(.certificate)
     exchange.log(.notice, "report only: \(reason)\(facts.loggedClient)")
   }
 
   /// Returns the response to an exchange that was not admitted, and logs and counts the refusal.
   func refusal(of exchange: Exchange) -> ErrorResponse {
-    let refusals = worker.metrics.refusals
+    let refusals = worker.counters.refusals
     switch admission {
     case .refused(let failure, let reason):
       refusals.count(.certificate)

@@ -10,7 +10,10 @@ extension ClientSession {
   /// too long.
   func handshakeDidFail(_ failure: StreamFailure?, _ tls: TLSStream?) {
     guard let tls else { return }
-    worker.metrics.clients.count(.failed)
+    let counters = worker.counters
+    counters.clients.count(.failed)
+    counters.handshakeCauses.count(tls.cause(of: failure))
+    if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
     let reason = Self.reason(failure)
     if reason.contains("http request") { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }

@@ -69,7 +69,7 @@ final class ClientSession: StreamOwner {
 
   override func streamDidOpen() {
     admit()
-    if let tls { worker.metrics.clients.count(ClientOutcome(tls.clientVerdict)) }
+    if let tls { worker.counters.handshakeDidComplete(tls) }
     if let tls {
       serve(tls.speaksHTTP2 ? .http2 : .http1)
     } else if firstServer.settings.http2.isOn {

@@ -394,7 +394,7 @@ final class HTTP2Connection: ClientConnection {
 
   /// Counts each time, and writes one line for a connection.
   func note(_ limit: HTTP2Limit) {
-    worker.metrics.http2.count(limit)
+    worker.counters.http2.count(limit)
     if noted.insert(limit).inserted { log("\(limit.reason)") }
   }
 }

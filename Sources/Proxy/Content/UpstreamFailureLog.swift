@@ -23,7 +23,7 @@ enum UpstreamFailureLog {
 
   /// Counts the outcome and logs a mismatch once per handshake. For later requests, see `$upstream_ssl_result`.
   static func noteHandshake(_ session: UpstreamSession, _ exchange: Exchange) {
-    exchange.worker.metrics.upstreams.count(session.trustOutcome)
+    exchange.worker.counters.upstreams.count(session.trustOutcome)
     guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }
     exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
   }

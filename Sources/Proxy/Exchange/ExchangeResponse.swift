@@ -290,11 +290,11 @@ extension Exchange {
     if session.reportsOnly {
       // A certificate that didn't verify has been reported, and matches no rule.
       guard case .granted = session.admission, beginsReport() else { return false }
-      worker.metrics.reports.count(.rule)
+      worker.counters.reports.count(.rule)
       log(.notice, "report only: \(reason)\(facts.loggedClient)")
       return false
     }
-    worker.metrics.refusals.count(.rule)
+    worker.counters.refusals.count(.rule)
     log(.error, reason + facts.loggedClient)
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     overrideStatus(nil)

@@ -109,7 +109,7 @@ final class HealthChecker: EventTarget {
 
   /// Counts a handshake, as those of requests are.
   fileprivate func count(_ outcome: TrustOutcome) {
-    if outcome != .none { worker.metrics.upstreams.count(outcome) }
+    if outcome != .none { worker.counters.upstreams.count(outcome) }
   }
 
   fileprivate func attemptDidEnd(_ result: ServerHealth.Result, _ reason: String) {

@@ -1,6 +1,7 @@
 import Crypto
 package import HTTP
 public import Observability
+import Synchronization
 public import TLS
 import Transport
 import Upstream
@@ -36,40 +37,53 @@ public enum ClientRefusal: String, CaseIterable, Sendable {
   case misdirected
 }
 
-/// What the workers of one process count in common, since its start; and, as a page of `metrics`, what a generation
-/// knows of its own age.
+/// The counts of all workers of one process, since its start; and, as a page of `metrics`, what a generation knows of
+/// its own age.
 public final class Metrics: Sendable {
-  public let clients = Counter<ClientOutcome>()
-  public let refusals = Counter<ClientRefusal>()
-  /// Requests that would have been refused (`ssl_verify_report_only`).
-  public let reports = Counter<ClientRefusal>()
-  /// One for each handshake with an upstream.
-  public let upstreams = Counter<TrustOutcome>()
-  /// What clients of HTTP/2 did too much of.
-  package let http2 = Counter<HTTP2Limit>()
+  private let workers = Mutex<[WorkerCounters]>([])
   /// For `stub_status`.
   let traffic = TrafficCounts()
 
   public init() {}
 
+  /// Makes the counts of a new worker.
+  func addWorker() -> WorkerCounters {
+    let counters = WorkerCounters()
+    workers.withLock { $0.append(counters) }
+    return counters
+  }
+
   func page(of generation: Generation) -> PrometheusText {
     var page = PrometheusText()
+    let workers = workers.withLock { $0 }
     page.family("sallyport_generation", .gauge, "Configurations brought to life since the start; a reload counts one.")
     page.sample("sallyport_generation", [:], Int64(generation.number))
     page.tally(
       "sallyport_client_handshakes_total", "Handshakes of clients, by how the certificate was judged.",
-      label: "verdict", clients)
+      label: "verdict", workers.map(\.clients))
     page.tally(
-      "sallyport_client_refusals_total", "Requests refused for who the client is.", label: "reason", refusals)
+      "sallyport_client_handshake_failures_total", "Handshakes of clients that did not complete, by cause.",
+      label: "cause", workers.map(\.handshakeCauses))
+    page.tally(
+      "sallyport_client_certificate_refusals_total",
+      "Handshakes in which a client showed a certificate that did not verify, by what was wrong with it.",
+      label: "reason", workers.map(\.certificateFaults))
+    page.tally(
+      "sallyport_client_sessions_total", "Handshakes of clients that completed, in full or by a resumed session.",
+      label: "kind", workers.map(\.sessions))
+    page.tally(
+      "sallyport_client_refusals_total", "Requests refused for who the client is.", label: "reason",
+      workers.map(\.refusals))
     page.tally(
       "sallyport_client_reports_total", "Requests let in whose client would be refused (ssl_verify_report_only).",
-      label: "reason", reports)
+      label: "reason", workers.map(\.reports))
     page.tally(
       "sallyport_upstream_handshakes_total", "Handshakes with upstreams, by the result of trust.", label: "result",
-      upstreams)
+      workers.map(\.upstreams))
     page.health(generation.health)
     page.tally(
-      "sallyport_http2_limits_total", "Connections and streams of HTTP/2 that ended at a limit.", label: "limit", http2)
+      "sallyport_http2_limits_total", "Connections and streams of HTTP/2 that ended at a limit.", label: "limit",
+      workers.map(\.http2))
     let servers = zip(generation.http.servers, generation.serverContexts)
     page.family(
       "sallyport_certificate_end_timestamp_seconds", .gauge, "When a certificate that is shown to clients ends.")
