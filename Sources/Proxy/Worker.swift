@@ -35,10 +35,6 @@ public final class Worker {
   /// Subrequests of `mirror`, which may outlive their clients.
   let mirrors = RunningMirrors()
   private var idleEviction = IdleEviction()
-  /// Handshakes that failed, and those of clients that were refused in them.
-  var failedHandshakes = LineBudget()
-  var refusedHandshakes = LineBudget()
-  var repeated = RepeatedLines()
   private var exchanges: [Exchange] = []
   private var proxyHandlers: [ProxyHandler] = []
   private var nextNumber: UInt64
@@ -105,7 +101,7 @@ public final class Worker {
       let acceptor = SocketAcceptor(
         loop: loop, descriptor: socket.descriptor, isShared: socket.isShared,
         accepted: { [unowned self] in accepted($0, $1, listener: socket.listener) },
-        exhausted: { [unowned self] error in live?.generation.errorLog.crit("\(error)") })
+        exhausted: { [unowned self] error in tellOfRepeated(.crit, "\(error)") })
       return (socket, acceptor)
     }
     for entry in acceptors {
@@ -166,9 +162,19 @@ public final class Worker {
     guard idleEviction.maySearch(now: loop.now) else { return }
     let ended = endOldestIdle()
     idleEviction.didSearch(now: loop.now, ended: ended)
-    guard idleEviction.isToBeSaid(now: loop.now), let log = live?.generation.errorLog else { return }
+    guard idleEviction.isToBeSaid(now: loop.now) else { return }
     let message = "\(budget.limit) worker_connections are not enough"
-    if ended > 0 { log.warn("\(message), reusing connections") } else { log.alert(message) }
+    if ended > 0 {
+      tellOfRepeated(.warn, "\(message), reusing connections")
+    } else {
+      tellOfRepeated(.alert, message)
+    }
+  }
+
+  /// Logs a fault of no request that lasts until an operator repairs it: once, and then in summary.
+  private func tellOfRepeated(_ level: LogLevel, _ text: String) {
+    guard let log = live?.generation.errorLog else { return }
+    if shared.faults.note(text, about: "", .none, level, log, now: loop.now).writes { log.log(level, text) }
   }
 
   private func endLeaving() {
@@ -204,6 +210,7 @@ public final class Worker {
   private func finishDraining() {
     live?.close()
     logTicker?.stop()
+    tellOfFolded(isLast: true)
     drained?()
     drained = nil
   }
@@ -276,7 +283,7 @@ final class ShutdownDeadline: EventTarget {
   func stop() { loop.forgetDeadline(of: self) }
 }
 
-/// Flushes a worker's access logs once a second, and tells how many lines its error log has left out.
+/// Flushes a worker's access logs once a second. That of the first worker also writes the summaries of folded lines.
 final class LogTicker: EventTarget {
   private unowned let worker: Worker
 
@@ -288,7 +295,7 @@ final class LogTicker: EventTarget {
 
   override func deadlinePassed() {
     worker.flushLogs()
-    worker.tellWithheldHandshakes()
+    worker.tellOfFolded()
     worker.trimSpares()
     setDeadline(in: 1000)
   }
