@@ -132,6 +132,7 @@ final class Supervisor {
       filesChanged($0)
     } tick: { [unowned self] in
       watchRevocations()
+      tellOfLostLines()
       if retry.isDue() { handle { $0.reloadAsked(.files) } }
     }
     watchFiles()
@@ -299,9 +300,22 @@ final class Supervisor {
     }
   }
 
+  /// Logs which logs lose lines, and which take them again.
+  private func tellOfLostLines() {
+    for change in logs.losses.changes() {
+      switch change {
+      case .began(let path, let reason): errorLog.crit("the log \(path) loses lines: \(reason)")
+      case .ended(let path, let lines, let seconds, let reason):
+        errorLog.crit("the log \(path) takes lines again: \(lines) were lost in \(seconds) s: \(reason)")
+      }
+    }
+  }
+
   private func end() -> Never {
     sockets?.removeFiles()
     pidFile?.remove()
+    logs.drain(within: 1000)
+    tellOfLostLines()
     errorLog.notice("exit")
     fflush(nil)
     // Not exit(): its handlers free OpenSSL's state, which a loop may still use.

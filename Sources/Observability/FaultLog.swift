@@ -36,7 +36,8 @@ public final class FaultLog: Sendable {
 
   public init() {}
 
-  /// Decides about one fault. `subject`: empty for faults that say themselves what they are about.
+  /// Decides about one fault. `subject`: the beginning of summaries; empty for faults of the process, whose texts no peer
+  /// varies.
   public func note(
     _ text: String, about subject: String, _ weight: Weight, _ level: LogLevel, _ log: ErrorLog, now: UInt64
   ) -> Decision {
@@ -49,7 +50,8 @@ public final class FaultLog: Sendable {
       return entry.record.note(text, weight, now: now)
     }
     let down = note.wentDownAfter.map { count in
-      count > 1 ? "\(subject) is down: \(count) attempts in a row failed, the last one: \(text)" : "\(subject) is down: \(text)"
+      count > 1
+        ? "\(subject) is down: \(count) attempts in a row failed, the last one: \(text)" : "\(subject) is down: \(text)"
     }
     return Decision(writes: note.choice == .write, downLine: down)
   }
@@ -76,7 +78,8 @@ public final class FaultLog: Sendable {
       // At the level of the faults, so that a reader of those lines finds this one too.
       entry?.log.log(
         entry?.level ?? .error,
-        "\(subject) is up again after \(milliseconds / 1000) s, \(failures) \(failures == 1 ? "attempt" : "attempts") failed")
+        "\(subject) is up again after \(milliseconds / 1000) s, \(failures) \(failures == 1 ? "attempt" : "attempts") failed"
+      )
       return true
     }
   }
@@ -99,6 +102,7 @@ public final class FaultLog: Sendable {
 
   private static func words(_ subject: String, _ summary: FaultRecord.Summary) -> String {
     let text = summary.text ?? "other faults"
-    return "\(subject.isEmpty ? "" : "\(subject): ")\(text) (\(summary.folded) more of these in \(summary.milliseconds / 1000) s)"
+    return
+      "\(subject.isEmpty ? "" : "\(subject): ")\(text) (\(summary.folded) more of these in \(summary.milliseconds / 1000) s)"
   }
 }

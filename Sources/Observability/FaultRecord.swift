@@ -34,6 +34,9 @@ struct FaultRecord: Sendable {
   static let failuresInARow = 3
   /// A subject counts as recovered after so many milliseconds without a failure.
   static let calm: UInt64 = 1000
+  /// After so many milliseconds without a fault, nobody knows whether the subject is still down. It may be gone from the
+  /// configuration.
+  static let memory: UInt64 = 600_000
 
   private var lines: [Line] = []
   private var inARow = 0
@@ -90,6 +93,7 @@ struct FaultRecord: Sendable {
         Summary(text: lines[index].text, folded: summary.folded, milliseconds: summary.milliseconds))
     }
     lines.removeAll { $0.folding.isQuiet }
+    if isDown, lines.isEmpty, LineFolding.age(notedAt, now) >= Self.memory { self = FaultRecord() }
     return summaries
   }
 }

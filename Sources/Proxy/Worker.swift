@@ -231,6 +231,11 @@ public final class Worker {
     for old in leaving { old.flushLogs() }
   }
 
+  fileprivate func flushOldLogs() {
+    live?.flushOldLogs(now: loop.now)
+    for old in leaving { old.flushOldLogs(now: loop.now) }
+  }
+
   // MARK: Exchanges and proxy handlers are used again: a request allocates neither
 
   func takeExchange() -> Exchange { exchanges.popLast() ?? Exchange(worker: self) }
@@ -283,7 +288,7 @@ final class ShutdownDeadline: EventTarget {
   func stop() { loop.forgetDeadline(of: self) }
 }
 
-/// Flushes a worker's access logs once a second. That of the first worker also writes the summaries of folded lines.
+/// Hands over old lines of a worker's access logs once a second. That of the first worker also writes the summaries of folded lines.
 final class LogTicker: EventTarget {
   private unowned let worker: Worker
 
@@ -294,7 +299,7 @@ final class LogTicker: EventTarget {
   }
 
   override func deadlinePassed() {
-    worker.flushLogs()
+    worker.flushOldLogs()
     worker.tellOfFolded()
     worker.trimSpares()
     setDeadline(in: 1000)

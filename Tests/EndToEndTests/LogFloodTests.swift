@@ -65,7 +65,8 @@ import Testing
     _ = try await front.daemon.process.ended()
     #expect(lines(front.daemon, with: "[error]", "access forbidden by rule", "subject: \"CN=alice").count == 20)
     #expect(
-      lines(front.daemon, with: "[error]", "more clients were refused: 40 in ", "rule 40; clients: 127.0.0.1").count == 1,
+      lines(front.daemon, with: "[error]", "more clients were refused: 40 in ", "rule 40; clients: 127.0.0.1").count
+        == 1,
       "\(front.daemon.errorLog)")
   }
 

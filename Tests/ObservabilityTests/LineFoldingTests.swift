@@ -90,6 +90,13 @@ import Testing
     #expect(written == 1 && back == 0)
   }
 
+  @Test func `a server that nobody asks any more is forgotten`() {
+    var record = FaultRecord()
+    _ = record.note("refused", .unreachable, now: 0)
+    #expect(record.due(now: 599_999) == [] && !record.isQuiet)
+    #expect(record.due(now: 600_000) == [] && record.isQuiet)
+  }
+
   @Test func `texts that a peer varies share one place`() {
     var record = FaultRecord()
     let written = (0..<10_000).count { record.note("key \($0)", .none, now: 7).choice == .write }
@@ -126,7 +133,9 @@ import Testing
   @Test func `the subjects are bounded`() {
     let log = ErrorLog([])
     let faults = FaultLog()
-    for index in 0..<10_000 { _ = faults.note("refused", about: "\(index)", .unreachable, .error, log, now: UInt64(index)) }
+    for index in 0..<10_000 {
+      _ = faults.note("refused", about: "\(index)", .unreachable, .error, log, now: UInt64(index))
+    }
     // The last ones are remembered, the first one begins anew.
     #expect(!faults.note("refused", about: "9999", .unreachable, .error, log, now: 10_000).writes)
     #expect(faults.note("refused", about: "0", .unreachable, .error, log, now: 10_000).writes)

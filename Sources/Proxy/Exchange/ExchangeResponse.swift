@@ -361,7 +361,7 @@ extension Exchange {
   /// Logs a fault that every request meets until an operator repairs it: once, and then in summary.
   func tellOfRepeated(_ level: LogLevel, _ text: String) {
     let decision = worker.shared.faults.note(
-      text, about: "", .none, level, location.errorLog, now: worker.loop.now)
+      text, about: "requests", .none, level, location.errorLog, now: worker.loop.now)
     log(decision.writes ? level : .debug, text)
   }
 
