@@ -16,13 +16,17 @@ package struct OpenLogs {
     errorLog = open(main.isEmpty ? Self.standard : main, in: files)
     errorLogs[main] = errorLog
     errorLogs[[]] = errorLog
+    var buffering: [LogDestination: LogBuffering] = [:]
+    for (_, location) in http.everyLocation {
+      for line in location.accessLogs where line.buffering != nil { buffering[line.destination] = line.buffering }
+    }
     for (_, location) in http.everyLocation {
       if errorLogs[location.errorLogs] == nil {
         errorLogs[location.errorLogs] = open(location.errorLogs, in: files)
       }
       for destination in location.accessLogs.map(\.destination) where accessLogs[destination] == nil {
         do throws(LogDestinationError) {
-          accessLogs[destination] = try files.accessLog(for: destination)
+          accessLogs[destination] = try files.accessLog(for: destination, buffering[destination] ?? .standard)
         } catch {
           report(error)
         }

@@ -161,6 +161,7 @@ final class Supervisor {
     } tick: { [unowned self] in
       watchRevocations()
       fleet.metrics.process.take(.sample())
+      logs.losses.tell(errorLog)
       if retry.isDue() { handle { $0.reloadAsked(.files) } }
     }
     watchFiles()
@@ -298,13 +299,7 @@ final class Supervisor {
     handle { $0.reloadEnded() }
   }
 
-  private func log(_ diagnostics: [Diagnostic]) {
-    for diagnostic in diagnostics.map(wording) where diagnostic.severity != .notice {
-      let place = diagnostic.location.map { "\($0): " } ?? ""
-      let hint = diagnostic.hint.map { " (\($0))" } ?? ""
-      errorLog.log(diagnostic.severity == .error ? .emerg : .warn, "\(place)\(diagnostic.message)\(hint)")
-    }
-  }
+  private func log(_ diagnostics: [Diagnostic]) { errorLog.log(diagnostics.map(wording)) }
 
   // MARK: Replacement of the binary
 
@@ -393,6 +388,8 @@ final class Supervisor {
   private func end() -> Never {
     sockets?.removeFiles()
     pidFile?.remove()
+    logs.drain(within: 1000)
+    logs.losses.tell(errorLog)
     errorLog.notice("exit")
     fflush(nil)
     // Not exit(): its handlers free OpenSSL's state, which a loop may still use.

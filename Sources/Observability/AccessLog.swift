@@ -1,39 +1,55 @@
 import Bytes
 
+/// How an access log collects lines: `access_log … buffer=SIZE flush=TIME`.
+public struct LogBuffering: Sendable, Hashable {
+  /// The bytes that a worker collects before it writes.
+  public var capacity: Int
+  /// The age in milliseconds at which collected lines are written; nil: only a full buffer is (`buffer=` alone, nginx).
+  public var flush: Int?
+
+  public init(capacity: Int, flush: Int?) {
+    self.capacity = capacity
+    self.flush = flush
+  }
+
+  /// Without `buffer=`: a system call for each line would cost more than the line itself.
+  public static let standard = LogBuffering(capacity: 65_536, flush: 1000)
+}
+
 /// One `access_log` destination, shared by all workers.
 public final class AccessLog: Sendable {
   let sink: LogSink
+  let buffering: LogBuffering
 
-  init(_ sink: LogSink) { self.sink = sink }
+  init(_ sink: LogSink, _ buffering: LogBuffering = .standard) {
+    self.sink = sink
+    self.buffering = buffering
+  }
 
   /// Makes a worker's writer.
   public func makeWriter() -> AccessLogWriter { AccessLogWriter(self) }
 
-  /// The number of writes that were lost since the start.
+  /// The number of lines that were lost since the start.
   public var failedWrites: UInt64 { sink.failedWrites }
 }
 
-/// One worker's buffer in front of an access log. It collects lines and writes them with one write(2).
+/// One worker's buffer in front of an access log. It collects lines and hands them to the file's own thread, so that a
+/// slow disk or a pipe that nobody reads never makes the worker wait.
 ///
-/// A system call for each line would cost more than the line itself. The worker must call `flush` when it is idle and
-/// before it ends. A crash loses at most `capacity` bytes. Lines to syslog are datagrams and are sent at once. Never
-/// share a writer between threads.
+/// The worker must call `flush` when it reopens logs and before it ends, and `flushIfOld` once a second. A crash loses at
+/// most the buffer. Lines to syslog are datagrams and are sent at once. Never share a writer between threads.
 public final class AccessLogWriter {
-  /// The largest number of bytes in the buffer.
-  public static let capacity = 65_536
-
   private let log: AccessLog
-  private var lines: ByteBuffer
+  private var chunk: LogChunk?
+  /// When the first line came into the buffer; nil while it is empty.
+  private var filledAt: UInt64?
 
-  init(_ log: AccessLog) {
-    self.log = log
-    self.lines = ByteBuffer()
-  }
+  init(_ log: AccessLog) { self.log = log }
 
   deinit { flush() }
 
   /// Whether the buffer is empty, so that `flush` has nothing to do.
-  public var isEmpty: Bool { lines.isEmpty }
+  public var isEmpty: Bool { chunk?.lines.isEmpty ?? true }
 
   /// Adds a line, given without its line feed.
   public func append(_ line: UnsafeRawBufferPointer) {
@@ -41,20 +57,33 @@ public final class AccessLogWriter {
     case .syslog(let socket):
       socket.write(line, severity: socket.settings.severity)
     case .file:
-      if lines.count + line.count >= Self.capacity { flush() }
-      if lines.storageSize == 0 { lines.reserve(Self.capacity) }
-      lines.append(line)
-      lines.append("\n")
-      if lines.count >= Self.capacity { flush() }
+      let capacity = log.buffering.capacity
+      if let chunk, !chunk.lines.isEmpty, chunk.lines.count + line.count >= capacity { flush() }
+      let chunk = chunk ?? LogChunk(capacity: min(capacity, LogBuffering.standard.capacity))
+      self.chunk = chunk
+      chunk.lines.append(line)
+      chunk.lines.append("\n")
+      if chunk.lines.count >= capacity { flush() }
     }
   }
 
-  /// Writes the buffer. Afterwards the buffer is empty, even if the write failed.
+  /// Hands the buffer over if its first line has come at least so long ago as `flush=` says. `now`: milliseconds of one
+  /// monotonic clock.
+  public func flushIfOld(now: UInt64) {
+    guard !isEmpty, let age = log.buffering.flush else { return }
+    // The first call that sees the line dates it. With the standard of one second, that call hands it over.
+    guard age > 1000 else { return flush() }
+    let since = filledAt ?? now
+    filledAt = since
+    if now &- since >= UInt64(age) { flush() }
+  }
+
+  /// Hands the buffer over. Afterwards the buffer is empty, even if its lines are lost.
   public func flush() {
-    guard !lines.isEmpty, case .file(let file) = log.sink else { return }
-    file.write(lines.readable)
-    // A line longer than the whole buffer had made it grow.
-    if lines.storageSize > Self.capacity { lines.release() } else { lines.removeAll() }
+    filledAt = nil
+    guard let full = chunk, !full.lines.isEmpty, case .file(let file) = log.sink else { return }
+    chunk = nil
+    file.send(full)
   }
 }
 

@@ -9,23 +9,96 @@ public enum LogEscape {
     append(value, to: &line, where: { isPlain($0) && $0 < 0x7F }, otherwise: appendHex)
   }
 
-  /// Escapes what a JSON string may not contain (RFC 8259 §7) and nothing else: nginx's `escape=json`.
+  /// Escapes what a JSON string may not contain (RFC 8259 §7, §8.1): nginx's `escape=json`, and besides bytes that are not
+  /// UTF-8, which nginx copies. A line with such a byte is no JSON, and a collector that drops it hides the request.
   public static func json(_ value: UnsafeRawBufferPointer, _ line: inout ByteBuffer) {
-    append(value, to: &line, where: isPlain) { byte, line in
-      switch byte {
-      case UInt8(ascii: "\""): line.append("\\\"")
-      case UInt8(ascii: "\\"): line.append("\\\\")
-      case 0x08: line.append("\\b")
-      case 0x09: line.append("\\t")
-      case 0x0A: line.append("\\n")
-      case 0x0C: line.append("\\f")
-      case 0x0D: line.append("\\r")
-      default:
-        line.append("\\u00")
-        line.append(hexDigit(byte >> 4))
-        line.append(hexDigit(byte & 15))
+    var start = 0
+    var index = 0
+    while index < value.count {
+      let length = value[index] < 0x80 ? (isPlain(value[index]) ? 1 : 0) : sequenceLength(value, index)
+      if length > 0 {
+        index += length
+        continue
       }
+      line.append(UnsafeRawBufferPointer(rebasing: value[start..<index]))
+      appendJSON(value[index], to: &line)
+      index += 1
+      start = index
     }
+    line.append(UnsafeRawBufferPointer(rebasing: value[start...]))
+  }
+
+  private static func appendJSON(_ byte: UInt8, to line: inout ByteBuffer) {
+    switch byte {
+    case UInt8(ascii: "\""): line.append("\\\"")
+    case UInt8(ascii: "\\"): line.append("\\\\")
+    case 0x08: line.append("\\b")
+    case 0x09: line.append("\\t")
+    case 0x0A: line.append("\\n")
+    case 0x0C: line.append("\\f")
+    case 0x0D: line.append("\\r")
+    default:
+      line.append("\\u00")
+      line.append(hexDigit(byte >> 4))
+      line.append(hexDigit(byte & 15))
+    }
+  }
+
+  /// The length of the UTF-8 sequence at an index (RFC 3629 §4); 0 if there is none.
+  private static func sequenceLength(_ value: UnsafeRawBufferPointer, _ index: Int) -> Int {
+    let first = value[index]
+    let length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2
+    guard first >= 0xC2, first <= 0xF4, value.count - index >= length else { return 0 }
+    let second: ClosedRange<UInt8> =
+      switch first {
+      case 0xE0: 0xA0...0xBF
+      case 0xED: 0x80...0x9F
+      case 0xF0: 0x90...0xBF
+      case 0xF4: 0x80...0x8F
+      default: 0x80...0xBF
+      }
+    guard second.contains(value[index + 1]) else { return 0 }
+    return value[(index + 2)..<(index + length)].allSatisfy { $0 & 0xC0 == 0x80 } ? length : 0
+  }
+
+  /// Whether `default` would copy the value unchanged.
+  public static func isPlain(_ value: UnsafeRawBufferPointer) -> Bool {
+    // 0x7F plus one, and everything above, has the highest bit.
+    allWords(of: value) { ~$0 & ~($0 &+ ones) & highBits == highBits }
+  }
+
+  /// Whether the value is ASCII that `json` would copy unchanged.
+  public static func isPlainJSON(_ value: UnsafeRawBufferPointer) -> Bool {
+    allWords(of: value) { $0 & highBits == 0 }
+  }
+
+  private static let ones: UInt64 = 0x0101_0101_0101_0101
+  private static let highBits: UInt64 = 0x8080_8080_8080_8080
+
+  /// Whether no byte is a control character under 0x20, a quotation mark or a backslash, and each eight bytes meet
+  /// `condition`. Bytes are tested eight at a time: `(x - n) & ~x & highBits` is not zero if a byte is less than n.
+  @inline(__always) private static func allWords(
+    of value: UnsafeRawBufferPointer, _ condition: (UInt64) -> Bool
+  ) -> Bool {
+    @inline(__always) func isFine(_ word: UInt64) -> Bool {
+      let quote = word ^ (ones &* 0x22)
+      let backslash = word ^ (ones &* 0x5C)
+      let found = ((word &- (ones &* 0x20)) & ~word) | ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash)
+      return found & highBits == 0 && condition(word)
+    }
+    var index = 0
+    while value.count &- index >= 8 {
+      guard isFine(value.loadUnaligned(fromByteOffset: index, as: UInt64.self)) else { return false }
+      index &+= 8
+    }
+    guard index < value.count else { return true }
+    // The rest, filled up with letters.
+    var rest = ones &* 0x61
+    for (place, byte) in value[index...].enumerated() {
+      let shift = UInt64(place) &* 8
+      rest = rest & ~(0xFF << shift) | UInt64(byte) << shift
+    }
+    return isFine(rest)
   }
 
   /// Escapes a text that a command prints. A terminal would obey control characters (Unicode's Cc: up to U+001F, U+007F

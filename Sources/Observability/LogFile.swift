@@ -1,19 +1,38 @@
 import CLinux
+import Dispatch
 import Glibc
 import Synchronization
 
 /// One open log file, shared by every log that names its path.
 ///
 /// Workers write to it at the same time and USR1 reopens it under them, without a lock. The descriptor's number never
-/// changes: reopening replaces the file behind it atomically. Each line is one write(2) with O_APPEND, so lines don't
-/// mix. A failed write never stops the daemon: it is counted, and reported to stderr once until the next reopening.
+/// changes: reopening replaces the file behind it atomically. Each line of an error log is one write(2) with O_APPEND, so
+/// lines don't mix. Lines of access logs go to the file's own thread (`LogWriting`), because a disk or the reader of a
+/// pipe can be slow. A failed write never stops the daemon: its lines are counted (`LogLosses`).
 public final class LogFile: Sendable {
   public let path: String
   let descriptor: Int32
   /// False for stderr and stdout, which another process owns: they are neither reopened nor closed.
-  private let isOurs: Bool
-  private let failures = Atomic<UInt64>(0)
-  private let complained = Atomic<Bool>(false)
+  let isOurs: Bool
+  /// How the descriptor is written to without waiting.
+  let kind: Kind
+  let losses: LogLosses
+  /// The bytes that wait for the file's own thread.
+  let waiting = Atomic<Int>(0)
+  /// Whether the last write ended within a line.
+  let isMidLine = Atomic<Bool>(false)
+  let queue: DispatchQueue
+  /// Held while a line is written to a pipe of another process.
+  let turn = Mutex(())
+
+  enum Kind: Sendable {
+    /// A write doesn't wait, except for the disk; or the description has O_NONBLOCK, which is ours to set.
+    case direct
+    /// A socket of another process: each call says that it doesn't wait.
+    case socket
+    /// A pipe or terminal of another process. O_NONBLOCK would change it for that process, too.
+    case lent
+  }
 
   public static let standardError = LogFile(standing: STDERR_FILENO, path: "stderr")
   static let standardOutput = LogFile(standing: STDOUT_FILENO, path: "stdout")
@@ -22,21 +41,29 @@ public final class LogFile: Sendable {
     self.path = path
     self.descriptor = descriptor
     self.isOurs = false
+    self.losses = LogLosses()
+    var status = stat()
+    let format = fstat(descriptor, &status) == 0 ? status.st_mode & S_IFMT : S_IFREG
+    kind = format == S_IFREG ? .direct : format == S_IFSOCK ? .socket : .lent
+    queue = DispatchQueue(label: "sallyport.log.\(path)")
   }
 
   /// Opens the file for appending, and creates it if it is missing (0640 less the umask).
-  public init(opening path: String) throws(LogDestinationError) {
+  public init(opening path: String, losses: LogLosses = LogLosses()) throws(LogDestinationError) {
     self.path = path
     self.descriptor = try Self.open(path)
     self.isOurs = true
+    self.losses = losses
+    kind = .direct
+    queue = DispatchQueue(label: "sallyport.log")
   }
 
   deinit {
     if isOurs { close(descriptor) }
   }
 
-  /// The number of writes that failed since the start.
-  public var failedWrites: UInt64 { failures.load(ordering: .relaxed) }
+  /// The number of lines that were lost since the start.
+  public var failedWrites: UInt64 { losses.lines(of: path) }
 
   /// Opens the path again, after logrotate moved the file away. If that fails, the old file stays in use.
   public func reopen() throws(LogDestinationError) {
@@ -46,43 +73,15 @@ public final class LogFile: Sendable {
     guard linux_replace_descriptor(fresh, descriptor) >= 0 else {
       throw LogDestinationError("can't put the reopened log file \(path) in place: \(String(cString: strerror(errno)))")
     }
-    complained.store(false, ordering: .relaxed)
   }
 
-  /// Writes whole lines, each with its line feed, with one call.
-  package func write(_ lines: UnsafeRawBufferPointer) {
-    guard let base = lines.baseAddress, lines.count > 0 else { return }
-    var done = 0
-    while done < lines.count {
-      let written = Glibc.write(descriptor, base + done, lines.count - done)
-      if written < 0 {
-        let code = errno
-        if code == EINTR { continue }
-        noteFailure(code)
-        return
-      }
-      if written == 0 { return noteFailure(EIO) }
-      done += written
-    }
-  }
-
-  /// Writes text, for code that seldom runs.
-  package func write(string text: String) {
-    var text = text
-    text.withUTF8 { write(UnsafeRawBufferPointer($0)) }
-  }
-
-  private func noteFailure(_ code: Int32) {
-    failures.wrappingAdd(1, ordering: .relaxed)
-    guard isOurs, !complained.exchange(true, ordering: .relaxed) else { return }
-    var text =
-      "sallyport: can't write to the log file \(path): \(String(cString: strerror(code))); "
-      + "lines are lost until this is fixed; this message appears once\n"
-    text.withUTF8 { _ = Glibc.write(STDERR_FILENO, $0.baseAddress, $0.count) }
-  }
-
+  /// O_NONBLOCK does nothing for a file. A named pipe (FIFO) is opened for reading too: without a reader, the open would
+  /// wait for one, and a write would fail when the reader restarts.
   private static func open(_ path: String) throws(LogDestinationError) -> Int32 {
-    let descriptor = Glibc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0o640)
+    let flags = O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
+    var status = stat()
+    let isPipe = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
+    let descriptor = isPipe ? Glibc.open(path, flags | O_RDWR) : Glibc.open(path, flags | O_WRONLY | O_CREAT, 0o640)
     guard descriptor >= 0 else {
       throw LogDestinationError(
         "can't open the log file \(path): \(String(cString: strerror(errno))): its folder must exist, and the user "

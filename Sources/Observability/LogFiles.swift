@@ -9,6 +9,8 @@ public final class LogFiles: Sendable {
   private struct Entry { weak var file: LogFile? }
 
   private let entries = Mutex<[String: Entry]>([:])
+  /// The lines that all logs lost, also of files that are closed.
+  public let losses = LogLosses()
   private let journal: (@Sendable () -> any LogHandler)?
 
   /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd provides it. Without it, that
@@ -24,7 +26,7 @@ public final class LogFiles: Sendable {
     default: break
     }
     if let open = entries.withLock({ $0[path]?.file }) { return open }
-    let fresh = try LogFile(opening: path)
+    let fresh = try LogFile(opening: path, losses: losses)
     return entries.withLock { entries in
       // Another thread may have opened the path first. Its file is used, and this one closes.
       if let open = entries[path]?.file { return open }
@@ -46,13 +48,17 @@ public final class LogFiles: Sendable {
   }
 
   /// Returns the access log of a destination, and opens it.
-  public func accessLog(for destination: LogDestination) throws(LogDestinationError) -> AccessLog {
-    AccessLog(try sink(for: destination))
+  public func accessLog(
+    for destination: LogDestination, _ buffering: LogBuffering = .standard
+  ) throws(LogDestinationError) -> AccessLog {
+    AccessLog(try sink(for: destination), buffering)
   }
 
   /// Reopens every file (USR1) and returns the errors. A file that can't be opened stays as it was.
   public func reopenAll() -> [LogDestinationError] {
-    let files = entries.withLock { entries in entries.values.compactMap(\.file) }
+    let files = open
+    // What was sent before belongs to the old files.
+    drain(within: 500)
     var errors: [LogDestinationError] = []
     for file in files {
       do { try file.reopen() } catch { errors.append(error) }
@@ -60,16 +66,25 @@ public final class LogFiles: Sendable {
     return errors
   }
 
-  /// The number of lines that open files lost, for a status page.
-  public var failedWrites: UInt64 {
-    entries.withLock { entries in entries.values.reduce(0) { $0 &+ ($1.file?.failedWrites ?? 0) } }
+  private var open: [LogFile] { entries.withLock { entries in entries.values.compactMap(\.file) } }
+
+  /// Waits until the lines that were sent are written, for at most so many milliseconds in all: before the files are
+  /// reopened, and at the end of the process.
+  public func drain(within milliseconds: Int) {
+    let end = LogLosses.now &+ UInt64(max(0, milliseconds))
+    for file in open + [LogFile.standardOutput, .standardError] {
+      file.drain(within: Int(clamping: LineFolding.age(LogLosses.now, end)))
+    }
   }
+
+  /// The number of lines that all logs lost since the start, for metrics.
+  public var failedWrites: UInt64 { losses.total }
 
   private func sink(for destination: LogDestination) throws(LogDestinationError) -> LogSink {
     switch destination {
     case .stderr: .file(.standardError)
     case .file(let path): .file(try file(path))
-    case .syslog(let settings): .syslog(try SyslogSocket(settings))
+    case .syslog(let settings): .syslog(try SyslogSocket(settings, losses: losses))
     case .journal:
       throw LogDestinationError(
         "an access log can't go to the journal: give a file, stderr or syslog:server=unix:/dev/log")

@@ -14,9 +14,18 @@ public final class SyslogSocket: Sendable {
   /// `HOST TAG: ` or `TAG: `.
   private let origin: [UInt8]
   private let failures = Atomic<UInt64>(0)
+  private let losses: LogLosses
+  /// The server's name for `losses`.
+  private let name: String
 
-  public init(_ settings: SyslogSettings) throws(LogDestinationError) {
+  public init(_ settings: SyslogSettings, losses: LogLosses = LogLosses()) throws(LogDestinationError) {
     self.settings = settings
+    self.losses = losses
+    self.name =
+      switch settings.server {
+      case .unix(let path): "syslog:server=unix:\(path)"
+      case .udp(let host, let port): "syslog:server=\(host):\(port)"
+      }
     guard let (family, receiver) = Self.address(settings.server) else {
       throw LogDestinationError("syslog server \(settings.server): expected an IP address or a socket's path")
     }
@@ -50,7 +59,10 @@ public final class SyslogSocket: Sendable {
       return sendto(
         descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL), address, socklen_t(raw.count))
     }
-    if sent < 0 { failures.wrappingAdd(1, ordering: .relaxed) }
+    guard sent < 0 else { return losses.noteSuccess(name) }
+    let code = errno
+    failures.wrappingAdd(1, ordering: .relaxed)
+    losses.note(name, 1, code, tellsStandardError: false)
   }
 
   private static func address(_ server: SyslogSettings.Server) -> (Int32, [UInt8])? {

@@ -1,6 +1,7 @@
 package import Crypto
 package import Enrolment
 import Envelope
+import Observability
 package import TLS
 package import Transport
 import Upstream
@@ -17,6 +18,9 @@ package final class SharedState: Sendable {
   package let enrolment: EnrolmentState
   /// The challenges of upstream servers.
   package let challenges: ChallengeMemory
+  /// What the error log says of faults that repeat.
+  let faults = FaultLog()
+  let clientFaults = ClientFaultLog()
   let limitZones = LimitZones()
   let groupZones = GroupZones()
   let groupLists = GroupLists()

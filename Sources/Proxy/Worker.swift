@@ -42,12 +42,6 @@ public final class Worker {
   private var opening = 0
   /// Exchanges that haven't begun their first attempt at an upstream.
   private var expecting = 0
-  /// Handshakes that failed, and those of clients that were refused in them.
-  var failedHandshakes = LineBudget()
-  var refusedHandshakes = LineBudget()
-  /// Those whose certificate could not be loaded (`ssl_certificate` with variables).
-  var handshakesWithoutCertificate = LineBudget()
-  var repeated = RepeatedLines()
   private var exchanges: [Exchange] = []
   private var proxyHandlers: [ProxyHandler] = []
   private var nextNumber: UInt64
@@ -193,6 +187,12 @@ public final class Worker {
     if ended > 0 { tellShortage(.reuse) }
   }
 
+  /// Logs a fault of no request that lasts until an operator repairs it: once, and then in summary.
+  func tellOfRepeated(_ level: LogLevel, _ text: String) {
+    guard let log = live?.generation.errorLog else { return }
+    if shared.faults.note(text, about: "", .none, level, log, now: loop.now).writes { log.log(level, text) }
+  }
+
   private func endLeaving() {
     leaving.removeAll { old in
       guard old.clients == 0 else { return false }
@@ -226,6 +226,7 @@ public final class Worker {
   private func finishDraining() {
     live?.close()
     logTicker?.stop()
+    tellOfFolded(isLast: true)
     drained?()
     drained = nil
   }
@@ -244,6 +245,11 @@ public final class Worker {
   public func flushLogs() {
     live?.flushLogs()
     for old in leaving { old.flushLogs() }
+  }
+
+  fileprivate func flushOldLogs() {
+    live?.flushOldLogs(now: loop.now)
+    for old in leaving { old.flushOldLogs(now: loop.now) }
   }
 
   // MARK: Exchanges and proxy handlers are used again: a request allocates neither
@@ -300,7 +306,7 @@ final class ShutdownDeadline: EventTarget {
   func stop() { loop.forgetDeadline(of: self) }
 }
 
-/// Flushes a worker's access logs once a second, and tells how many lines its error log has left out.
+/// Hands over old lines of a worker's access logs once a second. That of the first worker also writes the summaries of folded lines.
 final class LogTicker: EventTarget {
   private unowned let worker: Worker
   private var dueAt: UInt64
@@ -313,8 +319,8 @@ final class LogTicker: EventTarget {
   }
 
   override func deadlinePassed() {
-    worker.flushLogs()
-    worker.tellWithheldHandshakes()
+    worker.flushOldLogs()
+    worker.tellOfFolded()
     worker.trimSpares()
     worker.sample(dueAt: dueAt)
     setDeadline(in: 1000)

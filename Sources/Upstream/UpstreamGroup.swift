@@ -26,7 +26,7 @@ public final class UpstreamGroup {
   /// With `resolve`: where the servers come from, and the number of this list there.
   private let list: GroupList?
   private let listNumber: UInt64
-  private var failures: ServerFailures
+  private var failures: TroubledServers
   /// nil if no health check concerns the group.
   private let health: GroupHealth?
   /// The count of changes that the balancer knows of.
@@ -74,7 +74,7 @@ public final class UpstreamGroup {
     self.loop = loop
     self.budget = budget
     self.openSessions = group.servers.map { _ in 0 }
-    self.failures = ServerFailures(servers: group.servers.count)
+    self.failures = TroubledServers(servers: group.servers.count)
     self.asksRequest = group.settings.asksRequest
     self.measuresTime = group.settings.method.measuresTime
     let plan = Balancer.Plan(group)
@@ -272,18 +272,17 @@ public final class UpstreamGroup {
 
   // MARK: Failures
 
-  /// Whether `answered` may return a value; checked for each response.
+  /// Whether a server failed and has not recovered; checked for each response.
   public var hasFailures: Bool { !failures.isEmpty }
 
-  /// Decides whether the error log gets a failure. `server`: nil for a failure of no server.
-  public func failed(_ server: Int?, _ text: String, now: UInt64) -> RepeatedLines.Choice {
-    failures.failed(server, text, now: now)
-  }
+  public func isTroubled(_ server: Int) -> Bool { failures.contains(server) }
+  public func didFail(_ server: Int) { failures.insert(server) }
+  public func didRecover(_ server: Int) { failures.remove(server) }
 
-  /// Notes a complete response. Returns how many failures came before, and the milliseconds since the first of them;
-  /// nil if the log needs no line.
-  public func answered(_ server: Int, now: UInt64) -> (failures: UInt64, milliseconds: UInt64)? {
-    failures.answered(server, now: now)
+  /// `upstream "NAME": server ADDRESS`, or without the server, for the error log.
+  public func description(of server: Int?) -> String {
+    guard let server, servers.indices.contains(server) else { return "upstream \"\(settings.name)\"" }
+    return "upstream \"\(settings.name)\": server \(servers[server].address)"
   }
 
   // MARK: Events of sessions
@@ -373,26 +372,6 @@ public final class UpstreamGroup {
     for connection in connections { connection.close() }
     for session in multiplexed { if session.isIdle { session.close() } else { session.retire() } }
   }
-}
-
-/// The deadline after which a group closes its surplus of idle sessions.
-private final class Surplus: EventTarget {
-  /// Milliseconds.
-  static let time = 1000
-
-  private weak var group: UpstreamGroup?
-
-  init(_ group: UpstreamGroup) {
-    self.group = group
-    super.init(loop: group.loop)
-    setDeadline(in: Self.time)
-  }
-
-  override func deadlinePassed() {
-    if group?.closeSurplus(now: loop.now) == true { setDeadline(in: Self.time) } else { stop() }
-  }
-
-  func stop() { loop.forgetDeadline(of: self) }
 }
 
 // Methods that aren't inlined: within a method, the object's own properties count no references.

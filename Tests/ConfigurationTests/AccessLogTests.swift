@@ -7,13 +7,32 @@ import Testing
     LoadedText("events {}\nhttp {\n\(line)\nserver { listen 1; return 204; } }").problems
   }
 
-  @Test func `buffer= and flush= are taken, and what happens instead is said`() {
-    let what = "sallyport always buffers 64k or one second of lines"
-    #expect(
-      problems("access_log a.log combined buffer=32k flush=5s;") == [
-        "3:27 notice: \"buffer=32k\" is taken and has no effect: \(what)",
-        "3:38 notice: \"flush=5s\" is taken and has no effect: \(what)",
-      ])
+  @Test func `buffer= and flush= are taken, for each log once`() {
+    #expect(problems("access_log a.log combined buffer=32k flush=5s;") == [])
+    #expect(problems("access_log a.log json buffer=32k; access_log b.log combined buffer=1m flush=100ms;") == [])
+    #expect(problems("access_log a.log combined buffer=32k; access_log a.log json;") == [])
+  }
+
+  @Test(arguments: [
+    ("access_log a.log combined flush=5s;", "\"flush=5s\" without a buffer"),
+    ("access_log a.log combined buffer=0;", "invalid buffer size \"buffer=0\""),
+    ("access_log a.log combined buffer=17m;", "invalid buffer size"),
+    ("access_log a.log combined buffer=1x;", "invalid buffer size"),
+    ("access_log a.log combined buffer=1m flush=0;", "invalid flush time"),
+    ("access_log a.log combined buffer=1m flush=soon;", "invalid flush time"),
+    ("access_log a.log combined buffer=1m; access_log a.log json buffer=2m;", "with another buffer= or flush="),
+    ("access_log syslog:server=unix:/dev/log combined buffer=1m;", "lines to syslog can't be buffered"),
+    ("access_log a.log combined gzip;", "compress when you rotate"),
+  ])
+  func `a buffer that can't be is refused with the reason`(line: String, reason: String) {
+    let found = problems(line)
+    #expect(found.count == 1 && found.first?.contains(reason) == true, "\(found)")
+  }
+
+  @Test func `json is a format of its own, unless the file defines one of this name`() {
+    #expect(problems("access_log a.log json;") == [])
+    #expect(problems("log_format json escape=json '{}'; access_log a.log json;") == [])
+    #expect(problems("log_format combined x; access_log a.log combined;").count == 1)
   }
 
   @Test func `the journal takes no access log`() {

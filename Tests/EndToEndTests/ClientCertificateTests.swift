@@ -30,7 +30,7 @@ import Testing
     #expect(result.status == 400)
     #expect(result.text.contains("No required SSL certificate was sent"))
     #expect(front.upstream.connections == 0)
-    try await front.daemon.logged("[info]", "client sent no required SSL certificate")
+    try await front.daemon.logged("[notice]", "client sent no required SSL certificate")
   }
 
   @Test(arguments: versions, TestAuthority.ClientKind.refused)
@@ -44,7 +44,7 @@ import Testing
     #expect(result.status == 400)
     #expect(result.text.contains("The SSL certificate error"))
     #expect(front.upstream.connections == 0)
-    try await front.daemon.logged("[info]", "client SSL certificate verify error", kind.reason)
+    try await front.daemon.logged("[notice]", "client SSL certificate verify error", kind.reason)
     #expect(!front.daemon.errorLog.contains("[error]"))
   }
 

@@ -38,7 +38,7 @@ import Testing
     }
     #expect(front.upstream.connections == 1)
     try await front.daemon.logged("[error]", "access forbidden by rule at", "CN=bob", "while SSL handshaking")
-    try await front.daemon.logged("[info]", "certificate verify failed", "while SSL handshaking")
+    try await front.daemon.logged("[notice]", "certificate verify failed", "while SSL handshaking")
   }
 
   @Test(arguments: versions) func `an optional certificate may be missing, unless a rule of the server asks for it`(

@@ -47,7 +47,7 @@ import Testing
   }
 
   @Test(arguments: [
-    ("Dispatch", ["Transport", "Daemon"]), ("COpenSSL", ["Crypto", "TLS"]), ("CPCRE2", ["Patterns"]),
+    ("Dispatch", ["Observability", "Transport", "Daemon"]), ("COpenSSL", ["Crypto", "TLS"]), ("CPCRE2", ["Patterns"]),
     ("CSystemd", ["Systemd"]), ("CCrypt", ["Enrolment"]), ("CZlib", ["Compression"]),
     ("Foundation", []), ("FoundationEssentials", []),
   ])

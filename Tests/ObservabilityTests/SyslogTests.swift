@@ -72,9 +72,12 @@ import Testing
   }
 
   @Test func `a server that isn't there costs a line and a count`() throws {
-    let socket = try SyslogSocket(SyslogSettings(server: .unix(path: "/nowhere/at/all")))
+    let losses = LogLosses()
+    let socket = try SyslogSocket(SyslogSettings(server: .unix(path: "/nowhere/at/all")), losses: losses)
     [UInt8]("lost".utf8).withUnsafeBytes { socket.write($0, severity: .info) }
-    #expect(socket.failedWrites == 1)
+    #expect(socket.failedWrites == 1 && losses.total == 1)
+    let reason = "(2: No such file or directory)"
+    #expect(losses.changes() == [.began(path: "syslog:server=unix:/nowhere/at/all", reason: reason)])
   }
 }
 

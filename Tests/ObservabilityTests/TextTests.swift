@@ -105,7 +105,8 @@ import Testing
     for byte in UInt8.min...UInt8.max {
       let plain = byte >= 0x20 && byte < 0x7F && byte != 0x22 && byte != 0x5C
       #expect((escaped([byte], LogEscape.default) == [byte]) == plain)
-      let plainJSON = byte >= 0x20 && byte != 0x22 && byte != 0x5C
+      // A byte from 0x80 on alone is not UTF-8.
+      let plainJSON = byte >= 0x20 && byte < 0x80 && byte != 0x22 && byte != 0x5C
       #expect((escaped([byte], LogEscape.json) == [byte]) == plainJSON)
     }
   }

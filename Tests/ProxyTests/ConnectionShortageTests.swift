@@ -65,17 +65,6 @@ import Transport
     #expect(queue.answer(.none, now: 7) == .refuse && queue.answer(.promised, now: 7) == .serve)
   }
 
-  @Test func `each measure is said at once, and then every 30 seconds with the number of times`() {
-    var shortage = ConnectionShortage()
-    #expect(shortage.line(.reuse, limit: 8, now: 5000) == "8 worker_connections are not enough, reusing connections")
-    #expect(shortage.line(.refuse, limit: 8, now: 5000) == "8 worker_connections are not enough")
-    #expect(shortage.line(.wait, limit: 8, now: 5000) == "8 worker_connections are not enough, new clients wait")
-    #expect(shortage.line(.reuse, limit: 8, now: 34_999) == nil)
-    #expect(
-      shortage.line(.reuse, limit: 8, now: 35_000)
-        == "8 worker_connections are not enough, reusing connections (1 times since the last such line)")
-  }
-
   @Test func `a search that found nothing waits for the next turn of the clock`() {
     var shortage = ConnectionShortage()
     #expect(shortage.maySearch(now: 7))

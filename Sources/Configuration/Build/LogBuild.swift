@@ -6,6 +6,7 @@ struct LogFormat {
   var escape: LogEscaping
   var text: Template
 
+  /// The formats that a configuration needn't define: nginx's, and `json` with one object in each line.
   static let combined =
     "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\""
 }
@@ -72,6 +73,10 @@ extension SettingsBuilder {
       }
       formats[name] = LogFormat(escape: escape, text: Template(words.flatMap { template($0).parts }))
     }
+    // Many files for nginx define a format of this name; theirs takes precedence.
+    if formats["json"] == nil {
+      formats["json"] = LogFormat(escape: .json, text: template(Word(LogFormat.json, at: .nowhere)))
+    }
   }
 
   /// Builds the access logs. Without `access_log`, there is no access log: no folder for logs exists on every system.
@@ -84,14 +89,17 @@ extension SettingsBuilder {
   private mutating func accessLog(_ line: Directive) -> AccessLogSettings? {
     var format: LogFormat?
     var condition: Template?
+    var buffer: Int?
+    var flush: (milliseconds: Int, word: Word)?
     for word in line.arguments.dropFirst() {
       if word.text.hasPrefix("if=") {
         condition = template(Word(String(word.text.dropFirst(3)), at: word.location))
-      } else if word.text.hasPrefix("buffer=") || word.text.hasPrefix("flush=") {
-        diagnostics.append(
-          Diagnostic(
-            .notice, at: word.location,
-            "\"\(word.text)\" is taken and has no effect: sallyport always buffers 64k or one second of lines"))
+      } else if word.text.hasPrefix("buffer=") {
+        buffer = bufferSize(word)
+        if buffer == nil { return nil }
+      } else if word.text.hasPrefix("flush=") {
+        guard let time = flushTime(word) else { return nil }
+        flush = (time, word)
       } else if word.text == "gzip" || word.text.hasPrefix("gzip=") {
         error(word.location, "`access_log … gzip` is nginx's, but not supported here: compress when you rotate")
       } else if let named = formats[word.text] {
@@ -103,9 +111,54 @@ extension SettingsBuilder {
           hint: nearest.map { "did you mean \"\($0)\"?" } ?? "define it: log_format \(word.text) '…';")
       }
     }
+    if let flush, buffer == nil {
+      error(
+        flush.word.location, "\"\(flush.word.text)\" without a buffer",
+        hint: "write \"buffer=64k \(flush.word.text)\"; without both, sallyport writes after one second at the latest")
+      return nil
+    }
     guard let format = format ?? formats["combined"], let destination = destination(line) else { return nil }
+    let buffering = buffer.map { LogBuffering(capacity: $0, flush: flush?.milliseconds) }
+    if let buffering, !admits(buffering, of: destination, line) { return nil }
     return AccessLogSettings(
-      destination: destination, format: format.text, escape: format.escape, condition: condition)
+      destination: destination, format: format.text, escape: format.escape, condition: condition,
+      buffering: buffering)
+  }
+
+  private mutating func bufferSize(_ word: Word) -> Int? {
+    guard let size = Quantity.size(String(word.text.dropFirst("buffer=".count))), size > 0,
+      size <= Self.largestLogBuffer
+    else {
+      error(word.location, "invalid buffer size \"\(word.text)\"", hint: "from 1 to 16m, such as buffer=64k")
+      return nil
+    }
+    return size
+  }
+
+  private mutating func flushTime(_ word: Word) -> Int? {
+    guard let time = Quantity.milliseconds(String(word.text.dropFirst("flush=".count))), time > 0 else {
+      error(word.location, "invalid flush time \"\(word.text)\"", hint: "a time such as flush=5s")
+      return nil
+    }
+    return time
+  }
+
+  private static let largestLogBuffer = 16 << 20
+
+  /// Each log has one buffer in a worker, so all lines with `buffer=` must agree.
+  private mutating func admits(_ buffering: LogBuffering, of destination: LogDestination, _ line: Directive) -> Bool {
+    if case .syslog = destination {
+      error(line.place(0), "lines to syslog can't be buffered", hint: "remove buffer= and flush=")
+      return false
+    }
+    if let other = logBuffers[destination], other != buffering {
+      error(
+        line.place(0), "\"access_log \(line.text(0))\" is already defined with another buffer= or flush=",
+        hint: "give every line for this file the same ones")
+      return false
+    }
+    logBuffers[destination] = buffering
+    return true
   }
 }
 

@@ -11,6 +11,8 @@ struct SettingsBuilder {
   var diagnostics: [Diagnostic] = []
   var variables = DefinedVariables()
   var formats: [String: LogFormat] = [:]
+  /// `buffer=` and `flush=` of each log.
+  var logBuffers: [LogDestination: LogBuffering] = [:]
   var groups: [UpstreamGroupSettings] = []
   /// By index in `groups`: the key of `hash`, and `sticky`.
   var balances: [Int: BalanceSettings] = [:]

@@ -46,10 +46,10 @@ let httpDirectives: [DirectiveEntry] = [
     "Denies clients with these addresses."),
   .list(
     "access_log", levels.union([.locationIf, .limitExcept]),
-    .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [if=CONDITION] | off"),
+    .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
     "off (nginx: logs/access.log combined)", "Where sallyport logs requests."),
   .local(
-    "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined",
+    "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
     "The format of a line in an access log.", repeatable: true),
   .value(
     "keepalive_timeout", levels, .words(1...2, "TIME [TIME]"), "75s", "The maximum idle time of a client's connection."),

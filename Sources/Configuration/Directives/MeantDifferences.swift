@@ -145,4 +145,16 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "A response that sallyport makes itself has no cookie of `sticky`; nginx's pages for errors of upstreams have one.",
     "The server that failed is not the one to be bound to."
   ),
+  (
+    "`log_format escape=json` writes bytes that are not UTF-8 as `\\u00XX`, and the status 000 without quotation marks as 0.",
+    "nginx's line would be no JSON then, and a collector that drops it hides the request."
+  ),
+  (
+    "Without `buffer=`, an access log is written after at most one second, not with each line. Each file has a thread of its own, and lines that it doesn't take are lost and counted.",
+    "A worker that waits for a disk or a pipe serves no request."
+  ),
+  (
+    "Faults that repeat are folded into summaries, and a client that is refused because of its certificate is at `notice`; nginx writes each line, and those at `info`.",
+    "A log full of one line hides the others."
+  ),
 ]

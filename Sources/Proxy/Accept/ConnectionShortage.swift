@@ -9,7 +9,6 @@ struct ConnectionShortage {
   /// The time of the last search without a result. A search goes through all connections, so there is at most one such
   /// search in a millisecond.
   private var foundNothingAt: UInt64?
-  private var lines = RepeatedLines()
 
   func maySearch(now: UInt64) -> Bool { foundNothingAt != now }
 
@@ -21,13 +20,6 @@ struct ConnectionShortage {
     case wait = ", new clients wait"
     case attempt = ", requests wait for a connection to an upstream"
     case refuse = ""
-  }
-
-  /// The line for the error log; nil if the same one was written a short while ago.
-  mutating func line(_ measure: Measure, limit: Int, now: UInt64) -> String? {
-    guard case .write(let withheld) = lines.choose(measure.rawValue, now: now) else { return nil }
-    let again = withheld == 0 ? "" : " (\(withheld) times since the last such line)"
-    return "\(limit) worker_connections are not enough\(measure.rawValue)\(again)"
   }
 }
 
@@ -76,11 +68,9 @@ extension Worker {
     return ended
   }
 
-  /// Writes that connections are scarce, unless it was written a short while ago.
   func tellShortage(_ measure: ConnectionShortage.Measure) {
-    guard let log = live?.generation.errorLog else { return }
-    guard let line = shortage.line(measure, limit: budget.limit, now: loop.now) else { return }
-    if case .refuse = measure { log.alert(line) } else { log.warn(line) }
+    let level = if case .refuse = measure { LogLevel.alert } else { LogLevel.warn }
+    tellOfRepeated(level, "\(budget.limit) worker_connections are not enough\(measure.rawValue)")
   }
 }
 

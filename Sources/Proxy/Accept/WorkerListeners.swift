@@ -30,7 +30,7 @@ final class WorkerListeners: EventTarget {
         loop: loop, descriptor: socket.descriptor, isShared: socket.isShared,
         mayAccept: { [unowned self] in mayAccept() },
         accepted: { [unowned self] in accepted($0, $1, socket.listener) },
-        exhausted: { [unowned self] error in worker.live?.generation.errorLog.crit("\(error)") })
+        exhausted: { [unowned self] error in worker.tellOfRepeated(.crit, "\(error)") })
     }
     isWaiting = false
     start(failed)

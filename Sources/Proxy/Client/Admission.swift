@@ -56,14 +56,16 @@ extension ClientSession {
     switch admission {
     case .refused(let failure, let reason):
       refusals.count(.certificate)
-      exchange.log(.info, reason + facts.loggedClient)
+      exchange.logRefusal(.certificate, .notice, reason)
       return failure
     case .undecided:
-      exchange.log(.info, "the client's handshake chose no server")
+      exchange.logRefusal(.misdirected, .notice, "the client's handshake chose no server")
       return .certificateError
     case .granted, .reported:
       refusals.count(.misdirected)
-      exchange.log(.info, "client attempted to request the server name different from the one that was negotiated")
+      exchange.logRefusal(
+        .misdirected, .notice,
+        "client attempted to request the server name different from the one that was negotiated")
       return .misdirected
     }
   }

@@ -12,19 +12,18 @@ extension ClientSession {
     guard let tls else { return }
     let counters = worker.counters
     counters.clients.count(.failed)
-    counters.handshakeCauses.count(tls.cause(of: failure))
+    let cause = tls.cause(of: failure)
+    counters.handshakeCauses.count(cause)
     if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
     let reason = Self.reason(failure)
     if reason.contains("http request") { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
     let server = chosen ?? firstServer
-    let level = tls.denial == nil && tls.missingCertificate == nil ? LogLevel.info : .error
-    guard server.root.errorLog.takes(level),
-      worker.mayTellOfHandshake(refused: tls.denial != nil, withoutCertificate: tls.missingCertificate != nil)
-    else { return }
+    let (level, writes) = judgeFailure(tls, cause)
+    guard server.root.errorLog.takes(writes ? level : .debug) else { return }
     let identity = tls.refusedClient?.loggedIdentity ?? ""
     server.root.errorLog.log(
-      level,
+      writes ? level : .debug,
       "*\(facts.number) \(reason)\(identity) while SSL handshaking, client: \(facts.peer.host), "
         + "server: \(server.settings.primaryName)")
   }
@@ -54,34 +53,6 @@ extension ClientSession {
     case .socket(let error):
       "peer closed connection in SSL handshake (\(error.code): \(String(cString: strerror(error.code))))"
     case .protocolError(let reason): reason
-    }
-  }
-}
-
-extension Worker {
-  /// Returns whether to log another failed handshake. Any host can cause such lines, so `LineBudget` limits their
-  /// number.
-  func mayTellOfHandshake(refused: Bool, withoutCertificate: Bool = false) -> Bool {
-    if refused { return refusedHandshakes.take(now: loop.now) }
-    if withoutCertificate { return handshakesWithoutCertificate.take(now: loop.now) }
-    return failedHandshakes.take(now: loop.now)
-  }
-
-  /// Logs the number of lines that were left out; called once a second.
-  func tellWithheldHandshakes() {
-    guard let log = live?.generation.errorLog else { return }
-    if let count = failedHandshakes.takeWithheld() {
-      log.info("\(count) more handshakes failed: of more than \(LineBudget.lines) a second the lines are left out")
-    }
-    if let count = handshakesWithoutCertificate.takeWithheld() {
-      log.error(
-        "\(count) more handshakes had no certificate to present: of more than \(LineBudget.lines) a second the lines "
-          + "are left out")
-    }
-    if let count = refusedHandshakes.takeWithheld() {
-      log.error(
-        "\(count) more clients were refused in the handshake: of more than \(LineBudget.lines) a second the lines are "
-          + "left out")
     }
   }
 }

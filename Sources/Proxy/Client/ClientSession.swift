@@ -116,7 +116,7 @@ final class ClientSession: StreamOwner {
   }
 
   override func streamDeadlinePassed() {
-    if transport.awaitsHeader { tellOfProxyHeader(.info, Self.timedOut) } else { handshakeDidFail(nil, tls) }
+    if transport.awaitsHeader { tellOfProxyHeader(.info, .timeout, Self.timedOut) } else { handshakeDidFail(nil, tls) }
     close()
   }
 

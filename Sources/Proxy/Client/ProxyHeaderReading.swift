@@ -1,5 +1,6 @@
 import Bytes
 import Observability
+import TLS
 import Transport
 
 /// `listen … proxy_protocol`: every connection begins with a header, before TLS.
@@ -28,16 +29,16 @@ extension ClientSession {
       let isFollowed = come > length || come == ProxyHeaderParser.most || transport.hasPeerEnd
       if !transport.endHeader(length, isFollowed: isFollowed) { close() }
     case .broken(let fault):
-      tellOfProxyHeader(.error, fault.description)
+      tellOfProxyHeader(.error, .malformed, fault.description)
       close(.abrupt)
     case .incomplete, nil:
-      tellOfProxyHeader(.info, "client closed connection")
+      tellOfProxyHeader(.info, .abandonedBeforeHello, "client closed connection")
       close()
     }
   }
 
-  func tellOfProxyHeader(_ level: LogLevel, _ reason: @autoclosure () -> String) {
-    guard firstServer.root.errorLog.takes(level), worker.mayTellOfHandshake(refused: false) else { return }
-    log(level, "\(reason()) while reading PROXY protocol")
+  func tellOfProxyHeader(_ level: LogLevel, _ cause: HandshakeCause, _ reason: @autoclosure () -> String) {
+    let writes = worker.shared.clientFaults.handshakes.note(cause, of: facts.peer.host, now: worker.loop.now)
+    log(writes ? level : .debug, "\(reason()) while reading PROXY protocol")
   }
 }

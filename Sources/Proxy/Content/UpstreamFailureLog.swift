@@ -3,22 +3,32 @@ import TLS
 import Transport
 import Upstream
 
-/// Writes upstream failures to the error log. A dead upstream fails with every request, so the log omits most lines.
+/// Writes upstream failures to the error log. A dead upstream fails with every request, so `FaultLog` folds the lines.
 enum UpstreamFailureLog {
-  /// Logs the first failure of a kind and then summaries at `error`, and each failure at `debug`. `tried`: the last
+  /// Logs the first failure of a kind, at `error`, and each failure at `debug`. Summaries follow. `tried`: the last
   /// server.
   // Not inlined: Swift 6.3's optimiser ends with an "ownership error" over the callers.
   @inline(never)
   static func tell(_ failure: AttemptFailure, _ exchange: Exchange, _ group: UpstreamGroup?, _ tried: Int?) {
     let text = failure.description
-    let server: Int?
+    guard let group else { return exchange.tellOfRepeated(.error, text) }
+    let weight = weight(of: failure)
+    let server = weight == .none ? nil : tried
+    if let server { group.didFail(server) }
+    let decision = exchange.worker.shared.faults.note(
+      text, about: group.description(of: server), server == nil ? .none : weight, .error, exchange.location.errorLog,
+      now: exchange.worker.loop.now)
+    exchange.log(decision.writes ? .error : .debug, text)
+    if let line = decision.downLine { exchange.location.errorLog.error(line) }
+  }
+
+  /// No server caused the failure if none was tried, or if this process lacks a resource.
+  private static func weight(of failure: AttemptFailure) -> FaultLog.Weight {
     switch failure {
-    // No server caused the failure: no server was tried, or this process lacks a resource.
-    case .noServer, .noRoom: server = nil
-    case .connect(let error) where error.isOurs: server = nil
-    default: server = tried
+    case .noServer, .noRoom: .none
+    case .connect(let error): error.isOurs ? .none : .unreachable
+    default: .attempt
     }
-    exchange.write(.error, text, group?.failed(server, text, now: exchange.worker.loop.now) ?? .write(withheld: 0))
   }
 
   /// Counts the outcome and logs a mismatch once per handshake. For later requests, see `$upstream_ssl_result`.
@@ -29,17 +39,18 @@ enum UpstreamFailureLog {
     exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
   }
 
-  /// Notes a response. If the server had failed before, the error log may say that the server responds again.
+  /// Notes a response. If the server had failed before, the error log may say that it is up again.
   @inline(__always)
   static func noteAnswer(_ exchange: Exchange, _ group: UpstreamGroup?, _ server: Int?) {
     guard let server, let group, group.hasFailures else { return }
-    tellRecovery(of: server, in: group, exchange)
+    noteRecovery(of: server, in: group, exchange)
   }
 
-  /// Logs at the level of the failures, so that a reader of those lines finds this line too.
   @inline(never)
-  private static func tellRecovery(of server: Int, in group: UpstreamGroup, _ exchange: Exchange) {
-    guard let (failures, milliseconds) = group.answered(server, now: exchange.worker.loop.now) else { return }
-    exchange.log(.error, "upstream answers again, after \(failures) failures in \(milliseconds / 1000) s")
+  private static func noteRecovery(of server: Int, in group: UpstreamGroup, _ exchange: Exchange) {
+    guard group.isTroubled(server),
+      exchange.worker.shared.faults.succeeded(group.description(of: server), now: exchange.worker.loop.now)
+    else { return }
+    group.didRecover(server)
   }
 }

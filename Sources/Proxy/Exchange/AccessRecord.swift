@@ -21,21 +21,37 @@ enum AccessRecord {
   }
 
   /// Appends one line. Values are escaped, the format's own text is not; an absent value is `-`.
+  ///
+  /// A value goes into the line as it is. Only if a byte of it must be escaped, it is copied and written again.
   private static func appendLine(_ log: LiveAccessLog, _ exchange: Exchange, to line: inout ByteBuffer) {
-    var value = ByteBuffer()
     for step in log.format.steps {
-      if case .literal = step {
-        log.format.append(step, exchange, to: &line)
-        continue
-      }
-      value.removeAll()
-      log.format.append(step, exchange, to: &value)
+      let start = line.count
+      log.format.append(step, exchange, to: &line)
+      if case .literal = step { continue }
+      let value = UnsafeRawBufferPointer(rebasing: line.readable[start...])
       switch log.escape {
       case .default:
-        if value.isEmpty { line.append(0x2D) } else { LogEscape.default(value.readable, &line) }
-      case .json: LogEscape.json(value.readable, &line)
-      case .none: LogEscape.none(value.readable, &line)
+        if value.isEmpty { line.append(0x2D) } else if !LogEscape.isPlain(value) { escape(start, in: &line, .default) }
+      case .json:
+        if !LogEscape.isPlainJSON(value) { escape(start, in: &line, .json) }
+        if case .simple(.status) = step, exchange.progress.status == 0 { mendNumber(start, in: &line) }
+      case .none: break
       }
     }
+  }
+
+  @inline(never)
+  private static func escape(_ start: Int, in line: inout ByteBuffer, _ escaping: LogEscaping) {
+    var value = ByteBuffer()
+    value.append(UnsafeRawBufferPointer(rebasing: line.readable[start...]))
+    line.truncate(to: start)
+    if case .json = escaping { LogEscape.json(value.readable, &line) } else { LogEscape.default(value.readable, &line) }
+  }
+
+  /// Writes the status 000 as 0 where no quotation mark stands before it, because JSON has no leading zeros.
+  private static func mendNumber(_ start: Int, in line: inout ByteBuffer) {
+    guard start > 0, line.readable[start - 1] != 0x22 else { return }
+    line.truncate(to: start)
+    line.append(0x30)
   }
 }

@@ -295,7 +295,7 @@ extension Exchange {
       return false
     }
     worker.counters.refusals.count(.rule)
-    log(.error, reason + facts.loggedClient)
+    logRefusal(.rule, .error, reason)
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     overrideStatus(nil)
     fail(ErrorResponse(403))
@@ -360,16 +360,17 @@ extension Exchange {
 
   /// Logs a fault that every request meets until an operator repairs it: once, and then in summary.
   func tellOfRepeated(_ level: LogLevel, _ text: String) {
-    write(level, text, worker.repeated.choose(text, now: worker.loop.now))
+    let decision = worker.shared.faults.note(
+      text, about: "requests", .none, level, location.errorLog, now: worker.loop.now)
+    log(decision.writes ? level : .debug, text)
   }
 
-  func write(_ level: LogLevel, _ text: String, _ choice: RepeatedLines.Choice) {
-    switch choice {
-    case .write(withheld: 0): log(level, text)
-    case .write(let withheld):
-      log(level, "\(text) (\(withheld) more of these were left out since the last)")
-    case .withhold: log(.debug, text)
-    }
+  /// Logs who was refused, and why. Of many refusals, the log gets some lines and then their number (`ClientFaultLog`).
+  @inline(never)
+  func logRefusal(_ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
+    let writes = worker.shared.clientFaults.refusals.note(
+      refusal, of: clientAddress.host, now: worker.loop.now)
+    log(writes ? level : .debug, reason + facts.loggedClient)
   }
 
   /// `, client: 127.0.0.1, server: a.test, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`

@@ -111,6 +111,9 @@ final class LiveGeneration {
 
   func flushLogs() { for writer in accessLogWriters { writer.flush() } }
 
+  /// Hands over the lines that are as old as `flush=` of their log says.
+  func flushOldLogs(now: UInt64) { for writer in accessLogWriters { writer.flushIfOld(now: now) } }
+
   /// Closes idle connections. No new exchange begins in this generation.
   func close() {
     for group in groups { group.close() }

@@ -116,7 +116,13 @@ public struct AccessLogSettings: Sendable, Hashable {
   public var escape: LogEscaping
   /// Written only when this is neither empty nor "0" (`if=`).
   public var condition: Template?
-  public init(destination: LogDestination, format: Template, escape: LogEscaping, condition: Template?) {
+  /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
+  public var buffering: LogBuffering?
+  public init(
+    destination: LogDestination, format: Template, escape: LogEscaping, condition: Template?,
+    buffering: LogBuffering? = nil
+  ) {
+    self.buffering = buffering
     self.destination = destination
     self.format = format
     self.escape = escape

@@ -1,0 +1,48 @@
+import Observability
+import TLS
+import Transport
+
+/// Folds the lines about clients whose handshakes fail and about refused clients, over all workers.
+///
+/// Any host can cause such lines as fast as the network allows. The first lines of a series are written, and then one
+/// line for each window with the numbers by cause. At `debug`, each event has its line. The words of the causes are the
+/// labels of the metrics.
+final class ClientFaultLog: Sendable {
+  let handshakes = CrowdLog<HandshakeCause>(.handshakes)
+  let refusals = CrowdLog<ClientRefusal>(.refusals)
+
+  /// Writes the summaries that are due; at the end of the process all.
+  func tick(_ log: ErrorLog, now: UInt64, isLast: Bool) {
+    if let summary = handshakes.due(now: now, isLast: isLast) {
+      // A client's fault is for `info`, a flood of them for the operator.
+      log.log(summary.isFlood ? .notice : .info, "more handshakes of clients failed: \(summary.words)")
+    }
+    if let summary = refusals.due(now: now, isLast: isLast) {
+      // At the level of the lines that it stands for.
+      log.log(summary.counts[.rule] == nil ? .notice : .error, "more clients were refused: \(summary.words)")
+    }
+  }
+}
+
+extension ClientSession {
+  /// The level for a failed handshake, and whether it has a line of its own. Below that, each has one at `debug`.
+  func judgeFailure(_ tls: TLSStream, _ cause: HandshakeCause) -> (level: LogLevel, writes: Bool) {
+    let faults = worker.shared.clientFaults
+    let (host, now) = (facts.peer.host, worker.loop.now)
+    switch cause {
+    case .rule: return (.error, faults.refusals.note(.rule, of: host, now: now))
+    case .certificate, .noCertificate: return (.notice, faults.refusals.note(.certificate, of: host, now: now))
+    case .internal, .noServerCertificate: return (.error, faults.handshakes.note(cause, of: host, now: now))
+    default: return (.info, faults.handshakes.note(cause, of: host, now: now))
+    }
+  }
+}
+
+extension Worker {
+  /// Writes the summaries of folded lines. All workers share them, so the first one writes.
+  func tellOfFolded(isLast: Bool = false) {
+    guard loop.index == 0, let log = live?.generation.errorLog else { return }
+    shared.faults.tick(now: loop.now, isLast: isLast)
+    shared.clientFaults.tick(log, now: loop.now, isLast: isLast)
+  }
+}

@@ -1,0 +1,134 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// docs/INCIDENTS.md has each message of the error log at `warn` or above.
+@Suite struct `The incident page` {
+  private static let page = (try? String(contentsOfFile: "\(checkout)/docs/INCIDENTS.md", encoding: .utf8)) ?? ""
+
+  /// Calls whose message is a value. The texts of the value are literals elsewhere (`texts`), or those of an error that
+  /// names a file and the system's reason.
+  private static let indirect: Set<String> = [
+    "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Proxy/Worker.swift",
+    "Sources/Proxy/Client/Admission.swift", "Sources/Proxy/Client/ClientSession.swift",
+    "Sources/Proxy/Client/ProxyHeaderReading.swift", "Sources/Proxy/Client/HTTP2Connection.swift",
+    "Sources/Proxy/Client/ClientHandshake.swift",
+    "Sources/Proxy/Content/DynamicTarget.swift", "Sources/Proxy/Content/EnrolmentHandler.swift",
+    "Sources/Proxy/Content/UpstreamFailureLog.swift", "Sources/Proxy/Content/UpstreamAuthentication.swift",
+    "Sources/Proxy/Exchange/Exchange.swift", "Sources/Proxy/Exchange/ExchangeResponse.swift",
+    "Sources/Proxy/Files/FileHandler.swift", "Sources/Proxy/Files/TryFiles.swift",
+    "Sources/Proxy/Phases/PasswordAccess.swift", "Sources/UpstreamAuth/ChallengeStore.swift",
+  ]
+
+  /// Where the texts of such values are: a file, and the declaration whose literals count.
+  private static let texts = [
+    ("Sources/Upstream/AttemptFailure.swift", "public var description: String"),
+    ("Sources/Proxy/Content/UpstreamAuthentication.swift", "fileprivate var explanation: String"),
+    ("Sources/Proxy/Content/DynamicTarget.swift", "fileprivate func sentence("),
+    ("Sources/Proxy/Client/Admission.swift", "private init(_ verification"),
+    ("Sources/Identity/ClientRules.swift", "public static func message("),
+    ("Sources/Observability/FaultLog.swift", "public func note("),
+    ("Sources/Observability/FaultLog.swift", "public func succeeded("),
+    ("Sources/Observability/FaultLog.swift", "private static func words("),
+  ]
+
+  @Test func `each log call at warn or above has its fixed words on the page`() throws {
+    #expect(Self.page.utf8.count > 10_000)
+    var count = 0
+    for file in SourceFile.sources where !["Configuration", "sallyport"].contains(file.module) {
+      guard file.path != "Sources/Observability/ErrorLog.swift" else { continue }
+      let text = file.lines.filter { !$0.drop { $0 == " " }.hasPrefix("//") }.joined(separator: "\n")
+      for call in Self.calls(in: text) {
+        count += 1
+        guard let words = Self.literals(in: call).flatMap({ $0 }).max(by: { $0.count < $1.count }), words.count > 5
+        else {
+          #expect(Self.indirect.contains(file.path), "\(file.path) logs a value: \(call.prefix(80))")
+          continue
+        }
+        #expect(Self.page.contains(words), "docs/INCIDENTS.md lacks \"\(words)\" of \(file.path)")
+      }
+    }
+    #expect(count > 90, "\(count) calls were found")
+  }
+
+  @Test func `the texts of values that are logged are on the page`() throws {
+    for (path, declaration) in Self.texts {
+      let file = try #require(SourceFile.sources.first { $0.path == path })
+      let text = file.lines.joined(separator: "\n")
+      guard let start = text.range(of: declaration),
+        let end = text.range(of: "\n  }\n", range: start.upperBound..<text.endIndex)
+      else {
+        Issue.record("\(path) has no \(declaration)")
+        continue
+      }
+      for pieces in Self.literals(in: text[start.upperBound..<end.lowerBound]) {
+        guard let words = pieces.max(by: { $0.count < $1.count }), words.count > 5 else { continue }
+        #expect(Self.page.contains(words), "docs/INCIDENTS.md lacks \"\(words)\" of \(path)")
+      }
+    }
+  }
+
+  @Test func `the causes of failed handshakes are on the page`() throws {
+    let file = try #require(SourceFile.sources.first { $0.path == "Sources/TLS/HandshakeCause.swift" })
+    let names = file.lines.filter { $0.hasPrefix("  case ") && !$0.contains(":") }.map { line in
+      let words = line.dropFirst("  case ".count).split(separator: " ")
+      return (words.count > 2 ? words[2] : words[0]).filter { $0 != "\"" && $0 != "`" }
+    }
+    #expect(names.count > 10)
+    for name in names { #expect(Self.page.contains("`\(name)`"), "\(name)") }
+  }
+
+  // MARK: Reading Swift
+
+  /// The arguments of calls that log at `warn` or above, or at a level that is no literal.
+  private static func calls(in text: String) -> [Substring] {
+    let pattern =
+      #/(?:\blog\((?!\s*\.(?:debug|info|notice),)(?!_ )|[lL]og\??\.(?:warn|error|crit|alert|emerg)\(|\b(?:tellOfRepeated|logRefusal|tellOfProxyHeader)\((?!_ ))/#
+    return text.matches(of: pattern).compactMap { match in
+      guard !text[..<match.range.lowerBound].hasSuffix("func ") else { return nil }
+      return arguments(text[match.range.upperBound...])
+    }
+  }
+
+  /// The text up to the parenthesis that ends the call.
+  private static func arguments(_ text: Substring) -> Substring {
+    var depth = 1
+    var index = text.startIndex
+    while index < text.endIndex, depth > 0 {
+      if text[index] == "(" { depth += 1 } else if text[index] == ")" { depth -= 1 }
+      index = text.index(after: index)
+    }
+    return text[..<index]
+  }
+
+  /// The string literals, each as its pieces between interpolations, without blanks and punctuation at their ends.
+  private static func literals(in text: Substring) -> [[String]] {
+    var all: [[String]] = []
+    var characters = Array(text)[...]
+    while let start = characters.firstIndex(of: "\"") {
+      characters = characters[(start + 1)...]
+      all.append(pieces(&characters))
+    }
+    return all
+  }
+
+  private static func pieces(_ characters: inout ArraySlice<Character>) -> [String] {
+    var pieces = [""]
+    while let character = characters.popFirst(), character != "\"" {
+      guard character == "\\", let escaped = characters.popFirst() else {
+        pieces[pieces.count - 1].append(character)
+        continue
+      }
+      guard escaped == "(" else {
+        pieces[pieces.count - 1].append(escaped)
+        continue
+      }
+      var depth = 1
+      while depth > 0, let inner = characters.popFirst() {
+        if inner == "(" { depth += 1 } else if inner == ")" { depth -= 1 }
+      }
+      pieces.append("")
+    }
+    return pieces.map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " \",;:()…")) }
+  }
+}
