@@ -1,5 +1,10 @@
+import Identity
 import Observability
+import Proxy
+import TLS
 import Testing
+import Transport
+import Upstream
 
 @testable import Configuration
 
@@ -135,8 +140,8 @@ import Testing
   @Test func `an https upstream is verified by what is given, else by the system's CAs`() throws {
     func trust(_ changes: [ProxyOption: [String]]) throws -> String {
       let http = try settings(text(changes)).http
-      let location = try #require(http.everyLocation.map(\.settings).first { $0.upstreamTLS != nil })
-      return switch try #require(location.upstreamTLS).trust {
+      guard case .proxy(let pass)? = http.servers.first?.root.locations.first?.action else { return "no proxy" }
+      return switch try #require(pass.tls).trust {
       case .anybody: "anybody"
       case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
       case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
@@ -226,6 +231,21 @@ import Testing
       }
     }
     #expect(count > 100)
+  }
+
+  @Test func `no value can hold a variable, which a client could choose`() {
+    let upstream = [ProxyOption.upstreamCert: ["c"]]
+    for option in [
+      ProxyOption.cert, .key, .passwordFile, .clientCA, .crl, .pin, .upstreamCA, .upstreamCert, .upstreamKey, .user,
+      .upstreamName,
+    ] {
+      for value in ["$http_x", "a/${host}"] {
+        let found = faults(upstream.merging([option: [value]]) { $1 })
+        #expect(found.count == 1 && found[0].contains("\(option.spelling) \"\(value)\""), "\(option): \(found)")
+      }
+    }
+    for name in ["a b", "", "a/b", "a:1"] { #expect(!faults([.upstreamName: [name]]).isEmpty, "\(name)") }
+    for name in ["a.b", "10.0.0.1", "::1"] { #expect(faults([.upstreamName: [name]]).isEmpty, "\(name)") }
   }
 
   @Test func `a fault of a file that cannot be loaded names the option`() throws {

@@ -9,7 +9,12 @@ package struct OptionWording: Sendable {
 
   package func reworded(_ diagnostic: Diagnostic) -> Diagnostic {
     var spoken = diagnostic
-    let value = diagnostic.location.flatMap { $0.file == ProxyText.name ? made.value(atLine: $0.line) : nil }
+    var value = diagnostic.location.flatMap { $0.file == ProxyText.name ? made.value(atLine: $0.line) : nil }
+    // What the start says of the serving user has no place.
+    let isOfUser = ["getpwnam(", "getgrnam(", "initgroups(", "setgid(", "setuid("].contains {
+      diagnostic.message.hasPrefix($0)
+    }
+    if value == nil, isOfUser { value = made.value(of: .user) }
     if diagnostic.location?.file == ProxyText.name { spoken.location = nil }
     let message = Self.inOptions(diagnostic.message)
     let subject = value.map { "\($0.origin) \"\($0.text)\": " } ?? ""

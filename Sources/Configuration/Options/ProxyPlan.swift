@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Transport
 
 /// The options of `sallyport proxy`, judged together: what must stand there stands there, and nothing contradicts.
 struct ProxyPlan {
@@ -58,6 +59,7 @@ struct ProxyPlan {
     let name = options.one(.upstreamName) ?? targets.first.map { ProxyValue(.to, $0.0.host, origin: $0.1.origin) }
     for option in [ProxyOption.listen, .to] where options[option].isEmpty { faults.append(Self.missing(option)) }
     if certificate == nil { faults.append(Self.missing(.cert)) }
+    faults += Self.textFaults(options)
     faults += Self.clientFaults(options, verification) + Self.upstreamFaults(options, targets, hosts)
     guard faults.isEmpty, let certificate, let name else { throw ProxyOptionFaults(faults) }
     self.certificate = certificate
@@ -85,6 +87,23 @@ struct ProxyPlan {
       }
     }
     return (verification, level)
+  }
+
+  /// A `$` would begin a variable in some of these places, and a client chooses the values of many variables.
+  private static func textFaults(_ options: ProxyOptions) -> [ProxyOptionFault] {
+    let constants: [ProxyOption] = [
+      .cert, .key, .passwordFile, .clientCA, .crl, .pin, .upstreamCA, .upstreamCert, .upstreamKey, .user,
+    ]
+    var faults: [ProxyOptionFault] = []
+    for value in constants.flatMap({ options[$0] }) where value.text.contains("$") {
+      faults.append(refused(value, ProxyOptionFault("it must not contain \"$\"", hint: "rename the file")))
+    }
+    if let name = options.one(.upstreamName), SocketAddress(literal: name.text, port: 0) == nil,
+      !Authority.isHost(name.text)
+    {
+      faults.append(refused(name, ProxyOptionFault("it must be a host name or an IP address")))
+    }
+    return faults
   }
 
   // MARK: Options that belong together

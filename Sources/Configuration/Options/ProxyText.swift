@@ -19,6 +19,11 @@ package struct ProxyText: Sendable {
     lines.indices.contains(line - 1) ? lines[line - 1].value : nil
   }
 
+  /// The first value of an option.
+  package func value(of option: ProxyOption) -> ProxyValue? {
+    lines.lazy.compactMap(\.value).first { $0.option == option }
+  }
+
   /// Throws all that is wrong with the options as far as they can be judged without files.
   package init(_ options: ProxyOptions, hasIPv6: Bool) throws(ProxyOptionFaults) {
     let plan = try ProxyPlan(options, hasIPv6: hasIPv6)
