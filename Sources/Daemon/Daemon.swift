@@ -17,6 +17,9 @@ package enum Daemon {
     announced: @escaping @MainActor () -> Void = {}
   ) -> Never {
     Predecessor.detach()
+    // Dispatch can't give its threads the priorities that it wants, and would say so in syslog for each. Nothing that it
+    // logs concerns an operator.
+    setenv("LIBDISPATCH_LOG", "NO", 0)
     // These signals have a meaning only while the daemon serves; before that they must not kill it.
     Signals.block([SIGHUP, SIGUSR1, SIGUSR2])
     signal(SIGPIPE, SIG_IGN)

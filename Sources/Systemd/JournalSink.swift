@@ -29,7 +29,7 @@ package struct JournalSink: LogHandler {
     let severity = LogLevel(event).syslogSeverity
     let message = ErrorLogLine.message(event, under: metadata)
     if hasJournal {
-      Self.send(["PRIORITY=\(severity)", "SYSLOG_IDENTIFIER=sallyport", "MESSAGE=\(message)"])
+      Self.send(JournalEntry.fields(severity: Int(severity), message: message))
     } else {
       LogFile.standardError.write(string: "<\(severity)>\(message)\n")
     }

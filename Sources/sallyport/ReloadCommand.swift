@@ -34,7 +34,7 @@ struct ReloadCommand: ParsableCommand {
     }
     guard kill(process, SIGHUP) == 0 else { throw failure("kill(\(process)): \(String(cString: strerror(errno)))") }
     for _ in 0..<timeout * 20 {
-      if let result = ReloadResult.read(path), result.number != former.number {
+      if let result = ReloadResult.read(path), result.number > former.number {
         switch result.state {
         case .running: break
         case .done: return print(result.words)

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -127,5 +128,49 @@ import Testing
     let escaped = try await scene.sallyport(
       "check", "--config", outside, environment: ["CREDENTIALS_DIRECTORY": scene.path("credentials")])
     #expect(escaped.status == 1)
+  }
+
+  /// All of Tests/systemd: the unit in a booted Debian.
+  @Test(.enabled(if: bootsSystem, "SALLYPORT_TEST_SYSTEMD is not set, or root does not run the tests"))
+  func `the unit starts, reloads, restarts and refuses under a real systemd`() async throws {
+    let result = try await Scene.ofTest().run("\(checkout)/Tests/systemd", [], within: .seconds(900))
+    #expect(result.status == 0, "\(result.everything)")
+  }
+
+  private static let bootsSystem: Bool = {
+    guard getenv("SALLYPORT_TEST_SYSTEMD") != nil, getenv("SALLYPORT_SANITIZER") == nil else { return false }
+    return geteuid() == 0
+  }()
+
+  @Test func `reload waits for the result, and fails if the configuration was refused`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let environment = ["RUNTIME_DIRECTORY": try scene.makeFolder("run")]
+    let daemon = try await Sallyport.start(scene, plain(port), environment: environment)
+    let process = "\(daemon.process.identifier)"
+    try await until("the results") { scene.text("run/reload").hasPrefix("0 done") }
+    try daemon.rewrite(plain(port, "y"))
+    let good = try await scene.sallyport("reload", process, environment: environment)
+    #expect(good.status == 0 && good.text.contains("generation 2"), "\(good.everything)")
+    try daemon.rewrite(plain(port) + "nonsense;")
+    let bad = try await scene.sallyport("reload", process, environment: environment)
+    #expect(bad.status == 1 && bad.everything.contains("nonsense"), "\(bad.everything)")
+    #expect(bad.everything.contains("generation 2 serves on"), "\(bad.everything)")
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "y")
+    let lost = try await scene.sallyport("reload", process, environment: ["RUNTIME_DIRECTORY": scene.path("none")])
+    #expect(lost.status == 1 && lost.everything.contains("does not serve yet"), "\(lost.everything)")
+  }
+
+  @Test func `the threads of workers have names`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, plain(port))
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "x")
+    let folder = "/proc/\(daemon.process.identifier)/task"
+    try await until("a thread named sp-worker-…") {
+      try FileManager.default.contentsOfDirectory(atPath: folder).contains { thread in
+        (try? String(contentsOfFile: "\(folder)/\(thread)/comm", encoding: .utf8))?.hasPrefix("sp-worker-") ?? false
+      }
+    }
   }
 }
