@@ -84,7 +84,7 @@ import Testing
         server { listen 127.0.0.1:\(secure) ssl; server_name "~^(?<x><b>bold</b>)$"; \(Cast.tls) return 204; }
         """))
     let result = try await scene.curl(["http://127.0.0.1:\(port)/status"])
-    #expect(result.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"))
+    #expect(result.text.contains("&lt;script") && result.text.contains("alert(1)"))
     #expect(!result.text.contains("<script") && !result.text.contains("<img") && !result.text.contains("<b>bold"))
     #expect(result.response["Content-Security-Policy"]?.hasPrefix("default-src 'none'; style-src 'sha256-") == true)
     _ = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text)

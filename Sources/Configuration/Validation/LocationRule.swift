@@ -23,10 +23,13 @@ enum LocationRule {
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
     guard
-      ["proxy_pass", "grpc_pass", "metrics", "status", "stub_status", "enrolment", "return", "location", "deny", "rewrite", "if"]
-        .allSatisfy({
-          scope.own($0).isEmpty
-        })
+      [
+        "proxy_pass", "grpc_pass", "metrics", "status", "stub_status", "enrolment", "return", "location", "deny",
+        "rewrite", "if",
+      ]
+      .allSatisfy({
+        scope.own($0).isEmpty
+      })
     else {
       return nil
     }

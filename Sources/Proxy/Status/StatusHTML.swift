@@ -45,7 +45,7 @@ struct StatusHTML {
     text(
       "\(Product.version) · generation \(snapshot.generation.number), loaded "
         + "\(StatusWords.time(snapshot.reloads.loadedAt)) · up \(up) · \(StatusWords.time(snapshot.now))")
-    output += "</p></header>"
+    output += " · <a href=\"?format=json\">JSON</a></p></header>"
   }
 
   private mutating func problems(_ problems: [StatusProblem]) {

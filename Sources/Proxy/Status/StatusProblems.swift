@@ -82,7 +82,8 @@ extension StatusProblem {
         }
           + failed.filter { $0.isUp != false }.map {
             StatusProblem(
-              severity: .warning, text: "Upstream \(name): \($0.series.server) fails, and is left out where another can serve")
+              severity: .warning,
+              text: "Upstream \(name): \($0.series.server) fails, and is left out where another can serve")
           }
       }
   }

@@ -10,7 +10,7 @@ extension StatusHTML {
     main{max-width:1400px;margin:0 auto;padding:20px}
     header{display:flex;flex-wrap:wrap;gap:4px 16px;align-items:baseline}
     h1{font-size:22px;margin:0}h2{font-size:16px;margin:26px 0 8px}
-    p{margin:0;color:var(--soft)}
+    p{margin:0;color:var(--soft)}a{color:inherit}
     .fine,.problems{margin:16px 0;padding:0;list-style:none}
     .fine,.problems li{padding:10px 14px;border-radius:6px;border-left:4px solid;overflow-wrap:anywhere}
     .fine{color:var(--fine);background:var(--fine-bg)}
@@ -25,9 +25,10 @@ extension StatusHTML {
     th{color:var(--soft);font-size:13px;font-weight:600;white-space:nowrap}
     td{border-top:1px solid var(--line)}.n{text-align:right;white-space:nowrap}
     .bad td{background:var(--bad-bg);color:var(--bad)}
-    @media (max-width:760px){main{padding:12px}thead{display:none}table,tbody,tr,td{display:block}
-    tr{padding:8px 0;border-top:1px solid var(--line)}tr:first-child{border-top:0}
-    td{border:0;padding:2px 12px;display:flex;justify-content:space-between;gap:16px;text-align:right;white-space:normal}
+    @media (max-width:760px){main{padding:12px}thead{display:none}table,tbody{display:block}
+    tr{display:flex;flex-wrap:wrap;padding:8px 0;border-top:1px solid var(--line)}tr:first-child{border-top:0}
+    td{flex:1 1 100%;border:0;padding:2px 12px;display:flex;justify-content:space-between;gap:16px;text-align:right;\
+    white-space:normal}td.n{flex:1 1 50%}td:first-child{font-weight:600}
     td:empty{display:none}td::before{content:attr(data-n);color:var(--soft);text-align:left;white-space:nowrap}
     .bad td::before{color:inherit}}
     """
