@@ -22,6 +22,7 @@ final class Supervisor {
   let logs: LogFiles
   let shared: SharedState
   let inherited: [InheritedSocket]
+  private let confinement: Confinement
   let fleet: WorkerFleet
   let pidFile: PidFile?
   private let announced: @MainActor () -> Void
@@ -46,6 +47,7 @@ final class Supervisor {
     stapling = StapleRefresh(pool: start.shared.pool)
     upkeep = AuthorityUpkeep(start.shared)
     inherited = start.inherited
+    confinement = start.confinement
     pidFile = start.pidFile
     current = start.preparation
     sockets = start.sockets
@@ -126,6 +128,7 @@ final class Supervisor {
     // The start printed these to stderr, which not every system keeps.
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
+    errorLog.notice(confinement.summary)
     Notification.send(.ready, .status("Serving: \(summary)"))
     watchdog = WatchdogTimer(fleet, log: errorLog)
     fileWatcher = FileWatcher { [unowned self] in
@@ -165,13 +168,14 @@ final class Supervisor {
     let number = current.generation.number + 1
     // One reload runs at a time, alone in its class, so the pool always accepts it.
     _ = shared.pool.run(.reload, for: path) {
-      [self, path, logs, shared, inherited, sockets, current, workers = fleet.count] in
+      [self, path, logs, shared, inherited, sockets, current, confinement, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
         let (settings, found) =
           switch reload {
           case .configuration: try Preparation.read(path, sharing: shared)
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
+        try confinement.check(settings, configuration: path)
         let next = try Preparation(
           settings, after: found, number: number, logs: logs, sharing: shared, former: current,
           onlyFiles: reload == .files)

@@ -112,3 +112,5 @@ static inline int linux_open_beneath(int folder, const char *path, int flags) {
 // openat is variadic, and O_PATH is a GNU extension.
 static inline int linux_openat(int folder, const char *path, int flags) { return openat(folder, path, flags); }
 static inline int linux_o_path(void) { return 010000000; }
+
+#include "Landlock.h"
