@@ -148,9 +148,10 @@ if Context.packageDirectoryHolds("Tests/CertificateFacts") {
 }
 // A program that does one thing inside the sandbox: SandboxTests runs it.
 if Context.packageDirectoryHolds("Tests/SandboxTrial") {
+  targets.append(.target(name: "CTrial", path: "Tests/SandboxTrialC"))
   targets.append(
     .executableTarget(
-      name: "SandboxTrial", dependencies: named(["CLinux", "Sandbox"]), path: "Tests/SandboxTrial",
+      name: "SandboxTrial", dependencies: named(["CLinux", "CTrial", "Sandbox"]), path: "Tests/SandboxTrial",
       swiftSettings: settings))
 }
 for suite in testSuites {

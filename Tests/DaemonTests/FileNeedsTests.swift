@@ -1,7 +1,7 @@
-import Configuration
 import Sandbox
 import Testing
 
+@testable import Configuration
 @testable import Daemon
 
 @Suite struct `What the sandbox must know of a configuration` {
@@ -40,7 +40,7 @@ import Testing
             proxy_ssl_certificate /shown/$ssl_client_serial.pem; proxy_ssl_certificate_key /shown/$ssl_client_serial.key;
           }
           location = /enrol {
-            enrolment on; enrolment_authority /authority; enrolment_key_password /p2/words;
+            enrolment on; enrolment_authority /authority;
             auth_basic x; auth_basic_user_file /u3/users;
           }
         }
@@ -78,9 +78,9 @@ import Testing
   ]
 
   @Test func `a directive that names a file is known to the sandbox`() {
-    let naming = DirectiveTable.entries.filter { entry in
+    let naming = DirectiveTable.families.flatMap(\.entries).filter { entry in
       entry.status == .supported && !entry.name.hasPrefix("grpc_")
-        && ["FILE", "FOLDER", "DIRECTORY"].contains { entry.form.usage.contains($0) }
+        && ["FILE", "FOLDER", "DIR", "PATH"].contains { entry.form.usage.contains($0) }
     }
     #expect(naming.count > 15)
     for name in Set(naming.map(\.name)).sorted() { #expect(Self.known.contains(name), "\(name)") }

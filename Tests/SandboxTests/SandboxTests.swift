@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test(arguments: [
-    "execve", "fork", "process-clone", "netlink", "packet", "setuid", "setrlimit", "signal-parent", "tiocsti",
+    "execve", "process", "netlink", "packet", "setuid", "setrlimit", "signal-parent", "tiocsti",
   ])
   func `calls that no request needs fail`(attempt: String) throws {
     #expect(try outcome(attempt) == "Operation not permitted")

@@ -1,4 +1,5 @@
 import CLinux
+import CTrial
 import Glibc
 import Sandbox
 
@@ -24,7 +25,6 @@ if !isFree {
   guard SystemCallFilter.install() == .installed else { exit(5) }
 }
 
-setvbuf(stdout, nil, _IONBF, 0)
 switch attempt {
 case "read-inside": report(Int(open("\(folder)/in", O_RDONLY)))
 case "write-inside": report(Int(open("\(folder)/new", O_WRONLY | O_CREAT, 0o600)))
@@ -34,11 +34,8 @@ case "write-outside": report(Int(open("\(folder)/../made", O_WRONLY | O_CREAT, 0
 case "write-etc": report(Int(open("/etc/sallyport-trial", O_WRONLY | O_CREAT, 0o600)))
 case "list-home": report(opendir("/root") == nil ? -1 : 0)
 case "resolv.conf": report(Int(open("/etc/resolv.conf", O_RDONLY)))
-case "execve":
-  var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("true"), nil]
-  report(Int(execv("/bin/true", &arguments)))
-case "fork": report(Int(syscall(Int(SYS_fork))))
-case "process-clone": report(Int(syscall(Int(SYS_clone), Int(SIGCHLD), 0, 0, 0, 0)))
+case "execve": report(trial_exec())
+case "process": report(trial_fork())
 case "thread":
   var thread = pthread_t()
   let failed = pthread_create(&thread, nil, { _ in nil }, nil)
@@ -58,9 +55,9 @@ case "signal-self": report(Int(kill(getpid(), 0)))
 case "tiocsti":
   var byte: CChar = 10
   report(Int(ioctl(0, UInt(0x5412), &byte)))
-case "ptrace": report(Int(syscall(Int(SYS_ptrace), 0, 0, 0, 0)))
+case "ptrace": report(trial_ptrace())
 case "mount": report(Int(mount("none", folder, "tmpfs", 0, nil)))
-case "unshare": report(Int(syscall(Int(SYS_unshare), 0x1000_0000)))
-case "bpf": report(Int(syscall(Int(SYS_bpf), 0, 0, 0)))
+case "unshare": report(trial_unshare())
+case "bpf": report(trial_bpf())
 default: exit(6)
 }
