@@ -13,7 +13,7 @@ let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swif
 
 typealias ModuleRow = (module: String, uses: [String], libraries: [Target.Dependency], purpose: String)
 
-let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CZlib", "CAres"]
+let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP2", "CZlib", "CAres", "CSeccomp"]
 
 let rows: [ModuleRow] = [
   // 1 Foundations: no protocol
@@ -23,6 +23,7 @@ let rows: [ModuleRow] = [
   ("Transport", ["CLinux", "Bytes"], [heap], "event loop, sockets, deadlines, signals"),
   ("Files", ["CLinux"], [], "files below a folder, which no path leaves"),
   ("Compression", ["CZlib", "Bytes"], [], "gzip"),
+  ("Sandbox", ["CLinux", "CSeccomp", "Observability"], [], "files and system calls that the process may use"),
   // 2 Protocols
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
@@ -73,7 +74,7 @@ let rows: [ModuleRow] = [
   (
     "Daemon",
     [
-      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Systemd",
+      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "DNS", "Systemd",
       "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
@@ -112,6 +113,8 @@ var targets: [Target] = [
     name: "CNGHTTP2", path: "Sources/C/NGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
   .systemLibrary(
     name: "CAres", path: "Sources/C/Ares", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
+  .systemLibrary(
+    name: "CSeccomp", path: "Sources/C/Seccomp", pkgConfig: "libseccomp", providers: [.apt(["libseccomp-dev"])]),
   .systemLibrary(name: "CZlib", path: "Sources/C/Zlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
 ]
 for row in rows {
@@ -142,6 +145,14 @@ if Context.packageDirectoryHolds("Tests/CertificateFacts") {
         "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "Identity", "Proxy", "Daemon",
       ]),
       path: "Tests/CertificateFacts", swiftSettings: settings))
+}
+// A program that does one thing inside the sandbox: SandboxTests runs it.
+if Context.packageDirectoryHolds("Tests/SandboxTrial") {
+  targets.append(.target(name: "CTrial", path: "Tests/SandboxTrialC"))
+  targets.append(
+    .executableTarget(
+      name: "SandboxTrial", dependencies: named(["CLinux", "CTrial", "Sandbox"]), path: "Tests/SandboxTrial",
+      swiftSettings: settings))
 }
 for suite in testSuites {
   targets.append(

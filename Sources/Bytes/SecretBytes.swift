@@ -2,7 +2,8 @@ import Glibc
 
 /// Bytes that must not outlive their use: keys, pass phrases, and files that may hold them.
 ///
-/// They are zeroed when freed, never copied implicitly, and never printed, neither by description nor by a mirror.
+/// They are zeroed when freed, never copied implicitly, and never printed, neither by description nor by a mirror. They
+/// stand in pages of their own, which are never swapped to disk and are in no core file (`LockedPages`).
 public final class SecretBytes: Sendable {
   // Written only in init, before another thread can hold the object; freed only in deinit.
   nonisolated(unsafe) private let storage: UnsafeMutableRawBufferPointer
@@ -13,13 +14,13 @@ public final class SecretBytes: Sendable {
   public init<E: Error>(
     capacity: Int, fill: (UnsafeMutableRawBufferPointer) throws(E) -> Int
   ) throws(E) {
-    let room = UnsafeMutableRawBufferPointer.allocate(byteCount: max(0, capacity), alignment: 16)
+    let room = LockedPages.allocate(max(0, capacity))
     do throws(E) {
       count = min(max(0, try fill(room)), room.count)
       storage = room
     } catch {
       Self.wipe(room)
-      room.deallocate()
+      LockedPages.free(room)
       throw error
     }
   }
@@ -41,7 +42,7 @@ public final class SecretBytes: Sendable {
 
   deinit {
     Self.wipe(storage)
-    storage.deallocate()
+    LockedPages.free(storage)
   }
 
   public var isEmpty: Bool { count == 0 }

@@ -7,12 +7,21 @@ public enum WorkerCount: Sendable, Hashable {
   case fixed(Int)
 }
 
+/// `sandbox`: by what the process restricts itself.
+public enum SandboxSettings: String, Sendable, Hashable, CaseIterable {
+  case on, off, landlock, seccomp
+
+  package var restrictsFiles: Bool { self == .on || self == .landlock }
+  package var restrictsCalls: Bool { self == .on || self == .seccomp }
+}
+
 /// The settings of the main context and `events {}`.
 public struct MainSettings: Sendable {
   public var workers: WorkerCount = .fixed(1)
   /// `user`; nil if the directive is missing.
   public var user: String?
   public var group: String?
+  public var sandbox = SandboxSettings.on
   /// The path of the PID file, resolved against the configuration's folder; nil if no file is written.
   public var pidFile: String?
   public var errorLogs: [ErrorLogSettings] = []

@@ -17,7 +17,7 @@ package struct Check {
 
   package init(_ path: String) {
     // Read before the privileges are dropped: the serving user need not be able to read the files.
-    dump = ConfigurationDump(path: path)
+    dump = ConfigurationDump(ConfigurationSource(path))
     let (settings, draft, found) = Configuration.read(path: path)
     self.path = path
     shared = SharedState()

@@ -51,6 +51,20 @@ extension HTTPSettings {
 
   /// Collects the files of blocks for which `isMeant` returns true; its argument is the block's `ssl_reload`.
   private func materialFiles(where isMeant: (_ reloads: Bool) -> Bool) -> Set<String> {
+    let (references, pins) = material(where: isMeant)
+    let paths = references.compactMap { try? $0.resolvedPath(expecting: .certificate) }
+    return Set(paths + pins.compactMap(\.path))
+  }
+
+  /// Every file of keys, certificates and trust that is loaded, and keys in tokens, as the configuration names them.
+  var materialReferences: [MaterialReference] {
+    let (references, pins) = material { _ in true }
+    return references + pins.compactMap(\.reference)
+  }
+
+  private func material(
+    where isMeant: (_ reloads: Bool) -> Bool
+  ) -> (references: [MaterialReference], pins: [PinSource]) {
     var references: [MaterialReference?] = []
     var pins: [PinSource] = []
     for tls in servers.compactMap(\.tls) where isMeant(tls.reloads) {
@@ -73,17 +87,16 @@ extension HTTPSettings {
     for asked in everyLocation.compactMap({ $0.settings.upstreamAuth }) where isMeant(asked.reloads) {
       references.append(asked.users)
     }
-    let paths = references.compactMap { try? $0?.resolvedPath(expecting: .certificate) }
-    return Set(paths + pins.compactMap(\.path))
+    return (references.compactMap { $0 }, pins)
   }
 }
 
 extension PinSource {
   /// The path of a pin's file; nil for a pin that is a hash.
-  fileprivate var path: String? {
-    guard Pin.Spelling(spelling) == .file,
-      let reference = try? MaterialReference(parsing: spelling, relativeTo: folder, location: location)
-    else { return nil }
-    return try? reference.resolvedPath(expecting: .pin)
+  fileprivate var path: String? { try? reference?.resolvedPath(expecting: .pin) }
+
+  fileprivate var reference: MaterialReference? {
+    guard Pin.Spelling(spelling) == .file else { return nil }
+    return try? MaterialReference(parsing: spelling, relativeTo: folder, location: location)
   }
 }

@@ -170,8 +170,8 @@ enum ListenFailure: Error {
     switch code {
     case EADDRINUSE: "another process listens there: `ss -ltnp` shows which"
     case EACCES:
-      "ports below 1024 need root or CAP_NET_BIND_SERVICE (AmbientCapabilities= in the unit); a unix socket needs a "
-        + "folder that sallyport may write to"
+      "ports below 1024 need root or CAP_NET_BIND_SERVICE (with the unit: low-ports.conf or sallyport.socket); "
+        + "a unix socket needs a folder that sallyport may write to"
     case EADDRNOTAVAIL: "no interface of this machine has the address"
     default: nil
     }

@@ -11,6 +11,7 @@ enum RestartOnly {
       ("worker_rlimit_nofile", old.openFiles != new.openFiles),
       ("worker_rlimit_core", old.coreSize != new.coreSize),
       ("user", old.servingUser != new.servingUser || old.group != new.group),
+      ("sandbox", old.sandbox != new.sandbox),
       ("pid", old.pidFile != new.pidFile),
     ]
     return changed.filter(\.differs).map {

@@ -113,12 +113,12 @@ enum ServingAccess {
 
 extension LocationSettings {
   /// Whether the location may write a request body to a file, because it is larger than what stays in memory.
-  fileprivate var keepsBodies: Bool {
+  var keepsBodies: Bool {
     guard case .proxy(let pass) = action, pass.requestBuffering else { return false }
     if bodyFiles?.isForEachBody ?? false { return true }
     guard let memory = limits.bodyBufferSize else { return true }
     return limits.maxBodySize == 0 || limits.maxBodySize > UInt64(clamping: memory)
   }
 
-  fileprivate var bodyFolder: String { bodyFiles?.folder ?? BodyFolder.path }
+  var bodyFolder: String { bodyFiles?.folder ?? BodyFolder.path }
 }

@@ -25,6 +25,7 @@ struct Start: Sendable {
   let workers: Int
   /// The number of connections that each worker may hold.
   let connections: Int
+  let confinement: Confinement
   /// Warnings and notices.
   let diagnostics: [Diagnostic]
 
@@ -46,6 +47,7 @@ struct Start: Sendable {
     let limits = OpenFileLimit.raise(
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
+    var confinement = try Confinement.begin(settings, configuration: source)
     let logs = logs
     preparation = try NameWait.until { () throws(Refusal) in
       try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
@@ -62,13 +64,15 @@ struct Start: Sendable {
     do throws(Refusal) {
       let ignored = try Privileges.drop(settings.main)
       AuthState.takeOver(preparation.generation, shared)
+      let unreadable = ServingAccess.warnings(settings, configuration: source, sharing: shared)
+      confinement.restrictCalls()
       diagnostics =
-        preparation.diagnostics + [shortage, ignored].compactMap { $0 }
-        + ServingAccess.warnings(settings, configuration: source, sharing: shared)
+        preparation.diagnostics + confinement.diagnostics + [shortage, ignored].compactMap { $0 } + unreadable
     } catch {
       pidFile?.abandon()
       throw error
     }
+    self.confinement = confinement
   }
 
   private static func predecessor() throws(Refusal) -> Predecessor? {

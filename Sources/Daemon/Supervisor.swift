@@ -27,6 +27,7 @@ final class Supervisor {
   private let store = SocketStore()
   private let status: ServiceStatus
   private var results = ReloadResults()
+  private let confinement: Confinement
   let fleet: WorkerFleet
   private var pidFile: PidFile?
   private let announced: @MainActor () -> Void
@@ -60,6 +61,7 @@ final class Supervisor {
     kept = start.kept
     predecessor = start.predecessor
     status = ServiceStatus(fleet.metrics)
+    confinement = start.confinement
     pidFile = start.pidFile
     current = start.preparation
     sockets = start.sockets
@@ -142,6 +144,7 @@ final class Supervisor {
     if current.settings.main.errorLogs.contains(where: { $0.destination != .stderr }) { log(current.diagnostics) }
     errorLog.notice("configuration: \(source.phrase)")
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
+    errorLog.notice(confinement.summary)
     predecessor?.handOver()
     status.tell("Serving: \(summary)", with: .ready)
     fleet.metrics.process.take(.sample())
@@ -199,13 +202,14 @@ final class Supervisor {
     let number = current.generation.number + 1
     // One reload runs at a time, alone in its class, so the pool always accepts it.
     _ = shared.pool.run(.reload, for: source.name) {
-      [self, source, logs, shared, inherited, sockets, current, workers = fleet.count] in
+      [self, source, logs, shared, inherited, sockets, current, confinement, workers = fleet.count] in
       let outcome = Result { () throws(Refusal) in
         let (settings, found) =
           switch reload {
           case .configuration: try Preparation.read(source, sharing: shared)
           case .files: (settings: current.settings, diagnostics: [Diagnostic]())
           }
+        try confinement.check(settings, configuration: source)
         let next = try Preparation(
           settings, after: found, number: number, logs: logs, sharing: shared, former: current,
           onlyFiles: reload == .files)

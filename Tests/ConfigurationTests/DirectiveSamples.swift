@@ -28,6 +28,7 @@ extension DirectiveSample {
   private static let main: [String: DirectiveSample] = [
     "include": .init("include more.conf;"),
     "user": .init("user somebody;"),
+    "sandbox": .init("sandbox off;"),
     "worker_processes": .init("worker_processes 2;"),
     "worker_rlimit_nofile": .init("worker_rlimit_nofile 4096;"),
     "worker_rlimit_core": .init("worker_rlimit_core 1m;"),

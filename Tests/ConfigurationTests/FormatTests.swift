@@ -106,7 +106,7 @@ import Testing
 @Suite struct DumpTests {
   @Test func `each file is dumped once, in the order in which it is read`() {
     let files = ["/etc/x.conf": "a;\ninclude b.conf;\ninclude b.conf;\n", "/etc/b.conf": "c; # d"]
-    let dump = ConfigurationDump(path: "/etc/x.conf", files: memory(files))
+    let dump = ConfigurationDump(.file("/etc/x.conf"), files: memory(files))
     #expect(
       String(decoding: dump.text, as: UTF8.self)
         == "# configuration file /etc/x.conf:\na;\ninclude b.conf;\ninclude b.conf;\n\n# configuration file /etc/b.conf:\nc; # d\n"

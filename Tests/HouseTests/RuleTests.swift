@@ -48,7 +48,7 @@ import Testing
 
   @Test(arguments: [
     ("Dispatch", ["Observability", "Transport", "Daemon"]), ("COpenSSL", ["Crypto", "TLS"]), ("CPCRE2", ["Patterns"]),
-    ("CSystemd", ["Systemd"]), ("CCrypt", ["Enrolment"]), ("CZlib", ["Compression"]),
+    ("CSystemd", ["Systemd"]), ("CCrypt", ["Enrolment"]), ("CZlib", ["Compression"]), ("CSeccomp", ["Sandbox"]),
     ("Foundation", []), ("FoundationEssentials", []),
   ])
   func `a library is imported only where it belongs`(library: String, modules: [String]) {

@@ -17,3 +17,14 @@ __attribute__((constructor)) static void keep_arguments(int count, char **words,
 const char *linux_argument(int index) {
   return index >= 0 && index < argument_count && argument_words ? argument_words[index] : 0;
 }
+
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+int linux_has_sanitizer(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return 1;
+#else
+  return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#endif
+}

@@ -11,6 +11,7 @@ extension SettingsBuilder {
       main.user = user.text(0)
       main.group = user.arguments.count > 1 ? user.text(1) : nil
     }
+    main.sandbox = scope.text("sandbox").flatMap { SandboxSettings(rawValue: $0) } ?? .on
     if let pid = scope.text("pid"), pid != "off" { main.pidFile = resolve(pid, in: folder) }
     main.errorLogs = errorLogs(scope)
     main.openFiles = scope.number("worker_rlimit_nofile").map { UInt64($0) }

@@ -22,6 +22,7 @@ package enum DirectiveExamples {
   private static let mainAndEvents: [String: String] = [
     "include": "include conf.d/*.conf;",
     "user": "user www-data;",
+    "sandbox": "sandbox on;",
     "worker_processes": "worker_processes auto;",
     "worker_rlimit_nofile": "worker_rlimit_nofile 65536;",
     "worker_rlimit_core": "worker_rlimit_core 500m;",

@@ -7,6 +7,9 @@ let mainDirectives: [DirectiveEntry] = [
     "user", .main, .words(1...2, "USER [GROUP]"), "nobody",
     "The user that root switches to after it has opened sockets, logs and keys; `user root;` keeps root."),
   .local(
+    "sandbox", .main, .oneOf(SandboxSettings.allCases.map(\.rawValue)), "on",
+    "What the process may do: `landlock` restricts the files that it opens, `seccomp` its system calls, `on` both."),
+  .local(
     "worker_processes", .main, .words(1...1, "NUMBER | auto"), "1",
     "The number of event loops; `auto` is one for each usable core."),
   .local(

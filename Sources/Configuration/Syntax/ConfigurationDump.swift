@@ -8,7 +8,7 @@ package struct ConfigurationDump: Sendable {
   package let files: [(path: String, bytes: [UInt8])]
 
   /// Reads the files. Errors of the configuration are those of `Configuration.read`; this one only collects.
-  package init(path: String, files source: SourceFiles = .disk) {
+  package init(_ main: ConfigurationSource, files source: SourceFiles = .disk) {
     let collected = Collected()
     let recording = SourceFiles(
       read: { path, limit in
@@ -16,7 +16,6 @@ package struct ConfigurationDump: Sendable {
         if case .success(let bytes) = result { collected.add(path, bytes) }
         return result
       }, expand: source.expand)
-    let main = ConfigurationSource(path)
     if main == .standardInput, case .success(let bytes) = StandardInput.text { collected.add(main.name, bytes) }
     var parser = Parser(mainFile: main.name, files: recording)
     _ = main.parse(&parser)

@@ -136,3 +136,4 @@ static inline int linux_peer_of(int fd, int32_t *process, uint32_t *user) {
   *user = peer.user;
   return 0;
 }
+#include "Landlock.h"

@@ -1,0 +1,140 @@
+import CLinux
+package import Configuration
+import Crypto
+import Glibc
+package import Observability
+import Sandbox
+
+/// The sandbox of this process: the files that Landlock leaves it, and the system calls that seccomp leaves it.
+///
+/// Landlock takes effect after the configuration was parsed and before the process has a second thread, because a thread
+/// has the rules of the thread that started it. The filter of system calls takes effect last, for all threads at once:
+/// the start itself changes the user and limits.
+package struct Confinement: Sendable {
+  private enum Files: Sendable {
+    case off
+    /// Landlock is in effect, by these rules.
+    case restricted(FileRules, version: Int32)
+    case free(because: String)
+  }
+
+  private let wanted: SandboxSettings
+  private let files: Files
+  private let hasSanitizer: Bool
+  private let keyMemory: SecureHeap.Outcome
+  /// nil: the filter is not in effect.
+  private var callFault: String?
+  private var filtersCalls = false
+  package private(set) var diagnostics: [Diagnostic] = []
+
+  /// Gives up what no part of the process needs, and restricts its files. Call this before a second thread exists.
+  package static func begin(_ settings: Settings, configuration source: ConfigurationSource) throws(Refusal) -> Confinement {
+    if let fault = PrivilegeLimits.set() {
+      throw Refusal([
+        Diagnostic(.error, at: nil, "\(fault.call) failed (\(fault.code): \(String(cString: strerror(fault.code))))")
+      ])
+    }
+    return Confinement(settings, source)
+  }
+
+  private init(_ settings: Settings, _ source: ConfigurationSource) {
+    wanted = settings.main.sandbox
+    hasSanitizer = linux_has_sanitizer() != 0
+    keyMemory = KeyMemory.lock(settings)
+    guard wanted.restrictsFiles, !hasSanitizer else {
+      files = .off
+      return
+    }
+    let (files, diagnostic) = Self.restrict(settings, source)
+    self.files = files
+    diagnostics = [diagnostic].compactMap { $0 }
+  }
+
+  private static func restrict(_ settings: Settings, _ source: ConfigurationSource) -> (Files, Diagnostic?) {
+    if let key = FileNeeds.tokenKey(settings.http) {
+      return (
+        .free(because: "a key is in a token"),
+        Diagnostic(
+          .notice, at: key.location,
+          "files are not restricted by Landlock: the module of the token \"\(key)\" opens files that only it knows")
+      )
+    }
+    // A thread that exists already would stay free.
+    guard PrivilegeLimits.threads ?? 1 == 1 else { return (.free(because: "other threads exist"), nil) }
+    let rules = rules(for: settings, source)
+    switch Landlock.restrict(to: rules) {
+    case .restricted(let version): return (.restricted(rules, version: version), nil)
+    case .missing:
+      return (
+        .free(because: "the kernel has no Landlock"),
+        Diagnostic(.notice, at: nil, "files are not restricted: the kernel has no Landlock (Linux 5.13 has it)")
+      )
+    case .failed(let call, let code):
+      let reason = "\(call) failed (\(code): \(String(cString: strerror(code))))"
+      return (
+        .free(because: reason),
+        Diagnostic(
+          .warning, at: nil, "files are not restricted by Landlock: \(reason)",
+          hint: "`sandbox seccomp;` does without it, as in a container that forbids it")
+      )
+    }
+  }
+
+  private static func rules(for settings: Settings, _ source: ConfigurationSource) -> FileRules {
+    let files = ConfigurationDump(source).files.map(\.path).filter { source.isReadAgain || $0 != source.name }
+    let needs = FileNeeds.all(settings, files: files)
+    var rules = FileRules(needs, look: DiskPath.look)
+    rules.grantSystem { name in getenv(name).map { String(cString: $0) } }
+    return rules
+  }
+
+  /// Restricts the system calls of every thread. Call this when the user has been changed and limits have been set.
+  package mutating func restrictCalls() {
+    guard wanted.restrictsCalls, !hasSanitizer else { return }
+    switch SystemCallFilter.install() {
+    case .installed: filtersCalls = true
+    case .failed(let call, let code):
+      let reason = "\(call) failed (\(code): \(String(cString: strerror(code))))"
+      callFault = reason
+      diagnostics.append(
+        Diagnostic(
+          .warning, at: nil, "system calls are not restricted by seccomp: \(reason)",
+          hint: "`sandbox landlock;` does without it"))
+    }
+  }
+
+  /// Refuses a configuration that names paths for which the sandbox has no rule: opening them would fail, perhaps only
+  /// when a request needs them.
+  package func check(_ settings: Settings, configuration source: ConfigurationSource) throws(Refusal) {
+    guard case .restricted(let rules, _) = files else { return }
+    let unmet = rules.unmet(of: Self.rules(for: settings, source))
+    guard !unmet.isEmpty else { return }
+    throw Refusal(
+      unmet.map { need in
+        Diagnostic(
+          .error, at: need.location,
+          "\"\(need.path)\" is outside the folders that the sandbox left the process when it started",
+          hint: "a reload can't widen the sandbox: restart to use this path, or keep it in a folder in use")
+      })
+  }
+
+  /// For the log: what is in effect.
+  package var summary: String {
+    let files =
+      switch files {
+      case .off: "files unrestricted"
+      case .restricted(let rules, let version): "files restricted by Landlock \(version) to \(rules.access.count) paths"
+      case .free(let reason): "files unrestricted (\(reason))"
+      }
+    let calls =
+      filtersCalls
+      ? "system calls restricted by seccomp" : "system calls unrestricted\(callFault.map { " (\($0))" } ?? "")"
+    let memory =
+      switch keyMemory {
+      case .locked: "keys in locked memory"
+      case .swappable: "keys in memory that can be swapped (RLIMIT_MEMLOCK is too low)"
+      case .missing: "keys in ordinary memory"
+      }
+    return "sandbox: \(files), \(calls), \(memory)"
+  }
+}

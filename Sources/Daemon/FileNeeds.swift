@@ -1,0 +1,89 @@
+package import Configuration
+package import Crypto
+import Enrolment
+import Observability
+package import Proxy
+package import Sandbox
+import Transport
+import UpstreamAuth
+
+/// The paths that a configuration names, for the sandbox's rules. Nothing is opened.
+package enum FileNeeds {
+  /// `files`: the configuration's own files, with those that it includes.
+  package static func all(_ settings: Settings, files: [String]) -> [FileNeed] {
+    let main = settings.main
+    var needs = (files + [settings.folder.isEmpty ? "." : settings.folder]).map { FileNeed(.read, $0) }
+    needs += main.errorLogs.compactMap { log($0.destination) }
+    if let pid = main.pidFile { needs.append(FileNeed(.replace, pid)) }
+    needs += settings.http.listeners.compactMap { listener in
+      guard case .socket(.unix(let path)) = listener.address else { return nil }
+      return FileNeed(.replace, path, at: listener.location)
+    }
+    needs += settings.http.materialReferences.compactMap { read($0) }
+    needs += settings.http.servers.compactMap(\.tls).flatMap(\.namedCertificates).flatMap { named in
+      [named.certificate, named.key].compactMap { $0 }.map { FileNeed(.read, $0.folder, at: $0.location) }
+    }
+    for (_, location) in settings.http.everyLocation { needs += Self.needs(of: location) }
+    var seen: Set<FileNeed> = []
+    return needs.filter { seen.insert($0).inserted }
+  }
+
+  /// The first key in a token or store. The modules that OpenSSL loads for it open files that only they know.
+  package static func tokenKey(_ http: HTTPSettings) -> MaterialReference? {
+    http.materialReferences.first { if case .key = $0.spelling { true } else { false } }
+  }
+
+  // MARK: Locations
+
+  private static func needs(of location: LocationSettings) -> [FileNeed] {
+    var needs = (location.errorLogs.map(\.destination) + location.accessLogs.map(\.destination)).compactMap { log($0) }
+    if location.keepsBodies { needs.append(FileNeed(.change, location.bodyFolder)) }
+    if let files = location.files {
+      needs.append(FileNeed(.read, String(decoding: files.root.folder, as: UTF8.self)))
+    }
+    switch location.basicAccess?.source {
+    case .file(let users): needs += [read(users)].compactMap { $0 }
+    case .named(let path, let folder): needs += [folderOf(path, relativeTo: folder)].compactMap { $0 }
+    case nil: break
+    }
+    switch location.action {
+    case .enrolment(let enrolment):
+      if let folder = enrolment.authority.realPath() {
+        needs.append(FileNeed(.change, folder, at: enrolment.authority.location))
+      }
+      needs += [enrolment.passwords, enrolment.users].compactMap { $0.flatMap { read($0) } }
+    case .proxy(let pass):
+      if case .permanent(folder: let folder)? = pass.authentication?.persistence {
+        needs.append(FileNeed(.change, folder))
+      }
+      if let identity = pass.identity {
+        needs += [identity.certificate, identity.key].compactMap { path in
+          path.flatMap { folderOf($0, relativeTo: identity.folder, at: identity.location) }
+        }
+      }
+    default: break
+    }
+    return needs
+  }
+
+  private static func read(_ reference: MaterialReference) -> FileNeed? {
+    guard let path = try? reference.resolvedPath(expecting: .certificate) else { return nil }
+    return FileNeed(.read, path, at: reference.location)
+  }
+
+  private static func log(_ destination: LogDestination) -> FileNeed? {
+    if case .file(let path) = destination { FileNeed(.append, path) } else { nil }
+  }
+
+  /// The folder that a path with variables begins with: requests complete the path below it.
+  private static func folderOf(
+    _ template: Template, relativeTo folder: String, at location: SourceLocation? = nil
+  ) -> FileNeed? {
+    guard case .literal(let bytes)? = template.parts.first else { return FileNeed(.read, folder, at: location) }
+    let start = String(decoding: bytes, as: UTF8.self)
+    guard template.parts.count > 1 else { return FileNeed(.read, resolve(start, in: folder), at: location) }
+    let path = resolve(start, in: folder)
+    guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")), slash > path.startIndex else { return nil }
+    return FileNeed(.read, String(path[..<slash]), at: location)
+  }
+}

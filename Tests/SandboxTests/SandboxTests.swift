@@ -1,0 +1,60 @@
+import Foundation
+import Sandbox
+import TestSupport
+import Testing
+
+/// What the kernel refuses a process in the sandbox. Each attempt is also made outside, so that a refusal is the sandbox's.
+@Suite(.enabled(if: Landlock.version != nil, "the kernel has no Landlock")) struct `The sandbox` {
+  private static let program = Bundle.allBundles.map(\.bundlePath).first { $0.hasSuffix(".xctest") }
+    .map { URL(fileURLWithPath: $0).deletingLastPathComponent().appendingPathComponent("SandboxTrial").path }
+
+  private func outcome(_ attempt: String, free: Bool = false) throws -> String {
+    let scene = try Scene()
+    defer { scene.end() }
+    let folder = try scene.makeFolder("inside")
+    try scene.write("inside/in", text: "x")
+    try scene.write("outside", text: "x")
+    symlink("../outside", scene.path("inside/link"))
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: try #require(Self.program))
+    process.arguments = [folder, attempt] + (free ? ["free"] : [])
+    let output = Pipe()
+    process.standardOutput = output
+    process.standardInput = FileHandle.nullDevice
+    try process.run()
+    let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+    process.waitUntilExit()
+    if process.terminationReason == .uncaughtSignal { return "signal \(process.terminationStatus)" }
+    return process.terminationStatus == 0 ? text.trimmingCharacters(in: .newlines) : "exit \(process.terminationStatus)"
+  }
+
+  @Test(arguments: ["read-inside", "write-inside", "resolv.conf", "thread", "tcp", "signal-self"])
+  func `what serving needs is allowed`(attempt: String) throws {
+    #expect(try outcome(attempt) == "allowed")
+  }
+
+  @Test(arguments: ["read-outside", "read-by-link", "write-outside", "write-etc", "list-home"])
+  func `files that the configuration doesn't name stay closed`(attempt: String) throws {
+    #expect(try outcome(attempt) == "Permission denied")
+    if attempt != "write-etc" && (attempt != "list-home" || geteuid() == 0) {
+      #expect(try outcome(attempt, free: true) == "allowed")
+    }
+  }
+
+  @Test(arguments: [
+    "execve", "process", "netlink", "packet", "setuid", "setrlimit", "signal-parent", "tiocsti",
+  ])
+  func `calls that no request needs fail`(attempt: String) throws {
+    #expect(try outcome(attempt) == "Operation not permitted")
+  }
+
+  @Test(arguments: ["netlink", "setrlimit", "signal-parent"])
+  func `the same calls work outside`(attempt: String) throws {
+    #expect(try outcome(attempt, free: true) == "allowed")
+  }
+
+  @Test(arguments: ["ptrace", "mount", "unshare", "bpf"])
+  func `calls that attack the kernel end the process`(attempt: String) throws {
+    #expect(try outcome(attempt) == "signal \(SIGSYS)")
+  }
+}

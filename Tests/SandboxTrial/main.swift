@@ -1,0 +1,63 @@
+import CLinux
+import CTrial
+import Glibc
+import Sandbox
+
+// Does one thing inside a sandbox and prints what came of it: "allowed", or errno's name in words. The first argument is
+// a folder that may be changed, the second the name of the attempt; `free` as third argument leaves the sandbox out.
+
+func report(_ result: Int) -> Never {
+  print(result >= 0 ? "allowed" : String(cString: strerror(errno)))
+  exit(0)
+}
+
+let words = CommandLine.arguments
+guard words.count >= 3 else { exit(2) }
+let (folder, attempt, isFree) = (words[1], words[2], words.count > 3 && words[3] == "free")
+
+if !isFree {
+  guard PrivilegeLimits.set() == nil else { exit(3) }
+  var rules = FileRules([FileNeed(.change, folder)], look: DiskPath.look)
+  rules.grantSystem { _ in nil }
+  if let version = Landlock.version {
+    guard Landlock.restrict(to: rules) == .restricted(version: version) else { exit(4) }
+  }
+  guard SystemCallFilter.install() == .installed else { exit(5) }
+}
+
+switch attempt {
+case "read-inside": report(Int(open("\(folder)/in", O_RDONLY)))
+case "write-inside": report(Int(open("\(folder)/new", O_WRONLY | O_CREAT, 0o600)))
+case "read-outside": report(Int(open("\(folder)/../outside", O_RDONLY)))
+case "read-by-link": report(Int(open("\(folder)/link", O_RDONLY)))
+case "write-outside": report(Int(open("\(folder)/../made", O_WRONLY | O_CREAT, 0o600)))
+case "write-etc": report(Int(open("/etc/sallyport-trial", O_WRONLY | O_CREAT, 0o600)))
+case "list-home": report(opendir("/root") == nil ? -1 : 0)
+case "resolv.conf": report(Int(open("/etc/resolv.conf", O_RDONLY)))
+case "execve": report(trial_exec())
+case "process": report(trial_fork())
+case "thread":
+  var thread = pthread_t()
+  let failed = pthread_create(&thread, nil, { _ in nil }, nil)
+  errno = failed
+  report(failed == 0 ? Int(pthread_join(thread, nil)) : -1)
+case "netlink": report(Int(socket(AF_NETLINK, Int32(SOCK_RAW.rawValue), 0)))
+case "packet": report(Int(socket(AF_PACKET, Int32(SOCK_RAW.rawValue), 0)))
+case "tcp": report(Int(socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)))
+case "setuid": report(Int(setuid(1)))
+case "setrlimit":
+  var limit = rlimit()
+  _ = getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  limit.rlim_cur = limit.rlim_cur > 1 ? limit.rlim_cur - 1 : 0
+  report(Int(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)))
+case "signal-parent": report(Int(kill(getppid(), 0)))
+case "signal-self": report(Int(kill(getpid(), 0)))
+case "tiocsti":
+  var byte: CChar = 10
+  report(Int(ioctl(0, UInt(0x5412), &byte)))
+case "ptrace": report(trial_ptrace())
+case "mount": report(Int(mount("none", folder, "tmpfs", 0, nil)))
+case "unshare": report(trial_unshare())
+case "bpf": report(trial_bpf())
+default: exit(6)
+}
