@@ -28,7 +28,9 @@ package struct Confinement: Sendable {
   package private(set) var diagnostics: [Diagnostic] = []
 
   /// Gives up what no part of the process needs, and restricts its files. Call this before a second thread exists.
-  package static func begin(_ settings: Settings, configuration source: ConfigurationSource) throws(Refusal) -> Confinement {
+  package static func begin(_ settings: Settings, configuration source: ConfigurationSource) throws(Refusal)
+    -> Confinement
+  {
     if let fault = PrivilegeLimits.set() {
       throw Refusal([
         Diagnostic(.error, at: nil, "\(fault.call) failed (\(fault.code): \(String(cString: strerror(fault.code))))")

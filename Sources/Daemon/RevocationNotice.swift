@@ -1,4 +1,5 @@
 import Crypto
+import Glibc
 import Observability
 
 /// What to report about a CRL's age, to `sallyport check` and in the log.
@@ -14,6 +15,14 @@ struct RevocationNotice {
   static func age(of list: RevocationList, now: Int64) -> Age {
     if list.isExpired(at: now) { return .ended }
     return list.warnsFrom.map { now >= $0 } ?? false ? .ending : .valid
+  }
+
+  /// The ages of all lists, in an order that doesn't change.
+  static func ages(of material: KeyMaterial) -> [Age] {
+    let now = Int64(time(nil))
+    return material.revocations.sorted { "\($0.key)" < "\($1.key)" }.flatMap { _, lists in
+      lists.map { age(of: $0, now: now) }
+    }
   }
 
   /// Returns nil for a CRL with nothing to report. The result is only a warning: the daemon must start to be able to

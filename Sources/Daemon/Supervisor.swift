@@ -254,7 +254,8 @@ final class Supervisor {
     } else {
       errorLog.emerg("the new configuration is refused, \(words)")
     }
-    endReload(.refused, "Reload refused, \(refusal.summary(wording)): generation \(current.generation.number) serves on")
+    endReload(
+      .refused, "Reload refused, \(refusal.summary(wording)): generation \(current.generation.number) serves on")
   }
 
   /// That of the reload that ends.
@@ -275,12 +276,7 @@ final class Supervisor {
     handle { $0.reloadAsked(.files) }
   }
 
-  private var revocationAgesNow: [RevocationNotice.Age] {
-    let now = Int64(time(nil))
-    return current.material.revocations.sorted { "\($0.key)" < "\($1.key)" }.flatMap { _, lists in
-      lists.map { RevocationNotice.age(of: $0, now: now) }
-    }
-  }
+  private var revocationAgesNow: [RevocationNotice.Age] { RevocationNotice.ages(of: current.material) }
 
   /// Reloads the files when the age of a CRL changes. A CRL that expires soon gives a warning. An expired one refuses
   /// clients that are already connected, too.

@@ -49,6 +49,8 @@ extension FileRules {
     for name in ["SSL_CERT_DIR", "OPENSSL_MODULES", "OPENSSL_ENGINES", "CREDENTIALS_DIRECTORY"] {
       if let path = environment(name) { grantReal(.read, path) }
     }
+    // Where the results of reloads are.
+    if let path = environment("RUNTIME_DIRECTORY") { grantReal(.change, path) }
     for name in ["SSL_CERT_FILE", "OPENSSL_CONF", "TZDIR"] {
       if let path = environment(name), let state = DiskPath.look(path), state.exists {
         grant(.readOnlyByName, state.real)

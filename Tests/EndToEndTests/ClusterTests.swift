@@ -56,7 +56,8 @@ import Testing
     let app = try ScriptedUpstream.application(scene)
     let (https, probes) = try (scene.port(), scene.port())
     let text = try await configuration(scene, "sidecar", [8443: https, 8081: probes, 3000: app.port])
-    _ = try await Sallyport.start(scene, text.replacing("error_log stderr", with: "pid sallyport.pid; error_log stderr"))
+    _ = try await Sallyport.start(
+      scene, text.replacing("error_log stderr", with: "pid sallyport.pid; error_log stderr"))
     let url = "https://localhost:\(https)/"
     let known = try await scene.curl([
       "--cacert", scene.path("ca/ca.crt"), "--cert", scene.path("alice.crt"), "--key", scene.path("alice.key"), url,

@@ -41,7 +41,9 @@ import Testing
     #expect(try path.reference(for: facts("")).description == "::1 443 127.0.0.1 ")
     for part in parts.prefix(5) where part != .literal(" ") {
       let unix = HandshakeFacts(serverName: [], local: .unix(path: "/run/s"), peer: .unix(path: ""))
-      #expect(throws: NamedCertificateFault.self) { try CertificatePath([part], location: Self.place).reference(for: unix) }
+      #expect(throws: NamedCertificateFault.self) {
+        try CertificatePath([part], location: Self.place).reference(for: unix)
+      }
     }
   }
 
@@ -96,7 +98,9 @@ import Testing
   @Test func `a failure is an answer for a moment, with and without a cache, and is never kept as a pair`() throws {
     for cache in [nil, CertificateCacheSettings(max: 5)] {
       let (store, loads) = try store(cache)
-      for _ in 0..<20 { #expect(throws: NamedCertificateFault.self) { try store.loadNow([.file(source("none"))]).get() } }
+      for _ in 0..<20 {
+        #expect(throws: NamedCertificateFault.self) { try store.loadNow([.file(source("none"))]).get() }
+      }
       #expect(loads.number < 20 && store.count == 0)
       #expect(throws: NamedCertificateFault.self) { try store.known([.file(source("none"))])?.get() }
     }
