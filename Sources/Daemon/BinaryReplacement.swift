@@ -20,15 +20,16 @@ final class BinaryReplacement {
   private var source: (any DispatchSourceRead)?
   private var heard: [UInt8] = []
 
-  /// Starts the program. `done` is called once. Throws why it can't be started.
+  /// Starts the program, by `starter` if the sandbox doesn't let this process. `done` is called once. Throws why it can't
+  /// be started.
   init(
-    _ sockets: [(name: String, descriptors: [Int32])], done: @escaping @MainActor (Outcome) -> Void
+    _ sockets: [(name: String, descriptors: [Int32])], by starter: BinaryStarter?, done: @escaping @MainActor (Outcome) -> Void
   ) throws(CannotReplace) {
     guard getpid() != 1 else {
       throw CannotReplace("this is process 1, and its end would end the container: start a new container instead")
     }
     guard let word = linux_argument(0) else { throw CannotReplace("the program's own name is not known") }
-    channel = try Self.start(String(cString: word), sockets)
+    channel = try Self.start(String(cString: word), sockets, starter)
     let source = DispatchSource.makeReadSource(fileDescriptor: channel, queue: .main)
     source.setEventHandler { [self] in
       MainActor.assumeIsolated {
@@ -68,7 +69,7 @@ final class BinaryReplacement {
   }
 
   private static func start(
-    _ program: String, _ sockets: [(name: String, descriptors: [Int32])]
+    _ program: String, _ sockets: [(name: String, descriptors: [Int32])], _ starter: BinaryStarter?
   ) throws(CannotReplace) -> Int32 {
     var ends: [Int32] = [-1, -1]
     let kind = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
@@ -76,40 +77,24 @@ final class BinaryReplacement {
     defer { close(ends[1]) }
     let names = sockets.flatMap { socket in socket.descriptors.map { _ in socket.name } }
     let passed = [ends[1]] + sockets.flatMap(\.descriptors)
-    // Copies above the numbers that the child gets, so that no copy overwrites another one's source.
-    let first = Predecessor.channel
-    let end = first + Int32(clamping: passed.count)
-    var copies: [Int32] = []
-    defer { for copy in copies { close(copy) } }
-    for descriptor in passed {
-      let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, end)
-      guard copy >= 0 else {
-        let code = errno
-        close(ends[0])
-        throw CannotReplace("fcntl", code)
-      }
-      copies.append(copy)
-    }
-    var actions = posix_spawn_file_actions_t()
-    posix_spawn_file_actions_init(&actions)
-    defer { posix_spawn_file_actions_destroy(&actions) }
-    for (index, copy) in copies.enumerated() {
-      posix_spawn_file_actions_adddup2(&actions, copy, first + Int32(clamping: index))
-    }
-    _ = linux_spawn_closes_from(&actions, end)
-    let environment = Predecessor.environment(handing: names)
-    var process: pid_t = 0
-    let code = Predecessor.spawn(program, &actions, environment, &process)
-    guard code == 0 else {
+    do throws(CannotReplace) {
+      if let starter { try starter.start(handing: names, passed) } else { try start(program, names, passed) }
+    } catch {
       close(ends[0])
-      throw CannotReplace(program, code)
+      throw error
     }
+    return ends[0]
+  }
+
+  private static func start(_ program: String, _ names: [String], _ passed: [Int32]) throws(CannotReplace) {
+    var process: pid_t = 0
+    let code = Predecessor.start(program, handing: names, passed, &process)
+    guard code == 0 else { throw CannotReplace(program, code) }
     // The first step ends at once.
     DispatchQueue.global().async { [process] in
       var status: Int32 = 0
       while waitpid(process, &status, 0) < 0 && errno == EINTR {}
     }
-    return ends[0]
   }
 }
 

@@ -18,6 +18,8 @@ package struct Confinement: Sendable {
     case free(because: String)
   }
 
+  /// nil: this process can start others itself.
+  let starter: BinaryStarter?
   private let wanted: SandboxSettings
   private let files: Files
   private let hasSanitizer: Bool
@@ -31,15 +33,19 @@ package struct Confinement: Sendable {
   package static func begin(_ settings: Settings, configuration source: ConfigurationSource) throws(Refusal)
     -> Confinement
   {
+    // Before rights are given up, because the new process is to be able to do what a start does. Process 1 can't be replaced.
+    let isPossible = linux_has_sanitizer() == 0 && PrivilegeLimits.threads ?? 1 == 1 && getpid() != 1
+    let starter = isPossible && settings.main.sandbox != .off ? BinaryStarter.fork() : nil
     if let fault = PrivilegeLimits.set() {
       throw Refusal([
         Diagnostic(.error, at: nil, "\(fault.call) failed (\(fault.code): \(String(cString: strerror(fault.code))))")
       ])
     }
-    return Confinement(settings, source)
+    return Confinement(settings, source, starter)
   }
 
-  private init(_ settings: Settings, _ source: ConfigurationSource) {
+  private init(_ settings: Settings, _ source: ConfigurationSource, _ starter: BinaryStarter?) {
+    self.starter = starter
     wanted = settings.main.sandbox
     hasSanitizer = linux_has_sanitizer() != 0
     keyMemory = KeyMemory.lock(settings)

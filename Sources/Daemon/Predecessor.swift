@@ -76,6 +76,27 @@ struct Predecessor: Sendable {
     return lines
   }
 
+  /// Starts the first step with these descriptors, the channel first. Returns an errno.
+  static func start(_ program: String, handing names: [String], _ passed: [Int32], _ process: inout pid_t) -> Int32 {
+    // Copies above the numbers that the child gets, so that no copy overwrites another one's source.
+    let end = channel &+ Int32(clamping: passed.count)
+    var copies: [Int32] = []
+    defer { for copy in copies { close(copy) } }
+    for descriptor in passed {
+      let copy = fcntl(descriptor, F_DUPFD_CLOEXEC, end)
+      guard copy >= 0 else { return errno }
+      copies.append(copy)
+    }
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    for (index, copy) in copies.enumerated() {
+      posix_spawn_file_actions_adddup2(&actions, copy, channel &+ Int32(clamping: index))
+    }
+    _ = linux_spawn_closes_from(&actions, end)
+    return spawn(program, &actions, environment(handing: names), &process)
+  }
+
   /// Starts the program with this process's arguments, and with no signal blocked or ignored. Returns an errno.
   static func spawn(
     _ program: String, _ actions: UnsafePointer<posix_spawn_file_actions_t>?, _ environment: [String],

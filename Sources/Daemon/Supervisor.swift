@@ -310,7 +310,7 @@ final class Supervisor {
     let owned = sockets.byKeptName.map { (name: $0.name, descriptors: $0.socket.all) }
     let units = inherited.map { (name: $0.name, descriptors: [$0.descriptor]) }
     do throws(CannotReplace) {
-      replacement = try BinaryReplacement(owned + units) { [unowned self] outcome in
+      replacement = try BinaryReplacement(owned + units, by: confinement.starter) { [unowned self] outcome in
         switch outcome {
         case .serves(let process): handOver(to: process)
         case .failed(let reason): replacementFailed(reason)

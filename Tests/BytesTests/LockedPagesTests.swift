@@ -8,7 +8,7 @@ import Testing
     let lines = try String(contentsOfFile: "/proc/self/smaps", encoding: .utf8).split(separator: "\n")
     var isInside = false
     for line in lines {
-      if let range = line.firstMatch(of: /^([0-9a-f]+)-([0-9a-f]+) /),
+      if let range = line.firstMatch(of: #/^([0-9a-f]+)-([0-9a-f]+) /#),
         let start = UInt(range.output.1, radix: 16), let end = UInt(range.output.2, radix: 16)
       {
         isInside = start <= address && address < end

@@ -137,3 +137,53 @@ static inline int linux_peer_of(int fd, int32_t *process, uint32_t *user) {
   return 0;
 }
 #include "Landlock.h"
+
+// A copy of this process. Swift's Glibc hides fork(2), because a copy of a process with threads may do almost nothing.
+static inline pid_t linux_fork(void) { return fork(); }
+static inline void linux_close_from(int first) { closefrom(first); }
+
+#include <sys/uio.h>
+
+// As many descriptors as the kernel passes in one message (SCM_MAX_FD), and fewer.
+enum { linux_passed_descriptors = 250 };
+union linux_descriptor_message {
+  char bytes[CMSG_SPACE(sizeof(int) * linux_passed_descriptors)];
+  struct cmsghdr aligned;
+};
+// Sends one message with descriptors. Returns the number of bytes sent, or -1 with errno.
+static inline ssize_t linux_send_descriptors(int fd, const void *bytes, size_t count, const int *descriptors, int number) {
+  union linux_descriptor_message control;
+  if (number < 1 || number > linux_passed_descriptors) {
+    errno = E2BIG;
+    return -1;
+  }
+  memset(&control, 0, sizeof control);
+  struct iovec part = {.iov_base = (void *)bytes, .iov_len = count};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes};
+  message.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)number);
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)number);
+  memcpy(CMSG_DATA(header), descriptors, sizeof(int) * (size_t)number);
+  return sendmsg(fd, &message, MSG_NOSIGNAL);
+}
+// Receives one message. `descriptors` has room for linux_passed_descriptors; `number` gets how many came. Returns the
+// number of bytes, 0 at the end, or -1 with errno.
+static inline ssize_t linux_receive_descriptors(int fd, void *bytes, size_t room, int *descriptors, int *number) {
+  union linux_descriptor_message control;
+  struct iovec part = {.iov_base = bytes, .iov_len = room};
+  struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes};
+  message.msg_controllen = sizeof control.bytes;
+  *number = 0;
+  ssize_t count = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  if (count <= 0) return count;
+  for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    size_t size = header->cmsg_len - CMSG_LEN(0);
+    if (size > sizeof(int) * linux_passed_descriptors) size = sizeof(int) * linux_passed_descriptors;
+    memcpy(descriptors, CMSG_DATA(header), size);
+    *number = (int)(size / sizeof(int));
+  }
+  return count;
+}
