@@ -1,3 +1,4 @@
+import Crypto
 import Identity
 import Observability
 import Proxy
