@@ -4,6 +4,7 @@ import Enrolment
 import Observability
 package import Proxy
 package import Sandbox
+import TLS
 import Transport
 import UpstreamAuth
 
