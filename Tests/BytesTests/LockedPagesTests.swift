@@ -8,7 +8,7 @@ import Testing
     let lines = try String(contentsOfFile: "/proc/self/smaps", encoding: .utf8).split(separator: "\n")
     var isInside = false
     for line in lines {
-      if let range = line.firstMatch(of: /^([0-9a-f]+)-([0-9a-f]+) /),
+      if let range = line.firstMatch(of: #/^([0-9a-f]+)-([0-9a-f]+) /#),
         let start = UInt(range.output.1, radix: 16), let end = UInt(range.output.2, radix: 16)
       {
         isInside = start <= address && address < end
@@ -21,9 +21,8 @@ import Testing
 
   @Test(arguments: [1, 32, 5000, 64 << 10]) func `are locked and in no core file`(count: Int) throws {
     let secret = SecretBytes([UInt8](repeating: 7, count: count))
-    let flags = try secret.withUnsafeBytes { bytes in
-      try flags(of: UInt(bitPattern: bytes.baseAddress) + UInt(bytes.count) - 1)
-    }
+    let end = secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) + UInt($0.count) - 1 }
+    let flags = try flags(of: end)
     #expect(flags?.contains("lo") == true && flags?.contains("dd") == true, "\(String(describing: flags))")
     #expect(secret.withUnsafeBytes { Array($0) } == [UInt8](repeating: 7, count: count))
   }
@@ -33,7 +32,7 @@ import Testing
       for _ in 0..<50 { #expect(SecretBytes([UInt8](repeating: 1, count: count)).count == count) }
     }
     let large = SecretBytes([UInt8](repeating: 7, count: 1 << 20))
-    let flags = try large.withUnsafeBytes { try flags(of: UInt(bitPattern: $0.baseAddress) + 4096) }
+    let flags = try flags(of: large.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) + 4096 })
     #expect(flags?.contains("lo") != true)
   }
 }

@@ -47,7 +47,8 @@ import Testing
       }
       """)
     for path in [
-      "/etc/sallyport/sallyport.conf", "/inc/more.conf", "/c/server.pem", "/k/server.key", "/p/words", "/ca/clients.pem",
+      "/etc/sallyport/sallyport.conf", "/inc/more.conf", "/c/server.pem", "/k/server.key", "/p/words",
+      "/ca/clients.pem",
       "/crl/list.pem", "/dh/dh.pem", "/t/ticket.key", "/pins/a.pem", "/up/ca.pem", "/up/c.pem", "/up/k.pem",
       "/u/upstream", "/srv/www", "/u/users", "/u2/of", "/srv/alias/", "/shown", "/u3/users",
     ] { #expect(needs.contains(FileNeed(.read, path)), "\(path)") }
@@ -60,7 +61,8 @@ import Testing
 
   @Test func `a key in a token is found`() throws {
     let text = """
-      http { server { listen 1 ssl; ssl_certificate /c.pem; ssl_certificate_key "engine:pkcs11:pkcs11:object=a"; return 204; } }
+      http { server { listen 1 ssl; ssl_certificate /c.pem; ssl_certificate_key "engine:pkcs11:pkcs11:object=a";
+        return 204; } }
       """
     let settings = try #require(Configuration.load(text: text, fileName: "/x.conf").settings)
     #expect(FileNeeds.tokenKey(settings.http) != nil)
