@@ -84,6 +84,7 @@ import Testing
   private static func calls(in text: String) -> [Substring] {
     let pattern =
       #/(?:\blog\((?!\s*\.(?:debug|info|notice),)(?!_ )|[lL]og\??\.(?:warn|error|crit|alert|emerg)\(|\b(?:tellOfRepeated|logRefusal|tellOfProxyHeader)\((?!_ ))/#
+      .wordBoundaryKind(.simple)
     return text.matches(of: pattern).compactMap { match in
       guard !text[..<match.range.lowerBound].hasSuffix("func ") else { return nil }
       return arguments(text[match.range.upperBound...])

@@ -38,6 +38,16 @@ extension ClientSession {
   }
 }
 
+extension Exchange {
+  /// Logs who was refused, and why. Of many refusals, the log gets some lines and then their number (`ClientFaultLog`).
+  @inline(never)
+  func logRefusal(_ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
+    let writes = worker.shared.clientFaults.refusals.note(
+      refusal, of: clientAddress.host, now: worker.loop.now)
+    log(writes ? level : .debug, reason + facts.loggedClient)
+  }
+}
+
 extension Worker {
   /// Writes the summaries of folded lines. All workers share them, so the first one writes.
   func tellOfFolded(isLast: Bool = false) {

@@ -365,13 +365,6 @@ extension Exchange {
     log(decision.writes ? level : .debug, text)
   }
 
-  /// Logs who was refused, and why. Of many refusals, the log gets some lines and then their number (`ClientFaultLog`).
-  @inline(never)
-  func logRefusal(_ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
-    let writes = worker.shared.clientFaults.refusals.note(refusal, of: clientAddress.host, now: worker.loop.now)
-    log(writes ? level : .debug, reason + facts.loggedClient)
-  }
-
   /// `, client: 127.0.0.1, server: a.test, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`
   private var particulars: String {
     guard stream != nil else { return "" }
