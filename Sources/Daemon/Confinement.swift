@@ -117,8 +117,8 @@ package struct Confinement: Sendable {
     guard case .restricted(let rules, _) = files else { return }
     let unmet = rules.unmet(of: Self.rules(for: settings, source))
     guard !unmet.isEmpty else { return }
-    var parser = Parser(mainFile: path, files: .disk)
-    let statements = parser.parse(path: path)
+    var parser = Parser(mainFile: source.name, files: .disk)
+    let statements = source.parse(&parser)
     throw Refusal(
       unmet.map { need in
         Diagnostic(
