@@ -86,7 +86,7 @@ import Testing
       entry.status == .supported && !entry.name.hasPrefix("grpc_")
         && ["FILE", "FOLDER", "DIR"].contains { entry.form.usage.contains($0) }
     }
-    #expect(naming.count > 15)
+    #expect(naming.count > 10)
     for name in Set(naming.map(\.name)).sorted() { #expect(Self.known.contains(name), "\(name)") }
   }
 }
