@@ -10,7 +10,8 @@ import Testing
   /// names a file and the system's reason.
   private static let indirect: Set<String> = [
     "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Proxy/Worker.swift",
-    "Sources/Proxy/Client/Admission.swift", "Sources/Proxy/Client/ClientSession.swift",
+    "Sources/Proxy/Client/Admission.swift", "Sources/Proxy/Client/ClientFaultLog.swift",
+    "Sources/Proxy/Client/ClientSession.swift",
     "Sources/Proxy/Client/ProxyHeaderReading.swift", "Sources/Proxy/Client/HTTP2Connection.swift",
     "Sources/Proxy/Client/ClientHandshake.swift",
     "Sources/Proxy/Content/DynamicTarget.swift", "Sources/Proxy/Content/EnrolmentHandler.swift",

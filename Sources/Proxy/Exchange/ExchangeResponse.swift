@@ -295,7 +295,7 @@ extension Exchange {
       return false
     }
     worker.counters.refusals.count(.rule)
-    logRefusal(.rule, .error, reason)
+    worker.shared.clientFaults.logRefusal(of: self, .rule, .error, reason)
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     overrideStatus(nil)
     fail(ErrorResponse(403))
