@@ -9,6 +9,10 @@ import Testing
   /// Calls whose message is a value. The texts of the value are literals elsewhere (`texts`), or those of an error that
   /// names a file and the system's reason.
   private static let indirect: Set<String> = [
+    // Their words are in what they log: diagnostics of the configuration, and texts of the system.
+    "Sources/Daemon/OperatorLines.swift", "Sources/Proxy/Accept/WorkerListeners.swift",
+    // Functions of their own with the name log.
+    "Sources/Daemon/FileNeeds.swift", "Sources/Daemon/Health/HealthListener.swift",
     "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Proxy/Worker.swift",
     "Sources/Proxy/Client/Admission.swift", "Sources/Proxy/Client/ClientFaultLog.swift",
     "Sources/Proxy/Client/ClientSession.swift",
