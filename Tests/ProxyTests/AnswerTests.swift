@@ -86,10 +86,7 @@ import Transport
     _ = try rig.answer("GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\"b\\\r\n\r\n")
     _ = try rig.answer("GET /?log=1 HTTP/1.1\r\nHost: a\r\nUser-Agent: a\"b\\\r\n\r\n")
     _ = try rig.answer("GET /?log=0 HTTP/1.1\r\nHost: a\r\n\r\n")
-    rig.worker.flushLogs()
-    try await until("the lines") {
-      scene.text("a.log").filter { $0 == "\n" }.count == 3 && !scene.text("b.log").isEmpty
-    }
+    rig.flushLogs()
     let lines = scene.text("a.log").split(separator: "\n")
     #expect(lines.first == #"192.0.2.1 [200] "a\x22b\x5C" - 4"#)
     #expect(lines.last == #"192.0.2.1 [200] "-" - 4"#)
