@@ -238,7 +238,7 @@ import Upstream
     let second = try asked(rig)
     try rig.upstream.answer(head)
     second.exchange?.clientDidLeave()
-    rig.worker.flushLogs()
+    rig.flushLogs()
     let line = "seen \(head.utf8.count) 200"
     try await until("both lines") { scene.text("access.log") == "\(line)\n\(line)\n" }
   }
