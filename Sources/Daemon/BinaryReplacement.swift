@@ -23,7 +23,8 @@ final class BinaryReplacement {
   /// Starts the program, by `starter` if the sandbox doesn't let this process. `done` is called once. Throws why it can't
   /// be started.
   init(
-    _ sockets: [(name: String, descriptors: [Int32])], by starter: BinaryStarter?, done: @escaping @MainActor (Outcome) -> Void
+    _ sockets: [(name: String, descriptors: [Int32])], by starter: BinaryStarter?,
+    done: @escaping @MainActor (Outcome) -> Void
   ) throws(CannotReplace) {
     guard getpid() != 1 else {
       throw CannotReplace("this is process 1, and its end would end the container: start a new container instead")

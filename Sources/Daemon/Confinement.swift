@@ -117,10 +117,13 @@ package struct Confinement: Sendable {
     guard case .restricted(let rules, _) = files else { return }
     let unmet = rules.unmet(of: Self.rules(for: settings, source))
     guard !unmet.isEmpty else { return }
+    var parser = Parser(mainFile: source.name, files: .disk)
+    let statements = source.parse(&parser)
     throw Refusal(
       unmet.map { need in
         Diagnostic(
-          .error, at: need.location,
+          .error,
+          at: need.location ?? PathPlaces.place(of: need.path, in: statements, folder: settings.folder),
           "\"\(need.path)\" is outside the folders that the sandbox left the process when it started",
           hint: "a reload can't widen the sandbox: restart to use this path, or keep it in a folder in use")
       })

@@ -4,6 +4,7 @@ import Enrolment
 import Observability
 package import Proxy
 package import Sandbox
+import TLS
 import Transport
 import UpstreamAuth
 
@@ -37,7 +38,7 @@ package enum FileNeeds {
 
   private static func needs(of location: LocationSettings) -> [FileNeed] {
     var needs = (location.errorLogs.map(\.destination) + location.accessLogs.map(\.destination)).compactMap { log($0) }
-    if location.keepsBodies { needs.append(FileNeed(.change, location.bodyFolder)) }
+    if location.mayKeepBodies { needs.append(FileNeed(.change, location.bodyFolder)) }
     if let files = location.files {
       needs.append(FileNeed(.read, String(decoding: files.root.folder, as: UTF8.self)))
     }
@@ -85,5 +86,16 @@ package enum FileNeeds {
     let path = resolve(start, in: folder)
     guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")), slash > path.startIndex else { return nil }
     return FileNeed(.read, String(path[..<slash]), at: location)
+  }
+}
+
+extension LocationSettings {
+  /// Whether a request body may go to a file: that of a `proxy_pass`, or one that a step collects before.
+  fileprivate var mayKeepBodies: Bool {
+    if keepsBodies || signature != nil || subrequests?.mirrors != nil { return true }
+    switch action {
+    case .proxy, .enrolment: return true
+    default: return false
+    }
   }
 }

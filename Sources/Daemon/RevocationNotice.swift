@@ -18,7 +18,7 @@ struct RevocationNotice {
   }
 
   /// The ages of all lists, in an order that doesn't change.
-  static func ages(of material: KeyMaterial) -> [Age] {
+  static func ages(of material: FormerMaterial) -> [Age] {
     let now = Int64(time(nil))
     return material.revocations.sorted { "\($0.key)" < "\($1.key)" }.flatMap { _, lists in
       lists.map { age(of: $0, now: now) }

@@ -150,7 +150,10 @@ import Transport
     _ = write(idle, "x", 1)
     #expect(try await ask().isHealthy)
     await MainActor.run { listener.close() }
-    let after = try await ask()
-    #expect(!after.isHealthy && after.lines == ["FAILED  process: no process runs the test"])
+    // The socket closes in a later turn of the main queue.
+    try await until("the socket to be closed") {
+      try await ask().lines == ["FAILED  process: no process runs the test"]
+    }
+    #expect(try await !ask().isHealthy)
   }
 }

@@ -58,11 +58,12 @@ import Testing
       $0.replacing(" /usr/", with: " \(root)/usr/").replacing(" /etc/", with: " \(root)/etc/")
         .replacing(".build/release/sallyport", with: "$SALLYPORT")
     }
-    #expect(script.count == 4)
+    #expect(script.count == 5)
     try await scene.succeed(
       "sh", "-ec", "cd \(checkout)\n" + script.joined(separator: "\n"), environment: ["SALLYPORT": Sallyport.binary()])
     for name in [
       "usr/local/bin/sallyport", "etc/sysusers.d/sallyport.conf", "etc/systemd/system/sallyport.service",
+      "etc/systemd/system/sallyport.service.d/low-ports.conf",
       "etc/systemd/system/sallyport.service.d/systemd-252.conf",
     ] { #expect(access("\(root)/\(name)", R_OK) == 0, "\(name)") }
     #expect(access("\(root)/usr/local/bin/sallyport", X_OK) == 0)

@@ -6,6 +6,7 @@ import Testing
 @Suite(.staged) struct `sallyport health` {
   @Test func `is good while the process serves, and follows its generations`() async throws {
     let scene = try Scene.ofTest()
+    _ = try Cast(scene)
     let proxy = try await MutualProxy(
       scene, server: "} server { listen unix:\(scene.path("s.sock")); return 204;")
     let path = scene.path("sallyport.conf")
@@ -62,7 +63,7 @@ import Testing
     _ = try scene.identity("server", builder.signed(by: cast.authority.root, key: .generate()))
     let port = try scene.port()
     _ = try await Sallyport.start(
-      scene, configuration("server { listen 127.0.0.1:\(port) ssl; \(Cast.tls); return 204; }"))
+      scene, configuration("server { listen 127.0.0.1:\(port) ssl; \(Cast.tls) return 204; }"))
     let path = scene.path("sallyport.conf")
     let bad = try await scene.sallyport("health", "--config", path)
     #expect(bad.status == 1 && bad.text.contains("FAILED  certificate: server.pem has expired"), "\(bad.everything)")
@@ -77,7 +78,7 @@ import Testing
       scene,
       configuration(
         """
-        server { listen 127.0.0.1:\(one) ssl proxy_protocol; \(Cast.tls); return 204; }
+        server { listen 127.0.0.1:\(one) ssl proxy_protocol; \(Cast.tls) return 204; }
         server { listen 127.0.0.1:\(two) ssl; ssl_reject_handshake on; }
         """))
     let report = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
@@ -130,7 +131,7 @@ import Testing
     let port = try scene.port()
     let process = try run(
       scene,
-      configuration("server { listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")); return 200 here; }")
+      configuration("server { listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) return 200 here; }")
         .replacing("ssl_client_certificate ca.pem; ", with: ""), path)
     let address = cast.to(port) + ["https://localhost/"]
     try await until("it serves") { try await scene.curl(address).text == "here" }

@@ -48,9 +48,13 @@ import Testing
     front.daemon.signal(SIGQUIT)
     _ = try await front.daemon.process.ended()
     let summaries = lines(front.daemon, with: "more handshakes of clients failed: ")
-    #expect(summaries.count == 1 && lines(front.daemon, with: "handshake").count == 6, "\(front.daemon.errorLog)")
+    // The worker that writes them can end before the other one, whose last ones then are in another summary.
+    #expect((1...2).contains(summaries.count), "\(front.daemon.errorLog)")
+    #expect(lines(front.daemon, with: "handshake").count == 5 + summaries.count, "\(front.daemon.errorLog)")
     let line = try #require(summaries.first)
-    let told = line.components(separatedBy: "failed: ").last?.split(separator: " ").first.flatMap { Int($0) } ?? 0
+    let told = summaries.reduce(0) { told, line in
+      told + (line.components(separatedBy: "failed: ").last?.split(separator: " ").first.flatMap { Int($0) } ?? 0)
+    }
     // The last ones may not have been accepted when the drain began.
     #expect(told > crowd / 2 && told <= crowd - 5, "\(line)")
     #expect(line.contains("abandoned-before-hello ") && line.hasSuffix("; clients: 127.0.0.1"), "\(line)")

@@ -83,8 +83,9 @@ import Testing
     _ = try run(scene, [], environment: environment)
     try await until("health") { try await status(scene, ["health"], environment: environment).status == 0 }
     let address = cast.to(port) + ["https://localhost/path?q"]
-    let reply = try await scene.curl(bob.curl + ["-H", "X-Client-DN: CN=admin"] + address)
-    #expect(reply.status == 200 && reply.text.contains("CN=bob") && !reply.text.contains("CN=admin"), "\(reply.text)")
+    #expect(try await scene.curl(bob.curl + ["-H", "X-Client-DN: CN=admin"] + address).status == 200)
+    let received = upstream.receivedText
+    #expect(received.contains("X-Client-DN: CN=bob,") && !received.contains("CN=admin"), "\(received)")
     #expect(try await scene.curl(cast.alice.curl + address).status == 403)
     environment["SALLYPORT_DENNY"] = "cn=bob"
     let mistyped = try await status(scene, ["proxy"], environment: environment)
@@ -118,7 +119,7 @@ import Testing
       let result = try await status(scene, ["proxy"] + words + (option == "--user" ? [] : Self.asRoot))
       let told = result.errors
       if option == "--user" && geteuid() != 0 { continue }
-      #expect(result.status == 1, "\(option) \(value): \(result.everything)")
+      #expect([1, 78].contains(result.status), "\(option) \(value): \(result.everything)")
       #expect(told.contains(option), "\(option) \(value): \(told)")
       let names = told.matches(of: /[a-z]+_[a-z_]+/).map { String($0.output) }
       #expect(

@@ -103,8 +103,8 @@ struct `A daemon in its sandbox` {
     try scene.write(
       "etc/sallyport.conf",
       text: Sallyport.withUser(
-        configuration(inside + "access_log \(scene.path("etc/new.log")); location /w { root \(scene.path("etc")); } }"))
-    )
+        configuration(
+          inside + "access_log \(scene.path("etc/new.log")); location /w { root \(scene.path("etc")); } }")))
     daemon.signal(SIGHUP)
     try await waiting(for: "the reload") { scene.text("etc/error.log").contains("generation 2") ? true : nil }
     try scene.write(
@@ -112,7 +112,8 @@ struct `A daemon in its sandbox` {
       text: Sallyport.withUser(
         configuration(
           inside
-            + "location /in { auth_basic x;\nauth_basic_user_file \(scene.path("other/users")); return 200 two; } }")))
+            + "location /in { auth_basic x;\nauth_basic_user_file \(scene.path("other/users")); root \(scene.folder)/etc; } }"
+        )))
     try scene.write("other/users", text: "a:{PLAIN}b\n")
     daemon.signal(SIGHUP)
     try await waiting(for: "the refusal") {

@@ -9,8 +9,13 @@ import Testing
   /// Calls whose message is a value. The texts of the value are literals elsewhere (`texts`), or those of an error that
   /// names a file and the system's reason.
   private static let indirect: Set<String> = [
+    // Their words are in what they log: diagnostics of the configuration, and texts of the system.
+    "Sources/Daemon/OperatorLines.swift", "Sources/Proxy/Accept/WorkerListeners.swift",
+    // Functions of their own with the name log.
+    "Sources/Daemon/FileNeeds.swift", "Sources/Daemon/Health/HealthListener.swift",
     "Sources/Daemon/Supervisor.swift", "Sources/Observability/FaultLog.swift", "Sources/Proxy/Worker.swift",
-    "Sources/Proxy/Client/Admission.swift", "Sources/Proxy/Client/ClientSession.swift",
+    "Sources/Proxy/Client/Admission.swift", "Sources/Proxy/Client/ClientFaultLog.swift",
+    "Sources/Proxy/Client/ClientSession.swift",
     "Sources/Proxy/Client/ProxyHeaderReading.swift", "Sources/Proxy/Client/HTTP2Connection.swift",
     "Sources/Proxy/Client/ClientHandshake.swift",
     "Sources/Proxy/Content/DynamicTarget.swift", "Sources/Proxy/Content/EnrolmentHandler.swift",
@@ -84,6 +89,7 @@ import Testing
   private static func calls(in text: String) -> [Substring] {
     let pattern =
       #/(?:\blog\((?!\s*\.(?:debug|info|notice),)(?!_ )|[lL]og\??\.(?:warn|error|crit|alert|emerg)\(|\b(?:tellOfRepeated|logRefusal|tellOfProxyHeader)\((?!_ ))/#
+      .wordBoundaryKind(.simple)
     return text.matches(of: pattern).compactMap { match in
       guard !text[..<match.range.lowerBound].hasSuffix("func ") else { return nil }
       return arguments(text[match.range.upperBound...])

@@ -73,7 +73,7 @@ import Transport
         + "GET /a%20b/../c?a=1&B=2 HTTP/1.1")
   }
 
-  @Test func `a line of the access log is what its format says, escaped`() throws {
+  @Test func `a line of the access log is what its format says, escaped`() async throws {
     let scene = try Scene()
     defer { scene.end() }
     let rig = try Rig(
@@ -86,7 +86,7 @@ import Transport
     _ = try rig.answer("GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\"b\\\r\n\r\n")
     _ = try rig.answer("GET /?log=1 HTTP/1.1\r\nHost: a\r\nUser-Agent: a\"b\\\r\n\r\n")
     _ = try rig.answer("GET /?log=0 HTTP/1.1\r\nHost: a\r\n\r\n")
-    rig.worker.flushLogs()
+    rig.flushLogs()
     let lines = scene.text("a.log").split(separator: "\n")
     #expect(lines.first == #"192.0.2.1 [200] "a\x22b\x5C" - 4"#)
     #expect(lines.last == #"192.0.2.1 [200] "-" - 4"#)

@@ -223,7 +223,7 @@ import Upstream
     }
   }
 
-  @Test func `what the upstream said is in the record of a response that broke off`() throws {
+  @Test func `what the upstream said is in the record of a response that broke off`() async throws {
     let scene = try Scene()
     defer { scene.end() }
     let rig = try Rig(
@@ -238,9 +238,9 @@ import Upstream
     let second = try asked(rig)
     try rig.upstream.answer(head)
     second.exchange?.clientDidLeave()
-    rig.worker.flushLogs()
+    rig.flushLogs()
     let line = "seen \(head.utf8.count) 200"
-    #expect(scene.text("access.log") == "\(line)\n\(line)\n")
+    try await until("both lines") { scene.text("access.log") == "\(line)\n\(line)\n" }
   }
 
   @Test func `the address of an error page may speak of the upstream that failed`() throws {

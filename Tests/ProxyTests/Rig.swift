@@ -19,6 +19,7 @@ final class Rig {
   let loop: EventLoop
   let worker: Worker
   let live: LiveGeneration
+  private let logs = LogFiles()
 
   /// Creates a rig. `http`: the contents of the http block, without files. The rig never listens. `users`: the contents
   /// of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`.
@@ -39,7 +40,7 @@ final class Rig {
     }
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
-      errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: LogFiles()).accessLogs,
+      errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: logs).accessLogs,
       envelopes: try Self.envelopes(loaded, replays), userFiles: try Self.userFiles(loaded, users),
       guessLimits: GuessLimits.resolved(loaded))
     loop = try EventLoop(index: 0)
@@ -47,6 +48,12 @@ final class Rig {
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }
     live = try #require(worker.live)
     script()
+  }
+
+  /// Writes the lines of access logs, and waits for that.
+  func flushLogs() {
+    worker.flushLogs()
+    logs.drain(within: 5000)
   }
 
   static let envelopeKey = [UInt8](repeating: 7, count: 32)

@@ -5,8 +5,12 @@ import Testing
 
 /// What the kernel refuses a process in the sandbox. Each attempt is also made outside, so that a refusal is the sandbox's.
 @Suite(.enabled(if: Landlock.version != nil, "the kernel has no Landlock")) struct `The sandbox` {
-  private static let program = Bundle.allBundles.map(\.bundlePath).first { $0.hasSuffix(".xctest") }
-    .map { URL(fileURLWithPath: $0).deletingLastPathComponent().appendingPathComponent("SandboxTrial").path }
+  /// Beside the program that runs the tests.
+  private static let program = realpath("/proc/self/exe", nil).map { path in
+    defer { free(path) }
+    return String(cString: path).split(separator: "/").dropLast()
+      .reduce(into: "") { $0 += "/" + $1 } + "/SandboxTrial"
+  }
 
   private func outcome(_ attempt: String, free: Bool = false) throws -> String {
     let scene = try Scene()

@@ -36,11 +36,7 @@ case "list-home": report(opendir("/root") == nil ? -1 : 0)
 case "resolv.conf": report(Int(open("/etc/resolv.conf", O_RDONLY)))
 case "execve": report(trial_exec())
 case "process": report(trial_fork())
-case "thread":
-  var thread = pthread_t()
-  let failed = pthread_create(&thread, nil, { _ in nil }, nil)
-  errno = failed
-  report(failed == 0 ? Int(pthread_join(thread, nil)) : -1)
+case "thread": report(trial_thread())
 case "netlink": report(Int(socket(AF_NETLINK, Int32(SOCK_RAW.rawValue), 0)))
 case "packet": report(Int(socket(AF_PACKET, Int32(SOCK_RAW.rawValue), 0)))
 case "tcp": report(Int(socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)))

@@ -14,10 +14,9 @@ package struct ProxyOptions: Sendable, Hashable {
       let texts = given[option] ?? []
       if !texts.isEmpty { values[option] = texts.map { ProxyValue(option, $0, origin: option.spelling) } }
     }
-    let byVariable = Dictionary(uniqueKeysWithValues: ProxyOption.allCases.map { ($0.variable, $0) })
     for (name, value) in environment where name.hasPrefix(ProxyOption.prefix) {
-      guard let option = byVariable[name] else {
-        if !KubernetesVariable.isOne(name, value) { faults.append(Self.unknown(name, byVariable.keys.sorted())) }
+      guard let option = ProxyOption.allCases.first(where: { $0.variable == name }) else {
+        if !KubernetesVariable.isOne(name, value) { faults.append(Self.unknown(name)) }
         continue
       }
       guard values[option]?.first?.origin != option.spelling else { continue }
@@ -46,7 +45,8 @@ package struct ProxyOptions: Sendable, Hashable {
     values[option] = [ProxyValue(option, text, origin: origin)]
   }
 
-  private static func unknown(_ name: String, _ known: [String]) -> ProxyOptionFault {
+  private static func unknown(_ name: String) -> ProxyOptionFault {
+    let known = ProxyOption.allCases.map(\.variable)
     let near = Spelling.nearest(to: name, among: known).map { "did you mean \($0)?" }
     return ProxyOptionFault(
       "the variable \(name) is not one of sallyport's", hint: near ?? "`sallyport proxy --help` lists them; unset it")

@@ -33,7 +33,7 @@ package enum ConfigurationSource: Sendable, Hashable {
     }
   }
 
-  func parse(_ parser: inout Parser) -> [Directive] {
+  package func parse(_ parser: inout Parser) -> [Directive] {
     switch self {
     case .file(let path): return parser.parse(path: path)
     case .text(let text, let name): return parser.parse(bytes: Array(text.utf8), path: name)

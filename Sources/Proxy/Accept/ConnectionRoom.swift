@@ -43,9 +43,10 @@ struct AcceptQueue {
       shortSince = nil
       return .serve
     }
-    let since = shortSince ?? now
+    // A clock that goes back must not refuse anybody.
+    let since = min(shortSince ?? now, now)
     shortSince = since
-    if now >= since, now - since < patience { return .wait }
+    if now - since < patience { return .wait }
     return vacancy == .promised ? .serve : .refuse
   }
 }

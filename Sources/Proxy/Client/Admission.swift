@@ -53,18 +53,19 @@ extension ClientSession {
   /// Returns the response to an exchange that was not admitted, and logs and counts the refusal.
   func refusal(of exchange: Exchange) -> ErrorResponse {
     let refusals = worker.counters.refusals
+    let log = worker.shared.clientFaults
     switch admission {
     case .refused(let failure, let reason):
       refusals.count(.certificate)
-      exchange.logRefusal(.certificate, .notice, reason)
+      log.logRefusal(of: exchange, .certificate, .notice, reason)
       return failure
     case .undecided:
-      exchange.logRefusal(.misdirected, .notice, "the client's handshake chose no server")
+      log.logRefusal(of: exchange, .misdirected, .notice, "the client's handshake chose no server")
       return .certificateError
     case .granted, .reported:
       refusals.count(.misdirected)
-      exchange.logRefusal(
-        .misdirected, .notice,
+      log.logRefusal(
+        of: exchange, .misdirected, .notice,
         "client attempted to request the server name different from the one that was negotiated")
       return .misdirected
     }

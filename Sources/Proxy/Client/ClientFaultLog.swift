@@ -11,6 +11,13 @@ final class ClientFaultLog: Sendable {
   let handshakes = CrowdLog<HandshakeCause>(.handshakes)
   let refusals = CrowdLog<ClientRefusal>(.refusals)
 
+  /// Logs who was refused a request, and why. Of many refusals, the log gets some lines and then their number.
+  @inline(never)
+  func logRefusal(of exchange: Exchange, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
+    let writes = refusals.note(refusal, of: exchange.clientAddress.host, now: exchange.worker.loop.now)
+    exchange.log(writes ? level : .debug, reason + exchange.facts.loggedClient)
+  }
+
   /// Writes the summaries that are due; at the end of the process all.
   func tick(_ log: ErrorLog, now: UInt64, isLast: Bool) {
     if let summary = handshakes.due(now: now, isLast: isLast) {

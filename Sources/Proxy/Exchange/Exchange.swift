@@ -389,7 +389,7 @@ final class Exchange {
     case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
     }
     let isLogged = streamRef._withUnsafeGuaranteedRef { !$0.isSubrequest || $0.subrequestWillEnd(self, reason) }
-    countEnd(streamRef)
+    RequestCount.end(self, streamRef)
     if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil

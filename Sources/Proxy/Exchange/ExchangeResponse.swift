@@ -295,7 +295,7 @@ extension Exchange {
       return false
     }
     worker.counters.refusals.count(.rule)
-    logRefusal(.rule, .error, reason)
+    worker.shared.clientFaults.logRefusal(of: self, .rule, .error, reason)
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     overrideStatus(nil)
     fail(ErrorResponse(403))
@@ -363,13 +363,6 @@ extension Exchange {
     let decision = worker.shared.faults.note(
       text, about: "requests", .none, level, location.errorLog, now: worker.loop.now)
     log(decision.writes ? level : .debug, text)
-  }
-
-  /// Logs who was refused, and why. Of many refusals, the log gets some lines and then their number (`ClientFaultLog`).
-  @inline(never)
-  func logRefusal(_ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
-    let writes = worker.shared.clientFaults.refusals.note(refusal, of: clientAddress.host, now: worker.loop.now)
-    log(writes ? level : .debug, reason + facts.loggedClient)
   }
 
   /// `, client: 127.0.0.1, server: a.test, request: "GET / HTTP/1.1", upstream: "https://127.0.0.1:443", host: "a.test"`

@@ -9,32 +9,34 @@ struct RequestTrace {
   var isContinued: Bool
 }
 
-extension Exchange {
+extension RequestTrace {
   private static let parentField = Array("traceparent".utf8), stateField = Array("tracestate".utf8)
 
   /// Appends a variable of the trace; nothing where `trace_context` is off.
-  func appendTrace(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    guard let trace = requestTrace() else { return }
+  static func append(_ variable: SimpleVariable, of exchange: Exchange, to output: inout ByteBuffer) {
+    guard let trace = of(exchange) else { return }
     switch variable {
     case .trace_id: output.append(trace.parent.traceID)
     case .span_id: output.append(trace.parent.parentID)
     case .tracestate:
-      if trace.isContinued { Self.stateField.withUnsafeBytes { head.append(variableName: $0, to: &output) } }
+      if trace.isContinued {
+        stateField.withUnsafeBytes { exchange.head.append(variableName: $0, to: &output) }
+      }
     default: output.append(trace.parent.value)
     }
   }
 
   /// Makes the trace at the first call. A location that the request enters later has the same trace.
-  private func requestTrace() -> RequestTrace? {
-    if let trace = variables.trace { return trace }
+  private static func of(_ exchange: Exchange) -> RequestTrace? {
+    if let trace = exchange.variables.trace { return trace }
     let former: TraceParent?
-    switch location.settings.flow.trace {
+    switch exchange.location.settings.flow.trace {
     case .off: return nil
     case .restart: former = nil
     case .on:
       // Several fields come joined by commas, which is no valid value.
       var text = ByteBuffer()
-      Self.parentField.withUnsafeBytes { head.append(variableName: $0, to: &text) }
+      parentField.withUnsafeBytes { exchange.head.append(variableName: $0, to: &text) }
       former = TraceParent(text.readable)
     }
     var generator = SystemRandomNumberGenerator()
@@ -42,7 +44,7 @@ extension Exchange {
     let trace = RequestTrace(
       parent: TraceParent(continuing: former, trace: identifiers.trace, span: identifiers.span),
       isContinued: former != nil)
-    keep(trace)
+    exchange.keep(trace)
     return trace
   }
 }

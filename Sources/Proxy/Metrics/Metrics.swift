@@ -50,5 +50,12 @@ public final class Metrics: Sendable {
     return counters
   }
 
+  /// What goes on now, in words for `systemctl status`.
+  package var activity: String {
+    let totals = traffic.totals
+    return "\(totals.active) \(totals.active == 1 ? "client" : "clients"), \(totals.writing) "
+      + "\(totals.writing == 1 ? "request" : "requests") in progress, \(totals.requests) since the start"
+  }
+
   var all: [WorkerCounters] { workers.withLock { $0 } }
 }

@@ -47,19 +47,21 @@ struct RequestTotals {
   var all: UInt64 { classes.reduce(0, &+) }
 }
 
-extension Exchange {
-  /// Counts the exchange, which ends. Subrequests are no requests of a client.
+/// The end of an exchange, for the counts.
+enum RequestCount {
+  /// Subrequests are no requests of a client.
   @inline(__always)
-  func countEnd(_ stream: Unmanaged<ClientStream>) {
-    worker.traffic.didEndExchange()
-    guard let meter = server.meter else { return }
+  static func end(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
+    exchange.worker.traffic.didEndExchange()
+    guard let meter = exchange.server.meter else { return }
     stream._withUnsafeGuaranteedRef { stream in
       if stream.isSubrequest { return }
-      let status = progress.status
-      let isTunnel = status == 101 || head.isExtendedConnect
+      let status = exchange.progress.status
+      let isTunnel = status == 101 || exchange.head.isExtendedConnect
       meter.count(
-        status: status, time: isTunnel ? nil : worker.loop.now &- account.startedAt,
-        received: UInt64(head.byteCount) &+ body.received, sent: stream.sentBytes &- account.sentBytesAtStart)
+        status: status, time: isTunnel ? nil : exchange.worker.loop.now &- exchange.account.startedAt,
+        received: UInt64(exchange.head.byteCount) &+ exchange.body.received,
+        sent: stream.sentBytes &- exchange.account.sentBytesAtStart)
     }
   }
 }
