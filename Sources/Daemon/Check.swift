@@ -14,14 +14,19 @@ package struct Check {
   private let dump: ConfigurationDump
   /// nil: the configuration could not be read.
   private let settings: Settings?
+  /// The loaded files that do not exist, whoever looks.
+  private let missing: Set<String>
+  private let excerpts: SourceExcerpts
 
   package init(_ path: String) {
     // Read before the privileges are dropped: the serving user need not be able to read the files.
     dump = ConfigurationDump(ConfigurationSource(path))
+    excerpts = SourceExcerpts(dump)
     let (settings, draft, found) = Configuration.read(path: path)
     self.path = path
     shared = SharedState()
     self.settings = settings
+    missing = settings?.http.reloadedFiles.filter { access($0, F_OK) != 0 } ?? []
     guard let settings else {
       diagnostics = found + KeyMaterial.faults(in: draft?.http, besides: found, sharing: shared)
       policy = []
@@ -50,10 +55,14 @@ package struct Check {
           .notice, at: nil, "started by root it serves as \(settings.main.servingUser), the default of `user`",
           hint: "say `user NAME;`, or `user root;` where it must stay root"))
     }
+    // What an error already says of a place is the cause of what the serving user finds there.
+    let faults = Set(diagnostics.filter { $0.severity == .error }.compactMap(\.location))
     do throws(Refusal) {
-      diagnostics +=
-        try [Privileges.drop(settings.main)].compactMap { $0 }
-        + ServingAccess.warnings(settings, configuration: ConfigurationSource(path), sharing: shared)
+      let ignored = try Privileges.drop(settings.main)
+      let found = ServingAccess.warnings(
+        settings, configuration: ConfigurationSource(path), sharing: shared, besides: missing)
+      diagnostics += [ignored].compactMap { $0 }
+      diagnostics += found.filter { warning in !(warning.location.map { faults.contains($0) } ?? false) }
     } catch {
       diagnostics += error.diagnostics
     }
@@ -61,6 +70,11 @@ package struct Check {
 
   /// Writes the configuration and its included files to stdout (`ConfigurationDump`).
   package func writeDump() { FormattedFile.write(dump.text, to: STDOUT_FILENO) }
+
+  /// What is found, for a person or a program.
+  package func report(isStrict: Bool) -> CheckReport {
+    CheckReport(path, diagnostics, policy: policy, excerpts, isStrict: isStrict)
+  }
 
   package func count(_ severity: Diagnostic.Severity) -> Int {
     diagnostics.reduce(0) { $0 + ($1.severity == severity ? 1 : 0) }

@@ -1,4 +1,5 @@
 import Crypto
+import Glibc
 import Proxy
 import TLS
 import UpstreamAuth
@@ -17,14 +18,22 @@ package struct FileStates: Sendable, Equatable {
   private var states: [String: State?]
 
   package init(of paths: Set<String>) {
-    states = Dictionary(paths.map { ($0, Self.state(of: $0, depth: 1)) }, uniquingKeysWith: { first, _ in first })
+    states = Dictionary(
+      paths.map { ($0, Self.state(of: $0, depth: 1, former: nil)) }, uniquingKeysWith: { first, _ in first })
   }
 
   package var paths: [String] { states.keys.sorted() }
   package var isEmpty: Bool { states.isEmpty }
 
-  /// Returns the current states of the same files.
-  package func now() -> FileStates { FileStates(of: Set(states.keys)) }
+  /// Returns the current states of the same files. A file that the process may not look at keeps its former state: root
+  /// read it at the start, and the serving user sees neither a change nor that there is none.
+  package func now() -> FileStates {
+    var now = self
+    for (path, former) in states {
+      now.states.updateValue(Self.state(of: path, depth: 1, former: former), forKey: path)
+    }
+    return now
+  }
 
   /// Returns the paths of files whose states differ.
   package func differences(from other: FileStates) -> [String] {
@@ -32,13 +41,21 @@ package struct FileStates: Sendable, Equatable {
   }
 
   /// `depth`: how many levels of directories to read.
-  private static func state(of path: String, depth: Int) -> State? {
-    guard let stamp = FileStamp(path) else { return nil }
-    guard stamp.isDirectory, depth > 0, let names = try? namesInDirectory(path) else { return State(stamp: stamp) }
-    var entries: [String: State] = [:]
-    for name in names { entries[name] = state(of: "\(path)/\(name)", depth: depth - 1) }
-    return State(stamp: stamp, entries: entries)
+  private static func state(of path: String, depth: Int, former: State?) -> State? {
+    guard let stamp = FileStamp(path) else { return isForbidden(errno) ? former : nil }
+    guard stamp.isDirectory, depth > 0 else { return State(stamp: stamp) }
+    do throws(DirectoryError) {
+      var entries: [String: State] = [:]
+      for name in try namesInDirectory(path) {
+        entries[name] = state(of: "\(path)/\(name)", depth: depth - 1, former: former?.entries?[name])
+      }
+      return State(stamp: stamp, entries: entries)
+    } catch {
+      return State(stamp: stamp, entries: isForbidden(error.code) ? former?.entries : nil)
+    }
   }
+
+  private static func isForbidden(_ code: CInt) -> Bool { code == EACCES || code == EPERM }
 }
 
 extension HTTPSettings {

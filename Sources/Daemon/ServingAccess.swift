@@ -11,20 +11,25 @@ import Proxy
 /// even one for a revocation, opens the same files again, and each request opens some files.
 enum ServingAccess {
   /// Checks a configuration that root has just loaded. Empty when no privileges were dropped or every file can be read.
-  static func warnings(_ settings: Settings, configuration source: ConfigurationSource, sharing shared: SharedState)
-    -> [Diagnostic]
-  {
+  /// `missing`: files that root did not find either, of which an error tells.
+  static func warnings(
+    _ settings: Settings, configuration source: ConfigurationSource, sharing shared: SharedState,
+    besides missing: Set<String> = []
+  ) -> [Diagnostic] {
     let user = geteuid() == 0 ? "root" : name(geteuid())
-    return unreadable(settings, source, user) + closedLogs(settings, user)
+    return unreadable(settings, source, user, besides: missing) + closedLogs(settings, user)
       + closedAuthorities(settings.http, user, shared)
       + closedToRequests(settings.http, user) + closedToHandshakes(settings.http, user)
   }
 
   // MARK: Reloads
 
-  private static func unreadable(_ settings: Settings, _ source: ConfigurationSource, _ user: String) -> [Diagnostic] {
+  private static func unreadable(
+    _ settings: Settings, _ source: ConfigurationSource, _ user: String, besides missing: Set<String>
+  ) -> [Diagnostic] {
     let hint = hint(settings.main)
-    let material = settings.http.reloadedFiles.filter { access($0, R_OK) != 0 }.sorted().map { path in
+    let material = settings.http.reloadedFiles.subtracting(missing).filter { access($0, R_OK) != 0 }.sorted().map {
+      path in
       Diagnostic(
         .warning, at: nil, "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed",
         hint: hint)

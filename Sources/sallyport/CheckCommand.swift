@@ -17,6 +17,9 @@ struct CheckCommand: ParsableCommand {
   @Flag(help: "Treat warnings as errors.")
   var strict = false
 
+  @Flag(help: "Print one JSON object: whether the configuration is valid, its diagnostics and its policy.")
+  var json = false
+
   @Flag(help: "Print the configuration and all files that it includes, as nginx -T does; secrets are masked.")
   var dump = false
 
@@ -38,6 +41,7 @@ struct CheckCommand: ParsableCommand {
   func validate() throws {
     let modes = [dump, explain != nil, diff != nil].filter { $0 }.count
     if modes > 1 { throw ValidationError("--dump, --explain and --diff can't be combined") }
+    if json, modes > 0 { throw ValidationError("--json can't be combined with --dump, --explain or --diff") }
     if explain == nil, cert != nil || from != nil || !header.isEmpty {
       throw ValidationError("--cert, --from and --header belong to --explain")
     }
@@ -49,27 +53,21 @@ struct CheckCommand: ParsableCommand {
     if let diff { return try compare(from: diff, to: path) }
     var check = Check(path)
     check.becomeServingUser()
-    if dump { return try printDump(check, path) }
-    for diagnostic in check.diagnostics { print(diagnostic) }
-    if !check.diagnostics.isEmpty { print("") }
-    for line in check.policy { print(line) }
-    let verdict = verdict(on: check, path)
-    print(verdict.text)
-    if !verdict.isValid { throw ExitCode.failure }
-  }
-
-  private func verdict(on check: Check, _ path: String) -> (text: String, isValid: Bool) {
-    let errors = check.count(.error) + (strict ? check.count(.warning) : 0)
-    if errors == 0 { return ("configuration \(path) is valid", true) }
-    return ("configuration \(path) is not valid: \(errors) \(errors == 1 ? "error" : "errors")", false)
+    let report = check.report(isStrict: strict)
+    if dump { return try printDump(check, report) }
+    if json {
+      print(report.json)
+    } else {
+      for line in report.lines(isColoured: isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == nil) { print(line) }
+    }
+    if !report.isValid { throw ExitCode.failure }
   }
 
   /// As nginx: the verdict to stderr, and the files to stdout only if the configuration is valid.
-  private func printDump(_ check: Check, _ path: String) throws {
+  private func printDump(_ check: Check, _ report: CheckReport) throws {
     for diagnostic in check.diagnostics { complain("\(diagnostic)") }
-    let verdict = verdict(on: check, path)
-    complain(verdict.text)
-    guard verdict.isValid else { throw ExitCode.failure }
+    complain(report.verdict)
+    guard report.isValid else { throw ExitCode.failure }
     check.writeDump()
   }
 

@@ -62,7 +62,7 @@ import Testing
       input: body)
     #expect(answer.status == 200 && answer.body == body)
     daemon.signal(SIGHUP)
-    try await daemon.logged("[emerg]", "Permission denied")
+    try await daemon.logged("[emerg]", "sallyport.conf\": permission denied")
     try await daemon.logged("the new configuration is refused, 1 error: generation 1 serves on")
     daemon.signal(SIGUSR1)
     try await daemon.logged("can't open the log file")
@@ -145,6 +145,33 @@ import Testing
     let aloud = try scene.write("aloud.conf", text: "user root; " + text)
     let said = try await scene.sallyport("check", "--config", aloud)
     #expect(said.status == 0 && !said.text.contains("the user that serves"), "\(said.text)")
+  }
+
+  @Test func `check does not say of a missing file that the serving user can't read it`() async throws {
+    let scene = try Scene.ofTest()
+    let path = try scene.write(
+      "missing.conf",
+      text: configuration(
+        "server { listen 127.0.0.1:8080 ssl; ssl_certificate none.pem; ssl_certificate_key none.key; return 200 x; }"))
+    let result = try await scene.sallyport("check", "--config", path)
+    #expect(result.status == 1 && result.text.contains("error: ") && result.text.contains("none.pem"))
+    #expect(!result.text.contains("\"\(scene.path("none.pem"))\" can't be read as the user"), "\(result.text)")
+    #expect(!result.text.contains("none.key\" can't be read as the user"), "\(result.text)")
+  }
+
+  @Test func `files that the serving user may not look at are no change`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let text = try secret(scene, port).replacingOccurrences(of: "server.key", with: "closed/server.key")
+    try scene.makeFolder("closed")
+    rename(scene.path("server.key"), scene.path("closed/server.key"))
+    chmod(scene.path("closed"), 0o700)
+    chmod(scene.folder, 0o755)
+    let daemon = try await start(scene, text)
+    let ca = try #require(scene.text("ca.pem").isEmpty ? nil : scene.text("ca.pem"))
+    try scene.write("ca.pem", text: ca + "\n")
+    try await daemon.logged("changed: ", "ca.pem")
+    let lines = scene.text("error.log").split(separator: "\n").filter { $0.contains("changed: ") }
+    #expect(!lines.contains { $0.contains("server.key") }, "\(lines)")
   }
 
   @Test func `a user that can't be had stops the start`() async throws {

@@ -45,17 +45,21 @@ package struct ConfigurationDump: Sendable {
   /// The text with `********` for the constant value of a field that carries credentials, and for the PIN of a key in a
   /// token (RFC 7512 §2.3 `pin-value`).
   static func masked(_ bytes: [UInt8], _ file: String) -> [UInt8] {
+    MaskedSource(bytes, file).text(of: bytes.indices)
+  }
+
+  /// Finds what `masked` hides. `end`: how far the text is words, so that the secrets before it are all known.
+  static func secrets(in bytes: [UInt8], _ file: String) -> (ranges: [Range<Int>], end: Int) {
     var lexer = Lexer(bytes: bytes, file: file, recordsPieces: true)
+    var end = 0
     while let statement = try? lexer.next() {
-      if case .end = statement { break }
+      if case .end = statement {
+        end = bytes.count
+        break
+      }
     }
-    var output: [UInt8] = []
-    var copied = 0
+    var secrets: [Range<Int>] = []
     var words: [Range<Int>] = []
-    func hide(_ range: Range<Int>) {
-      output += bytes[copied..<range.lowerBound] + Array("********".utf8)
-      copied = range.upperBound
-    }
     for piece in lexer.pieces {
       guard case .word(let range) = piece else {
         switch piece {
@@ -65,15 +69,16 @@ package struct ConfigurationDump: Sendable {
         continue
       }
       words.append(range)
+      end = max(end, range.upperBound)
       if words.count == 3, carriesCredentials(words.prefix(2).map { plain(bytes[$0]) }),
         !bytes[range].contains(UInt8(ascii: "$"))
       {
-        hide(range)
+        secrets.append(range)
       } else {
-        for secret in pins(in: bytes, range) { hide(secret) }
+        secrets += pins(in: bytes, range)
       }
     }
-    return output + bytes[copied...]
+    return (secrets, end)
   }
 
   private static func carriesCredentials(_ words: [String]) -> Bool {

@@ -1,0 +1,76 @@
+import Configuration
+import Observability
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+@Suite struct `What check prints` {
+  private func report(_ text: String, isStrict: Bool = false) throws -> (CheckReport, path: String) {
+    let scene = try Scene()
+    defer { scene.end() }
+    let path = try scene.write("test.conf", text: text)
+    return (Check(path).report(isStrict: isStrict), path)
+  }
+
+  @Test func `an error shows its line with a caret below the place`() throws {
+    let (report, path) = try report("events {}\nhttp {\n\tserver { lisen 1; }\n}\n")
+    let lines = report.lines(isColoured: false)
+    #expect(lines.first?.hasPrefix("\(path):3:11: error: ") == true, "\(lines)")
+    #expect(lines.dropFirst().first == "     server { lisen 1; }", "\(lines)")
+    #expect(lines.dropFirst(2).first == "              ^", "\(lines)")
+    #expect(!report.isValid && lines.last == "configuration \(path) is not valid: 1 error")
+    let coloured = report.lines(isColoured: true)
+    #expect(coloured.first?.contains("\u{1B}[31;1merror\u{1B}[0m: ") == true)
+    #expect(!lines.contains { $0.contains("\u{1B}") })
+  }
+
+  @Test func `an excerpt shows no secret`() throws {
+    let (report, _) = try report(
+      """
+      events {}
+      http { server { listen 1; location / { proxy_set_header Authorization "Basic c2VjcmV0"; nonsense 1; } } }
+      """)
+    let lines = report.lines(isColoured: false)
+    let shown = try #require(lines.first { $0.contains("Authorization") }, "\(lines)")
+    #expect(shown.contains("Authorization ********; nonsense") && !shown.contains("c2VjcmV0"))
+    #expect(!report.json.contains("c2VjcmV0"))
+    let caret = try #require(lines.first { $0.hasSuffix("^") })
+    #expect(shown.dropFirst(caret.count - 1).hasPrefix("nonsense"), "\(lines)")
+  }
+
+  @Test func `a line whose end can't be read is not shown`() throws {
+    let (report, _) = try report("events {}\nhttp { server { proxy_set_header Authorization \"Basic c2VjcmV0; } }\n")
+    #expect(!report.isValid)
+    #expect(!report.lines(isColoured: false).joined().contains("c2VjcmV0"))
+  }
+
+  @Test func `a long line is cut around the place`() throws {
+    let filler = String(repeating: "x", count: 400)
+    let (report, _) = try report(
+      "events {} http { map $uri $a { \(filler) 1; } nonsense 1; map $uri $b { \(filler) 1; } }")
+    let lines = report.lines(isColoured: false)
+    let place = try #require(lines.firstIndex { $0.hasSuffix("^") }, "\(lines)")
+    let shown = lines[place - 1]
+    #expect(shown.count < 130 && shown.dropFirst(lines[place].count - 1).hasPrefix("nonsense"), "\(lines)")
+  }
+
+  @Test func `errors stand before warnings, and JSON says the same`() throws {
+    let warning = Diagnostic(.warning, at: nil, "later")
+    let error = Diagnostic(.error, at: SourceLocation(file: "none.conf", line: 1, column: 1), "first", hint: "do")
+    let report = CheckReport(
+      "x.conf", [warning, error], policy: ["server a"],
+      SourceExcerpts(ConfigurationDump(ConfigurationSource("none.conf"))),
+      isStrict: true)
+    #expect(
+      report.lines(isColoured: false) == [
+        "none.conf:1:1: error: first", "    hint: do", "warning: later", "", "server a",
+        "configuration x.conf is not valid: 2 errors",
+      ])
+    #expect(
+      report.json
+        == #"{"configuration":"x.conf","valid":false,"diagnostics":[{"severity":"error","file":"none.conf","line":1,"#
+        + #""column":1,"message":"first","hint":"do","source":null},{"severity":"warning","file":null,"line":null,"#
+        + #""column":null,"message":"later","hint":null,"source":null}],"policy":["server a"]}"#)
+  }
+}
