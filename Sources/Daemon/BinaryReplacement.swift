@@ -44,11 +44,11 @@ final class BinaryReplacement {
     source.activate()
   }
 
-  /// Tells the new process that systemd knows it: it may notify from now on.
-  func letGo() {
+  /// Tells the new process that systemd knows it: it serves and notifies from now on. Returns false if it has ended.
+  func letGo() -> Bool {
     let word: [UInt8] = Array("go\n".utf8)
-    _ = linux_send(channel, word, word.count)
-    close(channel)
+    defer { close(channel) }
+    return linux_send(channel, word, word.count) == word.count
   }
 
   /// nil: not all has been said.

@@ -32,17 +32,30 @@ struct Predecessor: Sendable {
     self.sockets = sockets
   }
 
-  /// Tells the predecessor that this process serves, and waits until systemd knows it. The wait is bounded: a predecessor
-  /// that was killed must not delay this process.
-  func handOver() {
+  /// Tells the predecessor that this process can serve, and waits until systemd knows it and the predecessor drains. Returns
+  /// false if the predecessor has given this process up, or has ended: then this process must not serve. Otherwise two
+  /// processes would, and a reload would reach one of them.
+  func handOver() -> Bool {
     var patience = timeval(tv_sec: 10, tv_usec: 0)
     setsockopt(Self.channel, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
     let word = Array("\(getpid())\n".utf8)
-    _ = linux_send(Self.channel, word, word.count)
+    guard linux_send(Self.channel, word, word.count) == word.count else { return false }
     var room: [UInt8] = [0, 0, 0]
-    while recv(Self.channel, &room, room.count, 0) < 0 && errno == EINTR {}
+    var count = 0
+    repeat { count = recv(Self.channel, &room, room.count, 0) } while count < 0 && errno == EINTR
     close(Self.channel)
+    guard count == room.count, room == Array("go\n".utf8) else { return false }
     Notification.holdBack(false)
+    return true
+  }
+
+  /// The same, but ends this process if it must not serve.
+  func handOverOrEnd(_ log: ErrorLog) {
+    guard !handOver() else { return }
+    let words = "the process to be replaced has given up, or has ended: this one does not serve"
+    Daemon.print([Diagnostic(.error, at: nil, words)])
+    log.emerg(words)
+    _exit(1)
   }
 
   // MARK: The two steps

@@ -37,7 +37,7 @@ final class Supervisor {
   /// nil once the process accepts no connections any more: the last worker that releases the sockets closes them.
   private(set) var sockets: ListeningSockets?
   private var state = SupervisorState<Successor>()
-  private var signals: [any DispatchSourceSignal] = []
+  private let signals = SignalSources()
   private var watchdog: WatchdogTimer?
   private let healthNames: [HealthName]
   private var health: HealthListener?
@@ -73,13 +73,14 @@ final class Supervisor {
 
   func start() {
     Signals.block([SIGQUIT, SIGTERM, SIGINT])
-    heed(SIGHUP) { $0.handle { $0.reloadAsked(.configuration) } }
-    heed(SIGQUIT) { $0.handle { $0.drainAsked() } }
-    heed(SIGTERM) { $0.handle { $0.stopAsked() } }
-    heed(SIGINT) { $0.handle { $0.stopAsked() } }
-    heed(SIGUSR1) { $0.reopenLogs() }
-    heed(SIGUSR2) { $0.handle { $0.replacementAsked() } }
+    signals.heed(SIGHUP) { [self] in handle { $0.reloadAsked(.configuration) } }
+    signals.heed(SIGQUIT) { [self] in handle { $0.drainAsked() } }
+    signals.heed(SIGTERM) { [self] in handle { $0.stopAsked() } }
+    signals.heed(SIGINT) { [self] in handle { $0.stopAsked() } }
+    signals.heed(SIGUSR1) { [self] in reopenLogs() }
+    signals.heed(SIGUSR2) { [self] in handle { $0.replacementAsked() } }
     guard let sockets else { return }
+    predecessor?.handOverOrEnd(errorLog)
     serve(current, on: sockets) { $0.handle { $0.started() } }
   }
 
@@ -94,13 +95,6 @@ final class Supervisor {
     case .replace: replace()
     case .stop: stop()
     }
-  }
-
-  private func heed(_ number: Int32, _ heard: @escaping @MainActor (Supervisor) -> Void) {
-    let source = DispatchSource.makeSignalSource(signal: number, queue: .main)
-    source.setEventHandler { [self] in MainActor.assumeIsolated { heard(self) } }
-    source.activate()
-    signals.append(source)
   }
 
   // MARK: Serving
@@ -145,7 +139,6 @@ final class Supervisor {
     errorLog.notice("configuration: \(source.phrase)")
     errorLog.notice("sallyport/\(Product.version) serves: \(summary)")
     errorLog.notice(confinement.summary)
-    predecessor?.handOver()
     status.tell("Serving: \(summary)", with: .ready)
     fleet.metrics.process.take(.sample())
     if let sockets {
@@ -331,7 +324,6 @@ final class Supervisor {
   private func handOver(to process: Int32) {
     errorLog.notice("process \(process) of the new binary serves: this one drains")
     for (_, socket) in sockets?.byKeptName ?? [] { socket.handOn(true) }
-    pidFile = nil
     Notification.send(.mainProcess(process))
     let replacement = replacement
     self.replacement = nil
@@ -339,12 +331,20 @@ final class Supervisor {
       Notification.waitUntilProcessed(microseconds: 5_000_000)
       DispatchQueue.main.async {
         MainActor.assumeIsolated {
+          guard replacement?.letGo() ?? false else { return self.takeBack() }
+          self.pidFile = nil
           Notification.holdBack(true)
-          replacement?.letGo()
           self.handle { $0.replacementServes() }
         }
       }
     }
+  }
+
+  /// The new process ended before it served.
+  private func takeBack() {
+    for (_, socket) in sockets?.byKeptName ?? [] { socket.handOn(false) }
+    Notification.send(.mainProcess(getpid()))
+    replacementFailed("it ended before it served")
   }
 
   // MARK: End

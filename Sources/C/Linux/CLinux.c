@@ -1,5 +1,8 @@
 #include "CLinux.h"
 
+#include <errno.h>
+#include <fcntl.h>
+
 // The command line as the system gave it to the process. Swift reads it from /proc/self/cmdline, which is not there where
 // /proc is not mounted. glibc, and no other C library, hands argc and argv to constructors.
 #ifndef __GLIBC__
@@ -12,6 +15,14 @@ __attribute__((constructor)) static void keep_arguments(int count, char **words,
   (void)environment;
   argument_count = count;
   argument_words = words;
+}
+
+// A descriptor 0, 1 or 2 that is missing would be given to the next file or socket that is opened: what is printed would go
+// there, and no process started later could tell it from its standard input.
+__attribute__((constructor)) static void open_standard_descriptors(void) {
+  for (int fd = 0; fd <= 2; fd++) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
+  }
 }
 
 const char *linux_argument(int index) {
