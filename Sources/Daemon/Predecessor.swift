@@ -52,9 +52,7 @@ struct Predecessor: Sendable {
   /// The same, but ends this process if it must not serve.
   func handOverOrEnd(_ log: ErrorLog) {
     guard !handOver() else { return }
-    let words = "the process to be replaced has given up, or has ended: this one does not serve"
-    Daemon.print([Diagnostic(.error, at: nil, words)])
-    log.emerg(words)
+    log.emerg("the process to be replaced has given up, or has ended: this one does not serve")
     _exit(1)
   }
 
