@@ -201,18 +201,5 @@ struct StatusHTML {
   /// Appends text of any origin.
   private mutating func text(_ text: String) { output += Self.escaped(text) }
 
-  static func escaped(_ text: String) -> String {
-    var result = ""
-    for character in text.unicodeScalars {
-      switch character {
-      case "&": result += "&amp;"
-      case "<": result += "&lt;"
-      case ">": result += "&gt;"
-      case "\"": result += "&quot;"
-      case "'": result += "&#39;"
-      default: result.unicodeScalars.append(character)
-      }
-    }
-    return result
-  }
+  static func escaped(_ text: String) -> String { HTMLText.escaped(text) }
 }

@@ -1,3 +1,5 @@
+import Observability
+
 /// Shows what the server saw, as a page. Every value is escaped, because anybody may choose the names in a certificate.
 struct DemoPage {
   let text: String
@@ -46,20 +48,7 @@ struct DemoPage {
     return "<table>\(lines.joined())</table>"
   }
 
-  private static func escaped(_ text: String) -> String {
-    var result = ""
-    for character in text.unicodeScalars {
-      switch character {
-      case "&": result += "&amp;"
-      case "<": result += "&lt;"
-      case ">": result += "&gt;"
-      case "\"": result += "&quot;"
-      case "'": result += "&#39;"
-      default: result.unicodeScalars.append(character)
-      }
-    }
-    return result
-  }
+  private static func escaped(_ text: String) -> String { HTMLText.escaped(text) }
 
   private static let style = """
     :root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:0}main{max-width:52rem;margin:0 auto;padding:1rem}
