@@ -197,6 +197,19 @@ import Testing
     #expect(seen == ("ok", false, "ok"))
   }
 
+  /// curl (7.88) reads no end of a response that came while it sent its body, before another frame arrives.
+  @Test func `8_1: a client that ends its request after the response gets a frame at once`() async throws {
+    let front = try await HTTP2Front(.ofTest())
+    let next = try await front.frames { client in
+      client.send(.post(1, "/ok"), .data(1, "x", ends: false))
+      _ = try client.response(on: 1)
+      _ = try client.settle()
+      client.send(.data(1, "rest", ends: true))
+      return try client.next()
+    }
+    #expect(next?.kind == .windowUpdate && next?.stream == 0)
+  }
+
   @Test func `8_1: HEADERS within a body that don't end it are an error of the stream`() async throws {
     let front = try await HTTP2Front(.ofTest())
     let trailers = HTTP2Frame.headers(1, HPACK.block([("x-a", "b")]), flags: HTTP2Frame.endHeaders)

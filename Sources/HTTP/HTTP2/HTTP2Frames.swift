@@ -194,6 +194,12 @@ open class HTTP2Frames {
     if let session, count > 0 { nghttp2_session_consume_stream(session, id, count) }
   }
 
+  /// Sends the peer a frame that changes nothing but one byte of credit, for a peer that looks at its streams when something
+  /// arrives only.
+  public final func wakePeer() {
+    if let session { nghttp2_submit_window_update(session, 0, 0, 1) }
+  }
+
   /// Whether the stream is open, or half closed.
   public final func isOpen(_ id: Int32) -> Bool {
     session.map { nghttp2_session_get_stream_user_data($0, id) != nil } ?? false

@@ -100,6 +100,11 @@ final class HTTP2Stream: ClientStream {
   func inputDidEnd(_ trailers: Trailers?) {
     hasInputEnded = true
     self.trailers = trailers
+    // curl (7.88) waits for a frame although both sides of its stream have ended, if the response ended first.
+    if isLingering, let connection {
+      connection.frames.wakePeer()
+      connection.hasOutput()
+    }
     if case .flowing = input { deliverEnd() }
   }
 
