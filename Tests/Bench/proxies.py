@@ -96,7 +96,7 @@ class Place:
         self.http2, self.grpc = getattr(workload, "http2", False), getattr(workload, "grpc", False)
 
 
-def nginx_text(place, main="", http="", server="", listen="", location=""):
+def nginx_text(place, main="", http="", server="", listen="", location="", access_log="off"):
     """The configuration that nginx and sallyport share; the other parameters are what is one's own."""
     files, proxy = place.certificates, "grpc" if place.grpc else "proxy"
     version = "" if place.grpc else 'proxy_http_version 1.1; proxy_set_header Connection "";'
@@ -104,7 +104,7 @@ def nginx_text(place, main="", http="", server="", listen="", location=""):
 {user()} {main}
 events {{ worker_connections 18000; }}
 http {{
-  access_log off;
+  access_log {access_log};
   keepalive_timeout 900s;
   keepalive_requests 1000000000;
   keepalive_time 10h;
@@ -136,19 +136,31 @@ http {{
 """
 
 
-def sallyport(place):
+def sallyport(place, **more):
     """With a pin of the upstream's key on top of what the peers verify."""
     text = nginx_text(
-        place, server="http2 on;" if place.http2 else "",
+        place, server="http2 on;" if place.http2 else "", **more,
         location=f"{'grpc' if place.grpc else 'proxy'}_ssl_pin sha256//{place.certificates.upstream_pin};")
     return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}
 
 
-def nginx(place):
+def sallyport_seen(place):
+    """With all that tells an operator what happens: the access log as JSON, and metrics."""
+    return sallyport(
+        place, access_log=f"{place.folder}/access.log json",
+        http=f"server {{ listen unix:{place.folder}/metrics.sock; location /metrics {{ metrics; }} }}")
+
+
+def nginx_seen(place):
+    """With the access log that nginx has by default."""
+    return nginx(place, access_log=f"{place.folder}/access.log combined")
+
+
+def nginx(place, **more):
     """At its best: no temporary files, and buffers that hold what the workloads send."""
     text = nginx_text(
         # As nginx 1.22 has it, the one of Debian 12.
-        place, listen=" http2" if place.http2 else "", main=f"daemon off; pid {place.folder}/nginx.pid; error_log {place.folder}/error.log error;",
+        place, listen=" http2" if place.http2 else "", **more, main=f"daemon off; pid {place.folder}/nginx.pid; error_log {place.folder}/error.log error;",
         http=f"""{nginx_folders(place.folder)}
   proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k;
   client_body_buffer_size 64k;""")
@@ -229,13 +241,15 @@ https://:{place.port} {{
 class Kind:
     """How a proxy is started, its Debian package, and the upstreams that it must refuse."""
 
-    def __init__(self, start, package=None, refuses=("untrusted", "wrong-name")):
-        self.start, self.package, self.refuses = start, package, refuses
+    def __init__(self, start, package=None, refuses=("untrusted", "wrong-name"), by_default=True):
+        self.start, self.package, self.refuses, self.by_default = start, package, refuses, by_default
 
 
 KINDS = {
     "sallyport": Kind(sallyport, refuses=("untrusted", "wrong-name", "wrong-key")),
+    "sallyport-seen": Kind(sallyport_seen, refuses=("untrusted", "wrong-name", "wrong-key"), by_default=False),
     "nginx": Kind(nginx, "nginx-light"),
+    "nginx-seen": Kind(nginx_seen, "nginx-light", by_default=False),
     "haproxy": Kind(haproxy, "haproxy"),
     "caddy": Kind(caddy, "caddy"),
 }
