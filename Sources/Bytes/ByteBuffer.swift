@@ -154,6 +154,7 @@ public struct ByteBuffer: ~Copyable {
 
   /// Appends decimal digits without sign and padding.
   public mutating func append(decimal value: UInt64) {
+    if value < 10 { return append(48 &+ UInt8(truncatingIfNeeded: value)) }
     reserve(20)
     guard let base else { return }
     var digits = 1

@@ -30,6 +30,20 @@ public enum Hex {
     }
   }
 
+  /// Appends the 16 lower-case digits of a word, eight at a time: each byte of a word of eight holds a number under 16 and
+  /// becomes its digit.
+  public static func encode(_ word: UInt64, into buffer: inout ByteBuffer) {
+    for half in [UInt32(truncatingIfNeeded: word >> 32), UInt32(truncatingIfNeeded: word)] {
+      var spread = UInt64(half)
+      spread = (spread | spread << 16) & 0x0000_FFFF_0000_FFFF
+      spread = (spread | spread << 8) & 0x00FF_00FF_00FF_00FF
+      spread = (spread | spread << 4) & 0x0F0F_0F0F_0F0F_0F0F
+      let letters = (spread &+ 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+      let digits = spread &+ 0x3030_3030_3030_3030 &+ letters &* 39
+      withUnsafeBytes(of: digits.bigEndian) { buffer.append($0) }
+    }
+  }
+
   /// For settings and messages, not for the hot path.
   public static func encode(_ bytes: [UInt8], _ letters: Letters = .lower) -> String {
     var buffer = ByteBuffer(capacity: bytes.count * 2)

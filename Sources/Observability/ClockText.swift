@@ -7,11 +7,13 @@ package import Glibc
 /// line. Each worker has its own and never shares it: the bytes change in place with each second.
 public final class ClockText {
   @usableFromInline static let httpDatePlace = 0, timeLocalPlace = 29, timeISO8601Place = 55
-  private static let size = 80
+  private static let secondsPlace = 80, size = 100
   @usableFromInline let bytes: UnsafeMutableRawPointer
   /// Seconds since 1970 that the texts show, and the milliseconds of the last update.
   public private(set) var seconds: Int64 = .min
   public private(set) var milliseconds = 0
+  /// How many digits the seconds have.
+  private var secondsCount = 0
 
   public init() {
     bytes = .allocate(byteCount: Self.size, alignment: 8)
@@ -46,11 +48,8 @@ public final class ClockText {
 
   /// `1795260601.042`: $msec.
   public func appendSeconds(to buffer: inout ByteBuffer) {
-    buffer.append(decimal: UInt64(max(0, seconds)))
-    buffer.append(".")
-    if milliseconds < 100 { buffer.append("0") }
-    if milliseconds < 10 { buffer.append("0") }
-    buffer.append(decimal: UInt64(milliseconds))
+    buffer.append(text(Self.secondsPlace, secondsCount))
+    buffer.append(fraction: UInt64(milliseconds))
   }
 
   private func format(_ seconds: Int64) {
@@ -83,6 +82,9 @@ public final class ClockText {
     line.append("T")
     line.append(time: local)
     line.append(offset: local, separator: ":")
+    let start = line.count
+    line.append(decimal: UInt64(max(0, seconds)))
+    secondsCount = line.count - start
     UnsafeMutableRawBufferPointer(start: bytes, count: Self.size).copyMemory(from: line.readable)
   }
 
@@ -134,6 +136,14 @@ private struct Moment {
 }
 
 extension ByteBuffer {
+  /// Appends `.042` for 42 milliseconds, which are under 1000.
+  public mutating func append(fraction milliseconds: UInt64) {
+    append(0x2E)
+    append(48 &+ UInt8(truncatingIfNeeded: milliseconds / 100 % 10))
+    append(48 &+ UInt8(truncatingIfNeeded: milliseconds / 10 % 10))
+    append(48 &+ UInt8(truncatingIfNeeded: milliseconds % 10))
+  }
+
   /// Appends two digits.
   fileprivate mutating func append(padded value: Int) {
     append(48 + UInt8(truncatingIfNeeded: value / 10 % 10))

@@ -92,11 +92,13 @@ public enum LogEscape {
       index &+= 8
     }
     guard index < value.count else { return true }
-    // The rest, filled up with letters.
+    // The last eight, some of them again.
+    if value.count >= 8 { return isFine(value.loadUnaligned(fromByteOffset: value.count &- 8, as: UInt64.self)) }
+    // The rest, after letters.
     var rest = ones &* 0x61
-    for (place, byte) in value[index...].enumerated() {
-      let shift = UInt64(place) &* 8
-      rest = rest & ~(0xFF << shift) | UInt64(byte) << shift
+    while index < value.count {
+      rest = rest << 8 | UInt64(value[index])
+      index &+= 1
     }
     return isFine(rest)
   }

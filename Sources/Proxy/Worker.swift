@@ -21,6 +21,7 @@ public final class Worker {
   let ownFields: OwnFields
   /// A buffer for text that is built and used within one call.
   @exclusivity(unchecked) var scratch = ByteBuffer()
+  @exclusivity(unchecked) var randomWords = RandomWords()
   /// The buffer into which an HTTP/2 connection reads. No bytes are left in it between two reads.
   @exclusivity(unchecked) var input = ByteBuffer()
   /// Request bodies that are kept in memory, 32 MiB in all.

@@ -9,6 +9,12 @@ import TLS
 import Transport
 import UpstreamAuth
 
+/// A value within `ConnectionFacts`, and whether no log has to escape it.
+private struct KeptValue {
+  var range: ByteRange
+  var isPlain: Bool
+}
+
 /// What stays the same for the life of a connection: the peer's address, the TLS session and the client's identity.
 ///
 /// The first use of a value makes and keeps it, so that later requests copy bytes and don't call OpenSSL.
@@ -22,9 +28,9 @@ final class ConnectionFacts {
   let tls: TLSStream?
   private var authorization = AuthorizationCache()
   private let transport: ByteStream
-  /// The values that were used, one after another, and the range of each by its place.
+  /// The values that were used, one after another, and each by its place.
   private var values = ByteBuffer()
-  private var ranges: [ByteRange?] = []
+  private var kept: [KeptValue?] = []
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
@@ -72,7 +78,7 @@ final class ConnectionFacts {
   func forget() {
     authorization = AuthorizationCache()
     values.release()
-    ranges = []
+    kept = []
   }
 
   private static let cached: [SimpleVariable] = [
@@ -90,13 +96,18 @@ final class ConnectionFacts {
   /// The slot that caches a variable's value; nil for a variable that differs per request. Used when loading.
   static func place(of variable: SimpleVariable) -> Int? { places[variable] }
 
-  func append(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
-    if ranges.isEmpty { ranges = Array(repeating: nil, count: Self.cached.count) }
-    if let range = ranges[place] { return output.append(values.readable[range]) }
-    let value = make(variable)
-    ranges[place] = ByteRange(start: values.count, count: value.count)
+  /// Returns whether no log has to escape the value.
+  func append(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) -> Bool {
+    if kept.isEmpty { kept = Array(repeating: nil, count: Self.cached.count) }
+    if let value = kept[place] {
+      output.append(values.readable[value.range])
+      return value.isPlain
+    }
+    let value = make(variable), isPlain = value.withUnsafeBytes { LogEscape.isPlain($0) }
+    kept[place] = KeptValue(range: ByteRange(start: values.count, count: value.count), isPlain: isPlain)
     values.append(value)
     output.append(value)
+    return isPlain
   }
 
   private func make(_ variable: SimpleVariable) -> [UInt8] {

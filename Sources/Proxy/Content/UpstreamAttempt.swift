@@ -320,7 +320,8 @@ final class UpstreamAttempt: AttemptObserver {
   /// Appends one value for each attempt, separated by commas, as nginx's `$upstream_…`.
   /// `isOver`: the exchange ends, so an attempt in progress does too.
   func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, isOver: Bool, to output: inout ByteBuffer) {
-    for (index, record) in records.enumerated() {
+    for index in records.indices {
+      let record = records[index]
       if index > 0 { output.append(", ") }
       func time(_ moment: UInt64?) {
         if let moment {
@@ -330,7 +331,7 @@ final class UpstreamAttempt: AttemptObserver {
         }
       }
       // The last attempt may still be in progress.
-      let running = record.endedAt == nil && index == records.count - 1 ? stream : nil
+      var running: UpstreamStream? { record.endedAt == nil && index == records.count - 1 ? stream : nil }
       switch variable {
       case .upstream_addr:
         // nginx shows the group's name where no server is live.

@@ -24,17 +24,30 @@ enum AccessRecord {
   ///
   /// A value goes into the line as it is. Only if a byte of it must be escaped, it is copied and written again.
   private static func appendLine(_ log: LiveAccessLog, _ exchange: Exchange, to line: inout ByteBuffer) {
-    for step in log.format.steps {
+    let format = log.format, escaping = log.escape
+    for step in format.steps {
       let start = line.count
-      log.format.append(step, exchange, to: &line)
-      if case .literal = step { continue }
+      var isPlain = false
+      switch step {
+      case .literal:
+        format.append(step, exchange, to: &line)
+        continue
+      case .connection(let variable, let place): isPlain = exchange.facts.append(variable, place: place, to: &line)
+      case .plain(let variable):
+        exchange.append(ofRequest: variable, to: &line)
+        isPlain = true
+        if variable == .status, exchange.progress.status == 0, case .json = escaping { mendNumber(start, in: &line) }
+      case .client, .simple, .other: format.append(step, exchange, to: &line)
+      }
+      if line.count == start {
+        if case .default = escaping { line.append(0x2D) }
+        continue
+      }
+      if isPlain { continue }
       let value = UnsafeRawBufferPointer(rebasing: line.readable[start...])
-      switch log.escape {
-      case .default:
-        if value.isEmpty { line.append(0x2D) } else if !LogEscape.isPlain(value) { escape(start, in: &line, .default) }
-      case .json:
-        if !LogEscape.isPlainJSON(value) { escape(start, in: &line, .json) }
-        if case .simple(.status) = step, exchange.progress.status == 0 { mendNumber(start, in: &line) }
+      switch escaping {
+      case .default: if !LogEscape.isPlain(value) { escape(start, in: &line, .default) }
+      case .json: if !LogEscape.isPlainJSON(value) { escape(start, in: &line, .json) }
       case .none: break
       }
     }

@@ -318,11 +318,7 @@ final class Exchange {
   func take(_ captures: Captures, of subject: [UInt8], slots: [NamedCapture]) {
     variables.take(captures, of: subject, slots: slots)
   }
-  /// `$request_id`: made when a template first asks for it.
-  func requestID(_ make: () -> [UInt8]) -> [UInt8] {
-    if variables.requestID.isEmpty { variables.requestID = make() }
-    return variables.requestID
-  }
+  func keep(_ id: RequestID) { variables.requestID = id }
 
   func setState(_ state: ResponseProgress.State) { progress.state = state }
   func setOver() { account.isOver = true }

@@ -223,7 +223,7 @@ struct VariableStorage {
   private(set) var slots: [[UInt8]?] = []
   private(set) var captures: [[UInt8]] = []
   /// `$request_id`, once a template has asked for it.
-  var requestID: [UInt8] = []
+  var requestID: RequestID?
   /// nil until a variable of the trace is asked for.
   var trace: RequestTrace?
   /// Whether a variable could not be computed, so that no decision may rest on its value.
@@ -235,7 +235,7 @@ struct VariableStorage {
     isBroken = false
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
-    if !requestID.isEmpty { requestID.removeAll() }
+    requestID = nil
     if trace != nil { trace = nil }
     if client != nil { client = nil }
   }

@@ -89,6 +89,22 @@ extension Exchange {
   }
 
   func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    if let place = ConnectionFacts.place(of: variable) {
+      appendOfConnection(variable, place: place, to: &output)
+    } else {
+      append(ofRequest: variable, to: &output)
+    }
+  }
+
+  private func appendOfConnection(_ variable: SimpleVariable, place: Int, to output: inout ByteBuffer) {
+    switch variable {
+    case .remote_addr, .remote_port, .binary_remote_addr: appendClient(variable, place: place, to: &output)
+    default: _ = facts.append(variable, place: place, to: &output)
+    }
+  }
+
+  /// Appends the value of a variable that has no place in `ConnectionFacts`.
+  func append(ofRequest variable: SimpleVariable, to output: inout ByteBuffer) {
     let bytes = head.bytes.readable
     switch variable {
     case .args, .query_string: appendArguments(to: &output)
@@ -99,7 +115,7 @@ extension Exchange {
     case .request_method: output.append(bytes[head.shownMethodRange])
     case .request_length: output.append(decimal: UInt64(head.byteCount) &+ body.received)
     case .request_time: Self.append(milliseconds: worker.loop.now &- account.startedAt, to: &output)
-    case .request_id: output.append(requestIdentifier())
+    case .request_id: RequestID.of(self).append(to: &output)
     case .traceparent, .tracestate, .trace_id, .span_id: RequestTrace.append(variable, of: self, to: &output)
     case .request_completion: if case .whole = progress.state { output.append("OK") }
     case .host: appendHost(to: &output)
@@ -107,7 +123,6 @@ extension Exchange {
     case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
     case .content_type: Self.contentType.withUTF8Buffer { appendRequestField(UnsafeRawBufferPointer($0), to: &output) }
-    case .remote_addr, .remote_port, .binary_remote_addr: appendClient(variable, to: &output)
     case .remote_user: appendRemoteUser(to: &output)
     case .status:
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
@@ -141,12 +156,7 @@ extension Exchange {
     case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
-    default:
-      if let place = ConnectionFacts.place(of: variable) {
-        facts.append(variable, place: place, to: &output)
-      } else {
-        handler?.append(variable, to: &output)
-      }
+    default: handler?.append(variable, to: &output)
     }
   }
 
@@ -258,14 +268,6 @@ extension Exchange {
     if case .basic(let user, _) = head.shownCredentials { output.append(user) }
   }
 
-  private func requestIdentifier() -> [UInt8] {
-    requestID {
-      var generator = SystemRandomNumberGenerator()
-      let words: [UInt64] = [generator.next(), generator.next()]
-      return Array(Hex.encode(words.withUnsafeBytes { Array($0) }).utf8)
-    }
-  }
-
   private func appendForwardedFor(to output: inout ByteBuffer) {
     let bytes = head.bytes.readable
     for field in head.fields where field.id == .xForwardedFor {
@@ -288,11 +290,7 @@ extension Exchange {
   /// Seconds with milliseconds: `0.005`.
   static func append(milliseconds: UInt64, to output: inout ByteBuffer) {
     output.append(decimal: milliseconds / 1000)
-    output.append(0x2E)
-    let rest = milliseconds % 1000
-    if rest < 100 { output.append(0x30) }
-    if rest < 10 { output.append(0x30) }
-    output.append(decimal: rest)
+    output.append(fraction: milliseconds)
   }
 }
 
@@ -314,13 +312,8 @@ extension Exchange {
     if let client = variables.client {
       Self.append(variable, of: client, to: &output)
     } else {
-      borrowing(facts) { $0.append(variable, place: place, to: &output) }
+      borrowing(facts) { _ = $0.append(variable, place: place, to: &output) }
     }
-  }
-
-  /// The same, where no template has looked the place up.
-  func appendClient(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    if let place = ConnectionFacts.place(of: variable) { appendClient(variable, place: place, to: &output) }
   }
 
   @inline(never)

@@ -39,8 +39,7 @@ extension RequestTrace {
       parentField.withUnsafeBytes { exchange.head.append(variableName: $0, to: &text) }
       former = TraceParent(text.readable)
     }
-    var generator = SystemRandomNumberGenerator()
-    let identifiers = TraceIdentifiers(&generator)
+    let identifiers = TraceIdentifiers(&exchange.worker.randomWords)
     let trace = RequestTrace(
       parent: TraceParent(continuing: former, trace: identifiers.trace, span: identifiers.span),
       isContinued: former != nil)

@@ -65,10 +65,11 @@ struct LiveFieldBlock {
       case .value(.literal(let range)): outgoing.value.append(text, range)
       case .value(.connection(let variable, let place)):
         // The exchange's stream holds the session, and the session its facts.
-        borrowing(exchange.facts) { $0.append(variable, place: place, to: &outgoing.value) }
+        borrowing(exchange.facts) { _ = $0.append(variable, place: place, to: &outgoing.value) }
       case .value(.client(let variable, let place)):
         exchange.appendClient(variable, place: place, to: &outgoing.value)
-      case .value(.simple(let variable)): exchange.append(variable, to: &outgoing.value)
+      case .value(.simple(let variable)), .value(.plain(let variable)):
+        exchange.append(ofRequest: variable, to: &outgoing.value)
       case .value(.other(let index)): exchange.append(others[index], to: &outgoing.value)
       case .end(let kind): Self.end(kind, outgoing, exchange)
       }

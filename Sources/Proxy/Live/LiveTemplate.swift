@@ -8,6 +8,8 @@ struct LiveTemplate {
     /// Computed once a connection (`ConnectionFacts`).
     case connection(SimpleVariable, place: Int)
     case simple(SimpleVariable)
+    /// Of the request, and made of digits, letters and `, . : - + /` only, so that no log has to escape a value of it.
+    case plain(SimpleVariable)
     /// Of the connection, unless `set_real_ip_from` says for the request who the client is.
     case client(SimpleVariable, place: Int)
     /// A variable with a parameter: an index into `others`.
@@ -35,7 +37,9 @@ struct LiveTemplate {
       defer { text += bytes }
       return .literal(ByteRange(start: text.count, count: bytes.count))
     case .variable(.simple(let variable)):
-      guard let place = ConnectionFacts.place(of: variable) else { return .simple(variable) }
+      guard let place = ConnectionFacts.place(of: variable) else {
+        return variable.isPlain ? .plain(variable) : .simple(variable)
+      }
       switch variable {
       case .remote_addr, .remote_port, .binary_remote_addr: return .client(variable, place: place)
       default: return .connection(variable, place: place)
@@ -57,9 +61,9 @@ struct LiveTemplate {
   func append(_ step: Step, _ exchange: Exchange, to output: inout ByteBuffer) {
     switch step {
     case .literal(let range): output.append(text, range)
-    case .connection(let variable, let place): exchange.facts.append(variable, place: place, to: &output)
+    case .connection(let variable, let place): _ = exchange.facts.append(variable, place: place, to: &output)
     case .client(let variable, let place): exchange.appendClient(variable, place: place, to: &output)
-    case .simple(let variable): exchange.append(variable, to: &output)
+    case .simple(let variable), .plain(let variable): exchange.append(ofRequest: variable, to: &output)
     case .other(let index): exchange.append(others[index], to: &output)
     }
   }
@@ -70,6 +74,20 @@ struct LiveTemplate {
     var output = ByteBuffer()
     append(exchange, to: &output)
     return Array(output.readable)
+  }
+}
+
+extension SimpleVariable {
+  /// Whether every value is sallyport's own and consists of digits, letters and `, . : - + /`.
+  fileprivate var isPlain: Bool {
+    switch self {
+    case .request_length, .request_time, .request_id, .request_completion, .status, .bytes_sent, .body_bytes_sent,
+      .connection_requests, .connection_time, .msec, .time_local, .time_iso8601, .upstream_status,
+      .upstream_connect_time, .upstream_header_time, .upstream_response_time, .upstream_response_length,
+      .upstream_bytes_received, .upstream_bytes_sent:
+      true
+    default: false
+    }
   }
 }
 
