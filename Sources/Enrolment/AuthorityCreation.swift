@@ -81,11 +81,7 @@ package struct LocalAuthority: Sendable {
   package func sign(
     _ profile: CertificateProfile, at now: Int64 = Int64(time(nil))
   ) throws(AuthorityError) -> CertifiedKey {
-    guard let end = store.certificate.notAfter.seconds, end > now else {
-      throw AuthorityError(
-        "the authority's certificate has ended on \(store.certificate.notAfterWords)",
-        hint: "make a new authority: `sallyport ca init`")
-    }
+    let end = try end(at: now)
     do throws(OpenSSLError) {
       let builder = profile.builder(at: now, authorityEnds: end)
       return try builder.signed(by: signer, key: .generate(profile.key))
@@ -102,7 +98,7 @@ package struct LocalAuthority: Sendable {
   package func bundle(
     _ issued: CertifiedKey, name: String, password: SecretBytes, strength: PKCS12.Strength
   ) throws(AuthorityError) -> SecretBytes {
-    let chain = [store.certificate]
+    let chain = [signer.certificate] + signer.chain
     guard let whole = CertifiedKey(certificate: issued.certificate, chain: chain, key: issued.key) else {
       throw AuthorityError("the PKCS#12 could not be made: the key is not the certificate's")
     }

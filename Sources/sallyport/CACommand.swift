@@ -14,6 +14,7 @@ struct CACommand: ParsableCommand {
       """,
     subcommands: [
       CAInitCommand.self, CAIssueCommand.self, CARevokeCommand.self, CAListOfRevokedCommand.self, CAListCommand.self,
+      CASignCommand.self, CARenewCommand.self, CAInspectCommand.self,
     ])
 }
 

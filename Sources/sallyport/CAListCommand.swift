@@ -1,5 +1,6 @@
 import ArgumentParser
 import Enrolment
+import Glibc
 import Observability
 
 struct CAListCommand: ParsableCommand {
@@ -10,11 +11,32 @@ struct CAListCommand: ParsableCommand {
   @Flag(help: "Print a JSON array of objects.")
   var json = false
 
+  @Option(
+    help: ArgumentHelp(
+      "Only valid certificates that end within this number of days. The exit status is 1 if there are any.",
+      valueName: "days"))
+  var expiring: Int64?
+
+  func validate() throws {
+    if let expiring, !(0...36500).contains(expiring) { throw ValidationError("--expiring: expected 0 to 36500") }
+  }
+
   func run() throws {
+    var isAnyEnding = false
     try CATool.run { () throws(AuthorityError) in
-      let records = try argument.store().records()
+      var records = try argument.store().records()
+      if let expiring {
+        let limit = Int64(time(nil)) + expiring * 86_400
+        records = records.filter { $0.status == .valid && $0.notAfter <= limit }
+        isAnyEnding = !records.isEmpty
+        if !json, records.isEmpty {
+          print("no valid certificate ends within \(expiring) days")
+          return
+        }
+      }
       print(json ? Self.json(records) : Self.table(records))
     }
+    if isAnyEnding { throw ExitCode.failure }
   }
 
   private static func json(_ records: [CertificateRecord]) -> String {
