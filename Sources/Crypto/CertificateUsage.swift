@@ -83,3 +83,11 @@ extension Certificate {
     }
   }
 }
+
+extension Certificate {
+  /// Whether the certificate's own key signed it. The signature is checked.
+  package var isSelfSigned: Bool {
+    defer { OpenSSLError.discard() }
+    return X509_self_signed(handle, 1) == 1
+  }
+}

@@ -28,7 +28,7 @@ package struct CertificateRenewal: Sendable {
       }
       found.append((certificate, entry.notAfter))
     }
-    guard let last = found.max(by: { $0.notAfter < $1.notAfter })?.certificate else {
+    guard let last = found.reversed().max(by: { $0.notAfter < $1.notAfter })?.certificate else {
       throw AuthorityError("no certificate to renew")
     }
     let isOne = found.allSatisfy {

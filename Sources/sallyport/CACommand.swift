@@ -78,29 +78,6 @@ enum CATool {
   }
 }
 
-struct CAInitCommand: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "init", abstract: "Create an authority in a folder that is empty or doesn't exist.")
-
-  @OptionGroup var argument: AuthorityArgument
-  @Option(help: "The common name of the CA's certificate.")
-  var name = "sallyport CA"
-  @Option(help: "The kind of the CA's key.")
-  var key = KeyChoice.p256
-  @Option(help: "Encrypt the CA's key with the first pass phrase in this file.")
-  var caPasswordFile: String?
-
-  func run() throws {
-    try CATool.run { () throws(AuthorityError) in
-      let password: SecretBytes? = if let caPasswordFile { try CATool.passwords(caPasswordFile).first } else { nil }
-      let store = try AuthorityStore.create(
-        in: argument.dir, name: CommonName(name), key: key.kind, password: password)
-      print("\(store.folder.path)/ca.crt: \(store.certificate.subject)")
-      print("valid until \(AuthorityTime.rfc3339(store.certificate.notAfter))")
-    }
-  }
-}
-
 struct CARevokeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "revoke", abstract: "Revoke a certificate, and renew the revocation list.",

@@ -1,3 +1,4 @@
+import Crypto
 import TestSupport
 import Testing
 
@@ -30,4 +31,12 @@ struct AuthorityCast {
 
   @discardableResult
   func openssl(_ arguments: String...) async throws -> String { try await succeed("openssl", arguments) }
+
+  /// A root that ended three days ago, as PEM.
+  static func endedRoot() throws -> String {
+    var builder = CertificateBuilder(commonName: "ended", .authority(pathLength: nil))
+    builder.notBefore -= 30 * 86_400
+    builder.notAfter = builder.notBefore + 27 * 86_400
+    return try builder.selfSigned(key: .generate()).certificate.pem
+  }
 }
