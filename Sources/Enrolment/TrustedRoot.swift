@@ -5,6 +5,8 @@ import Glibc
 /// into one.
 package struct TrustedRoot: Sendable {
   package let certificate: Certificate
+  /// The file of an authority's folder that holds this root alone, as PEM; nil for another source.
+  package let ownFile: String?
 
   /// `source`: the folder of an authority, or a file with a root certificate. Blocks.
   package init(_ source: String, at now: Int64 = Int64(time(nil))) throws(AuthorityError) {
@@ -21,6 +23,7 @@ package struct TrustedRoot: Sendable {
       )
     }
     self.certificate = certificate
+    ownFile = path != source && all.count == 1 ? path : nil
     if let fault = Self.fault(of: certificate, now) {
       throw AuthorityError("\"\(path)\": \(certificate.subject) \(fault), so it is not trusted")
     }

@@ -70,7 +70,8 @@ struct TrustAddCommand: ParsableCommand {
       if let nss = place.nss { return try addToNSS(root, nss) }
       let path = place.path(of: root)
       try place.demandRoot(
-        "    install -m 644 \(place.source)\(isFolder ? "/ca.crt" : "") \(path)\n    update-ca-certificates")
+        root.ownFile.map { "    install -m 644 \(quoted($0)) \(path)\n    update-ca-certificates" }
+          ?? "    sallyport trust add \(quoted(place.source))")
       do throws(NewFile.Failure) {
         try NewFile.replace(path, SecretBytes(Array(root.certificate.pem.utf8)), mode: 0o644)
       } catch { throw AuthorityError("\(error)") }
@@ -79,10 +80,8 @@ struct TrustAddCommand: ParsableCommand {
     }
   }
 
-  private var isFolder: Bool {
-    var status = stat()
-    return stat(place.source, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
-  }
+  /// For a POSIX shell.
+  private func quoted(_ path: String) -> String { "'\(path.replacing("'", with: "'\\''"))'" }
 
   private func addToNSS(_ root: TrustedRoot, _ folder: String) throws(AuthorityError) {
     let database = "sql:\(folder)"
