@@ -77,7 +77,7 @@ import Testing
     let server = try await Sallyport.start(
       scene,
       """
-      events {} http { server { listen 127.0.0.1:\(port) ssl; ssl_certificate localhost.crt;
+      pid sallyport.pid; events {} http { server { listen 127.0.0.1:\(port) ssl; ssl_certificate localhost.crt;
         ssl_certificate_key localhost.key; ssl_client_certificate ca/ca.crt; ssl_verify_client on; ssl_verify_depth 2;
         ssl_crl lists.pem; return 200 "$ssl_client_s_dn"; } }
       """)
