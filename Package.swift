@@ -180,6 +180,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),
+    ("FuzzInspection", ["Enrolment", "Crypto", "Bytes"]),
     ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS"]), ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {

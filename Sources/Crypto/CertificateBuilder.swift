@@ -1,3 +1,4 @@
+import COpenSSL
 import Glibc
 
 /// Makes certificates, for `sallyport demo`, the local authority and every test.
@@ -60,7 +61,7 @@ package struct CertificateBuilder: Sendable {
 
   /// Makes a certificate signed by its own key.
   package func selfSigned(key: PrivateKey) throws(OpenSSLError) -> CertifiedKey {
-    try pair(certificate(for: key, issuer: nil, signedBy: key), chain: [], key: key)
+    try pair(certificate(for: key.handle, issuer: nil, signedBy: key), chain: [], key: key)
   }
 
   /// Makes a certificate signed by an authority. The chain is what a server sends in a handshake: the authority's
@@ -68,7 +69,18 @@ package struct CertificateBuilder: Sendable {
   package func signed(by authority: CertifiedKey, key: PrivateKey) throws(OpenSSLError) -> CertifiedKey {
     let chain = ([authority.certificate] + authority.chain).filter { !$0.isSelfIssued }
     return try pair(
-      certificate(for: key, issuer: authority.certificate, signedBy: authority.key), chain: chain, key: key)
+      certificate(for: key.handle, issuer: authority.certificate, signedBy: authority.key), chain: chain,
+      key: key)
+  }
+
+  /// Makes a certificate for somebody else's key, whose private half the authority never sees.
+  package func signed(by authority: CertifiedKey, for key: PublicKey) throws(OpenSSLError) -> Certificate {
+    let handle = key.subjectPublicKeyInfo.withUnsafeBytes { bytes in
+      decoded(bytes, free: EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) })
+    }
+    guard let handle else { throw OpenSSLError.drain() }
+    defer { EVP_PKEY_free(handle) }
+    return try certificate(for: handle, issuer: authority.certificate, signedBy: authority.key)
   }
 
   private func pair(

@@ -2,8 +2,9 @@ import COpenSSL
 import Glibc
 
 extension CertificateBuilder {
+  /// `key`: EVP_PKEY*, borrowed; its public half is used.
   func certificate(
-    for key: PrivateKey, issuer: Certificate?, signedBy signer: PrivateKey
+    for key: OpaquePointer, issuer: Certificate?, signedBy signer: PrivateKey
   ) throws(OpenSSLError) -> Certificate {
     guard let draft = X509_new() else { throw OpenSSLError.drain() }
     let certificate = Certificate(owning: draft)
@@ -18,7 +19,7 @@ extension CertificateBuilder {
     if let rawNotAfter {
       try succeed(ASN1_STRING_set(X509_getm_notAfter(draft), rawNotAfter, CInt(clamping: rawNotAfter.count)))
     }
-    try succeed(X509_set_pubkey(draft, key.handle))
+    try succeed(X509_set_pubkey(draft, key))
     try addExtensions(to: draft, issuer: issuer?.handle)
     guard X509_sign(draft, signer.handle, signatureDigest.algorithm) > 0 else { throw OpenSSLError.drain() }
     return certificate

@@ -46,9 +46,15 @@ public struct DistinguishedName: Sendable, CustomStringConvertible {
   package var organizations: [[UInt8]] { values(NID_organizationName) }
   package var organizationalUnits: [[UInt8]] { values(NID_organizationalUnitName) }
 
+  /// The number of attributes of any kind.
+  package var count: Int { Int(max(0, X509_NAME_entry_count(handle))) }
+
   public var description: String { rfc2253 }
 
-  private func values(_ attribute: CInt) -> [[UInt8]] {
+  private func values(_ attribute: CInt) -> [[UInt8]] { Self.values(attribute, of: handle) }
+
+  /// Returns the values of an attribute of an X509_NAME, also outside a certificate.
+  static func values(_ attribute: CInt, of handle: OpaquePointer?) -> [[UInt8]] {
     var values: [[UInt8]] = []
     var index = X509_NAME_get_index_by_NID(handle, attribute, -1)
     while index >= 0 {

@@ -58,7 +58,7 @@ extension MaterialError {
 /// The purpose for which a file is read. The error says what was expected.
 public enum MaterialKind: Sendable, Hashable {
   case certificate, privateKey, anchors, passwords, pin, revocation, ticketKey, response, dhParameters, cipherKey,
-    macKey, users, accounts, signingKey, verifyingKey
+    macKey, users, accounts, signingKey, verifyingKey, request, inspected
 
   var noun: String {
     switch self {
@@ -76,6 +76,8 @@ public enum MaterialKind: Sendable, Hashable {
     case .users: "the user file"
     case .accounts: "the file of users"
     case .signingKey, .verifyingKey: "the key of signatures"
+    case .request: "the signing request"
+    case .inspected: "the file"
     }
   }
 
@@ -95,6 +97,8 @@ public enum MaterialKind: Sendable, Hashable {
     case .users: "lines SELECTOR USER:PASSWORD"
     case .signingKey: "an unencrypted private key as PEM or DER"
     case .verifyingKey: "a public key as PEM or DER"
+    case .request: "one certificate signing request (CSR) as PEM or DER"
+    case .inspected: "a certificate, signing request, revocation list, key or PKCS#12, as PEM or DER"
     }
   }
 }

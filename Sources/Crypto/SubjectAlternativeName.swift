@@ -55,16 +55,27 @@ extension Certificate {
     }
     let names = OpaquePointer(extensionValue)
     defer { GENERAL_NAMES_free(names) }
+    return SubjectAlternativeNames(all: SubjectAlternativeName.all(of: names).names, isMalformed: false)
+  }
+}
+
+extension SubjectAlternativeName {
+  /// Returns the names of a GENERAL_NAMES of the kinds that sallyport reads, and how many are of other kinds.
+  static func all(of names: OpaquePointer?) -> (names: [SubjectAlternativeName], others: Int) {
     var all: [SubjectAlternativeName] = []
+    var others = 0
     for index in 0..<copenssl_sk_GENERAL_NAME_num(names) {
       guard let name = copenssl_sk_GENERAL_NAME_value(names, index),
         let kind = SubjectAlternativeName.Kind(generalName: copenssl_general_name_type(name)),
         let string = copenssl_general_name_string(name)?.pointee
-      else { continue }
+      else {
+        others += 1
+        continue
+      }
       let bytes = Array(UnsafeBufferPointer(start: string.data, count: Int(max(0, string.length))))
       all.append(SubjectAlternativeName(kind: kind, bytes: bytes))
     }
-    return SubjectAlternativeNames(all: all, isMalformed: false)
+    return (all, others)
   }
 }
 

@@ -8,8 +8,11 @@ extension AuthorityStore {
 
   /// Makes an authority in an empty or missing directory. Writes the certificate last: without it, the directory is not
   /// an authority.
+  ///
+  /// `place`: who signs the new authority's certificate, and whether it may sign those of other authorities.
   package static func create(
-    in path: String, name: CommonName, key kind: PrivateKey.Kind, password: SecretBytes?
+    in path: String, name: CommonName, key kind: PrivateKey.Kind, password: SecretBytes?,
+    place: AuthorityPlace = .alone
   ) throws(AuthorityError) -> AuthorityStore {
     if mkdir(path, 0o755) != 0 && errno != EEXIST { throw .system("mkdir", path) }
     let folder = try AuthorityFolder(path)
@@ -20,7 +23,10 @@ extension AuthorityStore {
           ? "\"\(path)\" holds an authority already" : "\"\(path)\" is not empty: it holds \(present.sorted()[0])",
         hint: "name a folder that is empty or not there yet")
     }
-    let (pair, pem) = try made(name, kind, password)
+    let (pair, pem) = try made(name, kind, password, place)
+    if case .below = place, pair.certificate.isSelfIssued {
+      throw AuthorityError("the intermediate has its root's name, \(name)", hint: "give another: --name NAME")
+    }
     let files = [
       ("index.txt", ""), ("index.txt.attr", "unique_subject = no\n"), ("crlnumber", hexadecimal(1)),
       ("serial", try firstSerial() + "\n"), ("openssl.cnf", try OpenSSLConfiguration(folder.path).text),
@@ -30,20 +36,35 @@ extension AuthorityStore {
     }
     try folder.replace("private/ca.key", pem, mode: 0o600)
     for (name, text) in files { try folder.replace(name, text: text) }
-    try folder.replace("ca.crt", text: pair.certificate.pem)
+    if case .below(let parent) = place {
+      try folder.replace("root.crt", text: parent.root.pem)
+      // Registered before it exists anywhere, as every certificate.
+      try parent.register(pair.certificate)
+    }
+    try folder.replace("ca.crt", text: ([pair.certificate] + pair.chain).map(\.pem).joined())
     let store = try AuthorityStore(path)
     try store.renewList(signer: pair)
     return store
   }
 
   private static func made(
-    _ name: CommonName, _ kind: PrivateKey.Kind, _ password: SecretBytes?
+    _ name: CommonName, _ kind: PrivateKey.Kind, _ password: SecretBytes?, _ place: AuthorityPlace
   ) throws(AuthorityError) -> (CertifiedKey, SecretBytes) {
+    let now = Int64(time(nil))
+    let parentEnd: Int64? = if case .below(let parent) = place { try parent.endOfChild(at: now) } else { nil }
     do throws(OpenSSLError) {
       let key = try PrivateKey.generate(kind)
-      let builder = CertificateBuilder(commonName: name.text, .authority(pathLength: 0), days: authorityDays)
+      var builder = CertificateBuilder(
+        commonName: name.text, .authority(pathLength: place.pathLength), days: authorityDays)
+      if let parentEnd { builder.notAfter = min(builder.notAfter, parentEnd) }
       let pem = if let password { try key.pem(password: password) } else { try key.pem }
-      return (try builder.selfSigned(key: key), pem)
+      guard case .below(let parent) = place else { return (try builder.selfSigned(key: key), pem) }
+      let certificate = try builder.signed(by: parent.signer, for: key.publicKey)
+      let chain = [parent.signer.certificate] + parent.signer.chain
+      guard let pair = CertifiedKey(certificate: certificate, chain: chain, key: key) else {
+        throw OpenSSLError.drain()
+      }
+      return (pair, pem)
     } catch {
       throw AuthorityError("the authority could not be made", error)
     }
@@ -81,11 +102,7 @@ package struct LocalAuthority: Sendable {
   package func sign(
     _ profile: CertificateProfile, at now: Int64 = Int64(time(nil))
   ) throws(AuthorityError) -> CertifiedKey {
-    guard let end = store.certificate.notAfter.seconds, end > now else {
-      throw AuthorityError(
-        "the authority's certificate has ended on \(store.certificate.notAfterWords)",
-        hint: "make a new authority: `sallyport ca init`")
-    }
+    let end = try end(at: now)
     do throws(OpenSSLError) {
       let builder = profile.builder(at: now, authorityEnds: end)
       return try builder.signed(by: signer, key: .generate(profile.key))
@@ -102,7 +119,7 @@ package struct LocalAuthority: Sendable {
   package func bundle(
     _ issued: CertifiedKey, name: String, password: SecretBytes, strength: PKCS12.Strength
   ) throws(AuthorityError) -> SecretBytes {
-    let chain = [store.certificate]
+    let chain = [signer.certificate] + signer.chain
     guard let whole = CertifiedKey(certificate: issued.certificate, chain: chain, key: issued.key) else {
       throw AuthorityError("the PKCS#12 could not be made: the key is not the certificate's")
     }

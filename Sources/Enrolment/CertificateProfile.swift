@@ -110,7 +110,7 @@ extension CertificateBuilder.AlternativeName {
     return names
   }
 
-  private init?(_ kind: Substring, _ value: Substring) {
+  init?(_ kind: Substring, _ value: Substring) {
     let isText = !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     guard isText else { return nil }
     let made: CertificateBuilder.AlternativeName? =

@@ -98,7 +98,8 @@ extension AuthorityIndex.Entry {
 }
 
 extension SubjectAlternativeName.Kind {
-  fileprivate var label: String {
+  /// The prefix of the kind in lists of names.
+  package var label: String {
     switch self {
     case .dns: "DNS"
     case .uri: "URI"

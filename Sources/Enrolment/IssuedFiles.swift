@@ -2,36 +2,44 @@ package import Bytes
 import Crypto
 package import Glibc
 
-/// Writes the files that leave the authority with a certificate. Never overwrites a file, and writes all of them or
-/// none.
+/// Writes the files that leave the authority with a certificate. Overwrites no file, except one that a renewal has found
+/// to be the predecessor's, and writes all of them or none.
 ///
 /// They are staged in full before the certificate counts as issued, so that a full disk is noticed in time.
 package struct IssuedFiles: ~Copyable {
-  private var staged: [(draft: String, path: String)] = []
+  private var staged: [(draft: String, path: String, replaces: Bool)] = []
 
   package init() {}
 
   /// Removes drafts that were not published.
   deinit { for file in staged { unlink(file.draft) } }
 
-  package mutating func stage(_ contents: SecretBytes, as path: String, mode: mode_t) throws(AuthorityError) {
-    guard access(path, F_OK) != 0 else { throw Self.taken(path) }
+  /// `replacing`: a file of this name is replaced atomically when all are published. Stage a key before its certificate:
+  /// if the process ends between the two, the new key is there, and the command can be repeated.
+  package mutating func stage(
+    _ contents: SecretBytes, as path: String, mode: mode_t, replacing: Bool = false
+  ) throws(AuthorityError) {
+    guard replacing || access(path, F_OK) != 0 else { throw Self.taken(path) }
     let draft = "\(path).\(UInt64.random(in: 0 ... .max)).draft"
     try AuthorityError.system { () throws(NewFile.Failure) in
       try NewFile.write(contents, to: draft, mode: mode, ownerOf: NewFile.folder(of: path))
     }
-    staged.append((draft, path))
+    staged.append((draft, path, replacing))
   }
 
   /// Renames the drafts. If a file of such a name exists by now, removes all of them and throws.
   package consuming func publish() throws(AuthorityError) {
     var published: [String] = []
-    for file in staged {
+    for file in staged where !file.replaces {
       guard link(file.draft, file.path) == 0 else {
         let error = errno == EEXIST ? Self.taken(file.path) : AuthorityError.system("link", file.path)
         for path in published { unlink(path) }
         throw error
       }
+      published.append(file.path)
+    }
+    for file in staged where file.replaces {
+      guard rename(file.draft, file.path) == 0 else { throw AuthorityError.system("rename", file.path) }
       published.append(file.path)
     }
     for folder in Set(published.map(NewFile.folder(of:))) {

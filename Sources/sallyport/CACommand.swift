@@ -14,6 +14,7 @@ struct CACommand: ParsableCommand {
       """,
     subcommands: [
       CAInitCommand.self, CAIssueCommand.self, CARevokeCommand.self, CAListOfRevokedCommand.self, CAListCommand.self,
+      CASignCommand.self, CARenewCommand.self, CAInspectCommand.self,
     ])
 }
 
@@ -73,29 +74,6 @@ enum CATool {
   static func passwords(_ file: String) throws(AuthorityError) -> [SecretBytes] {
     do throws(MaterialError) { return try PasswordFile.load(MaterialReference(path: file)) } catch {
       throw AuthorityError(error.message, hint: error.hint)
-    }
-  }
-}
-
-struct CAInitCommand: ParsableCommand {
-  static let configuration = CommandConfiguration(
-    commandName: "init", abstract: "Create an authority in a folder that is empty or doesn't exist.")
-
-  @OptionGroup var argument: AuthorityArgument
-  @Option(help: "The common name of the CA's certificate.")
-  var name = "sallyport CA"
-  @Option(help: "The kind of the CA's key.")
-  var key = KeyChoice.p256
-  @Option(help: "Encrypt the CA's key with the first pass phrase in this file.")
-  var caPasswordFile: String?
-
-  func run() throws {
-    try CATool.run { () throws(AuthorityError) in
-      let password: SecretBytes? = if let caPasswordFile { try CATool.passwords(caPasswordFile).first } else { nil }
-      let store = try AuthorityStore.create(
-        in: argument.dir, name: CommonName(name), key: key.kind, password: password)
-      print("\(store.folder.path)/ca.crt: \(store.certificate.subject)")
-      print("valid until \(AuthorityTime.rfc3339(store.certificate.notAfter))")
     }
   }
 }

@@ -58,32 +58,25 @@ struct CAIssueCommand: ParsableCommand {
       let authority = try password.authority(of: argument)
       let issued = try authority.sign(profile)
       var files = IssuedFiles()
-      try files.stage(SecretBytes(Array(issued.certificate.pem.utf8)), as: "\(out)/\(name).crt", mode: 0o644)
-      try files.stage(pem(of: issued.key), as: "\(out)/\(name).key", mode: 0o600)
+      try files.stage(
+        SecretBytes(Array(authority.pem(of: issued.certificate).utf8)), as: "\(out)/\(name).crt", mode: 0o644)
+      try files.stage(CATool.pem(of: issued.key), as: "\(out)/\(name).key", mode: 0o600)
       if let bundle, let phrase {
         let file = try authority.bundle(
           issued, name: name.text, password: phrase, strength: legacy ? .legacy : .modern)
         try files.stage(file, as: bundle, mode: 0o600)
       }
       try authority.register(issued)
-      try publish(files, issued, authority)
+      try CATool.publish(files, issued.certificate, authority)
 
       print("\(out)/\(name).crt: \(issued.certificate.subject), serial \(issued.certificate.serial)")
       print("valid until \(AuthorityTime.rfc3339(issued.certificate.notAfter))")
     }
   }
+}
 
-  private func pem(of key: PrivateKey) throws(AuthorityError) -> SecretBytes {
+extension CATool {
+  static func pem(of key: PrivateKey) throws(AuthorityError) -> SecretBytes {
     do throws(OpenSSLError) { return try key.pem } catch { throw AuthorityError("the key can't be written: \(error)") }
-  }
-
-  /// Publishes the files, or revokes the certificate if that fails, because nobody has received it.
-  private func publish(
-    _ files: consuming IssuedFiles, _ issued: CertifiedKey, _ authority: LocalAuthority
-  ) throws(AuthorityError) {
-    do throws(AuthorityError) { try files.publish() } catch {
-      _ = try? authority.store.revoke(signer: authority.signer) { _ in [issued.certificate.serial] }
-      throw error
-    }
   }
 }

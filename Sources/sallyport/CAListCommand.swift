@@ -1,5 +1,6 @@
 import ArgumentParser
 import Enrolment
+import Glibc
 import Observability
 
 struct CAListCommand: ParsableCommand {
@@ -10,10 +11,39 @@ struct CAListCommand: ParsableCommand {
   @Flag(help: "Print a JSON array of objects.")
   var json = false
 
+  @Option(
+    help: ArgumentHelp(
+      "Only valid certificates that end within this number of days and have no successor with the same names. The exit status is 1 if there are any.",
+      valueName: "days"))
+  var expiring: Int64?
+
+  func validate() throws {
+    if let expiring, !(0...36500).contains(expiring) { throw ValidationError("--expiring: expected 0 to 36500") }
+  }
+
   func run() throws {
+    var isAnyEnding = false
     try CATool.run { () throws(AuthorityError) in
-      let records = try argument.store().records()
+      var records = try argument.store().records()
+      if let expiring {
+        records = Self.ending(records, within: expiring)
+        isAnyEnding = !records.isEmpty
+        if !json, records.isEmpty {
+          print("no valid certificate ends within \(expiring) days")
+          return
+        }
+      }
       print(json ? Self.json(records) : Self.table(records))
+    }
+    if isAnyEnding { throw ExitCode.failure }
+  }
+
+  private static func ending(_ records: [CertificateRecord], within days: Int64) -> [CertificateRecord] {
+    let limit = Int64(time(nil)) + days * 86_400
+    let lasting = Set(
+      records.filter { $0.status == .valid && $0.notAfter > limit }.map { [$0.subject] + $0.alternativeNames })
+    return records.filter {
+      $0.status == .valid && $0.notAfter <= limit && !lasting.contains([$0.subject] + $0.alternativeNames)
     }
   }
 

@@ -208,3 +208,17 @@ static inline int copenssl_pin_was_refused(unsigned long code) {
 
 // ssl_dhparam.
 static inline EVP_PKEY *copenssl_read_parameters(BIO *bio) { return PEM_read_bio_Parameters(bio, NULL); }
+
+// What `ca inspect` and `ca sign` read of certificates and requests.
+static inline int copenssl_sk_ASN1_OBJECT_num(const EXTENDED_KEY_USAGE *sk) { return sk ? sk_ASN1_OBJECT_num(sk) : 0; }
+static inline ASN1_OBJECT *copenssl_sk_ASN1_OBJECT_value(const EXTENDED_KEY_USAGE *sk, int i) { return sk_ASN1_OBJECT_value(sk, i); }
+static inline int copenssl_sk_DIST_POINT_num(const CRL_DIST_POINTS *sk) { return sk ? sk_DIST_POINT_num(sk) : 0; }
+/// The full names of a distribution point; NULL for one that is named relative to the issuer.
+static inline GENERAL_NAMES *copenssl_dist_point_names(const CRL_DIST_POINTS *sk, int i) {
+  DIST_POINT *point = sk_DIST_POINT_value(sk, i);
+  return point && point->distpoint && point->distpoint->type == 0 ? point->distpoint->name.fullname : NULL;
+}
+static inline int copenssl_sk_X509_EXTENSION_num(const STACK_OF(X509_EXTENSION) *sk) { return sk ? sk_X509_EXTENSION_num(sk) : 0; }
+static inline X509_EXTENSION *copenssl_sk_X509_EXTENSION_value(const STACK_OF(X509_EXTENSION) *sk, int i) { return sk_X509_EXTENSION_value(sk, i); }
+static inline void copenssl_sk_X509_EXTENSION_pop_free(STACK_OF(X509_EXTENSION) *sk) { sk_X509_EXTENSION_pop_free(sk, X509_EXTENSION_free); }
+static inline void *copenssl_extension_value(const STACK_OF(X509_EXTENSION) *sk, int nid, int *critical) { return X509V3_get_d2i(sk, nid, critical, NULL); }

@@ -1,0 +1,103 @@
+import COpenSSL
+
+/// The kind and size of a public key: what `ca inspect` tells of it, and whether the authority signs it.
+package enum KeyKind: Sendable, Hashable, CustomStringConvertible {
+  case rsa(bits: Int)
+  case p256, p384, p521, ed25519
+  /// Everything else, by OpenSSL's name, and its strength in bits of security.
+  case other(String, security: Int)
+  /// OpenSSL can't read the key.
+  case unreadable
+
+  /// `key`: EVP_PKEY*, borrowed; nil for a key that can't be read.
+  init(_ key: OpaquePointer?) {
+    guard let key else {
+      self = .unreadable
+      return
+    }
+    defer { OpenSSLError.discard() }
+    let security = Int(EVP_PKEY_get_security_bits(key))
+    switch EVP_PKEY_get_base_id(key) {
+    case NID_rsaEncryption: self = .rsa(bits: Int(EVP_PKEY_get_bits(key)))
+    case NID_ED25519: self = .ed25519
+    case NID_X9_62_id_ecPublicKey:
+      let curve = Self.curve(of: key)
+      switch curve {
+      case "prime256v1": self = .p256
+      case "secp384r1": self = .p384
+      case "secp521r1": self = .p521
+      default: self = .other("ECDSA \(curve ?? "with a curve of its own")", security: security)
+      }
+    default:
+      let name = EVP_PKEY_get0_type_name(key).map { String(cString: $0) } ?? "unknown kind"
+      self = .other(name, security: security)
+    }
+  }
+
+  private static func curve(of key: OpaquePointer) -> String? {
+    var name = [CChar](repeating: 0, count: 80)
+    var count = 0
+    guard EVP_PKEY_get_group_name(key, &name, name.count, &count) == 1 else { return nil }
+    return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  /// The keys that the authority signs: RSA of 2048 to 8192 bits, ECDSA P-256, P-384 and P-521, Ed25519. A larger RSA
+  /// key costs each server more work at each handshake than a client should be able to demand.
+  package var isIssuable: Bool {
+    switch self {
+    case .rsa(let bits): (2048...8192).contains(bits)
+    case .p256, .p384, .p521, .ed25519: true
+    case .other, .unreadable: false
+    }
+  }
+
+  /// Whether attackers can or soon could compute the private key: less than 112 bits of security, as RSA below 2048.
+  package var isWeak: Bool {
+    switch self {
+    case .rsa(let bits): bits < 2048
+    case .p256, .p384, .p521, .ed25519: false
+    case .other(_, let security): security < 112
+    case .unreadable: false
+    }
+  }
+
+  package var description: String {
+    switch self {
+    case .rsa(let bits): "RSA, \(bits) bits"
+    case .p256: "ECDSA P-256"
+    case .p384: "ECDSA P-384"
+    case .p521: "ECDSA P-521"
+    case .ed25519: "Ed25519"
+    case .other(let name, let security): "\(name), \(security) bits of security"
+    case .unreadable: "a key that OpenSSL can't read"
+    }
+  }
+}
+
+extension Certificate {
+  package var keyKind: KeyKind { KeyKind(X509_get0_pubkey(handle)) }
+}
+
+extension PrivateKey {
+  package var kind: KeyKind { KeyKind(handle) }
+}
+
+extension PublicKey {
+  package var kind: KeyKind {
+    let key = subjectPublicKeyInfo.withUnsafeBytes { decoded($0, free: EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) }) }
+    defer { EVP_PKEY_free(key) }
+    return KeyKind(key)
+  }
+
+  /// Whether the key's numbers can be those of a real key (SP 800-56A and B), for example an RSA exponent above 1.
+  package var isSound: Bool {
+    let key = subjectPublicKeyInfo.withUnsafeBytes { decoded($0, free: EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) }) }
+    defer {
+      EVP_PKEY_free(key)
+      OpenSSLError.discard()
+    }
+    guard let key, let context = EVP_PKEY_CTX_new(key, nil) else { return false }
+    defer { EVP_PKEY_CTX_free(context) }
+    return EVP_PKEY_public_check(context) == 1
+  }
+}

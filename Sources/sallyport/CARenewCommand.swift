@@ -1,0 +1,87 @@
+import ArgumentParser
+import Bytes
+import Crypto
+import Enrolment
+import Observability
+
+struct CARenewCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "renew", abstract: "Issue the successor of a certificate, with the same names and purpose.",
+    discussion: """
+      The successor has the key of the old certificate, so its owner keeps NAME.key; --new-key makes a new one. The old \
+      certificate stays valid until its end, unless --revoke-old is given. The command replaces NAME.crt, if that is the \
+      old certificate. --ca renews the authority's own certificate with the same key: everything that it issued stays \
+      valid, and clients need the new ca.crt before the old one ends.
+      """)
+
+  @OptionGroup var argument: AuthorityArgument
+  @Argument(help: "A serial as `ca list` shows it, or a common name.")
+  var which: String?
+  @Flag(help: "Renew the authority's own certificate.")
+  var ca = false
+  @Flag(help: "Make a new key: NAME.key.")
+  var newKey = false
+  @Option(help: "The kind of a new key.")
+  var key: KeyChoice?
+  @Flag(help: "Revoke the old certificate.")
+  var revokeOld = false
+  @Option(help: "The number of days that the certificate is valid; for a server, at most the default.")
+  var days: Int64?
+  @Option(help: "The folder of NAME.crt and NAME.key.")
+  var out = "."
+  @OptionGroup var password: AuthorityPassword
+
+  func validate() throws {
+    guard (which == nil) == ca else { throw ValidationError("give a serial or common name, or --ca") }
+    if ca, newKey || key != nil || revokeOld || days != nil {
+      throw ValidationError("--ca keeps the key and takes no other option")
+    }
+    if key != nil, !newKey { throw ValidationError("--key is for a new key: --new-key") }
+  }
+
+  func run() throws {
+    try CATool.run { () throws(AuthorityError) in
+      let authority = try password.authority(of: argument)
+      if let which { try renew(which, authority) } else { try renewAuthority(authority) }
+    }
+  }
+
+  private func renewAuthority(_ authority: LocalAuthority) throws(AuthorityError) {
+    let certificate = try LocalAuthority.renewed(authority)
+    print("\(authority.store.folder.path)/ca.crt: \(certificate.subject), serial \(certificate.serial)")
+    print("valid until \(AuthorityTime.rfc3339(certificate.notAfter))")
+    print(
+      "the old one was valid until \(AuthorityTime.rfc3339(authority.store.certificate.notAfter)): by then, give the new ca.crt to"
+    )
+    print("everything that trusts the old one, and reload servers that name it in ssl_client_certificate")
+  }
+
+  private func renew(_ which: String, _ authority: LocalAuthority) throws(AuthorityError) {
+    let renewal = try CertificateRenewal(which, in: authority.store, key: (key ?? .p256).kind, days: days)
+    let (certificatePath, keyPath) = ("\(out)/\(renewal.profile.name).crt", "\(out)/\(renewal.profile.name).key")
+    if let objection = renewal.objection(toReplacing: certificatePath, isKey: false) { throw objection }
+    if newKey, let objection = renewal.objection(toReplacing: keyPath, isKey: true) { throw objection }
+
+    var files = IssuedFiles()
+    let issued: Certificate
+    if newKey {
+      let pair = try authority.sign(renewal.profile)
+      issued = pair.certificate
+      try files.stage(CATool.pem(of: pair.key), as: keyPath, mode: 0o600, replacing: true)
+    } else {
+      issued = try authority.sign(renewal.profile, for: renewal.old.publicKey)
+    }
+    try files.stage(
+      SecretBytes(Array(authority.pem(of: issued).utf8)), as: certificatePath, mode: 0o644, replacing: true)
+    try authority.register(issued)
+    try CATool.publish(files, issued, authority)
+    if revokeOld { _ = try authority.store.revoke(signer: authority.signer) { _ in [renewal.old.serial] } }
+
+    print("\(certificatePath): \(issued.subject), serial \(issued.serial)")
+    print("valid until \(AuthorityTime.rfc3339(issued.notAfter))")
+    print(
+      revokeOld
+        ? "revoked \(renewal.old.serial)"
+        : "\(renewal.old.serial) stays valid until \(AuthorityTime.rfc3339(renewal.old.notAfter))")
+  }
+}
