@@ -391,6 +391,7 @@ final class Supervisor {
     logs.drain(within: 1000)
     logs.losses.tell(errorLog)
     errorLog.notice("exit")
+    confinement.starter?.close()
     fflush(nil)
     // Not exit(): its handlers free OpenSSL's state, which a loop may still use.
     _exit(0)
