@@ -141,6 +141,7 @@ final class Supervisor {
     errorLog.notice(confinement.summary)
     status.tell("Serving: \(summary)", with: .ready)
     fleet.metrics.process.take(.sample())
+    fleet.metrics.process.follow(logs)
     if let sockets {
       store.begin(kept, sockets)
       kept.closeUnused(besides: sockets)

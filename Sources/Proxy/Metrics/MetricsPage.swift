@@ -56,10 +56,9 @@ struct MetricsPage {
         "sallyport_loop_lag_worst_seconds", ["worker": "\(worker.index)"], milliseconds: worker.lag.worst)
     }
     page.family(
-      "sallyport_access_log_failed_writes_total", .counter,
-      "Writes of an access log that failed, so that their lines are lost.")
+      "sallyport_log_lost_lines_total", .counter, "Lines that a log couldn't take, by access log or error log.")
     for (log, count) in snapshot.lostLines {
-      page.sample("sallyport_access_log_failed_writes_total", ["log": log], count)
+      page.sample("sallyport_log_lost_lines_total", ["log": log], count)
     }
   }
 
