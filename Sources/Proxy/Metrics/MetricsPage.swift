@@ -176,6 +176,17 @@ struct MetricsPage {
       }
     }
     page.family(
+      "sallyport_upstream_trust_faults_total", .counter,
+      "Handshakes for requests in which a server's certificate was not what the configuration demands.")
+    for server in servers {
+      for (place, result) in AttemptMeter.trustFaults.enumerated() {
+        page.sample(
+          "sallyport_upstream_trust_faults_total",
+          ["upstream": server.series.upstream, "server": server.series.server, "result": result.rawValue],
+          server.totals.trustFaults[place])
+      }
+    }
+    page.family(
       "sallyport_upstream_response_head_seconds", .histogram,
       "From the begin of an attempt to the head of its response, a new connection included.")
     for server in servers {
