@@ -2,6 +2,7 @@ import Configuration
 import Glibc
 package import Observability
 import Proxy
+import Sandbox
 
 /// The result of `sallyport check`. It reads a configuration, loads its material and resolves its names as `run` would,
 /// but binds no socket and opens no log.
@@ -41,8 +42,20 @@ package struct Check {
       warning.severity = .warning
       return warning
     }
-    diagnostics = found + UnheededRevocations.warnings(settings.http) + material.diagnostics + unresolved
+    diagnostics =
+      found + UnheededRevocations.warnings(settings.http) + material.diagnostics + unresolved
+      + Self.kernelNotes(settings.main.sandbox, hasLandlock: Landlock.version != nil)
     policy = EffectivePolicy(settings.http, material).lines
+  }
+
+  /// What the kernel of this machine lacks. It may not be the machine that runs the configuration.
+  static func kernelNotes(_ sandbox: SandboxSettings, hasLandlock: Bool) -> [Diagnostic] {
+    guard sandbox.restrictsFiles, !hasLandlock else { return [] }
+    return [
+      Diagnostic(
+        .notice, at: nil, "files would not be restricted here: the kernel has no Landlock",
+        hint: "Linux 5.13 has it, unless its parameter lsm= leaves it out")
+    ]
   }
 
   /// Drops the privileges that `run` would drop, and reports what the serving user can't read. The process can't regain

@@ -1,3 +1,4 @@
+import CLinux
 package import Configuration
 import Dispatch
 import Glibc
@@ -23,6 +24,7 @@ package enum Daemon {
     // These signals have a meaning only while the daemon serves; before that they must not kill it.
     Signals.block([SIGHUP, SIGUSR1, SIGUSR2])
     signal(SIGPIPE, SIG_IGN)
+    Signals.endByFaults()
     do throws(Refusal) {
       let start = try Start(source, wording: wording)
       print(start.diagnostics.filter { $0.severity == .warning }.map(wording))
@@ -53,6 +55,17 @@ package enum Daemon {
 }
 
 enum Signals {
+  /// Lets a fault, and SIGABRT of systemd's watchdog, end the process at once.
+  ///
+  /// Swift's runtime catches these signals, to start `swift-backtrace`. The sandbox lets no program be started, and then the
+  /// handler returns. A signal that another process has sent doesn't come again, so the process would stay, with its threads
+  /// stopped. `worker_rlimit_core` is how an operator gets a picture of the fault.
+  static func endByFaults() {
+    // A sanitizer reports faults by its own handlers.
+    guard linux_has_sanitizer() == 0 else { return }
+    for number in [SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGSYS] { signal(number, SIG_DFL) }
+  }
+
   /// Blocks signals in this thread and the threads that it starts. Dispatch's signal sources still receive them.
   static func block(_ numbers: [Int32]) {
     var set = sigset_t()

@@ -65,7 +65,7 @@ struct Predecessor: Sendable {
     unsetenv(stepVariable)
     guard let word = linux_argument(0) else { _exit(1) }
     var process: pid_t = 0
-    let code = spawn(String(cString: word), nil, currentEnvironment, &process)
+    let code = spawn(String(cString: word), .asThis, nil, currentEnvironment, &process)
     if code != 0 { LogFile.standardError.write(string: "sallyport: \(CannotReplace("can't start", code))\n") }
     _exit(code == 0 ? 0 : 1)
   }
@@ -88,6 +88,9 @@ struct Predecessor: Sendable {
   }
 
   /// Starts the first step with these descriptors, the channel first. Returns an errno.
+  ///
+  /// It leads a process group of its own, in which the second step stays: so whoever starts it can end both (`end`), whatever
+  /// the program does.
   static func start(_ program: String, handing names: [String], _ passed: [Int32], _ process: inout pid_t) -> Int32 {
     // Copies above the numbers that the child gets, so that no copy overwrites another one's source.
     let end = channel &+ Int32(clamping: passed.count)
@@ -105,12 +108,27 @@ struct Predecessor: Sendable {
       posix_spawn_file_actions_adddup2(&actions, copy, channel &+ Int32(clamping: index))
     }
     _ = linux_spawn_closes_from(&actions, end)
-    return spawn(program, &actions, environment(handing: names), &process)
+    return spawn(program, .own, &actions, environment(handing: names), &process)
   }
 
+  /// Ends the process group of a first step, if one of its processes still has the channel: so the number of the group can't
+  /// be that of another one. `channel` is this side's end. Returns false if there is nothing to end.
+  static func end(_ group: pid_t, having channel: Int32) -> Bool {
+    guard group > 1, !isClosed(channel) else { return false }
+    return kill(-group, SIGKILL) == 0
+  }
+
+  /// Whether nobody has the other end of a channel any more.
+  static func isClosed(_ channel: Int32) -> Bool {
+    var state = pollfd(fd: channel, events: 0, revents: 0)
+    return poll(&state, 1, 0) != 0
+  }
+
+  private enum Group { case own, asThis }
+
   /// Starts the program with this process's arguments, and with no signal blocked or ignored. Returns an errno.
-  static func spawn(
-    _ program: String, _ actions: UnsafePointer<posix_spawn_file_actions_t>?, _ environment: [String],
+  private static func spawn(
+    _ program: String, _ group: Group, _ actions: UnsafePointer<posix_spawn_file_actions_t>?, _ environment: [String],
     _ process: inout pid_t
   ) -> Int32 {
     var attributes = posix_spawnattr_t()
@@ -121,7 +139,10 @@ struct Predecessor: Sendable {
     sigfillset(&all)
     posix_spawnattr_setsigmask(&attributes, &none)
     posix_spawnattr_setsigdefault(&attributes, &all)
-    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+    var flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+    if group == .own { flags |= POSIX_SPAWN_SETPGROUP }
+    posix_spawnattr_setflags(&attributes, Int16(truncatingIfNeeded: flags))
+    posix_spawnattr_setpgroup(&attributes, 0)
     var words: [UnsafeMutablePointer<CChar>?] = []
     while let word = linux_argument(Int32(clamping: words.count)) { words.append(strdup(word)) }
     words.append(nil)

@@ -38,7 +38,7 @@ struct Start: Sendable {
     let passed = if let predecessor { predecessor.sockets } else { try Self.inherit() }
     inherited = passed.filter { !KeptSocket.isName($0.name) }
     kept = KeptSockets(passed)
-    logs = LogFiles(journal: { JournalSink() })
+    logs = LogFiles(journal: { JournalSink($0) })
     let shared = SharedState()
     self.shared = shared
     let (settings, found) = try Preparation.read(source, sharing: shared)

@@ -141,6 +141,7 @@ final class Supervisor {
     errorLog.notice(confinement.summary)
     status.tell("Serving: \(summary)", with: .ready)
     fleet.metrics.process.take(.sample())
+    fleet.metrics.process.follow(logs)
     if let sockets {
       store.begin(kept, sockets)
       kept.closeUnused(besides: sockets)
@@ -391,6 +392,7 @@ final class Supervisor {
     logs.drain(within: 1000)
     logs.losses.tell(errorLog)
     errorLog.notice("exit")
+    confinement.starter?.close()
     fflush(nil)
     // Not exit(): its handlers free OpenSSL's state, which a loop may still use.
     _exit(0)

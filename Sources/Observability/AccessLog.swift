@@ -37,7 +37,7 @@ public final class AccessLog: Sendable {
 /// slow disk or a pipe that nobody reads never makes the worker wait.
 ///
 /// The worker must call `flush` when it reopens logs and before it ends, and `flushIfOld` once a second. A crash loses at
-/// most the buffer. Lines to syslog are datagrams and are sent at once. Never share a writer between threads.
+/// most the buffer. Lines to syslog and to the journal are datagrams and are sent at once. Never share a writer between threads.
 public final class AccessLogWriter {
   private let log: AccessLog
   private var chunk: LogChunk?
@@ -51,11 +51,16 @@ public final class AccessLogWriter {
   /// Whether the buffer is empty, so that `flush` has nothing to do.
   public var isEmpty: Bool { chunk?.lines.isEmpty ?? true }
 
+  /// The journal, if the log goes there: its entries have fields beside the line, which the caller sends.
+  public var journal: JournalSocket? { if case .journal(let socket) = log.sink { socket } else { nil } }
+
   /// Adds a line, given without its line feed.
   public func append(_ line: UnsafeRawBufferPointer) {
     switch log.sink {
     case .syslog(let socket):
       socket.write(line, severity: socket.settings.severity)
+    case .journal(let socket):
+      socket.write(line, severity: UInt8(clamping: LogLevel.info.syslogSeverity))
     case .file:
       let capacity = log.buffering.capacity
       if let chunk, !chunk.lines.isEmpty, chunk.lines.count + line.count >= capacity { flush() }

@@ -39,6 +39,14 @@ public final class ErrorLog: Sendable {
     write(level, message())
   }
 
+  /// The same, with fields for the journal. Other destinations have the message alone.
+  @inlinable public func log(
+    _ level: LogLevel, fields: @autoclosure () -> [JournalField: String], _ message: @autoclosure () -> String
+  ) {
+    guard level >= threshold else { return }
+    write(level, message(), fields())
+  }
+
   @inlinable public func debug(_ message: @autoclosure () -> String) { log(.debug, message()) }
   @inlinable public func info(_ message: @autoclosure () -> String) { log(.info, message()) }
   @inlinable public func notice(_ message: @autoclosure () -> String) { log(.notice, message()) }
@@ -48,8 +56,11 @@ public final class ErrorLog: Sendable {
   @inlinable public func alert(_ message: @autoclosure () -> String) { log(.alert, message()) }
   @inlinable public func emerg(_ message: @autoclosure () -> String) { log(.emerg, message()) }
 
-  @usableFromInline func write(_ level: LogLevel, _ message: String) {
-    let metadata: Logger.Metadata? = level > .crit ? [LogLevel.severityKey: .string(level.name)] : nil
+  @usableFromInline func write(
+    _ level: LogLevel, _ message: String, _ fields: [JournalField: String] = [:]
+  ) {
+    var metadata: Logger.Metadata? = level > .crit ? [LogLevel.severityKey: .string(level.name)] : nil
+    for (field, value) in fields { metadata = (metadata ?? [:]).merging([field.key: .string(value)]) { $1 } }
     for sink in sinks where level >= sink.level {
       sink.logger.log(level: level.loggerLevel, "\(message)", metadata: metadata)
     }

@@ -34,7 +34,8 @@ package enum ErrorLogLine {
     appendVisible(event.message.description, to: &line, left: &left)
     if let error = event.error { appendVisible(": \(error)", to: &line, left: &left) }
     guard let metadata = event.metadata else { return }
-    for (key, value) in metadata.sorted(by: { $0.key < $1.key }) where key != LogLevel.severityKey {
+    for (key, value) in metadata.sorted(by: { $0.key < $1.key })
+    where key != LogLevel.severityKey && !key.hasPrefix(JournalField.prefix) {
       appendVisible(" \(key)=\(value)", to: &line, left: &left)
     }
   }

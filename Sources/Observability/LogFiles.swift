@@ -11,11 +11,17 @@ public final class LogFiles: Sendable {
   private let entries = Mutex<[String: Entry]>([:])
   /// The lines that all logs lost, also of files that are closed.
   public let losses = LogLosses()
-  private let journal: (@Sendable () -> any LogHandler)?
+  private let journal: (@Sendable (JournalSocket) -> any LogHandler)?
+  private let journalPath: String
 
   /// - Parameter journal: makes the handler of `error_log journal`; the module Systemd provides it. Without it, that
   ///   destination is refused.
-  public init(journal: (@Sendable () -> any LogHandler)? = nil) { self.journal = journal }
+  public init(
+    journalPath: String = JournalSocket.standardPath, journal: (@Sendable (JournalSocket) -> any LogHandler)? = nil
+  ) {
+    self.journal = journal
+    self.journalPath = journalPath
+  }
 
   /// Returns the file of a path, and opens it if it is not open. `/dev/stderr` and `/dev/stdout` use the descriptors
   /// themselves, which may be sockets or another user's pipe and so can't be opened by name.
@@ -42,7 +48,7 @@ public final class LogFiles: Sendable {
       guard let journal else {
         throw LogDestinationError("there is no journal here: give stderr, a file or syslog:server=…")
       }
-      return journal()
+      return journal(JournalSocket(path: journalPath, losses: losses))
     }
     return LineLogHandler(try sink(for: destination))
   }
@@ -80,14 +86,19 @@ public final class LogFiles: Sendable {
   /// The number of lines that all logs lost since the start, for metrics.
   public var failedWrites: UInt64 { losses.total }
 
+  /// The same by log.
+  public var lostLines: [String: UInt64] {
+    [LogFile.standardOutput, .standardError].reduce(into: losses.totals) { lines, file in
+      if file.failedWrites > 0 { lines[file.path, default: 0] &+= file.failedWrites }
+    }
+  }
+
   private func sink(for destination: LogDestination) throws(LogDestinationError) -> LogSink {
     switch destination {
     case .stderr: .file(.standardError)
     case .file(let path): .file(try file(path))
     case .syslog(let settings): .syslog(try SyslogSocket(settings, losses: losses))
-    case .journal:
-      throw LogDestinationError(
-        "an access log can't go to the journal: give a file, stderr or syslog:server=unix:/dev/log")
+    case .journal: .journal(JournalSocket(path: journalPath, losses: losses))
     }
   }
 }

@@ -40,6 +40,9 @@ public final class LogLosses: Sendable {
   /// The number of lines that all logs lost since the start.
   public var total: UInt64 { state.withLock { $0.totals.values.reduce(0) { $0 &+ $1 } } }
 
+  /// The same by log.
+  public var totals: [String: UInt64] { state.withLock { $0.totals } }
+
   func lines(of path: String) -> UInt64 { state.withLock { $0.totals[path] ?? 0 } }
 
   func note(_ path: String, _ lines: UInt64, _ code: Int32, tellsStandardError: Bool, now: UInt64 = LogLosses.now) {

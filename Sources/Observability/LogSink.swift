@@ -6,11 +6,13 @@ package import Logging
 package enum LogSink: Sendable {
   case file(LogFile)
   case syslog(SyslogSocket)
+  case journal(JournalSocket)
 
   package var failedWrites: UInt64 {
     switch self {
     case .file(let file): file.failedWrites
     case .syslog(let socket): socket.failedWrites
+    case .journal(let socket): socket.failedWrites
     }
   }
 }
@@ -37,6 +39,8 @@ package struct LineLogHandler: LogHandler {
       file.write(line.readable)
     case .syslog(let socket):
       socket.write(line.readable, severity: LogLevel(event))
+    case .journal(let socket):
+      socket.write(line.readable, severity: UInt8(clamping: LogLevel(event).syslogSeverity))
     }
   }
 }

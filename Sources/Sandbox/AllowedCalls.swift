@@ -55,6 +55,7 @@ enum AllowedCalls {
   private static let process = [
     "capget", "getegid", "geteuid", "getgid", "getgroups", "getpgid", "getpgrp", "getpid", "getppid", "getrandom",
     "getresgid", "getresuid", "getrlimit", "getrusage", "getsid", "getuid", "sysinfo", "ugetrlimit", "uname",
+    "wait4", "waitid",
   ]
 
   /// Calls that no fault of a library makes: they attack the kernel or another process. The kernel ends the process.

@@ -1,3 +1,5 @@
+import Observability
+
 /// The events of the process that have a MESSAGE_ID in the journal: `journalctl MESSAGE_ID=…` finds each of them.
 ///
 /// The identifiers never change. docs/OPERATING.md lists them. The line of such an event begins with words of sallyport's
@@ -73,19 +75,20 @@ package enum JournalEvent: CaseIterable, Sendable {
   }
 }
 
-/// The fields of one entry in the journal.
+/// The fields of one entry in the journal that its line tells.
 package enum JournalEntry {
-  /// `severity`: that of syslog. `message`: the line of the error log, without time and level.
-  package static func fields(severity: Int, message: String) -> [String] {
-    var fields = ["PRIORITY=\(severity)", "SYSLOG_IDENTIFIER=sallyport", "MESSAGE=\(message)"]
+  /// `message`: the line of the error log, without time and level.
+  package static func fields(of message: String) -> [(name: String, value: String)] {
+    var fields: [(name: String, value: String)] = []
+    func append(_ field: JournalField, _ value: Substring) { fields.append((field.rawValue, String(value))) }
     guard message.hasPrefix("*") else {
-      if let event = JournalEvent(line: message) { fields.append("MESSAGE_ID=\(event.messageID)") }
+      if let event = JournalEvent(line: message) { append(.kind, event.messageID[...]) }
       return fields
     }
     let number = message.dropFirst().prefix { $0.isASCII && $0.isNumber }
-    if !number.isEmpty { fields.append("SALLYPORT_CONNECTION=\(number)") }
-    if let client = value(of: "client", in: message) { fields.append("SALLYPORT_CLIENT=\(client)") }
-    if let server = value(of: "server", in: message) { fields.append("SALLYPORT_SERVER=\(server)") }
+    if !number.isEmpty { append(.connection, number) }
+    if let client = value(of: "client", in: message) { append(.client, client) }
+    if let server = value(of: "server", in: message) { append(.server, server) }
     return fields
   }
 

@@ -1,24 +1,13 @@
 package import Logging
-import CSystemd
-import Glibc
-import Observability
+package import Observability
 
-/// `error_log journal`: structured entries, with their level as PRIORITY.
-///
-/// Without a journal (in a container), lines go to stderr with the prefix `<N>`, which systemd and other log collectors
-/// understand (sd-daemon(3)). A lost entry never stops the daemon.
+/// `error_log journal`: structured entries, with their level as PRIORITY, by `JournalSocket`.
 package struct JournalSink: LogHandler {
   package var logLevel = Logger.Level.trace
   package var metadata: Logger.Metadata = [:]
-  private let hasJournal: Bool
+  private let socket: JournalSocket
 
-  package static let socketPath = "/run/systemd/journal/socket"
-
-  /// Checks once whether the journal's socket exists.
-  package init(socketPath: String = Self.socketPath) {
-    // sd_journal_sendv reports success even without a journal, so this checks the socket.
-    hasJournal = access(socketPath, F_OK) == 0
-  }
+  package init(_ socket: JournalSocket) { self.socket = socket }
 
   package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
     get { metadata[key] }
@@ -27,26 +16,19 @@ package struct JournalSink: LogHandler {
 
   package func log(event: LogEvent) {
     let severity = LogLevel(event).syslogSeverity
-    let message = ErrorLogLine.message(event, under: metadata)
-    if hasJournal {
-      Self.send(JournalEntry.fields(severity: Int(severity), message: message))
-    } else {
-      LogFile.standardError.write(string: "<\(severity)>\(message)\n")
-    }
-  }
-
-  private static func send(_ fields: [String]) {
-    let bytes = fields.map { Array($0.utf8) }
-    let joined = bytes.flatMap { $0 }
-    joined.withUnsafeBytes { all in
-      guard let base = UnsafeMutableRawPointer(mutating: all.baseAddress) else { return }
-      var vectors: [iovec] = []
-      var start = 0
-      for field in bytes {
-        vectors.append(iovec(iov_base: base + start, iov_len: field.count))
-        start += field.count
+    var line = ErrorLogLine.message(event, under: metadata)
+    let text = line
+    line.withUTF8 { bytes in
+      socket.write(UnsafeRawBufferPointer(bytes), severity: UInt8(clamping: severity)) { message in
+        let own = JournalField.allCases.compactMap { field -> (JournalField, String)? in
+          guard case .string(let value)? = event.metadata?[field.key] else { return nil }
+          return (field, value)
+        }
+        for (field, value) in own { message.append(field.rawValue, value) }
+        for (name, value) in JournalEntry.fields(of: text) where !own.contains(where: { $0.0.rawValue == name }) {
+          message.append(name, value)
+        }
       }
-      _ = sd_journal_sendv(vectors, Int32(truncatingIfNeeded: vectors.count))
     }
   }
 }

@@ -1,4 +1,5 @@
 public import Observability
+public import TLS
 
 /// What one worker counts of one server of a group. The worker's loop writes, any thread reads.
 public final class AttemptMeter: Sendable {
@@ -37,7 +38,11 @@ public final class AttemptMeter: Sendable {
   private static let open = sum + 4
   private static let unavailable = sum + 5
 
-  @usableFromInline let row = CountRow(AttemptMeter.sum + 6)
+  private static let firstFault = sum + 6
+  /// The results of trust by which the certificate of a server isn't what the configuration demands.
+  public static let trustFaults: [TrustOutcome] = [.chain, .expired, .revoked, .name, .pin, .reportOnlyMismatch]
+
+  @usableFromInline let row = CountRow(AttemptMeter.sum + 6 + AttemptMeter.trustFaults.count)
 
   public init() {}
 
@@ -51,6 +56,11 @@ public final class AttemptMeter: Sendable {
 
   public func didEnd(_ result: Result) {
     if let place = Self.places[result] { row.add(at: place) }
+  }
+
+  /// A handshake with the server was judged.
+  public func didJudge(_ outcome: TrustOutcome) {
+    if let place = Self.trustFaults.firstIndex(of: outcome) { row.add(at: Self.firstFault + place) }
   }
 
   /// A response ended early, after its head was counted.
@@ -71,6 +81,7 @@ public final class AttemptMeter: Sendable {
     for (place, _) in Result.allCases.enumerated() { totals.results[place] &+= row.value(at: place) }
     for place in 0..<TimeBuckets.count { totals.times.buckets[place] &+= row.value(at: Self.firstBucket + place) }
     totals.times.sum &+= row.value(at: Self.sum)
+    for place in Self.trustFaults.indices { totals.trustFaults[place] &+= row.value(at: Self.firstFault + place) }
     totals.truncated &+= row.value(at: Self.truncated)
     totals.opened &+= row.value(at: Self.opened)
     totals.idle &+= row.value(at: Self.idle)
@@ -83,6 +94,8 @@ public final class AttemptMeter: Sendable {
 public struct AttemptTotals: Sendable {
   /// In the order of `AttemptMeter.Result`.
   public var results = [UInt64](repeating: 0, count: AttemptMeter.Result.allCases.count)
+  /// In the order of `AttemptMeter.trustFaults`.
+  public var trustFaults = [UInt64](repeating: 0, count: AttemptMeter.trustFaults.count)
   public var times = TimeHistogram()
   public var truncated: UInt64 = 0
   public var opened: UInt64 = 0

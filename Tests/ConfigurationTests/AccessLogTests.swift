@@ -35,18 +35,16 @@ import Testing
     #expect(problems("log_format combined x; access_log a.log combined;").count == 1)
   }
 
-  @Test func `the journal takes no access log`() {
-    #expect(
-      problems("access_log journal;") == [
-        "3:12 an access log can't go to the journal | a file, stderr or syslog:server=unix:/dev/log"
-      ])
+  @Test func `the journal takes access logs, and no buffer`() {
+    #expect(problems("access_log journal;") == [])
+    #expect(problems("access_log journal json if=$arg_a;") == [])
+    #expect(problems("access_log journal combined buffer=1m;").first?.contains("lines to the journal can't") == true)
   }
 
   @Test func `every destination that the table offers for access_log is taken`() throws {
     let entry = try #require(DirectiveTable.entries(named: "access_log").first)
     let usage = entry.form.usage
-    #expect(!usage.contains("journal"))
-    for offered in ["stderr", "off"] {
+    for offered in ["stderr", "off", "journal"] {
       #expect(usage.contains(offered))
       #expect(problems("access_log \(offered);").isEmpty)
     }

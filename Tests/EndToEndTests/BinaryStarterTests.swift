@@ -57,4 +57,34 @@ import Testing
     _ = try await shell.ended()
     try await until("no process to be left") { processes(of: path).isEmpty }
   }
+
+  @Test(.enabled(if: ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] == nil, "there is no sandbox"))
+  func `it has ended when the process that serves ends`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); location / { return 200 one; } }"))
+    let starter = try #require(
+      processes(of: scene.path("sallyport.conf")).subtracting([daemon.process.identifier]).first)
+    daemon.signal(SIGQUIT)
+    #expect(try await daemon.process.ended() == .exited(0))
+    #expect(kill(starter, 0) != 0)
+  }
+
+  /// systemd's watchdog sends SIGABRT, to a process that may be stopped.
+  @Test(
+    .enabled(if: ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] == nil, "a sanitizer handles faults"),
+    arguments: [SIGABRT, SIGSEGV])
+  func `a process ends by the signal of a fault`(signal: Int32) async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); location / { return 200 one; } }"))
+    let path = scene.path("sallyport.conf")
+    daemon.signal(SIGSTOP)
+    daemon.signal(signal)
+    daemon.signal(SIGCONT)
+    #expect(try await daemon.process.ended() == .killed(signal: signal))
+    try await until("no process to be left") { processes(of: path).isEmpty }
+  }
 }

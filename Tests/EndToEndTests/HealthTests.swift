@@ -95,6 +95,37 @@ import Testing
     #expect(result.status == 2 && result.errors.hasPrefix("Error: "), "\(result.everything)")
   }
 
+  /// He has bound the name before the process could, and says nothing.
+  @Test(.enabled(if: geteuid() == 0, "only root becomes another user"))
+  func `works though a stranger holds the name, and he is not asked`() async throws {
+    let scene = try Scene.ofTest()
+    let (port, path) = (try scene.port(), scene.path("sallyport.conf"))
+    let program = """
+      import hashlib, os, socket, sys, time
+      root = os.stat('/')
+      text = f'file\\0{root.st_dev}/{root.st_ino}\\0' + sys.argv[1]
+      name = 'sallyport/health/' + hashlib.sha256(text.encode()).hexdigest()[:32]
+      os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
+      held = socket.socket(socket.AF_UNIX)
+      held.bind('\\0' + name)
+      held.listen(8)
+      print('held', flush=True)
+      while True: held.accept()[0].recv(1)
+      """
+    let stranger = try ChildProcess(
+      "python3", ["-c", program, path], in: "/", output: scene.path("held"), errors: scene.path("held.errors"))
+    scene.atEnd { stranger.stop() }
+    try await until("the stranger to hold the name") { scene.text("held").contains("held") }
+    let before = try await scene.sallyport("health", "--config", path, "--timeout", "1")
+    #expect(before.status == 1 && before.text.contains("does not answer within 1 s"), "\(before.everything)")
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); return 204; }"))
+    try await daemon.logged("can't ask this process by its usual name yet")
+    let good = try await scene.sallyport("health", "--config", path)
+    #expect(
+      good.status == 0 && good.text.contains("process: \(daemon.process.identifier) of user 0"), "\(good.everything)")
+  }
+
   /// Another user may neither ask nor answer.
   @Test(.enabled(if: geteuid() == 0, "only root becomes another user"))
   func `a stranger gets no answer, and gives none`() async throws {

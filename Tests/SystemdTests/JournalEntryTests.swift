@@ -1,11 +1,12 @@
 import Foundation
+import Observability
 import Systemd
 import TestSupport
 import Testing
 
 @Suite struct `Fields of the journal` {
   private func fields(_ line: String) -> [String] {
-    Array(JournalEntry.fields(severity: 4, message: line).dropFirst(3))
+    JournalEntry.fields(of: line).map { "\($0.name)=\($0.value)" }
   }
 
   @Test func `a line about a connection has its client and server`() {
@@ -42,5 +43,6 @@ import Testing
   @Test func `OPERATING lists the identifiers`() throws {
     let page = try String(contentsOfFile: "\(checkout)/docs/OPERATING.md", encoding: .utf8)
     for event in JournalEvent.allCases { #expect(page.contains(event.messageID)) }
+    for kind in JournalKind.allCases { #expect(page.contains(kind.rawValue)) }
   }
 }

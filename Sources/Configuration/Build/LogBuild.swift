@@ -36,11 +36,6 @@ extension SettingsBuilder {
       warning(
         line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; logs the least")
     }
-    guard line.name != "access_log" || line.text(0) != "journal" else {
-      error(
-        line.place(0), "an access log can't go to the journal", hint: "a file, stderr or syslog:server=unix:/dev/log")
-      return nil
-    }
     guard !line.text(0).contains("$") else {
       error(line.place(0), "variables in the name of a log are not supported yet", hint: "name one file")
       return nil
@@ -149,6 +144,10 @@ extension SettingsBuilder {
   private mutating func admits(_ buffering: LogBuffering, of destination: LogDestination, _ line: Directive) -> Bool {
     if case .syslog = destination {
       error(line.place(0), "lines to syslog can't be buffered", hint: "remove buffer= and flush=")
+      return false
+    }
+    if destination == .journal {
+      error(line.place(0), "lines to the journal can't be buffered", hint: "remove buffer= and flush=")
       return false
     }
     if let other = logBuffers[destination], other != buffering {

@@ -46,7 +46,7 @@ let httpDirectives: [DirectiveEntry] = [
     "Denies clients with these addresses."),
   .list(
     "access_log", levels.union([.locationIf, .limitExcept]),
-    .words(1...Int.max, "FILE | stderr | syslog:… [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
+    .words(1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
     "off (nginx: logs/access.log combined)", "Where sallyport logs requests."),
   .local(
     "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",

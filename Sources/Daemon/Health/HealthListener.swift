@@ -21,6 +21,8 @@ final class HealthListener {
   /// The answer, without what the workers say.
   private let describe: @MainActor () -> HealthAnswer
   private var missing: [HealthName]
+  /// Those for which a further name is bound.
+  private var spared: Set<HealthName> = []
   private var doors: [Door] = []
   private var questions: [Question] = []
   private var roll: WorkerRoll
@@ -45,8 +47,8 @@ final class HealthListener {
     open()
   }
 
-  /// Binds the names that are not bound yet. Another process may hold one: the one before it, which still ends. So this
-  /// tries again every second.
+  /// Binds the names that are not bound yet. Another process may hold one: the one before it, which still ends, or a
+  /// stranger's. So this binds a further name meanwhile, and tries again every second.
   private func open() {
     guard !isClosed else { return }
     missing.removeAll { name in
@@ -56,6 +58,7 @@ final class HealthListener {
         return true
       } catch {
         complain(error)
+        if error.code == EADDRINUSE { bindSpare(of: name) }
         // Not allowed at all: that does not change while the process runs.
         return error.code != EADDRINUSE && !error.isExhaustion
       }
@@ -66,10 +69,21 @@ final class HealthListener {
     }
   }
 
+  private func bindSpare(of name: HealthName) {
+    guard !spared.contains(name) else { return }
+    do throws(SocketError) {
+      let descriptor = try AbstractSocket.listen(on: name.spare, backlog: 64)
+      spared.insert(name)
+      doors.append(Door(descriptor) { [unowned self] in accepted($0) })
+    } catch {
+      complain(error)
+    }
+  }
+
   private func complain(_ error: SocketError) {
     guard !hasComplained else { return }
     hasComplained = true
-    log().warn("`sallyport health` can't ask this process yet: \(error)")
+    log().warn("`sallyport health` can't ask this process by its usual name yet: \(error)")
   }
 
   /// Gives the names up, for the process that comes next. Nobody gets an answer any more.

@@ -45,6 +45,28 @@ package struct HealthName: Sendable, Hashable, CustomStringConvertible {
   /// The name of the process that listens on this address. In a network namespace, only one process can.
   package init(listening address: ListenAddress) { self.init("listen", address.description) }
 
+  /// A further name that nobody can guess, for the case that a stranger has this one.
+  var spare: String { "\(description)/\(Hex.encode((0..<8).map { _ in UInt8.random(in: 0 ... .max) }))" }
+
+  /// The further names that are in use, whoever has bound them. The kernel lists them for the network namespace.
+  var sparesInUse: [String] {
+    guard let file = fopen("/proc/net/unix", "re") else { return [] }
+    defer { fclose(file) }
+    let mark = "@\(description)/"
+    var found: Set<String> = []
+    var line: UnsafeMutablePointer<CChar>?
+    var room = 0
+    defer { free(line) }
+    while found.count < Self.mostSpares, getline(&line, &room, file) > 0, let line {
+      let text = String(cString: line)
+      guard let name = text.split(whereSeparator: \.isWhitespace).last, name.hasPrefix(mark) else { continue }
+      found.insert(String(name.dropFirst()))
+    }
+    return found.sorted()
+  }
+  /// A stranger can bind any number of them.
+  private static let mostSpares = 4096
+
   /// Containers may share a network namespace, and then each has its own files: the same path in two of them is not
   /// the same file. Their root folders differ.
   private static var rootOfFiles: String {

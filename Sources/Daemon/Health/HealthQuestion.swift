@@ -46,36 +46,55 @@ package struct HealthQuestion {
 
   private func answer(by deadline: Deadline) throws(Unanswered) -> (HealthAnswer, AbstractSocket.Peer) {
     var reason = "no process runs \(sought)"
-    for name in names {
-      guard let client = try connect(to: name, by: deadline) else { continue }
-      defer { close(client) }
-      guard let peer = AbstractSocket.peer(of: client) else { continue }
-      // Anybody can bind a name that is free. An answer counts if it comes from root, from the user who asks, or if
-      // root asks, who may look at every process.
-      guard peer.user == 0 || peer.user == geteuid() || geteuid() == 0 else {
-        reason =
-          "process \(peer.process) of user \(peer.user) has the name of \(sought): ask as this user or as root"
-        continue
-      }
-      switch read(client, by: deadline) {
-      case .whole(let answer): return (answer, peer)
-      case .late: throw Unanswered(reason: "process \(peer.process) does not answer within \(seconds) s")
-      case .refused:
-        reason =
-          "process \(peer.process) of user \(peer.user) gave no answer: it ends, or it answers only its own user and root"
-      }
+    // A stranger may have a name: then the process has a further one.
+    let (usual, spare) = (names.map(\.description), names.flatMap(\.sparesInUse))
+    let patience = spare.isEmpty ? Patience.waits : .no
+    for name in usual + spare where !deadline.isOver {
+      if let answer = try answer(on: name, of: .kin, patience, by: deadline, &reason) { return answer }
+    }
+    guard geteuid() == 0 else { throw Unanswered(reason: reason) }
+    for name in spare + usual where !deadline.isOver {
+      if let answer = try answer(on: name, of: .anybody, patience, by: deadline, &reason) { return answer }
     }
     throw Unanswered(reason: reason)
   }
 
+  /// Whose answer counts. Anybody can bind a name that is free. So an answer counts if it comes from root or from the user
+  /// who asks; and if root asks, who may look at every process, from anybody where these have none.
+  private enum Answerer { case kin, anybody }
+  /// Whether to wait for a place in a full queue.
+  private enum Patience { case waits, no }
+
+  /// nil: who has the name, if anybody, is not to be believed or gave no answer. `reason` then says so.
+  private func answer(
+    on name: String, of answerer: Answerer, _ patience: Patience, by deadline: Deadline, _ reason: inout String
+  ) throws(Unanswered) -> (HealthAnswer, AbstractSocket.Peer)? {
+    guard let client = try connect(to: name, patience, by: deadline) else { return nil }
+    defer { close(client) }
+    guard let peer = AbstractSocket.peer(of: client) else { return nil }
+    guard answerer == .anybody || peer.user == 0 || peer.user == geteuid() else {
+      reason = "process \(peer.process) of user \(peer.user) has the name of \(sought): ask as this user or as root"
+      return nil
+    }
+    switch read(client, by: deadline) {
+    case .whole(let answer): return (answer, peer)
+    case .late: throw Unanswered(reason: "process \(peer.process) does not answer within \(seconds) s")
+    case .refused:
+      reason =
+        "process \(peer.process) of user \(peer.user) gave no answer: it ends, or it answers only its own user and root"
+      return nil
+    }
+  }
+
   /// Returns nil if nobody has the name.
-  private func connect(to name: HealthName, by deadline: Deadline) throws(Unanswered) -> Int32? {
+  private func connect(to name: String, _ patience: Patience, by deadline: Deadline) throws(Unanswered) -> Int32? {
     while true {
       do throws(SocketError) {
-        return try AbstractSocket.connect(to: name.description)
+        return try AbstractSocket.connect(to: name)
       } catch {
         switch error.code {
         case ECONNREFUSED: return nil
+        case EAGAIN where patience == .no: return nil
         case EAGAIN where !deadline.isOver: deadline.pause(milliseconds: 50)
         case EAGAIN: throw Unanswered(reason: "the process takes no questions within \(seconds) s")
         default: throw Unanswered(reason: "the process can't be asked: \(error)")

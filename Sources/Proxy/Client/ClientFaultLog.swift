@@ -15,7 +15,9 @@ final class ClientFaultLog: Sendable {
   @inline(never)
   func logRefusal(of exchange: Exchange, _ refusal: ClientRefusal, _ level: LogLevel, _ reason: String) {
     let writes = refusals.note(refusal, of: exchange.clientAddress.host, now: exchange.worker.loop.now)
-    exchange.log(writes ? level : .debug, reason + exchange.facts.loggedClient)
+    exchange.log(
+      writes ? level : .debug, fields: refusal.journalFields(of: exchange, reason),
+      reason + exchange.facts.loggedClient)
   }
 
   /// Writes the summaries that are due; at the end of the process all.

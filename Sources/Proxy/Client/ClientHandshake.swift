@@ -22,8 +22,13 @@ extension ClientSession {
     let (level, writes) = judgeFailure(tls, cause)
     guard server.root.errorLog.takes(writes ? level : .debug) else { return }
     let identity = tls.refusedClient?.loggedIdentity ?? ""
+    var fields: [JournalField: String] = [:]
+    if let certificate = tls.refusedClient {
+      fields = (cause == .rule ? ClientRefusal.rule : .certificate).journalFields(reason, certificate)
+      (fields[.client], fields[.server]) = (facts.peer.host, server.settings.primaryName)
+    }
     server.root.errorLog.log(
-      writes ? level : .debug,
+      writes ? level : .debug, fields: fields,
       "*\(facts.number) \(reason)\(identity) while SSL handshaking, client: \(facts.peer.host), "
         + "server: \(server.settings.primaryName)")
   }

@@ -287,7 +287,7 @@ final class ProxyHandler: ContentHandler {
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
     if let authentication, authentication.isDiscarding { return mayAskAgain(nil) }
     attempt.noteStatus(of: failure)
-    if case .tls = failure, let trust = attempt.records.last?.trust { worker.counters.upstreams.count(trust) }
+    if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker) }
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
     if case .streaming = exchange.progress.state { return exchange.end(.upstreamBroke) }
     attempt.leave()

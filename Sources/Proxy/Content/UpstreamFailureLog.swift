@@ -34,6 +34,7 @@ enum UpstreamFailureLog {
   /// Counts the outcome and logs a mismatch once per handshake. For later requests, see `$upstream_ssl_result`.
   static func noteHandshake(_ session: UpstreamSession, _ exchange: Exchange) {
     exchange.worker.counters.upstreams.count(session.trustOutcome)
+    session.meter?.didJudge(session.trustOutcome)
     exchange.worker.counters.upstreamSessions.count(session.isResumed ? .resumed : .full)
     guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }
     exchange.log(.warn, "\(warning) while SSL handshaking to upstream")

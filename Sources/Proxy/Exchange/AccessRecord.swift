@@ -16,7 +16,11 @@ enum AccessRecord {
       let worker = exchange.worker
       worker.scratch.removeAll()
       appendLine(log, exchange, to: &worker.scratch)
-      log.writer.append(worker.scratch.readable)
+      if let journal = log.journal {
+        journal.record.write(worker.scratch.readable, of: exchange, to: journal.socket)
+      } else {
+        log.writer.append(worker.scratch.readable)
+      }
     }
   }
 

@@ -353,9 +353,12 @@ extension Exchange {
   // MARK: The error log
 
   /// Writes a line, with the client, server and request that nginx adds.
-  func log(_ level: LogLevel, _ message: @autoclosure () -> String) {
+  func log(
+    _ level: LogLevel, fields: @autoclosure () -> [JournalField: String] = [:], _ message: @autoclosure () -> String
+  ) {
     guard location.errorLog.takes(level) else { return }
-    location.errorLog.log(level, "*\(stream?.session.facts.number ?? 0) \(message())\(particulars)")
+    location.errorLog.log(
+      level, fields: fields(), "*\(stream?.session.facts.number ?? 0) \(message())\(particulars)")
   }
 
   /// Logs a fault that every request meets until an operator repairs it: once, and then in summary.

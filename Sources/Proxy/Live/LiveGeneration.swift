@@ -28,7 +28,7 @@ struct LiveMakers {
     guard let writer = accessLogWriters[settings.destination] else { return nil }
     return LiveAccessLog(
       writer: writer, format: LiveTemplate(settings.format), escape: settings.escape,
-      condition: settings.condition.map { LiveTemplate($0) })
+      condition: settings.condition.map { LiveTemplate($0) }, journal: writer.journal.map { ($0, JournalRecord()) })
   }
 }
 

@@ -172,6 +172,8 @@ struct LiveAccessLog {
   let format: LiveTemplate
   let escape: LogEscaping
   let condition: LiveTemplate?
+  /// nil: the log isn't the journal.
+  let journal: (socket: JournalSocket, record: JournalRecord)?
 }
 
 /// `proxy_pass` in one worker.

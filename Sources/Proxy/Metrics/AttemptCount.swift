@@ -11,6 +11,13 @@ enum AttemptCount {
     meter.server(server)?.didEnd(result)
   }
 
+  /// The handshake failed, or the server was refused.
+  static func judged(_ record: AttemptRecord, _ group: UpstreamGroup?, _ worker: Worker) {
+    worker.counters.upstreams.count(record.trust)
+    guard let meter = group?.meter, let server = record.server else { return }
+    meter.server(server)?.didJudge(record.trust)
+  }
+
   /// `stream`: nil if `unopened` has counted the attempt.
   static func failed(_ stream: UpstreamStream?, _ failure: AttemptFailure, _ record: AttemptRecord?) {
     guard let meter = stream?.session.meter, let record else { return }

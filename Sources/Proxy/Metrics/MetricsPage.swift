@@ -56,10 +56,9 @@ struct MetricsPage {
         "sallyport_loop_lag_worst_seconds", ["worker": "\(worker.index)"], milliseconds: worker.lag.worst)
     }
     page.family(
-      "sallyport_access_log_failed_writes_total", .counter,
-      "Writes of an access log that failed, so that their lines are lost.")
+      "sallyport_log_lost_lines_total", .counter, "Lines that a log couldn't take, by access log or error log.")
     for (log, count) in snapshot.lostLines {
-      page.sample("sallyport_access_log_failed_writes_total", ["log": log], count)
+      page.sample("sallyport_log_lost_lines_total", ["log": log], count)
     }
   }
 
@@ -174,6 +173,17 @@ struct MetricsPage {
           "sallyport_upstream_attempts_total",
           ["upstream": server.series.upstream, "server": server.series.server, "result": result.rawValue],
           server.totals.results[place])
+      }
+    }
+    page.family(
+      "sallyport_upstream_trust_faults_total", .counter,
+      "Handshakes for requests in which a server's certificate was not what the configuration demands.")
+    for server in servers {
+      for (place, result) in AttemptMeter.trustFaults.enumerated() {
+        page.sample(
+          "sallyport_upstream_trust_faults_total",
+          ["upstream": server.series.upstream, "server": server.series.server, "result": result.rawValue],
+          server.totals.trustFaults[place])
       }
     }
     page.family(

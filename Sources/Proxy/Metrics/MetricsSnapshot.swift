@@ -46,7 +46,7 @@ struct MetricsSnapshot {
   var reloads: ReloadHistory
   var startedAt: Int64
   var figures: ProcessFigures
-  /// By destination of access logs, and `error log` for the files of error logs.
+  /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
 }
 
@@ -77,7 +77,7 @@ extension MetricsSnapshot {
     }
     takeCertificates()
     takeLists()
-    lostLines = Self.lostLines(of: generation)
+    lostLines = Self.lostLines(metrics, generation)
   }
 
   private static func health(of generation: Generation) -> [UpstreamSeries: Bool] {
@@ -124,8 +124,13 @@ extension MetricsSnapshot {
       .sorted { ($0.list.side.rawValue, $0.list.issuer) < ($1.list.side.rawValue, $1.list.issuer) }
   }
 
-  private static func lostLines(of generation: Generation) -> [(log: String, count: UInt64)] {
-    generation.accessLogs.map { (log: $0.key.shownName, count: $0.value.failedWrites) }.sorted { $0.log < $1.log }
+  private static func lostLines(_ metrics: Metrics, _ generation: Generation) -> [(log: String, count: UInt64)] {
+    let used = Array(generation.accessLogs.keys) + generation.errorLogs.keys.flatMap { $0.map(\.destination) }
+    let names = Dictionary(used.map { ($0.shownName, UInt64(0)) }, uniquingKeysWith: { first, _ in first })
+    // A file that two logs name is one log.
+    return names.merging(metrics.process.lostLines) { $1 }.map { (log: $0.key, count: $0.value) }.sorted {
+      $0.log < $1.log
+    }
   }
 }
 
@@ -137,8 +142,8 @@ extension LogDestination {
     case .file(let path): path
     case .syslog(let settings):
       switch settings.server {
-      case .unix(let path): "syslog:unix:\(path)"
-      case .udp(let host, let port): "syslog:\(host):\(port)"
+      case .unix(let path): "syslog:server=unix:\(path)"
+      case .udp(let host, let port): "syslog:server=\(host):\(port)"
       }
     case .journal: "journal"
     }

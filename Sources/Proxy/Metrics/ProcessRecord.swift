@@ -1,4 +1,5 @@
 import Glibc
+public import Observability
 import Synchronization
 
 /// Figures of the process, as the kernel tells them; nil where it doesn't, such as without /proc.
@@ -44,13 +45,17 @@ public struct ReloadHistory: Sendable {
   }
 }
 
-/// What the main queue tells the metrics: reloads, and figures of the process that no event loop may ask for.
+/// What the main queue tells the metrics: reloads, lost log lines, and figures of the process that no event loop may ask for.
 public final class ProcessRecord: Sendable {
   /// Seconds since 1970.
   public let startedAt = Int64(time(nil))
-  private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures)>
+  private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures, logs: LogFiles?)>
 
-  public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures())) }
+  public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures(), nil)) }
+
+  /// The lines that logs have lost, by log. Logs that have lost none may be missing.
+  public var lostLines: [String: UInt64] { state.withLock { $0.logs }?.lostLines ?? [:] }
+  public func follow(_ logs: LogFiles) { state.withLock { $0.logs = logs } }
 
   public var reloads: ReloadHistory { state.withLock { $0.reloads } }
   public var figures: ProcessFigures { state.withLock { $0.figures } }

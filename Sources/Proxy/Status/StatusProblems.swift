@@ -92,7 +92,7 @@ extension StatusProblem {
     var found: [StatusProblem] = []
     func warn(_ text: String) { found.append(StatusProblem(severity: .warning, text: text)) }
     for (log, count) in snapshot.lostLines where count > 0 {
-      warn("\(count) writes to the access log \(log) failed since the start, so lines are lost")
+      warn("The log \(log) has lost \(count) lines since the start")
     }
     let traffic = snapshot.traffic
     if traffic.accepted > traffic.handled {
