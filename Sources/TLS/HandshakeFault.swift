@@ -53,6 +53,8 @@ package enum HandshakeFault: Sendable, Equatable {
       case .ended: self = .closed
       case .late: self = .silent
       case .failed(let reason) where reason.contains("unsupported protocol"): self = .noCommonVersion(newest: nil)
+      case .failed(let reason) where reason.contains("unexpected eof") || reason.contains("Broken pipe"):
+        self = .closed
       case .failed: return nil
       }
     }
