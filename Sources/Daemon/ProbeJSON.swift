@@ -7,9 +7,11 @@ package import Transport
 package struct ProbeJSON {
   package let text: String
 
-  package init(_ report: ProbeReport, of url: String, at address: SocketAddress) {
+  /// `places`: the locations of a configuration that pass on to this server.
+  package init(_ report: ProbeReport, of url: String, at address: SocketAddress, places: [String] = []) {
     var json = JSONText()
     json.object { json in
+      json.array("locations", places) { $1.value($0) }
       json.member("url", url)
       json.member("address", address.description)
       json.array("handshake", report.steps) { step, json in
@@ -20,6 +22,8 @@ package struct ProbeJSON {
         }
       }
       json.member("failure", report.failure)
+      json.member("fault", report.fault?.name)
+      json.member("advice", report.advice)
       json.member("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
       json.member("cipher", report.cipher)
       json.member("group", report.group)

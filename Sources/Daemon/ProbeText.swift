@@ -15,10 +15,15 @@ package struct ProbeText {
 
   package var text: String { lines.joined(separator: "\n") }
 
-  package init(_ report: ProbeReport, of url: String, at address: SocketAddress, isColoured: Bool, now: Int64) {
+  /// `places`: the locations of a configuration that pass on to this server.
+  package init(
+    _ report: ProbeReport, of url: String, at address: SocketAddress, places: [String] = [], isColoured: Bool,
+    now: Int64
+  ) {
     self.isColoured = isColoured
     self.now = now
     add("\(url) at \(address)")
+    for place in places { add("for", place) }
     steps(report)
     add("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
     add("cipher", report.cipher)
@@ -89,9 +94,12 @@ package struct ProbeText {
     switch report.trust {
     case .trusted: add(trust, .good, "yes")
     case .refused(_, let reason): add(trust, .bad, "no", ": \(reason)")
-    case .unverified: add(trust, .bad, "no policy", ": nothing is verified, any server would pass")
+    case .unverified:
+      add(trust, .bad, "no policy", ": nothing is verified, any server would pass")
     case .reportOnly(let warning): add(trust, .good, "yes", ", though \(warning)")
-    case .unknown: add(trust, .bad, "unknown", ": the server did not prove possession of a certificate's key")
+    case .unknown:
+      let reason = report.fault?.words ?? "the server did not prove possession of a certificate's key"
+      add(trust, .bad, "unknown", ": \(reason)")
     }
     let question = "Does it accept our certificate?    "
     switch report.acceptance {
@@ -101,8 +109,9 @@ package struct ProbeText {
       let shown = report.presented == nil ? "it lets us in without one" : "yes"
       add(question, .good, shown, ", and answered \(status)")
     case .refused(let reason): add(question, .bad, "no", ": \(reason)")
-    case .unknown(let reason): add(question, .bad, "unknown", ": \(reason)")
+    case .unknown(let reason): add(question, .bad, "unknown", ": \(report.fault?.words ?? reason)")
     }
+    if let advice = report.advice { add("What to do: \(advice)") }
   }
 
   private func words(_ stapled: ProbeReport.Stapled) -> String {
@@ -113,5 +122,18 @@ package struct ProbeText {
     case .unknown: "the responder does not know the certificate"
     case .fault(let reason): "invalid: \(reason)"
     }
+  }
+}
+
+extension ProbeReport {
+  /// What to do about the report; nil when nothing need be done.
+  var advice: String? {
+    if let fault { return fault.advice }
+    guard case .unverified = trust else { return nil }
+    let pin = certificates.first.map {
+      " Or pin the key that it showed once its owner has confirmed it: `proxy_ssl_pin \(Pin.spelling(publicKeyDigest: $0.spkiSHA256));`"
+    }
+    return
+      "name the CA that its certificate must come from: `proxy_ssl_trusted_certificate FILE; proxy_ssl_verify on;`.\(pin ?? "")"
   }
 }

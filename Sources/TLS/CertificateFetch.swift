@@ -38,10 +38,14 @@ package enum CertificateFetch {
     }
     defer { SSL_free(ssl) }
     if SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }
+    let witness = HandshakeWitness()
+    witness.attach(to: ssl)
     let failure = client.handshake(ssl)
     // A server that demands a client certificate has sent its own certificate before the handshake fails.
     guard let leaf = copenssl_get0_peer_certificate(ssl) else {
-      throw failed(address, failure ?? "it presented no certificate")
+      guard let failure else { throw failed(address, "it presented no certificate") }
+      let fault = witness.fault(failure, on: client, presents: false)
+      throw failed(address, fault.map { "\($0.words)\n    hint: \($0.advice)" } ?? failure.words)
     }
     let sent = SSL_get_peer_cert_chain(ssl)
     let others = (0..<copenssl_sk_X509_num(sent)).dropFirst().compactMap { index in
@@ -52,5 +56,26 @@ package enum CertificateFetch {
 
   private static func failed(_ address: SocketAddress, _ reason: String) -> CertificateFetchError {
     CertificateFetchError(description: "\(address): \(reason)")
+  }
+}
+
+extension CertificateFetch {
+  /// Returns the newest TLS version that the server speaks, TLSv1 or later; nil when it does not say so. It is for an
+  /// explanation only: the client verifies nothing.
+  static func newestVersion(at address: SocketAddress, name: String?, within seconds: Int = 5) -> String? {
+    guard let client = try? WaitingClient(to: address, by: Deadline(seconds: seconds)),
+      let context = SSL_CTX_new(TLS_client_method())
+    else { return nil }
+    defer { SSL_CTX_free(context) }
+    SSL_CTX_set_security_level(context, 0)
+    _ = copenssl_ctx_set_min_proto(context, TLS1_VERSION)
+    guard let ssl = SSL_new(context), SSL_set_fd(ssl, client.descriptor) == 1 else { return nil }
+    defer { SSL_free(ssl) }
+    if let name, SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }
+    let witness = HandshakeWitness()
+    witness.attach(to: ssl)
+    _ = client.handshake(ssl)
+    guard witness.has(.received, HandshakeNames.message(2)) else { return nil }
+    return String(cString: SSL_get_version(ssl))
   }
 }

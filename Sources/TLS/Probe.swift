@@ -34,28 +34,24 @@ package struct Probe: Sendable {
     self.presented = presented
   }
 
-  /// Records the handshake messages that OpenSSL reports.
-  private final class Recorder {
-    var steps: [ProbeReport.Step] = []
-    let start = Microseconds.now
-
-    func note(_ sent: Bool, _ name: String) {
-      steps.append(
-        ProbeReport.Step(direction: sent ? .sent : .received, name: name, microseconds: Microseconds.now - start))
-    }
-  }
-
   package func run(_ address: SocketAddress) throws(SocketError) -> ProbeReport {
     var report = ProbeReport()
     report.presented = presented
     let client = try WaitingClient(to: address, by: Deadline(seconds: seconds))
-    let recorder = Recorder()
+    let recorder = HandshakeWitness()
     guard let ssl = session(client.descriptor, recorder) else {
       report.failure = OpenSSLReasons.take()
       return report
     }
     defer { SSL_free(ssl) }
-    report.failure = client.handshake(ssl)
+    if let failure = client.handshake(ssl) {
+      report.failure = failure.words
+      report.fault = recorder.fault(failure, on: client, presents: presented != nil)
+      if report.fault == .noCommonVersion(newest: nil) {
+        let newest = CertificateFetch.newestVersion(at: address, name: tellsName ? name : nil)
+        report.fault = .noCommonVersion(newest: newest)
+      }
+    }
     // The probe continues only when the server has proved possession of its key. The client's own later messages show
     // that it has.
     let isProved = recorder.steps.contains { $0.direction == .sent && HandshakeNames.afterProof.contains($0.name) }
@@ -83,22 +79,13 @@ package struct Probe: Sendable {
     return report
   }
 
-  private func session(_ descriptor: Int32, _ recorder: Recorder) -> OpaquePointer? {
+  private func session(_ descriptor: Int32, _ recorder: HandshakeWitness) -> OpaquePointer? {
     guard let ssl = SSL_new(policy.handle) else { return nil }
     // The policy judges after the handshake, so that the report of a refused server is complete.
     SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
-    SSL_set_msg_callback(ssl) { sent, _, type, bytes, count, _, argument in
-      guard let bytes, let argument, count > 0 else { return }
-      let recorder = Unmanaged<Recorder>.fromOpaque(argument).takeUnretainedValue()
-      switch type {
-      case SSL3_RT_HANDSHAKE: recorder.note(sent == 1, HandshakeNames.message(bytes.load(as: UInt8.self)))
-      case SSL3_RT_ALERT where count == 2:
-        let code = Int32(bytes.load(fromByteOffset: 1, as: UInt8.self))
-        recorder.note(sent == 1, "alert \(String(cString: SSL_alert_desc_string_long(code)))")
-      default: break
-      }
-    }
-    copenssl_set_msg_callback_arg(ssl, Unmanaged.passUnretained(recorder).toOpaque())
+    recorder.attach(to: ssl)
+    // What the server sends after five bytes of another protocol stays on the socket, for the fault's words.
+    SSL_set_read_ahead(ssl, 0)
     _ = copenssl_set_status_type_ocsp(ssl)
     let offered: [UInt8] = [8] + Array("http/1.1".utf8)
     guard SSL_set_fd(ssl, descriptor) == 1, SSL_set_alpn_protos(ssl, offered, UInt32(offered.count)) == 0 else {
@@ -109,7 +96,7 @@ package struct Probe: Sendable {
     return ssl
   }
 
-  private func read(_ ssl: OpaquePointer, _ recorder: Recorder, into report: inout ProbeReport) {
+  private func read(_ ssl: OpaquePointer, _ recorder: HandshakeWitness, into report: inout ProbeReport) {
     // Before a ServerHello, OpenSSL returns the highest version that the client offers.
     if recorder.steps.contains(where: { $0.direction == .received && $0.name == HandshakeNames.message(2) }) {
       report.protocolName = String(cString: SSL_get_version(ssl))
@@ -173,22 +160,18 @@ package struct Probe: Sendable {
   /// Finds out whether the server accepts the client certificate. In TLS 1.3 the server decides after the client's last
   /// message, so the probe sends a request and reads the response.
   private func acceptance(
-    _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: Recorder
+    _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: HandshakeWitness
   ) -> ProbeReport.Acceptance {
-    func alert() -> String? {
-      recorder.steps.last { $0.direction == .received && $0.name.hasPrefix("alert") && !$0.name.contains("close") }?
-        .name
-    }
     if let failure = report.failure {
       // A server that did not request a certificate can't have refused the client because of it.
-      guard report.certificateRequest != nil, let alert = alert() else { return .unknown(failure) }
+      guard report.certificateRequest != nil, let alert = recorder.alert else { return .unknown(failure) }
       return .refused(alert)
     }
     let request =
       "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: sallyport-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     let bytes = Array(request.utf8)
     if case .failed(let reason) = client.perform(ssl, { SSL_write($0, bytes, Int32(bytes.count)) }) {
-      return .refused(alert() ?? reason)
+      return .refused(recorder.alert ?? reason)
     }
     var answer: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 4096)
@@ -197,7 +180,7 @@ package struct Probe: Sendable {
       case .done(let count): answer += buffer[..<Int(count)]
       case .ended: break reading
       case .late: if answer.isEmpty { return .unknown("no answer to a request in time") } else { break reading }
-      case .failed(let reason): if answer.isEmpty { return .refused(alert() ?? reason) } else { break reading }
+      case .failed(let reason): if answer.isEmpty { return .refused(recorder.alert ?? reason) } else { break reading }
       }
     }
     return Self.judge(answer, isAsked: report.certificateRequest != nil)

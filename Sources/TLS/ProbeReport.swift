@@ -62,6 +62,8 @@ package struct ProbeReport: Sendable {
   package var stapled = Stapled.none
   /// Why the handshake did not complete.
   package var failure: String?
+  /// What stands behind the failure, if it is known.
+  package var fault: HandshakeFault?
   package var trust = Trust.unknown
   package var acceptance = Acceptance.unknown("the handshake failed")
 

@@ -32,14 +32,37 @@ struct WaitingClient: ~Copyable {
     bytes.isEmpty || Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
   }
 
+  /// Why a handshake did not complete.
+  enum Failure: Equatable {
+    case ended
+    case late
+    /// OpenSSL's reason.
+    case failed(String)
+
+    var words: String {
+      switch self {
+      case .ended: "the connection ended in the TLS handshake"
+      case .late: "no answer in the TLS handshake in time"
+      case .failed(let reason): "TLS handshake: \(reason)"
+      }
+    }
+  }
+
   /// Returns why the handshake failed; nil when it completed.
-  func handshake(_ ssl: OpaquePointer) -> String? {
+  func handshake(_ ssl: OpaquePointer) -> Failure? {
     switch perform(ssl, { SSL_connect($0) }) {
     case .done: nil
-    case .ended: "the connection ended in the TLS handshake"
-    case .late: "no answer in the TLS handshake in time"
-    case .failed(let reason): "TLS handshake: \(reason)"
+    case .ended: .ended
+    case .late: .late
+    case .failed(let reason): .failed(reason)
     }
+  }
+
+  /// What has arrived and nobody has read, at most 256 bytes. Does not wait.
+  func rest() -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: 256)
+    let count = recv(descriptor, &bytes, bytes.count, Int32(truncatingIfNeeded: MSG_DONTWAIT))
+    return Array(bytes.prefix(max(0, count)))
   }
 
   enum Outcome {

@@ -23,6 +23,8 @@ struct PinCommand: ParsableCommand {
   var passwordFile: String?
 
   func run() throws {
+    // A server that closes at once must not end the command: OpenSSL's writes would raise the signal.
+    signal(SIGPIPE, SIG_IGN)
     do throws(PinFailure) {
       print("proxy_ssl_pin \(try pin());")
     } catch {

@@ -62,6 +62,8 @@ struct ProbeCommand: ParsableCommand {
   private typealias Report = (probe: (report: ProbeReport, address: SocketAddress), target: ProbeTarget)
 
   func run() throws {
+    // A server that closes at once must not end the command: OpenSSL's writes would raise the signal.
+    signal(SIGPIPE, SIG_IGN)
     let outcomes: [Result<Report, Failure>]
     do throws(Failure) { outcomes = try self.outcomes() } catch { outcomes = [.failure(error)] }
     var exits: [Exit] = []
@@ -108,6 +110,7 @@ struct ProbeCommand: ParsableCommand {
 
   /// Returns one outcome for each server to probe.
   private func outcomes() throws(Failure) -> [Result<Report, Failure>] {
+    try refuseUnheeded()
     if let config { return try outcomes(configuration: config) }
     guard let url else { throw Failure("give a URL, or --config FILE --server NAME") }
     let target = try target(url)
@@ -119,6 +122,22 @@ struct ProbeCommand: ParsableCommand {
     arguments.pins = pin
     let policy = try judged { () throws(ProbePolicy.Refused) in try ProbePolicy(arguments) }
     return [outcome(policy, target, Resolver.addresses(of: target.host, port: target.port))]
+  }
+
+  /// Refuses options that would change nothing: whoever gives a pin or a CA believes that it was judged by.
+  private func refuseUnheeded() throws(Failure) {
+    if config == nil {
+      if server != nil { throw Failure("--server selects a server block of a configuration: give --config FILE too") }
+      if key != nil, cert == nil { throw Failure("--key is the key of a certificate: give --cert FILE too") }
+      return
+    }
+    let given = [
+      ("--cert", cert != nil), ("--key", key != nil), ("--password-file", passwordFile != nil),
+      ("--cafile", cafile != nil), ("--pin", !pin.isEmpty),
+    ]
+    if let option = given.first(where: \.1)?.0 {
+      throw Failure("\(option) can't be combined with --config, whose policy judges: leave one of them out")
+    }
   }
 
   private func outcomes(configuration: String) throws(Failure) -> [Result<Report, Failure>] {
