@@ -30,6 +30,8 @@ public final class Worker {
   let compressions = CompressionGauge(limit: 256)
   let patternScratch = RegularExpression.Scratch()
   private var listeners: WorkerListeners?
+  private(set) lazy var handshakes = HandshakeQueue(self)
+  private var memoryReturn = MemoryReturn()
   private(set) lazy var placeQueue = PlaceQueue(self)
   /// Milliseconds that somebody waits for a place under `worker_connections`.
   var queueTimeout: Int { live?.generation.http.clientLimits.queueTimeout ?? 0 }
@@ -94,6 +96,7 @@ public final class Worker {
     }
     let listeners = listeners ?? WorkerListeners(self)
     self.listeners = listeners
+    handshakes.apply(generation.http.clientLimits.handshakes)
     listeners.serve(sockets, patience: generation.http.clientLimits.queueTimeout, failed)
     guard let old else { return }
     leaving.append(old)
@@ -276,6 +279,12 @@ public final class Worker {
     if proxyHandlers.count > Self.exchangesKept { proxyHandlers.removeLast(proxyHandlers.count - Self.exchangesKept) }
   }
 
+  /// Gives memory back to the system after many connections have ended.
+  fileprivate func returnMemory() {
+    guard memoryReturn.isDue(connections: budget.used, peak: budget.takeMost(), now: loop.now) else { return }
+    if shared.pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { counters.limits.count(.memoryReturned) }
+  }
+
   func takeProxyHandler(_ pass: LiveProxyPass) -> ProxyHandler {
     let handler = proxyHandlers.popLast() ?? ProxyHandler(worker: self)
     handler.prepare(pass)
@@ -324,6 +333,8 @@ final class LogTicker: EventTarget {
     worker.tellOfFolded()
     worker.trimSpares()
     worker.sample(dueAt: dueAt)
+    worker.handshakes.endOverdue()
+    worker.returnMemory()
     setDeadline(in: 1000)
     dueAt = loop.now &+ 1000
   }

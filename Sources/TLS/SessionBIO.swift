@@ -17,6 +17,8 @@ enum SessionBIO {
       guard let bio, let bytes, count > 0 else { return 0 }
       copenssl_bio_clear_retry(bio)
       guard let stream = SessionBIO.stream(bio) else { return -1 }
+      // OpenSSL would read on as long as such messages come.
+      if stream._withUnsafeGuaranteedRef({ $0.isFlooding }) { return -1 }
       let outcome = stream._withUnsafeGuaranteedRef { $0.receive(into: .init(start: bytes, count: Int(count))) }
       switch outcome {
       case .bytes(let count): return Int32(truncatingIfNeeded: count)

@@ -61,6 +61,9 @@ public final class TLSStream: ByteStream {
   private(set) var lastPeer: OpaquePointer?
   /// Server side: the handshake is over, and the responders have not answered yet.
   private(set) var isAwaitingStatus = false
+  var messages = MessageBudget()
+  /// Server side: the client has sent too many messages after its handshake. Nothing more is read.
+  public internal(set) var isFlooding = false
   /// The stream is open, although the handshake is not over. What it reads may be a replay (RFC 8470 §3).
   public var isEarly: Bool { keepsAdvancing }
   /// The largest plaintext of one record (RFC 8446 §5.1).
@@ -136,6 +139,7 @@ public final class TLSStream: ByteStream {
   public override func advanceOpening() {
     // The handshake is over, so nothing is read: what arrives meanwhile waits in the socket.
     if isAwaitingStatus { return }
+    if ssl == nil, let owner, !owner.streamMayBegin() { return }
     if waitsForCertificate() { return }
     guard let ssl = session() else {
       handshakeCause = .internal
@@ -198,6 +202,7 @@ public final class TLSStream: ByteStream {
   private func finishOpening(_ ssl: OpaquePointer) {
     switch side {
     case .server:
+      watchMessages(ssl)
       if let reverification {
         self.reverification = nil
         guard isJudgedAnew(ssl, by: reverification) else {

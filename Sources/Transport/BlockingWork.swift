@@ -27,6 +27,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case reload
   /// Renewing what an authority publishes, by its folder.
   case authorities
+  /// Giving unused memory back to the system.
+  case memory
 
   /// The daemon's bounds. All lanes together stay well below 255: Dispatch gives no more threads to the serial queues of
   /// one quality of service, and past that a class would wait for another after all.
@@ -46,7 +48,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
     // One lane stays free of a client that names many.
     case .certificates: BlockingLimits(lanes: 4, partyLanes: 3, waiting: 8192, partyWaiting: 2048)
     case .challengeFiles: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
-    case .reload: BlockingLimits(lanes: 1)
+    case .reload, .memory: BlockingLimits(lanes: 1)
     case .authorities: BlockingLimits(lanes: 4, partyLanes: 1)
     }
   }

@@ -18,6 +18,9 @@ open class StreamOwner {
   public init() {}
   /// The stream is connected, and a subclass has finished its handshake. No byte of the owner goes out before this.
   open func streamDidOpen() {}
+  /// Whether a subclass may begin its handshake, for which the peer's first bytes have come. If not, the owner calls
+  /// `resumeOpening` later.
+  open func streamMayBegin() -> Bool { true }
   /// Bytes may have come for the header that the owner reads first (`ByteStream.awaitsHeader`).
   open func streamHeaderIsReadable() {}
   open func streamIsReadable() {}
@@ -256,6 +259,13 @@ open class ByteStream: EventTarget {
     guard phase == .opening else { return }
     isDrained = false
     advanceOpening()
+  }
+
+  /// Continues an opening for which bytes of the peer wait.
+  public final func resumeOpening() {
+    guard phase == .opening else { return }
+    isDrained = false
+    announceInput()
   }
 
   private final func announceInput() {

@@ -2,6 +2,8 @@
 public final class ConnectionBudget {
   public let limit: Int
   public private(set) var used = 0
+  /// The most that were used at a time since `takeMost`.
+  private var most = 0
   /// Ends connections that can be spared; called at the limit. The worker sets it once.
   public var makeRoom: (() -> Void)?
 
@@ -17,7 +19,14 @@ public final class ConnectionBudget {
     if used >= limit { makeRoom?() }
     guard used < limit else { return false }
     used += 1
+    most = max(most, used)
     return true
+  }
+
+  /// How many were used at most since the last call.
+  public func takeMost() -> Int {
+    defer { most = used }
+    return most
   }
 
   public func giveBack() {

@@ -5,7 +5,9 @@ extension DirectiveSample {
     let request = "limit_req zone=r;"
     let connection = "limit_conn c 3;"
     return [
+      "client_body_min_rate": .init("client_body_min_rate 500;"),
       "client_queue_timeout": .init("client_queue_timeout 7s;"),
+      "ssl_handshake_limit": .init("ssl_handshake_limit 7 per_address=3;"),
       "limit_req_zone": .init(
         "limit_req_zone $remote_addr zone=z:1m rate=2r/m;", or: "limit_req_zone $remote_addr zone=z:1m rate=1r/s;",
         location: pass + anchors + name + "limit_req zone=z;"),

@@ -59,6 +59,11 @@ let httpDirectives: [DirectiveEntry] = [
   .value("keepalive_time", levels, .milliseconds, "1h", "The maximum total time of a client's connection."),
   .value("client_header_timeout", heads, .milliseconds, "60s", "The time limit for reading a request head."),
   .value("client_body_timeout", levels, .milliseconds, "60s", "The time limit between two reads of a body."),
+  .local(
+    "client_body_min_rate", levels, .size, "100",
+    "The bytes a second that a client must send of a body that sallyport collects before it passes it on"
+      + " (`proxy_request_buffering on`). They count from `client_body_timeout` after the request's head on. A slower"
+      + " client gets 408. 0: no limit, as in nginx."),
   .value("client_max_body_size", levels, .size, "1m", "The maximum size of a body; 0 means no limit."),
   .value(
     "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",

@@ -24,7 +24,9 @@ extension DirectiveExamples {
   static let requests: [String: String] = [
     "client_body_in_file_only": "client_body_in_file_only clean;",
     "client_body_temp_path": "client_body_temp_path /var/lib/sallyport/bodies;",
+    "client_body_min_rate": "client_body_min_rate 500;",
     "client_queue_timeout": "client_queue_timeout 10s;",
+    "ssl_handshake_limit": "ssl_handshake_limit 2000 per_address=200;",
     "max_headers": "max_headers 100;",
     "auth_request": "auth_request /oauth2/auth;",
     "auth_request_set": "auth_request_set $user $upstream_http_x_auth_request_user;",

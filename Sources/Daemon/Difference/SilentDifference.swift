@@ -24,8 +24,9 @@ enum SilentDifference {
   private static let harmless: Set<String> = [
     "access_log", "log_format", "error_log", "log_not_found", "log_subrequest", "rewrite_log", "worker_processes",
     "worker_connections", "worker_rlimit_nofile", "worker_shutdown_timeout", "events", "pid", "server_tokens",
-    "client_queue_timeout", "keepalive_timeout", "keepalive_requests", "keepalive_time", "client_header_timeout",
-    "client_body_timeout",
+    "client_queue_timeout", "ssl_handshake_limit", "keepalive_timeout", "keepalive_requests", "keepalive_time",
+    "client_header_timeout",
+    "client_body_timeout", "client_body_min_rate",
     "send_timeout", "proxy_connect_timeout", "proxy_read_timeout", "proxy_send_timeout", "proxy_buffering",
     "proxy_buffer_size", "proxy_buffers", "proxy_request_buffering", "client_body_buffer_size", "types",
     "default_type", "gzip", "gzip_types", "gzip_comp_level", "gzip_min_length", "gzip_vary", "expires", "sendfile",

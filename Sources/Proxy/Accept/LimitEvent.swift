@@ -12,6 +12,16 @@ public enum LimitEvent: String, CaseIterable, Sendable {
   case clientsWaited = "clients_waited"
   /// `worker_connections`: an attempt at an upstream waited for a place.
   case attemptWaited = "attempt_waited"
+  /// `ssl_handshake_limit`: a client waited for its handshake.
+  case handshakeWaited = "handshake_waited"
+  /// `ssl_handshake_limit`: a handshake that took too long was ended for one that waited.
+  case handshakeEnded = "handshake_ended"
+  /// Many connections had ended, and the allocator gave memory back to the system.
+  case memoryReturned = "memory_returned"
+  /// A client was ended that sent too many KeyUpdate messages, or attempts to renegotiate.
+  case messageFlood = "message_flood"
+  /// `client_body_min_rate`: a client sent its body too slowly.
+  case bodyTooSlow = "body_too_slow"
   /// `worker_connections`: a client was refused.
   case clientRefused = "client_refused"
 }

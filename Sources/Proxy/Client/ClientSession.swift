@@ -68,6 +68,11 @@ final class ClientSession: StreamOwner {
 
   override func streamHeaderIsReadable() { readProxyHeader() }
 
+  override func streamMayBegin() -> Bool { worker.handshakes.mayBegin(self) }
+
+  /// The client's turn for its handshake has come.
+  override func streamAgain() { transport.resumeOpening() }
+
   override func streamDidOpen() {
     admit()
     if let tls { worker.counters.handshakeDidComplete(tls) }
@@ -87,6 +92,7 @@ final class ClientSession: StreamOwner {
   private func endOpening() {
     guard isOpening else { return }
     isOpening = false
+    if tls != nil { worker.handshakes.end(self) }
     worker.openingDidEnd()
   }
 
@@ -234,6 +240,10 @@ final class ClientSession: StreamOwner {
   func close(_ closing: ByteStream.Closing = .orderly) {
     guard !isClosed else { return }
     isClosed = true
+    if let tls, tls.isFlooding {
+      worker.counters.limits.count(.messageFlood)
+      log(.info, TLSStream.floodReason)
+    }
     endOpening()
     transport.close(closing)
     connection = nil

@@ -349,7 +349,7 @@ final class Exchange {
     }
     switch body.state {
     case .collecting(let kept):
-      guard admits(bytes.count, in: kept) else { return }
+      guard BodyPace.isKept(by: self), admits(bytes.count, in: kept) else { return }
       do {
         try kept.append(bytes)
       } catch {

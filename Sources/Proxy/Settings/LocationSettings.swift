@@ -253,6 +253,8 @@ public struct LocationLimits: Sendable, Hashable {
   /// nil: not said; see docs/decisions/0007-request-buffering.md (`client_body_buffer_size`).
   public var bodyBufferSize: Int?
   public var bodyTimeout = 60_000
+  /// Bytes a second; 0: no limit (`client_body_min_rate`).
+  public var bodyMinRate = 100
   public var sendTimeout = 60_000
   public var keepaliveTimeout = 75_000
   /// Seconds announced in Keep-Alive; nil announces none.

@@ -1,0 +1,31 @@
+import Glibc
+
+/// Decides when the allocator gives memory back to the system: when half of a worker's connections or more have ended
+/// since there were most of them. Pure: the caller brings the time (milliseconds of one monotonic clock).
+struct MemoryReturn {
+  private var most = 0
+  private var returnedAt: UInt64?
+  /// Fewer connections leave too little memory behind.
+  static let fewest = 256
+  static let pause: UInt64 = 10_000
+
+  /// `connections`: those of now; `peak`: the most at a time since the last call. Called once a second.
+  mutating func isDue(connections: Int, peak: Int, now: UInt64) -> Bool {
+    most = max(most, peak)
+    guard most >= Self.fewest, connections <= most / 2 else { return false }
+    if let returnedAt, now &- returnedAt < Self.pause { return false }
+    returnedAt = now
+    most = connections
+    return true
+  }
+}
+
+/// Gives unused memory back. The allocator looks at all of it, so this runs on a thread that may wait; a worker that needs
+/// memory meanwhile waits for one arena at most.
+enum MemoryTrimmer {
+  static func trim() {
+    // Swift's module of glibc lacks malloc_trim(3), and another C library may.
+    guard let function = dlsym(nil, "malloc_trim") else { return }
+    _ = unsafeBitCast(function, to: (@convention(c) (Int) -> Int32).self)(0)
+  }
+}

@@ -1,0 +1,129 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// Clients that make work or take places, and carry nothing.
+@Suite(.staged) struct `Floods of clients` {
+  private struct Front {
+    let scene: Scene, cast: Cast, daemon: Sallyport, port: UInt16
+    private let plain: UInt16
+
+    init(http: String = "", location: String = "return 200 ok;") async throws {
+      scene = try Scene.ofTest()
+      cast = try Cast(scene)
+      (port, plain) = (try scene.port(), try scene.port())
+      daemon = try await Sallyport.start(
+        scene,
+        """
+        worker_processes 1; error_log error.log info; pid sallyport.pid;
+        events { worker_connections 1024; }
+        http { access_log off; \(http)
+          server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) location / { \(location) } }
+          server { listen 127.0.0.1:\(plain); location / { metrics; } } }
+        """)
+    }
+
+    /// The count of an event of a limit.
+    func events(_ name: String) async throws -> Int {
+      let page = try await scene.curl(["http://127.0.0.1:\(plain)/"]).text
+      let row = page.split(separator: "\n").first { $0.hasPrefix("sallyport_limits_total{event=\"\(name)\"}") }
+      return row?.split(separator: " ").last.flatMap { Int($0) } ?? -1
+    }
+
+    func alice(from address: String = "127.0.0.1") async throws -> String {
+      try await scene.curl(cast.to(port) + cast.alice.curl + ["--interface", address, "https://localhost/"]).text
+    }
+
+    /// Waits for what sallyport does once a second.
+    func has(_ event: String, atLeast count: Int = 1) async throws -> Bool {
+      for _ in 0..<100 {
+        if try await events(event) >= count { return true }
+        try await Task.sleep(for: .milliseconds(100))
+      }
+      return false
+    }
+  }
+
+  @Test func `stalled handshakes of one address leave turns to others, and are ended for those that wait`() async throws
+  {
+    let front = try await Front(http: "ssl_handshake_limit 4 per_address=2;")
+    let stalled = try await offPool {
+      try (0..<6).map { _ in
+        let wire = try Wire.dial(port: front.port)
+        try wire.write([0x16, 0x03, 0x01, 0x02, 0x00, 0x01])
+        return wire
+      }
+    }
+    #expect(try await front.has("handshake_waited", atLeast: 4))
+    #expect(try await front.alice(from: "127.0.0.2") == "ok")
+    #expect(try await front.events("handshake_ended") == 0)
+    // The address of the flood waits until the stalled ones have taken three seconds.
+    #expect(try await front.alice() == "ok")
+    #expect(try await front.events("handshake_ended") > 0)
+    stalled.forEach { $0.close() }
+  }
+
+  @Test func `CVE-2011-1473: a client that only renews keys is ended, and others are served`() async throws {
+    let front = try await Front()
+    let client = try await front.scene.run(
+      "sh",
+      [
+        "-c",
+        """
+        for i in $(seq 1000); do echo K || exit; sleep 0.01; done | \
+          openssl s_client -connect 127.0.0.1:\(front.port) -servername localhost -tls1_3 \
+            -cert alice.pem -key alice.key
+        """,
+      ])
+    #expect(client.everything.contains("KEYUPDATE"))
+    #expect(try await front.events("message_flood") == 1)
+    #expect(try await front.alice() == "ok")
+    try await front.daemon.logged("[info]", "client sent too many messages of the TLS handshake after it")
+  }
+
+  @Test func `CVE-2009-3555: no client renegotiates`() async throws {
+    let front = try await Front()
+    let client = try await front.scene.run(
+      "sh",
+      [
+        "-c",
+        """
+        (sleep 0.3; echo R; sleep 1) | openssl s_client -connect 127.0.0.1:\(front.port) -servername localhost -tls1_2 \
+          -cert alice.pem -key alice.key
+        """,
+      ])
+    #expect(client.everything.contains("RENEGOTIATING") && client.everything.contains("no renegotiation"))
+    #expect(try await front.alice() == "ok")
+  }
+
+  @Test func `a body that comes too slowly is refused with 408`() async throws {
+    let front = try await Front(
+      http: "client_body_timeout 1s; client_body_min_rate 1k;", location: "proxy_pass http://127.0.0.1:1;")
+    let tls = try await front.scene.run(
+      "sh",
+      [
+        "-c",
+        """
+        (printf 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n'
+         for i in $(seq 100); do printf x || exit; sleep 0.1; done) | \
+          openssl s_client -quiet -connect 127.0.0.1:\(front.port) -servername localhost -cert alice.pem -key alice.key
+        """,
+      ])
+    #expect(tls.text.contains("HTTP/1.1 408 "))
+    #expect(try await front.events("body_too_slow") == 1)
+    try await front.daemon.logged("[info]", "less than 1024 bytes a second (client_body_min_rate)")
+  }
+
+  @Test func `memory goes back after many connections have ended`() async throws {
+    let front = try await Front()
+    try await offPool {
+      let crowd = try (0..<400).map { _ in
+        let wire = try Wire.dial(port: front.port)
+        try wire.write([0x16, 0x03, 0x01, 0x02, 0x00, 0x01])
+        return wire
+      }
+      crowd.forEach { $0.close() }
+    }
+    #expect(try await front.has("memory_returned"))
+  }
+}

@@ -1,0 +1,106 @@
+@testable import Proxy
+import Testing
+import Transport
+
+@Suite struct `Turns for TLS handshakes` {
+  /// `#expect` takes no call that mutates a value.
+  private final class Turns {
+    private var turns: HandshakeTurns
+
+    init(_ total: Int, _ perAddress: Int) {
+      var limits = HandshakeLimits()
+      limits.total = total
+      limits.perAddress = perAddress
+      turns = HandshakeTurns(limits)
+    }
+
+    var kept: Int { turns.kept }
+    var isAwaited: Bool { turns.isAwaited }
+    func mayBegin(_ client: UInt64, _ origin: HandshakeTurns.Origin?, now: UInt64) -> Bool {
+      turns.mayBegin(client, origin, now: now)
+    }
+    func end(_ client: UInt64, now: UInt64) -> [UInt64] { turns.end(client, now: now) }
+    func overdue(now: UInt64) -> [UInt64] { turns.overdue(now: now) }
+  }
+
+  @Test func `who comes first begins, and who waits begins in the same order`() {
+    let turns = Turns(2, 2)
+    let begun = (1...4).map { turns.mayBegin(UInt64($0), nil, now: 0) }
+    #expect(begun == [true, true, false, false])
+    #expect(turns.mayBegin(1, nil, now: 0) && !turns.mayBegin(3, nil, now: 0), "asking again changes nothing")
+    #expect(turns.end(2, now: 0) == [3])
+    #expect(turns.mayBegin(3, nil, now: 0))
+    #expect(turns.end(1, now: 0) == [4])
+    #expect(turns.end(3, now: 0) == [] && turns.end(4, now: 0) == [] && !turns.isAwaited)
+    #expect(turns.end(99, now: 0) == [], "a client that never asked")
+  }
+
+  @Test func `one address waits, and others go past it`() {
+    let turns = Turns(4, 1)
+    let one = HandshakeTurns.Origin.ipv4(1), other = HandshakeTurns.Origin.ipv4(2)
+    #expect(turns.mayBegin(1, one, now: 0) && !turns.mayBegin(2, one, now: 0) && turns.mayBegin(3, other, now: 0))
+    #expect(turns.end(3, now: 0) == [])
+    #expect(turns.end(1, now: 0) == [2])
+    #expect(turns.mayBegin(4, nil, now: 0) && turns.mayBegin(5, nil, now: 0), "a unix socket has no address")
+  }
+
+  @Test func `addresses take turns, however many of one wait`() {
+    let turns = Turns(1, 1)
+    let one = HandshakeTurns.Origin.ipv4(1), other = HandshakeTurns.Origin.ipv4(2)
+    #expect(turns.mayBegin(1, one, now: 0))
+    for client in UInt64(2)...9 { #expect(!turns.mayBegin(client, one, now: 0)) }
+    #expect(!turns.mayBegin(10, other, now: 0))
+    #expect(turns.end(1, now: 0) == [10], "the one that waits for its own address only")
+    #expect(turns.end(10, now: 0) == [2])
+    #expect(turns.end(2, now: 0) == [3])
+  }
+
+  @Test func `ten thousand who come and leave are forgotten, and those who stay begin`() {
+    let turns = Turns(1, 1)
+    let one = HandshakeTurns.Origin.ipv4(1)
+    #expect(turns.mayBegin(0, one, now: 0) && !turns.mayBegin(1, one, now: 0))
+    for client in UInt64(2)...10_000 {
+      #expect(!turns.mayBegin(client, one, now: 0))
+      #expect(turns.end(client, now: 0) == [])
+      #expect(turns.kept <= 40)
+    }
+    #expect(turns.end(0, now: 0) == [1] && !turns.isAwaited)
+    #expect(turns.end(1, now: 0) == [] && turns.kept == 0)
+  }
+
+  @Test func `who leaves while waiting gets no turn`() {
+    let turns = Turns(1, 1)
+    #expect(turns.mayBegin(1, nil, now: 0) && !turns.mayBegin(2, nil, now: 0) && !turns.mayBegin(3, nil, now: 0))
+    #expect(turns.end(2, now: 0) == [])
+    #expect(turns.end(1, now: 0) == [3])
+  }
+
+  @Test func `a handshake is overdue after three seconds, if others wait`() {
+    let turns = Turns(1, 1)
+    #expect(turns.mayBegin(1, nil, now: 1000))
+    #expect(turns.overdue(now: 9000) == [])
+    #expect(!turns.mayBegin(2, nil, now: 1000))
+    #expect(turns.overdue(now: 3999) == [] && turns.overdue(now: 4000) == [1] && turns.overdue(now: 1) == [])
+  }
+
+  @Test func `an address of IPv6 counts by its first 64 bits`() {
+    func origin(_ text: String) -> HandshakeTurns.Origin? {
+      SocketAddress(literal: text, port: 1).flatMap { HandshakeTurns.Origin($0) }
+    }
+    #expect(origin("2001:db8::1") == origin("2001:db8::ffff:1") && origin("2001:db8::1") != origin("2001:db8:0:1::1"))
+    #expect(origin("192.0.2.1") != origin("192.0.2.2") && HandshakeTurns.Origin(.unix(path: "/x")) == nil)
+  }
+
+  @Test func `memory is given back when half of many connections have ended, at most every ten seconds`() {
+    var memory = MemoryReturn()
+    func due(_ connections: Int, _ now: UInt64) -> Bool { memory.isDue(connections: connections, peak: connections, now: now) }
+    #expect(!due(0, 0) && !due(255, 1000) && !due(10, 2000))
+    #expect(!due(400, 3000) && !due(201, 4000) && due(200, 5000))
+    #expect(!due(200, 16_000), "said once")
+    #expect(!due(1000, 17_000) && due(100, 18_000))
+    #expect(!due(1000, 19_000) && !due(100, 20_000) && due(100, 28_000))
+    var sudden = MemoryReturn()
+    let isDue = sudden.isDue(connections: 3, peak: 5000, now: 0)
+    #expect(isDue, "a crowd that came and went within a second")
+  }
+}
