@@ -93,7 +93,9 @@ import Transport
 
   @Test func `memory is given back when half of many connections have ended, at most every ten seconds`() {
     var memory = MemoryReturn()
-    func due(_ connections: Int, _ now: UInt64) -> Bool { memory.isDue(connections: connections, peak: connections, now: now) }
+    func due(_ connections: Int, _ now: UInt64) -> Bool {
+      memory.isDue(connections: connections, peak: connections, now: now)
+    }
     #expect(!due(0, 0) && !due(255, 1000) && !due(10, 2000))
     #expect(!due(400, 3000) && !due(201, 4000) && due(200, 5000))
     #expect(!due(200, 16_000), "said once")

@@ -11,11 +11,9 @@ extension SettingsBuilder {
   }
 
   private mutating func handshakeLimits(_ line: Directive) -> HandshakeLimits {
-    var limits = HandshakeLimits()
-    limits.perAddress = .max
+    var numbers: [Int] = []
     for index in line.arguments.indices {
-      let text = line.text(index), isTotal = index == 0
-      let prefix = isTotal ? "" : "per_address="
+      let text = line.text(index), prefix = index == 0 ? "" : "per_address="
       guard text.hasPrefix(prefix), let number = Quantity.number(String(text.dropFirst(prefix.count))), number > 0
       else {
         error(
@@ -23,8 +21,8 @@ extension SettingsBuilder {
           hint: "write a number from 1 on, and after it perhaps per_address=NUMBER")
         continue
       }
-      if isTotal { limits.total = number } else { limits.perAddress = number }
+      numbers.append(number)
     }
-    return limits
+    return HandshakeLimits(total: numbers.first ?? 1, perAddress: numbers.dropFirst().first ?? .max)
   }
 }
