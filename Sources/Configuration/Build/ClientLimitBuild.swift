@@ -11,9 +11,11 @@ extension SettingsBuilder {
   }
 
   private mutating func handshakeLimits(_ line: Directive) -> HandshakeLimits {
-    var numbers: [Int] = []
+    var limits = HandshakeLimits()
+    limits.perAddress = .max
     for index in line.arguments.indices {
-      let text = line.text(index), prefix = index == 0 ? "" : "per_address="
+      let text = line.text(index), isTotal = index == 0
+      let prefix = isTotal ? "" : "per_address="
       guard text.hasPrefix(prefix), let number = Quantity.number(String(text.dropFirst(prefix.count))), number > 0
       else {
         error(
@@ -21,8 +23,8 @@ extension SettingsBuilder {
           hint: "write a number from 1 on, and after it perhaps per_address=NUMBER")
         continue
       }
-      numbers.append(number)
+      if isTotal { limits.total = number } else { limits.perAddress = number }
     }
-    return HandshakeLimits(total: numbers.first ?? 1, perAddress: numbers.dropFirst().first ?? .max)
+    return limits
   }
 }

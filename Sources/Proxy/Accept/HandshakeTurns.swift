@@ -5,142 +5,155 @@ import Transport
 /// Pure: the caller brings numbers of clients, and the time (milliseconds of one monotonic clock).
 ///
 /// A handshake is under way from the client's first byte on, because it takes its memory then. A client that waits has
-/// taken almost nothing. Addresses take turns, so one address with many clients delays another by one handshake. Each
-/// operation takes constant time on average, however many clients wait. Who waits has a place under `worker_connections`,
-/// which bounds the queue (`ConnectionRoom`).
+/// taken almost nothing.
 struct HandshakeTurns {
   /// What the limit of an address counts together.
   enum Origin: Hashable {
     case ipv4(UInt32)
     /// The first 64 bits: one host may have all addresses that begin with them.
     case ipv6(UInt64)
-    /// Clients of unix sockets, which no limit of an address concerns.
-    case local
 
-    init(_ address: SocketAddress) {
+    /// nil: a client of a unix socket, which no limit of an address concerns.
+    init?(_ address: SocketAddress) {
       switch address {
       case .ipv4(let address, _): self = .ipv4(address)
-      // RFC 4291 §2.5.5.2: `::ffff:a.b.c.d` stands for an IPv4 client of a socket for both.
-      case .ipv6(0, let low, _) where low >> 32 == 0xFFFF: self = .ipv4(UInt32(truncatingIfNeeded: low))
       case .ipv6(let high, _, _): self = .ipv6(high)
-      case .unix: self = .local
+      case .unix: return nil
       }
     }
   }
 
-  private struct Turn {
-    let origin: Origin
-    var since: UInt64
+  private enum State {
+    case underWay(Origin?, since: UInt64)
+    case waiting(Origin?)
   }
 
-  /// The clients of one address.
+  /// Who waits of one origin. Its clients have their turns in the order in which they came.
   private struct Line {
-    var underWay = 0
-    /// In the order in which they came; with some that have left since, which are skipped.
+    /// Some may have left; `clients` tells.
     var waiting: Deque<UInt64> = []
-    /// Those of `waiting` that haven't left.
+    /// How many have not left.
     var count = 0
-    var isInRing = false
+    /// Whether the line stands in `next`.
+    var isNext = false
   }
 
-  /// Milliseconds after which a handshake gives its turn to one that waits; and if more wait than are under way.
-  static let longest: UInt64 = 3000, longestInCrowd: UInt64 = 1000
+  /// Milliseconds after which a handshake gives its turn to one that waits.
+  static let longest: UInt64 = 3000
 
-  private(set) var limits: HandshakeLimits
-  private var underWay: [UInt64: Turn] = [:]
-  private var waiting: [UInt64: Origin] = [:]
-  private var lines: [Origin: Line] = [:]
-  /// The addresses whose turn comes next, each once, with some that can't have one now, which are skipped.
-  private var ring: Deque<Origin> = []
+  var limits: HandshakeLimits
+  private var clients: [UInt64: State] = [:]
+  private var underWay = 0
+  private var waiting = 0
+  private var counts: [Origin: Int] = [:]
+  private var lines: [Origin?: Line] = [:]
+  /// The origins of which somebody waits and may begin when a turn is free. They take turns, so that an address with many
+  /// clients doesn't keep those of others waiting.
+  private var next: Deque<Origin?> = []
 
   init(_ limits: HandshakeLimits) { self.limits = limits }
 
-  var isAwaited: Bool { !waiting.isEmpty }
-  var waitingCount: Int { waiting.count }
-  var underWayCount: Int { underWay.count }
-
-  enum Answer { case begins, waits, stillWaits }
+  var isAwaited: Bool { waiting > 0 }
+  /// How many entries the tables have, for tests.
+  var kept: Int { clients.count + counts.count + next.count + lines.values.reduce(0) { $0 + $1.waiting.count } }
 
   /// Whether the client's handshake may begin, or is under way. Otherwise the client waits.
-  mutating func ask(_ client: UInt64, _ origin: Origin, now: UInt64) -> Answer {
-    if underWay[client] != nil { return .begins }
-    if waiting[client] != nil { return .stillWaits }
-    var line = lines[origin] ?? Line()
-    defer { lines[origin] = line }
-    if underWay.count < limits.total, line.count == 0, hasTurn(line, of: origin) {
-      line.underWay += 1
-      underWay[client] = Turn(origin: origin, since: now)
-      return .begins
+  mutating func mayBegin(_ client: UInt64, _ origin: Origin?, now: UInt64) -> Bool {
+    switch clients[client] {
+    case .underWay: return true
+    case .waiting: return false
+    case nil: break
     }
-    waiting[client] = origin
-    line.waiting.append(client)
-    line.count += 1
-    enter(&line, origin)
-    return .waits
+    if underWay < limits.total, hasRoom(origin) {
+      begin(client, origin, now: now)
+      return true
+    }
+    clients[client] = .waiting(origin)
+    waiting += 1
+    lines[origin, default: Line()].waiting.append(client)
+    lines[origin]?.count += 1
+    offer(origin)
+    return false
   }
 
   /// The client's handshake is over, or the client is gone. Returns the clients whose turn it is now.
   mutating func end(_ client: UInt64, now: UInt64) -> [UInt64] {
-    if let turn = underWay.removeValue(forKey: client) {
-      leave(turn.origin) { $0.underWay -= 1 }
-    } else if let origin = waiting.removeValue(forKey: client) {
-      leave(origin) { $0.count -= 1 }
+    switch clients.removeValue(forKey: client) {
+    case nil: return []
+    case .underWay(let origin, _):
+      underWay -= 1
+      if let origin {
+        uncount(origin)
+        offer(origin)
+      }
+    case .waiting(let origin):
+      waiting -= 1
+      leave(origin)
     }
-    return isAwaited ? beginNext(now: now) : []
-  }
-
-  /// Replaces the limits. Returns the clients whose turn it is now.
-  mutating func apply(_ limits: HandshakeLimits, now: UInt64) -> [UInt64] {
-    guard limits != self.limits else { return [] }
-    self.limits = limits
-    for origin in Array(lines.keys) { leave(origin) { _ in } }
-    return beginNext(now: now)
+    var begun: [UInt64] = []
+    while underWay < limits.total, let origin = next.popFirst() {
+      lines[origin]?.isNext = false
+      guard hasRoom(origin), let client = takeFirst(of: origin) else { continue }
+      begin(client, origin, now: now)
+      begun.append(client)
+      offer(origin)
+    }
+    return begun
   }
 
   /// The handshakes that have taken too long while others wait.
   func overdue(now: UInt64) -> [UInt64] {
     guard isAwaited else { return [] }
-    let longest = waiting.count > underWay.count ? Self.longestInCrowd : Self.longest
-    return underWay.filter { now >= $0.value.since && now - $0.value.since >= longest }.map(\.key)
-  }
-
-  // MARK: Lines
-
-  private func hasTurn(_ line: Line, of origin: Origin) -> Bool {
-    origin == .local || line.underWay < limits.perAddress
-  }
-
-  private mutating func enter(_ line: inout Line, _ origin: Origin) {
-    guard !line.isInRing, line.count > 0, hasTurn(line, of: origin) else { return }
-    line.isInRing = true
-    ring.append(origin)
-  }
-
-  private mutating func leave(_ origin: Origin, _ change: (inout Line) -> Void) {
-    guard var line = lines.removeValue(forKey: origin) else { return }
-    change(&line)
-    enter(&line, origin)
-    // Those who left must not take memory for as long as their line stands still.
-    if line.waiting.count > 2 * line.count + 64 { line.waiting.removeAll { waiting[$0] != origin } }
-    if line.underWay > 0 || line.count > 0 || line.isInRing { lines[origin] = line }
-  }
-
-  private mutating func beginNext(now: UInt64) -> [UInt64] {
-    var begun: [UInt64] = []
-    while underWay.count < limits.total, let origin = ring.popFirst() {
-      leave(origin) { line in
-        line.isInRing = false
-        guard line.count > 0, hasTurn(line, of: origin) else { return }
-        while let client = line.waiting.popFirst() {
-          guard waiting.removeValue(forKey: client) != nil else { continue }
-          line.count -= 1
-          line.underWay += 1
-          underWay[client] = Turn(origin: origin, since: now)
-          begun.append(client)
-          return
-        }
-      }
+    return clients.compactMap { client, state in
+      if case .underWay(_, let since) = state, now >= since, now - since >= Self.longest { client } else { nil }
     }
-    return begun
   }
+
+  private func hasRoom(_ origin: Origin?) -> Bool {
+    guard let origin else { return true }
+    return counts[origin, default: 0] < limits.perAddress
+  }
+
+  private mutating func begin(_ client: UInt64, _ origin: Origin?, now: UInt64) {
+    clients[client] = .underWay(origin, since: now)
+    underWay += 1
+    if let origin { counts[origin, default: 0] += 1 }
+  }
+
+  private mutating func uncount(_ origin: Origin) {
+    let count = counts[origin, default: 0]
+    counts[origin] = count > 1 ? count - 1 : nil
+  }
+
+  /// Puts the origin's line among those that are next, if somebody of it waits and may begin.
+  private mutating func offer(_ origin: Origin?) {
+    guard let line = lines[origin], !line.isNext, line.count > 0, hasRoom(origin) else { return }
+    lines[origin]?.isNext = true
+    next.append(origin)
+  }
+
+  /// Somebody who waited has left. Those who left are removed once they are half of the line, which costs each of them
+  /// the same.
+  private mutating func leave(_ origin: Origin?) {
+    lines[origin]?.count -= 1
+    guard let line = lines[origin] else { return }
+    if line.count == 0, !line.isNext { return lines[origin] = nil }
+    guard line.waiting.count > 2 * line.count + 16 else { return }
+    let rest = line.waiting.filter { isWaiting($0) }
+    lines[origin]?.waiting = rest
+  }
+
+  private mutating func takeFirst(of origin: Origin?) -> UInt64? {
+    while let client = lines[origin]?.waiting.popFirst() {
+      guard isWaiting(client) else { continue }
+      lines[origin]?.count -= 1
+      waiting -= 1
+      if lines[origin]?.count == 0 { lines[origin] = nil }
+      return client
+    }
+    lines[origin] = nil
+    return nil
+  }
+
+  private func isWaiting(_ client: UInt64) -> Bool { if case .waiting = clients[client] { true } else { false } }
 }
