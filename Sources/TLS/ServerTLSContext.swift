@@ -59,6 +59,7 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The security level that a client chain's keys and signatures must have; see ContextBasics.chainLevel.
   let chainLevel: Int32
   private let anchors: TrustAnchors?
+  let verifiedChains = VerifiedChainCache()
 
   /// The cached answers of responders about this context's clients; nil when no responder is asked.
   public var statusAnswers: ClientStatusAnswers? { statusCheck?.answers }

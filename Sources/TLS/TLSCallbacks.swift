@@ -47,33 +47,46 @@ extension TLSStream {
     guard let context = stream.serverContext else { return 0 }
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
     // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
+    let key = VerifiedChainCache.Key(store), now = Int64(time(nil))
+    if let key, let chain = context.verifiedChains.find(key, now: now) {
+      stream.judgedChain = chain
+      X509_STORE_CTX_set_error(store, X509_V_OK)
+      return stream.answer(store, context)
+    }
+    stream.searchChain(store, context)
+    if let key, let chain = stream.judgedChain, X509_STORE_CTX_get_error(store) == X509_V_OK {
+      context.verifiedChains.keep(chain, for: key, revocationsEnd: context.revocationsEnd, now: now)
+    }
+    return stream.answer(store, context)
+  }
+
+  /// Verifies the client's chain. Sets `judgedChain` if it is verified, and else the error in the store.
+  private func searchChain(_ store: OpaquePointer, _ context: ServerTLSContext) {
+    chainFaults = ChainFaults()
     guard context.settings.verification == .optionalNoCA else {
-      stream.chainFaults = ChainFaults()
       X509_STORE_CTX_set_verify_cb(store, TLSStream.walkPastMissingList)
       let result = X509_verify_cert(store)
-      if result == 1, stream.chainFaults.lacksList {
+      if result == 1, chainFaults.lacksList {
         X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
       } else if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
         X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
       } else if result == 1 {
-        stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+        judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
       } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
         // A failure without a reason must not look like success (CVE-2026-28755).
         X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
       }
-      return stream.answer(store, context)
+      return
     }
-    stream.chainFaults = ChainFaults()
     X509_STORE_CTX_set_verify_cb(store, TLSStream.walkOn)
     let result = X509_verify_cert(store)
-    let verdict = stream.chainFaults.verdict(result: result, last: X509_STORE_CTX_get_error(store))
+    let verdict = chainFaults.verdict(result: result, last: X509_STORE_CTX_get_error(store))
     X509_STORE_CTX_set_error(store, verdict)
     if verdict == X509_V_OK, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
       X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
     } else if verdict == X509_V_OK {
-      stream.judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+      judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
     }
-    return stream.answer(store, context)
   }
 
   /// Returns what OpenSSL gets as the result for a client: 0 makes OpenSSL send an alert for the error in the store.

@@ -61,6 +61,8 @@ public final class TLSStream: ByteStream {
   private(set) var lastPeer: OpaquePointer?
   /// Server side: the handshake is over, and the responders have not answered yet.
   private(set) var isAwaitingStatus = false
+  /// Server side: whether the handshake waits for the client.
+  package var waitsForPeer: Bool { !isAwaitingStatus && !(certificateChoice?.isWaiting ?? false) }
   var messages = MessageBudget()
   /// Server side: the client has sent too many messages after its handshake. Nothing more is read.
   public internal(set) var isFlooding = false
@@ -139,7 +141,10 @@ public final class TLSStream: ByteStream {
   public override func advanceOpening() {
     // The handshake is over, so nothing is read: what arrives meanwhile waits in the socket.
     if isAwaitingStatus { return }
-    if ssl == nil, let owner, !owner.streamMayBegin() { return }
+    if ssl == nil, let owner, !owner.streamMayBegin() {
+      if hasPeerEnd { fail(.truncated) }
+      return
+    }
     if waitsForCertificate() { return }
     guard let ssl = session() else {
       handshakeCause = .internal

@@ -6,9 +6,9 @@ let clientLimitDirectives: [DirectiveEntry] = [
       + " connection can be ended for them. When no place has become free for this time, sallyport refuses new clients"
       + " until one does. 0 refuses them at once, as nginx does."),
   .local(
-    "ssl_handshake_limit", .http, .words(1...2, "NUMBER [per_address=NUMBER]"), "1024 per_address=512",
-    "The number of TLS handshakes of one worker that may be under way, in all and for one client address (IPv6: for the"
-      + " first 64 bits). Further clients wait, at a cost of about 1 KiB each, and a handshake that takes longer than 3"
+    "ssl_handshake_limit", .http, .words(1...2, "NUMBER [per_address=NUMBER]"), "1024, half of it per address",
+    "The number of TLS handshakes of one worker that may be under way, in all (never more than half of"
+      + " `worker_connections`) and for one client address (IPv6: for the first 64 bits). Further clients wait, at a cost of about 1 KiB each, and a handshake that takes longer than 3"
       + " seconds is ended for them. With `listen … proxy_protocol`, the address is that of the PROXY header. Without"
       + " `per_address`, one address may have them all."),
 ]

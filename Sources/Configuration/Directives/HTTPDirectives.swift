@@ -62,8 +62,8 @@ let httpDirectives: [DirectiveEntry] = [
   .local(
     "client_body_min_rate", levels, .size, "100",
     "The bytes a second that a client must send of a body that sallyport collects before it passes it on"
-      + " (`proxy_request_buffering on`). They count from `client_body_timeout` after the request's head on. A slower"
-      + " client gets 408. 0: no limit, as in nginx."),
+      + " (`proxy_request_buffering on`). They count from `client_body_timeout` after sallyport began to read the"
+      + " body on. A slower client gets 408. 0: no limit, as in nginx."),
   .value("client_max_body_size", levels, .size, "1m", "The maximum size of a body; 0 means no limit."),
   .value(
     "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",

@@ -5,14 +5,19 @@ import Transport
 /// Gives the clients of one worker their turns for TLS handshakes, by `HandshakeTurns`.
 final class HandshakeQueue {
   private unowned let worker: Worker
-  private var turns = HandshakeTurns(HandshakeLimits())
+  private var turns = HandshakeTurns(total: 1, perAddress: 1)
   /// The clients whose handshake is under way, and those that wait.
   private var clients: [UInt64: Unowned] = [:]
   private struct Unowned { unowned let session: ClientSession }
 
   init(_ worker: Worker) { self.worker = worker }
 
-  func apply(_ limits: HandshakeLimits) { turns.limits = limits }
+  /// The total is never more than half of `worker_connections`, which clients in their handshake may not exceed either.
+  func apply(_ limits: HandshakeLimits) {
+    turns.total = max(1, min(limits.total, worker.budget.limit / 2))
+    turns.perAddress = limits.perAddress ?? max(1, turns.total / 2)
+    resume(turns.begin(now: worker.loop.now))
+  }
 
   func mayBegin(_ session: ClientSession) -> Bool {
     let number = session.facts.number
@@ -20,16 +25,23 @@ final class HandshakeQueue {
     let origin = HandshakeTurns.Origin(session.facts.proxyHeader?.source ?? session.facts.peer)
     if !isKnown { clients[number] = Unowned(session: session) }
     let may = turns.mayBegin(number, origin, now: worker.loop.now)
-    if !may, !isKnown { worker.counters.limits.count(.handshakeWaited) }
+    if !may, !isKnown {
+      let writes = worker.note(.handshakeWaited, of: session.facts.peer)
+      session.log(writes ? .info : .debug, "client waits for its handshake (ssl_handshake_limit)")
+    }
     return may
   }
 
   /// The handshake is over, or the client is gone before.
   func end(_ session: ClientSession) {
     guard clients.removeValue(forKey: session.facts.number) != nil else { return }
-    for next in turns.end(session.facts.number, now: worker.loop.now) {
+    resume(turns.end(session.facts.number, now: worker.loop.now))
+  }
+
+  private func resume(_ begun: [UInt64]) {
+    for number in begun {
       // Not within this call, which may come from anywhere.
-      if let next = clients[next]?.session { worker.loop.again(next.transport) }
+      if let next = clients[number]?.session { worker.loop.again(next.transport) }
     }
   }
 
@@ -37,7 +49,9 @@ final class HandshakeQueue {
   func endOverdue() {
     guard turns.isAwaited else { return }
     for number in turns.overdue(now: worker.loop.now) {
-      guard let session = clients[number]?.session, session.cutUnlessSpeaking() else { continue }
+      guard let session = clients[number]?.session, session.isHandshakeClients, session.cutUnlessSpeaking() else {
+        continue
+      }
       worker.counters.limits.count(.handshakeEnded)
     }
   }

@@ -17,6 +17,8 @@ struct HandshakeTurns {
     init?(_ address: SocketAddress) {
       switch address {
       case .ipv4(let address, _): self = .ipv4(address)
+      // An IPv4 client of a socket with `ipv6only=off` (RFC 4291 §2.5.5.2).
+      case .ipv6(0, let low, _) where low >> 32 == 0xFFFF: self = .ipv4(UInt32(truncatingIfNeeded: low))
       case .ipv6(let high, _, _): self = .ipv6(high)
       case .unix: return nil
       }
@@ -41,7 +43,8 @@ struct HandshakeTurns {
   /// Milliseconds after which a handshake gives its turn to one that waits.
   static let longest: UInt64 = 3000
 
-  var limits: HandshakeLimits
+  /// How many handshakes may be under way, in all and of one origin.
+  var total: Int, perAddress: Int
   private var clients: [UInt64: State] = [:]
   private var underWay = 0
   private var waiting = 0
@@ -51,7 +54,7 @@ struct HandshakeTurns {
   /// clients doesn't keep those of others waiting.
   private var next: Deque<Origin?> = []
 
-  init(_ limits: HandshakeLimits) { self.limits = limits }
+  init(total: Int, perAddress: Int) { (self.total, self.perAddress) = (total, perAddress) }
 
   var isAwaited: Bool { waiting > 0 }
   /// How many entries the tables have, for tests.
@@ -64,7 +67,7 @@ struct HandshakeTurns {
     case .waiting: return false
     case nil: break
     }
-    if underWay < limits.total, hasRoom(origin) {
+    if underWay < total, hasRoom(origin) {
       begin(client, origin, now: now)
       return true
     }
@@ -90,8 +93,13 @@ struct HandshakeTurns {
       waiting -= 1
       leave(origin)
     }
+    return begin(now: now)
+  }
+
+  /// Returns the clients whose turn it is now.
+  mutating func begin(now: UInt64) -> [UInt64] {
     var begun: [UInt64] = []
-    while underWay < limits.total, let origin = next.popFirst() {
+    while underWay < total, let origin = next.popFirst() {
       lines[origin]?.isNext = false
       guard hasRoom(origin), let client = takeFirst(of: origin) else { continue }
       begin(client, origin, now: now)
@@ -111,7 +119,7 @@ struct HandshakeTurns {
 
   private func hasRoom(_ origin: Origin?) -> Bool {
     guard let origin else { return true }
-    return counts[origin, default: 0] < limits.perAddress
+    return counts[origin, default: 0] < perAddress
   }
 
   private mutating func begin(_ client: UInt64, _ origin: Origin?, now: UInt64) {

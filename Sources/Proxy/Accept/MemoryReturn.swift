@@ -5,16 +5,26 @@ import Glibc
 struct MemoryReturn {
   private var most = 0
   private var returnedAt: UInt64?
+  /// Calls in a row in which it was due.
+  private var calm = 0
   /// Fewer connections leave too little memory behind.
   static let fewest = 256
   static let pause: UInt64 = 10_000
+  /// A worker that needs memory waits while the allocator works, so this is not done amid a flood.
+  static let calmCalls = 3
 
   /// `connections`: those of now; `peak`: the most at a time since the last call. Called once a second.
   mutating func isDue(connections: Int, peak: Int, now: UInt64) -> Bool {
     most = max(most, peak)
-    guard most >= Self.fewest, connections <= most / 2 else { return false }
+    guard most >= Self.fewest, connections <= most / 2 else {
+      calm = 0
+      return false
+    }
+    calm += 1
+    if calm < Self.calmCalls { return false }
     if let returnedAt, now &- returnedAt < Self.pause { return false }
     returnedAt = now
+    calm = 0
     most = connections
     return true
   }

@@ -10,6 +10,7 @@ import Transport
 final class ClientFaultLog: Sendable {
   let handshakes = CrowdLog<HandshakeCause>(.handshakes)
   let refusals = CrowdLog<ClientRefusal>(.refusals)
+  let limits = CrowdLog<LimitEvent>(.handshakes)
 
   /// Logs who was refused a request, and why. Of many refusals, the log gets some lines and then their number.
   @inline(never)
@@ -25,6 +26,9 @@ final class ClientFaultLog: Sendable {
     if let summary = handshakes.due(now: now, isLast: isLast) {
       // A client's fault is for `info`, a flood of them for the operator.
       log.log(summary.isFlood ? .notice : .info, "more handshakes of clients failed: \(summary.words)")
+    }
+    if let summary = limits.due(now: now, isLast: isLast) {
+      log.log(summary.isFlood ? .notice : .info, "more clients met a limit: \(summary.words)")
     }
     if let summary = refusals.due(now: now, isLast: isLast) {
       // At the level of the lines that it stands for.
@@ -48,6 +52,12 @@ extension ClientSession {
 }
 
 extension Worker {
+  /// Counts that a client met a limit. Returns whether the caller writes a line about it.
+  func note(_ event: LimitEvent, of client: SocketAddress) -> Bool {
+    counters.limits.count(event)
+    return shared.clientFaults.limits.note(event, of: client.host, now: loop.now)
+  }
+
   /// Writes the summaries of folded lines. All workers share them, so the first one writes.
   func tellOfFolded(isLast: Bool = false) {
     guard loop.index == 0, let log = live?.generation.errorLog else { return }

@@ -223,6 +223,9 @@ final class ClientSession: StreamOwner {
   }
 
   /// Ends the session, unless bytes of the client have come that weren't read yet. Returns whether it has ended.
+  /// Whether the handshake waits for the client, and not for a responder or a file of ours.
+  var isHandshakeClients: Bool { tls?.waitsForPeer ?? true }
+
   func cutUnlessSpeaking() -> Bool {
     guard !isClosed, !transport.hasUnreadBytes else { return false }
     cut()
@@ -241,8 +244,7 @@ final class ClientSession: StreamOwner {
     guard !isClosed else { return }
     isClosed = true
     if let tls, tls.isFlooding {
-      worker.counters.limits.count(.messageFlood)
-      log(.info, TLSStream.floodReason)
+      log(worker.note(.messageFlood, of: facts.peer) ? .info : .debug, TLSStream.floodReason)
     }
     endOpening()
     transport.close(closing)

@@ -41,6 +41,8 @@ final class RequestBody {
   /// The settings of the envelope that the body came in; nil for a body without an envelope.
   let openedBy: EnvelopeSettings?
   var isOpened: Bool { openedBy != nil }
+  /// When sallyport began to read the body, in milliseconds of the loop's clock.
+  var begunAt: UInt64 = 0
   /// Set while the body is collected before the content handler starts.
   fileprivate(set) var waiter: BodyWaiter?
   fileprivate var digests: BodyDigests?

@@ -324,7 +324,10 @@ final class Exchange {
   func setOver() { account.isOver = true }
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
-  func setBody(_ state: ExchangeBody.State) { body.state = state }
+  func setBody(_ state: ExchangeBody.State) {
+    if case .collecting(let kept) = state { kept.begunAt = worker.loop.now }
+    body.state = state
+  }
   func note(_ signature: SignatureRecord) { account.signature = signature }
   func setStatus(_ status: Int) { progress.status = status }
   /// nil: the status is that of the response.
@@ -349,7 +352,7 @@ final class Exchange {
     }
     switch body.state {
     case .collecting(let kept):
-      guard BodyPace.isKept(by: self), admits(bytes.count, in: kept) else { return }
+      guard BodyPace.isKept(by: self, in: kept), admits(bytes.count, in: kept) else { return }
       do {
         try kept.append(bytes)
       } catch {

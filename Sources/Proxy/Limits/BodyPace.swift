@@ -9,10 +9,10 @@ import Transport
 struct BodyPace {
   /// Bytes a second; 0: any.
   let rate: Int
-  /// Milliseconds after the head in which nothing is expected.
+  /// Milliseconds after sallyport began to read the body in which nothing is expected.
   let grace: Int
 
-  /// `elapsed`: milliseconds since the request's head. `received`: bytes of the body.
+  /// `elapsed`: milliseconds since sallyport began to read the body. `received`: bytes of the body.
   func isKept(received: UInt64, elapsed: UInt64) -> Bool {
     guard rate > 0, elapsed > UInt64(max(0, grace)) else { return true }
     let seconds = (elapsed - UInt64(max(0, grace))) / 1000
@@ -21,14 +21,13 @@ struct BodyPace {
   }
 
   /// Returns false after it has responded to a client that is too slow.
-  static func isKept(by exchange: Exchange) -> Bool {
+  static func isKept(by exchange: Exchange, in kept: RequestBody) -> Bool {
     let limits = exchange.location.limits, now = exchange.worker.loop.now
     let pace = BodyPace(rate: limits.bodyMinRate, grace: limits.bodyTimeout)
-    if pace.isKept(received: exchange.body.received, elapsed: now &- min(now, exchange.account.startedAt)) {
-      return true
-    }
-    exchange.worker.counters.limits.count(.bodyTooSlow)
-    exchange.log(.info, "client sent its body at less than \(pace.rate) bytes a second (client_body_min_rate)")
+    if pace.isKept(received: exchange.body.received, elapsed: now &- min(now, kept.begunAt)) { return true }
+    let writes = exchange.worker.note(.bodyTooSlow, of: exchange.clientAddress)
+    exchange.log(
+      writes ? .info : .debug, "client sent its body at less than \(pace.rate) bytes a second (client_body_min_rate)")
     exchange.failDuringBody(.timedOut)
     return false
   }

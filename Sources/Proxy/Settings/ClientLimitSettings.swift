@@ -11,6 +11,7 @@ public struct ClientLimitSettings: Sendable, Hashable {
 public struct HandshakeLimits: Sendable, Hashable {
   public var total = 1024
   /// Of one IPv4 address, or of the IPv6 addresses with the same first 64 bits.
-  public var perAddress = 512
+  /// nil: half of all.
+  public var perAddress: Int?
   public init() {}
 }
