@@ -197,11 +197,9 @@ public final class EventLoop: @unchecked Sendable {
   private func turn() {
     linux_keep_nice(nice)
     linux_name_thread(threadName)
-    while !isStopped {
-      var count = batch(timeout: 0)
-      if count == 0 && !isStopped { count = batch(timeout: lingerTime()) }
-      if count <= 0 { break }
-    }
+    // The clock of the last turn may be old, and would make the first wait too long.
+    now = linux_monotonic_milliseconds()
+    while !isStopped, batch(timeout: lingerTime()) > 0 {}
     if isStopped {
       source?.cancel()
       source = nil
