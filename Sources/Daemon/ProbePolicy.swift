@@ -25,7 +25,7 @@ package struct ProbePolicy {
   package struct Server: Sendable {
     /// As configured: `HOST:PORT`, `unix:/path`.
     package let spelling: String
-    fileprivate let address: UpstreamAddress
+    let address: UpstreamAddress
 
     /// Resolves the address now, and blocks; empty when the name has no address.
     package var addresses: [SocketAddress] {
@@ -134,14 +134,14 @@ package struct ProbePolicy {
     try self.init(tls, of: pass, in: http)
   }
 
-  private static func servers(of pass: ProxyPassSettings, in http: HTTPSettings) -> [Server] {
+  static func servers(of pass: ProxyPassSettings, in http: HTTPSettings) -> [Server] {
     guard case .group(let index) = pass.target, http.groups.indices.contains(index) else { return [] }
     return http.groups[index].servers.filter { !$0.isDown }.map {
       Server(spelling: $0.address.description, address: $0.address)
     }
   }
 
-  private init(
+  init(
     _ settings: UpstreamTLSSettings, of pass: ProxyPassSettings?, in http: HTTPSettings?
   ) throws(Refused) {
     let (loaded, diagnostics) = KeyMaterial.loadOne(settings)
@@ -157,5 +157,5 @@ package struct ProbePolicy {
 }
 
 extension ProxyPassSettings {
-  fileprivate var authority: String { port.isEmpty ? host : host.contains(":\(port)") ? host : "\(host):\(port)" }
+  var authority: String { port.isEmpty ? host : host.contains(":\(port)") ? host : "\(host):\(port)" }
 }
