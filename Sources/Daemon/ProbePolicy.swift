@@ -63,36 +63,18 @@ package struct ProbePolicy {
           certificate: try Self.reference(certificate), key: try arguments.key.map(Self.reference))
       }
     } catch {
-      throw Refused(diagnostics: [error.diagnostic])
+      throw Refused(diagnostics: [arguments.inOptions(error.diagnostic)])
     }
     do throws(Refused) { try self.init(settings, of: nil, in: nil) } catch {
-      throw Refused(diagnostics: error.diagnostics.map(Self.inOptions))
+      throw Refused(diagnostics: error.diagnostics.map { arguments.inOptions($0) })
     }
-  }
-
-  private static let commandLine = "command line"
-
-  /// Rewrites a diagnostic for the command line: without a location, and with options in place of directives.
-  private static func inOptions(_ diagnostic: Diagnostic) -> Diagnostic {
-    func told(_ text: String) -> String {
-      [
-        ("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE"),
-        ("\"proxy_ssl_pinning public_key\" compares", "can be combined with pins of keys"),
-        ("proxy_ssl_pin ", "--pin "),
-      ].reduce(text) { $0.replacing($1.0, with: $1.1) }
-    }
-    var spoken = diagnostic
-    if diagnostic.location?.file == commandLine { spoken.location = nil }
-    spoken.message = told(diagnostic.message)
-    spoken.hint = diagnostic.hint.map(told)
-    return spoken
   }
 
   /// Makes pins of the leaf's key, as `proxy_ssl_pin` does without a mode. If all pins are hashes of certificates, they
   /// pin certificates.
   private static func terms(_ anchors: AnchorSettings, _ pins: [String]) -> TrustSettings {
     guard !pins.isEmpty else { return .verified(anchors, checksName: true) }
-    let place = SourceLocation(file: commandLine, line: 1, column: 1)
+    let place = SourceLocation(file: Arguments.place, line: 1, column: 1)
     let areCertificates = pins.allSatisfy { Pin.Spelling($0) == .certificateHash }
     let settings = PinSettings(
       mode: areCertificates ? .certificate : .publicKey,
