@@ -136,7 +136,9 @@ struct EffectivePolicy {
     guard let tls = pass.tls else { return }
     describe(tls, name: pass.tlsName.text(http.slotNames))
     if let identity = pass.identity {
-      add(2, "presents", "what \(identity.certificate.text(http.slotNames)) names, loaded when a request needs it; 502 without it")
+      add(
+        2, "presents",
+        "what \(identity.certificate.text(http.slotNames)) names, loaded when a request needs it; 502 without it")
     }
   }
 
