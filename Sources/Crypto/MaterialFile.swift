@@ -85,6 +85,10 @@ extension MaterialReference {
   }
 
   private func failure(_ fault: String, _ code: CInt, _ kind: MaterialKind) -> MaterialError {
-    MaterialError(self, "\(fault): \(String(cString: strerror(code))); expected \(kind.expectation)")
+    let words = "\(fault): \(String(cString: strerror(code)))"
+    if let path = try? resolvedPath(expecting: kind), let denial = AccessDenial(of: path, code) {
+      return MaterialError(self, "\(words): \(denial.facts)", hint: denial.hint)
+    }
+    return MaterialError(self, "\(words); expected \(kind.expectation)")
   }
 }

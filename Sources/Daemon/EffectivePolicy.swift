@@ -58,7 +58,8 @@ struct EffectivePolicy {
   }
 
   private mutating func describe(_ tls: ServerTLSSettings, _ index: Int) {
-    if tls.rejectsHandshake { add(1, "handshake", "rejected (ssl_reject_handshake)") }
+    // Nobody gets far enough to be judged.
+    if tls.rejectsHandshake { return add(1, "handshake", "rejected (ssl_reject_handshake)") }
     guard material.servers.indices.contains(index), let loaded = material.servers[index]?.material else {
       return add(1, "TLS", Self.notLoaded)
     }
@@ -114,11 +115,13 @@ struct EffectivePolicy {
     switch pass.target {
     case .group(let index):
       let group = http.groups[index]
-      let servers = group.servers.map(\.address.description)
+      let servers = group.servers.map { server in
+        "\(server.address)\(server.isBackup ? " (backup)" : "")\(server.isDown ? " (down)" : "")"
+      }
       let name = servers == [group.name] ? "" : "\(group.name): "
       add(2, "upstream", "\(pass.scheme.rawValue)://\(name)\(servers.joined(separator: ", "))\(version)")
     case .template(let template):
-      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.asWritten)\(version)")
+      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.text(http.slotNames))\(version)")
     }
     if let check = pass.healthCheck { add(2, "health", check.inWords) }
     switch pass.clientIdentity {
@@ -130,13 +133,12 @@ struct EffectivePolicy {
       add(2, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
     }
     describe(pass.authentication)
-    guard let tls = pass.tls else {
-      add(2, "TLS", "none: what is sent upstream can be read and changed on the way")
-      return
-    }
-    describe(tls, name: pass.tlsName.asWritten)
+    guard let tls = pass.tls else { return }
+    describe(tls, name: pass.tlsName.text(http.slotNames))
     if let identity = pass.identity {
-      add(2, "presents", "what \(identity.certificate.asWritten) names, loaded when a request needs it; 502 without it")
+      add(
+        2, "presents",
+        "what \(identity.certificate.text(http.slotNames)) names, loaded when a request needs it; 502 without it")
     }
   }
 

@@ -7,13 +7,13 @@ package import Transport
 package struct ProbeJSON {
   package let text: String
 
-  /// `places`: the locations of a configuration that pass on to this server.
-  package init(_ report: ProbeReport, of url: String, at address: SocketAddress, places: [String] = []) {
+  /// `address`: nil where none was reached. `places`: the locations of a configuration that pass on to this server.
+  package init(_ report: ProbeReport, of url: String, at address: SocketAddress?, places: [String] = []) {
     var json = JSONText()
     json.object { json in
       json.array("locations", places) { $1.value($0) }
       json.member("url", url)
-      json.member("address", address.description)
+      json.member("address", address?.description)
       json.array("handshake", report.steps) { step, json in
         json.object { json in
           json.member("direction", step.direction.rawValue)
@@ -52,6 +52,17 @@ package struct ProbeJSON {
       json.member("acceptance", report.acceptance.word)
       json.member("acceptance_reason", report.acceptance.reason)
       json.member("status", report.acceptance.status)
+    }
+    text = json.text
+  }
+
+  /// An upstream that was not looked at.
+  package init(unprobed: ProbePlan.Unprobed) {
+    var json = JSONText()
+    json.object { json in
+      json.array("locations", [unprobed.place]) { $1.value($0) }
+      json.member("url", unprobed.target)
+      json.member("skipped", unprobed.reason)
     }
     text = json.text
   }

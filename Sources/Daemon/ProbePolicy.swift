@@ -25,7 +25,7 @@ package struct ProbePolicy {
   package struct Server: Sendable {
     /// As configured: `HOST:PORT`, `unix:/path`.
     package let spelling: String
-    fileprivate let address: UpstreamAddress
+    let address: UpstreamAddress
 
     /// Resolves the address now, and blocks; empty when the name has no address.
     package var addresses: [SocketAddress] {
@@ -63,36 +63,18 @@ package struct ProbePolicy {
           certificate: try Self.reference(certificate), key: try arguments.key.map(Self.reference))
       }
     } catch {
-      throw Refused(diagnostics: [error.diagnostic])
+      throw Refused(diagnostics: [arguments.inOptions(error.diagnostic)])
     }
     do throws(Refused) { try self.init(settings, of: nil, in: nil) } catch {
-      throw Refused(diagnostics: error.diagnostics.map(Self.inOptions))
+      throw Refused(diagnostics: error.diagnostics.map { arguments.inOptions($0) })
     }
-  }
-
-  private static let commandLine = "command line"
-
-  /// Rewrites a diagnostic for the command line: without a location, and with options in place of directives.
-  private static func inOptions(_ diagnostic: Diagnostic) -> Diagnostic {
-    func told(_ text: String) -> String {
-      [
-        ("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE"),
-        ("\"proxy_ssl_pinning public_key\" compares", "can be combined with pins of keys"),
-        ("proxy_ssl_pin ", "--pin "),
-      ].reduce(text) { $0.replacing($1.0, with: $1.1) }
-    }
-    var spoken = diagnostic
-    if diagnostic.location?.file == commandLine { spoken.location = nil }
-    spoken.message = told(diagnostic.message)
-    spoken.hint = diagnostic.hint.map(told)
-    return spoken
   }
 
   /// Makes pins of the leaf's key, as `proxy_ssl_pin` does without a mode. If all pins are hashes of certificates, they
   /// pin certificates.
   private static func terms(_ anchors: AnchorSettings, _ pins: [String]) -> TrustSettings {
     guard !pins.isEmpty else { return .verified(anchors, checksName: true) }
-    let place = SourceLocation(file: commandLine, line: 1, column: 1)
+    let place = SourceLocation(file: Arguments.place, line: 1, column: 1)
     let areCertificates = pins.allSatisfy { Pin.Spelling($0) == .certificateHash }
     let settings = PinSettings(
       mode: areCertificates ? .certificate : .publicKey,
@@ -134,14 +116,14 @@ package struct ProbePolicy {
     try self.init(tls, of: pass, in: http)
   }
 
-  private static func servers(of pass: ProxyPassSettings, in http: HTTPSettings) -> [Server] {
+  static func servers(of pass: ProxyPassSettings, in http: HTTPSettings) -> [Server] {
     guard case .group(let index) = pass.target, http.groups.indices.contains(index) else { return [] }
     return http.groups[index].servers.filter { !$0.isDown }.map {
       Server(spelling: $0.address.description, address: $0.address)
     }
   }
 
-  private init(
+  init(
     _ settings: UpstreamTLSSettings, of pass: ProxyPassSettings?, in http: HTTPSettings?
   ) throws(Refused) {
     let (loaded, diagnostics) = KeyMaterial.loadOne(settings)
@@ -157,5 +139,5 @@ package struct ProbePolicy {
 }
 
 extension ProxyPassSettings {
-  fileprivate var authority: String { port.isEmpty ? host : host.contains(":\(port)") ? host : "\(host):\(port)" }
+  var authority: String { port.isEmpty ? host : host.contains(":\(port)") ? host : "\(host):\(port)" }
 }

@@ -107,7 +107,7 @@ package struct ProbeText {
       add(question, .good, "it requests none", status.map { ", and answered \($0)" } ?? "")
     case .accepted(let status):
       let shown = report.presented == nil ? "it lets us in without one" : "yes"
-      add(question, .good, shown, ", and answered \(status)")
+      add(question, .good, shown, status.map { ", and answered \($0)" } ?? "")
     case .refused(let reason): add(question, .bad, "no", ": \(reason)")
     case .unknown(let reason): add(question, .bad, "unknown", ": \(report.fault?.words ?? reason)")
     }
@@ -127,13 +127,32 @@ package struct ProbeText {
 
 extension ProbeReport {
   /// What to do about the report; nil when nothing need be done.
-  var advice: String? {
+  package var advice: String? {
     if let fault { return fault.advice }
-    guard case .unverified = trust else { return nil }
-    let pin = certificates.first.map {
-      " Or pin the key that it showed once its owner has confirmed it: `proxy_ssl_pin \(Pin.spelling(publicKeyDigest: $0.spkiSHA256));`"
+    switch trust {
+    case .refused: return anchorAdvice
+    case .unverified:
+      return
+        "name the CA that its certificate must come from: `proxy_ssl_trusted_certificate FILE; proxy_ssl_verify on;`.\(pinAdvice)"
+    case .trusted, .reportOnly, .unknown: return nil
     }
-    return
-      "name the CA that its certificate must come from: `proxy_ssl_trusted_certificate FILE; proxy_ssl_verify on;`.\(pin ?? "")"
+  }
+
+  private var anchorAdvice: String? {
+    guard let anchorFault else { return nil }
+    let issuer = certificates.last.map { " \"\($0.issuer)\"" } ?? ""
+    let named = "--cafile FILE, or in a configuration `proxy_ssl_trusted_certificate FILE;`"
+    return switch anchorFault {
+    case .noneNamed:
+      "only the CAs of the system were believed: name the file of the server's CA\(issuer): \(named).\(pinAdvice)"
+    case .notOfTheNamed:
+      "none of the named CAs certified it: take the file of its CA\(issuer): \(named). If the server sends only its own certificate, it must send the intermediates too"
+    }
+  }
+
+  private var pinAdvice: String {
+    certificates.first.map {
+      " Or pin the key that it showed once its owner has confirmed it: `proxy_ssl_pin \(Pin.spelling(publicKeyDigest: $0.spkiSHA256));`"
+    } ?? ""
   }
 }

@@ -30,8 +30,9 @@ enum ServingAccess {
     let hint = hint(settings.main)
     let material = settings.http.reloadedFiles.subtracting(missing).filter { access($0, R_OK) != 0 }.sorted().map {
       path in
-      Diagnostic(
-        .warning, at: nil, "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed",
+      let facts = AccessDenial(of: path, EACCES).map { ": \($0.facts)" } ?? ""
+      return Diagnostic(
+        .warning, at: nil, "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed\(facts)",
         hint: hint)
     }
     let (reread, _, faults) = Configuration.read(source)

@@ -1,8 +1,15 @@
+import Glibc
+package import Transport
+
 /// What stands behind a handshake that did not complete, in words that OpenSSL's reason does not have.
 ///
 /// The commands that look at one server print it: `probe` and `pin`. It judges nothing: an attacker on the path can make
 /// a connection end in any of these ways.
 package enum HandshakeFault: Sendable, Equatable {
+  /// The server's name has no address.
+  case hostNotFound
+  /// No connection to the server.
+  case unconnected(SocketError)
   /// The server answered with HTTP in the clear.
   case plainHTTP
   /// The server answered with the first line of another protocol.
@@ -74,6 +81,13 @@ package enum HandshakeFault: Sendable, Equatable {
   /// For programs. A name never changes.
   package var name: String {
     switch self {
+    case .hostNotFound: "host-not-found"
+    case .unconnected(let error):
+      switch error.code {
+      case ECONNREFUSED: "connection-refused"
+      case ETIMEDOUT: "connect-timeout"
+      default: "unreachable"
+      }
     case .plainHTTP: "plain-http"
     case .otherProtocol: "other-protocol"
     case .noCommonVersion: "no-common-version"
@@ -89,6 +103,8 @@ package enum HandshakeFault: Sendable, Equatable {
 
   package var words: String {
     switch self {
+    case .hostNotFound: "the server's name has no address"
+    case .unconnected(let error): "there is no connection to the server: \(error)"
     case .plainHTTP: "the server answers plain HTTP, not TLS"
     case .otherProtocol(let greeting): "the server does not answer with TLS but with \"\(greeting)\""
     case .noCommonVersion(let newest):
@@ -106,6 +122,8 @@ package enum HandshakeFault: Sendable, Equatable {
 
   package var advice: String {
     switch self {
+    case .hostNotFound: "correct the name, or see /etc/hosts and the name servers of /etc/resolv.conf"
+    case .unconnected(let error): Self.advice(error)
     case .plainHTTP: "use the server's TLS port; if it has none, pass to it with http:// and keep the way to it private"
     case .otherProtocol: "use the port of the TLS server; this one serves another protocol"
     case .noCommonVersion(let newest?) where newest == "TLSv1" || newest == "TLSv1.1":
@@ -125,6 +143,19 @@ package enum HandshakeFault: Sendable, Equatable {
       "see the server's log: a firewall, a limit, a PROXY protocol that it expects, or a server that failed ends connections so"
     case .silent:
       "see whether the server is overloaded, speaks first in another protocol, or waits for a PROXY protocol header"
+    }
+  }
+
+  private static func advice(_ error: SocketError) -> String {
+    switch error.code {
+    case ECONNREFUSED:
+      "nothing listens at this address and port: see whether the server runs, on which addresses it listens, and the port"
+    case ETIMEDOUT:
+      "the machine is down, or a firewall drops the connection: see the address, the route and the firewall's rules for the port"
+    case EHOSTUNREACH, ENETUNREACH: "this machine has no route to the address: see `ip route` and the address"
+    case ENOENT: "there is no such socket: see whether the server runs, and the socket's path"
+    case EACCES, EPERM: "this user may not use the socket: run the command as the user that the proxy runs as"
+    default: "see whether the server runs and accepts connections from this machine"
     }
   }
 }

@@ -21,6 +21,9 @@ package struct Probe: Sendable {
   package let issuers: [Certificate]
   package var seconds = 10
 
+  /// Whether the policy's locations speak HTTP/2 to the server (`grpc_pass`), which ALPN then must choose.
+  private var speaksHTTP2: Bool { policy.settings.offersHTTP2 }
+
   package init(
     policy: UpstreamTLSContext, name: String, tellsName: Bool = true, host: String, path: String,
     presented: Certificate?, issuers: [Certificate]
@@ -62,6 +65,7 @@ package struct Probe: Sendable {
       switch result {
       case .refused(let refusal):
         report.trust = .refused(kind: refusal.outcome.rawValue, reason: refusal.description)
+        report.anchorFault = ProbeReport.AnchorFault(refusal, hasAnchors: !issuers.isEmpty)
       case _ where !isProved: break
       case .unverified: report.trust = .unverified
       case .reportOnlyMismatch: report.trust = .reportOnly(result.warning ?? "")
@@ -73,6 +77,11 @@ package struct Probe: Sendable {
       report.certificateRequest = (0..<copenssl_sk_X509_NAME_num(names)).map { index in
         DistinguishedName.rfc2253(copenssl_sk_X509_NAME_value(names, index))
       }
+    }
+    if report.failure == nil, speaksHTTP2, report.applicationProtocol != "h2" {
+      let chosen = report.applicationProtocol.isEmpty ? "no protocol" : report.applicationProtocol
+      report.failure = "the server chose \(chosen) by ALPN, not h2"
+      report.fault = .noCommonApplicationProtocol
     }
     report.acceptance = acceptance(client, ssl, report, recorder)
     report.steps = recorder.steps
@@ -87,7 +96,7 @@ package struct Probe: Sendable {
     // What the server sends after five bytes of another protocol stays on the socket, for the fault's words.
     SSL_set_read_ahead(ssl, 0)
     _ = copenssl_set_status_type_ocsp(ssl)
-    let offered: [UInt8] = [8] + Array("http/1.1".utf8)
+    let offered: [UInt8] = speaksHTTP2 ? [2] + Array("h2".utf8) : [8] + Array("http/1.1".utf8)
     guard SSL_set_fd(ssl, descriptor) == 1, SSL_set_alpn_protos(ssl, offered, UInt32(offered.count)) == 0 else {
       SSL_free(ssl)
       return nil
@@ -169,7 +178,7 @@ package struct Probe: Sendable {
     }
     let request =
       "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: sallyport-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    let bytes = Array(request.utf8)
+    let bytes = speaksHTTP2 ? ProbeHTTP2.request(host: host, path: path) : Array(request.utf8)
     if case .failed(let reason) = client.perform(ssl, { SSL_write($0, bytes, Int32(bytes.count)) }) {
       return .refused(recorder.alert ?? reason)
     }
@@ -177,26 +186,43 @@ package struct Probe: Sendable {
     var buffer = [UInt8](repeating: 0, count: 4096)
     reading: while answer.count < 65_536 {
       switch client.perform(ssl, { SSL_read($0, &buffer, Int32(buffer.count)) }) {
-      case .done(let count): answer += buffer[..<Int(count)]
+      case .done(let count):
+        answer += buffer[..<Int(count)]
+        if speaksHTTP2, ProbeHTTP2.Answer(answer).isComplete { break reading }
       case .ended: break reading
       case .late: if answer.isEmpty { return .unknown("no answer to a request in time") } else { break reading }
       case .failed(let reason): if answer.isEmpty { return .refused(recorder.alert ?? reason) } else { break reading }
       }
     }
-    return Self.judge(answer, isAsked: report.certificateRequest != nil)
+    let isAsked = report.certificateRequest != nil
+    return speaksHTTP2 ? Self.judgeFrames(answer, isAsked: isAsked) : Self.judge(answer, isAsked: isAsked)
   }
 
-  /// Judges the start of the response. nginx and sallyport answer over HTTP even when they refuse a client's
-  /// certificate.
+  /// The words of nginx and sallyport, which answer over HTTP even when they refuse a client's certificate.
+  private static func refusal(in text: String) -> String? {
+    ["No required SSL certificate was sent", "The SSL certificate error"].first { text.contains($0) }
+  }
+
+  /// Judges the frames of a server of HTTP/2.
+  static func judgeFrames(_ answer: [UInt8], isAsked: Bool) -> ProbeReport.Acceptance {
+    let found = ProbeHTTP2.Answer(answer)
+    if let refusal = refusal(in: String(decoding: answer, as: UTF8.self)) {
+      return .refused("HTTP \(found.status ?? 400): \(refusal)")
+    }
+    if !isAsked { return .notAsked(status: found.status) }
+    if found.isAnswered { return .accepted(status: found.status) }
+    return .unknown(
+      found.farewell.map { "the server ended HTTP/2 with error \($0)" } ?? "the connection ended without an answer")
+  }
+
+  /// Judges the start of the response.
   static func judge(_ answer: [UInt8], isAsked: Bool) -> ProbeReport.Acceptance {
     let text = String(decoding: answer, as: UTF8.self)
     guard text.hasPrefix("HTTP/1."), let status = Int(text.dropFirst(9).prefix(3)) else {
       if !isAsked { return .notAsked(status: nil) }
       return .unknown(answer.isEmpty ? "the connection ended without an answer" : "the answer is not HTTP/1")
     }
-    for refusal in ["No required SSL certificate was sent", "The SSL certificate error"] where text.contains(refusal) {
-      return .refused("HTTP \(status): \(refusal)")
-    }
+    if let refusal = refusal(in: text) { return .refused("HTTP \(status): \(refusal)") }
     return isAsked ? .accepted(status: status) : .notAsked(status: status)
   }
 }

@@ -29,8 +29,9 @@ package struct ProbeReport: Sendable {
   package enum Acceptance: Sendable, Equatable {
     /// The server requested no certificate. `status`: that of its HTTP response, if there was one.
     case notAsked(status: Int?)
-    /// The server requested a certificate, and answered the HTTP request.
-    case accepted(status: Int)
+    /// The server requested a certificate, and answered the HTTP request. nil: by a reset of the stream, or with a
+    /// status that the probe can't read.
+    case accepted(status: Int?)
     case refused(String)
     case unknown(String)
   }
@@ -67,7 +68,30 @@ package struct ProbeReport: Sendable {
   package var trust = Trust.unknown
   package var acceptance = Acceptance.unknown("the handshake failed")
 
+  /// The chain leads to no anchor of the policy.
+  package enum AnchorFault: Sendable, Equatable {
+    /// The policy names no CA: only the system's count.
+    case noneNamed
+    case notOfTheNamed
+
+    init?(_ refusal: UpstreamRefusal, hasAnchors: Bool) {
+      guard case .chain(let text) = refusal else { return nil }
+      let words = ["issuer certificate", "self-signed", "self signed", "first certificate"]
+      guard words.contains(where: { text.contains($0) }) else { return nil }
+      self = hasAnchors ? .notOfTheNamed : .noneNamed
+    }
+  }
+
+  package var anchorFault: AnchorFault?
+
   package init() {}
+
+  /// A server that no handshake was made with. `failure`: why.
+  package init(without handshake: HandshakeFault?, _ failure: String) {
+    self.failure = failure
+    fault = handshake
+    acceptance = .unknown(failure)
+  }
 
   package var trustsServer: Bool {
     switch trust {

@@ -33,7 +33,7 @@ struct AuthorityPassword: ParsableArguments {
 
   func passwords() throws(AuthorityError) -> [SecretBytes] {
     guard let caPasswordFile else { return [] }
-    return try CATool.passwords(caPasswordFile)
+    return try CATool.passwords(caPasswordFile, of: "--ca-password-file")
   }
 
   func authority(of argument: AuthorityArgument) throws(AuthorityError) -> LocalAuthority {
@@ -71,10 +71,35 @@ enum CATool {
     }
   }
 
-  static func passwords(_ file: String) throws(AuthorityError) -> [SecretBytes] {
-    do throws(MaterialError) { return try PasswordFile.load(MaterialReference(path: file)) } catch {
-      throw AuthorityError(error.message, hint: error.hint)
+  static func passwords(_ file: String, of option: String) throws(AuthorityError) -> [SecretBytes] {
+    try value(of: option) { () throws(AuthorityError) in
+      do throws(MaterialError) { return try PasswordFile.load(MaterialReference(path: file)) } catch {
+        throw AuthorityError(error.message, hint: error.hint)
+      }
     }
+  }
+
+  /// Reads the value of an option. An error, which begins with the value, is told with the option in front.
+  static func value<Value>(
+    of option: String, _ read: () throws(AuthorityError) -> Value
+  ) throws(AuthorityError) -> Value {
+    do throws(AuthorityError) { return try read() } catch {
+      throw AuthorityError("\(option) \(error.message)", hint: error.hint)
+    }
+  }
+
+  static func name(_ text: String, of option: String) throws(AuthorityError) -> CommonName {
+    try value(of: option) { () throws(AuthorityError) in try CommonName(text) }
+  }
+
+  static func alternativeNames(_ text: String) throws(AuthorityError) -> [CertificateBuilder.AlternativeName] {
+    try value(of: "--san") { () throws(AuthorityError) in try CertificateBuilder.AlternativeName.list(text) }
+  }
+
+  /// The days that a certificate may be valid; a server's has a lower limit, which its profile knows.
+  static func check(days: Int64?) throws {
+    guard let days, !(1...AuthorityStore.authorityDays).contains(days) else { return }
+    throw ValidationError("--days \(days): expected 1 to \(AuthorityStore.authorityDays)")
   }
 }
 
@@ -113,7 +138,7 @@ struct CAListOfRevokedCommand: ParsableCommand {
   @OptionGroup var password: AuthorityPassword
 
   func validate() throws {
-    guard (1...3650).contains(days) else { throw ValidationError("--days: expected 1 to 3650") }
+    guard (1...3650).contains(days) else { throw ValidationError("--days \(days): expected 1 to 3650") }
   }
 
   func run() throws {

@@ -35,11 +35,13 @@ struct CAInitCommand: ParsableCommand {
 
   func run() throws {
     try CATool.run { () throws(AuthorityError) in
-      let password: SecretBytes? = if let caPasswordFile { try CATool.passwords(caPasswordFile).first } else { nil }
+      let password: SecretBytes? =
+        if let caPasswordFile { try CATool.passwords(caPasswordFile, of: "--ca-password-file").first } else { nil }
       let place = try place()
       let store = try AuthorityStore.create(
         in: argument.dir,
-        name: CommonName(name ?? (intermediateOf == nil ? "sallyport CA" : "sallyport intermediate CA")), key: key.kind,
+        name: CATool.name(
+          name ?? (intermediateOf == nil ? "sallyport CA" : "sallyport intermediate CA"), of: "--name"), key: key.kind,
         password: password, place: place)
       let folder = store.folder.path
       print("\(folder)/ca.crt: \(store.certificate.subject)")
@@ -51,7 +53,7 @@ struct CAInitCommand: ParsableCommand {
   private func place() throws(AuthorityError) -> AuthorityPlace {
     guard let intermediateOf else { return root ? .root : .alone }
     var passwords: [SecretBytes] = []
-    if let rootPasswordFile { passwords = try CATool.passwords(rootPasswordFile) }
+    if let rootPasswordFile { passwords = try CATool.passwords(rootPasswordFile, of: "--root-password-file") }
     do throws(AuthorityError) {
       return .below(try LocalAuthority(AuthorityStore(intermediateOf), passwords: passwords))
     } catch {

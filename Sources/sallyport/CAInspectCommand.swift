@@ -23,7 +23,7 @@ struct CAInspectCommand: ParsableCommand {
   func run() throws {
     try CATool.run { () throws(AuthorityError) in
       var passwords: [SecretBytes] = []
-      if let passwordFile { passwords = try CATool.passwords(passwordFile) }
+      if let passwordFile { passwords = try CATool.passwords(passwordFile, of: "--password-file") }
       let inspection = Inspection(try CATool.objects(of: file, passwords: passwords))
       print(json ? inspection.json : inspection.text)
     }

@@ -35,6 +35,7 @@ struct CAIssueCommand: ParsableCommand {
   @OptionGroup var password: AuthorityPassword
 
   func validate() throws {
+    try CATool.check(days: days)
     guard (client == nil) != (server == nil) else {
       throw ValidationError("give --client NAME or --server NAME")
     }
@@ -49,11 +50,12 @@ struct CAIssueCommand: ParsableCommand {
   func run() throws {
     try CATool.run { () throws(AuthorityError) in
       let names: [CertificateBuilder.AlternativeName] =
-        if let san { try CertificateBuilder.AlternativeName.list(san) } else { [] }
-      let name = try CommonName(client ?? server ?? "")
+        if let san { try CATool.alternativeNames(san) } else { [] }
+      let name = try CATool.name(client ?? server ?? "", of: client == nil ? "--server" : "--client")
       let profile = try CertificateProfile(
         client == nil ? .server : .client, name, names: names, key: key.kind, days: days)
-      let phrase: SecretBytes? = if let passwordFile { try CATool.passwords(passwordFile).first } else { nil }
+      let phrase: SecretBytes? =
+        if let passwordFile { try CATool.passwords(passwordFile, of: "--password-file").first } else { nil }
 
       let authority = try password.authority(of: argument)
       let issued = try authority.sign(profile)

@@ -18,7 +18,9 @@ struct CAListCommand: ParsableCommand {
   var expiring: Int64?
 
   func validate() throws {
-    if let expiring, !(0...36500).contains(expiring) { throw ValidationError("--expiring: expected 0 to 36500") }
+    if let expiring, !(0...36500).contains(expiring) {
+      throw ValidationError("--expiring \(expiring): expected 0 to 36500")
+    }
   }
 
   func run() throws {

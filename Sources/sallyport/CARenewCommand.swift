@@ -32,6 +32,7 @@ struct CARenewCommand: ParsableCommand {
   @OptionGroup var password: AuthorityPassword
 
   func validate() throws {
+    try CATool.check(days: days)
     guard (which == nil) == ca else { throw ValidationError("give a serial or common name, or --ca") }
     if ca, newKey || key != nil || revokeOld || days != nil {
       throw ValidationError("--ca keeps the key and takes no other option")

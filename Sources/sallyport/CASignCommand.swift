@@ -35,6 +35,7 @@ struct CASignCommand: ParsableCommand {
   @OptionGroup var password: AuthorityPassword
 
   func validate() throws {
+    try CATool.check(days: days)
     if noSan, san != nil { throw ValidationError("give --san or --no-san, not both") }
   }
 
@@ -61,8 +62,8 @@ struct CASignCommand: ParsableCommand {
         error.message, hint: error.hint ?? "the owner makes one: openssl req -new -newkey … -keyout KEY -out CSR")
     }
     var names: [CertificateBuilder.AlternativeName]? = noSan ? [] : nil
-    if let san { names = try CertificateBuilder.AlternativeName.list(san) }
-    let chosen: CommonName? = if let name { try CommonName(name) } else { nil }
+    if let san { names = try CATool.alternativeNames(san) }
+    let chosen: CommonName? = if let name { try CATool.name(name, of: "--name") } else { nil }
     return try RequestedCertificate(file, profile.role, name: chosen, names: names, days: days)
   }
 

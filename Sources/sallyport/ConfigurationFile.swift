@@ -12,6 +12,10 @@ struct ConfigurationFile: ParsableArguments {
       """)
   var config: String?
 
+  func validate() throws {
+    if config?.isEmpty == true { throw ValidationError("--config \"\": name a file") }
+  }
+
   /// The path, or an error that says where a file was sought.
   func path() throws -> String {
     if let config { return config }

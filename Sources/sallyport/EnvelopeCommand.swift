@@ -92,8 +92,8 @@ struct EnvelopeOptions: ParsableArguments {
     var pairs: [EnvelopeKeys.Pair] = []
     for index in key.indices {
       let count = suite.cipher.keyCount
-      let cipher = try load(key[index], .cipherKey, count...count)
-      let mac = suite.mac == nil ? nil : try load(macKey[index], .macKey, EnvelopeKeys.macKeyCounts)
+      let cipher = try load("--key", key[index], .cipherKey, count...count)
+      let mac = suite.mac == nil ? nil : try load("--mac-key", macKey[index], .macKey, EnvelopeKeys.macKeyCounts)
       guard let pair = EnvelopeKeys.Pair(suite, cipherKey: cipher, macKey: mac) else {
         throw ParseError(
           "the installed OpenSSL does not support \(suite.mac?.algorithm.rawValue ?? suite.cipher.rawValue)")
@@ -121,13 +121,14 @@ struct EnvelopeOptions: ParsableArguments {
     }
   }
 
-  private func load(_ file: String, _ kind: MaterialKind, _ lengths: ClosedRange<Int>) throws(ParseError) -> SecretBytes
-  {
+  private func load(
+    _ option: String, _ file: String, _ kind: MaterialKind, _ lengths: ClosedRange<Int>
+  ) throws(ParseError) -> SecretBytes {
     do throws(MaterialError) {
       return try SymmetricKeyFile.load(
         MaterialReference(parsing: file, relativeTo: ""), expecting: kind, lengths: lengths)
     } catch {
-      throw ParseError(error.message, error.hint)
+      throw ParseError("\(option) \(error.message)", error.hint)
     }
   }
 }

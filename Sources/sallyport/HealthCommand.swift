@@ -36,7 +36,9 @@ struct HealthCommand: ParsableCommand {
     if let config = file.config, ConfigurationSource(config) == .standardInput {
       throw ValidationError("--config -: name the process by its address, with --listen")
     }
-    guard (1...60).contains(timeout) else { throw ValidationError("--timeout: expected 1 to 60") }
+    guard (1...60).contains(timeout) else { throw ValidationError("--timeout \(timeout): expected 1 to 60") }
+    // Here, so that a mistake is told with the usage of this command.
+    _ = try whom()
   }
 
   func run() throws {
@@ -58,7 +60,8 @@ struct HealthCommand: ParsableCommand {
       let addresses = try ListenOption.addresses(text, hasIPv6: true)
       return (addresses.map { HealthName(listening: $0) }, "`sallyport proxy` on \(text)")
     } catch {
-      throw ValidationError("\(listen == nil ? variable : "--listen") \"\(text)\": \(error.text)")
+      let hint = error.hint.map { "; expected \($0)" } ?? ""
+      throw ValidationError("\(listen == nil ? variable : "--listen") \"\(text)\": \(error.text)\(hint)")
     }
   }
 }

@@ -46,12 +46,10 @@ struct PinCommand: ParsableCommand {
 
   private func ofFile() throws(PinFailure) -> String {
     do throws(MaterialError) {
-      let passwords = try passwordFile.map { (file) throws(MaterialError) in
-        try PasswordFile.load(MaterialReference(path: file))
-      }
+      let passwords = try passwords()
       let reference = MaterialReference(path: source)
-      let pin = try Pin.publicKey(in: reference, passwords: passwords ?? [])
-      if let leaf = try? Certificate.loadAll(reference, passwords: passwords ?? []).first {
+      let pin = try Pin.publicKey(in: reference, passwords: passwords)
+      if let leaf = try? Certificate.loadAll(reference, passwords: passwords).first {
         comment("# \(leaf.summary)")
       } else {
         comment("# the key in \(source)")
@@ -59,6 +57,14 @@ struct PinCommand: ParsableCommand {
       return pin.description
     } catch {
       throw PinFailure(text: error.message + (error.hint.map { "\n    hint: \($0)" } ?? ""))
+    }
+  }
+
+  private func passwords() throws(MaterialError) -> [SecretBytes] {
+    guard let passwordFile else { return [] }
+    do throws(MaterialError) { return try PasswordFile.load(MaterialReference(path: passwordFile)) } catch {
+      throw MaterialError(
+        culprit: error.culprit, location: nil, message: "--password-file \(error.message)", hint: error.hint)
     }
   }
 

@@ -1,4 +1,3 @@
-import Bytes
 import ArgumentParser
 import Daemon
 import Glibc
@@ -11,8 +10,9 @@ struct ProbeCommand: ParsableCommand {
     commandName: "probe",
     abstract: "Inspect a handshake with a server: do we trust it, does it accept our certificate?",
     discussion: """
-      The command verifies the server by the policy of a configuration (--config, --server), or by the system's CAs, \
-      --cafile and --pin. It sends one GET request, because some servers refuse a certificate only then.
+      The command verifies the server by the policy of a configuration (--config), or by the system's CAs, --cafile \
+      and --pin. It sends one GET request, because some servers refuse a certificate only then. With --config alone it \
+      looks at every server that some location passes on to over TLS, each by that location's policy.
 
       Exit status: 0 if both answers are yes; 1 if we do not trust the server; 2 if the server does not accept our \
       certificate; 3 if there was no complete handshake; 4 if the policy verifies nothing. For several servers (an \
@@ -40,7 +40,9 @@ struct ProbeCommand: ParsableCommand {
   @Option(help: "A pin that the server's key must match, as in proxy_ssl_pin; repeatable.")
   var pin: [String] = []
 
-  @Option(name: .shortAndLong, help: "A configuration. The command applies its policy for an upstream.")
+  @Option(
+    name: .shortAndLong,
+    help: "A configuration, whose policy judges: of the server block --server, or of all its TLS upstreams.")
   var config: String?
 
   @Option(help: "The server block of the configuration, by one of its names.")
@@ -59,32 +61,64 @@ struct ProbeCommand: ParsableCommand {
     init(_ diagnostics: [Diagnostic]) { text = diagnostics.map(\.description).joined(separator: "\n") }
   }
 
-  private typealias Report = (probe: (report: ProbeReport, address: SocketAddress), target: ProbeTarget)
+  /// What is known of one server.
+  private struct Outcome {
+    let report: ProbeReport
+    let url: String
+    /// nil: no address was reached.
+    var address: SocketAddress?
+    /// The fault in place of a report, where there was no connection.
+    var fault: String?
+    var places: [String] = []
+    /// The server as a configuration spells it.
+    var server = ""
+
+    /// What the last line calls it: a group's servers share their URL.
+    var shortName: String {
+      let place = address?.description ?? server
+      return place.isEmpty ? url : "\(url) at \(place)"
+    }
+  }
 
   func run() throws {
     // A server that closes at once must not end the command: OpenSSL's writes would raise the signal.
     signal(SIGPIPE, SIG_IGN)
-    let outcomes: [Result<Report, Failure>]
-    do throws(Failure) { outcomes = try self.outcomes() } catch { outcomes = [.failure(error)] }
-    var exits: [Exit] = []
-    for (number, outcome) in outcomes.enumerated() {
-      switch outcome {
-      case .failure(let failure):
-        LogFile.standardError.write(string: failure.text + "\n")
-        exits.append(.noHandshake)
-      case .success(let (probe, target)):
-        if number > 0 && !json { print("") }
-        print(json ? ProbeJSON(probe.report, of: target.url, at: probe.address).text : text(probe, target))
-        if let exit = Exit(probe.report) { exits.append(exit) }
-      }
+    let isWhole = config != nil && server == nil
+    let outcomes: [Outcome]
+    do throws(Failure) { outcomes = isWhole ? try everyOutcome() : try self.outcomes() } catch {
+      LogFile.standardError.write(string: error.text + "\n")
+      throw Exit.noHandshake.code
     }
-    if let exit = exits.first { throw exit.code }
+    for (number, outcome) in outcomes.enumerated() {
+      if number > 0, !json, !isWhole { print("") }
+      show(outcome, isWhole: isWhole)
+    }
+    if isWhole, !json { print(ProbeList.verdict(outcomes.map { ($0.shortName, Exit($0.report) == nil) })) }
+    if let exit = outcomes.lazy.compactMap({ Exit($0.report) }).first { throw exit.code }
   }
 
-  private func text(_ probe: (report: ProbeReport, address: SocketAddress), _ target: ProbeTarget) -> String {
+  private func show(_ outcome: Outcome, isWhole: Bool) {
+    if let fault = outcome.fault {
+      let places = outcome.places.map { "\n    for: \($0)" }.joined()
+      let hint = outcome.report.advice.map { "\n    hint: \($0)" } ?? ""
+      LogFile.standardError.write(string: "error: \(fault)\(places)\(hint)\n")
+    }
+    if json {
+      print(ProbeJSON(outcome.report, of: outcome.url, at: outcome.address, places: outcome.places).text)
+    } else if let address = outcome.address {
+      if isWhole, Exit(outcome.report) == nil {
+        print(ProbeList.line(outcome.report, of: outcome.url, at: address, places: outcome.places))
+      } else {
+        print(isWhole ? "\n\(text(outcome, at: address))\n" : text(outcome, at: address))
+      }
+    }
+  }
+
+  private func text(_ outcome: Outcome, at address: SocketAddress) -> String {
     let isColoured = isatty(STDOUT_FILENO) == 1 && getenv("NO_COLOR") == nil
     return ProbeText(
-      probe.report, of: target.url, at: probe.address, isColoured: isColoured, now: Int64(time(nil))
+      outcome.report, of: outcome.url, at: address, places: outcome.places, isColoured: isColoured,
+      now: Int64(time(nil))
     ).text
   }
 
@@ -109,10 +143,10 @@ struct ProbeCommand: ParsableCommand {
   }
 
   /// Returns one outcome for each server to probe.
-  private func outcomes() throws(Failure) -> [Result<Report, Failure>] {
+  private func outcomes() throws(Failure) -> [Outcome] {
     try refuseUnheeded()
-    if let config { return try outcomes(configuration: config) }
-    guard let url else { throw Failure("give a URL, or --config FILE --server NAME") }
+    if let config, let server { return try outcomes(configuration: config, server: server) }
+    guard let url else { throw Failure("give a URL, or --config FILE") }
     let target = try target(url)
     var arguments = ProbePolicy.Arguments()
     arguments.certificate = cert
@@ -124,10 +158,66 @@ struct ProbeCommand: ParsableCommand {
     return [outcome(policy, target, Resolver.addresses(of: target.host, port: target.port))]
   }
 
+  /// Returns an outcome for each server of each TLS upstream of the configuration, or for those that the argument names.
+  private func everyOutcome() throws(Failure) -> [Outcome] {
+    try refuseUnheeded()
+    if name != nil { throw Failure("--name replaces the name of one server: give --server NAME too") }
+    guard let config else { return [] }
+    let plan: ProbePlan
+    do throws(ProbePolicy.Refused) { plan = try ProbePlan(configuration: config) } catch {
+      throw Failure(error.diagnostics)
+    }
+    let spelt = url.flatMap { ProbeTarget($0) }
+    let authority = spelt?.authority ?? url
+    func isMeant(_ text: String) -> Bool { authority == nil || authority == ProbeTarget(text)?.authority ?? text }
+    let entries = plan.entries.filter { isMeant($0.authority) || isMeant($0.server.spelling) }
+    for unprobed in plan.unprobed where authority == nil {
+      print(json ? ProbeJSON(unprobed: unprobed).text : ProbeList.line(unprobed))
+    }
+    guard !entries.isEmpty else {
+      throw Failure(
+        authority.map { "no location of \(config) passes anything on to \"\($0)\" over TLS" }
+          ?? (plan.unprobed.isEmpty
+            ? "no location of \(config) passes anything on over TLS"
+            : "only requests decide on the upstreams of \(config): give --server NAME and a URL"))
+    }
+    return entries.flatMap { outcomes($0, path: spelt?.path ?? "/") }
+  }
+
+  private func outcomes(_ entry: ProbePlan.Entry, path: String) -> [Outcome] {
+    let target = ProbeTarget(
+      host: entry.name, authority: ProbeTarget(entry.authority)?.authority ?? entry.authority, path: path)
+    var found: [Outcome] = []
+    switch entry.policy {
+    case .failure(let refused):
+      let failure = Failure(refused.diagnostics)
+      found = [
+        Outcome(
+          report: ProbeReport(without: nil, failure.text), url: target.url, fault: "\(target.url): \(failure.text)")
+      ]
+    case .success(let policy):
+      // Each address of a name is a server of the group.
+      let addresses = entry.server.addresses
+      found =
+        addresses.isEmpty
+        ? [unfound(entry.server.spelling, target)] : addresses.map { outcome(policy, target, [$0]) }
+    }
+    for index in found.indices {
+      found[index].places = entry.places
+      found[index].server = entry.server.spelling
+    }
+    return found
+  }
+
   /// Refuses options that would change nothing: whoever gives a pin or a CA believes that it was judged by.
   private func refuseUnheeded() throws(Failure) {
+    if name?.isEmpty == true { throw Failure("--name \"\": give the name that the server's certificate must have") }
+    if server?.isEmpty == true { throw Failure("--server \"\": give one of the names of a server block") }
     if config == nil {
       if server != nil { throw Failure("--server selects a server block of a configuration: give --config FILE too") }
+      if passwordFile != nil, cert == nil, pin.isEmpty {
+        throw Failure("--password-file opens the key of a certificate: give --cert FILE too")
+      }
       if key != nil, cert == nil { throw Failure("--key is the key of a certificate: give --cert FILE too") }
       return
     }
@@ -140,8 +230,7 @@ struct ProbeCommand: ParsableCommand {
     }
   }
 
-  private func outcomes(configuration: String) throws(Failure) -> [Result<Report, Failure>] {
-    guard let server else { throw Failure("--config needs --server NAME") }
+  private func outcomes(configuration: String, server: String) throws(Failure) -> [Outcome] {
     let spelt = url.flatMap { ProbeTarget($0) }
     let authority = spelt?.authority ?? url
     let policy = try judged { () throws(ProbePolicy.Refused) in
@@ -155,9 +244,9 @@ struct ProbeCommand: ParsableCommand {
     if !servers.isEmpty {
       let host = proxied?.authority ?? policy.target ?? server
       let target = ProbeTarget(host: policy.name ?? proxied?.host ?? host, authority: host, path: spelt?.path ?? "/")
-      return servers.flatMap { server -> [Result<Report, Failure>] in
+      return servers.flatMap { server -> [Outcome] in
         let addresses = server.addresses
-        guard !addresses.isEmpty else { return [.failure(Failure("\(server.spelling): host not found"))] }
+        guard !addresses.isEmpty else { return [unfound(server.spelling, target)] }
         // Each address of a name is a server of the group.
         return addresses.map { outcome(policy, target, [$0]) }
       }
@@ -184,65 +273,29 @@ struct ProbeCommand: ParsableCommand {
     }
   }
 
+  private func unfound(_ server: String, _ target: ProbeTarget) -> Outcome {
+    let fault = "\(server): host not found"
+    return Outcome(report: ProbeReport(without: .hostNotFound, fault), url: target.url, fault: fault)
+  }
+
   /// Probes the first of these addresses that accepts a connection.
-  private func outcome(
-    _ policy: ProbePolicy, _ target: ProbeTarget, _ addresses: [SocketAddress]
-  ) -> Result<Report, Failure> {
-    guard !addresses.isEmpty else { return .failure(Failure("\(target.host): host not found")) }
+  private func outcome(_ policy: ProbePolicy, _ target: ProbeTarget, _ addresses: [SocketAddress]) -> Outcome {
+    guard !addresses.isEmpty else { return unfound(target.host, target) }
     let probe = Probe(
       policy: policy.context, name: name ?? target.host, tellsName: name != nil || policy.tellsName,
       host: target.authority, path: target.path, presented: policy.presented, issuers: policy.anchors)
     var reasons: [String] = []
+    var last: SocketError?
     for address in addresses {
       do throws(SocketError) {
-        return .success(((try probe.run(address), address), target))
+        return Outcome(report: try probe.run(address), url: target.url, address: address)
       } catch {
         reasons.append("\(address): \(error)")
+        last = error
       }
     }
-    return .failure(Failure(reasons.joined(separator: "\n")))
+    let fault = reasons.joined(separator: "; ")
+    return Outcome(
+      report: ProbeReport(without: last.map { .unconnected($0) }, fault), url: target.url, fault: fault)
   }
-}
-
-/// The server and path to probe.
-struct ProbeTarget {
-  let host: String
-  let port: UInt16
-  let path: String
-  /// The value of the Host field.
-  let authority: String
-
-  /// Describes a server of an upstream group. `host`: the name that its certificate must be valid for.
-  init(host: String, authority: String, path: String) {
-    self.host = host
-    self.port = 443
-    self.authority = authority
-    self.path = path
-  }
-
-  var url: String { "https://\(authority)\(path)" }
-
-  /// Returns nil for anything but an https URL or HOST:PORT.
-  init?(_ text: String) {
-    var rest = Substring(text)
-    if let scheme = text.range(of: "://") {
-      guard text[..<scheme.lowerBound].lowercased() == "https" else { return nil }
-      rest = text[scheme.upperBound...]
-    }
-    let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
-    let authority = rest[..<end]
-    let tail = rest[end...]
-    path = tail.isEmpty ? "/" : tail.hasPrefix("?") ? "/\(tail)" : String(tail)
-    guard path.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && $0 != 0x23 }), !authority.contains("@") else { return nil }
-    guard let server = try? HostPort(authority) else { return nil }
-    host = server.host
-    port = server.port ?? 443
-    let shown = host.contains(":") ? "[\(host)]" : host
-    self.authority = port == 443 ? shown : "\(shown):\(port)"
-    if !host.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { return nil }
-  }
-}
-
-extension String {
-  fileprivate func range(of text: String) -> Range<Index>? { firstRange(of: text) }
 }

@@ -21,8 +21,8 @@ struct ReloadCommand: ParsableCommand {
   var timeout = 60
 
   func validate() throws {
-    if process <= 1 { throw ValidationError("a process id is expected") }
-    if timeout < 1 || timeout > 86_400 { throw ValidationError("--timeout: 1 to 86400 seconds") }
+    if process <= 1 { throw ValidationError("\"\(process)\" is not the id of a service's process: it is above 1") }
+    if timeout < 1 || timeout > 86_400 { throw ValidationError("--timeout \(timeout): expected 1 to 86400 seconds") }
   }
 
   func run() throws {

@@ -36,10 +36,12 @@ struct SignatureCommand: ParsableCommand {
     func run() throws {
       let key = try options.load(.sign)
       guard FieldParser.isKey(Array(label.utf8)) else {
-        throw EnvelopeStreams.failure("--label: \"\(label)\" is not a label", EnvelopeStreams.misused)
+        throw EnvelopeStreams.failure(
+          "--label \"\(label)\" is not a label: lower-case letters, digits and _-.*, not beginning with a digit",
+          EnvelopeStreams.misused)
       }
       if let expires, !(1...86_400).contains(expires) {
-        throw EnvelopeStreams.failure("--expires: from 1 to 86400 seconds", EnvelopeStreams.misused)
+        throw EnvelopeStreams.failure("--expires \(expires): expected 1 to 86400 seconds", EnvelopeStreams.misused)
       }
       let policy = MessageSigner.Policy(
         label: Array(label.utf8), keyID: Array(options.keyid.utf8), components: try options.components(),
@@ -83,6 +85,12 @@ struct SignatureCommand: ParsableCommand {
 
     func run() throws {
       let key = try options.load(.verify)
+      if maxAge < 1 {
+        throw EnvelopeStreams.failure("--max-age \(maxAge): expected 1 second or more", EnvelopeStreams.misused)
+      }
+      if let label, !FieldParser.isKey(Array(label.utf8)) {
+        throw EnvelopeStreams.failure("--label \"\(label)\" is not a label", EnvelopeStreams.misused)
+      }
       let policy = SignatureVerifier.Policy(
         label: label.map { Array($0.utf8) }, required: try options.components(), maxAge: Int64(max(0, maxAge)),
         skew: 10, requiresNonce: nonce)
@@ -130,10 +138,14 @@ struct SignatureOptions: ParsableArguments {
 
   func load(_ purpose: SignatureKey.Purpose) throws -> SignatureKey {
     guard !keyid.isEmpty, keyid.utf8.allSatisfy({ (0x20...0x7E).contains($0) }) else {
-      throw EnvelopeStreams.failure("--keyid: expected printable ASCII characters", EnvelopeStreams.misused)
+      throw EnvelopeStreams.failure(
+        "--keyid \"\(keyid)\": expected printable ASCII characters", EnvelopeStreams.misused)
+    }
+    if authority?.isEmpty == true {
+      throw EnvelopeStreams.failure("--authority \"\": expected HOST or HOST:PORT", EnvelopeStreams.misused)
     }
     guard ["http", "https"].contains(scheme) else {
-      throw EnvelopeStreams.failure("--scheme: http or https", EnvelopeStreams.misused)
+      throw EnvelopeStreams.failure("--scheme \"\(scheme)\": expected http or https", EnvelopeStreams.misused)
     }
     guard let algorithm = SignatureAlgorithm(rawValue: algorithm) else {
       let all = SignatureAlgorithm.allCases.map(\.rawValue).joined(separator: ", ")
@@ -144,7 +156,7 @@ struct SignatureOptions: ParsableArguments {
       return try SignatureKey.load(MaterialReference(parsing: key, relativeTo: ""), algorithm, to: purpose)
     } catch {
       let hint = error.hint.map { "\n    hint: \($0)" } ?? ""
-      throw EnvelopeStreams.failure(error.message + hint, EnvelopeStreams.misused)
+      throw EnvelopeStreams.failure("--key \(error.message)\(hint)", EnvelopeStreams.misused)
     }
   }
 

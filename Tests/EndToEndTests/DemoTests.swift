@@ -48,6 +48,32 @@ import Testing
     #expect(try await second.process.ended() == .exited(0))
   }
 
+  @Test(
+    arguments: [
+      ([], ["200", "200", "400", "400"]), (["--verify", "optional"], ["200", "200", "200", "400"]),
+      (["--tls", "1.2"], ["200", "200", "400", "400"]), (["--tls", "1.3"], ["200", "200", "400", "400"]),
+      (["--upstream"], ["200", "200", "400", "400"]),
+      (["--verify", "optional", "--upstream"], ["200", "200", "200", "400"]),
+    ] as [([String], [String])]) func `each printed line is true of the options`(
+      options: [String], statuses: [String]
+    ) async throws
+  {
+    let scene = try Scene.ofTest()
+    let own = options.last == "--upstream" ? ["http://127.0.0.1:\(try ScriptedUpstream.echo(scene).port)"] : []
+    let demo = try await Demo(scene, folder: "demo", options + own)
+    let lines = demo.said.split(separator: "\n").map { $0.drop { $0 == " " } }
+    var found: [String] = []
+    for command in lines.filter({ $0.hasPrefix("curl ") }) { found.append(try await paste(scene, command).status) }
+    #expect(found == statuses, "\(demo.said)")
+    #expect(lines.contains { $0.hasPrefix("Without a certificate: 400") } == (statuses[2] == "400"))
+    let next = lines.filter { $0.hasPrefix("sallyport check") || $0.hasPrefix("sallyport probe") }
+    #expect(next.count == (own.isEmpty ? 2 : 1))
+    for line in next {
+      let result = try await scene.run("sh", ["-c", "\(try Sallyport.binary()) \(line.dropFirst("sallyport ".count))"])
+      #expect(result.status == 0, "\(line): \(result.everything)")
+    }
+  }
+
   @Test func `certificates to be refused are, as PEM and as PKCS#12, and the log says why`() async throws {
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene)

@@ -147,6 +147,34 @@ import Testing
     #expect(said.status == 0 && !said.text.contains("the user that serves"), "\(said.text)")
   }
 
+  @Test func `whose key it is, who tried and what to do is said where the process runs`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    chmod(scene.folder, 0o755)
+    chmod(scene.path("server.key"), 0o600)
+    let path = try scene.write(
+      "closed.conf",
+      text: configuration("server { listen 127.0.0.1:8080 ssl; \(Cast.tls(verify: "off")) return 200; }"))
+    for file in [path, scene.path("server.pem"), scene.path("ca.pem")] { chmod(file, 0o644) }
+    let (user, group) = try nobody()
+    func check(_ environment: [String: String]) async throws -> String {
+      try await scene.run(
+        "setpriv",
+        ["--reuid=\(user)", "--regid=\(group)", "--clear-groups", Sallyport.binary(), "check", "--config", path],
+        environment: environment
+      ).everything
+    }
+    let inContainer = access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0
+    for (environment, words) in [
+      (["INVOCATION_ID": "1"], inContainer ? "the image runs as uid" : "LoadCredential=server.key:"),
+      (["KUBERNETES_SERVICE_HOST": "10.0.0.1"], "defaultMode: 0440"),
+    ] {
+      let text = try await check(environment)
+      #expect(text.contains("cannot be opened: Permission denied: its owner is root:root, its mode 0600"), "\(text)")
+      #expect(text.contains("sallyport tried as nobody:") && text.contains(words), "\(text)")
+    }
+  }
+
   @Test func `check does not say of a missing file that the serving user can't read it`() async throws {
     let scene = try Scene.ofTest()
     let path = try scene.write(

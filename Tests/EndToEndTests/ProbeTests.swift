@@ -235,7 +235,7 @@ import Testing
     let reports = try all.text.split(separator: "\n").map {
       try JSONDecoder().decode(Report.self, from: Data($0.utf8))
     }
-    #expect(all.status == 1 && reports.map(\.trusted) == [true, false], "\(all.everything)")
+    #expect(all.status == 1 && reports.map(\.trusted) == [true, false, false], "\(all.everything)")
     #expect(all.errors.contains("127.0.0.1:\(silent): connect() failed") && !all.errors.contains("host not found"))
     for (url, status) in [
       ("127.0.0.1:\(port)", 0), ("127.0.0.1:\(foreign.port)", 1), ("127.0.0.1:\(silent)", 3),
@@ -263,6 +263,44 @@ import Testing
     // One that fails after its ServerHello has negotiated it.
     let port = try await server(scene, "ssl_protocols TLSv1.2;")
     #expect(try await probe(scene, ["localhost:\(port)"]).0.protocol == "TLSv1.2")
+  }
+
+  @Test func `plain HTTP, another protocol and an old TLS are named as what they are`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    func greeter(_ greeting: String) throws -> UInt16 {
+      try ScriptedUpstream(scene) { wire, _ in
+        _ = try wire.readSome()
+        try wire.write(greeting)
+      }.port
+    }
+    let old = try await OpenSSLServer.start(
+      scene, try scene.identity("old", cast.authority.server()), "-tls1_1", "-cipher", "ALL:@SECLEVEL=0")
+    for (port, words, advice) in [
+      (try greeter("HTTP/1.1 400 Bad Request\r\n\r\n"), "the server answers plain HTTP, not TLS", "http://"),
+      (try greeter("SSH-2.0-x\r\n"), "not answer with TLS but with \"SSH-2.0-x\"", "the port of the TLS server"),
+      (old.port, "its newest is TLSv1.1", "proxy_ssl_protocols TLSv1.1;"),
+    ] {
+      let result = try await scene.sallyport("probe", "localhost:\(port)")
+      #expect(result.status == 3, "\(result.everything)")
+      #expect(line("Do we trust the server?", result.text)?.contains(words) == true, "\(result.everything)")
+      #expect(line("What to do:", result.text)?.contains(advice) == true, "\(result.everything)")
+    }
+    let pin = try await scene.sallyport("pin", "localhost:\(greeter("HTTP/1.1 400 Bad Request\r\n\r\n"))")
+    #expect(pin.errors.contains("the server answers plain HTTP, not TLS"), "\(pin.everything)")
+  }
+
+  @Test func `an option that would change nothing is refused`() async throws {
+    let scene = try Scene.ofTest()
+    let path = try scene.write("any.conf", text: "events {} http { server { listen 127.0.0.1:1; server_name a; } }")
+    for (arguments, words) in [
+      (["--server", "a", "localhost:1"], "--config"), (["--key", "k.pem", "localhost:1"], "--cert"),
+      (["--config", path, "--server", "a", "--pin", "sha256//x"], "--pin can't be combined with --config"),
+      (["--config", path, "--server", "a", "--cafile", "x"], "--cafile can't be combined with --config"),
+      (["--config", path, "--server", "a", "--cert", "x"], "--cert can't be combined with --config"),
+    ] {
+      let result = try await scene.run(Sallyport.binary(), ["probe"] + arguments)
+      #expect(result.status == 3 && result.errors.contains(words), "\(arguments): \(result.everything)")
+    }
   }
 
   @Test func `what is wrong with an option is told once, in the options' own names`() async throws {

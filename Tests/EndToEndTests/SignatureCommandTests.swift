@@ -49,7 +49,9 @@ import Testing
       (["--algorithm", "md5", "--key", "k.key"], "--algorithm: \"md5\" is not supported"),
       (["--algorithm", "hmac-sha256", "--key", "none"], "\"none\": cannot be opened"),
       (["--algorithm", "ed25519", "--key", "k.key"], "expected"),
-      (["--algorithm", "hmac-sha256", "--key", "k.key", "--scheme", "ftp"], "--scheme: http or https"),
+      (
+        ["--algorithm", "hmac-sha256", "--key", "k.key", "--scheme", "ftp"], "--scheme \"ftp\": expected http or https"
+      ),
       (["--algorithm", "hmac-sha256", "--key", "k.key", "--component", "Date"], "--component Date: a component that"),
       (["--algorithm", "hmac-sha256", "--key", "k.key", "--component", "date;tr"], "the parameter \"tr\""),
     ]

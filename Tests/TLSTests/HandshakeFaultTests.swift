@@ -1,4 +1,6 @@
+import Glibc
 import Testing
+import Transport
 
 @testable import TLS
 
@@ -55,10 +57,24 @@ import Testing
   @Test func `a server that says nothing has closed, or is silent`() {
     #expect(HandshakeFault(Signs(failure: .ended)) == .closed)
     #expect(HandshakeFault(Signs(failure: .late)) == .silent)
+    // OpenSSL's words for the same end, before and after a record of the server.
+    for reason in ["0A000126:SSL routines::unexpected eof while reading", "Broken pipe"] {
+      #expect(HandshakeFault(Signs(failure: .failed(reason))) == .closed)
+    }
   }
 
   @Test func `a broken version is allowed only by name, and a good one is recommended`() {
     #expect(HandshakeFault.noCommonVersion(newest: "TLSv1.1").advice.contains("proxy_ssl_protocols TLSv1.1;"))
     #expect(HandshakeFault.noCommonVersion(newest: "TLSv1.3").advice == "allow TLSv1.3 in proxy_ssl_protocols")
+  }
+
+  @Test func `where there is no connection, the advice is that of its error`() {
+    for (code, name, words) in [
+      (ECONNREFUSED, "connection-refused", "nothing listens"), (ETIMEDOUT, "connect-timeout", "a firewall"),
+      (EHOSTUNREACH, "unreachable", "no route"), (ENOENT, "unreachable", "no such socket"),
+    ] {
+      let fault = HandshakeFault.unconnected(SocketError("connect", code))
+      #expect(fault.name == name && fault.advice.contains(words), "\(fault)")
+    }
   }
 }

@@ -11,6 +11,7 @@ package enum ListenOption {
     _ text: String, hasIPv6: Bool, onLoopback: Bool = false
   ) throws(ProxyOptionFault) -> [ListenAddress] {
     do throws(Authority.ParseError) {
+      guard !text.isEmpty else { throw .init(reason: "it is empty", hint: nil) }
       let port = text.hasPrefix(":") ? String(text.dropFirst()) : text
       if !port.isEmpty, port.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {
         let hosts = onLoopback ? ["127.0.0.1"] : hasIPv6 ? ["*", "[::]"] : ["*"]

@@ -17,11 +17,17 @@ package struct OptionWording: Sendable {
     if value == nil, isOfUser { value = made.value(of: .user) }
     if diagnostic.location?.file == ProxyText.name { spoken.location = nil }
     let message = Self.inOptions(diagnostic.message)
-    let subject = value.map { "\($0.origin) \"\($0.text)\": " } ?? ""
-    spoken.message = subject + (Self.namesDirective(message) ? Self.generic(value) : message)
+    let words = Self.namesDirective(message) ? Self.generic(value) : message
+    spoken.message = value.map { Self.joined($0, words) } ?? words
     // A hint that still says what to write into a file is of no use to somebody who has none.
     spoken.hint = diagnostic.hint.map(Self.inOptions).flatMap { Self.namesDirective($0) ? nil : $0 }
     return spoken
+  }
+
+  /// The value is told once: most messages begin with it.
+  private static func joined(_ value: ProxyValue, _ words: String) -> String {
+    words.hasPrefix("\"\(value.text)\"")
+      ? "\(value.origin) \(words)" : "\(value.origin) \"\(value.text)\": \(words)"
   }
 
   private static func generic(_ value: ProxyValue?) -> String {
@@ -44,7 +50,7 @@ package struct OptionWording: Sendable {
   static func inOptions(_ text: String) -> String {
     var spoken = text
     for (directive, option) in names {
-      for form in [" in \"\(directive)\" directive", " in the \"\(directive)\" directive"] {
+      for form in [" in \"\(directive)\" directive", " in the \"\(directive)\" directive", " in \"\(directive)\""] {
         spoken = spoken.replacing(form, with: "")
       }
       spoken = spoken.replacing("the \"\(directive)\" directive", with: option)

@@ -57,8 +57,8 @@ struct DemoServeCommand: ParsableCommand {
   var renewEvery: UInt32 = 3600
 
   func validate() throws {
-    guard port > 0 else { throw ValidationError("--port: expected 1 to 65535") }
-    guard renewEvery > 0 else { throw ValidationError("--renew-every: expected 1 or more") }
+    guard port > 0 else { throw ValidationError("--port \(port): expected 1 to 65535") }
+    guard renewEvery > 0 else { throw ValidationError("--renew-every \(renewEvery): expected 1 or more") }
     switch (upstream?.isTLS ?? false, upstreamPin) {
     case (true, nil):
       throw ValidationError("--upstream https://… needs --upstream-pin: `sallyport pin HOST:PORT` prints it")
@@ -82,7 +82,7 @@ struct DemoServeCommand: ParsableCommand {
       let path = try files.folder.write(try configuration.text(), to: "sallyport.conf")
       let guide = DemoGuide(
         files: files, port: port, configuration: path, isOwnUpstream: upstream != nil,
-        verification: verify)
+        hasTLSUpstream: upstream?.isTLS ?? true, verification: verify)
       try files.folder.write(guide.everything, to: DemoGuide.fileName)
       application?.start()
       DemoRenewal(files, every: renewEvery).start()

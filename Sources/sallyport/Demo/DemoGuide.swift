@@ -8,10 +8,19 @@ struct DemoGuide {
   let configuration: String
   /// The upstream is the user's own application.
   let isOwnUpstream: Bool
+  let hasTLSUpstream: Bool
   let verification: DemoVerification
 
   private var url: String { "https://localhost:\(port)/" }
   private var curl: String { "curl --cacert \(quoted("ca.crt"))" }
+
+  /// What a client gets that is let in.
+  private var answer: String { isOwnUpstream ? "your application's answer" : "200" }
+
+  private var forwards: String {
+    if !isOwnUpstream { return "a TLS upstream whose key is pinned" }
+    return hasTLSUpstream ? "your application, whose key is pinned" : "your application"
+  }
 
   private var whoGetsIn: String {
     switch verification {
@@ -23,7 +32,7 @@ struct DemoGuide {
   private var withoutCertificate: String {
     switch verification {
     case .on: "Without a certificate: 400."
-    case .optional: "Without a certificate: 200 too, because --verify is optional."
+    case .optional: "Without a certificate: \(answer) too, because --verify is optional."
     }
   }
 
@@ -32,7 +41,7 @@ struct DemoGuide {
     files.names.filter { !DemoName.standard.contains($0) }.map { name in
       let authority = "\(name.text.contains(":") ? "[\(name.text)]" : name.text):\(port)"
       return """
-        With the name \(name.text): 200. For programs other than curl, add the name to DNS or /etc/hosts.
+        With the name \(name.text): \(answer). For programs other than curl, add the name to DNS or /etc/hosts.
           \(curl) \(with("client")) --connect-to \(shellWord("\(authority):127.0.0.1:\(port)")) \(shellWord("https://\(authority)/"))
 
         """
@@ -47,19 +56,23 @@ struct DemoGuide {
     """
 
     sallyport \(whoGetsIn)
-    and forwards requests to \(isOwnUpstream ? "your application" : "a TLS upstream whose key is pinned").
+    and forwards requests to \(forwards).
     Configuration: \(configuration)
 
-    With the client certificate: 200\(isOwnUpstream ? "." : ", and a report of what the server saw.")
+    With the client certificate: \(answer)\(isOwnUpstream ? "." : ", and a report of what the server saw.")
       \(curl) \(with("client")) \(url)
     The same certificate as PKCS#12, with the password \(DemoFiles.password):
       \(curl) --cert-type P12 --cert \(quoted("client.p12", then: ":\(DemoFiles.password)")) \(url)
     \(byName)\(withoutCertificate)
       \(curl) \(url)
-    Invalid certificates, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca.
+    Invalid certificates, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca. Each gets 400.
       \(curl) \(with("revoked")) \(url)
 
     Python, Java, Swift, Go, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
+    Next: who may do what by the configuration\(hasTLSUpstream ? ", and the handshake with the upstream" : ""):
+      sallyport check --config \(shellWord(configuration))
+    \(hasTLSUpstream ? "  sallyport probe --config \(shellWord(configuration))\n" : "")\
+    \(isOwnUpstream ? "" : "Your own application behind it: sallyport demo --upstream http://127.0.0.1:3000\n")\
     Ctrl-C ends the demo. The files stay for the next start.
 
     """ + "\n"
@@ -82,7 +95,7 @@ struct DemoGuide {
     No key has a pass phrase. The password of every .p12 file is `\(DemoFiles.password)`. The demo renews each certificate a week before it expires,
     with the same key and under the same CA. If you copied a certificate, copy it again after that.
 
-    Paths: `/` reports what the server saw (a page for browsers, JSON for others). To test clients: `/delay/SECONDS`, `/bytes/N`, `/status/CODE`, `/upload`, `/ws` (WebSocket echo).
+    \(isOwnUpstream ? "Every path is your application's." : "Paths: `/` reports what the server saw (a page for browsers, JSON for others). To test clients: `/delay/SECONDS`, `/bytes/N`, `/status/CODE`, `/upload`, `/ws` (WebSocket echo).")
 
     ## curl
 
