@@ -172,7 +172,7 @@ public final class Worker {
   func didClose(_ session: ClientSession) {
     guard sessions.removeValue(forKey: ObjectIdentifier(session)) != nil else { return }
     budget.giveBack()
-    traffic.didClose()
+    traffic.didClose(session.state)
     session.live.clients -= 1
     didLoseClient()
   }

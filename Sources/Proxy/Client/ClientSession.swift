@@ -24,6 +24,10 @@ final class ClientSession: StreamOwner {
   /// nil until the handshake is over, and again once the session is closed.
   private(set) var connection: ClientConnection?
   private(set) var isClosed = false
+  /// What the metrics count the session as.
+  private(set) var state = ClientState.handshake
+  /// Streams of HTTP/2 that are tunnels.
+  var tunnels = 0
   private var isOpening = true
   let tls: TLSStream?
 
@@ -101,6 +105,7 @@ final class ClientSession: StreamOwner {
     switch speech {
     case .http1:
       endOpening()
+      become(.idle)
       let connection = HTTP1Connection(self, transport)
       self.connection = connection
       transport.owner = connection
@@ -108,12 +113,21 @@ final class ClientSession: StreamOwner {
       if !input.isEmpty { connection.take(input) }
     case .http2:
       endOpening()
+      become(.idle)
       let connection = HTTP2Connection(self, transport)
       self.connection = connection
       transport.owner = connection
       guard connection.begin() else { return close() }
       if !input.isEmpty { connection.take(input) }
     }
+  }
+
+  /// Counts the session as in this state from now on; nil: the connection is closed, and the session closes too.
+  @inline(__always)
+  func become(_ next: ClientState?) {
+    guard let next, next != state, !isClosed else { return }
+    worker.traffic.didChange(state, to: next)
+    state = next
   }
 
   override func streamDidFail(_ failure: StreamFailure) {

@@ -17,12 +17,17 @@ final class HTTP1Connection: ClientConnection {
   let transport: ByteStream
   private let worker: Worker
   let stream: HTTP1Stream
-  private(set) var phase = Phase.idle
+  private(set) var phase = Phase.idle {
+    didSet { session.become(Self.state(phase, isReading: reading != nil)) }
+  }
   /// The time since which the connection waits for a request.
   private var idleStart: UInt64
   /// The exchange whose head is being read.
   private var reading: Exchange? {
-    didSet { worker.traffic.didChangeHead(had: oldValue != nil, has: reading != nil) }
+    didSet {
+      worker.traffic.didChangeHead(had: oldValue != nil, has: reading != nil)
+      session.become(Self.state(phase, isReading: reading != nil))
+    }
   }
   var input = ByteBuffer(), decoder = BodyDecoder(.none), isBodyPaused = true
   private var parser = HeadParser(), isPumping = false, isLingering = false
@@ -219,10 +224,10 @@ final class HTTP1Connection: ClientConnection {
   }
 
   private func beginExchange(_ exchange: Exchange) {
+    phase = .exchanging
     if reading != nil { reading = nil }
     session.requests += 1
     stream.requestNumber = session.requests
-    phase = .exchanging
     isBodyPaused = true
     transport.setDeadline(in: nil)
     stream.begin(exchange)

@@ -19,14 +19,14 @@ final class HTTP2Connection: ClientConnection {
   }
 
   // Not retained: the session owns the connection, and each stream retains the session.
-  private unowned(unsafe) let session: ClientSession
+  unowned(unsafe) let session: ClientSession
   private let transport: ByteStream
   private let worker: Worker
   let frames = ClientFrames()
-  private(set) var phase = Phase.serving
+  private(set) var phase = Phase.serving { didSet { noteState() } }
   private var idleStart: UInt64, open = OpenStreams()
   /// Exchanges in progress.
-  private var active = 0
+  private(set) var active = 0 { didSet { noteState() } }
   /// Streams that closed while their exchange was in progress, and streams whose pending bytes have gone: they are told
   /// after libnghttp2 has returned, because an exchange may then do anything.
   private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []

@@ -222,7 +222,15 @@ final class HTTP2Stream: ClientStream {
 
   override func becomeTunnel() {
     isTunnel = true
+    session.tunnels += 1
+    connection?.noteState()
     watchBody(nil)
+  }
+
+  private func endTunnel() {
+    guard isTunnel else { return }
+    isTunnel = false
+    session.tunnels -= 1
   }
 
   override func watchSending(_ timeout: Int) {
@@ -331,6 +339,7 @@ final class HTTP2Stream: ClientStream {
 
   override func release() {
     exchange = nil
+    endTunnel()
     isWatchingSending = false
     if case .body = output { end(nil) }
     if !hasInputEnded { discardBody() }
@@ -340,6 +349,7 @@ final class HTTP2Stream: ClientStream {
 
   override func cut(_ reason: EndReason) {
     exchange = nil
+    endTunnel()
     input = .discarded
     isWatchingSending = false
     endDeadline()

@@ -85,10 +85,9 @@ struct MetricsPage {
       "sallyport_client_connections_handled_total",
       "Connections that got a place; the others found worker_connections used up.", [:], traffic.handled)
     page.family("sallyport_client_connections", .gauge, "Open connections of clients, by what they do.")
-    // As nginx counts: an exchange in progress is one that writes.
-    page.sample("sallyport_client_connections", ["state": "reading"], traffic.reading)
-    page.sample("sallyport_client_connections", ["state": "writing"], min(traffic.writing, traffic.active))
-    page.sample("sallyport_client_connections", ["state": "waiting"], traffic.waiting)
+    for state in ClientState.allCases {
+      page.sample("sallyport_client_connections", ["state": state.label], traffic.states[state.rawValue])
+    }
     gauge(
       "sallyport_requests_in_progress", "Requests without a complete response.", [:], Int64(clamping: traffic.writing))
   }

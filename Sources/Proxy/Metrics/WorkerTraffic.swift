@@ -1,3 +1,4 @@
+import Observability
 import Synchronization
 
 /// What one worker counts of its clients for `stub_status` and `$connections_…`.
@@ -12,6 +13,7 @@ final class WorkerTraffic: Sendable {
   private let ended = Atomic<UInt64>(0)
   private let headsBegun = Atomic<UInt64>(0)
   private let headsEnded = Atomic<UInt64>(0)
+  private let states = CountRow(ClientState.allCases.count)
 
   @inline(__always)
   private func count(_ counter: borrowing Atomic<UInt64>) {
@@ -20,8 +22,19 @@ final class WorkerTraffic: Sendable {
 
   func didAccept() { count(accepted) }
   /// The connection got a place, so the worker serves it.
-  func didHandle() { count(handled) }
-  func didClose() { count(closed) }
+  func didHandle() {
+    count(handled)
+    states.add(at: ClientState.handshake.rawValue)
+  }
+  func didClose(_ state: ClientState) {
+    count(closed)
+    leave(state)
+  }
+  func didChange(_ state: ClientState, to other: ClientState) {
+    leave(state)
+    states.add(at: other.rawValue)
+  }
+  private func leave(_ state: ClientState) { states.set(states.value(at: state.rawValue) &- 1, at: state.rawValue) }
   func didBeginExchange() { count(begun) }
   func didEndExchange() { count(ended) }
   /// A connection of HTTP/1 has a part of a head, or has no longer.
@@ -42,6 +55,7 @@ final class WorkerTraffic: Sendable {
     totals.writing &+= begun >= ended ? begun - ended : 0
     let headsBegun = headsBegun.load(ordering: .relaxed)
     totals.reading &+= headsBegun >= headsEnded ? headsBegun - headsEnded : 0
+    for state in ClientState.allCases { totals.states[state.rawValue] &+= states.value(at: state.rawValue) }
   }
 }
 
@@ -56,6 +70,8 @@ struct TrafficTotals: Equatable {
   var reading: UInt64 = 0
   /// Exchanges in progress. One connection of HTTP/2 can have many.
   var writing: UInt64 = 0
+  /// Open connections by `ClientState.rawValue`.
+  var states = Array(repeating: UInt64(0), count: ClientState.allCases.count)
   /// Connections without a request, as nginx's documentation first defined it: the active ones that neither read nor
   /// write.
   var waiting: UInt64 {

@@ -1,0 +1,57 @@
+/// What an open connection of a client does, for `sallyport_client_connections`. Each connection is in one state, so
+/// the sum of the states is the number of open connections.
+enum ClientState: Int, CaseIterable {
+  /// The TLS handshake or the PROXY header is under way or waits for its turn, or the client's first bytes are awaited
+  /// where they tell the protocol.
+  case handshake
+  /// The next request is awaited.
+  case idle
+  /// A request is being read or answered. A connection of HTTP/2 is active while one of its streams has a request.
+  case active
+  /// Bytes pass both ways after an upstream's 101. A connection of HTTP/2 whose streams in progress are all tunnels.
+  case tunnel
+  /// The connection takes no more requests: its last bytes go out, and late ones of the client are thrown away.
+  case draining
+
+  var label: String {
+    switch self {
+    case .handshake: "handshake"
+    case .idle: "idle"
+    case .active: "active"
+    case .tunnel: "tunnel"
+    case .draining: "draining"
+    }
+  }
+}
+
+extension HTTP1Connection {
+  /// nil once the connection is closed.
+  static func state(_ phase: Phase, isReading: Bool) -> ClientState? {
+    switch phase {
+    case .idle: isReading ? .active : .idle
+    case .rejoining: .idle
+    case .exchanging: .active
+    case .tunnelling: .tunnel
+    case .ending, .lingering: .draining
+    case .closed: nil
+    }
+  }
+}
+
+extension HTTP2Connection {
+  func noteState() {
+    // A closed connection may have outlived its session.
+    if case .closed = phase { return }
+    session.become(Self.state(phase, active: active, tunnels: session.tunnels))
+  }
+
+  /// `active`: exchanges in progress; `tunnels`: how many of them are tunnels. nil once the connection is closed.
+  static func state(_ phase: Phase, active: Int, tunnels: Int) -> ClientState? {
+    switch phase {
+    case .closed: nil
+    case .serving where active == 0: .idle
+    case .leaving where active == 0: .draining
+    case .serving, .leaving: tunnels >= active ? .tunnel : .active
+    }
+  }
+}
