@@ -48,6 +48,9 @@ struct Start: Sendable {
       settings.main, workers: workers, sockets: settings.http.listeners.count &* workers)
     let cores = CoreLimit.set(settings.main)
     var confinement = try Confinement.begin(settings, configuration: source)
+    var isRefused = true
+    let starter = confinement.starter
+    defer { if isRefused { starter?.close() } }
     let logs = logs
     preparation = try NameWait.until { () throws(Refusal) in
       try Preparation(settings, after: found + limits + cores, number: 1, logs: logs, sharing: shared)
@@ -73,6 +76,7 @@ struct Start: Sendable {
       throw error
     }
     self.confinement = confinement
+    isRefused = false
   }
 
   private static func predecessor() throws(Refusal) -> Predecessor? {
