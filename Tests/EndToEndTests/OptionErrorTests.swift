@@ -76,8 +76,9 @@ import Testing
     try scene.write("x.conf", text: "events {} http { server { listen 127.0.0.1:1; server_name a; } }")
     _ = try await scene.sallyport("ca", "init", scene.path("ca"))
     let binary = try Sallyport.binary()
+    // `proxy` takes options from variables.
     for (arguments, words) in Self.table {
-      let result = try await scene.run("env", ["-u", "SALLYPORT_BINARY", binary] + arguments)
+      let result = try await scene.run("env", ["-i", "PATH=/usr/bin:/bin", binary] + arguments)
       let text = result.errors + result.text
       #expect(result.status != 0 && text.contains(words), "\(arguments): \(text)")
       for spoken in ["directive", "ssl_", "proxy_", "message_", "command line"] {

@@ -157,4 +157,12 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "Faults that repeat are folded into summaries, and a client that is refused because of its certificate is at `notice`; nginx writes each line, and those at `info`.",
     "A log full of one line hides the others."
   ),
+  (
+    "A drain (QUIT, or a reload for the old generation) gives idle connections one second and the last answers `Connection: close`; nginx closes idle connections at once.",
+    "A request that is already under way would be lost."
+  ),
+  (
+    "A body that is collected must come at 100 bytes a second on average after `client_body_timeout` (`client_body_min_rate`); nginx waits for each byte anew.",
+    "A client that sends a byte a minute would keep its place and memory for days."
+  ),
 ]
