@@ -388,13 +388,13 @@ final class Supervisor {
 
   private func end() -> Never {
     sockets?.removeFiles()
-    pidFile?.remove()
     logs.drain(within: 1000)
     logs.losses.tell(errorLog)
     errorLog.notice("exit")
     confinement.starter?.close()
     fflush(nil)
-    // Not exit(): its handlers free OpenSSL's state, which a loop may still use.
+    // Last: who waits for it may start the next process. Not exit(): its handlers free OpenSSL's state, which a loop uses.
+    pidFile?.remove()
     _exit(0)
   }
 }
