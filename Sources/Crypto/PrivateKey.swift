@@ -49,6 +49,9 @@ public final class PrivateKey: @unchecked Sendable {
     self.init(owning: key.handle)
   }
 
+  /// Whether a provider of OpenSSL has the key; a token's key belongs to an engine.
+  package var isOfProvider: Bool { EVP_PKEY_get0_provider(handle) != nil }
+
   /// Whether the certificate belongs to this key.
   package func matches(_ certificate: Certificate) -> Bool {
     let matches = X509_check_private_key(certificate.handle, handle) == 1

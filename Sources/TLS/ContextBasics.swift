@@ -3,8 +3,14 @@ import Crypto
 
 /// What server and client SSL_CTX have in common.
 enum ContextBasics {
-  static func make(server: Bool) throws(TLSSettingsError) -> OpaquePointer {
-    guard let context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method()) else {
+  /// `commands`, which may name any algorithm, and keys of a token need OpenSSL's whole default context.
+  /// `keys`: nil if handshakes load them.
+  static func make(
+    server: Bool, commands: [ConfCommand], keys: [PrivateKey]?
+  ) throws(TLSSettingsError) -> OpaquePointer {
+    let isUsual = commands.isEmpty && keys.map { $0.allSatisfy(\.isOfProvider) } == true
+    let library = isUsual ? HandshakeAlgorithms.context : nil
+    guard let context = SSL_CTX_new_ex(library, nil, server ? TLS_server_method() : TLS_client_method()) else {
       throw TLSSettingsError("OpenSSL gives no context: \(OpenSSLReasons.take())")
     }
     // NO_AUTO_CHAIN: sallyport sends the chain that the file holds. Building a chain would cost 8 % of a handshake.

@@ -70,14 +70,15 @@ public final class ServerTLSContext: @unchecked Sendable {
     settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?, ocsp: OCSPClient,
     answers: ClientStatusAnswers? = nil
   ) throws(TLSSettingsError) {
-    let handle = try ContextBasics.make(server: true)
+    let names = NamedCertificates(settings, material)
+    let handle = try ContextBasics.make(
+      server: true, commands: settings.confCommands, keys: names == nil ? material.certificates.map(\.key) : nil)
     self.handle = handle
     self.settings = settings
     self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
     self.staples = material.staples
-    let names = NamedCertificates(settings, material)
     self.names = names
     self.ticketKeys = sessions == nil || !settings.sessionTickets ? [] : material.ticketKeys
     let authorities = material.clientCAs + material.trustedCAs

@@ -36,7 +36,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   }
 
   public init(settings: UpstreamTLSSettings, material: UpstreamTLSMaterial) throws(TLSSettingsError) {
-    let handle = try ContextBasics.make(server: false)
+    let handle = try ContextBasics.make(
+      server: false, commands: settings.confCommands, keys: material.identity.map { [$0.key] } ?? [])
     self.handle = handle
     self.settings = settings
     self.material = material

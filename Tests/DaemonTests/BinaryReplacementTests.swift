@@ -9,9 +9,10 @@ import Testing
   /// Starts a program in place of the next binary, and returns what came of it.
   @MainActor private func outcome(of script: String, _ scene: Scene) async throws -> BinaryReplacement.Outcome {
     let program = scene.path("program")
-    try "#!/bin/sh\necho $$ >\(scene.path("pid"))\n\(script)\n".write(
-      toFile: program, atomically: true, encoding: .utf8)
-    chmod(program, 0o755)
+    try scene.write("text", text: "#!/bin/sh\necho $$ >\(scene.path("pid"))\n\(script)\n")
+    // Another process writes the program: a child that a parallel test forks would keep our descriptor open for a moment,
+    // and a file that somebody writes can't be executed (ETXTBSY).
+    try await scene.succeed("install", "-m", "755", scene.path("text"), program)
     var replacement: BinaryReplacement?
     let outcome = try await withCheckedThrowingContinuation { continuation in
       do throws(CannotReplace) {
