@@ -19,6 +19,8 @@ import Testing
       worker_processes 1; error_log error.log info; pid sallyport.pid;
       events { worker_connections 1024; }
       http { access_log off;
+        # Kept sessions take memory, too, up to the cache's bound.
+        ssl_session_cache off;
         server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) location / { return 200 ok; } } }
       """)
     func flood(_ count: Int) async throws {
