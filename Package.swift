@@ -176,7 +176,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzHTTP2Client", ["HTTP", "Bytes"]), ("FuzzHTTP2Upstream", ["HTTP", "Bytes"]),
     ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
     ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzCertificateFacts", ["CertificateFacts"]),
-    ("FuzzServerName", ["TLS"]),
+    ("FuzzServerName", ["TLS"]), ("FuzzProbeHTTP2", ["TLS"]),
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),

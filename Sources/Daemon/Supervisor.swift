@@ -44,7 +44,7 @@ final class Supervisor {
   private var fileWatcher: FileWatcher?
   private let stapling: StapleRefresh
   private let upkeep: AuthorityUpkeep
-  private var revocationAges: [RevocationNotice.Age] = []
+  private var revocationAges = RevocationAges()
   private var retry = RetryTurns()
   private let predecessor: Predecessor?
   private var replacement: BinaryReplacement?
@@ -125,6 +125,7 @@ final class Supervisor {
     Daemon.print([Diagnostic(.error, at: nil, "a worker can't listen: \(error)")])
     pidFile?.abandon()
     sockets?.removeFiles()
+    confinement.starter?.close()
     _exit(1)
   }
 
@@ -262,7 +263,7 @@ final class Supervisor {
     retry = RetryTurns()
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
-    revocationAges = revocationAgesNow
+    revocationAges = RevocationAges(current.material)
   }
 
   private func filesChanged(_ paths: [String]) {
@@ -270,15 +271,8 @@ final class Supervisor {
     handle { $0.reloadAsked(.files) }
   }
 
-  private var revocationAgesNow: [RevocationNotice.Age] { RevocationNotice.ages(of: current.material) }
-
-  /// Reloads the files when the age of a CRL changes. A CRL that expires soon gives a warning. An expired one refuses
-  /// clients that are already connected, too.
   private func watchRevocations() {
-    let ages = revocationAgesNow
-    guard ages != revocationAges else { return }
-    revocationAges = ages
-    handle { $0.reloadAsked(.files) }
+    if revocationAges.haveChanged(in: current.material) { handle { $0.reloadAsked(.files) } }
   }
 
   /// systemd waits for READY=1 after a reload even when nothing changed.

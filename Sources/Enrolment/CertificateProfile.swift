@@ -15,7 +15,7 @@ package struct CommonName: Sendable, Hashable, CustomStringConvertible {
       text.unicodeScalars.allSatisfy({ $0.properties.generalCategory != .control && $0 != "/" }), !text.hasPrefix(".")
     else {
       throw AuthorityError(
-        "\"\(text)\" can't be a certificate's name; expected 1 to \(Self.limit) characters, without '/' and control "
+        "\"\(InspectionPage.visible(text))\" can't be a certificate's name; expected 1 to \(Self.limit) characters, without '/' and control "
           + "characters, not beginning with '.'")
     }
     self.text = text

@@ -7,11 +7,17 @@ package struct CertificateRenewal: Sendable {
   /// The certificate to renew.
   package let old: Certificate
   package let profile: CertificateProfile
+  /// The successor's files: `folder`/NAME.crt and `folder`/NAME.key.
+  package let certificatePath: String
+  package let keyPath: String
+  /// The valid certificates with the same subject, alternative names and purpose, `old` among them.
+  private let kin: [Certificate]
 
   /// `which`: a serial, or a common name. A common name must lead to one certificate, or to several with the same
-  /// names, such as those of earlier renewals; of these, the one that ends last is renewed.
+  /// names, such as those of earlier renewals; of these, the one in the file to replace is renewed, otherwise the one that
+  /// ends last.
   package init(
-    _ which: String, in store: AuthorityStore, key: PrivateKey.Kind = .p256, days: Int64? = nil
+    _ which: String, in store: AuthorityStore, folder: String, key: PrivateKey.Kind = .p256, days: Int64? = nil
   ) throws(AuthorityError) {
     let index = try store.index()
     var found: [(certificate: Certificate, notAfter: Int64)] = []
@@ -39,8 +45,34 @@ package struct CertificateRenewal: Sendable {
         "\"\(which)\" has \(found.count) valid certificates with different names",
         hint: "give the serial: \(found.map(\.certificate.serial).joined(separator: ", "))")
     }
-    old = last
-    profile = try Self.profile(of: last, key, days)
+    let profile = try Self.profile(of: last, key, days)
+    self.profile = profile
+    certificatePath = "\(folder)/\(profile.name).crt"
+    keyPath = "\(folder)/\(profile.name).key"
+    let standing = Self.certificate(at: certificatePath)
+    old = found.lazy.map(\.certificate).first { $0 == standing } ?? last
+    kin = try store.valid(profile.name.text, in: index).compactMap { store.certificate($0.serial) }.filter {
+      $0.subject.description == last.subject.description && $0.subjectAltNames == last.subjectAltNames
+        && $0.usage == last.usage
+    }
+  }
+
+  private static func certificate(at path: String) -> Certificate? {
+    (try? Certificate.loadAll(MaterialReference(path: path)))?.first
+  }
+
+  /// What a renewal with a new key leaves if it ends between its two files: the new key beside the old certificate. The
+  /// successor is registered, so its file can still be written. nil: the files are not in this state.
+  package var interruption: (old: Certificate, successor: Certificate)? {
+    guard let standing = Self.certificate(at: certificatePath), kin.contains(standing),
+      let keys = try? InspectedObject.loadAll(MaterialReference(path: keyPath), passwords: [])
+    else { return nil }
+    let written = keys.lazy.compactMap { object in
+      if case .privateKey(let key) = object { key.publicKey } else { nil }
+    }.first
+    guard let written, written != standing.publicKey, let successor = kin.first(where: { $0.publicKey == written })
+    else { return nil }
+    return (standing, successor)
   }
 
   private static func profile(

@@ -14,12 +14,16 @@ package struct IssuedFiles: ~Copyable {
   /// Removes drafts that were not published.
   deinit { for file in staged { unlink(file.draft) } }
 
-  /// `replacing`: a file of this name is replaced atomically when all are published. Stage a key before its certificate:
-  /// if the process ends between the two, the new key is there, and the command can be repeated.
+  /// `replacing`: a file of this name is replaced atomically when all are published, or the one that a link of this name
+  /// leads to, because a server may name that one. Stage a key before its certificate: if the process ends between the two,
+  /// the certificate is in the register and can still be written (`CertificateRenewal.interruption`).
   package mutating func stage(
     _ contents: SecretBytes, as path: String, mode: mode_t, replacing: Bool = false
   ) throws(AuthorityError) {
-    guard replacing || access(path, F_OK) != 0 else { throw Self.taken(path) }
+    var found = stat()
+    // A link that leads nowhere takes the name, too.
+    guard replacing || lstat(path, &found) != 0 else { throw Self.taken(path) }
+    let path = replacing ? MaterialReference(path: path).realPath() ?? path : path
     let draft = "\(path).\(UInt64.random(in: 0 ... .max)).draft"
     try AuthorityError.system { () throws(NewFile.Failure) in
       try NewFile.write(contents, to: draft, mode: mode, ownerOf: NewFile.folder(of: path))

@@ -9,7 +9,10 @@ package struct TrustedRoot: Sendable {
   package let ownFile: String?
 
   /// `source`: the folder of an authority, or a file with a root certificate. Blocks.
-  package init(_ source: String, at now: Int64 = Int64(time(nil))) throws(AuthorityError) {
+  ///
+  /// `isToRemove`: takes any certificate that is its own issuer, because a root that has ended, or that a stricter version
+  /// no longer adds, must leave the store, too.
+  package init(_ source: String, isToRemove: Bool = false, at now: Int64 = Int64(time(nil))) throws(AuthorityError) {
     let path = Self.file(of: source)
     let all: [Certificate]
     do throws(MaterialError) { all = try Certificate.loadAll(MaterialReference(path: path)) } catch {
@@ -24,7 +27,7 @@ package struct TrustedRoot: Sendable {
     }
     self.certificate = certificate
     ownFile = path != source && all.count == 1 ? path : nil
-    if let fault = Self.fault(of: certificate, now) {
+    if !isToRemove, let fault = Self.fault(of: certificate, now) {
       throw AuthorityError("\"\(path)\": \(certificate.subject) \(fault), so it is not trusted")
     }
   }

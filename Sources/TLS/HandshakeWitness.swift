@@ -28,7 +28,11 @@ final class HandshakeWitness {
     copenssl_set_msg_callback_arg(ssl, Unmanaged.passUnretained(self).toOpaque())
   }
 
+  /// More than any handshake has: a server can send tickets and updates of keys without an end.
+  private static let mostSteps = 64
+
   private func note(_ sent: Bool, _ name: String) {
+    guard steps.count < Self.mostSteps else { return }
     steps.append(
       ProbeReport.Step(direction: sent ? .sent : .received, name: name, microseconds: Microseconds.now - start))
   }

@@ -95,6 +95,9 @@ package struct Probe: Sendable {
     recorder.attach(to: ssl)
     // What the server sends after five bytes of another protocol stays on the socket, for the fault's words.
     SSL_set_read_ahead(ssl, 0)
+    // Otherwise OpenSSL reads on by itself while a server sends messages of the handshake, without an end and a look at
+    // the time.
+    _ = SSL_ctrl(ssl, SSL_CTRL_CLEAR_MODE, Int(SSL_MODE_AUTO_RETRY), nil)
     _ = copenssl_set_status_type_ocsp(ssl)
     let offered: [UInt8] = speaksHTTP2 ? [2] + Array("h2".utf8) : [8] + Array("http/1.1".utf8)
     guard SSL_set_fd(ssl, descriptor) == 1, SSL_set_alpn_protos(ssl, offered, UInt32(offered.count)) == 0 else {

@@ -1,7 +1,7 @@
 /// The one request of a probe over HTTP/2, and as much of the response as the report needs: RFC 9113 and RFC 7541.
 ///
 /// The bytes come from an unknown server: each reading stops at their end, and none fails.
-enum ProbeHTTP2 {
+package enum ProbeHTTP2 {
   /// The client's preface, empty settings, and a GET as stream 1.
   static func request(host: String, path: String) -> [UInt8] {
     // From the static table: `:method GET`, `:scheme https`; then names of the table with literal values.
@@ -39,23 +39,25 @@ enum ProbeHTTP2 {
   }
 
   /// What the frames of a server say of the request.
-  struct Answer: Equatable {
+  package struct Answer: Sendable, Equatable {
     /// The server answered the request, or reset it: it let the client in.
-    var isAnswered = false
+    package private(set) var isAnswered = false
     /// nil also for a status in a coding that the probe does not read.
-    var status: Int?
+    package private(set) var status: Int?
     /// Whether nothing more of the request is to come.
-    var isComplete = false
+    package private(set) var isComplete = false
     /// The error code of a GOAWAY.
-    var farewell: UInt32?
+    package private(set) var farewell: UInt32?
 
-    init(_ bytes: [UInt8]) {
+    package init(_ bytes: [UInt8]) {
       var rest = bytes[...]
       while rest.count >= 9, !isComplete {
         let head = Array(rest.prefix(9))
         let count = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
         guard rest.count >= 9 + count else { return }
-        read(type: head[3], flags: head[4], isRequest: head[8] == 1, Array(rest.dropFirst(9).prefix(count)))
+        read(
+          type: head[3], flags: head[4], isRequest: head[5] & 0x7F == 0 && head[6] == 0 && head[7] == 0 && head[8] == 1,
+          Array(rest.dropFirst(9).prefix(count)))
         rest = rest.dropFirst(9 + count)
       }
     }
@@ -75,8 +77,10 @@ enum ProbeHTTP2 {
         isAnswered = true
         isComplete = true
       case 7:
-        farewell = payload.dropFirst(4).prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
-        isComplete = true
+        let error = payload.dropFirst(4).prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
+        farewell = error
+        // Without an error, the server may still answer a request that is not past its last one (RFC 9113 §6.8).
+        isComplete = error != 0 || payload.prefix(4).reduce(0) { $0 << 8 | UInt32($1) } & 0x7FFF_FFFF == 0
       default: break
       }
     }
@@ -98,7 +102,10 @@ enum ProbeHTTP2 {
     let name = first & 0xC0 == 0x40 ? first & 0x3F : first & 0x0F
     guard first & 0x80 == 0, (8...14).contains(name), let length = rest.dropFirst().first else { return nil }
     let value = Array(rest.dropFirst(2).prefix(Int(length & 0x7F)))
-    return Int(length & 0x80 == 0 ? String(decoding: value, as: UTF8.self) : digits(value))
+    // Int alone would take a sign (RFC 9110 §15: three digits).
+    let text = length & 0x80 == 0 ? String(decoding: value, as: UTF8.self) : digits(value)
+    guard text.utf8.count == 3, let status = Int(text), status >= 100 else { return nil }
+    return status
   }
 
   /// Digits in the Huffman code of RFC 7541, appendix B: 0 to 2 have five bits, 3 to 9 have six.

@@ -76,6 +76,8 @@ struct WaitingClient: ~Copyable {
   /// Runs an OpenSSL operation, and waits until it is done.
   func perform(_ ssl: OpaquePointer, _ operation: (OpaquePointer) -> Int32) -> Outcome {
     while true {
+      // Also where nothing has to be waited for: a peer that always has more to say must not keep the client.
+      guard !deadline.isOver else { return .late }
       ERR_clear_error()
       let result = operation(ssl)
       if result > 0 { return .done(result) }

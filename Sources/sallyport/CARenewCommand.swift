@@ -58,8 +58,16 @@ struct CARenewCommand: ParsableCommand {
   }
 
   private func renew(_ which: String, _ authority: LocalAuthority) throws(AuthorityError) {
-    let renewal = try CertificateRenewal(which, in: authority.store, key: (key ?? .p256).kind, days: days)
-    let (certificatePath, keyPath) = ("\(out)/\(renewal.profile.name).crt", "\(out)/\(renewal.profile.name).key")
+    let renewal = try CertificateRenewal(
+      which, in: authority.store, folder: out, key: (key ?? .p256).kind, days: days)
+    let (certificatePath, keyPath) = (renewal.certificatePath, renewal.keyPath)
+    if let (old, successor) = renewal.interruption {
+      print("an earlier renewal wrote \(keyPath) and ended before it wrote \(certificatePath): this completes it")
+      var files = IssuedFiles()
+      try stage(successor, as: certificatePath, in: &files, authority)
+      try files.publish()
+      return try finish(old, successor, at: certificatePath, authority)
+    }
     if let objection = renewal.objection(toReplacing: certificatePath, isKey: false) { throw objection }
     if newKey, let objection = renewal.objection(toReplacing: keyPath, isKey: true) { throw objection }
 
@@ -72,17 +80,27 @@ struct CARenewCommand: ParsableCommand {
     } else {
       issued = try authority.sign(renewal.profile, for: renewal.old.publicKey)
     }
-    try files.stage(
-      SecretBytes(Array(authority.pem(of: issued).utf8)), as: certificatePath, mode: 0o644, replacing: true)
+    try stage(issued, as: certificatePath, in: &files, authority)
     try authority.register(issued)
     try CATool.publish(files, issued, authority)
-    if revokeOld { _ = try authority.store.revoke(signer: authority.signer) { _ in [renewal.old.serial] } }
+    try finish(renewal.old, issued, at: certificatePath, authority)
+  }
 
-    print("\(certificatePath): \(issued.subject), serial \(issued.serial)")
-    print("valid until \(AuthorityTime.rfc3339(issued.notAfter))")
+  private func stage(
+    _ certificate: Certificate, as path: String, in files: inout IssuedFiles, _ authority: LocalAuthority
+  ) throws(AuthorityError) {
+    let text = SecretBytes(Array(authority.pem(of: certificate).utf8))
+    try files.stage(text, as: path, mode: 0o644, replacing: true)
+  }
+
+  private func finish(
+    _ old: Certificate, _ successor: Certificate, at path: String, _ authority: LocalAuthority
+  ) throws(AuthorityError) {
+    if revokeOld { _ = try authority.store.revoke(signer: authority.signer) { _ in [old.serial] } }
+    print("\(path): \(successor.subject), serial \(successor.serial)")
+    print("valid until \(AuthorityTime.rfc3339(successor.notAfter))")
     print(
       revokeOld
-        ? "revoked \(renewal.old.serial)"
-        : "\(renewal.old.serial) stays valid until \(AuthorityTime.rfc3339(renewal.old.notAfter))")
+        ? "revoked \(old.serial)" : "\(old.serial) stays valid until \(AuthorityTime.rfc3339(old.notAfter))")
   }
 }

@@ -8,6 +8,9 @@ import Observability
 @main
 enum Entry {
   static func main() {
+    // A file at its largest size (RLIMIT_FSIZE) must be an error like a full disk: the signal would end the process in the
+    // middle of a change.
+    signal(SIGXFSZ, SIG_IGN)
     var words = words
     if let fault = CommandName.fault(in: words) {
       LogFile.standardError.write(string: fault)

@@ -34,8 +34,8 @@ struct TrustPlace: ParsableArguments {
     if folder != nil, nss != nil { throw ValidationError("give --folder or --nss, not both") }
   }
 
-  func root() throws(AuthorityError) -> TrustedRoot {
-    let root = try TrustedRoot(source)
+  func root(isToRemove: Bool = false) throws(AuthorityError) -> TrustedRoot {
+    let root = try TrustedRoot(source, isToRemove: isToRemove)
     print(
       InspectionPage.visible("\(root.certificate.subject), until \(AuthorityTime.rfc3339(root.certificate.notAfter))"))
     print("SHA-256 fingerprint \(root.fingerprint)")
@@ -50,10 +50,10 @@ struct TrustPlace: ParsableArguments {
     throw AuthorityError("the system's trust store belongs to root; run as root:\n\(commands)")
   }
 
-  func run(_ name: String, _ arguments: [String], package: String) throws(AuthorityError) {
+  func run(_ name: String, _ arguments: [String], package: String, hint: String? = nil) throws(AuthorityError) {
     print("running \(name) \(name == "sh" ? "update-ca-certificates" : arguments.joined(separator: " "))")
     do throws(DemoFailure) { try DemoTool.run(name, arguments, package: package) } catch {
-      throw AuthorityError(error.text)
+      throw AuthorityError(error.text, hint: hint)
     }
   }
 }
@@ -107,9 +107,12 @@ struct TrustRemoveCommand: ParsableCommand {
 
   func run() throws {
     try CATool.run { () throws(AuthorityError) in
-      let root = try place.root()
+      let root = try place.root(isToRemove: true)
       if let nss = place.nss {
-        return try place.run("certutil", ["-D", "-d", "sql:\(nss)", "-n", root.name], package: "libnss3-tools")
+        return try place.run(
+          "certutil", ["-D", "-d", "sql:\(nss)", "-n", root.name], package: "libnss3-tools",
+          hint: "a database that held the CA before keeps its own name for it: "
+            + "find it with certutil -L -d sql:\(nss), and remove it with certutil -D -d sql:\(nss) -n NAME")
       }
       let path = place.path(of: root)
       try place.demandRoot("    rm \(path)\n    update-ca-certificates --fresh")

@@ -48,6 +48,14 @@ import Transport
     #expect(HealthAnswer(text: answer.text)?.listeners.count == HealthAnswer.maximumListeners)
   }
 
+  @Test func `no process writes to the terminal of who asks`() throws {
+    let text = HealthAnswer().text.replacing("version -", with: "version \u{1B}[2J\u{9B}31m")
+    let report = HealthReport(try #require(HealthAnswer(text: text)), process: 1, user: 2)
+    #expect(
+      report.lines[0].contains("\\")
+        && !report.lines[0].unicodeScalars.contains { $0.value == 0x1B || $0.value == 0x9B })
+  }
+
   @Test func `is taken whole or not at all`() {
     let text = Self.full.text
     for count in 0..<text.utf8.count {

@@ -31,6 +31,44 @@ import Testing
     #expect(try await cast.ca("list").text.components(separatedBy: "revoked").count == 2)
   }
 
+  @Test func `completes one that ended between the new key and its certificate`() async throws {
+    let scene = try Scene.ofTest(), cast = try await AuthorityCast(scene)
+    _ = try await cast.ca("issue", "--client", "alice", "--out", scene.folder)
+    let old = scene.text("alice.crt"), oldKey = scene.bytes("alice.key")
+    let serial = String(try await cast.ca("list").text.prefix { $0 != " " })
+    #expect(try await cast.ca("renew", "alice", "--new-key", "--out", scene.folder).status == 0)
+    let new = scene.text("alice.crt"), newKey = scene.text("alice.key")
+    for which in ["alice", serial] {
+      try scene.write("alice.crt", text: old)
+      let repeated = try await cast.ca("renew", which, "--new-key", "--out", scene.folder)
+      #expect(repeated.status == 0 && repeated.text.contains("this completes it"), "\(repeated.everything)")
+      #expect(scene.text("alice.crt") == new && scene.text("alice.key") == newKey)
+      #expect(try await cast.ca("list").text.split(separator: "\n").count == 2)
+    }
+    // It was registered, and ended before it wrote a file: the certificate in the file is the one to renew.
+    try scene.write("alice.crt", text: old)
+    try scene.write("alice.key", oldKey)
+    let renewed = try await cast.ca("renew", "alice", "--revoke-old", "--out", scene.folder)
+    #expect(renewed.status == 0 && renewed.text.contains("revoked \(serial)"), "\(renewed.everything)")
+    #expect(
+      try await cast.openssl("x509", "-in", "alice.crt", "-noout", "-pubkey")
+        == cast.openssl("pkey", "-in", "alice.key", "-pubout"))
+  }
+
+  @Test func `leaves nothing half done where files may not grow`() async throws {
+    let scene = try Scene.ofTest(), cast = try await AuthorityCast(scene)
+    _ = try await cast.ca("issue", "--client", "alice", "--out", scene.folder)
+    let full = try await scene.run(
+      "sh",
+      [
+        "-c", "{ ulimit -f 0; exec \"$@\"; } 2>&1 | cat", "sh", Sallyport.binary(), "ca", "renew", scene.path("ca"),
+        "alice",
+      ])
+    #expect(full.text.contains("File too large"), "\(full.everything)")
+    #expect(try !FileManager.default.contentsOfDirectory(atPath: scene.folder).contains { $0.hasSuffix(".draft") })
+    #expect(try await cast.ca("list").text.split(separator: "\n").count == 1)
+  }
+
   @Test func `refuses what is revoked, another's file and several certificates of a name`() async throws {
     let scene = try Scene.ofTest(), cast = try await AuthorityCast(scene)
     _ = try await cast.ca("issue", "--client", "alice", "--san", "URI:urn:x:phone", "--out", scene.folder)
@@ -148,6 +186,12 @@ import Testing
     }
     try scene.write("ended.crt", text: AuthorityCast.endedRoot())
     try await refused("ended.crt", "has ended")
+    // One that ended while it was trusted leaves the store.
+    let digest = try await cast.openssl("x509", "-in", "ended.crt", "-noout", "-fingerprint", "-sha256")
+    let hash = digest.split(separator: "=")[1].replacing(":", with: "").lowercased().prefix(16)
+    try scene.write("store/sallyport-\(hash).crt", scene.bytes("ended.crt"))
+    let removed = try await trust("remove", scene.path("ended.crt"))
+    #expect(removed.status == 0 && removed.text.contains("removed"), "\(removed.everything)")
     try scene.write("two.crt", scene.bytes("root/ca.crt") + scene.bytes("ended.crt"))
     try await refused("two.crt", "holds 2 certificates that are their own issuer")
     #expect(try names().isEmpty)

@@ -20,6 +20,23 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: scene.folder).sorted() == ["a.crt", "a.key"])
   }
 
+  @Test func `replace what a link leads to, and take a link that leads nowhere for a file`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    try scene.makeFolder("real")
+    try scene.write("real/a.crt", [9])
+    #expect(symlink("real/a.crt", scene.path("a.crt")) == 0 && symlink("nowhere", scene.path("b.crt")) == 0)
+    var files = IssuedFiles()
+    try files.stage(SecretBytes([1]), as: scene.path("a.crt"), mode: 0o644, replacing: true)
+    try files.publish()
+    #expect(scene.bytes("real/a.crt") == [1])
+    #expect((try? FileManager.default.destinationOfSymbolicLink(atPath: scene.path("a.crt"))) == "real/a.crt")
+    #expect(throws: AuthorityError.self) {
+      var files = IssuedFiles()
+      try files.stage(SecretBytes([1]), as: scene.path("b.crt"), mode: 0o644)
+    }
+  }
+
   @Test func `are never written over a file, nor one of them alone`() throws {
     let scene = try Scene()
     defer { scene.end() }

@@ -14,6 +14,7 @@ import Testing
       ([0x08, 3] + Array("403".utf8), 403), ([0x48, 0x82, 0x64, 0x02], 302), ([0x48, 0x83, 0x64, 0x0E, 0xFF], 307),
       ([0x1E, 3] + Array("503".utf8), 503), ([], nil), ([0x08], nil), ([0x08, 3], nil), ([0x3F, 0xFF], nil),
       ([0x82], nil), ([0x48, 0x81, 0xFF], nil),
+      ([0x48, 2] + Array("-5".utf8), nil), ([0x48, 4] + Array("+200".utf8), nil), ([0x48, 1] + Array("7".utf8), nil),
     ] as [([UInt8], Int?)]) func `the status is the first field`(_ sample: (block: [UInt8], status: Int?))
   {
     #expect(ProbeHTTP2.status(sample.block[...]) == sample.status)
@@ -31,8 +32,12 @@ import Testing
     #expect(reset.isAnswered && reset.isComplete && reset.status == nil)
     let farewell = ProbeHTTP2.Answer(frame(7, 0, [0, 0, 0, 0, 0, 0, 0, 2], stream: 0))
     #expect(!farewell.isAnswered && farewell.farewell == 2)
+    let graceful = frame(7, 0, [0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0], stream: 0)
+    #expect(ProbeHTTP2.Answer(graceful + frame(1, 5, [0x88])).status == 200)
+    #expect(ProbeHTTP2.Answer(frame(7, 0, [0, 0, 0, 0, 0, 0, 0, 0], stream: 0)).isComplete)
     // Another stream's frames say nothing of the request, and no cut is a fault.
     #expect(!ProbeHTTP2.Answer(frame(1, 5, [0x88], stream: 2)).isAnswered)
+    #expect(!ProbeHTTP2.Answer([0, 0, 1, 1, 5, 0, 0, 1, 1, 0x88]).isAnswered)
     let all = settings + frame(1, 0x2D, [1, 0, 0, 0, 0, 9, 0x8E, 0])
     for count in 0..<all.count { #expect(!ProbeHTTP2.Answer(Array(all.prefix(count))).isAnswered) }
     for byte in UInt8.min...UInt8.max { _ = ProbeHTTP2.Answer([UInt8](repeating: byte, count: 600)) }

@@ -71,8 +71,9 @@ package struct HealthReport: Sendable, Hashable {
 
   // MARK: Text
 
+  /// Root asks processes of strangers, too. So control characters are escaped, which a terminal would obey.
   package var lines: [String] {
-    facts.map { "\($0.isGood ? "ok    " : "FAILED")  \($0.subject.rawValue): \($0.text)" }
+    facts.map { LogEscape.visible("\($0.isGood ? "ok    " : "FAILED")  \($0.subject.rawValue): \($0.text)") }
   }
 
   package var json: String {
