@@ -21,7 +21,10 @@ import Testing
     return nil
   }
 
-  @Test(arguments: [1, 32, 5000, 64 << 10]) func `are locked and in no core file`(count: Int) throws {
+  @Test(
+    .disabled(if: ProcessInfo.processInfo.environment["SALLYPORT_SANITIZER"] != nil, "sanitizers ignore mlock"),
+    arguments: [1, 32, 5000, 64 << 10])
+  func `are locked and in no core file`(count: Int) throws {
     let secret = SecretBytes([UInt8](repeating: 7, count: count))
     let end = secret.withUnsafeBytes { UInt(bitPattern: $0.baseAddress) + UInt($0.count) - 1 }
     let flags = try flags(of: end)
