@@ -23,7 +23,10 @@ enum Privileges {
       throw refused("getpwnam(\"\(user)\") failed: no such user", main)
     }
     let (uid, gid) = (account.pw_uid, try group(main, primary: account.pw_gid))
-    guard initgroups(user, gid) == 0 else { throw failed("initgroups(\(user), \(gid))", main) }
+    // A process that replaces one without capabilities (USR2) has the groups already, and may not set them.
+    guard initgroups(user, gid) == 0 || errno == EPERM && hasGroups(of: user, gid) else {
+      throw failed("initgroups(\(user), \(gid))", main)
+    }
     guard setgid(gid) == 0 else { throw failed("setgid(\(gid))", main) }
     guard setuid(uid) == 0 else { throw failed("setuid(\(uid))", main) }
     if uid != 0 && setuid(0) == 0 {
@@ -33,6 +36,16 @@ enum Privileges {
     // asks for one.
     if main.coreSize > 0 { linux_allow_core() }
     return nil
+  }
+
+  /// Whether the process has the supplementary groups of a user, and no other.
+  private static func hasGroups(of user: String, _ gid: gid_t) -> Bool {
+    defer { errno = EPERM }
+    var wanted = [gid_t](repeating: 0, count: Int(NGROUPS_MAX)), count = NGROUPS_MAX
+    guard getgrouplist(user, gid, &wanted, &count) >= 0 else { return false }
+    var present = [gid_t](repeating: 0, count: Int(NGROUPS_MAX))
+    let found = getgroups(NGROUPS_MAX, &present)
+    return found >= 0 && Set(present.prefix(Int(found))) == Set(wanted.prefix(Int(max(0, count))))
   }
 
   /// As in nginx: without a group argument, the group with the user's name; if there is none, the user's primary group.

@@ -108,6 +108,20 @@ import Testing
     try await until("the new process to end") { kill(fresh, 0) != 0 }
   }
 
+  /// The new process has then the rights of the former one: as root that serves as root, no capability to set groups.
+  @Test func `without the sandbox the process is replaced, too`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); return 200 one; }", main: "sandbox off;"))
+    daemon.signal(SIGUSR2)
+    let fresh = try await successor(scene, of: daemon.process.identifier)
+    #expect(try await daemon.process.ended() == .exited(0))
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "one")
+    kill(fresh, SIGTERM)
+    try await until("the new process to end") { kill(fresh, 0) != 0 }
+  }
+
   @Test func `the new process notifies systemd only after it was named the main one`() async throws {
     let scene = try Scene.ofTest()
     let systemd = try NotifySocket(scene)
