@@ -5,7 +5,9 @@ import Testing
 
 /// libfaketime gives the daemon a wall clock that a file sets. The monotonic clock stays. Timers aren't tested: libfaketime
 /// doesn't support timerfd.
-@Suite(.staged, .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"))
+@Suite(
+  .staged, .enabled(if: access(ClockJump.library, R_OK) == 0, "libfaketime is not installed"),
+  .disabled(if: Sanitizer.isUsed, "a sanitizer does not run beside a preloaded library"))
 struct `The wall clock jumps` {
   @Test func `requests go on, and certificates are judged by the new time`() async throws {
     let scene = try Scene.ofTest(), gate = Flag()

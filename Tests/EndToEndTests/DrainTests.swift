@@ -24,7 +24,11 @@ import Testing
     // The connection stays for a second (DrainPatience.idle), so no step between waits for a thread of Swift's pool.
     let (last, closed) = try await offPool {
       daemon.signal(SIGQUIT)
-      for _ in 0..<30_000 where !daemon.errorLog.contains("gracefully shutting down") { usleep(1000) }
+      var looks = 0
+      while looks < 30_000, !daemon.errorLog.contains("gracefully shutting down") {
+        looks += 1
+        usleep(1000)
+      }
       try client.write(Self.request)
       return (try client.response(), try client.isClosedByPeer())
     }

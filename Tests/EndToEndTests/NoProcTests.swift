@@ -13,7 +13,9 @@ private let canHideProc: Bool = {
 }()
 
 /// A container image or a chroot may have no /proc.
-@Suite(.staged, .enabled(if: canHideProc, "unshare -m and a mount are not permitted here"))
+@Suite(
+  .staged, .enabled(if: canHideProc, "unshare -m and a mount are not permitted here"),
+  .disabled(if: Sanitizer.isUsed, "a sanitizer needs /proc"))
 struct `Without /proc` {
   private let launcher = ["unshare", "-m", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"]
 

@@ -59,7 +59,7 @@ struct `Slow clients` {
     #expect(try await failures == [])
     #expect(try await crowd > 100, "\(tool.everything)")
     // Half of the time would be a loop that spins. A tick is a hundredth of a second.
-    #expect(try Self.ticks(daemon) - before < Self.seconds * 50)
+    if !Sanitizer.isUsed { #expect(try Self.ticks(daemon) - before < Self.seconds * 50) }
     // Only the connection that asks is left.
     try await until("the slow clients to be gone") { try await connections() == 1 }
     #expect(try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/"]).status == 200)
