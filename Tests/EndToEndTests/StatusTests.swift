@@ -42,6 +42,23 @@ import Testing
     try await daemon.logged("certificate status request failed", "no answer")
   }
 
+  /// The server block remembers the chain that it verified (docs/decisions/0028), but never what a responder said of it.
+  @Test func `a certificate that turns from good to revoked is refused, although its chain was verified before`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let alice = cast.alice.certified.certificate
+    let before = try await OCSPResponder(scene, cast.authority.root, [(alice, .good)])
+    let (daemon, port) = try await daemon(scene, "ssl_ocsp leaf; ssl_ocsp_responder \(before.url);")
+    for _ in 0..<2 { #expect(try await ask(scene, cast, port, cast.alice).status == 200) }
+    before.stop()
+    let after = try await OCSPResponder(
+      scene, cast.authority.root, [(alice, .revoked)], name: "later", port: before.port)
+    #expect(try await ask(scene, cast, port, cast.alice).status == 400)
+    try await daemon.logged("certificate revoked")
+    after.stop()
+  }
+
   @Test func `an intermediate that is revoked takes its clients with it, unless the leaf alone is asked about`()
     async throws
   {
