@@ -63,7 +63,10 @@ import Testing
     let list = try await inspect(scene, scene.path("ca/crl.pem"))
     #expect(list.text.contains("a revocation list") && list.text.contains("revokes           1"), "\(list.everything)")
     try await cast.openssl("crl", "-in", "ca/crl.pem", "-outform", "DER", "-out", "crl.der")
-    #expect(try await inspect(scene, scene.path("crl.der")).text == list.text)
+    // The seconds since the list was made pass between the two.
+    func withoutAges(_ text: String) -> String { text.replacing(#/ \([^)]* ago\)/#, with: "") }
+    let fromDER = try await inspect(scene, scene.path("crl.der"))
+    #expect(withoutAges(fromDER.text) == withoutAges(list.text))
     try await cast.openssl(
       "req", "-new", "-newkey", "ed25519", "-nodes", "-keyout", "r.key", "-out", "r.csr", "-subj", "/CN=bob")
     let request = try await inspect(scene, "-", input: scene.bytes("r.csr"))
