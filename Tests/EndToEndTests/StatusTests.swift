@@ -42,6 +42,24 @@ import Testing
     try await daemon.logged("certificate status request failed", "no answer")
   }
 
+  @Test(arguments: ["on", "leaf"])
+  func `a client whose chain was verified before is refused once its responder says so`(
+    extent: String
+  ) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let alice = cast.alice.certified.certificate
+    let before = try await OCSPResponder(scene, cast.authority.root, [(alice, .good)], name: "before")
+    let (daemon, port) = try await daemon(scene, "ssl_ocsp \(extent); ssl_ocsp_responder \(before.url);")
+    for _ in 0..<3 { #expect(try await ask(scene, cast, port, cast.alice).status == 200) }
+    before.stop()
+    let after = try await OCSPResponder(
+      scene, cast.authority.root, [(alice, .revoked)], name: "after", port: before.port)
+    for _ in 0..<2 { #expect(try await ask(scene, cast, port, cast.alice).status == 400) }
+    try await daemon.logged("certificate revoked")
+    after.stop()
+    #expect(try await ask(scene, cast, port, cast.alice).status == 400, "no answer is not a good one")
+  }
+
   @Test func `an intermediate that is revoked takes its clients with it, unless the leaf alone is asked about`()
     async throws
   {
