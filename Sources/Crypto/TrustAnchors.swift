@@ -19,6 +19,8 @@ public final class TrustAnchors: @unchecked Sendable {
   package let revocations: [RevocationList]
   /// 32 octets, equal for the same anchors and CRLs in any order: part of a session-id context.
   package let digest: [UInt8]
+  /// Seconds since 1970 at which a CRL or an anchor given as certificate begins, ascending.
+  private let begins: [Int64]
 
   /// The system's anchors alone, loaded once in the life of the process.
   package static let system: Result<TrustAnchors, OpenSSLError> = Result { () throws(OpenSSLError) in
@@ -39,6 +41,7 @@ public final class TrustAnchors: @unchecked Sendable {
     certificates = given.filter { seen.insert($0).inserted }
     self.revocations = revocations
     digest = Self.digest(of: certificates, includesSystem: includesSystem, revocations)
+    begins = (certificates.compactMap(\.notBefore.seconds) + revocations.map(\.thisUpdate)).sorted()
     for certificate in certificates {
       guard X509_STORE_add_cert(store, certificate.handle) == 1 else { throw OpenSSLError.drain() }
     }
@@ -63,6 +66,13 @@ public final class TrustAnchors: @unchecked Sendable {
   /// Seconds since 1970 at which the first CRL expires; nil when no CRL expires. From then on that CRL refuses every
   /// certificate of its CA.
   package var revocationsEnd: Int64? { revocations.compactMap(\.nextUpdate).min() }
+
+  /// Seconds since 1970 until which a verification at `moment` has the same result, as far as these anchors and CRLs
+  /// decide it; nil when none of them begins or expires. A CRL from the future may revoke what the present one doesn't,
+  /// and a CA's certificate from the future may restrict what the present one allows.
+  package func judgementEnd(of moment: Int64) -> Int64? {
+    [revocationsEnd, begins.first { $0 > moment }].compactMap { $0 }.min()
+  }
 
   /// Whether an expired CRL lists one of these. OpenSSL uses the valid CRL, but a certificate that its issuer once
   /// revoked stays revoked.

@@ -135,6 +135,9 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// Seconds since 1970 at which the first CRL expires; nil when no CRL expires. From then on that CRL refuses every
   /// certificate of its CA, so no session outlives it.
   var revocationsEnd: Int64? { anchors?.revocationsEnd }
+  /// Seconds since 1970 at which the first CRL expires, or a CRL or CA begins that had not begun at `moment`: no
+  /// judgement of that moment outlives it.
+  func judgementEnd(of moment: Int64) -> Int64? { anchors?.judgementEnd(of: moment) }
 
   private static func policyDigest(
     _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ chainLevel: Int32

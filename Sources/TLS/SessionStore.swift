@@ -35,8 +35,8 @@ public final class SessionStore: Sendable {
   struct Origin: Sendable {
     /// The chain by which the client verified. OpenSSL keeps the chain that the client sent, which may differ.
     var chain: VerifiedChain?
-    /// When the first of the client's certificates, or of the CRLs that it was checked against, expires, in epoch
-    /// seconds; nil when none of these expires.
+    /// When the first of the client's certificates, or of the CRLs that it was checked against, expires, or another CRL
+    /// or CA begins, in epoch seconds; nil when none of these comes.
     var judgementEnd: Int64?
     /// The SNI of the handshake that made the session, in lower case.
     var serverName: [UInt8]

@@ -48,6 +48,7 @@ extension TLSStream {
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
     // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
     let key = VerifiedChainCache.Key(store), now = Int64(time(nil))
+    stream.judgedAt = now
     if let key, let chain = context.verifiedChains.find(key, now: now) {
       stream.judgedChain = chain
       X509_STORE_CTX_set_error(store, X509_V_OK)
@@ -55,7 +56,7 @@ extension TLSStream {
     }
     stream.searchChain(store, context)
     if let key, let chain = stream.judgedChain, X509_STORE_CTX_get_error(store) == X509_V_OK {
-      context.verifiedChains.keep(chain, for: key, revocationsEnd: context.revocationsEnd, now: now)
+      context.verifiedChains.keep(chain, for: key, judgementEnd: context.judgementEnd(of: now), now: now)
     }
     return stream.answer(store, context)
   }
@@ -220,9 +221,9 @@ extension TLSStream {
       case .unreadable: return nil
       }
     }
+    let anchorsEnd = context.judgementEnd(of: judgedAt ?? Int64(time(nil)))
     return SessionStore.Origin(
-      chain: verifiedChain, judgementEnd: [certificatesEnd, context.revocationsEnd].compactMap { $0 }.min(),
-      serverName: serverName)
+      chain: verifiedChain, judgementEnd: [certificatesEnd, anchorsEnd].compactMap { $0 }.min(), serverName: serverName)
   }
 
   /// The certificates that the client sent.

@@ -40,6 +40,8 @@ public final class TLSStream: ByteStream {
   var hasChosen = false
   /// The verified chain of a full handshake; see `verifiedChain`.
   var judgedChain: VerifiedChain?
+  /// Server side: when `judgeClient` began, in seconds since 1970.
+  var judgedAt: Int64?
   /// Server side: the faults that `judgeClient` finds.
   var chainFaults = ChainFaults()
   /// The origin of the session that the server found. OpenSSL decides whether it resumes that session.

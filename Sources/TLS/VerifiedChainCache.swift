@@ -51,7 +51,7 @@ final class VerifiedChainCache: Sendable {
     var chain: VerifiedChain
     /// Seconds since 1970: a clock that was set back may be before a certificate's validity.
     var verifiedAt: Int64
-    /// The first moment at which a certificate of the chain or a list has ended.
+    /// The first moment at which a certificate of the chain or a list has ended, or another list or CA has begun.
     var end: Int64
   }
 
@@ -84,10 +84,11 @@ final class VerifiedChainCache: Sendable {
     }
   }
 
-  /// `revocationsEnd`: when the first list ends; nil without one. Keeps no chain whose end can't be read.
-  func keep(_ chain: VerifiedChain, for key: Key, revocationsEnd: Int64?, now: Int64) {
+  /// `judgementEnd`: when the first list ends, or another list or CA begins; nil without one. Keeps no chain whose end
+  /// can't be read.
+  func keep(_ chain: VerifiedChain, for key: Key, judgementEnd: Int64?, now: Int64) {
     guard case .at(let end)? = CertificateTime.earliest(([chain.leaf] + chain.others).map(\.notAfter)) else { return }
-    let last = min(end, revocationsEnd ?? .max, now.addingReportingOverflow(Self.longest).partialValue)
+    let last = min(end, judgementEnd ?? .max, now.addingReportingOverflow(Self.longest).partialValue)
     guard now < last else { return }
     state.withLock { $0.entries.keep(Entry(chain: chain, verifiedAt: now, end: last), for: key, at: 0, until: 0) }
   }

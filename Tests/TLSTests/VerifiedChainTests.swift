@@ -101,16 +101,16 @@ import Testing
   {
     let cache = VerifiedChainCache()
     let brief = try chain(endsAt: 1_000_100), long = try chain(endsAt: 4_000_000_000)
-    cache.keep(brief, for: Self.key(1), revocationsEnd: nil, now: 1_000_000)
+    cache.keep(brief, for: Self.key(1), judgementEnd: nil, now: 1_000_000)
     #expect(cache.find(Self.key(1), now: 1_000_099) != nil && cache.find(Self.key(1), now: 1_000_100) == nil)
-    cache.keep(long, for: Self.key(2), revocationsEnd: 1_000_050, now: 1_000_000)
+    cache.keep(long, for: Self.key(2), judgementEnd: 1_000_050, now: 1_000_000)
     #expect(cache.find(Self.key(2), now: 1_000_049) != nil && cache.find(Self.key(2), now: 1_000_050) == nil)
-    cache.keep(long, for: Self.key(3), revocationsEnd: nil, now: 1_000_000)
+    cache.keep(long, for: Self.key(3), judgementEnd: nil, now: 1_000_000)
     #expect(cache.find(Self.key(3), now: 1_000_599) != nil && cache.find(Self.key(3), now: 1_000_600) == nil)
-    cache.keep(long, for: Self.key(4), revocationsEnd: nil, now: 1_000_000)
+    cache.keep(long, for: Self.key(4), judgementEnd: nil, now: 1_000_000)
     #expect(cache.find(Self.key(4), now: 999_999) == nil, "a clock that was set back")
-    cache.keep(long, for: Self.key(5), revocationsEnd: 999_999, now: 1_000_000)
-    cache.keep(brief, for: Self.key(6), revocationsEnd: nil, now: 1_000_100)
+    cache.keep(long, for: Self.key(5), judgementEnd: 999_999, now: 1_000_000)
+    cache.keep(brief, for: Self.key(6), judgementEnd: nil, now: 1_000_100)
     #expect(cache.find(Self.key(5), now: 1_000_000) == nil && cache.find(Self.key(6), now: 1_000_100) == nil)
     #expect(cache.find(Self.key(7), now: 1_000_000) == nil && cache.count == 0)
   }
@@ -119,7 +119,7 @@ import Testing
     let cache = VerifiedChainCache(), long = try chain(endsAt: 4_000_000_000)
     for number in 0..<3000 {
       let key = VerifiedChainCache.Key(digest: Digest.of(Array("\(number)".utf8)))
-      cache.keep(long, for: key, revocationsEnd: nil, now: 1)
+      cache.keep(long, for: key, judgementEnd: nil, now: 1)
     }
     #expect(cache.count == 1024)
   }
