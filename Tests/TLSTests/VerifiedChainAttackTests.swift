@@ -32,11 +32,17 @@ import Testing
         client: try cast.client(identity, versions: version)
       )
     }
-    for _ in 0..<2 { #expect(try await meet(blocks, cast.client(identity)).verdict.short == "verified") }
-    #expect(block.verifiedChains.found == 1)
+    // On a slow machine the list may begin meanwhile; then nothing was kept, and there is nothing to see.
+    func isSo(_ expected: Bool) -> Bool { expected || Int64(time(nil)) >= begin }
+    for _ in 0..<2 {
+      let met = try await meet(blocks, cast.client(identity))
+      #expect(isSo(met.verdict.short == "verified"))
+    }
+    #expect(isSo(block.verifiedChains.found == 1))
     for (blocks, client) in keeping {
       #expect(try await meet(blocks, client).isResumed == false)
-      #expect(try await meet(blocks, client).isResumed)
+      let next = try await meet(blocks, client)
+      #expect(isSo(next.isResumed))
     }
     while Int64(time(nil)) <= begin { usleep(50_000) }
     #expect(try await meet(blocks, cast.client(identity)).verdict.short == "refused 23")
@@ -73,8 +79,13 @@ import Testing
     let pem = try builder.pem(signedBy: cast.clients.root)
     let lists = try RevocationList.loadAll(MaterialReference(path: scene.write("crl.pem", text: pem)))
     let block = try cast.block(.on, revocations: lists), blocks = Blocks(block)
-    for _ in 0..<2 { #expect(try await meet(blocks, cast.client(identity)).verdict.short == "verified") }
-    #expect(block.verifiedChains.found == 1)
+    // On a slow machine the list may end meanwhile; then nothing was kept, and there is nothing to see.
+    func isSo(_ expected: Bool) -> Bool { expected || Int64(time(nil)) >= builder.nextUpdate }
+    for _ in 0..<2 {
+      let met = try await meet(blocks, cast.client(identity))
+      #expect(isSo(met.verdict.short == "verified"))
+    }
+    #expect(isSo(block.verifiedChains.found == 1))
     while Int64(time(nil)) <= builder.nextUpdate { usleep(50_000) }
     #expect(try await meet(blocks, cast.client(identity)).verdict.short == "refused 12")
   }

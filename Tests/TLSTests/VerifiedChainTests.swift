@@ -88,8 +88,10 @@ import Testing
     builder.notAfter = Int64(time(nil)) + 3
     let identity = try builder.signed(by: cast.clients.root, key: .generate())
     let block = try cast.block(.on), blocks = Blocks(block)
-    #expect(try await meet(blocks, cast.client(identity)).verdict.short == "verified")
-    #expect(block.verifiedChains.count == 1)
+    let first = try await meet(blocks, cast.client(identity))
+    // On a slow machine it may end meanwhile; then nothing was kept, and there is nothing to see.
+    #expect(
+      first.verdict.short == "verified" && block.verifiedChains.count == 1 || Int64(time(nil)) >= builder.notAfter)
     while Int64(time(nil)) < builder.notAfter { usleep(50_000) }
     #expect(try await meet(blocks, cast.client(identity)).verdict.short != "verified")
     #expect(block.verifiedChains.count == 0)
