@@ -130,6 +130,12 @@ final class Supervisor {
   }
 
   private func announce() {
+    // Before the pid file and READY=1: who waits for them may ask at once.
+    health = HealthListener(healthNames, fleet) { [unowned self] in
+      errorLog
+    } describe: { [unowned self] in
+      healthAnswer
+    }
     do throws(PidFileError) {
       try pidFile?.write()
     } catch {
@@ -149,11 +155,6 @@ final class Supervisor {
     }
     results.announce()
     watchdog = WatchdogTimer(fleet, log: errorLog)
-    health = HealthListener(healthNames, fleet) { [unowned self] in
-      errorLog
-    } describe: { [unowned self] in
-      healthAnswer
-    }
     fileWatcher = FileWatcher { [unowned self] in
       filesChanged($0)
     } tick: { [unowned self] in
