@@ -39,6 +39,8 @@ struct Meeting: Sendable {
   var serverName = ""
   var protocolName = ""
   var isResumed = false
+  /// Whether the server block that the open connection moved to lets the client in.
+  var isMoved = false
   /// How the client judged the server.
   var trust: TrustResult?
   /// nil: it opened.
@@ -46,15 +48,17 @@ struct Meeting: Sendable {
   var clientFailure: String?
 }
 
-/// `reads`: the client reads on after its handshake, and so takes a ticket that is sent to it.
+/// `reads`: the client reads on after its handshake, and so takes a ticket that is sent to it. `moving`: the server blocks
+/// that a reload puts in the place of the first when the connection is open.
 func meet(
-  _ blocks: Blocks, _ upstream: UpstreamTLSContext, name: String = "up.test", reads: Bool = true
+  _ blocks: Blocks, _ upstream: UpstreamTLSContext, name: String = "up.test", reads: Bool = true,
+  moving next: Blocks? = nil
 ) async throws -> Meeting {
   let loop = try madeLoop.get()
   return try await withCheckedThrowingContinuation { continuation in
     loop.post {
       do {
-        try Pair(loop, blocks, upstream, name, reads) { continuation.resume(returning: $0) }.begin()
+        try Pair(loop, blocks, upstream, name, reads, next) { continuation.resume(returning: $0) }.begin()
       } catch {
         continuation.resume(throwing: error)
       }
@@ -67,6 +71,7 @@ private final class Pair {
   private let server: TLSStream
   private let client: TLSStream
   private let reads: Bool
+  private let next: Blocks?
   private let done: (Meeting) -> Void
   private var meeting = Meeting()
   private var serverIsOver = false
@@ -75,7 +80,7 @@ private final class Pair {
 
   init(
     _ loop: EventLoop, _ blocks: Blocks, _ upstream: UpstreamTLSContext, _ name: String, _ reads: Bool,
-    done: @escaping (Meeting) -> Void
+    _ next: Blocks?, done: @escaping (Meeting) -> Void
   ) throws {
     var both: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
@@ -83,6 +88,7 @@ private final class Pair {
     server = try TLSStream(accepting: both[0], loop: loop, chooser: blocks)
     client = try TLSStream(connecting: both[1], loop: loop, context: upstream, name: name, address: "pair")
     self.reads = reads
+    self.next = next
     self.done = done
   }
 
@@ -94,6 +100,7 @@ private final class Pair {
 
   fileprivate func opened(_ isServer: Bool) {
     if isServer {
+      if let next { meeting.isMoved = server.move(to: next) }
       meeting.verdict = server.clientVerdict
       meeting.serverName = String(decoding: server.serverName, as: UTF8.self)
       meeting.protocolName = server.protocolName

@@ -150,6 +150,25 @@ import Testing
     #expect(block.verifiedChains.count == 1 && block.verifiedChains.found == 1)
   }
 
+  @Test(arguments: [TLSVersions.tls12, .tls13])
+  func `a connection that a reload moves is judged by its own leaf, though another's chain is kept`(
+    version: TLSVersions
+  ) async throws {
+    let good = try cast.client(cast.clients.client(), versions: version)
+    let impostor = try cast.client(TestAuthority("Clients").client(), versions: version)
+    // It verifies neither, so both move with nothing but their leaves.
+    let lax = try Blocks(cast.block(.optionalNoCA, authorities: [cast.strangers.root.certificate]))
+    let block = try cast.block(.on), strict = Blocks(block)
+    for found in 0..<2 {
+      let met = try await meet(lax, good, moving: strict)
+      #expect(met.isMoved && met.verdict.short == "verified" && block.verifiedChains.count == 1)
+      #expect(block.verifiedChains.found == found)
+    }
+    let met = try await meet(lax, impostor, moving: strict)
+    #expect(met.verdict.short.hasPrefix("refused"), "\(met.verdict.short)")
+    #expect(block.verifiedChains.found == 1 && block.verifiedChains.count == 1)
+  }
+
   private static func key(_ number: Int) -> VerifiedChainCache.Key { .init(digest: Digest.of(Array("\(number)".utf8))) }
 
   @Test func `what is used stays, and what was found too late doesn't come back with the clock`() throws {
@@ -164,6 +183,9 @@ import Testing
     #expect(cache.count == 1024 && cache.find(Self.key(1), now: 1000) == nil)
     #expect(cache.find(Self.key(0), now: 1600) == nil && cache.find(Self.key(0), now: 1000) == nil)
     #expect(cache.find(Self.key(2000), now: 999) == nil && cache.find(Self.key(2000), now: 1000) == nil)
+    let count = cache.count
+    cache.keep(chain, for: Self.key(3000), judgementEnd: 1000, now: 1000)
+    #expect(cache.count == count, "a judgement that has ended takes no place from another")
     cache.keep(chain, for: Self.key(1), judgementEnd: nil, now: .max)
     #expect(cache.find(Self.key(1), now: .max) == nil, "a time that can't be added to")
   }
