@@ -161,7 +161,11 @@ public final class TLSStream: ByteStream {
     let result = SSL_do_handshake(ssl)
     if result == 1 {
       if let earlyData, earlyData.bytes.isEmpty { self.earlyData = nil }
-      if !isEarly { return finishOpening(ssl) }
+      guard isEarly else {
+        // What the server writes last in TLS 1.3 is a ticket, for which no client waits.
+        if case .server = side, SSL_version(ssl) == TLS1_3_VERSION { mayHold = true }
+        return finishOpening(ssl)
+      }
       keepsAdvancing = false
       return
     }
@@ -294,6 +298,7 @@ public final class TLSStream: ByteStream {
   /// Collects plaintext up to a record's size. Whole records are encrypted at once, without a copy.
   public override func write(_ bytes: UnsafeRawBufferPointer) {
     guard isOpen, ssl != nil, !bytes.isEmpty else { return }
+    mayHold = false
     // The cork lives as long as the loop, which this stream retains.
     Unmanaged.passUnretained(loop.cork)._withUnsafeGuaranteedRef { gather(bytes, in: $0) }
   }

@@ -21,6 +21,8 @@ open class StreamOwner {
   /// Whether a subclass may begin its handshake, for which the peer's first bytes have come. If not, the owner calls
   /// `resumeOpening` later.
   open func streamMayBegin() -> Bool { true }
+  /// Whether the owner will write soon, and has written nothing that the peer waits for (`ByteStream.mayHold`).
+  open var streamWillWrite: Bool { false }
   /// Bytes may have come for the header that the owner reads first (`ByteStream.awaitsHeader`).
   open func streamHeaderIsReadable() {}
   open func streamIsReadable() {}
@@ -68,6 +70,12 @@ open class ByteStream: EventTarget {
   /// What goes out when the socket is connected, before the stream's own protocol. Set before that.
   public final var preamble: [UInt8] = []
   private final var waiting = ByteBuffer()
+  /// The output so far is a subclass's own, and the peer doesn't wait for it. If the owner will write soon, that output
+  /// is kept and leaves with what the owner writes.
+  public final var mayHold = false
+  /// `waiting` is such output, and not what the kernel did not take.
+  private final var isHolding = false
+  private final var hasAnnouncedEnd = false
 
   /// Takes the descriptor over. A connecting one becomes `open` with its first output edge.
   public init(loop: EventLoop, descriptor: Int32, isConnecting: Bool) throws(SocketError) {
@@ -97,7 +105,7 @@ open class ByteStream: EventTarget {
   }
 
   /// Bytes that wait for the kernel.
-  public final var pendingCount: Int { waiting.count }
+  public final var pendingCount: Int { isHolding ? 0 : waiting.count }
   /// Whether unread bytes may exist that no edge will announce again.
   public final var mayHaveInput: Bool { !isDrained || hasBufferedInput }
   /// Has the next read ask the socket, although no edge has announced bytes: before an idle connection is closed.
@@ -210,12 +218,27 @@ open class ByteStream: EventTarget {
   /// Sends a buffer; the rest waits in the stream. Called by the cork.
   final func transmit(_ bytes: inout ByteBuffer) {
     guard phase != .closed, !bytes.isEmpty else { return }
-    guard waiting.isEmpty else { return waiting.append(bytes.readable) }
+    if mayHold {
+      mayHold = false
+      isHolding = waiting.isEmpty && owner?.streamWillWrite == true
+      if isHolding { return waiting.append(bytes.readable) }
+    }
+    if !waiting.isEmpty {
+      waiting.append(bytes.readable)
+      if isHolding { sendHeld() }
+      return
+    }
     let sent = deliver(bytes.readable)
     if sent < bytes.count {
       bytes.consume(sent)
       waiting.append(bytes.readable)
     }
+  }
+
+  private final func sendHeld() {
+    isHolding = false
+    waiting.consume(deliver(waiting.readable))
+    if waiting.isEmpty { waiting.release() }
   }
 
   /// Sends bytes and returns how many the kernel took: all for a broken connection, whose failure comes with the next
@@ -249,7 +272,7 @@ open class ByteStream: EventTarget {
       guard !readiness.isDisjoint(with: [.output, .error, .hangUp]) else { return }
       return finishConnecting()
     }
-    if readiness.contains(.output) && !waiting.isEmpty { sendWaiting() }
+    if readiness.contains(.output) && pendingCount > 0 { sendWaiting() }
     guard phase != .closed, !isDrained else { return }
     announceInput()
   }
@@ -327,10 +350,18 @@ open class ByteStream: EventTarget {
 
   // MARK: Ends
 
+  /// Appends what `writeEnd` writes, so that it leaves together with the output before it. The owner writes nothing
+  /// after this, and ends its output or closes the stream.
+  public final func announceEnd() {
+    guard phase == .open, failure == nil, !hasAnnouncedEnd else { return }
+    hasAnnouncedEnd = true
+    writeEnd()
+  }
+
   /// Sends waiting bytes, `writeEnd` and a FIN. Reading continues.
   public final func endOutput() {
     guard phase == .open else { return }
-    writeEnd()
+    announceEnd()
     loop.cork.flush()
     shutdown(descriptor, Int32(SHUT_WR))
   }
@@ -347,7 +378,7 @@ open class ByteStream: EventTarget {
   /// Ends the connection. Bytes that still wait are lost.
   public final func close(_ closing: Closing = .orderly) {
     guard phase != .closed else { return }
-    if case .orderly = closing, failure == nil, phase == .open { writeEnd() }
+    if case .orderly = closing { announceEnd() }
     loop.cork.flush(of: self)
     phase = .closed
     isOver = true

@@ -31,6 +31,56 @@ import Testing
     try await probe.giveUp()
   }
 
+  @Test(arguments: [true, false]) func `output that may be held leaves with the owner's next, if the owner will write`(
+    writesSoon: Bool
+  ) async throws {
+    let (descriptor, peer) = try Peer.pair()
+    let probe = try await StreamProbe.over(descriptor)
+    try await probe.use { stream in
+      probe.writesSoon = writesSoon
+      stream.mayHold = true
+      ([1, 2, 3] as [UInt8]).withUnsafeBytes { stream.transmitLater($0) }
+      stream.loop.cork.flush()
+    }
+    #expect(try await probe.use { $0.wireBytesOut } == (writesSoon ? 0 : 3))
+    #expect(try await probe.use { $0.pendingCount } == 0)
+    // The kernel's readiness to take output doesn't send what is held.
+    peer.write([9])
+    for await event in probe.events where event == .bytes([9]) { break }
+    #expect(try await probe.use { $0.wireBytesOut } == (writesSoon ? 0 : 3))
+    try await probe.use { stream in
+      ([4, 5] as [UInt8]).withUnsafeBytes { stream.write($0) }
+      stream.loop.cork.flush()
+    }
+    #expect(try await probe.use { $0.wireBytesOut } == 5)
+    #expect(try await peer.read(5) == [1, 2, 3, 4, 5])
+    // From here on nothing is held.
+    try await probe.use { stream in
+      ([6] as [UInt8]).withUnsafeBytes { stream.transmitLater($0) }
+      stream.loop.cork.flush()
+    }
+    #expect(try await peer.read(1) == [6])
+    try await probe.giveUp()
+  }
+
+  @Test func `held output and more than the kernel takes arrive whole`() async throws {
+    let (descriptor, peer) = try Peer.pair()
+    let probe = try await StreamProbe.over(descriptor)
+    let message = pattern(4 << 20)
+    let waiting = try await probe.use { stream in
+      probe.writesSoon = true
+      stream.mayHold = true
+      ([1, 2, 3] as [UInt8]).withUnsafeBytes { stream.transmitLater($0) }
+      stream.loop.cork.flush()
+      message.withUnsafeBytes { stream.write($0) }
+      stream.loop.cork.flush()
+      return stream.pendingCount
+    }
+    #expect(waiting > 1 << 20, "the kernel took more than a socket holds")
+    #expect(try await peer.read(3 + message.count) == [1, 2, 3] + message)
+    try await probe.giveUp()
+  }
+
   @Test func `what two streams write in turn stays each with its own`() async throws {
     let (one, onePeer) = try Peer.pair()
     let (two, twoPeer) = try Peer.pair()

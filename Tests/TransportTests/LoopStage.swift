@@ -35,6 +35,8 @@ final class StreamProbe: StreamOwner, @unchecked Sendable {
   private(set) var stream: ByteStream?
   /// False: what comes is left unread.
   var reads = true
+  /// True: it will write soon.
+  var writesSoon = false
 
   override init() {
     (events, sink) = AsyncStream.makeStream()
@@ -68,6 +70,7 @@ final class StreamProbe: StreamOwner, @unchecked Sendable {
     }
   }
 
+  override var streamWillWrite: Bool { writesSoon }
   override func streamDidOpen() { sink.yield(.opened) }
   override func streamDidDrain() { sink.yield(.drained) }
   override func streamDeadlinePassed() { sink.yield(.deadline) }

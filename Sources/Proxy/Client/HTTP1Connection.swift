@@ -80,6 +80,8 @@ final class HTTP1Connection: ClientConnection {
     }
   }
 
+  override var streamWillWrite: Bool { phase == .exchanging }
+
   override func streamAgain() {
     if phase == .rejoining { return rejoin() }
     streamIsReadable()
@@ -335,6 +337,8 @@ final class HTTP1Connection: ClientConnection {
   func end(lingers: Bool) {
     phase = .ending
     isLingering = lingers
+    // There is no close_notify before the handshake's end.
+    if !session.isEarly { transport.announceEnd() }
     transport.loop.cork.flush()
     guard phase == .ending else { return }
     if transport.pendingCount > 0 || session.isEarly {
@@ -345,7 +349,6 @@ final class HTTP1Connection: ClientConnection {
   }
 
   private func finishEnding() {
-    // There is no close_notify before the handshake's end.
     if session.isEarly { return }
     guard isLingering else { return close() }
     phase = .lingering
