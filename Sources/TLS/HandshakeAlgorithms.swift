@@ -109,11 +109,13 @@ enum HandshakeAlgorithms {
     case OSSL_OP_DIGEST: !["BLAKE2", "SM3", "KECCAK-KMAC"].contains { name.hasPrefix($0) }
     case OSSL_OP_MAC: name == "HMAC"
     case OSSL_OP_KDF: ["HKDF", "TLS13-KDF", "TLS1-PRF"].contains(name)
+    // libssl derives keys by EVP_KDF. HKDF and TLS1-PRF as kinds of keys are for OpenSSL 1.1's interface.
     case OSSL_OP_KEYMGMT, OSSL_OP_KEYEXCH, OSSL_OP_SIGNATURE:
-      !["SCRYPT", "SIPHASH", "POLY1305", "CMAC", "SM2"].contains(name)
-    // The public key in a certificate.
+      !["SCRYPT", "SIPHASH", "POLY1305", "CMAC", "SM2", "HKDF", "TLS1-PRF"].contains(name)
+    // The public key in a certificate. A key for key exchange alone can sign neither a handshake nor a certificate.
     case OSSL_OP_DECODER:
-      properties.contains("input=der") && properties.contains("structure=SubjectPublicKeyInfo") && name != "SM2"
+      properties.contains("input=der") && properties.contains("structure=SubjectPublicKeyInfo")
+        && !["SM2", "DH", "DHX", "X25519", "X448"].contains(name)
     default: true
     }
   }
