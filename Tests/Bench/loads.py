@@ -200,14 +200,17 @@ class Streams:
 
 
 class Handshakes:
-    """A full handshake with both certificates, one request, the end; 16 at a time."""
+    """Handshakes with both certificates, each with one request and the end; 16 at a time. `mode`: "handshake" for full
+    ones, "resume" for those that resume the session of the one before."""
 
-    text, unit = "full mTLS handshake, one request, closed", "µs a handshake"
+    unit = "µs a handshake"
 
-    @staticmethod
-    def drive(stage, port, connections, seconds, meter=None):
+    def __init__(self, text, mode):
+        self.text, self.mode = text, mode
+
+    def drive(self, stage, port, connections, seconds, meter=None):
         """What was counted and, with a meter, what it read."""
-        generator = stage.tools.tls("handshake", port, conns=connections, seconds=seconds)
+        generator = stage.tools.tls(self.mode, port, conns=connections, seconds=seconds)
         try:
             before = processes.cpu_by_process(generator.pid)[generator.pid]
             meter = meter and meter()
@@ -215,7 +218,7 @@ class Handshakes:
             read = meter and meter.stop(result["cpu_s"] - before)
         finally:
             processes.stop(generator)
-        if not result["completed"] or result["resumed"]:
+        if not result["completed"] or result["resumed"] != (result["completed"] if self.mode == "resume" else 0):
             raise BenchError(f"{result['completed']} handshakes, of which {result['resumed']} were resumed")
         return result, read
 
@@ -264,7 +267,8 @@ WORKLOADS = {
     "latency": Requests("GET 1 KiB, 4 connections", "/1k", 4, 1, size=1 << 10),
     "bulk": Requests("GET 1 MiB, 8 connections", "/1m", 8, 2, "ms a MiB", 1e3, size=1 << 20),
     "upload": Requests("POST 1 MiB, 8 connections", "/upload", 8, 2, "ms a MiB", 1e3, uploads=True),
-    "handshake": Handshakes(),
+    "handshake": Handshakes("full mTLS handshake, one request, closed", "handshake"),
+    "resume": Handshakes("resumed TLS 1.3 session, one request, closed", "resume"),
     "h2small": Streams("HTTP/2 GET 1 KiB, 16 connections of 8 streams", "/1k", 16, 8, 2),
     "grpc": Streams("a unary call of gRPC, 100 bytes each way, 16 connections of 8 streams", "/grpc.Bench/Unary", 16, 8,
                     2, grpc=True),

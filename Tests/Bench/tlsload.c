@@ -1,14 +1,14 @@
-/* mTLS load generator: handshakes and idle connections.
+/* mTLS load generator: handshakes, resumed handshakes, idle connections.
  *
  *   tlsload MODE port=P chain=PEM key=PEM [suite=S] [group=G] [path=/x]
  *           [conns=16] [seconds=4] [count=N]
- *   MODE: handshake | idle
+ *   MODE: handshake | resume | idle
  *
  * Talk with the bench: it prints "ready", waits for a line on stdin, then
  * works and prints one JSON line.  In idle mode it prints the JSON line when
  * all connections are open, waits for another line, checks that none has been
  * dropped, and prints a second JSON line.
- * handshake: `conns` slots; each connects, handshakes, sends one GET
+ * handshake/resume: `conns` slots; each connects, handshakes, sends one GET
  * with "Connection: close", reads to the end, closes, starts again.  Every
  * connection that was started is finished and counted, so that the proxy's
  * CPU time over the run belongs to exactly `completed` connections.
@@ -35,25 +35,37 @@ enum { HANDSHAKE, SENDING, READING, IDLE, CLOSED };
 struct conn {
     int fd, state;
     SSL *ssl;
+    SSL_SESSION *ticket; /* newest ticket this slot got */
     char head[2048];     /* start of the response */
     size_t got;
     double t0;
 };
 
 static SSL_CTX *ctx;
-static int ep, keepalive, port = 0;
+static int ep, keepalive, resume, port = 0;
 static char request[512];
 static size_t request_len;
-static long completed, resumed, errors, unclean, active;
+static long completed, resumed, errors, unclean, active, tickets;
 static char first_error[256];
 static float *lat;
 static long lat_cap, lat_n;
+static char session_info[128];
 
 static double now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static int on_ticket(SSL *ssl, SSL_SESSION *s)
+{
+    struct conn *c = SSL_get_app_data(ssl);
+    if (c->ticket)
+        SSL_SESSION_free(c->ticket);
+    c->ticket = s; /* we keep the reference */
+    tickets++;
+    return 1;
 }
 
 static void fail(const char *what)
@@ -75,8 +87,10 @@ static void fail(const char *what)
 static void finish(struct conn *c)
 {
     struct linger hard = {1, 0}; /* no TIME_WAIT: ports must not run out */
-    if (c->ssl)
+    if (c->ssl) { /* without this OpenSSL would mark the slot's ticket as not resumable */
+        SSL_set_shutdown(c->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         SSL_free(c->ssl);
+    }
     if (c->fd >= 0) {
         setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
         close(c->fd);
@@ -109,9 +123,12 @@ static void start(struct conn *c)
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
     c->ssl = SSL_new(ctx);
+    SSL_set_app_data(c->ssl, c);
     SSL_set_fd(c->ssl, c->fd);
     SSL_set_tlsext_host_name(c->ssl, "front.test");
     SSL_set_connect_state(c->ssl);
+    if (resume && c->ticket)
+        SSL_set_session(c->ssl, c->ticket);
     c->state = HANDSHAKE;
     epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &ev);
     drive(c);
@@ -130,6 +147,11 @@ static void answered(struct conn *c)
     completed++;
     if (SSL_session_reused(c->ssl))
         resumed++;
+    if (!session_info[0]) {
+        int nid = SSL_get_negotiated_group(c->ssl) & 0xffff;
+        snprintf(session_info, sizeof session_info, "%s %s group %s", SSL_get_version(c->ssl),
+                 SSL_get_cipher_name(c->ssl), OBJ_nid2sn(nid) ? OBJ_nid2sn(nid) : "?");
+    }
     if (lat_n == lat_cap)
         lat = realloc(lat, (lat_cap = lat_cap ? lat_cap * 2 : 65536) * sizeof *lat);
     lat[lat_n++] = now() - c->t0;
@@ -239,12 +261,12 @@ static void report(double seconds)
     getrusage(RUSAGE_SELF, &u);
     cpu = u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
     qsort(lat, lat_n, sizeof *lat, by_value);
-    printf("{\"completed\":%ld,\"resumed\":%ld,\"errors\":%ld,\"unclean\":%ld,"
+    printf("{\"completed\":%ld,\"resumed\":%ld,\"errors\":%ld,\"unclean\":%ld,\"tickets\":%ld,"
            "\"seconds\":%.6f,\"cpu_s\":%.6f,\"p50_us\":%.1f,\"p99_us\":%.1f,"
-           "\"first_error\":\"%s\"}\n",
-           completed, resumed, errors, unclean, seconds, cpu,
+           "\"session\":\"%s\",\"first_error\":\"%s\"}\n",
+           completed, resumed, errors, unclean, tickets, seconds, cpu,
            lat_n ? lat[lat_n / 2] * 1e6 : 0, lat_n ? lat[lat_n * 99 / 100] * 1e6 : 0,
-           first_error);
+           session_info, first_error);
     fflush(stdout);
 }
 
@@ -280,8 +302,9 @@ int main(int argc, char **argv)
         else return fprintf(stderr, "tlsload: unknown %s\n", argv[i]), 2;
     }
     keepalive = !strcmp(mode, "idle");
-    if (!port || (!keepalive && strcmp(mode, "handshake")))
-        return fprintf(stderr, "usage: tlsload handshake|idle port=P ...\n"), 2;
+    resume = !strcmp(mode, "resume");
+    if (!port || (!keepalive && !resume && strcmp(mode, "handshake")))
+        return fprintf(stderr, "usage: tlsload handshake|resume|idle port=P ...\n"), 2;
 
     signal(SIGPIPE, SIG_IGN);
     ctx = SSL_CTX_new(TLS_client_method());
@@ -294,6 +317,10 @@ int main(int argc, char **argv)
         ERR_print_errors_fp(stderr);
         return 2;
     }
+    if (resume) {
+        SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+        SSL_CTX_sess_set_new_cb(ctx, on_ticket);
+    }
     request_len = snprintf(request, sizeof request,
                            "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n", path, port,
                            keepalive ? "" : "Connection: close\r\n");
@@ -302,6 +329,20 @@ int main(int argc, char **argv)
     for (i = 0; i < (keepalive ? count : conns); i++)
         slot[i].fd = -1, slot[i].state = CLOSED;
 
+    if (resume) { /* one full handshake per slot, to get its first ticket */
+        for (i = 0; i < conns; i++)
+            start(&slot[i]);
+        while (active > 0)
+            poll_once();
+        completed = resumed = unclean = tickets = lat_n = 0;
+        for (i = 0; i < conns; i++)
+            if (!slot[i].ticket) {
+                errno = 0;
+                fail("no session ticket");
+                break;
+            }
+        session_info[0] = 0;
+    }
     puts("ready");
     fflush(stdout);
     wait_line();

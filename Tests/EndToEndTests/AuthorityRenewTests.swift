@@ -55,7 +55,8 @@ import Testing
         == cast.openssl("pkey", "-in", "alice.key", "-pubout"))
   }
 
-  @Test func `leaves nothing half done where files may not grow`() async throws {
+  @Test(.disabled(if: Sanitizer.isUsed, "a sanitizer makes files before the program runs"))
+  func `leaves nothing half done where files may not grow`() async throws {
     let scene = try Scene.ofTest(), cast = try await AuthorityCast(scene)
     _ = try await cast.ca("issue", "--client", "alice", "--out", scene.folder)
     let full = try await scene.run(

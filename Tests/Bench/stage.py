@@ -1,0 +1,53 @@
+"""What every measurement of a run shares: the tools, the binary, the certificates and the upstream."""
+import os
+import shutil
+import subprocess
+import sys
+
+from certificates import Certificates
+from loads import Tools
+from proxies import KINDS, Upstream
+
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def install(options):
+    packages = [f"{KINDS[name].package}:{name}" for name in options.proxies if KINDS[name].package]
+    packages += ["nginx-light:nginx", "wrk:wrk", "nghttp2-client:h2load", "openssl:openssl", "libc6-dev", "libssl-dev"]
+    packages += [] if shutil.which("clang") else ["gcc:cc"]
+    packages += ["valgrind:valgrind", "strace:strace", "binutils:strip"] if options.counts else []
+    packages += [] if options.sallyport else ["libsystemd-dev", "libpcre2-dev", "libnghttp2-dev", "libc-ares-dev", "libseccomp-dev", "zlib1g-dev"]
+    toolchain = [] if options.sallyport else ["--toolchain"]
+    command = [CHECKOUT + "/deploy/install-missing", *toolchain, *dict.fromkeys(packages)]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+
+
+def built():
+    build = ["swift", "build", "-c", "release", "--product", "sallyport", "--manifest-cache", "none"]
+    subprocess.run(build, check=True, cwd=CHECKOUT, stdout=sys.stderr)
+    shown = subprocess.run(["swift", "build", "-c", "release", "--show-bin-path"], check=True, cwd=CHECKOUT,
+                           stdout=subprocess.PIPE, text=True)
+    return shown.stdout.strip() + "/sallyport"
+
+
+class Stage:
+    """What every measurement of a run shares."""
+
+    def __init__(self, folder, options, binary):
+        cpus = sorted(os.sched_getaffinity(0))
+        self.proxy_cpu, self.load_cpu = cpus[0], cpus[-1]
+        self.folder, self.sallyport = folder, binary
+        # valgrind 3.19 can't read what the Swift compiler says for debuggers.
+        self.plain_sallyport = f"{folder}/sallyport"
+        if options.counts and binary:
+            subprocess.run(["strip", "--strip-debug", "-o", self.plain_sallyport, binary], check=True)
+        self.seconds, self.idle, self.folders = options.seconds, options.idle, 0
+        self.certificates = Certificates(folder)
+        self.tools = Tools(folder, self.certificates, self.load_cpu)
+        self.upstream = Upstream(folder, self.certificates, self.load_cpu)
+
+    def new_folder(self, name):
+        self.folders += 1
+        path = f"{self.folder}/{self.folders:03}-{name}"
+        os.mkdir(path)
+        return path
