@@ -171,9 +171,7 @@ import Testing
   }
 
   private func endDaemons(_ scene: Scene) async throws {
-    guard let identifier = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .whitespacesAndNewlines)) else {
-      return
-    }
+    guard let identifier = Int32(scene.text("sallyport.pid").trimmingCharacters(in: .newlines)) else { return }
     kill(identifier, SIGTERM)
     // The pid file goes before the sockets, whose port the next daemon takes.
     try await until("the daemon to end") { kill(identifier, 0) != 0 }
