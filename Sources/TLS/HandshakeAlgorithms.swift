@@ -100,13 +100,15 @@ enum HandshakeAlgorithms {
   private static func isUsed(_ operation: CInt, _ names: String, _ properties: String) -> Bool {
     let name = names.prefix { $0 != ":" }
     return switch operation {
+    // Those of cipher suites and of tickets.
     case OSSL_OP_CIPHER:
-      ["AES-", "ARIA-", "CAMELLIA-"].contains { name.hasPrefix($0) }
-        && [
-          "-CBC", "-GCM", "-CCM", "-CTR", "-ECB", "-CBC-HMAC-SHA1", "-CBC-HMAC-SHA256",
-        ].contains { name.hasSuffix($0) }
-        || ["ChaCha20-Poly1305", "DES-EDE3-CBC", "NULL"].contains(name)
-    case OSSL_OP_DIGEST: !["BLAKE2", "SM3", "KECCAK-KMAC"].contains { name.hasPrefix($0) }
+      switch name.prefix(while: { $0 != "-" }) {
+      case "AES": ["-CBC", "-GCM", "-CCM", "-CBC-HMAC-SHA1", "-CBC-HMAC-SHA256"].contains { name.hasSuffix($0) }
+      case "ARIA": name.hasSuffix("-GCM")
+      case "CAMELLIA": name.hasSuffix("-CBC")
+      default: ["ChaCha20-Poly1305", "DES-EDE3-CBC", "NULL"].contains(name)
+      }
+    case OSSL_OP_DIGEST: !["BLAKE2", "SM3", "KECCAK-KMAC", "SHAKE"].contains { name.hasPrefix($0) }
     case OSSL_OP_MAC: name == "HMAC"
     case OSSL_OP_KDF: ["HKDF", "TLS13-KDF", "TLS1-PRF"].contains(name)
     // libssl derives keys by EVP_KDF. HKDF and TLS1-PRF as kinds of keys are for OpenSSL 1.1's interface.

@@ -49,14 +49,18 @@ extension TLSStream {
     // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
     let key = VerifiedChainCache.Key(store), now = Int64(time(nil))
     stream.judgedAt = now
-    if let key, let chain = context.verifiedChains.find(key, now: now) {
-      stream.judgedChain = chain
+    if let key, let known = context.verifiedChains.find(key, now: now) {
+      stream.judgedChain = known.chain
       X509_STORE_CTX_set_error(store, X509_V_OK)
-      return stream.answer(store, context)
+      let answer = stream.answer(store, context)
+      if answer == 1 { stream.keepReplaced(known.sent.replace(in: X509_STORE_CTX_get0_untrusted(store))) }
+      return answer
     }
     stream.searchChain(store, context)
     if let key, let chain = stream.judgedChain, X509_STORE_CTX_get_error(store) == X509_V_OK {
-      context.verifiedChains.keep(chain, for: key, judgementEnd: context.judgementEnd(of: now), now: now)
+      let sent = SharedCertificates(X509_STORE_CTX_get0_untrusted(store), in: chain)
+      context.verifiedChains.keep(
+        chain, sent: sent, for: key, judgementEnd: context.judgementEnd(of: now), now: now)
     }
     return stream.answer(store, context)
   }
@@ -227,7 +231,7 @@ extension TLSStream {
   }
 
   /// The certificates that the client sent.
-  private static func sent(by ssl: OpaquePointer) -> [Certificate] {
+  static func sent(by ssl: OpaquePointer) -> [Certificate] {
     let chain = SSL_get_peer_cert_chain(ssl)
     let leaf = copenssl_get0_peer_certificate(ssl).map { [Certificate(retaining: $0)] } ?? []
     return leaf

@@ -61,6 +61,9 @@ public final class TLSStream: ByteStream {
   /// For the log: the certificate of an upstream once the session is freed, or that of a peer that was refused in the
   /// handshake. Owns a reference.
   private(set) var lastPeer: OpaquePointer?
+  /// Server side: the leaf that the handshake parsed, in place of which a kept one is used. Owns a reference, until the
+  /// handshake is over.
+  private var replacedLeaf: OpaquePointer?
   /// Server side: the handshake is over, and the responders have not answered yet.
   private(set) var isAwaitingStatus = false
   /// Server side: whether the handshake waits for the client.
@@ -132,6 +135,7 @@ public final class TLSStream: ByteStream {
   deinit {
     SSL_free(ssl)
     X509_free(lastPeer)
+    X509_free(replacedLeaf)
   }
 
   // MARK: Opening
@@ -210,7 +214,14 @@ public final class TLSStream: ByteStream {
     lastPeer = peer
   }
 
+  /// Takes the reference over.
+  func keepReplaced(_ leaf: OpaquePointer?) {
+    X509_free(replacedLeaf)
+    replacedLeaf = leaf
+  }
+
   private func finishOpening(_ ssl: OpaquePointer) {
+    keepReplaced(nil)
     switch side {
     case .server:
       watchMessages(ssl)

@@ -49,6 +49,7 @@ final class VerifiedChainCache: Sendable {
 
   private struct Entry: Sendable {
     var chain: VerifiedChain
+    var sent: SharedCertificates
     /// Seconds since 1970: a clock that was set back may be before a certificate's validity.
     var verifiedAt: Int64
     /// The first moment at which a certificate of the chain or a list has ended, or another list or CA has begun.
@@ -72,7 +73,7 @@ final class VerifiedChainCache: Sendable {
   var count: Int { state.withLock { $0.entries.count } }
 
   /// `now`: seconds since 1970.
-  func find(_ key: Key, now: Int64) -> VerifiedChain? {
+  func find(_ key: Key, now: Int64) -> (chain: VerifiedChain, sent: SharedCertificates)? {
     state.withLock { state in
       guard let entry = state.entries.find(key, at: 0)?.value else { return nil }
       guard now >= entry.verifiedAt, now < entry.end else {
@@ -80,16 +81,54 @@ final class VerifiedChainCache: Sendable {
         return nil
       }
       state.found += 1
-      return entry.chain
+      return (entry.chain, entry.sent)
     }
   }
 
   /// `judgementEnd`: when the first list ends, or another list or CA begins; nil without one. Keeps no chain whose end
   /// can't be read.
-  func keep(_ chain: VerifiedChain, for key: Key, judgementEnd: Int64?, now: Int64) {
+  func keep(
+    _ chain: VerifiedChain, sent: SharedCertificates = .init(), for key: Key, judgementEnd: Int64?, now: Int64
+  ) {
     guard case .at(let end)? = CertificateTime.earliest(([chain.leaf] + chain.others).map(\.notAfter)) else { return }
     let last = min(end, judgementEnd ?? .max, now.addingReportingOverflow(Self.longest).partialValue)
     guard now < last else { return }
-    state.withLock { $0.entries.keep(Entry(chain: chain, verifiedAt: now, end: last), for: key, at: 0, until: 0) }
+    let entry = Entry(chain: chain, sent: sent, verifiedAt: now, end: last)
+    state.withLock { $0.entries.keep(entry, for: key, at: 0, until: 0) }
+  }
+}
+
+/// Which certificates of a verified chain a client sent, so that its connections and sessions share the chain's objects. A
+/// parsed certificate takes some 4 KiB, and OpenSSL would keep those of each handshake for as long as the session.
+struct SharedCertificates: Sendable {
+  /// For each certificate that the client sent, the same certificate of the chain; nil if it is not in the chain.
+  private let places: [Certificate?]
+
+  init() { places = [] }
+
+  /// `stack`: what the client sent, as OpenSSL has it in the verify callback.
+  init(_ stack: OpaquePointer?, in chain: VerifiedChain) {
+    let known = [chain.leaf] + chain.others
+    places = (0..<max(0, copenssl_sk_X509_num(stack))).map { index in
+      copenssl_sk_X509_value(stack, index).map { Certificate(retaining: $0) }.flatMap { one in
+        known.first { $0 == one }
+      }
+    }
+  }
+
+  /// Replaces the certificates of a stack that holds the same certificates as the one that this was made of.
+  ///
+  /// Returns the leaf that was in it, which OpenSSL's store context may still point to, with a reference for the caller.
+  func replace(in stack: OpaquePointer?) -> OpaquePointer? {
+    guard !places.isEmpty, copenssl_sk_X509_num(stack) == places.count else { return nil }
+    var leaf: OpaquePointer?
+    for (index, certificate) in places.enumerated() {
+      let place = Int32(truncatingIfNeeded: index)
+      guard let certificate, let own = copenssl_sk_X509_value(stack, place), own != certificate.handle else { continue }
+      X509_up_ref(certificate.handle)
+      _ = copenssl_sk_X509_set(stack, place, certificate.handle)
+      if index == 0 { leaf = own } else { X509_free(own) }
+    }
+    return leaf
   }
 }

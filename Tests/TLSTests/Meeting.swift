@@ -2,7 +2,7 @@ import Crypto
 import Glibc
 import Observability
 import Synchronization
-import TLS
+@testable import TLS
 import TestSupport
 import Transport
 
@@ -41,6 +41,8 @@ struct Meeting: Sendable {
   var isResumed = false
   /// Whether the server block that the open connection moved to lets the client in.
   var isMoved = false
+  /// The certificates that OpenSSL holds for the connection, the leaf first.
+  var held: [Certificate] = []
   /// How the client judged the server.
   var trust: TrustResult?
   /// nil: it opened.
@@ -105,6 +107,7 @@ private final class Pair {
       meeting.serverName = String(decoding: server.serverName, as: UTF8.self)
       meeting.protocolName = server.protocolName
       meeting.isResumed = server.isResumed
+      meeting.held = server.ssl.map { TLSStream.sent(by: $0) } ?? []
       Array("hello".utf8).withUnsafeBytes { server.write($0) }
       serverIsOver = true
     } else if !reads {

@@ -202,7 +202,7 @@ import Testing
           for step in 0..<4000 {
             let number = (step &* 7 &+ worker) % 1500
             if let found = cache.find(Self.key(number), now: 1000) {
-              if found.leaf != chains[number % 8].leaf { wrong += 1 }
+              if found.chain.leaf != chains[number % 8].leaf { wrong += 1 }
             } else {
               cache.keep(chains[number % 8], for: Self.key(number), judgementEnd: nil, now: 1000)
             }

@@ -36,6 +36,30 @@ import Testing
     #expect(block.verifiedChains.count == 2)
   }
 
+  @Test(arguments: [TLSVersions.tls12, .tls13])
+  func `connections of one client hold the certificates once, and a client with others its own`(
+    version: TLSVersions
+  ) async throws {
+    let block = try cast.block(.on, versions: version), blocks = Blocks(block)
+    let identity = try cast.clients.client(.viaIntermediate)
+    func held(_ key: CertifiedKey) async throws -> [OpaquePointer] {
+      let held = try await meet(blocks, cast.client(key, versions: version)).held
+      #expect(held == [key.certificate] + key.chain)
+      return held.map(\.handle)
+    }
+    let first = try await held(identity)
+    #expect(Set(first).count == 2)
+    for _ in 0..<3 { #expect(try await held(identity) == first) }
+    #expect(try await Set(held(cast.clients.client(.viaIntermediate))).isDisjoint(with: first))
+    // What is sent besides the chain stays the connection's own.
+    let stranger = cast.strangers.root.certificate
+    let more = try #require(
+      CertifiedKey(
+        certificate: identity.certificate, chain: [stranger] + identity.chain + [stranger], key: identity.key))
+    let once = try await held(more), twice = try await held(more)
+    #expect(once[0] == twice[0] && once[2] == twice[2])
+  }
+
   @Test func `no refused chain is kept`() async throws {
     for verification in [ClientVerification.on, .optional, .optionalNoCA] {
       let block = try cast.block(verification), blocks = Blocks(block)

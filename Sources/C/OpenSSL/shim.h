@@ -74,6 +74,7 @@ static inline int copenssl_err_reason(unsigned long code) { return ERR_GET_REASO
 // Stacks: Swift sees neither the typed macros nor the inline functions behind them reliably.
 static inline int copenssl_sk_X509_num(const STACK_OF(X509) *sk) { return sk ? sk_X509_num(sk) : 0; }
 static inline X509 *copenssl_sk_X509_value(const STACK_OF(X509) *sk, int i) { return sk_X509_value(sk, i); }
+static inline X509 *copenssl_sk_X509_set(STACK_OF(X509) *sk, int i, X509 *certificate) { return sk_X509_set(sk, i, certificate); }
 static inline STACK_OF(X509) *copenssl_sk_X509_new(void) { return sk_X509_new_null(); }
 static inline int copenssl_sk_X509_push(STACK_OF(X509) *sk, X509 *cert) { return sk_X509_push(sk, cert); }
 static inline void copenssl_sk_X509_free(STACK_OF(X509) *sk) { sk_X509_free(sk); }
