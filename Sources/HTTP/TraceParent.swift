@@ -15,6 +15,8 @@ public struct TraceParent: Equatable, Sendable {
       return nil
     }
     guard bytes.count == 55 || version > 0 && bytes[55] == 0x2D else { return nil }
+    // Several fields of the name come joined by commas: no version has one within a value.
+    guard !bytes.contains(0x2C) else { return nil }
     guard let traceID = Self.digits(bytes[3..<35]), let parentID = Self.digits(bytes[36..<52]) else { return nil }
     self.traceID = traceID
     self.parentID = parentID

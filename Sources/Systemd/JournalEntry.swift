@@ -87,6 +87,8 @@ package enum JournalEntry {
     }
     let number = message.dropFirst().prefix { $0.isASCII && $0.isNumber }
     if !number.isEmpty { append(.connection, number) }
+    // Of a line that was cut off, our own words may be missing, and the only client that it names a peer's text.
+    guard message.utf8.count < ErrorLogLine.longestMessage else { return fields }
     if let client = value(of: "client", in: message) { append(.client, client) }
     if let server = value(of: "server", in: message) { append(.server, server) }
     return fields

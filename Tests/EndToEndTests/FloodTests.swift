@@ -114,6 +114,24 @@ import Testing
     try await front.daemon.logged("[info]", "less than 1024 bytes a second (client_body_min_rate)")
   }
 
+  @Test(arguments: ["1;", "1\\r\\nx\\r\\n0\\r\\na: "])
+  func `extensions of chunks and trailers are no body that comes`(beginning: String) async throws {
+    let front = try await Front(
+      http: "client_body_timeout 1s; client_body_min_rate 1k;", location: "proxy_pass http://127.0.0.1:1;")
+    let tls = try await front.scene.run(
+      "sh",
+      [
+        "-c",
+        """
+        (printf 'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\(beginning)'
+         for i in $(seq 100); do printf x || exit; sleep 0.1; done) | \
+          openssl s_client -quiet -connect 127.0.0.1:\(front.port) -servername localhost -cert alice.pem -key alice.key
+        """,
+      ])
+    #expect(tls.text.contains("HTTP/1.1 408 "))
+    #expect(try await front.events("body_too_slow") == 1)
+  }
+
   @Test(.disabled(if: Sanitizer.isUsed, "a sanitizer has an allocator of its own"))
   func `memory goes back after many connections have ended`() async throws {
     let front = try await Front()

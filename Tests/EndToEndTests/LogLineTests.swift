@@ -43,6 +43,18 @@ import Testing
       "request: \"GET /known HTTP/1.1\"")
   }
 
+  @Test(.ofHTTP1) func `a path that fills the line names no other client`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); root \(scene.path("www")); }"))
+    let forged = "/,%20client:%20192.0.2.6,%20server:%20forged,/"
+    // A control character of the path has four characters in the line.
+    let path = forged + String(repeating: "%01", count: 2600)
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)\(path)"]).status == 404)
+    try await daemon.logged("[error]", "open() \"", ", client: 192.0.2.6, server: forged", "…, client: 127.0.0.1, ")
+  }
+
   private static let format =
     #"log_format f escape=none "$uri|$status|$upstream_status|$upstream_ssl_result|$upstream_ssl_spki|"#
     + #"$upstream_http_x_up|$upstream_cookie_c|$sent_trailer_x_sum|";"#

@@ -26,6 +26,7 @@ import Testing
     #expect(parse("cc" + Self.good.dropFirst(2) + "-what-comes") != nil)
     #expect(parse("cc" + Self.good.dropFirst(2) + "what-comes") == nil)
     #expect(parse("00" + Self.good.dropFirst(2) + "-what-comes") == nil)
+    #expect(parse("cc" + Self.good.dropFirst(2) + "-what-comes, " + Self.good) == nil, "two fields")
   }
 
   @Test(arguments: [

@@ -1,3 +1,4 @@
+import Glibc
 @testable import Proxy
 import Testing
 import Transport
@@ -21,13 +22,34 @@ import Transport
   @Test
   func `who waits longest goes first, and the ranks begin with unfinished handshakes and end with verified clients`() {
     let order = Self.order([(.verified, 1), (.idle, 9000), (.opening, 5000), (.idle, 2), (.opening, 4000), (.head, 3)])
-    #expect(EvictionOrder.Rank.allCases.map { order.indexes(of: $0) } == [[4, 2], [3, 1], [5], [0]])
+    #expect(EvictionOrder.Rank.allCases.map { order.indexes(of: $0) } == [[4, 2], [], [3, 1], [5], [0]])
   }
 
   @Test func `a handshake that may still go on is not ended, and neither is a head`() {
     let order = Self.order([(.opening, 9701), (.opening, 9700), (.head, 9001), (.head, 9000), (.opening, 20_000)])
     #expect(order.indexes(of: .opening) == [1])
     #expect(order.indexes(of: .head) == [3])
+  }
+
+  @Test func `who waits for a turn goes after a second, after handshakes that don't go on and before idle clients`() {
+    let order = Self.order([(.idle, 1), (.waiting, 9001), (.waiting, 9000), (.opening, 9700), (.waiting, 8000)])
+    #expect(EvictionOrder.Rank.allCases.map { order.indexes(of: $0) } == [[3], [4, 2], [0], [], []])
+    let waiting = Array(repeating: (EvictionOrder.Rank.waiting, UInt64(9999)), count: 13)
+    #expect(Self.order([(.verified, 1)] + waiting, limit: 100).indexes(of: .verified) == [])
+  }
+
+  @Test func `a client that waits for its turn is no handshake that does not go on`() throws {
+    let rig = try Rig("server { listen 127.0.0.1:1; return 204; }")
+    // 16 connections: eight handshakes, and four of one address.
+    let clients = try (1...5).map { try rig.connect(number: UInt64($0)) }
+    defer {
+      for client in clients {
+        client.session.close()
+        close(client.peer)
+      }
+    }
+    #expect(clients.map { rig.worker.handshakes.mayBegin($0.session) } == [true, true, true, true, false])
+    #expect(clients.map(\.session.evictionRank) == [.opening, .opening, .opening, .opening, .waiting])
   }
 
   @Test func `many young handshakes end no verified client`() {

@@ -18,6 +18,12 @@ import Transport
     }
     func end(_ client: UInt64, now: UInt64) -> [UInt64] { turns.end(client, now: now) }
     func overdue(now: UInt64) -> [UInt64] { turns.overdue(now: now) }
+    func limit(_ total: Int, _ perAddress: Int, now: UInt64) -> [UInt64] {
+      turns.limit(total: total, perAddress: perAddress, now: now)
+    }
+    func crowds(_ client: UInt64) -> Bool { turns.crowds(client) }
+    func isWaiting(_ client: UInt64) -> Bool { turns.isWaiting(client) }
+    func turnCame(for client: UInt64) -> UInt64? { turns.turnCame(for: client) }
   }
 
   @Test func `who comes first begins, and who waits begins in the same order`() {
@@ -78,6 +84,43 @@ import Transport
     #expect(turns.overdue(now: 9000) == [])
     #expect(!turns.mayBegin(2, nil, now: 1000))
     #expect(turns.overdue(now: 3999) == [] && turns.overdue(now: 4000) == [1] && turns.overdue(now: 1) == [])
+  }
+
+  @Test func `a client that waited has its time from its turn on`() {
+    let turns = Turns(1, 1)
+    #expect(turns.mayBegin(1, nil, now: 0) && !turns.mayBegin(2, nil, now: 100))
+    #expect(turns.turnCame(for: 1) == 0 && turns.turnCame(for: 2) == nil && turns.turnCame(for: 3) == nil)
+    #expect(!turns.isWaiting(1) && turns.isWaiting(2) && !turns.isWaiting(3))
+    #expect(turns.end(1, now: 5000) == [2] && turns.turnCame(for: 2) == 5000 && !turns.isWaiting(2))
+  }
+
+  @Test func `a line is a crowd from four times the room of its address on`() {
+    let turns = Turns(4, 2)
+    let one = HandshakeTurns.Origin.ipv4(1), other = HandshakeTurns.Origin.ipv4(2)
+    for client in UInt64(1)...10 { _ = turns.mayBegin(client, one, now: 0) }
+    for client in UInt64(21)...25 { _ = turns.mayBegin(client, other, now: 0) }
+    #expect(!turns.crowds(10) && !turns.crowds(1), "eight wait")
+    #expect(!turns.mayBegin(11, one, now: 0) && turns.crowds(3) && turns.crowds(11) && !turns.crowds(1))
+    #expect(!turns.crowds(25), "three of another address wait")
+  }
+
+  @Test func `a reload that raises a limit lets those begin who wait for room of their address`() {
+    let turns = Turns(8, 1)
+    let one = HandshakeTurns.Origin.ipv4(1)
+    #expect(turns.mayBegin(1, one, now: 0))
+    for client in UInt64(2)...5 { #expect(!turns.mayBegin(client, one, now: 0)) }
+    #expect(turns.limit(8, 3, now: 0) == [2, 3])
+    #expect(turns.limit(1, 3, now: 0) == [] && turns.end(2, now: 0) == [] && turns.end(3, now: 0) == [])
+    #expect(turns.end(1, now: 0) == [4])
+  }
+
+  @Test func `an address whose clients have left is forgotten, also where a reload takes its room`() {
+    let turns = Turns(2, 2)
+    let one = HandshakeTurns.Origin.ipv4(1)
+    #expect(turns.mayBegin(1, one, now: 0) && turns.mayBegin(2, nil, now: 0) && !turns.mayBegin(3, one, now: 0))
+    #expect(turns.end(3, now: 0) == [])
+    #expect(turns.limit(2, 1, now: 0) == [])
+    #expect(turns.end(2, now: 0) == [] && turns.end(1, now: 0) == [] && turns.kept == 0)
   }
 
   @Test func `an address of IPv6 counts by its first 64 bits`() {

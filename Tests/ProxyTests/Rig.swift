@@ -85,18 +85,18 @@ final class Rig {
   }
 
   /// Creates a client's session. The caller closes the returned peer descriptor.
-  func connect(listener: Int = 0) throws -> (session: ClientSession, peer: Int32) {
+  func connect(listener: Int = 0, number: UInt64 = 7) throws -> (session: ClientSession, peer: Int32) {
     var both: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
     guard socketpair(AF_UNIX, type, 0, &both) == 0 else { throw SocketError("socketpair", errno) }
     let transport = try ByteStream(loop: loop, descriptor: both[0], isConnecting: false)
-    return (session(over: transport, listener: listener), both[1])
+    return (session(over: transport, listener: listener, number: number), both[1])
   }
 
-  private func session(over transport: ByteStream, listener: Int = 0) -> ClientSession {
+  private func session(over transport: ByteStream, listener: Int = 0, number: UInt64 = 7) -> ClientSession {
     ClientSession(
       worker: worker, live: live, servers: live.listeners[listener], transport: transport, tls: nil,
-      peer: .ipv4(address: 0xC000_0201, port: 4711), number: 7)
+      peer: .ipv4(address: 0xC000_0201, port: 4711), number: number)
   }
 
   /// Returns the response to a client that sends `request` and then ends. For requests that need no upstream.

@@ -30,6 +30,13 @@ import Testing
     #expect(fields("*") == [])
   }
 
+  @Test func `a line that was cut off has no client and no server`() {
+    let beginning = "*1 open() \"/x, client: 6.6.6.6, server: evil"
+    let rest = String(repeating: "x", count: ErrorLogLine.longestMessage - beginning.utf8.count)
+    #expect(fields(beginning + rest) == ["SALLYPORT_CONNECTION=1"])
+    #expect(fields(beginning + rest.dropLast()).count == 3)
+  }
+
   @Test func `each event has an identifier of its own, by which journalctl finds it`() {
     let identifiers = JournalEvent.allCases.map(\.messageID)
     #expect(Set(identifiers).count == identifiers.count)

@@ -24,7 +24,8 @@ struct ConnectionShortage {
 }
 
 extension Worker {
-  /// Ends connections by `EvictionOrder`, but none on which bytes wait to be read; returns how many.
+  /// Ends connections by `EvictionOrder`, but none on which bytes wait to be read, unless we don't read them yet; returns
+  /// how many.
   func endLeastWanted() -> Int {
     var candidates: [EvictionOrder.Candidate] = [], owners: [ClientSession] = []
     for session in sessions.values {
@@ -45,7 +46,15 @@ extension Worker {
   private func end(_ sessions: [ClientSession], _ rank: EvictionOrder.Rank) -> Int {
     let quota = EvictionOrder.quota(of: rank, sessions.count)
     var ended = 0
-    for session in sessions where ended < quota && session.cutUnlessSpeaking() { ended += 1 }
+    for session in sessions where ended < quota {
+      if handshakes.isWaiting(session) {
+        // What it has sent stays unread until its turn comes.
+        session.cut()
+      } else if !session.cutUnlessSpeaking() {
+        continue
+      }
+      ended += 1
+    }
     return ended
   }
 
@@ -77,7 +86,7 @@ extension Worker {
 extension EvictionOrder.Rank {
   fileprivate var event: LimitEvent {
     switch self {
-    case .opening: .openingEnded
+    case .opening, .waiting: .openingEnded
     case .idle: .idleEnded
     case .head: .headEnded
     case .verified: .verifiedEnded

@@ -14,10 +14,18 @@ final class HandshakeQueue {
 
   /// The total is never more than half of `worker_connections`, which clients in their handshake may not exceed either.
   func apply(_ limits: HandshakeLimits) {
-    turns.total = max(1, min(limits.total, worker.budget.limit / 2))
-    turns.perAddress = limits.perAddress ?? max(1, turns.total / 2)
-    resume(turns.begin(now: worker.loop.now))
+    let total = max(1, min(limits.total, worker.budget.limit / 2))
+    let perAddress = limits.perAddress ?? max(1, total / 2)
+    resume(turns.limit(total: total, perAddress: perAddress, now: worker.loop.now))
   }
+
+  func isWaiting(_ session: ClientSession) -> Bool { turns.isWaiting(session.facts.number) }
+
+  /// Whether the client waits in a line that is too long (`HandshakeTurns.crowds`).
+  func crowds(_ session: ClientSession) -> Bool { turns.crowds(session.facts.number) }
+
+  /// When the client's turn came; nil if it hasn't come, or the handshake is over.
+  func turnCame(for session: ClientSession) -> UInt64? { turns.turnCame(for: session.facts.number) }
 
   func mayBegin(_ session: ClientSession) -> Bool {
     let number = session.facts.number

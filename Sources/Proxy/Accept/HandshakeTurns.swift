@@ -44,7 +44,7 @@ struct HandshakeTurns {
   static let longest: UInt64 = 3000
 
   /// How many handshakes may be under way, in all and of one origin.
-  var total: Int, perAddress: Int
+  private var total: Int, perAddress: Int
   private var clients: [UInt64: State] = [:]
   private var underWay = 0
   private var waiting = 0
@@ -56,7 +56,28 @@ struct HandshakeTurns {
 
   init(total: Int, perAddress: Int) { (self.total, self.perAddress) = (total, perAddress) }
 
+  /// Changes the limits. Returns the clients whose turn it is now.
+  mutating func limit(total: Int, perAddress: Int, now: UInt64) -> [UInt64] {
+    (self.total, self.perAddress) = (total, perAddress)
+    // Lines that had no room may have some now.
+    for origin in Array(lines.keys) { offer(origin) }
+    return begin(now: now)
+  }
+
   var isAwaited: Bool { waiting > 0 }
+  /// Whether the client waits for its turn.
+  func isWaiting(_ client: UInt64) -> Bool { if case .waiting = clients[client] { true } else { false } }
+  /// Whether the client waits in a line so long that the turn of most will not come within a second, even where each turn
+  /// ends at the first occasion (`EvictionOrder.openingTime`).
+  func crowds(_ client: UInt64) -> Bool {
+    guard case .waiting(let origin) = clients[client], let line = lines[origin] else { return false }
+    let room = origin == nil ? total : min(total, perAddress)
+    return line.count > 4 * room
+  }
+  /// When the client's turn came; nil if it hasn't come.
+  func turnCame(for client: UInt64) -> UInt64? {
+    if case .underWay(_, let since) = clients[client] { since } else { nil }
+  }
   /// How many entries the tables have, for tests.
   var kept: Int { clients.count + counts.count + next.count + lines.values.reduce(0) { $0 + $1.waiting.count } }
 
@@ -96,12 +117,15 @@ struct HandshakeTurns {
     return begin(now: now)
   }
 
-  /// Returns the clients whose turn it is now.
-  mutating func begin(now: UInt64) -> [UInt64] {
+  private mutating func begin(now: UInt64) -> [UInt64] {
     var begun: [UInt64] = []
     while underWay < total, let origin = next.popFirst() {
       lines[origin]?.isNext = false
-      guard hasRoom(origin), let client = takeFirst(of: origin) else { continue }
+      guard hasRoom(origin) else {
+        if lines[origin]?.count == 0 { lines[origin] = nil }
+        continue
+      }
+      guard let client = takeFirst(of: origin) else { continue }
       begin(client, origin, now: now)
       begun.append(client)
       offer(origin)
@@ -162,6 +186,4 @@ struct HandshakeTurns {
     lines[origin] = nil
     return nil
   }
-
-  private func isWaiting(_ client: UInt64) -> Bool { if case .waiting = clients[client] { true } else { false } }
 }

@@ -230,24 +230,29 @@ final class ClientSession: StreamOwner {
 
   /// Which connections go before this one at the limit of `worker_connections`; nil: this one stays.
   var evictionRank: EvictionOrder.Rank? {
-    guard !isClosed, let connection else { return isClosed ? nil : .opening }
+    guard !isClosed else { return nil }
+    guard let connection else {
+      let waits = worker.handshakes.isWaiting(self) && !worker.handshakes.crowds(self)
+      return waits ? .waiting : .opening
+    }
     guard connection.isIdle, transport.pendingCount == 0 else { return nil }
     if connection.hasNoRequest { return facts.verifiedChain != nil ? .verified : requests == 0 ? .opening : .idle }
     return facts.verifiedChain == nil && requests == 0 ? .head : nil
   }
 
-  /// Ends the session, unless bytes of the client have come that weren't read yet. Returns whether it has ended.
   /// Whether the handshake waits for the client, and not for a responder or a file of ours.
   var isHandshakeClients: Bool { tls?.waitsForPeer ?? true }
 
+  /// Ends the session, unless bytes of the client have come that weren't read yet. Returns whether it has ended.
   func cutUnlessSpeaking() -> Bool {
     guard !isClosed, !transport.hasUnreadBytes else { return false }
     cut()
     return true
   }
 
-  /// The time since which the session waits for a request, in milliseconds of the loop's clock.
-  var idleSince: UInt64 { connection?.idleSince ?? facts.openedAt }
+  /// The time since which the session waits for its client, in milliseconds of the loop's clock: for a request, or in the
+  /// handshake. A client that has waited for its turn could do nothing before.
+  var idleSince: UInt64 { connection?.idleSince ?? worker.handshakes.turnCame(for: self) ?? facts.openedAt }
 
   /// Ends the session at once, even during an exchange.
   func cut() {

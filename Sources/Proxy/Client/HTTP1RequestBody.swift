@@ -8,6 +8,8 @@ extension HTTP1Connection {
     switch decoder.next(input.readable) {
     case .needsMore(let consumed):
       input.consume(consumed)
+      // Sizes and extensions of chunks, and trailers, carry nothing of the body.
+      if consumed > 0, !BodyPace.isKept(by: exchange) { return false }
       stream.watchBody(exchange.bodyTimeout)
       return false
     case .data(let start, let count, let consumed):

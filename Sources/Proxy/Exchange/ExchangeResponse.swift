@@ -352,13 +352,14 @@ extension Exchange {
 
   // MARK: The error log
 
-  /// Writes a line, with the client, server and request that nginx adds.
+  /// Writes a line, with the client, server and request that nginx adds: also after a message with a long text of a peer,
+  /// which could otherwise push them beyond the line's end and name others itself.
   func log(
     _ level: LogLevel, fields: @autoclosure () -> [JournalField: String] = [:], _ message: @autoclosure () -> String
   ) {
     guard location.errorLog.takes(level) else { return }
     location.errorLog.log(
-      level, fields: fields(), "*\(stream?.session.facts.number ?? 0) \(message())\(particulars)")
+      level, fields: fields(), "*\(stream?.session.facts.number ?? 0) \(message().cut(to: 6144))\(particulars)")
   }
 
   /// Logs a fault that every request meets until an operator repairs it: once, and then in summary.

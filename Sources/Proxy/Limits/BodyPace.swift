@@ -20,6 +20,13 @@ struct BodyPace {
     return !overflow && received >= expected
   }
 
+  /// Judges a client that has sent something, perhaps nothing of the body itself. Returns false after it has responded to
+  /// a client that is too slow.
+  static func isKept(by exchange: Exchange) -> Bool {
+    guard case .collecting(let kept) = exchange.body.state else { return true }
+    return isKept(by: exchange, in: kept)
+  }
+
   /// Returns false after it has responded to a client that is too slow.
   static func isKept(by exchange: Exchange, in kept: RequestBody) -> Bool {
     let limits = exchange.location.limits, now = exchange.worker.loop.now
