@@ -2,7 +2,8 @@
 /// before who was verified, and who waits longest goes first. Never one with an exchange in progress. Pure.
 struct EvictionOrder {
   enum Rank: Int, CaseIterable, Sendable {
-    /// The handshake isn't over, or it waits for its turn with too many others of its address, or a client that wasn't verified has sent nothing after it.
+    /// The handshake isn't over, or it waits for its turn with too many others of its address; or a client that wasn't
+    /// verified has sent nothing after it.
     case opening
     /// The client waits for the turn of its handshake (`ssl_handshake_limit`).
     case waiting
