@@ -100,11 +100,12 @@ final class Rig {
   }
 
   /// Returns the response to a client that sends `request` and then ends. For requests that need no upstream.
-  func answer(_ request: String) throws -> String {
+  func answer(_ request: String) throws -> String { try answer(Array(request.utf8)) }
+
+  func answer(_ bytes: [UInt8]) throws -> String {
     let (session, peer) = try connect()
     defer { close(peer) }
     session.begin()
-    let bytes = Array(request.utf8)
     #expect(send(peer, bytes, bytes.count, 0) == bytes.count)
     shutdown(peer, Int32(SHUT_WR))
     session.transport.ready([.input, .peerEnd])
