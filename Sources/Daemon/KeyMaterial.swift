@@ -48,14 +48,15 @@ package struct KeyMaterial {
   ) {
     var loader = MaterialLoader(keeping: former, sharing: shared)
     let sessions = SessionStore(limit: Self.sessionLimit(http))
-    for (index, server) in http.servers.enumerated() {
+    for server in http.servers {
       servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
-      for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+      let locations = server.root.withNested
+      for location in locations {
         loader.tryAccess(of: location)
         guard let tls = location.upstreamTLS, upstreams[tls] == nil else { continue }
         upstreams[tls] = Self.load(tls, &loader)
       }
-      for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+      for location in locations {
         if let asked = location.upstreamAuth { loader.users(asked) }
       }
     }
@@ -76,9 +77,9 @@ package struct KeyMaterial {
   ) -> [Diagnostic] {
     guard let http = draft else { return [] }
     var loader = MaterialLoader(sharing: shared)
-    for (index, server) in http.servers.enumerated() {
+    for server in http.servers {
       if let tls = server.tls { _ = material(tls, &loader) }
-      for (_, location) in http.everyLocation.filter({ $0.server == index }) {
+      for location in server.root.withNested {
         loader.tryAccess(of: location)
         if let tls = location.upstreamTLS { _ = material(tls, &loader) }
         if let envelope = location.envelope { _ = loader.envelopeKeys(envelope) }

@@ -96,7 +96,7 @@ class Place:
         self.http2, self.grpc = getattr(workload, "http2", False), getattr(workload, "grpc", False)
 
 
-def nginx_text(place, main="", http="", server="", listen="", location="", access_log="off"):
+def nginx_text(place, main="", http="", server="", listen="", location="", access_log="off", after=""):
     """The configuration that nginx and sallyport share; the other parameters are what is one's own."""
     files, proxy = place.certificates, "grpc" if place.grpc else "proxy"
     version = "" if place.grpc else 'proxy_http_version 1.1; proxy_set_header Connection "";'
@@ -132,6 +132,7 @@ http {{
       {location}
     }}
   }}
+  {after}
 }}
 """
 
