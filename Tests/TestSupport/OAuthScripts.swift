@@ -45,7 +45,9 @@ extension PythonScript {
             if url.path.startswith("/status/"): return self.answer(int(url.path[8:]), b"a body")
             if url.path == "/said": return self.answer(200, b"", ("X-Said", f"{self.command} {said} [{len(body)}]"))
             if url.path == "/copy":
-                print(self.command, self.path, self.headers.get("X-Port"), len(body), body[:20].decode(), flush=True)
+                # In one piece: a reader may come between two.
+                words = self.command, self.path, str(self.headers.get("X-Port")), str(len(body)), body[:20].decode()
+                print(" ".join(words) + "\n", end="", flush=True)
                 return self.answer(500 if "fail" in url.query else 200, b"never seen")
             if url.path == "/accel":
                 return self.answer(int(query.get("status", ["200"])[0]), b"lost", ("X-Accel-Redirect", query["to"][0]),
