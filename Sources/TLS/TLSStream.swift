@@ -166,8 +166,9 @@ public final class TLSStream: ByteStream {
     if result == 1 {
       if let earlyData, earlyData.bytes.isEmpty { self.earlyData = nil }
       guard isEarly else {
-        // What the server writes last in TLS 1.3 is a ticket, for which no client waits.
-        if case .server = side, SSL_version(ssl) == TLS1_3_VERSION { mayHold = true }
+        // What the server writes last in TLS 1.3 is a ticket, for which no client waits. Without one, the next output is
+        // an alert or the like.
+        if case .server = side, SSL_version(ssl) == TLS1_3_VERSION { mayHold = loop.cork.holds(self) }
         return finishOpening(ssl)
       }
       keepsAdvancing = false

@@ -31,6 +31,11 @@ public final class OutputCork {
     owner = new
   }
 
+  /// Whether bytes of this stream for the wire are in the cork.
+  public final func holds(_ stream: ByteStream) -> Bool {
+    owner?.toOpaque() == Unmanaged.passUnretained(stream).toOpaque() && !wire.isEmpty
+  }
+
   /// Sends what is there.
   @inline(__always)
   public final func flush() {
