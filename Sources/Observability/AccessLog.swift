@@ -12,8 +12,9 @@ public struct LogBuffering: Sendable, Hashable {
     self.flush = flush
   }
 
-  /// Without `buffer=`: a system call for each line would cost more than the line itself.
-  public static let standard = LogBuffering(capacity: 65_536, flush: 1000)
+  /// Without `buffer=`: a system call for each line would cost more than the line itself. At 64 KiB the file's thread,
+  /// which is woken for each buffer, took 5 % of the CPU time.
+  public static let standard = LogBuffering(capacity: 262_144, flush: 1000)
 }
 
 /// One `access_log` destination, shared by all workers.

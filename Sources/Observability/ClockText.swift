@@ -138,10 +138,13 @@ private struct Moment {
 extension ByteBuffer {
   /// Appends `.042` for 42 milliseconds, which are under 1000.
   public mutating func append(fraction milliseconds: UInt64) {
-    append(0x2E)
-    append(48 &+ UInt8(truncatingIfNeeded: milliseconds / 100 % 10))
-    append(48 &+ UInt8(truncatingIfNeeded: milliseconds / 10 % 10))
-    append(48 &+ UInt8(truncatingIfNeeded: milliseconds % 10))
+    let rest = UInt32(truncatingIfNeeded: milliseconds % 1000)
+    let hundreds = rest / 100, tens = rest / 10
+    // From the lowest byte on: a point and three digits, in one store.
+    var text = (0x3030_302E as UInt32) &+ hundreds << 8
+    text &+= (tens &- hundreds &* 10) << 16
+    text &+= (rest &- tens &* 10) << 24
+    withUnsafeBytes(of: text.littleEndian) { append($0) }
   }
 
   /// Appends two digits.

@@ -1,5 +1,6 @@
 import Bytes
 import Foundation
+import Glibc
 @testable import Proxy
 import TestSupport
 import Testing
@@ -53,5 +54,48 @@ import Testing
       if let status = object?["status"] { statuses.insert(status) }
     }
     #expect(statuses == ["302", "400"], "some bytes pass, and some are refused")
+  }
+}
+
+/// What stays the same for a connection is rendered once, for the format that was last written.
+@Suite struct `Values of the connection in access lines` {
+  /// Serves these paths on one connection and returns the lines. `format`: the lines of `log_format`, each with a name.
+  private func lines(_ paths: [String], _ formats: String, _ locations: String) throws -> [String] {
+    let scene = try Scene()
+    defer { scene.end() }
+    let log = scene.path("access.log")
+    let rig = try Rig(
+      """
+      \(formats)
+      server { listen 127.0.0.1:1; server_name a; access_log \(log) first;
+        \(locations.replacing("LOG", with: log)) location / { return 204; } }
+      """, accessLog: "\(log) first")
+    _ = try rig.answer(paths.map { "GET \($0) HTTP/1.1\r\nHost: a\r\n\r\n" }.joined())
+    rig.flushLogs()
+    return try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n").map(String.init)
+  }
+
+  @Test func `lines of one format have the request's values between those of the connection`() throws {
+    let lines = try lines(
+      ["/a", "/b"], "log_format first 'c $connection $scheme, $ssl_cipher: $uri $status/$pid $scheme';", "")
+    let pid = getpid()
+    #expect(lines.count == 2)
+    let connection = try #require(lines.first?.split(separator: " ")[1])
+    #expect(
+      lines == ["c \(connection) http, -: /a 204/\(pid) http", "c \(connection) http, -: /b 204/\(pid) http"])
+  }
+
+  @Test func `two formats of one connection don't take each other's text`() throws {
+    let lines = try lines(
+      ["/a", "/b", "/a", "/b", "/b"],
+      "log_format first 'first $scheme $uri $https.'; log_format second '$uri second: $scheme, $scheme$uri';",
+      "location /b { return 204; access_log LOG second; }")
+    let first = "first http /a -.", second = "/b second: http, http/b"
+    #expect(lines == [first, second, first, second, second])
+  }
+
+  @Test func `text stands alone, at the end and beside text`() throws {
+    let lines = try lines(["/a"], "log_format first 'one ' 'two ' $uri ' three' ' four'; ", "")
+    #expect(lines == ["one two /a three four"])
   }
 }

@@ -17,7 +17,7 @@ extension ClientSession {
     if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
     let reason = Self.reason(failure)
     if reason.contains("http request") { answerPlainRequest(firstServer) }
-    let chosen = tls.serverContext.flatMap { context in live.servers.first { $0.context === context } }
+    let chosen = tls.serverContext.flatMap { live.server(of: $0) }
     let server = chosen ?? firstServer
     let (level, writes) = judgeFailure(tls, cause)
     guard server.root.errorLog.takes(writes ? level : .debug) else { return }

@@ -63,7 +63,7 @@ final class ClientSession: StreamOwner {
   private func admit() {
     firstServer = servers.fallback
     if let context = tls?.serverContext, context !== firstServer.context {
-      firstServer = live.servers.first { $0.context === context } ?? firstServer
+      firstServer = live.server(of: context) ?? firstServer
     }
     admission = Admission(tls)
   }

@@ -15,6 +15,15 @@ private struct KeptValue {
   var isPlain: Bool
 }
 
+/// The runs of the access log's line that was last written, as they stand in a line.
+private struct KeptRuns: ~Copyable {
+  /// Held, so that no other line gets its identity.
+  var line: LogLine?
+  var text = ByteBuffer()
+  /// nil: not used yet.
+  var ranges: [ByteRange?] = []
+}
+
 /// What stays the same for the life of a connection: the peer's address, the TLS session and the client's identity.
 ///
 /// The first use of a value makes and keeps it, so that later requests copy bytes and don't call OpenSSL.
@@ -31,6 +40,7 @@ final class ConnectionFacts {
   /// The values that were used, one after another, and each by its place.
   private var values = ByteBuffer()
   private var kept: [KeptValue?] = []
+  private var lines = KeptRuns()
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
   init(number: UInt64, peer: SocketAddress, transport: ByteStream, tls: TLSStream?) {
@@ -79,6 +89,7 @@ final class ConnectionFacts {
     authorization = AuthorizationCache()
     values.release()
     kept = []
+    lines = KeptRuns()
   }
 
   private static let cached: [SimpleVariable] = [
@@ -108,6 +119,20 @@ final class ConnectionFacts {
     values.append(value)
     output.append(value)
     return isPlain
+  }
+
+  /// Appends a run of the access log's line. It is escaped at its first use only, unless lines of another log come between.
+  func append(run: Int, of line: LogLine, to output: inout ByteBuffer) {
+    if lines.line !== line {
+      lines.line = line
+      lines.text.removeAll()
+      lines.ranges = Array(repeating: nil, count: line.runCount)
+    }
+    if let range = lines.ranges[run] { return output.append(lines.text.readable[range]) }
+    let start = output.count
+    line.append(run: run, of: self, to: &output)
+    lines.ranges[run] = ByteRange(start: lines.text.count, count: output.count - start)
+    lines.text.append(UnsafeRawBufferPointer(rebasing: output.readable[start...]))
   }
 
   private func make(_ variable: SimpleVariable) -> [UInt8] {

@@ -373,7 +373,10 @@ final class ProxyHandler: ContentHandler {
     case .proxy_host: output.append(dynamic?.host ?? pass?.host ?? [])
     case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
     case .upstream_ssl_spki: output.append(string: attempt.keyHash)
-    default: attempt.append(variable, group, isOver: exchange?.account.isOver ?? true, to: &output)
+    default:
+      let isOver = exchangeRef?._withUnsafeGuaranteedRef { $0.account.isOver } ?? true
+      let named = variable == .upstream_addr ? group : nil
+      borrowing(attempt) { $0.append(variable, named, isOver: isOver, to: &output) }
     }
   }
 

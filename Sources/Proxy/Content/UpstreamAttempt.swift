@@ -319,6 +319,7 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// Appends one value for each attempt, separated by commas, as nginx's `$upstream_…`.
   /// `isOver`: the exchange ends, so an attempt in progress does too.
+  /// `group`: for $upstream_addr.
   func append(_ variable: SimpleVariable, _ group: UpstreamGroup?, isOver: Bool, to output: inout ByteBuffer) {
     for index in records.indices {
       let record = records[index]

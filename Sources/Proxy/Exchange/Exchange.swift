@@ -56,11 +56,12 @@ final class Exchange {
   }
   var facts: ConnectionFacts { session.facts }
 
-  /// Calls the stream without counting it.
+  // Both call without counting.
   @inline(__always)
   func withStream<Value>(_ body: (ClientStream) -> Value) -> Value? {
     streamRef?._withUnsafeGuaranteedRef { body($0) }
   }
+  func withHandler(_ body: (ContentHandler) -> Void) { handlerRef?._withUnsafeGuaranteedRef { body($0) } }
   var redirection: Redirection { target.redirection }
 
   func reset() {

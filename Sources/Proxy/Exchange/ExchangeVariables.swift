@@ -10,15 +10,18 @@ import Transport
 extension Exchange {
   /// `$ssl_client_verdict`: `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a
   /// client whose verdict is a refusal was let in.
-  private var clientVerdict: String {
-    guard facts.isTLS else { return "" }
+  private func appendClientVerdict(to output: inout ByteBuffer) {
+    guard borrowing(facts, { $0.isTLS }) else { return }
     switch session.admission {
-    case .undecided: return ""
-    case .refused(_, let reason), .reported(let reason): return "refused:\(reason)"
-    case .granted: break
+    case .undecided: break
+    case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
+    case .granted:
+      if let denial = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) {
+        output.append(string: "refused:\(denial)")
+      } else {
+        output.append("admitted")
+      }
     }
-    let denial = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch)
-    return denial.map { "refused:\($0)" } ?? "admitted"
   }
 
   func append(_ variable: Variable, to output: inout ByteBuffer) {
@@ -127,13 +130,13 @@ extension Exchange {
     case .status:
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
-    case .bytes_sent: output.append(decimal: (stream?.sentBytes ?? 0) &- account.sentBytesAtStart)
-    case .ssl_client_verdict: output.append(string: clientVerdict)
+    case .bytes_sent: output.append(decimal: (withStream { $0.sentBytes } ?? 0) &- account.sentBytesAtStart)
+    case .ssl_client_verdict: appendClientVerdict(to: &output)
     case .pipe: output.append(withStream { $0.isPipelined } == true ? 0x70 : 0x2E)
-    case .connection_requests: output.append(decimal: UInt64(stream?.requestNumber ?? 0))
-    case .connection_time: Self.append(milliseconds: worker.loop.now &- facts.openedAt, to: &output)
+    case .connection_requests: output.append(decimal: UInt64(withStream { $0.requestNumber } ?? 0))
+    case .connection_time: Self.append(milliseconds: worker.loop.now &- borrowing(facts) { $0.openedAt }, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
-    case .server_name: output.append(string: server.settings.primaryName)
+    case .server_name: borrowing(server) { output.append($0.name) }
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
     case .invalid_referer:
       if let referers = location.referers {
@@ -156,7 +159,7 @@ extension Exchange {
     case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
-    default: handler?.append(variable, to: &output)
+    default: withHandler { $0.append(variable, to: &output) }
     }
   }
 
@@ -278,12 +281,13 @@ extension Exchange {
   }
 
   private func appendTime(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    let clock = worker.clock
-    clock.update()
-    switch variable {
-    case .msec: clock.appendSeconds(to: &output)
-    case .time_local: output.append(clock.timeLocal)
-    default: output.append(clock.timeISO8601)
+    borrowing(worker.clock) { clock in
+      clock.update()
+      switch variable {
+      case .msec: clock.appendSeconds(to: &output)
+      case .time_local: output.append(clock.timeLocal)
+      default: output.append(clock.timeISO8601)
+      }
     }
   }
 

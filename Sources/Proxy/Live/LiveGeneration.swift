@@ -1,4 +1,5 @@
 import Observability
+import TLS
 import Transport
 import Upstream
 
@@ -9,7 +10,7 @@ struct LiveMakers {
   let groups: [UpstreamGroup]
   /// By the identity of the group: what the choice of its servers asks of requests.
   let balances: [ObjectIdentifier: LiveBalance]
-  let accessLogWriters: [LogDestination: AccessLogWriter]
+  let accessLogs: LiveAccessLogs
   let resolvers: LiveResolvers
   /// Groups with `resolve`, by index.
   let followed: [Int: FollowedGroup]
@@ -23,13 +24,6 @@ struct LiveMakers {
   func errorLog(_ settings: [ErrorLogSettings]) -> ErrorLog {
     generation.errorLogs[settings] ?? generation.errorLog
   }
-
-  func accessLog(_ settings: AccessLogSettings) -> LiveAccessLog? {
-    guard let writer = accessLogWriters[settings.destination] else { return nil }
-    return LiveAccessLog(
-      writer: writer, format: LiveTemplate(settings.format), escape: settings.escape,
-      condition: settings.condition.map { LiveTemplate($0) }, journal: writer.journal.map { ($0, JournalRecord()) })
-  }
 }
 
 /// A generation in one worker: compiled, with its own pools and balancers. It ends when its last client has gone.
@@ -37,6 +31,8 @@ final class LiveGeneration {
   let generation: Generation
   let groups: [UpstreamGroup]
   let servers: [LiveServer]
+  /// By the identity of their contexts, which they hold.
+  private let serversOfContexts: [ObjectIdentifier: LiveServer]
   let listeners: [VirtualServers]
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
@@ -82,7 +78,7 @@ final class LiveGeneration {
     let resolvers = LiveResolvers(generation, loop: loop)
     self.resolvers = resolvers
     let makers = LiveMakers(
-      generation: generation, shared: shared, groups: groups, balances: balances, accessLogWriters: writers,
+      generation: generation, shared: shared, groups: groups, balances: balances, accessLogs: LiveAccessLogs(writers),
       resolvers: resolvers, followed: followed, trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
@@ -94,6 +90,9 @@ final class LiveGeneration {
         conditionals: makers.conditionals, trace: trace, names: generation.http.slotNames)
     }
     self.servers = servers
+    self.serversOfContexts = Dictionary(
+      servers.compactMap { server in server.context.map { (ObjectIdentifier($0), server) } },
+      uniquingKeysWith: { first, _ in first })
     self.listeners = generation.http.listeners.map { VirtualServers($0, all: servers) }
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
@@ -102,6 +101,9 @@ final class LiveGeneration {
     self.dynamicGroups = DynamicGroups(
       groups: groups, followed: Array(followed.values), resolver: shared.resolver, loop: loop, budget: budget)
   }
+
+  /// The server block of a context that a handshake chose.
+  func server(of context: ServerTLSContext) -> LiveServer? { serversOfContexts[ObjectIdentifier(context)] }
 
   /// Those that may keep idle connections.
   var allGroups: [UpstreamGroup] {

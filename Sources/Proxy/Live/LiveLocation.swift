@@ -90,7 +90,7 @@ final class LiveLocation {
     self.changesFields = expires != nil || !settings.addedFields.isEmpty || !settings.addedTrailers.isEmpty
     self.earlyHints = settings.earlyHints.map { LiveTemplate($0) }
     self.errorLog = makers.errorLog(settings.errorLogs)
-    let accessLogs = settings.accessLogs.compactMap(makers.accessLog)
+    let accessLogs = settings.accessLogs.compactMap(makers.accessLogs.log)
     self.accessLogs = accessLogs
     self.hasAccessLogs = !accessLogs.isEmpty
     self.rate = settings.traffic?.rate.map { LiveRate($0) }
@@ -165,15 +165,6 @@ struct LiveMethodLimit {
     let method = isOwn ? Array(exchange.head.bytes.readable[exchange.head.methodRange]) : Array("GET".utf8)
     return methods.contains(method)
   }
-}
-
-struct LiveAccessLog {
-  let writer: AccessLogWriter
-  let format: LiveTemplate
-  let escape: LogEscaping
-  let condition: LiveTemplate?
-  /// nil: the log isn't the journal.
-  let journal: (socket: JournalSocket, record: JournalRecord)?
 }
 
 /// `proxy_pass` in one worker.

@@ -56,12 +56,18 @@ struct LiveTemplate {
     for step in steps { append(step, exchange, to: &output) }
   }
 
+  /// Appends text of a literal step.
+  @inline(__always)
+  func append(_ literal: ByteRange, to output: inout ByteBuffer) { output.append(text, literal) }
+
   /// Appends the value of one step.
   @inline(__always)
   func append(_ step: Step, _ exchange: Exchange, to output: inout ByteBuffer) {
     switch step {
     case .literal(let range): output.append(text, range)
-    case .connection(let variable, let place): _ = exchange.facts.append(variable, place: place, to: &output)
+    case .connection(let variable, let place):
+      // The exchange's stream holds the session, and the session its facts.
+      borrowing(exchange.facts) { _ = $0.append(variable, place: place, to: &output) }
     case .client(let variable, let place): exchange.appendClient(variable, place: place, to: &output)
     case .simple(let variable), .plain(let variable): exchange.append(ofRequest: variable, to: &output)
     case .other(let index): exchange.append(others[index], to: &output)
@@ -84,7 +90,7 @@ extension SimpleVariable {
     case .request_length, .request_time, .request_id, .request_completion, .status, .bytes_sent, .body_bytes_sent,
       .connection_requests, .connection_time, .msec, .time_local, .time_iso8601, .upstream_status,
       .upstream_connect_time, .upstream_header_time, .upstream_response_time, .upstream_response_length,
-      .upstream_bytes_received, .upstream_bytes_sent:
+      .upstream_bytes_received, .upstream_bytes_sent, .upstream_ssl_result, .server_protocol:
       true
     default: false
     }

@@ -124,6 +124,8 @@ final class VirtualServers: ServerChooser {
 /// One `server {}` in one worker.
 final class LiveServer {
   let settings: ServerSettings
+  /// $server_name
+  let name: [UInt8]
   let context: ServerTLSContext?
   let root: LiveLocation
   /// Steps of the server block itself, before a location is found.
@@ -142,6 +144,7 @@ final class LiveServer {
     trace: ExplainTrace? = nil, names: [Int: String] = [:]
   ) {
     self.settings = settings
+    self.name = Array(settings.primaryName.utf8)
     self.context = context
     self.root = root
     let rewrite = RewriteProgram(settings.root.rewrite).steps

@@ -1,0 +1,140 @@
+import Bytes
+import Observability
+
+/// A `log_format` as a worker writes it.
+///
+/// Text, and values that stay the same for a connection, are one run where they follow each other. A connection escapes a
+/// run at its first line (`ConnectionFacts`), and copies it into every other line.
+final class LogLine {
+  struct Step {
+    /// Text that comes first.
+    var text: ByteRange
+    var value: Value
+  }
+
+  enum Value {
+    case nothing
+    /// An index into `runs`.
+    case run(Int)
+    /// Of the request, and never to be escaped (`LiveTemplate.Step.plain`).
+    case plain(SimpleVariable)
+    case other(LiveTemplate.Step)
+  }
+
+  let format: LiveTemplate
+  let escaping: LogEscaping
+  let steps: [Step]
+  /// Each has text and values of the connection only.
+  private let runs: [[LiveTemplate.Step]]
+
+  init(_ format: Template, _ escaping: LogEscaping) {
+    let format = LiveTemplate(format)
+    var steps: [Step] = []
+    var runs: [[LiveTemplate.Step]] = []
+    let none = ByteRange(start: 0, count: 0)
+    var text = none
+    for step in format.steps {
+      if case .run? = steps.last?.value {
+        switch step {
+        case .literal, .connection:
+          runs[runs.count - 1].append(step)
+          continue
+        case .client, .simple, .plain, .other: break
+        }
+      }
+      switch step {
+      case .literal(let literal):
+        if text.count > 0 { steps.append(Step(text: text, value: .nothing)) }
+        text = literal
+      case .connection:
+        steps.append(Step(text: none, value: .run(runs.count)))
+        runs.append([.literal(text), step])
+        text = none
+      case .plain(let variable):
+        steps.append(Step(text: text, value: .plain(variable)))
+        text = none
+      case .client, .simple, .other:
+        steps.append(Step(text: text, value: .other(step)))
+        text = none
+      }
+    }
+    if text.count > 0 { steps.append(Step(text: text, value: .nothing)) }
+    self.format = format
+    self.escaping = escaping
+    self.steps = steps
+    self.runs = runs
+  }
+
+  var runCount: Int { runs.count }
+
+  /// Appends a run as it stands in a line.
+  func append(run: Int, of facts: ConnectionFacts, to line: inout ByteBuffer) {
+    for step in runs[run] {
+      switch step {
+      case .connection(let variable, let place):
+        let start = line.count
+        finish(start, in: &line, isPlain: facts.append(variable, place: place, to: &line))
+      case .literal(let text): format.append(text, to: &line)
+      case .client, .simple, .plain, .other: break
+      }
+    }
+  }
+
+  /// Makes what stands from `start` on, the value of one variable, what the line has for it. Values are escaped; an empty
+  /// one is `-` by nginx's default escaping.
+  ///
+  /// Only if a byte of it must be escaped, a value is copied and written again.
+  @inline(__always)
+  func finish(_ start: Int, in line: inout ByteBuffer, isPlain: Bool) {
+    if line.count == start {
+      if case .default = escaping { line.append(0x2D) }
+    } else if !isPlain {
+      let value = UnsafeRawBufferPointer(rebasing: line.readable[start...])
+      switch escaping {
+      case .default: if !LogEscape.isPlain(value) { escape(start, in: &line) }
+      case .json: if !LogEscape.isPlainJSON(value) { escape(start, in: &line) }
+      case .none: break
+      }
+    }
+  }
+
+  @inline(never)
+  private func escape(_ start: Int, in line: inout ByteBuffer) {
+    var value = ByteBuffer()
+    value.append(UnsafeRawBufferPointer(rebasing: line.readable[start...]))
+    line.truncate(to: start)
+    if case .json = escaping { LogEscape.json(value.readable, &line) } else { LogEscape.default(value.readable, &line) }
+  }
+}
+
+/// An `access_log` in one worker. Locations with the same settings share it.
+final class LiveAccessLog {
+  let writer: AccessLogWriter
+  let line: LogLine
+  let condition: LiveTemplate?
+  /// nil: the log isn't the journal.
+  let journal: (socket: JournalSocket, record: JournalRecord)?
+
+  init(_ settings: AccessLogSettings, _ writer: AccessLogWriter) {
+    self.writer = writer
+    self.line = LogLine(settings.format, settings.escape)
+    self.condition = settings.condition.map { LiveTemplate($0) }
+    self.journal = writer.journal.map { ($0, JournalRecord()) }
+  }
+}
+
+/// Every access log of a generation in one worker.
+final class LiveAccessLogs {
+  private let writers: [LogDestination: AccessLogWriter]
+  private var made: [AccessLogSettings: LiveAccessLog] = [:]
+
+  init(_ writers: [LogDestination: AccessLogWriter]) { self.writers = writers }
+
+  /// nil: no log is open for the settings.
+  func log(for settings: AccessLogSettings) -> LiveAccessLog? {
+    if let log = made[settings] { return log }
+    let log = writers[settings.destination].map { LiveAccessLog(settings, $0) }
+    made[settings] = log
+    return log
+  }
+}
