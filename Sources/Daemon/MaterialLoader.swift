@@ -8,7 +8,7 @@ import UpstreamAuth
 
 /// Loads each file once, and collects what is wrong.
 ///
-/// Each directive that names a faulty file gets its own diagnostic. A result of nil means that the diagnostics already
+/// Each directive that names a faulty file gets its own diagnostic, so a faulty file is read once for each. A result of nil means that the diagnostics already
 /// have the reason.
 struct MaterialLoader {
   private struct PairKey: Hashable {
@@ -57,12 +57,17 @@ struct MaterialLoader {
   mutating func pair(_ source: CertificateSource, passwordFile: MaterialReference?) -> CertifiedKey? {
     let key = PairKey(source: source, passwords: passwordFile, place: source.certificate.location)
     if let known = pairs[key] { return known }
-    let passwords = passwords(in: passwordFile)
-    let pair = attempt { [shared] () throws(MaterialError) in
-      try CertifiedKey.load(
-        certificate: source.certificate, key: source.key, passwords: passwords, tokens: shared.tokens)
+    let anywhere = PairKey(source: source, passwords: passwordFile, place: nil)
+    var pair = pairs[anywhere] ?? nil
+    if pair == nil {
+      let passwords = passwords(in: passwordFile)
+      pair = attempt { [shared] () throws(MaterialError) in
+        try CertifiedKey.load(
+          certificate: source.certificate, key: source.key, passwords: passwords, tokens: shared.tokens)
+      }
     }
     pairs[key] = .some(pair)
+    if pair != nil { pairs[anywhere] = .some(pair) }
     if let pair { warnOfValidity(pair.certificate, source.certificate) }
     return pair
   }
@@ -70,9 +75,14 @@ struct MaterialLoader {
   mutating func authorities(_ file: MaterialReference, passwordFile: MaterialReference?) -> [Certificate]? {
     let key = FileKey(file: file, passwords: passwordFile, place: file.location)
     if let known = authorities[key] { return known }
-    let passwords = passwords(in: passwordFile)
-    let loaded = attempt { () throws(MaterialError) in try Certificate.loadAll(file, passwords: passwords) }
+    let anywhere = FileKey(file: file, passwords: passwordFile, place: nil)
+    var loaded = authorities[anywhere] ?? nil
+    if loaded == nil {
+      let passwords = passwords(in: passwordFile)
+      loaded = attempt { () throws(MaterialError) in try Certificate.loadAll(file, passwords: passwords) }
+    }
     authorities[key] = .some(loaded)
+    if loaded != nil { authorities[anywhere] = .some(loaded) }
     for certificate in loaded ?? [] { warnOfValidity(certificate, file) }
     return loaded
   }
