@@ -6,10 +6,10 @@ import Proxy
 import TLS
 import UpstreamAuth
 
-/// Loads each file once, and collects what is wrong.
+/// Loads files, and collects what is wrong. A certificate, key or CA is read once, however many directives name it.
 ///
-/// Each directive that names a faulty file gets its own diagnostic, so a faulty file is read once for each. A result of nil means that the diagnostics already
-/// have the reason.
+/// Each directive that names a faulty file gets its own diagnostic, so such a file is read for each of them. A result of
+/// nil means that the diagnostics already have the reason.
 struct MaterialLoader {
   private struct PairKey: Hashable {
     var source: CertificateSource

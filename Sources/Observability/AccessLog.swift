@@ -13,7 +13,7 @@ public struct LogBuffering: Sendable, Hashable {
   }
 
   /// Without `buffer=`: a system call for each line would cost more than the line itself. At 64 KiB the file's thread,
-  /// which is woken for each buffer, took 5 % of the CPU time.
+  /// which is woken for each buffer, took 5 % of the process's CPU time.
   public static let standard = LogBuffering(capacity: 262_144, flush: 1000)
 }
 

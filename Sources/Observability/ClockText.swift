@@ -136,7 +136,7 @@ private struct Moment {
 }
 
 extension ByteBuffer {
-  /// Appends `.042` for 42 milliseconds, which are under 1000.
+  /// Appends `.042` for 42 milliseconds. Whole seconds among them are left out.
   public mutating func append(fraction milliseconds: UInt64) {
     let rest = UInt32(truncatingIfNeeded: milliseconds % 1000)
     let hundreds = rest / 100, tens = rest / 10

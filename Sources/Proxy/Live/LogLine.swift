@@ -80,10 +80,8 @@ final class LogLine {
     }
   }
 
-  /// Makes what stands from `start` on, the value of one variable, what the line has for it. Values are escaped; an empty
-  /// one is `-` by nginx's default escaping.
-  ///
-  /// Only if a byte of it must be escaped, a value is copied and written again.
+  /// Escapes the value of a variable, which stands in `line` from `start` on. An empty value becomes `-` by nginx's
+  /// default escaping. A value is copied and written again only if one of its bytes must be escaped.
   @inline(__always)
   func finish(_ start: Int, in line: inout ByteBuffer, isPlain: Bool) {
     if line.count == start {
