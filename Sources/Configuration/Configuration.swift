@@ -24,6 +24,13 @@ public enum Configuration {
     return build(tree, parser: parser, mainFile: source.name)
   }
 
+  /// What prevents reading the configuration's files again, those that it includes too. Their statements are not judged.
+  package static func readingFaults(_ source: ConfigurationSource) -> [Diagnostic] {
+    var parser = Parser(mainFile: source.name, files: .disk)
+    _ = source.parse(&parser)
+    return parser.diagnostics.filter { $0.severity == .error }
+  }
+
   /// Reads text. `fileName` appears in places, and relative names resolve against its folder.
   public static func load(text: String, fileName: String) -> (settings: Settings?, diagnostics: [Diagnostic]) {
     load(bytes: Array(text.utf8), fileName: fileName, files: .disk)

@@ -73,10 +73,11 @@ extension HTTPSettings {
     return Set(paths + pins.compactMap(\.path))
   }
 
-  /// Every file of keys, certificates and trust that is loaded, and keys in tokens, as the configuration names them.
+  /// Every file of keys, certificates and trust that is loaded, and keys in tokens, each as the configuration names it
+  /// first.
   var materialReferences: [MaterialReference] {
     let (references, pins) = material { _ in true }
-    return references + pins.compactMap(\.reference)
+    return (references + pins.compactMap(\.reference)).distinct
   }
 
   private func material(
@@ -90,21 +91,27 @@ extension HTTPSettings {
       references += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }
       if case .file(let staple) = tls.stapling { references.append(staple) }
     }
-    for tls in everyLocation.compactMap({ $0.settings.upstreamTLS }) where isMeant(tls.reloads) {
-      references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trust.anchors?.file]
-      references += tls.revocationLists.map { $0 }
-      pins += tls.trust.pins?.sources ?? []
+    for (_, location) in everyLocation {
+      if let tls = location.upstreamTLS, isMeant(tls.reloads) {
+        references += [tls.certificate?.certificate, tls.certificate?.key, tls.passwordFile, tls.trust.anchors?.file]
+        references += tls.revocationLists.map { $0 }
+        pins += tls.trust.pins?.sources ?? []
+      }
+      if let envelope = location.envelope, isMeant(envelope.reloads) { references += envelope.keyFiles.map { $0 } }
+      for signature in location.signatures where isMeant(signature.reloads) {
+        references += signature.keys.map(\.file)
+      }
+      if let asked = location.upstreamAuth, isMeant(asked.reloads) { references.append(asked.users) }
     }
-    for envelope in everyLocation.compactMap({ $0.settings.envelope }) where isMeant(envelope.reloads) {
-      references += envelope.keyFiles.map { $0 }
-    }
-    for signature in everyLocation.flatMap({ $0.settings.signatures }) where isMeant(signature.reloads) {
-      references += signature.keys.map(\.file)
-    }
-    for asked in everyLocation.compactMap({ $0.settings.upstreamAuth }) where isMeant(asked.reloads) {
-      references.append(asked.users)
-    }
-    return (references.compactMap { $0 }, pins)
+    return (references.compactMap { $0 }.distinct, pins)
+  }
+}
+
+extension [MaterialReference] {
+  /// Each file once: thousands of server blocks may name the same one.
+  fileprivate var distinct: [MaterialReference] {
+    var seen: Set<MaterialReference> = []
+    return filter { seen.insert($0).inserted }
   }
 }
 

@@ -35,8 +35,7 @@ enum ServingAccess {
         .warning, at: nil, "\"\(path)\" can't be read as the user that serves, \(user): no reload will succeed\(facts)",
         hint: hint)
     }
-    let (reread, _, faults) = Configuration.read(source)
-    guard reread == nil, let fault = faults.first(where: { $0.severity == .error }) else { return material }
+    guard let fault = Configuration.readingFaults(source).first else { return material }
     return [
       Diagnostic(
         .warning, at: fault.location,

@@ -5,7 +5,9 @@ import UpstreamAuth
 extension HTTPSettings {
   /// Every location, including nested ones, and what is outside locations, each with its server's index, in file order.
   var everyLocation: [(server: Int, settings: LocationSettings)] {
-    servers.indices.flatMap { index in servers[index].root.withNested.map { (index, $0) } }
+    var every: [(server: Int, settings: LocationSettings)] = []
+    for index in servers.indices { servers[index].root.visitNested { every.append((index, $0)) } }
+    return every
   }
 }
 
