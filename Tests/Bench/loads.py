@@ -201,16 +201,17 @@ class Streams:
 
 class Handshakes:
     """Handshakes with both certificates, each with one request and the end; 16 at a time. `mode`: "handshake" for full
-    ones, "resume" for those that resume the session of the one before."""
+    ones, "resume" for those that resume the session of the one before. `rsa`: the proxy has an RSA key. `names`: so many
+    server names take turns."""
 
     unit = "µs a handshake"
 
-    def __init__(self, text, mode):
-        self.text, self.mode = text, mode
+    def __init__(self, text, mode, rsa=False, names=0):
+        self.text, self.mode, self.rsa, self.names = text, mode, rsa, names
 
     def drive(self, stage, port, connections, seconds, meter=None):
         """What was counted and, with a meter, what it read."""
-        generator = stage.tools.tls(self.mode, port, conns=connections, seconds=seconds)
+        generator = stage.tools.tls(self.mode, port, conns=connections, seconds=seconds, names=self.names)
         try:
             before = processes.cpu_by_process(generator.pid)[generator.pid]
             meter = meter and meter()
@@ -233,9 +234,13 @@ class Handshakes:
 
 
 class Idle:
-    """Memory of connections that are kept open after one request each. The kernel's buffers are not in it."""
+    """Memory of open connections. The kernel's buffers are not in it. `mode`: "idle" for those that are kept open after one
+    request each, "silent" for those that have not sent a byte."""
 
-    text, unit = "memory of a kept connection", "KiB a connection"
+    unit = "KiB a connection"
+
+    def __init__(self, text, mode):
+        self.text, self.mode = text, mode
 
     def measure(self, stage, proxy):
         count = stage.idle
@@ -246,7 +251,7 @@ class Idle:
             processes.stop(warm)
         time.sleep(0.5)
         before = processes.memory_kib(proxy.process.pid)
-        generator = stage.tools.tls("idle", proxy.port, count=count, conns=64, path="/1k")
+        generator = stage.tools.tls(self.mode, proxy.port, count=count, conns=64, path="/1k")
         try:
             meter = Meter(stage, proxy)
             result = go(generator)
@@ -268,9 +273,11 @@ WORKLOADS = {
     "bulk": Requests("GET 1 MiB, 8 connections", "/1m", 8, 2, "ms a MiB", 1e3, size=1 << 20),
     "upload": Requests("POST 1 MiB, 8 connections", "/upload", 8, 2, "ms a MiB", 1e3, uploads=True),
     "handshake": Handshakes("full mTLS handshake, one request, closed", "handshake"),
+    "rsa": Handshakes("full handshake, the server's key RSA-2048", "handshake", rsa=True),
     "resume": Handshakes("resumed TLS 1.3 session, one request, closed", "resume"),
     "h2small": Streams("HTTP/2 GET 1 KiB, 16 connections of 8 streams", "/1k", 16, 8, 2),
     "grpc": Streams("a unary call of gRPC, 100 bytes each way, 16 connections of 8 streams", "/grpc.Bench/Unary", 16, 8,
                     2, grpc=True),
-    "idle": Idle(),
+    "idle": Idle("memory of a kept connection", "idle"),
+    "silent": Idle("memory of a connection that has not sent a byte", "silent"),
 }

@@ -91,7 +91,8 @@ class Place:
     """What a proxy's configuration is made from."""
 
     def __init__(self, folder, certificates, port, upstream_port, sallyport, workload):
-        self.folder, self.certificates, self.port = folder, certificates, port
+        self.folder, self.port = folder, port
+        self.certificates = certificates.with_rsa() if getattr(workload, "rsa", False) else certificates
         self.upstream_port, self.sallyport = upstream_port, sallyport
         self.http2, self.grpc = getattr(workload, "http2", False), getattr(workload, "grpc", False)
 
@@ -239,6 +240,17 @@ https://:{place.port} {{
             {"GOMAXPROCS": "1", "HOME": place.folder, "XDG_DATA_HOME": place.folder, "XDG_CONFIG_HOME": place.folder})
 
 
+# The folder of another system, in which the proxies whose names end in -root run.
+root = None
+
+
+def in_root(start):
+    def words(place):
+        argv, env = start(place)
+        return ["chroot", root, *argv], env
+    return words
+
+
 class Kind:
     """How a proxy is started, its Debian package, and the upstreams that it must refuse."""
 
@@ -253,6 +265,9 @@ KINDS = {
     "nginx-seen": Kind(nginx_seen, "nginx-light", by_default=False),
     "haproxy": Kind(haproxy, "haproxy"),
     "caddy": Kind(caddy, "caddy"),
+    "sallyport-root": Kind(in_root(sallyport), refuses=("untrusted", "wrong-name", "wrong-key"), by_default=False),
+    "nginx-root": Kind(in_root(nginx), by_default=False),
+    "haproxy-root": Kind(in_root(haproxy), by_default=False),
 }
 
 

@@ -13,7 +13,7 @@ def summarised(rounds):
 
 def ratios(results, name="sallyport"):
     """Cost of `name` as a multiple of nginx's and of the cheapest peer's, round by round."""
-    peers = [peer for peer in results if peer != name and not peer.endswith("-seen")]
+    peers = [peer for peer in results if peer != name and not peer.endswith(("-seen", "-root"))]
     if name not in results or not peers:
         return {}
     def over(peer):

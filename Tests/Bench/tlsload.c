@@ -1,8 +1,8 @@
 /* mTLS load generator: handshakes, resumed handshakes, idle connections.
  *
  *   tlsload MODE port=P chain=PEM key=PEM [suite=S] [group=G] [path=/x]
- *           [conns=16] [seconds=4] [count=N]
- *   MODE: handshake | resume | idle
+ *           [conns=16] [seconds=4] [count=N] [names=N]
+ *   MODE: handshake | resume | idle | silent
  *
  * Talk with the bench: it prints "ready", waits for a line on stdin, then
  * works and prints one JSON line.  In idle mode it prints the JSON line when
@@ -12,6 +12,8 @@
  * with "Connection: close", reads to the end, closes, starts again.  Every
  * connection that was started is finished and counted, so that the proxy's
  * CPU time over the run belongs to exactly `completed` connections.
+ * silent: as idle, with connections that never send a byte.
+ * names=N: connections take turns with the server names h0.test to hN-1.test.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -39,12 +41,14 @@ struct conn {
     char head[2048];     /* start of the response */
     size_t got;
     double t0;
+    char request[512];
+    size_t request_len;
 };
 
 static SSL_CTX *ctx;
-static int ep, keepalive, resume, port = 0;
-static char request[512];
-static size_t request_len;
+static int ep, keepalive, resume, silent, port = 0;
+static const char *path = "/tiny";
+static long names, next_name;
 static long completed, resumed, errors, unclean, active, tickets;
 static char first_error[256];
 static float *lat;
@@ -103,6 +107,22 @@ static void finish(struct conn *c)
 
 static void drive(struct conn *c);
 
+/* Writes the request and returns the server name. */
+static const char *prepare(struct conn *c)
+{
+    static char name[64] = "front.test";
+    char host[80];
+
+    snprintf(host, sizeof host, "127.0.0.1:%d", port);
+    if (names) {
+        snprintf(name, sizeof name, "h%ld.test", next_name++ % names);
+        snprintf(host, sizeof host, "%s", name);
+    }
+    c->request_len = snprintf(c->request, sizeof c->request, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", path, host,
+                              keepalive ? "" : "Connection: close\r\n");
+    return name;
+}
+
 static void start(struct conn *c)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -122,10 +142,17 @@ static void start(struct conn *c)
     }
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    if (silent) {
+        c->state = IDLE;
+        completed++;
+        active--;
+        epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &ev);
+        return;
+    }
     c->ssl = SSL_new(ctx);
     SSL_set_app_data(c->ssl, c);
     SSL_set_fd(c->ssl, c->fd);
-    SSL_set_tlsext_host_name(c->ssl, "front.test");
+    SSL_set_tlsext_host_name(c->ssl, prepare(c));
     SSL_set_connect_state(c->ssl);
     if (resume && c->ticket)
         SSL_set_session(c->ssl, c->ticket);
@@ -193,7 +220,7 @@ static void drive(struct conn *c)
         c->state = SENDING;
     }
     if (c->state == SENDING) {
-        r = SSL_write(c->ssl, request, request_len);
+        r = SSL_write(c->ssl, c->request, c->request_len);
         if (r <= 0) {
             r = SSL_get_error(c->ssl, r);
             if (r == SSL_ERROR_WANT_READ || r == SSL_ERROR_WANT_WRITE)
@@ -280,7 +307,7 @@ static void wait_line(void)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "", *chain = NULL, *key = NULL, *suite = NULL,
-               *group = NULL, *path = "/tiny";
+               *group = NULL;
     long conns = 16, count = 0, opened = 0, i;
     double seconds = 4, t0, end;
     struct conn *slot;
@@ -299,12 +326,14 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "conns")) conns = atol(v);
         else if (!strcmp(argv[i], "seconds")) seconds = atof(v);
         else if (!strcmp(argv[i], "count")) count = atol(v);
+        else if (!strcmp(argv[i], "names")) names = atol(v);
         else return fprintf(stderr, "tlsload: unknown %s\n", argv[i]), 2;
     }
-    keepalive = !strcmp(mode, "idle");
+    silent = !strcmp(mode, "silent");
+    keepalive = silent || !strcmp(mode, "idle");
     resume = !strcmp(mode, "resume");
     if (!port || (!keepalive && !resume && strcmp(mode, "handshake")))
-        return fprintf(stderr, "usage: tlsload handshake|resume|idle port=P ...\n"), 2;
+        return fprintf(stderr, "usage: tlsload handshake|resume|idle|silent port=P ...\n"), 2;
 
     signal(SIGPIPE, SIG_IGN);
     ctx = SSL_CTX_new(TLS_client_method());
@@ -321,9 +350,6 @@ int main(int argc, char **argv)
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(ctx, on_ticket);
     }
-    request_len = snprintf(request, sizeof request,
-                           "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s\r\n", path, port,
-                           keepalive ? "" : "Connection: close\r\n");
     ep = epoll_create1(0);
     slot = calloc(keepalive ? count : conns, sizeof *slot);
     for (i = 0; i < (keepalive ? count : conns); i++)
@@ -362,6 +388,11 @@ int main(int argc, char **argv)
         wait_line();
         for (i = 0; i < opened; i++) {
             char b[4096];
+            if (silent) {
+                if (recv(slot[i].fd, b, sizeof b, MSG_DONTWAIT) >= 0 || errno != EAGAIN)
+                    fail("silent connection dropped");
+                continue;
+            }
             int r = slot[i].ssl ? SSL_read(slot[i].ssl, b, sizeof b) : 0;
             if (!slot[i].ssl || SSL_get_error(slot[i].ssl, r) != SSL_ERROR_WANT_READ) {
                 errno = 0;

@@ -31,6 +31,17 @@ import Testing
     #expect(soft >= 512 + logs + 64 && soft <= 1024)
   }
 
+  /// Otherwise a worker stands still for some 17 ms each time that the table doubles.
+  @Test func `the kernel's table of descriptors has its size before the first connection`() async throws {
+    let scene = try Scene.ofTest()
+    let daemon = try Sallyport(scene, text(scene))
+    try await daemon.untilReady()
+    let status = try await scene.succeed("cat", "/proc/\(daemon.process.identifier)/status")
+    let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("FDSize:") })
+    let size = try #require(line.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) })
+    #expect(size > 512, "\(line)")
+  }
+
   @Test func `where the hard one is not enough, it is used up and the start says so`() async throws {
     let scene = try Scene.ofTest()
     let daemon = try Sallyport(scene, text(scene), launcher: ["prlimit", "--nofile=64:300"])
