@@ -79,12 +79,21 @@ public final class ClientRules: Sendable {
   public let allow: [ClientRule]
   /// Judged before `allow`.
   public let deny: [ClientRule]
+  /// The keys that the rules read, each with the place of the first rule that does.
+  private let keys: [(key: IdentityKey, at: SourceLocation)]
 
   /// Returns nil without rules: there is nothing to judge.
   public init?(allow: [ClientRule], deny: [ClientRule]) {
     if allow.isEmpty && deny.isEmpty { return nil }
     self.allow = allow
     self.deny = deny
+    var keys: [(key: IdentityKey, at: SourceLocation)] = []
+    for rule in deny + allow {
+      for condition in rule.conditions where !keys.contains(where: { $0.key == condition.key }) {
+        keys.append((condition.key, rule.location))
+      }
+    }
+    self.keys = keys
   }
 
   /// Identifies the rules' content, independent of their places and order: part of a session-id context.
@@ -134,11 +143,9 @@ public final class ClientRules: Sendable {
   /// Denies a client if a value that some rule reads may not be what it seems: one with a control character, or one of
   /// several common names.
   private func unsound(_ identity: PeerIdentity) -> Decision? {
-    for rule in deny + allow {
-      for condition in rule.conditions {
-        guard let fault = identity[condition.key].fault else { continue }
-        return .denied(at: rule.location, reason: "the certificate's \(condition.key.rawValue) \(fault.rawValue)")
-      }
+    for (key, location) in keys {
+      guard let fault = identity[key].fault else { continue }
+      return .denied(at: location, reason: "the certificate's \(key.rawValue) \(fault.rawValue)")
     }
     return nil
   }

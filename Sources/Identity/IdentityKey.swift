@@ -10,4 +10,21 @@ public enum IdentityKey: String, Sendable, Hashable, CaseIterable {
   case issuer
   /// The SHA-256 of the certificate, and of its SubjectPublicKeyInfo.
   case fingerprint, spki
+
+  /// The place in `allCases`. A dictionary of keys would hash their spelling for each condition of each rule.
+  var place: Int {
+    switch self {
+    case .cn: 0
+    case .o: 1
+    case .ou: 2
+    case .dns: 3
+    case .email: 4
+    case .uri: 5
+    case .ip: 6
+    case .serial: 7
+    case .issuer: 8
+    case .fingerprint: 9
+    case .spki: 10
+    }
+  }
 }

@@ -42,7 +42,8 @@ public struct PeerIdentity: Sendable {
 
   /// RFC 2253, for messages.
   package let subject: String
-  private let values: [IdentityKey: Values]
+  /// One for each key, by its `place`.
+  private let values: [Values]
 
   public init(_ chain: VerifiedChain) { self.init(leaf: chain.leaf) }
 
@@ -53,18 +54,26 @@ public struct PeerIdentity: Sendable {
       Values(kind.map(value), isReadable: !names.isMalformed && kind.allSatisfy(\.isWellFormed))
     }
     self.subject = subject.rfc2253
-    self.values = [
-      .cn: Values(subject.commonName), .o: Values(subject.organizations), .ou: Values(subject.organizationalUnits),
-      .dns: alternatives(names.dns) { Fold.all($0.bytes) },
-      .email: alternatives(names.emails) { Fold.domain($0.bytes) },
-      .uri: alternatives(names.uris) { $0.bytes },
-      .ip: alternatives(names.ips) { Array($0.description.utf8) },
-      .serial: Values([Array(leaf.serial.utf8)]), .issuer: Values([Array(leaf.issuer.rfc2253.utf8)]),
-      .fingerprint: Values(octets: leaf.sha256), .spki: Values(octets: leaf.spkiSHA256),
-    ]
+    self.values = IdentityKey.allCases.map { key in
+      switch key {
+      case .cn: Values(subject.commonName)
+      case .o: Values(subject.organizations)
+      case .ou: Values(subject.organizationalUnits)
+      case .dns: alternatives(names.dns) { Fold.all($0.bytes) }
+      case .email: alternatives(names.emails) { Fold.domain($0.bytes) }
+      case .uri: alternatives(names.uris) { $0.bytes }
+      case .ip: alternatives(names.ips) { Array($0.description.utf8) }
+      case .serial: Values([Array(leaf.serial.utf8)])
+      case .issuer: Values([Array(leaf.issuer.rfc2253.utf8)])
+      case .fingerprint: Values(octets: leaf.sha256)
+      case .spki: Values(octets: leaf.spkiSHA256)
+      }
+    }
   }
 
-  subscript(key: IdentityKey) -> Values { values[key] ?? Values([], isReadable: false) }
+  subscript(key: IdentityKey) -> Values {
+    values.indices.contains(key.place) ? values[key.place] : Values([], isReadable: false)
+  }
 }
 
 /// Folds letters that are compared without case: DNS names, and the domain of an email address.

@@ -35,6 +35,8 @@ struct ValuePattern: Sendable, Hashable {
 
   /// Whether the pattern matches the whole value.
   func matches(_ value: [UInt8]) -> Bool {
+    // Most patterns have no wildcard, and a configuration may have a thousand of them.
+    if tokens.count == 1, case .literal(let text) = tokens[0] { return text == value }
     // The positions of the value that the tokens so far can reach.
     var reached = [Bool](repeating: false, count: value.count + 1)
     reached[0] = true

@@ -49,13 +49,13 @@ def free_port():
 
 
 def spawn(argv, cpu, env=None, log=None, **more):
-    """Starts argv on one CPU, in a session of its own: Ctrl-C reaches only the bench, which then ends its children.
+    """Starts argv on one CPU, or on a set of them, in a session of its own: Ctrl-C reaches only the bench, which then ends its children.
 
     The kernel sends the child SIGTERM should the bench die without doing so.
     """
     def in_child():
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        os.sched_setaffinity(0, {cpu})
+        os.sched_setaffinity(0, cpu if isinstance(cpu, set) else {cpu})
         if niceness:
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
 

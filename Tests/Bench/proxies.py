@@ -97,13 +97,15 @@ class Place:
         self.http2, self.grpc = getattr(workload, "http2", False), getattr(workload, "grpc", False)
 
 
-def nginx_text(place, main="", http="", server="", listen="", location="", access_log="off", after=""):
+def nginx_text(place, main="", http="", server="", listen="", location="", access_log="off", after="", workers=1,
+               connections=18_000, servers=1):
     """The configuration that nginx and sallyport share; the other parameters are what is one's own."""
     files, proxy = place.certificates, "grpc" if place.grpc else "proxy"
     version = "" if place.grpc else 'proxy_http_version 1.1; proxy_set_header Connection "";'
-    return f"""worker_processes 1;
+    upstream = f"server 127.0.0.1:{place.upstream_port}; " * servers
+    return f"""worker_processes {workers};
 {user()} {main}
-events {{ worker_connections 18000; }}
+events {{ worker_connections {connections}; }}
 http {{
   access_log {access_log};
   keepalive_timeout 900s;
@@ -112,7 +114,7 @@ http {{
   client_max_body_size 0;
   proxy_request_buffering off;
   {http}
-  upstream x {{ server 127.0.0.1:{place.upstream_port}; keepalive 64; }}
+  upstream x {{ {upstream}keepalive {max(64, 2 * servers)}; }}
   server {{
     listen 127.0.0.1:{place.port} ssl{listen};
     {server}
@@ -272,9 +274,9 @@ KINDS = {
 
 
 class Proxy:
-    """A running proxy. `tool` is what it runs under: the words before its own."""
+    """A running proxy. `tool` is what it runs under: the words before its own. `cpus`: in place of the proxy's CPU."""
 
-    def __init__(self, stage, name, wrong=None, tool=(), env=None, workload=None):
+    def __init__(self, stage, name, wrong=None, tool=(), env=None, workload=None, cpus=None):
         self.name, self.kind, self.port = name, KINDS[name], processes.free_port()
         self.grace = 30 if tool else 4
         folder = stage.new_folder(name)
@@ -285,7 +287,7 @@ class Proxy:
         binary = stage.plain_sallyport if tool else stage.sallyport
         argv, own = self.kind.start(Place(folder, stage.certificates, self.port, upstream_port, binary, workload))
         self.process = processes.spawn(
-            [*tool, *argv], stage.proxy_cpu, env={**own, **(env or {})}, log=self.log, cwd=folder)
+            [*tool, *argv], cpus or stage.proxy_cpu, env={**own, **(env or {})}, log=self.log, cwd=folder)
         try:
             processes.wait_for_port(self.port, self.process, self.log)
         except BaseException:

@@ -108,6 +108,18 @@ import Testing
     #expect(try rules(allow: [rule(.allow, "issuer=CN=Root")]).verdict(on: certificate) == "admitted")
   }
 
+  @Test func `of several rules that read a value that can't be judged, the first one denies`() throws {
+    let certificate = try cast.leaf("ali\nce")
+    let rules = try rules(
+      allow: [rule(.allow, "cn=a", at: 1), rule(.allow, "o=b", "cn=b", at: 2)],
+      deny: [rule(.deny, "ou=x", at: 5), rule(.deny, "ou=y", "cn=c", at: 6), rule(.deny, "cn=d", at: 7)])
+    #expect(rules.verdict(on: certificate) == "denied by line 6")
+  }
+
+  @Test func `each key has its own place`() {
+    #expect(IdentityKey.allCases.map(\.place) == Array(IdentityKey.allCases.indices))
+  }
+
   @Test func `a regular expression that gives up denies`() throws {
     let value = String(repeating: "a", count: 64)
     let certificate = try cast.leaf(value)
