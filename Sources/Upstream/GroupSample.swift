@@ -25,7 +25,7 @@ extension UpstreamGroup {
   public func sample() {
     guard let meter else { return }
     var kept = [Int](repeating: 0, count: servers.count)
-    for session in idle where kept.indices.contains(session.server) { kept[session.server] += 1 }
+    for session in idle.all where kept.indices.contains(session.server) { kept[session.server] += 1 }
     for session in multiplexed where session.isResting && kept.indices.contains(session.server) {
       kept[session.server] += 1
     }

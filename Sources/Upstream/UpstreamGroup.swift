@@ -32,7 +32,7 @@ public final class UpstreamGroup {
   /// The count of changes that the balancer knows of.
   private var healthSeen: UInt64?
   /// Last in, first out: the warmest connection serves.
-  private(set) var idle: [HTTP1UpstreamSession] = []
+  private(set) var idle = IdleSessions()
   /// The sessions that speak HTTP/2 and take further attempts.
   private(set) var multiplexed: [HTTP2UpstreamSession] = []
   /// Makes the transport to a server in place of a socket: for tests without one.
@@ -223,16 +223,10 @@ public final class UpstreamGroup {
 
   private func takeKept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?) -> HTTP1UpstreamSession? {
     let place = local(place)
-    var index = idle.count - 1
-    while index >= 0 {
-      if idle[index].serves(server, trust, place) {
-        // Mostly the last one.
-        let candidate = index == idle.count - 1 ? idle.removeLast() : idle.remove(at: index)
-        if !candidate.mayHaveInput { return candidate }
-        // Unexpected bytes have arrived, and the loop hasn't handled their event yet.
-        candidate.close()
-      }
-      index -= 1
+    while let candidate = idle.takeNewest(of: server, where: { $0.serves(server, trust, place) }) {
+      if !candidate.mayHaveInput { return candidate }
+      // Unexpected bytes have arrived, and the loop hasn't handled their event yet.
+      candidate.close()
     }
     return nil
   }
@@ -320,15 +314,15 @@ public final class UpstreamGroup {
   @inline(never)
   private func limitIdle() {
     let limit = settings.keepalive.connections
-    if (idle.count - 1) / 4 >= limit { idle.removeFirst().close() }
+    if (idle.count - 1) / 4 >= limit { idle.takeOldest()?.close() }
     if surplus == nil { surplus = Surplus(self) }
   }
 
   /// Closes the sessions above `keepalive` that were not used for a second. Returns whether others are left.
   package func closeSurplus(now: UInt64) -> Bool {
     let limit = settings.keepalive.connections
-    while idle.count > limit, let oldest = idle.first, now &- oldest.idleSince >= UInt64(Surplus.time) {
-      idle.removeFirst().close()
+    while idle.count > limit, let oldest = idle.oldest, now &- oldest.idleSince >= UInt64(Surplus.time) {
+      idle.takeOldest()?.close()
     }
     if idle.count > limit { return true }
     surplus = nil
@@ -337,22 +331,21 @@ public final class UpstreamGroup {
 
   /// The time since which the session that has been idle longest is idle; nil without idle sessions.
   public var oldestIdle: UInt64? {
-    guard let resting = oldestResting else { return idle.first?.idleSince }
-    return min(resting.idleSince, idle.first?.idleSince ?? .max)
+    guard let resting = oldestResting else { return idle.oldest?.idleSince }
+    return min(resting.idleSince, idle.oldest?.idleSince ?? .max)
   }
 
   /// Closes the session that has been idle longest, to make room.
   public func closeOldestIdle() {
-    if let resting = oldestResting, resting.idleSince <= idle.first?.idleSince ?? .max { return resting.close() }
-    guard !idle.isEmpty else { return }
-    idle.removeFirst().close()
+    if let resting = oldestResting, resting.idleSince <= idle.oldest?.idleSince ?? .max { return resting.close() }
+    idle.takeOldest()?.close()
   }
 
   private var oldestResting: HTTP2UpstreamSession? {
     multiplexed.lazy.filter(\.isResting).min { $0.idleSince < $1.idleSince }
   }
 
-  func forget(_ session: HTTP1UpstreamSession) { idle.removeAll { $0 === session } }
+  func forget(_ session: HTTP1UpstreamSession) { idle.remove(session) }
 
   /// Begins no further attempt on a session that speaks HTTP/2.
   func forget(_ session: HTTP2UpstreamSession) { multiplexed.removeAll { $0 === session } }
@@ -367,9 +360,7 @@ public final class UpstreamGroup {
     isClosed = true
     surplus?.stop()
     surplus = nil
-    let connections = idle
-    idle.removeAll()
-    for connection in connections { connection.close() }
+    for connection in idle.takeAll() { connection.close() }
     for session in multiplexed { if session.isIdle { session.close() } else { session.retire() } }
   }
 }

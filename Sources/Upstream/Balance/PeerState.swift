@@ -54,8 +54,13 @@ struct PeerState: Sendable {
     return Int(clamping: elapsed.multipliedReportingOverflow(by: 100).partialValue / terms.slowStart)
   }
 
-  /// Adds the weight to the current one, and returns it. A weight that failures have lowered rises by one.
-  mutating func gain(_ weight: Int) -> Int {
+  /// Whether the server takes part in the round robin of the backup servers, or of the others.
+  func isTurning(backup: Bool, now: UInt64) -> Bool { terms.isBackup == backup && isOpen() && !hasFailed(now: now) }
+
+  /// Adds the weight to the current one, and returns it. A weight that failures have lowered rises by one. `scale`: 1, or
+  /// 100 where a server has `slow_start`.
+  mutating func gain(scale: Int, now: UInt64) -> Int {
+    let weight = scale == 1 ? effectiveWeight : effectiveWeight * share(now: now)
     currentWeight += weight
     if effectiveWeight < terms.weight { effectiveWeight += 1 }
     return weight
