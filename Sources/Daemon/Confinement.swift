@@ -48,18 +48,21 @@ package struct Confinement: Sendable {
     self.starter = starter
     wanted = settings.main.sandbox
     hasSanitizer = linux_has_sanitizer() != 0
-    keyMemory = KeyMemory.lock(settings)
+    let material = settings.http.materialReferences
+    keyMemory = KeyMemory.lock(settings, keys: material.count)
     guard wanted.restrictsFiles, !hasSanitizer else {
       files = .off
       return
     }
-    let (files, diagnostic) = Self.restrict(settings, source)
+    let (files, diagnostic) = Self.restrict(settings, source, tokenKey: FileNeeds.tokenKey(material))
     self.files = files
     diagnostics = [diagnostic].compactMap { $0 }
   }
 
-  private static func restrict(_ settings: Settings, _ source: ConfigurationSource) -> (Files, Diagnostic?) {
-    if let key = FileNeeds.tokenKey(settings.http) {
+  private static func restrict(
+    _ settings: Settings, _ source: ConfigurationSource, tokenKey: MaterialReference?
+  ) -> (Files, Diagnostic?) {
+    if let key = tokenKey {
       return (
         .free(because: "a key is in a token"),
         Diagnostic(

@@ -30,8 +30,8 @@ package enum FileNeeds {
   }
 
   /// The first key in a token or store. The modules that OpenSSL loads for it open files that only they know.
-  package static func tokenKey(_ http: HTTPSettings) -> MaterialReference? {
-    http.materialReferences.first { if case .key = $0.spelling { true } else { false } }
+  package static func tokenKey(_ material: [MaterialReference]) -> MaterialReference? {
+    material.first { if case .key = $0.spelling { true } else { false } }
   }
 
   // MARK: Locations

@@ -1,4 +1,4 @@
-import Crypto
+package import Crypto
 import Glibc
 import Proxy
 import TLS
@@ -75,7 +75,7 @@ extension HTTPSettings {
 
   /// Every file of keys, certificates and trust that is loaded, and keys in tokens, each as the configuration names it
   /// first.
-  var materialReferences: [MaterialReference] {
+  package var materialReferences: [MaterialReference] {
     let (references, pins) = material { _ in true }
     return (references + pins.compactMap(\.reference)).distinct
   }

@@ -11,9 +11,9 @@ enum KeyMemory {
   private static let mostForConnections = 16 << 20
   private static let least = 512 << 10
 
-  /// Makes OpenSSL's locked memory, as large as this configuration can need.
-  static func lock(_ settings: Settings) -> SecureHeap.Outcome {
-    let keys = settings.http.materialReferences.count * bytesPerKey
+  /// Makes OpenSSL's locked memory, as large as this configuration can need. `count`: of files, certificates among them.
+  static func lock(_ settings: Settings, keys count: Int) -> SecureHeap.Outcome {
+    let keys = count * bytesPerKey
     let (connections, overflow) = settings.main.workers.resolved
       .multipliedReportingOverflow(by: settings.main.workerConnections)
     let handshakes = overflow ? mostForConnections : min(connections, mostForConnections / bytesPerConnection)

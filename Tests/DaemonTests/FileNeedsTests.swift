@@ -65,7 +65,7 @@ import Testing
         return 204; } }
       """
     let settings = try #require(Configuration.load(text: text, fileName: "/x.conf").settings)
-    #expect(FileNeeds.tokenKey(settings.http) != nil)
+    #expect(FileNeeds.tokenKey(settings.http.materialReferences) != nil)
   }
 
   /// The directives that name a file or folder, each of which is in `FileNeeds` or needs no rule. A new one belongs there,
