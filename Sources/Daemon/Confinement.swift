@@ -49,7 +49,7 @@ package struct Confinement: Sendable {
     wanted = settings.main.sandbox
     hasSanitizer = linux_has_sanitizer() != 0
     let material = settings.http.materialReferences
-    keyMemory = KeyMemory.lock(settings, keys: material.count)
+    keyMemory = KeyMemory.lock(settings, files: material.count)
     guard wanted.restrictsFiles, !hasSanitizer else {
       files = .off
       return

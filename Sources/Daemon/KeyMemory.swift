@@ -1,6 +1,7 @@
 import Configuration
 import Crypto
 import Observability
+import Proxy
 
 /// The memory for private keys.
 enum KeyMemory {
@@ -11,12 +12,20 @@ enum KeyMemory {
   private static let mostForConnections = 16 << 20
   private static let least = 512 << 10
 
-  /// Makes OpenSSL's locked memory, as large as this configuration can need. `count`: of files, certificates among them.
-  static func lock(_ settings: Settings, keys count: Int) -> SecureHeap.Outcome {
-    let keys = count * bytesPerKey
+  /// Makes OpenSSL's locked memory, as large as this configuration can need.
+  static func lock(_ settings: Settings, files: Int) -> SecureHeap.Outcome {
+    SecureHeap.start(bytes: bytes(for: settings, files: files))
+  }
+
+  /// `files`: how many key files the configuration names, each counted once, with those of certificates.
+  static func bytes(for settings: Settings, files: Int) -> Int {
+    // A key of signatures is loaded for each location, others once a file.
+    let keys = settings.http.everyLocation.reduce(files) { count, location in
+      location.settings.signatures.reduce(count) { $0 + $1.keys.count }
+    }
     let (connections, overflow) = settings.main.workers.resolved
       .multipliedReportingOverflow(by: settings.main.workerConnections)
     let handshakes = overflow ? mostForConnections : min(connections, mostForConnections / bytesPerConnection)
-    return SecureHeap.start(bytes: least + keys + (overflow ? handshakes : handshakes * bytesPerConnection))
+    return least + keys * bytesPerKey + (overflow ? handshakes : handshakes * bytesPerConnection)
   }
 }
