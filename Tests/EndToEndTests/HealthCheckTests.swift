@@ -132,8 +132,11 @@ import Testing
     #expect(slow.lines("check").count == 1)
     // What one worker found out, all of them heed: none tries the server that waits for its first check.
     #expect(try await proxy.servers(of: 12) == ["b"])
-    let passed = try await proxy.checks(b.address, "passed"), asked = b.lines("check").count
-    #expect(asked >= passed && asked <= passed + 2)
+    // The upstream's lines reach the test late on a busy machine.
+    let passed = try await proxy.checks(b.address, "passed")
+    try await until("the upstream to tell of as many checks") { b.lines("check").count >= passed }
+    let asked = b.lines("check").count
+    #expect(try await asked <= proxy.checks(b.address, "passed") + 2)
   }
 
   @Test func `an upstream that sends without end is cut`() async throws {
