@@ -96,12 +96,13 @@ def cpu_between(before, after):
     return sum(seconds - before.get(process, 0) for process, seconds in after.items())
 
 
-def memory_kib(pid):
-    """The tree's memory (PSS): a page that several processes share counts once."""
+def memory_kib(pid, kind="Pss"):
+    """The tree's memory: a page that several processes share counts once. `kind`: "Pss_Anon" is without the pages of files,
+    whose share falls when another process maps the same libraries."""
     total = 0
     for process in tree(pid):
         with open(f"/proc/{process}/smaps_rollup") as file:
-            total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+            total += sum(int(line.split()[1]) for line in file if line.startswith(kind + ":"))
     return total
 
 
