@@ -23,10 +23,10 @@ final class HTTP1UpstreamSession: UpstreamSession {
 
   // MARK: Attempts
 
-  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
+  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket) {
     guard let stream else { return }
     requestsServed += 1
-    stream.begin(observer, settings)
+    stream.begin(observer, settings, on: ticket)
     observer.attemptDidBegin(stream)
     guard phase == .idle else { return transport.setDeadline(in: settings.timeouts.connect) }
     phase = .serving

@@ -45,8 +45,8 @@ final class HTTP1UpstreamStream: UpstreamStream {
 
   // MARK: An attempt
 
-  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
-    super.begin(observer, settings)
+  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket?) {
+    super.begin(observer, settings, on: ticket)
     asksAgain = false
     isPaused = false
     reset()

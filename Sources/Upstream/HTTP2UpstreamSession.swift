@@ -72,8 +72,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
 
   // MARK: Attempts
 
-  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
-    let stream = makeStream(observer, settings)
+  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket) {
+    let stream = makeStream(observer, settings, on: ticket)
     observer.attemptDidBegin(stream)
     switch phase {
     case .opening: if streams.count == 1 { transport.setDeadline(in: settings.timeouts.connect) }
@@ -81,12 +81,15 @@ final class HTTP2UpstreamSession: UpstreamSession {
     }
   }
 
-  func makeStream(_ observer: AttemptObserver, _ settings: AttemptSettings) -> HTTP2UpstreamStream {
+  /// `ticket`: nil if the stream goes on with another one's attempt.
+  func makeStream(
+    _ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket?
+  ) -> HTTP2UpstreamStream {
     requestsServed += 1
     if streams.isEmpty, phase == .serving { transport.setDeadline(in: nil) }
     let stream = HTTP2UpstreamStream(self, isOnKeptSession: phase != .opening)
     streams.append(stream)
-    stream.begin(observer, settings)
+    stream.begin(observer, settings, on: ticket)
     return stream
   }
 

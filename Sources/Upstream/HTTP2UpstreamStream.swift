@@ -56,8 +56,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
     if case .awaitingHead = response { false } else { true }
   }
 
-  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
-    super.begin(observer, settings)
+  override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket?) {
+    super.begin(observer, settings, on: ticket)
     observer.hasFinalHead = false
   }
 
@@ -233,8 +233,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
       return observer.attemptMayAskAgain(nil)
     }
     if asksAgain {
-      let next = session.makeStream(observer, AttemptSettings(timeouts: timeouts, headLimits: limits))
-      next.takeClock(of: self)
+      let next = session.makeStream(observer, AttemptSettings(timeouts: timeouts, headLimits: limits), on: nil)
+      next.continueAttempt(of: self)
       self.observer = nil
       observer.attemptDidBegin(next)
       return observer.attemptMayAskAgain(next)

@@ -113,8 +113,7 @@ public final class UpstreamGroup {
   ) -> AttemptFailure? {
     let server = ticket.index
     if let kept = kept(server: server, trust: trust, settings.place, isRetry: isRetry) {
-      kept.ticket = ticket
-      kept.begin(observer, settings)
+      kept.begin(observer, settings, on: ticket)
       return nil
     }
     guard budget.take() else {
@@ -123,9 +122,8 @@ public final class UpstreamGroup {
     }
     do {
       let session = try connect(to: server, trust: trust)
-      session.ticket = ticket
       session.place = settings.place
-      session.begin(observer, settings)
+      session.begin(observer, settings, on: ticket)
       return nil
     } catch {
       // A lack of descriptors in this process says nothing about the server.
@@ -179,7 +177,8 @@ public final class UpstreamGroup {
     return balancer.pick(now: loop.now, &selection)
   }
 
-  private func end(_ ticket: ServerTicket, _ result: Balancer.AttemptResult, _ times: AttemptTimes?) {
+  /// Ends an attempt, which counts for the server of its own ticket, whatever lists and groups there are since.
+  func end(_ ticket: ServerTicket, _ result: Balancer.AttemptResult, _ times: AttemptTimes?) {
     let now = loop.now
     if let shared, !ticket.isOwn {
       shared.withLock { $0.end(ticket, result, times, now: now) }
@@ -281,13 +280,8 @@ public final class UpstreamGroup {
 
   // MARK: Events of sessions
 
-  func attemptDidEnd(_ session: UpstreamSession, _ outcome: Balancer.AttemptResult, _ times: AttemptTimes?) {
-    if let ticket = session.ticket { end(ticket, outcome, times) }
-  }
-
   /// The head of a response came so many milliseconds after its attempt began. Only groups that measure times need it.
-  func headDidCome(_ session: UpstreamSession, after age: UInt64) {
-    guard let ticket = session.ticket else { return }
+  func headDidCome(_ ticket: ServerTicket, after age: UInt64) {
     let now = loop.now
     if let shared, !ticket.isOwn {
       shared.withLock { $0.headDidCome(ticket, after: age, now: now) }

@@ -27,9 +27,6 @@ public class UpstreamSession: StreamOwner {
   final let group: UpstreamGroup
   /// What the metrics count of the server; nil if no location shows metrics.
   public final let meter: AttemptMeter?
-  /// The server as the balancer gave it to the last attempt. An attempt that ends counts for it, in this group, whatever
-  /// groups a reload has made since.
-  final var ticket: ServerTicket?
   /// Which location opened the session, for `keepalive … local`.
   final var place: ObjectIdentifier?
 
@@ -52,12 +49,7 @@ public class UpstreamSession: StreamOwner {
   public final var isResumed: Bool { tls?.isResumed ?? false }
 
   /// Begins an attempt: at once on an open session, else as soon as it is open.
-  func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {}
-
-  /// Reports the end of an attempt to the group; the session may continue.
-  final func attemptDidEnd(_ outcome: Balancer.AttemptResult, _ times: AttemptTimes?) {
-    group.attemptDidEnd(self, outcome, times)
-  }
+  func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket) {}
 
   /// Whether bytes, an end or a failure came before a request was made.
   final func hasUnsolicitedBytes() -> Bool {

@@ -23,6 +23,9 @@ public class UpstreamStream: EventTarget {
     }
   }
   final var timeouts = UpstreamTimeouts(), limits = HeadLimits()
+  /// The server as the balancer gave it to this attempt; nil before the attempt and after its end, which is told once. A
+  /// session has many attempts at a time, whose tickets differ where the group's list changed between them.
+  private final var ticket: ServerTicket?
   /// When the attempt began, and what is known of its times; nil unless the group's method asks for times.
   private final var clock: (beganAt: UInt64, times: AttemptTimes)?
   /// Bytes of this attempt, without TLS. While `bytesReceived` is 0, the upstream may not have seen the request.
@@ -46,15 +49,19 @@ public class UpstreamStream: EventTarget {
 
   final var hasObserver: Bool { observerRef != nil }
 
-  func begin(_ observer: AttemptObserver, _ settings: AttemptSettings) {
+  func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket?) {
     self.observer = observer
+    self.ticket = ticket
     timeouts = settings.timeouts
     limits = settings.headLimits
     if session.group.measuresTime { clock = (loop.now, AttemptTimes()) }
   }
 
-  /// Goes on with the attempt of another stream of the session.
-  final func takeClock(of other: UpstreamStream) { clock = other.clock }
+  /// Goes on with the attempt of another stream of the session, which no longer reports its end.
+  final func continueAttempt(of other: UpstreamStream) {
+    (clock, ticket) = (other.clock, other.ticket)
+    other.ticket = nil
+  }
 
   /// Notes that the head of the final response has come.
   @inline(__always)
@@ -66,7 +73,7 @@ public class UpstreamStream: EventTarget {
     let age = loop.now &- began
     clock?.times.header = age
     clock?.times.hasToldHead = true
-    session.group.headDidCome(session, after: age)
+    if let ticket { session.group.headDidCome(ticket, after: age) }
   }
 
   /// Reports the end of the attempt to the group; the session may continue.
@@ -74,7 +81,7 @@ public class UpstreamStream: EventTarget {
     if let began = clock?.beganAt { clock?.times.whole = loop.now &- began }
     let times = clock?.times
     clock = nil
-    session.attemptDidEnd(result, times)
+    if let ticket = ticket.take() { session.group.end(ticket, result, times) }
   }
 
   /// Whether an attempt is in progress.

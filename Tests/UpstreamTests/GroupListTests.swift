@@ -1,10 +1,17 @@
 import DNS
+import Glibc
 import HTTP
 import Observability
 import Testing
 import Transport
 
 @testable import Upstream
+
+/// Keeps the stream of its attempt.
+private final class StreamKeeper: AttemptObserver {
+  var stream: UpstreamStream?
+  override func attemptDidBegin(_ stream: UpstreamStream) { self.stream = stream }
+}
 
 @Suite struct `The list of a group with resolve` {
   private static let place = SourceLocation(file: "", line: 0, column: 0)
@@ -76,6 +83,34 @@ import Transport
     _ = list.update(try name(), found(9))
     #expect(attempt(old) == nil)
     #expect(attempt(try group(list)) == "9")
+  }
+
+  @Test func `an attempt ends for its own server's count, though its session has taken another since`() throws {
+    let list = try #require(GroupLists().list(for: try template(most: 1)))
+    _ = list.update(try name(), found(1))
+    let old = try group(list)
+    var peers: [Int32] = []
+    defer { for peer in peers { close(peer) } }
+    old.connector = { [unowned old] _, _ throws(SocketError) in
+      var both: [Int32] = [-1, -1]
+      guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &both) == 0 else {
+        throw SocketError("socketpair", errno)
+      }
+      peers.append(both[1])
+      return try ByteStream(loop: old.loop, descriptor: both[0], isConnecting: false)
+    }
+    // Both attempts have one HTTP/2 session. The second one began after the list had changed.
+    let trust = UpstreamTrust(context: nil, name: "", speaksHTTP2: true)
+    let observers = [StreamKeeper(), StreamKeeper()]
+    #expect(old.attempt(observers[0], trust: trust).failure == nil)
+    _ = list.update(try name(), found(1, 2))
+    #expect(old.attempt(observers[1], trust: trust).failure == nil)
+    let streams = try observers.map { try #require($0.stream) }
+    #expect(streams[0].session === streams[1].session)
+    for stream in streams { stream.abandon() }
+    // Neither server has an attempt in progress, so `max_conns=1` leaves room for one at each.
+    let new = try group(list)
+    #expect(Set([attempt(new), attempt(new)]) == ["1", "2"])
   }
 
   @Test func `survives a reload, which brings new settings, while a group uses it`() throws {

@@ -46,7 +46,7 @@ private final class Pool {
     let connection = HTTP1UpstreamSession(
       transport: stream, tls: nil, server: 0, trust: trust ?? self.trust, group: group)
     let settings = AttemptSettings(timeouts: UpstreamTimeouts(), headLimits: HeadLimits())
-    for _ in 0..<served { connection.begin(Probe(), settings) }
+    for _ in 0..<served { connection.begin(Probe(), settings, on: ServerTicket(index: 0, serial: 0)) }
     stream.begin()
     // A read that finds nothing: from here on only an edge tells of input.
     var byte: UInt8 = 0
