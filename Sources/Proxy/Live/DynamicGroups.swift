@@ -8,9 +8,10 @@ import Upstream
 ///
 /// An upstream block of that name counts first, then a literal address, then a name. With `resolver`, the DNS servers are
 /// asked, and a group lasts as long as its name's addresses. Otherwise the system is asked, again after `lifetime`.
-/// Bounded: a client that chooses names can't fill the memory.
+/// Bounded: a client that chooses names can't fill the memory. The group that was used least recently makes room.
 final class DynamicGroups {
-  private static let lifetime: UInt64 = 30_000
+  /// How long an answer of the system counts, in milliseconds.
+  private let lifetime: UInt64
   private static let limit = 1024
 
   typealias Found = Result<UpstreamGroup, Refusal>
@@ -37,16 +38,25 @@ final class DynamicGroups {
     var resolver: ObjectIdentifier?
   }
 
-  private enum Entry {
-    case ready(UpstreamGroup, expires: UInt64)
-    /// Of a name that a `resolver` has resolved to these addresses.
-    case answered(UpstreamGroup, Set<SocketAddress>)
-    case resolving([(Found) -> Void])
+  /// A group, which lasts as long as its name has these addresses: its connections and what is known of its servers.
+  private struct Made {
+    let group: UpstreamGroup
+    let addresses: Set<SocketAddress>
+    /// In milliseconds of the loop's clock.
+    var usedAt: UInt64
+  }
 
-    var group: UpstreamGroup? {
+  private enum Entry {
+    /// `expires`: from when on the addresses must be asked for; nil for addresses that the key is, or that a `resolver`
+    /// gives for each request.
+    case ready(Made, expires: UInt64?)
+    /// The system is being asked. `former`: what was made of its last answer, and serves nobody meanwhile.
+    case resolving([(Found) -> Void], former: Made?)
+
+    var made: Made? {
       switch self {
-      case .ready(let group, _), .answered(let group, _): group
-      case .resolving: nil
+      case .ready(let made, _): made
+      case .resolving(_, let former): former
       }
     }
   }
@@ -65,8 +75,9 @@ final class DynamicGroups {
   /// `followed`: those of `groups` with `resolve`.
   init(
     groups: [UpstreamGroup], followed: [FollowedGroup] = [], resolver: Resolver, loop: EventLoop,
-    budget: ConnectionBudget
+    budget: ConnectionBudget, lifetime: UInt64 = 30_000
   ) {
+    self.lifetime = lifetime
     self.named = Dictionary(
       groups.map { ($0.settings.name.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
     self.followed = Dictionary(
@@ -105,21 +116,22 @@ final class DynamicGroups {
   private func findBySystem(_ host: String, _ port: UInt16, _ found: @escaping (Found) -> Void) {
     let key = Key(authority: "\(host):\(port)")
     switch entries[key] {
-    case .ready(let group, let expires) where expires > loop.now: return found(.success(group))
-    case .answered(let group, _): return found(.success(group))
-    case .resolving(let others):
-      entries[key] = .resolving(others + [found])
+    case .ready(var made, let expires) where expires.map({ $0 > loop.now }) ?? true:
+      made.usedAt = loop.now
+      entries[key] = .ready(made, expires: expires)
+      return found(.success(made.group))
+    case .resolving(let others, let former):
+      entries[key] = .resolving(others + [found], former: former)
       return
-    case .ready(let group, _): group.close()
-    case nil: break
+    case .ready(let made, _): entries[key] = .resolving([found], former: made)
+    case nil:
+      if let address = SocketAddress(literal: host, port: port) {
+        return found(.success(group(of: [address], name: nil, key: key)))
+      }
+      // Every entry still waits for the resolver.
+      guard makeRoom() else { return found(.failure(.crowded)) }
+      entries[key] = .resolving([found], former: nil)
     }
-    if let address = SocketAddress(literal: host, port: port) {
-      return found(.success(keep([address], of: nil, key: key)))
-    }
-    makeRoom()
-    // Every entry still waits for the resolver.
-    guard entries.count < Self.limit else { return found(.failure(.crowded)) }
-    entries[key] = .resolving([found])
     let box = LoopBox(self)
     resolver.resolve(host, port: port, on: loop) { answer in
       box.value.resolved(key, answer, of: .name(host, port: port))
@@ -146,42 +158,48 @@ final class DynamicGroups {
     return ticket.map { Question(resolver: names.resolver, ticket: $0) }
   }
 
-  private func group(of addresses: [SocketAddress], name: UpstreamAddress, key: Key) -> UpstreamGroup {
+  /// The group for a name with these addresses: the one that there is, if it has the same ones. `name`: nil for a literal
+  /// address. `expires`: as in `Entry`.
+  private func group(
+    of addresses: [SocketAddress], name: UpstreamAddress?, key: Key, expires: UInt64? = nil
+  ) -> UpstreamGroup {
     let all = Set(addresses)
-    if case .answered(let group, let former) = entries[key] {
-      if former == all { return group }
-      group.close()
-      entries[key] = nil
+    let former = entries[key]?.made
+    if let former, former.addresses == all {
+      entries[key] = .ready(Made(group: former.group, addresses: all, usedAt: loop.now), expires: expires)
+      return former.group
     }
-    let group = keep(addresses, of: name, key: key)
-    entries[key] = .answered(group, all)
-    return group
+    former?.group.close()
+    // A group is made even if every entry waits for the resolver: their number is bounded, so this one's is.
+    if entries[key] == nil { _ = makeRoom() }
+    let made = Made(group: make(addresses, of: name, key: key), addresses: all, usedAt: loop.now)
+    entries[key] = .ready(made, expires: expires)
+    return made.group
   }
 
   private func findSocket(_ path: String, _ found: (Found) -> Void) {
     let key = Key(authority: "unix:\(path)")
-    if case .ready(let group, _) = entries[key] { return found(.success(group)) }
     guard path.hasPrefix("/"), path.utf8.count <= SocketAddress.longestUnixPath else {
       return found(.failure(.unknownHost))
     }
-    found(.success(keep([.unix(path: path)], of: nil, key: key)))
+    found(.success(group(of: [.unix(path: path)], name: nil, key: key)))
   }
 
   private func resolved(_ key: Key, _ answer: Resolver.Answer, of name: UpstreamAddress) {
-    guard case .resolving(let waiting) = entries[key] else { return }
-    entries[key] = nil
-    let result: Found =
-      switch answer {
-      case .addresses(let addresses) where addresses.isEmpty: .failure(.unknownHost)
-      case .addresses(let addresses): .success(keep(addresses, of: name, key: key))
-      case .tooManyNames: .failure(.crowded)
-      }
+    guard case .resolving(let waiting, let former) = entries[key] else { return }
+    let result: Found
+    switch answer {
+    case .addresses(let addresses) where !addresses.isEmpty:
+      result = .success(group(of: addresses, name: name, key: key, expires: loop.now &+ lifetime))
+    case .addresses, .tooManyNames:
+      // No request goes out by what was known. The next one asks again.
+      entries[key] = former.map { .ready($0, expires: 0) }
+      result = .failure(answer == .tooManyNames ? .crowded : .unknownHost)
+    }
     for found in waiting { found(result) }
   }
 
-  /// `name`: what the addresses are of; nil for a literal one.
-  private func keep(_ addresses: [SocketAddress], of name: UpstreamAddress?, key: Key) -> UpstreamGroup {
-    makeRoom()
+  private func make(_ addresses: [SocketAddress], of name: UpstreamAddress?, key: Key) -> UpstreamGroup {
     let place = SourceLocation(file: "proxy_pass", line: 0, column: 0)
     let settings = UpstreamGroupSettings(
       name: key.authority,
@@ -193,19 +211,22 @@ final class DynamicGroups {
     let group = UpstreamGroup(resolved, loop: loop, budget: budget)
     group.connector = connector
     group.meter = meters?.meter(ofMade: group)
-    entries[key] = .ready(group, expires: loop.now &+ Self.lifetime)
     return group
   }
 
-  private func makeRoom() {
-    guard entries.count >= Self.limit else { return }
-    for (key, entry) in entries {
-      if let group = entry.group {
-        group.close()
-        entries[key] = nil
-        return
-      }
-    }
+  /// Drops the group that was used least recently if there are as many entries as may be. Returns whether there is room.
+  private func makeRoom() -> Bool {
+    guard entries.count >= Self.limit else { return true }
+    let oldest = entries.min { left, right in Self.age(left.value) < Self.age(right.value) }
+    guard let oldest, case .ready(let made, _) = oldest.value else { return false }
+    made.group.close()
+    entries[oldest.key] = nil
+    return true
+  }
+
+  /// When the entry was used; those that wait for the resolver come last.
+  private static func age(_ entry: Entry) -> UInt64 {
+    if case .ready(let made, _) = entry { made.usedAt } else { .max }
   }
 
   /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
@@ -220,7 +241,7 @@ final class DynamicGroups {
     )
   }
 
-  var made: [UpstreamGroup] { entries.values.compactMap(\.group) }
+  var made: [UpstreamGroup] { entries.values.compactMap(\.made?.group) }
 
   func close() {
     for group in made { group.close() }
