@@ -53,6 +53,9 @@ struct Deadlines<Target: AnyObject>: ~Copyable {
     capacity *= 2
   }
 
+  /// Slots with a target.
+  var targets: Int { count - unused.count }
+
   @inline(__always)
   private func isSlot(_ slot: Int) -> Bool { UInt(bitPattern: slot) < UInt(bitPattern: count) }
 

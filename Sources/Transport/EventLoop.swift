@@ -178,6 +178,9 @@ public final class EventLoop: @unchecked Sendable {
     deadlines.set(target.deadlineSlot, to: time)
   }
 
+  /// Targets that the loop retains for a deadline: for tests.
+  package var deadlineTargets: Int { deadlines.targets }
+
   func hasDeadline(_ target: EventTarget) -> Bool {
     target.deadlineSlot >= 0 && deadlines.isSet(target.deadlineSlot)
   }

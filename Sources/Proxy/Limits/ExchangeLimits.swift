@@ -95,14 +95,22 @@ extension ByteBuffer {
   }
 }
 
-/// The wait of an exchange that `limit_req` delays.
+/// The wait of an exchange that `limit_req` or `auth_delay` delays. The exchange keeps it, so that it ends with the
+/// exchange: clients that leave must not pile up what waits for them.
 final class RequestDelay: EventTarget {
+  enum End {
+    case resume
+    case fail(ErrorResponse)
+  }
+
   private let exchange: Exchange
   private let serial: UInt64
+  private let end: End
 
-  /// Resumes the exchange after this many milliseconds, unless it has ended before.
-  init(_ exchange: Exchange, milliseconds: Int) {
+  /// Resumes or fails the exchange after this many milliseconds, unless it has ended before.
+  init(_ exchange: Exchange, milliseconds: Int, then end: End = .resume) {
     self.exchange = exchange
+    self.end = end
     serial = exchange.serial
     super.init(loop: exchange.worker.loop)
     setDeadline(in: milliseconds)
@@ -114,6 +122,9 @@ final class RequestDelay: EventTarget {
     stop()
     guard exchange.serial == serial else { return }
     exchange.account.limiting.endDelay()
-    exchange.resume(.next)
+    switch end {
+    case .resume: exchange.resume(.next)
+    case .fail(let failure): exchange.fail(failure)
+    }
   }
 }
