@@ -20,7 +20,7 @@ let rows: [ModuleRow] = [
   ("Bytes", [], [], "byte windows, base64, hex, secrets"),
   ("Observability", ["CLinux", "Bytes"], [log], "diagnostics, error log, access log"),
   ("Patterns", ["CPCRE2", "Bytes"], [], "regular expressions with a bound on their work"),
-  ("Transport", ["CLinux", "Bytes"], [heap], "event loop, sockets, deadlines, signals"),
+  ("Transport", ["CLinux", "Bytes"], [heap, deque], "event loop, sockets, deadlines, signals"),
   ("Files", ["CLinux"], [], "files below a folder, which no path leaves"),
   ("Compression", ["CZlib", "Bytes"], [], "gzip"),
   ("Sandbox", ["CLinux", "CSeccomp", "Observability"], [], "files and system calls that the process may use"),

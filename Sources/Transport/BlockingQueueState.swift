@@ -1,3 +1,5 @@
+import DequeModule
+
 /// The jobs of one class of blocking work: which wait, which lane each begins on, and which is refused.
 ///
 /// Parties take turns, so a party that asks for much waits behind itself. A party that has all the lanes it may have is
@@ -12,15 +14,26 @@ struct BlockingQueueState<Job: Sendable>: Sendable {
   }
 
   private struct Party: Sendable {
-    var line: [(number: UInt64, job: Job)] = []
+    /// In the order of the numbers.
+    var line = Deque<(number: UInt64, job: Job)>()
     var running = 0
+
+    /// The place of a job that waits.
+    func place(of number: UInt64) -> Int? {
+      var (low, high) = (0, line.count)
+      while low < high {
+        let middle = low + (high - low) / 2
+        if line[middle].number < number { low = middle + 1 } else { high = middle }
+      }
+      return low < line.count && line[low].number == number ? low : nil
+    }
   }
 
   private let limits: BlockingLimits
   /// Those with a job that waits or is being done.
   private var parties: [String: Party] = [:]
   /// Parties with a job that may begin as soon as a lane is free; whose turn it is stands first.
-  private var turns: [String] = []
+  private var turns = Deque<String>()
   /// Whose job each busy lane does.
   private var busy: [Int: String] = [:]
   private var free: [Int] = []
@@ -37,8 +50,9 @@ struct BlockingQueueState<Job: Sendable>: Sendable {
   mutating func submit(_ job: Job, for name: String) -> Admission {
     guard waiting < limits.waiting else { return .full }
     guard parties[name] != nil || parties.count < limits.parties else { return .full }
-    var party = parties[name] ?? Party()
-    guard party.line.count < limits.partyWaiting else { return .partyIsFull }
+    guard waiting(for: name) < limits.partyWaiting else { return .partyIsFull }
+    // Taken out, so that the line isn't copied.
+    var party = parties.removeValue(forKey: name) ?? Party()
     defer { parties[name] = party }
     lastNumber &+= 1
     // A lane is free only when no job waits that may begin.
@@ -54,17 +68,15 @@ struct BlockingQueueState<Job: Sendable>: Sendable {
 
   /// The lane's job has ended. The job that the lane does next; nil: none may begin, and the lane is free.
   mutating func finished(lane: Int) -> Job? {
-    if let name = busy.removeValue(forKey: lane), var party = parties[name] {
+    if let name = busy.removeValue(forKey: lane), var party = parties.removeValue(forKey: name) {
       if party.running == limits.partyLanes, !party.line.isEmpty { turns.append(name) }
       party.running -= 1
       keep(party, name)
     }
-    guard let name = turns.first, var party = parties[name], !party.line.isEmpty else {
+    guard let name = turns.popFirst(), var party = parties[name], let job = party.line.popFirst()?.job else {
       free.append(lane)
       return nil
     }
-    turns.removeFirst()
-    let job = party.line.removeFirst().job
     waiting -= 1
     party.running += 1
     busy[lane] = name
@@ -75,7 +87,7 @@ struct BlockingQueueState<Job: Sendable>: Sendable {
 
   /// A job that still waits is not done any more; one that is being done, or has ended, stays as it is.
   mutating func withdraw(_ number: UInt64, of name: String) {
-    guard var party = parties[name], let place = party.line.firstIndex(where: { $0.number == number }) else { return }
+    guard let place = parties[name]?.place(of: number), var party = parties.removeValue(forKey: name) else { return }
     party.line.remove(at: place)
     waiting -= 1
     if party.line.isEmpty { turns.removeAll { $0 == name } }

@@ -13,10 +13,10 @@ enum PendingWork {
       // The client's end came with its request, so no later event announces it.
       if waits, exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
     case .partyIsFull:
-      exchange.log(.error, "too many \(work) of this address are waiting to be checked")
+      exchange.tellOfRepeated(.error, "too many \(work) of one address are waiting to be checked")
       exchange.refuse(429, retryAfter: 1)
     case .full:
-      exchange.log(.error, "too many \(work) are waiting to be checked")
+      exchange.tellOfRepeated(.error, "too many \(work) are waiting to be checked")
       exchange.refuse(503, retryAfter: 1)
     }
   }
