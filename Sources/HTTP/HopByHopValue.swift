@@ -33,6 +33,17 @@ public enum HopByHopValue {
     }
   }
 
+  /// The elements of a list in lower case, without the empty ones: protocol names compare without case (RFC 9110 §7.8).
+  public static func elements(of value: UnsafeRawBufferPointer) -> [[UInt8]] {
+    guard let base = value.baseAddress else { return [] }
+    var found: [[UInt8]] = []
+    var elements = ListElements(base, ByteRange(start: 0, count: value.count))
+    while let element = elements.next() {
+      if !element.isEmpty { found.append(at(base, element).map { ASCII.lower($0) }) }
+    }
+    return found
+  }
+
   private static func keep(
     in buffer: inout ByteBuffer, from start: Int, where isKept: (UnsafeRawBufferPointer) -> Bool
   ) {

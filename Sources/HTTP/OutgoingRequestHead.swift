@@ -15,8 +15,8 @@ public final class OutgoingRequestHead {
   private var ownTarget: ByteRange?
   /// The framing of the body. `.none` means no body, and the encoder writes no framing field.
   @exclusivity(unchecked) public var framing = BodyFraming.none
-  /// Whether the request has an Upgrade field, so that a 101 response is valid.
-  @exclusivity(unchecked) public var asksForUpgrade = false
+  /// The value of the Upgrade field, which a 101 response must keep to; empty: no 101 is valid.
+  @exclusivity(unchecked) public var upgrade: [UInt8] = []
 
   public init() {}
 
@@ -31,7 +31,7 @@ public final class OutgoingRequestHead {
     ownMethod = nil
     ownTarget = nil
     framing = .none
-    asksForUpgrade = false
+    if !upgrade.isEmpty { upgrade = [] }
   }
 
   /// Clears everything and overwrites the storage, because it may have contained credentials.

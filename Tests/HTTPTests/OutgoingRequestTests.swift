@@ -85,9 +85,9 @@ import Testing
       #expect(head.setMethod("PUT") && withBytes("/x") { head.setTarget($0) })
       #expect(withBytes("secret") { head.add("Authorization", $0) })
       head.framing = .chunked
-      head.asksForUpgrade = true
+      head.upgrade = [0x78]
       wipes ? head.wipe() : head.reset(over: incoming)
-      #expect(!head.asksForUpgrade)
+      #expect(head.upgrade.isEmpty)
     }
     #expect(lines == ["GET /a?b HTTP/1.1"])
   }

@@ -319,8 +319,8 @@ final class ProxyHandler: ContentHandler {
 
   private func switchProtocols(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
     // A client of HTTP/1.0 knows no 101 (RFC 9110 §15.2).
-    guard attempt.outgoing.asksForUpgrade, exchange.head.mayBecomeTunnel, !exchange.isSubrequest,
-      pass.envelope == nil
+    guard UpgradeChoice.isAsked(response, by: exchange.head, in: attempt.outgoing), exchange.head.mayBecomeTunnel,
+      !exchange.isSubrequest, pass.envelope == nil
     else {
       exchange.log(.error, "upstream switched protocols without being asked")
       exchange.fail(ErrorResponse(502))

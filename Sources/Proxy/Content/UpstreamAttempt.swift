@@ -154,9 +154,9 @@ final class UpstreamAttempt: AttemptObserver {
 
   /// Overwrites the head that was sent, because it contains credentials.
   func wipeHead() {
-    let isUpgrade = outgoing.asksForUpgrade
+    let upgrade = outgoing.upgrade
     outgoing.wipe()
-    outgoing.asksForUpgrade = isUpgrade
+    outgoing.upgrade = upgrade
   }
 
   /// Gives up the attempt and closes its session.

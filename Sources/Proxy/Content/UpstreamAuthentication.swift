@@ -126,7 +126,7 @@ final class UpstreamAuthentication {
     }
     // The head alone requests no upgrade; the request itself follows later.
     guard sending.isBodiless, body != .none else { return .sendRequest }
-    outgoing.asksForUpgrade = false
+    outgoing.upgrade = []
     return .sendHeadAlone
   }
 

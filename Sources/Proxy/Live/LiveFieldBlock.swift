@@ -86,7 +86,7 @@ struct LiveFieldBlock {
       // RFC 9110 §7.8: an Upgrade of HTTP/1.0 counts as none.
       if exchange.head.version == .http10 { outgoing.value.truncate(to: start) }
       if !isConstant { HopByHopValue.removeTunnellingProtocols(in: &outgoing.value, from: start) }
-      if outgoing.value.count > start { outgoing.asksForUpgrade = true }
+      if outgoing.value.count > start { outgoing.upgrade = Array(outgoing.value.readable[start...]) }
     }
     guard outgoing.value.count > start else { return outgoing.dropField() }
     FieldValue.makeValid(&outgoing.value, from: start)
