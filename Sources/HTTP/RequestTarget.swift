@@ -22,12 +22,6 @@ public struct RequestTarget: Sendable, Equatable {
   /// The host and port of an absolute form.
   public var authority: ByteRange?
 
-  /// The port of an absolute form that names no port.
-  var defaultPort: UInt16 {
-    guard let authority else { return 80 }
-    return authority.start &- raw.start == 8 ? 443 : 80
-  }
-
   static let unread = RequestTarget(form: .origin, raw: .absent, path: .absent, query: nil, authority: nil)
 
   /// Splits `start..<end`: not empty, without space, control character or `#`. `question` is the first `?`, or `end`.
@@ -109,12 +103,6 @@ struct Authority {
     }
     host = ByteRange(start: start, count: hostEnd - start)
     port = at == end ? nil : try Self.port(base, at, end)
-  }
-
-  /// Returns whether both name the same server: hosts compare without case, and a missing port is the default port.
-  func isSame(as other: Authority, _ base: UnsafeRawPointer, defaultPort: UInt16) -> Bool {
-    HTTP.at(base, host).equalsIgnoringCase(HTTP.at(base, other.host))
-      && (port ?? defaultPort) == (other.port ?? defaultPort)
   }
 
   /// Parses the port at `at`, where the host's characters end.

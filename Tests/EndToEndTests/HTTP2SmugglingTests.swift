@@ -81,6 +81,9 @@ struct HTTP2Smuggling: Sendable, CustomTestStringConvertible {
         "RFC 9110", "two authorizations", base + [("authorization", "Basic YTph"), ("authorization", "Basic Yjpi")]),
     ]
     + [":method", ":scheme", ":path"].map { .init("8.3.1", "no \($0)", without($0)) }
+    + ["localhost:80", "localhost:443", "localhost:", "LOCALHOST", "localhost."].map {
+      .init("8.3.1", ":authority and the same host written as \($0)", base + [("host", $0)])
+    }
     + base.map { .init("8.3.1", "two of \($0.name)", base + [$0]) }
     + base.map { field in .init("8.3.1", "two different of \(field.name)", base + [(field.name, "x")]) }
     + [
@@ -176,7 +179,7 @@ struct HTTP2Smuggling: Sendable, CustomTestStringConvertible {
     let front = try await HTTP2Front(
       .ofTest(), location: "proxy_http_version 1.1; proxy_set_header Host $http_host;")
     let fields: [HPACK.Field] = [
-      ("host", "Example.org:80"), ("cookie", "a=b"), ("x-a", "spaced  out\t"), ("cookie", "c=d"), ("te", "trailers"),
+      ("host", "example.org:80"), ("cookie", "a=b"), ("x-a", "spaced  out\t"), ("cookie", "c=d"), ("te", "trailers"),
     ]
     let status = try await front.frames { client in
       let pseudo: [HPACK.Field] = [

@@ -158,7 +158,7 @@ struct Smuggling: Sendable, CustomTestStringConvertible {
     let proxy = try await PlainProxy(scene, to: upstream.port, kept: true)
     let answer = try await proxy.talk { wire in
       try wire.write(
-        "\r\nGET http://example.org/head?a=b HTTP/1.1\nHost: Example.org:80\nX-A:   spaced \t\nConnection: x-hop, keep-alive\n"
+        "\r\nGET http://Example.org:80/head?a=b HTTP/1.1\nHost: Example.org:80\nX-A:   spaced \t\nConnection: x-hop, keep-alive\n"
           + "X-Hop: one\nKeep-Alive: 5\nProxy-Connection: keep-alive\nTE: gzip\nUpgrade: h2c\n\n")
       return try wire.response()
     }

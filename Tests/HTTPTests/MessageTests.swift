@@ -34,16 +34,20 @@ import Testing
     #expect(read.port == port)
   }
 
-  @Test(arguments: ["http://a/", "http://A:80/", "http://a./", "https://a:443/x", "https://a"])
-  func `a Host that says what the target says is taken`(target: String) {
-    for host in ["a", "A.", target.hasPrefix("https") ? "a:443" : "a:80"] {
-      let read = request("GET \(target) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
-      #expect(isComplete(read.outcome) && read.host.lowercased() == "a")
+  @Test(arguments: ["a", "A:80", "a.", "a:443", "a:", "[::1]:81"])
+  func `a Host that is written as the target's authority is taken`(authority: String) {
+    let read = request("GET http://\(authority)/x HTTP/1.1\r\nHost: \(authority)\r\n\r\n")
+    #expect(isComplete(read.outcome) && authority.hasPrefix(read.host))
+    for other in ["b", "a:81", "A", "a..", "a:080"] {
+      #expect(!isComplete(request("GET http://\(authority)/x HTTP/1.1\r\nHost: \(other)\r\n\r\n").outcome))
     }
   }
 
-  @Test(arguments: ["http://b/", "http://a:81/", "https://a/", "https://a:443", "http://aa/", "http://b:8080/"])
-  func `a Host that differs from the target's authority is refused`(target: String) {
+  @Test(arguments: [
+    "http://b/", "http://a:81/", "https://a/", "https://a:443", "http://aa/", "http://b:8080/", "http://a/",
+    "http://A:80/", "http://a.:80/", "http://a:/", "http://a:080/",
+  ])
+  func `a Host that isn't the target's authority byte for byte is refused`(target: String) {
     #expect(refusal(request("GET \(target) HTTP/1.1\r\nHost: a:80\r\n\r\n")) == .differentHost)
     #expect(refusal(request("GET \(target) HTTP/1.0\r\nHost: a:80\r\n\r\n")) == .differentHost)
   }

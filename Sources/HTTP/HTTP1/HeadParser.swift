@@ -114,14 +114,10 @@ public struct HeadParser: Sendable {
     try facts.refuseTabs(base)
     if !hasHost && version == .http11 { throw .missingHost }
     if hasHost || head.parsed.target.authority != nil {
-      // The authority of an absolute form overrides Host (RFC 9112 §3.2.2).
-      var authority = try Authority(base, hasHost ? facts.host : head.parsed.target.authority ?? .absent)
-      if hasHost, let inTarget = head.parsed.target.authority {
-        let asked = try Authority(base, inTarget)
-        guard asked.isSame(as: authority, base, defaultPort: head.parsed.target.defaultPort) else {
-          throw .differentHost
-        }
-        authority = asked
+      let authority = try Authority(base, hasHost ? facts.host : head.parsed.target.authority ?? .absent)
+      // Both must be the same bytes: a server behind may judge by either (RFC 9112 §3.2.2 would ignore Host).
+      if hasHost, let asked = head.parsed.target.authority, !HTTP.at(base, asked).equals(HTTP.at(base, facts.host)) {
+        throw .differentHost
       }
       head.parsed.host = authority.host
       head.parsed.port = authority.port

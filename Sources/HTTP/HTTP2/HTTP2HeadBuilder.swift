@@ -14,7 +14,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
   private var error: HeadError?
   /// The pseudo-fields seen so far, as a set of `Pseudo`.
   private var seen: UInt8 = 0
-  private var hasFields = false, isHTTPS = true
+  private var hasFields = false
   /// The Host field, which is not the one made of `:authority`.
   private var host: ByteRange?
   private var cookies = ByteBuffer()
@@ -72,10 +72,9 @@ public struct HTTP2HeadBuilder: ~Copyable {
     guard facts.present.contains(.host) else { throw .missingHost }
     let authority = try Authority(base, facts.host)
     if let host, host != facts.host {
-      // A client that sends both must send the same (RFC 9113 §8.3.1).
-      guard try Authority(base, host).isSame(as: authority, base, defaultPort: isHTTPS ? 443 : 80) else {
-        throw .differentHost
-      }
+      // A client that sends both must send the same bytes, as over HTTP/1.1 (RFC 9113 §8.3.1).
+      _ = try Authority(base, host)
+      guard HTTP.at(base, host).equals(HTTP.at(base, facts.host)) else { throw .differentHost }
     }
     head.parsed.host = authority.host
     head.parsed.port = authority.port
@@ -120,8 +119,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
       head.parsed.method = Method(base, count: value.count)
       head.parsed.methodRange = range
     case .scheme:
-      isHTTPS = value.equals("https")
-      guard isHTTPS || value.equals("http") else { throw .badScheme }
+      guard value.equals("https") || value.equals("http") else { throw .badScheme }
     case .path:
       head.storage.buffer.append(value)
       head.parsed.target.raw = range
