@@ -111,16 +111,26 @@ public enum ProxyHeaderParser {
     guard family == UInt8(ascii: "4") || family == UInt8(ascii: "6") else { throw .malformed }
     try line.expect(CollectionOfOne(0x20))
     let source = try line.word(endedBy: 0x20, limit: 45), destination = try line.word(endedBy: 0x20, limit: 45)
-    let sourcePort = SocketAddress.port(try line.word(endedBy: 0x20, limit: 5))
-    let destinationPort = SocketAddress.port(try line.word(endedBy: 13, limit: 5))
+    let ports = (try line.word(endedBy: 0x20, limit: 5), try line.word(endedBy: 13, limit: 5))
     try line.expect(CollectionOfOne(10))
-    guard let sourcePort, let destinationPort, let from = SocketAddress.literal(source, port: sourcePort),
+    guard hasNoLeadingZero(source), hasNoLeadingZero(destination), hasNoLeadingZero(ports.0),
+      hasNoLeadingZero(ports.1), let sourcePort = SocketAddress.port(ports.0),
+      let destinationPort = SocketAddress.port(ports.1), let from = SocketAddress.literal(source, port: sourcePort),
       let to = SocketAddress.literal(destination, port: destinationPort),
       from.isIPv4 == (family == UInt8(ascii: "4")), to.isIPv4 == from.isIPv4
     else { throw .malformed }
     let header = ProxyHeader(
       source: from, destination: to, sourceText: Array(source), destinationText: Array(destination))
     return .header(header, length: line.place)
+  }
+
+  /// Whether every number is written without a leading zero, which some read as octal (proxy-protocol.txt, 2.1). An
+  /// IPv6 address has groups of hexadecimal digits, in which it means nothing.
+  private static func hasNoLeadingZero(_ text: Slice<UnsafeRawBufferPointer>) -> Bool {
+    text.contains(UInt8(ascii: ":"))
+      || text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false).allSatisfy {
+        $0.count < 2 || $0.first != UInt8(ascii: "0")
+      }
   }
 
   // MARK: Version 2

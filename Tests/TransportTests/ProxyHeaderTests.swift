@@ -67,6 +67,10 @@ import Testing
     "PROXY TCP4 1.2.3.4 1.2.3.4 1 2\r\0", "PROXY TCP4 1.2.3.4\0 1.2.3.4 1 2\r\n",
     "PROXY UNKNOWNX\r\n", "PROXY UNKNOWN " + String(repeating: "x", count: 100),
     "PROXY TCP6 " + String(repeating: "1", count: 60),
+    // Others read a leading zero as octal, and the specification permits none.
+    "PROXY TCP4 010.1.1.1 1.2.3.4 1 2\r\n", "PROXY TCP4 1.2.3.4 1.2.3.04 1 2\r\n",
+    "PROXY TCP4 1.2.3.00 1.2.3.4 1 2\r\n", "PROXY TCP4 1.2.3.4 1.2.3.4 01 2\r\n",
+    "PROXY TCP6 ::1 ::1 1 00\r\n",
   ])
   func `what is no header of version 1 is broken`(text: String) {
     guard case .broken(let reason) = Self.read(text) else {
@@ -133,6 +137,33 @@ import Testing
     ] {
       #expect(Self.read(bytes) == .broken("broken header: \"\""))
     }
+  }
+
+  /// A length that leads past the header, past its own TLV or past that around it is never read.
+  @Test func `CVE-2026-47692: a TLV that is longer than what holds it is no part of a header`() {
+    let name = Self.tlv(0x22, Array("alice".utf8))
+    for (length, isRead) in [(0, false), (1, false), (5, true), (6, false), (7, false), (255, false), (65535, false)] {
+      // Within PP2_TYPE_SSL, where the list around it is whole: then the name isn't there.
+      let inner = [1, 0, 0, 0, 0, 0x22, UInt8(length >> 8), UInt8(length & 255)] + Array("alice".utf8)
+      let bytes = Self.version2(Self.four + Self.tlv(0x20, inner))
+      guard case .header(let header?, bytes.count) = bytes.withUnsafeBytes({ ProxyHeaderParser.parse($0) }) else {
+        if case .broken = Self.read(bytes) { continue }
+        Issue.record("\(length)")
+        continue
+      }
+      let found = ProxyTLV(name: "ssl_cn").flatMap { header.value(of: $0) }.map { Array($0) }
+      #expect(found == (isRead ? Array("alice".utf8) : length < 5 ? found : nil), "\(length)")
+      #expect((found?.count ?? 0) <= 5)
+    }
+    for length in [6, 7, 255, 4000, 65535] {
+      let torn = [0x22, UInt8(length >> 8), UInt8(length & 255)] + Array("alice".utf8)
+      #expect(Self.read(Self.version2(Self.four + torn)) == .broken("broken header: \"\""), "\(length)")
+      #expect(Self.read(Self.version2(Self.four + name + torn)) == .broken("broken header: \"\""), "\(length)")
+    }
+    // What follows the header is the client's, whatever a TLV's length says.
+    let whole = Self.version2(Self.four + Self.tlv(1, []))
+    #expect(
+      Self.read(whole + Array("GET / HTTP/1.1".utf8)) == .header("192.0.2.1:8080", "198.51.100.7:443", whole.count))
   }
 
   @Test func `a right checksum is taken`() {
