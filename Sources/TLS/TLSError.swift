@@ -19,6 +19,13 @@ public struct TLSSettingsError: Error, Sendable, CustomStringConvertible {
 
 /// Empties OpenSSL's error queue into one line: `0A000086:SSL routines::certificate verify failed`.
 enum OpenSSLReasons {
+  /// Whether the first error is that the peer closed the connection without close_notify.
+  static var isUnexpectedEnd: Bool {
+    let code = ERR_peek_error()
+    return code != 0 && copenssl_err_lib(code) == ERR_LIB_SSL
+      && copenssl_err_reason(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING
+  }
+
   static func take() -> String {
     var lines: [String] = []
     while true {

@@ -200,8 +200,9 @@ public final class TLSStream: ByteStream {
     if let denial { return .protocolError(denial) }
     if let missingCertificate { return .protocolError(missingCertificate) }
     if let failure { return failure }
+    let isCut = error == SSL_ERROR_SYSCALL || OpenSSLReasons.isUnexpectedEnd
     let reasons = OpenSSLReasons.take()
-    if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
+    if isCut { return .truncated }
     return .protocolError("SSL_do_handshake() failed (SSL: \(reasons))\(clientFault ?? "")")
   }
 
@@ -302,8 +303,9 @@ public final class TLSStream: ByteStream {
   /// In TLS 1.3 a peer that refuses the client certificate reports it here: the client's handshake ends before the peer
   /// has checked the certificate.
   private func readFailure(_ error: Int32) -> StreamFailure {
+    let isCut = error == SSL_ERROR_SYSCALL || OpenSSLReasons.isUnexpectedEnd
     let reasons = OpenSSLReasons.take()
-    if error == SSL_ERROR_SYSCALL || reasons.contains("unexpected eof") { return .truncated }
+    if isCut { return .truncated }
     return .protocolError("SSL_read() failed (SSL: \(reasons))")
   }
 

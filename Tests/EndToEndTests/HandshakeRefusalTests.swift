@@ -1,4 +1,5 @@
 import Crypto
+import Synchronization
 import TestSupport
 import Testing
 
@@ -59,6 +60,20 @@ import Testing
     #expect(try await ask(scene, strict.port, version, cast.alice).text.contains("HTTP/1.1 200"))
     let result = try await ask(scene, strict.port, version, nil)
     #expect(result.everything.contains("alert") && !result.text.contains("HTTP/1.1"))
+  }
+
+  @Test(arguments: versions) func `a denied client that is called "http request" gets an alert and no page`(
+    version: String
+  ) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let front = try await start(scene, "ssl_client_allow cn=alice;")
+    let seen = Mutex<[UInt8]>([])
+    let relay = try ScriptedUpstream.relay(scene, to: front.port) { bytes in seen.withLock { $0 += bytes } }
+    let odd = try scene.identity("odd", cast.authority.client(commonName: "http request"))
+    let result = try await ask(scene, relay.port, version, odd)
+    #expect(result.everything.contains("alert bad certificate"))
+    try await front.daemon.logged("[error]", "no ssl_client_allow matches \"CN=http request,")
+    #expect(!String(decoding: seen.withLock { $0 }, as: UTF8.self).contains("HTTP/1.1"))
   }
 
   @Test(arguments: versions) func `who was let in resumes`(version: String) async throws {

@@ -28,11 +28,29 @@ extension ScriptedUpstream {
   }
 }
 
+extension ScriptedUpstream {
+  /// A relay to a server that shows what the server says.
+  package static func relay(
+    _ scene: Scene, to port: UInt16, _ said: @escaping @Sendable ([UInt8]) -> Void
+  ) throws -> ScriptedUpstream {
+    let relay = try ScriptedUpstream(scene) { client, _ in
+      let server = try Wire.dial(port: port)
+      defer { server.close() }
+      try client.pass(to: server, said)
+    }
+    scene.leads(relay.port, to: port)
+    return relay
+  }
+}
+
 extension Wire {
-  /// Passes bytes both ways till one end closes.
-  package func pass(to other: Wire) throws {
+  /// Passes bytes both ways till one end closes. `heard`: gets what the other end says, before it is passed on.
+  package func pass(to other: Wire, _ heard: @escaping @Sendable ([UInt8]) -> Void = { _ in }) throws {
     let back = Background {
-      while let bytes = try? other.readSome(), !bytes.isEmpty { try? self.write(bytes) }
+      while let bytes = try? other.readSome(), !bytes.isEmpty {
+        heard(bytes)
+        try? self.write(bytes)
+      }
       self.finishWriting()
     }
     while true {

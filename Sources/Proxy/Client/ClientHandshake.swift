@@ -16,7 +16,8 @@ extension ClientSession {
     counters.handshakeCauses.count(cause)
     if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
     let reason = Self.reason(failure)
-    if reason.contains("http request") { answerPlainRequest(firstServer) }
+    // By OpenSSL's code: the reason can contain names that the client chose.
+    if cause == .plainHTTP { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { live.server(of: $0) }
     let server = chosen ?? firstServer
     let (level, writes) = judgeFailure(tls, cause)
