@@ -21,14 +21,35 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
 
   public var severity: Severity
   public var location: SourceLocation?
-  public var message: String
-  public var hint: String?
+  private var wording: Wording
+  private var hintWording: Wording?
 
-  public init(_ severity: Severity, at location: SourceLocation?, _ message: String, hint: String? = nil) {
+  public init(_ severity: Severity, at location: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     self.severity = severity
     self.location = location
-    self.message = message
-    self.hint = hint
+    wording = message
+    hintWording = hint
+  }
+
+  @_disfavoredOverload
+  public init(_ severity: Severity, at location: SourceLocation?, _ message: String, hint: String? = nil) {
+    self.init(severity, at: location, Wording(message), hint: hint.map { Wording($0) })
+  }
+
+  public var message: String {
+    get { wording.text }
+    set { wording = Wording(newValue) }
+  }
+
+  public var hint: String? {
+    get { hintWording?.text }
+    set { hintWording = newValue.map { Wording($0) } }
+  }
+
+  /// Replaces a piece of our own words, and none of a user's: a name, a value or a path.
+  package mutating func replace(_ piece: String, with other: String) {
+    wording.replace(piece, with: other)
+    hintWording?.replace(piece, with: other)
   }
 
   /// `file:line:column: severity: message`, with the hint on its own line.

@@ -92,6 +92,28 @@ private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
   }
 
   @Test(arguments: [
+    ("grpc_pass grpc://proxy_a.test:0;", "\"grpc://proxy_a.test:0\""),
+    ("grpc_pass grpc://$proxy_ho;", "\"proxy_ho\""),
+    ("grpc_pass grpcs://h:1; grpc_ssl_verify off; grpc_ssl_pinning proxy_x;", "\"proxy_x\""),
+  ])
+  func `messages leave the words of a user as they are`(lines: String, word: String) {
+    let problems = location(lines).problems
+    #expect(problems.contains { $0.contains(word) }, "\(problems)")
+  }
+
+  @Test func `messages leave the names of files as they are`() {
+    let text = "http { server { listen 80; location /a.B/ {\ngrpc_pass grpc://h:1; message_envelope on;\n} } }"
+    let (_, diagnostics) = Configuration.load(text: text, fileName: "/etc/proxy_params")
+    #expect(diagnostics.contains { $0.hint?.contains("/etc/proxy_params:2:") == true }, "\(diagnostics)")
+    let pinned =
+      "http { server { listen 80; location /a.B/ {\ngrpc_pass grpcs://h:1; grpc_ssl_pinning none;"
+      + " grpc_ssl_verify on; grpc_ssl_pin sha256/AAAA;\n} } }"
+    let hints = Configuration.load(text: pinned, fileName: "/etc/proxy_params").1.compactMap(\.hint)
+    #expect(!hints.contains { $0.contains("grpc_params") }, "\(hints)")
+    #expect(hints.contains { $0.contains("/etc/proxy_params") }, "\(hints)")
+  }
+
+  @Test(arguments: [
     "grpc_http_version 2;", "grpc_method GET;", "grpc_redirect off;", "grpc_buffering on;",
     "grpc_request_buffering on;",
     "grpc_ignore_client_abort on;", "grpc_pass_request_body off;",

@@ -1,4 +1,5 @@
 import Bytes
+import Observability
 import Transport
 import Upstream
 
@@ -9,7 +10,7 @@ enum Authority: Hashable {
 
   struct ParseError: Error {
     var reason: String
-    var hint: String?
+    var hint: Wording?
   }
 
   init(parsing text: String) throws(ParseError) {

@@ -35,10 +35,7 @@ extension SettingsBuilder {
     }
     let before = diagnostics.count
     let settings = proxyPass(directive, level.inProxyNames)
-    for index in before..<diagnostics.count {
-      diagnostics[index].message.replace("proxy_", with: "grpc_")
-      diagnostics[index].hint?.replace("proxy_", with: "grpc_")
-    }
+    for index in before..<diagnostics.count { diagnostics[index].replace("proxy_", with: "grpc_") }
     return settings
   }
 

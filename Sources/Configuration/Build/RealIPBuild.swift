@@ -1,3 +1,4 @@
+import Observability
 import Proxy
 import Transport
 

@@ -52,11 +52,16 @@ struct SettingsBuilder {
 
   // MARK: Shared by all parts
 
+  mutating func error(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
+    diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
+  }
+
+  @_disfavoredOverload
   mutating func error(_ place: SourceLocation?, _ message: String, hint: String? = nil) {
     diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
   }
 
-  mutating func warning(_ place: SourceLocation?, _ message: String, hint: String? = nil) {
+  mutating func warning(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     diagnostics.append(Diagnostic(.warning, at: place, message, hint: hint))
   }
 

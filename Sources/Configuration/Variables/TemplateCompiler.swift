@@ -68,7 +68,7 @@ struct TemplateCompiler {
     (byte | 0x20) &- 97 < 26 || byte &- 48 < 10 || byte == UInt8(ascii: "_")
   }
 
-  private func fault(_ word: Word, _ message: String, hint: String?) -> ParseError {
+  private func fault(_ word: Word, _ message: Wording, hint: Wording?) -> ParseError {
     ParseError(diagnostic: Diagnostic(.error, at: word.location, message, hint: hint))
   }
 }
