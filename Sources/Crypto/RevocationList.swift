@@ -62,10 +62,9 @@ public final class RevocationList: @unchecked Sendable {
 
   package func isExpired(at now: Int64) -> Bool { nextUpdate.map { $0 <= now } ?? false }
 
-  /// When warnings about the expiry start: a day before, or in the last quarter of a shorter lifetime; nil without an
-  /// expiry.
-  package var warnsFrom: Int64? {
-    nextUpdate.map { $0 > thisUpdate ? $0 - min(86_400, ($0 - thisUpdate) / 4) : $0 }
+  /// A CRL without a nextUpdate never ends.
+  package func age(_ notice: ExpiryNotice, at now: Int64) -> ExpiryNotice.Age {
+    nextUpdate.map { notice.age(from: thisUpdate, to: $0, at: now) } ?? .valid
   }
 
   /// RFC 2253, as in $ssl_client_i_dn.

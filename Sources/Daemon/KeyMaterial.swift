@@ -46,7 +46,7 @@ package struct KeyMaterial {
   package init(
     loading http: HTTPSettings, keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState
   ) {
-    var loader = MaterialLoader(keeping: former, sharing: shared)
+    var loader = MaterialLoader(keeping: former, noticing: http.expiryNotice, sharing: shared)
     let sessions = SessionStore(limit: Self.sessionLimit(http))
     for server in http.servers {
       servers.append(server.tls.flatMap { Self.load($0, of: server, sessions: sessions, &loader) })
@@ -76,7 +76,7 @@ package struct KeyMaterial {
     in draft: HTTPSettings?, besides told: [Diagnostic], sharing shared: SharedState
   ) -> [Diagnostic] {
     guard let http = draft else { return [] }
-    var loader = MaterialLoader(sharing: shared)
+    var loader = MaterialLoader(noticing: http.expiryNotice, sharing: shared)
     for server in http.servers {
       if let tls = server.tls { _ = material(tls, &loader) }
       for location in server.root.withNested {

@@ -28,6 +28,7 @@ struct MaterialLoader {
   /// nil: the file has a fault, which is reported.
   var userFiles: [MaterialReference: UserFile?] = [:]
   let former: FormerMaterial
+  let expiryNotice: ExpiryNotice
   let shared: SharedState
   var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
   /// CRL files of blocks that keep their loaded material.
@@ -37,8 +38,12 @@ struct MaterialLoader {
   var statusAnswers: [ClientStatusSettings: ClientStatusAnswers]
   private(set) var diagnostics: [Diagnostic] = []
 
-  init(keeping former: FormerMaterial = FormerMaterial(), sharing shared: SharedState) {
+  init(
+    keeping former: FormerMaterial = FormerMaterial(), noticing expiryNotice: ExpiryNotice = .standard,
+    sharing shared: SharedState
+  ) {
     self.former = former
+    self.expiryNotice = expiryNotice
     self.shared = shared
     statusAnswers = former.statusAnswers
   }
@@ -187,16 +192,18 @@ struct MaterialLoader {
   /// possible.
   private mutating func warnOfValidity(_ certificate: Certificate, _ reference: MaterialReference) {
     let now = Int64(time(nil))
-    if certificate.notAfter.hasEnded(at: now) {
-      diagnostics.append(
-        Diagnostic(
-          .warning, at: reference.location,
-          "\"\(reference)\": \(certificate.subject) expired on \(certificate.notAfterWords)"))
-    } else if !certificate.notBefore.hasBegun(at: now) {
-      diagnostics.append(
-        Diagnostic(
-          .warning, at: reference.location,
-          "\"\(reference)\": \(certificate.subject) is not valid before \(certificate.notBeforeWords)"))
+    func warn(_ text: String, hint: String? = nil) {
+      report(
+        Diagnostic(.warning, at: reference.location, "\"\(reference)\": \(certificate.subject) \(text)", hint: hint))
+    }
+    if certificate.notAfter.hasEnded(at: now) { return warn("expired on \(certificate.notAfterWords)") }
+    guard case .at(let begin) = certificate.notBefore, begin <= now else {
+      return warn("is not valid before \(certificate.notBeforeWords)")
+    }
+    if case .at(let end) = certificate.notAfter, expiryNotice.age(from: begin, to: end, at: now) == .ending {
+      warn(
+        "\(ExpiryWords.ends(end, at: now)), on \(certificate.notAfterWords)",
+        hint: "put its successor in its place in time")
     }
   }
 }

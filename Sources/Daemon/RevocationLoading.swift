@@ -47,7 +47,7 @@ extension MaterialLoader {
     guard let fresh = attempt({ () throws(MaterialError) in try RevocationList.loadAll(file) }) else { return nil }
     let now = Int64(time(nil))
     let (_, kept) = RevocationList.taking(fresh, after: former.revocations[file] ?? [], now: now)
-    for notice in RevocationNotice.all(fresh, keeping: kept, in: file, now: now) { report(notice) }
+    for notice in RevocationNotice.all(fresh, keeping: kept, in: file, expiryNotice, now: now) { report(notice) }
     let loaded = LoadedRevocations(fresh: fresh, kept: kept)
     loadedRevocations[file] = loaded
     return loaded

@@ -4,37 +4,27 @@ import Observability
 
 /// What to report about a CRL's age, to `sallyport check` and in the log.
 struct RevocationNotice {
-  enum Age: Sendable, Hashable {
-    case valid
-    /// The CRL expires soon.
-    case ending
-    /// The CRL has expired: every certificate of its CA is refused.
-    case ended
-  }
-
-  static func age(of list: RevocationList, now: Int64) -> Age {
-    if list.isExpired(at: now) { return .ended }
-    return list.warnsFrom.map { now >= $0 } ?? false ? .ending : .valid
-  }
-
   /// The ages of all lists, in an order that doesn't change.
-  static func ages(of material: FormerMaterial) -> [Age] {
+  static func ages(of material: FormerMaterial, _ notice: ExpiryNotice) -> [ExpiryNotice.Age] {
     let now = Int64(time(nil))
     return material.revocations.sorted { "\($0.key)" < "\($1.key)" }.flatMap { _, lists in
-      lists.map { age(of: $0, now: now) }
+      lists.map { $0.age(notice, at: now) }
     }
   }
 
   /// Returns nil for a CRL with nothing to report. The result is only a warning: the daemon must start to be able to
   /// report.
-  static func diagnostic(_ list: RevocationList, in file: MaterialReference, now: Int64) -> Diagnostic? {
-    switch age(of: list, now: now) {
+  private static func diagnostic(
+    _ list: RevocationList, in file: MaterialReference, _ notice: ExpiryNotice, now: Int64
+  ) -> Diagnostic? {
+    switch list.age(notice, at: now) {
     case .valid: nil
     case .ending:
       Diagnostic(
         .warning, at: file.location,
-        "\"\(file)\": the revocation list of \(list.issuer) ends on \(list.nextUpdateText)",
-        hint: "from then on every certificate of this CA is refused: put a new list in its place")
+        "\"\(file)\": the revocation list of \(list.issuer) \(ExpiryWords.ends(list.nextUpdate ?? 0, at: now)), on \(list.nextUpdateText)",
+        hint:
+          "from then on every certificate of this CA is refused: put a new list in its place (`sallyport ca upkeep`)")
     case .ended:
       Diagnostic(
         .warning, at: file.location,
@@ -44,11 +34,12 @@ struct RevocationNotice {
   }
 
   static func all(
-    _ fresh: [RevocationList], keeping kept: [RevocationList], in file: MaterialReference, now: Int64
+    _ fresh: [RevocationList], keeping kept: [RevocationList], in file: MaterialReference, _ notice: ExpiryNotice,
+    now: Int64
   ) -> [Diagnostic] {
     fresh.compactMap { list in
       guard let other = kept.first(where: { $0.isOfIssuer(of: list) }) else {
-        return diagnostic(list, in: file, now: now)
+        return diagnostic(list, in: file, notice, now: now)
       }
       let fault =
         list.isExpired(at: now) ? "ended on \(list.nextUpdateText)" : "is older than the one in use, or from the future"

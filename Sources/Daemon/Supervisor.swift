@@ -264,7 +264,7 @@ final class Supervisor {
     retry = RetryTurns()
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
-    revocationAges = RevocationAges(current.material)
+    revocationAges = RevocationAges(current.material, current.settings.http.expiryNotice)
   }
 
   private func filesChanged(_ paths: [String]) {

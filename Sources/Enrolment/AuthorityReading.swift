@@ -67,7 +67,8 @@ struct AuthorityReading: Sendable {
     return isListEnding || !Set(index.revoked.map(\.serial)).isSubset(of: Set(list.entries.map(\.serial)))
   }
 
-  /// Whether the CRL is missing or in the last quarter of its lifetime.
+  /// Whether the CRL is missing or in the last third of its lifetime: some days before anybody is warned of its end
+  /// (`ExpiryNotice`).
   var isListEnding: Bool {
     guard let list else { return true }
     // A CRL without nextUpdate never expires.
@@ -75,7 +76,7 @@ struct AuthorityReading: Sendable {
     guard list.thisUpdate < end else { return true }
     let (left, isPast) = end.subtractingReportingOverflow(Int64(time(nil)))
     let (life, isEndless) = end.subtractingReportingOverflow(list.thisUpdate)
-    return isPast || left < (isEndless ? .max : life) / 4
+    return isPast || left < (isEndless ? .max : life) / 3
   }
 
   // MARK: Reading

@@ -17,6 +17,18 @@ package struct CertificateRecord: Sendable {
   package let notAfter: Int64
   package let status: Status
   package let revokedAt: Int64?
+
+  /// Returns the valid ones that end within these days, and have no successor with the same names.
+  package static func ending(
+    _ records: [CertificateRecord], within days: Int64, at now: Int64 = Int64(time(nil))
+  ) -> [CertificateRecord] {
+    let limit = now + days * 86_400
+    let lasting = Set(
+      records.filter { $0.status == .valid && $0.notAfter > limit }.map { [$0.subject] + $0.alternativeNames })
+    return records.filter {
+      $0.status == .valid && $0.notAfter <= limit && !lasting.contains([$0.subject] + $0.alternativeNames)
+    }
+  }
 }
 
 extension AuthorityStore {

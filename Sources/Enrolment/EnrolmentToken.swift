@@ -1,5 +1,5 @@
 import Bytes
-import Crypto
+package import Crypto
 import Glibc
 
 /// 256 random bits that a device presents in place of the user's password to renew its certificate. Only their hash is
@@ -33,7 +33,7 @@ extension AuthorityStore {
 
   /// Renews the CRL if it is due, and then returns its expiry. Removes the records of tokens whose certificate is
   /// expired or revoked.
-  func keepUp(signer: CertifiedKey, at now: Int64) throws(AuthorityError) -> Int64? {
+  package func keepUp(signer: CertifiedKey, at now: Int64) throws(AuthorityError) -> Int64? {
     let before = try AuthorityReading.list(self)?.nextUpdate
     try change(signer) { (index) throws(AuthorityError) in
       for name in try folder.names(in: "tokens") where !name.hasPrefix(".") {

@@ -7,6 +7,16 @@ package import Glibc
 ///
 /// They are staged in full before the certificate counts as issued, so that a full disk is noticed in time.
 package struct IssuedFiles: ~Copyable {
+  /// Which file that has the name already may be replaced.
+  package enum Replaced: Sendable, Hashable {
+    case none
+    /// The file itself. A link is replaced, and what it leads to stays: for a folder of another user, who could lead root
+    /// to any file by it.
+    case file
+    /// The file, or the one that a link of this name leads to, because a server may name that one.
+    case fileOfLink
+  }
+
   private var staged: [(draft: String, path: String, replaces: Bool)] = []
 
   package init() {}
@@ -14,21 +24,20 @@ package struct IssuedFiles: ~Copyable {
   /// Removes drafts that were not published.
   deinit { for file in staged { unlink(file.draft) } }
 
-  /// `replacing`: a file of this name is replaced atomically when all are published, or the one that a link of this name
-  /// leads to, because a server may name that one. Stage a key before its certificate: if the process ends between the two,
+  /// `replacing`: a file of this name is replaced atomically when all are published. Stage a key before its certificate: if the process ends between the two,
   /// the certificate is in the register and can still be written (`CertificateRenewal.interruption`).
   package mutating func stage(
-    _ contents: SecretBytes, as path: String, mode: mode_t, replacing: Bool = false
+    _ contents: SecretBytes, as path: String, mode: mode_t, replacing: Replaced = .none
   ) throws(AuthorityError) {
     var found = stat()
     // A link that leads nowhere takes the name, too.
-    guard replacing || lstat(path, &found) != 0 else { throw Self.taken(path) }
-    let path = replacing ? MaterialReference(path: path).realPath() ?? path : path
+    guard replacing != .none || lstat(path, &found) != 0 else { throw Self.taken(path) }
+    let path = replacing == .fileOfLink ? MaterialReference(path: path).realPath() ?? path : path
     let draft = "\(path).\(UInt64.random(in: 0 ... .max)).draft"
     try AuthorityError.system { () throws(NewFile.Failure) in
       try NewFile.write(contents, to: draft, mode: mode, ownerOf: NewFile.folder(of: path))
     }
-    staged.append((draft, path, replacing))
+    staged.append((draft, path, replacing != .none))
   }
 
   /// Renames the drafts. If a file of such a name exists by now, removes all of them and throws.

@@ -14,7 +14,7 @@ struct CACommand: ParsableCommand {
       """,
     subcommands: [
       CAInitCommand.self, CAIssueCommand.self, CARevokeCommand.self, CAListOfRevokedCommand.self, CAListCommand.self,
-      CASignCommand.self, CARenewCommand.self, CAInspectCommand.self,
+      CASignCommand.self, CARenewCommand.self, CAUpkeepCommand.self, CAInspectCommand.self,
     ])
 }
 
@@ -129,7 +129,7 @@ struct CAListOfRevokedCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "crl", abstract: "Renew the revocation list, crl.pem.",
     discussion:
-      "When the list expires, sallyport refuses every client of the CA. Renew the list in time, for example by a timer."
+      "When the list expires, sallyport refuses every client of the CA. `ca upkeep` renews it in time, by a timer."
   )
 
   @OptionGroup var argument: AuthorityArgument

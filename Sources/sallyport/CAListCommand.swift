@@ -28,7 +28,7 @@ struct CAListCommand: ParsableCommand {
     try CATool.run { () throws(AuthorityError) in
       var records = try argument.store().records()
       if let expiring {
-        records = Self.ending(records, within: expiring)
+        records = CertificateRecord.ending(records, within: expiring)
         isAnyEnding = !records.isEmpty
         if !json, records.isEmpty {
           print("no valid certificate ends within \(expiring) days")
@@ -38,15 +38,6 @@ struct CAListCommand: ParsableCommand {
       print(json ? Self.json(records) : Self.table(records))
     }
     if isAnyEnding { throw ExitCode.failure }
-  }
-
-  private static func ending(_ records: [CertificateRecord], within days: Int64) -> [CertificateRecord] {
-    let limit = Int64(time(nil)) + days * 86_400
-    let lasting = Set(
-      records.filter { $0.status == .valid && $0.notAfter > limit }.map { [$0.subject] + $0.alternativeNames })
-    return records.filter {
-      $0.status == .valid && $0.notAfter <= limit && !lasting.contains([$0.subject] + $0.alternativeNames)
-    }
   }
 
   private static func json(_ records: [CertificateRecord]) -> String {

@@ -76,7 +76,7 @@ struct CARenewCommand: ParsableCommand {
     if newKey {
       let pair = try authority.sign(renewal.profile)
       issued = pair.certificate
-      try files.stage(CATool.pem(of: pair.key), as: keyPath, mode: 0o600, replacing: true)
+      try files.stage(CATool.pem(of: pair.key), as: keyPath, mode: 0o600, replacing: .fileOfLink)
     } else {
       issued = try authority.sign(renewal.profile, for: renewal.old.publicKey)
     }
@@ -90,7 +90,7 @@ struct CARenewCommand: ParsableCommand {
     _ certificate: Certificate, as path: String, in files: inout IssuedFiles, _ authority: LocalAuthority
   ) throws(AuthorityError) {
     let text = SecretBytes(Array(authority.pem(of: certificate).utf8))
-    try files.stage(text, as: path, mode: 0o644, replacing: true)
+    try files.stage(text, as: path, mode: 0o644, replacing: .fileOfLink)
   }
 
   private func finish(

@@ -13,8 +13,10 @@ struct HealthCommand: ParsableCommand {
       it on the same machine, or inside the same container, as the process's user or as root. It reads no file, writes \
       none, and needs no shell.
 
-      Exit status: 0 if every fact is good, 1 if one is not, 2 for a mistake in the command line. A restart mends no \
-      expired certificate, so a probe that restarts should say --live.
+      Exit status: 0 if every fact is good, 1 if one has failed, 2 for a mistake in the command line, and 3 if none has \
+      failed but there is a warning (WARN): the last reload was refused, or a certificate, a CA or a revocation list ends soon \
+      (ssl_expiry_warning). A warning is for people. So a probe that takes a process out of service should say --ready. A \
+      restart mends no expired certificate, so a probe that restarts should say --live.
       """)
 
   @OptionGroup var file: ConfigurationFile
@@ -27,6 +29,9 @@ struct HealthCommand: ParsableCommand {
 
   @Flag(help: "Ask only what a restart could mend: the process and its workers.")
   var live = false
+
+  @Flag(help: "Exit with 0 where there are only warnings.")
+  var ready = false
 
   @Flag(help: "Print JSON: one object.")
   var json = false
@@ -45,7 +50,11 @@ struct HealthCommand: ParsableCommand {
     let (names, sought) = try whom()
     let report = HealthQuestion(names, sought: sought, within: timeout, onlyLive: live).ask()
     if json { print(report.json) } else { for line in report.lines { print(line) } }
-    if !report.isHealthy { throw ExitCode.failure }
+    switch report.state {
+    case .good: break
+    case .warning: if !ready { throw ExitCode(3) }
+    case .failed: throw ExitCode.failure
+    }
   }
 
   /// The process to ask. In a container that `sallyport proxy` runs in, its variables say which.

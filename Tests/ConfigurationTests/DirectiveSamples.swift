@@ -125,6 +125,7 @@ extension DirectiveSample {
     "ssl_reject_handshake": .init("ssl_reject_handshake on;"),
     "ssl_session_cache": .init("ssl_session_cache shared:x:1m;"),
     "ssl_session_tickets": .init("ssl_session_tickets off;"),
+    "ssl_expiry_warning": .init("ssl_expiry_warning 30d;"),
     "ssl_session_timeout": .init("ssl_session_timeout 7s;"),
     "ssl_session_ticket_key": .init("ssl_session_ticket_key t.key;"),
     "ssl_ocsp": .init("ssl_ocsp on;"),

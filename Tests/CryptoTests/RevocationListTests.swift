@@ -86,16 +86,6 @@ import Testing
     #expect(taken([future], [old]) == [future.sha256, old.sha256])
   }
 
-  @Test func `the end is told a day before, or in the last quarter of a short life`() throws {
-    var builder = RevocationListBuilder(revoking: [])
-    let root = try TestAuthority().root
-    let month = try lists(builder.pem(signedBy: root))[0]
-    #expect(try #require(month.nextUpdate) - #require(month.warnsFrom) == 86_400)
-    builder.nextUpdate = builder.thisUpdate + 4000
-    let short = try lists(builder.pem(signedBy: root))[0]
-    #expect(try #require(short.nextUpdate) - #require(short.warnsFrom) == 1000)
-  }
-
   @Test func `a list is disowned when the CA of its name is at hand and has not signed it`() throws {
     let authority = try TestAuthority("A"), stranger = try TestAuthority("A"), other = try TestAuthority("B")
     let list = try lists(RevocationListBuilder(revoking: []).pem(signedBy: authority.root))[0]

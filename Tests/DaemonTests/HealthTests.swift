@@ -1,3 +1,4 @@
+import Crypto
 import Dispatch
 import Glibc
 import Observability
@@ -26,6 +27,9 @@ import Transport
       .init(notBefore: -5, notAfter: 9, file: "a b.crt"), .init(notBefore: nil, notAfter: nil, file: "c"),
     ]
     answer.certificateCount = 2
+    answer.authorities = [.init(notBefore: 1, notAfter: 2, file: "CN=a b")]
+    answer.lists = [.init(update: 1, end: 2, issuer: "CN=a b"), .init(update: -3, end: nil, issuer: "CN=c")]
+    answer.notice = .before(seconds: 5)
     return answer
   }
 
@@ -63,6 +67,8 @@ import Transport
     }
     for wrong in [
       "workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word",
+      "authority 1 x y", "list 1", "list x 1 a",
+      "list 1 x a", "notice -1", "notice x",
     ] {
       #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\n\(wrong)\nend\n")) == nil, "\(wrong)")
     }
@@ -73,19 +79,20 @@ import Transport
     func isHealthy(_ change: (inout HealthAnswer) -> Void) -> Bool {
       var answer = Self.full
       answer.silent = []
-      answer.certificates = [.init(notBefore: 100, notAfter: 200, file: "a")]
+      (answer.authorities, answer.lists, answer.notice) = ([], [], .standard)
+      answer.certificates = [.init(notBefore: 0, notAfter: 200, file: "a")]
       answer.certificateCount = 1
       change(&answer)
       var report = HealthReport(answer, process: 1, user: 2)
-      report.judgeCertificates(now: 150)
-      return report.isHealthy
+      report.judgeEnds(now: 100)
+      return report.state == .good
     }
     #expect(isHealthy { _ in })
     #expect(!isHealthy { $0.silent = [2] })
     #expect(!isHealthy { $0.workers = 0 })
     #expect(!isHealthy { $0.generation = 0 })
-    #expect(!isHealthy { $0.certificates[0].notBefore = 151 })
-    #expect(!isHealthy { $0.certificates[0].notAfter = 150 })
+    #expect(!isHealthy { $0.certificates[0].notBefore = 101 })
+    #expect(!isHealthy { $0.certificates[0].notAfter = 100 })
     #expect(!isHealthy { $0.certificates[0].notAfter = nil })
     #expect(!isHealthy { $0.certificates[0].notBefore = nil })
     #expect(isHealthy { $0.certificates[0].notAfter = .max })
@@ -133,7 +140,7 @@ import Transport
     func ask() async throws -> HealthReport {
       try await offPool { HealthQuestion([name], sought: "the test", within: 30, onlyLive: true).ask() }
     }
-    #expect(try await ask().isHealthy)
+    #expect(try await ask().state == .good)
     // Worker 1 hangs until the end of the test.
     let hung = DispatchSemaphore(value: 0)
     await withCheckedContinuation { (running: CheckedContinuation<Void, Never>) in
@@ -147,23 +154,23 @@ import Transport
     }
     for _ in 1...2 {
       let report = try await ask()
-      #expect(!report.isHealthy)
+      #expect(!(report.state == .good))
       #expect(report.answer?.silent == [1])
     }
     hung.signal()
-    try await until("worker 1 answers") { try await ask().isHealthy }
+    try await until("worker 1 answers") { try await ask().state == .good }
     // A client that never reads, and one that talks, keep nobody from an answer.
     let idle = try AbstractSocket.connect(to: name.description)
     defer { close(idle) }
     // The answer may have come already, and the socket be closed.
     signal(SIGPIPE, SIG_IGN)
     _ = write(idle, "x", 1)
-    #expect(try await ask().isHealthy)
+    #expect(try await ask().state == .good)
     await MainActor.run { listener.close() }
     // The socket closes in a later turn of the main queue.
     try await until("the socket to be closed") {
       try await ask().lines == ["FAILED  process: no process runs the test"]
     }
-    #expect(try await !ask().isHealthy)
+    #expect(try await ask().state == .failed)
   }
 }

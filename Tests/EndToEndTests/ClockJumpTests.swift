@@ -60,7 +60,7 @@ struct `The wall clock jumps` {
   }
 }
 
-private enum ClockJump {
+enum ClockJump {
   static let library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
   /// Files' times stay as they are.

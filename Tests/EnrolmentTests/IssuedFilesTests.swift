@@ -27,7 +27,7 @@ import Testing
     try scene.write("real/a.crt", [9])
     #expect(symlink("real/a.crt", scene.path("a.crt")) == 0 && symlink("nowhere", scene.path("b.crt")) == 0)
     var files = IssuedFiles()
-    try files.stage(SecretBytes([1]), as: scene.path("a.crt"), mode: 0o644, replacing: true)
+    try files.stage(SecretBytes([1]), as: scene.path("a.crt"), mode: 0o644, replacing: .fileOfLink)
     try files.publish()
     #expect(scene.bytes("real/a.crt") == [1])
     #expect((try? FileManager.default.destinationOfSymbolicLink(atPath: scene.path("a.crt"))) == "real/a.crt")

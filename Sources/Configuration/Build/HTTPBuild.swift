@@ -1,3 +1,4 @@
+import Crypto
 import Observability
 import Proxy
 import TLS
@@ -37,7 +38,8 @@ extension SettingsBuilder {
       listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
       slots: variables.slots.count,
       computed: computed, setNames: variables.setNames, slotNames: variables.slotNames,
-      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http))
+      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
+      expiryNotice: http.seconds("ssl_expiry_warning").map { .before(seconds: Int64(clamping: $0)) } ?? .standard)
   }
 
   /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.

@@ -6,6 +6,11 @@ let clientLimitDirectives: [DirectiveEntry] = [
       + " connection can be ended for them. When no place has become free for this time, sallyport refuses new clients"
       + " until one does. 0 refuses them at once, as nginx does."),
   .local(
+    "ssl_expiry_warning", .http, .seconds, "14d, in the last quarter of a life",
+    "How long before its end `check`, `sallyport health` and the page of `status` warn of a certificate, a CA or a revocation"
+      + " list. Without this directive, nothing is told of in the first three quarters of its life. The log has the same warning at a"
+      + " start and a reload, and of a list also when the time comes. 0 warns of nothing that has not ended yet."),
+  .local(
     "ssl_handshake_limit", .http, .words(1...2, "NUMBER [per_address=NUMBER]"), "1024, half of it per address",
     "The number of TLS handshakes of one worker that may be under way, in all (never more than half of"
       + " `worker_connections`) and for one client address (IPv6: for the first 64 bits). Further clients wait, at a cost of about 1 KiB each, and a handshake that takes longer than 3"

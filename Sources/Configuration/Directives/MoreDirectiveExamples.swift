@@ -26,6 +26,7 @@ extension DirectiveExamples {
     "client_body_temp_path": "client_body_temp_path /var/lib/sallyport/bodies;",
     "client_body_min_rate": "client_body_min_rate 500;",
     "client_queue_timeout": "client_queue_timeout 10s;",
+    "ssl_expiry_warning": "ssl_expiry_warning 30d;",
     "ssl_handshake_limit": "ssl_handshake_limit 2000 per_address=200;",
     "max_headers": "max_headers 100;",
     "auth_request": "auth_request /oauth2/auth;",

@@ -31,7 +31,7 @@ enum SilentDifference {
     "proxy_buffer_size", "proxy_buffers", "proxy_request_buffering", "client_body_buffer_size", "types",
     "default_type", "gzip", "gzip_types", "gzip_comp_level", "gzip_min_length", "gzip_vary", "expires", "sendfile",
     "tcp_nopush", "tcp_nodelay", "types_hash_max_size", "lingering_close", "lingering_time", "lingering_timeout",
-    "ssl_certificate_cache",
+    "ssl_certificate_cache", "ssl_expiry_warning",
   ]
 
   static func compare(_ old: String, _ new: String, _ found: inout TrustChanges) {

@@ -1,3 +1,4 @@
+package import Crypto
 import Glibc
 
 /// What a process tells `sallyport health` about itself, and the text that carries it: one fact on each line, the last
@@ -23,7 +24,16 @@ package struct HealthAnswer: Sendable, Hashable {
   package struct Validity: Sendable, Hashable {
     package var notBefore: Int64?
     package var notAfter: Int64?
+    /// Where it comes from, or whose it is.
     package var file: String
+  }
+
+  /// A revocation list.
+  package struct List: Sendable, Hashable {
+    package var update: Int64
+    /// nil: it never ends.
+    package var end: Int64?
+    package var issuer: String
   }
 
   package var version = ""
@@ -40,9 +50,16 @@ package struct HealthAnswer: Sendable, Hashable {
   package var certificates: [Validity] = []
   /// How many certificates there are in all.
   package var certificateCount = 0
+  /// The CAs that others are verified by, named by their subjects: those that end first.
+  package var authorities: [Validity] = []
+  /// The revocation lists that end first.
+  package var lists: [List] = []
+  /// When to warn of an end.
+  package var notice = ExpiryNotice.standard
 
   package static let maximumListeners = 64
   package static let maximumCertificates = 64
+  package static let maximumLists = 64
   /// The longest text, and the most that a client reads.
   package static let maximumLength = 256 << 10
   private static let maximumField = 1024
@@ -66,6 +83,13 @@ package struct HealthAnswer: Sendable, Hashable {
     lines += certificates.prefix(Self.maximumCertificates).map {
       "certificate \(Self.time($0.notBefore)) \(Self.time($0.notAfter)) \(Self.field($0.file))"
     }
+    lines += authorities.prefix(Self.maximumCertificates).map {
+      "authority \(Self.time($0.notBefore)) \(Self.time($0.notAfter)) \(Self.field($0.file))"
+    }
+    lines += lists.prefix(Self.maximumLists).map {
+      "list \($0.update) \($0.end.map { "\($0)" } ?? "never") \(Self.field($0.issuer))"
+    }
+    if case .before(let seconds) = notice { lines.append("notice \(seconds)") }
     return lines.joined(separator: "\n") + "\nend\n"
   }
 
@@ -98,9 +122,20 @@ package struct HealthAnswer: Sendable, Hashable {
       }
       listeners.append(Listener(opening: opening, expectsHeader: words[1] == "header", address: words[2]))
     case "certificate":
+      guard let validity = Self.validity(value) else { return false }
+      certificates.append(validity)
+    case "authority":
+      guard let validity = Self.validity(value) else { return false }
+      authorities.append(validity)
+    case "list":
       let words = value.split(separator: " ", maxSplits: 2).map(String.init)
-      guard words.count == 3, let begin = Self.time(words[0]), let end = Self.time(words[1]) else { return false }
-      certificates.append(Validity(notBefore: begin.seconds, notAfter: end.seconds, file: words[2]))
+      guard words.count == 3, let update = Int64(words[0]), words[1] == "never" || Int64(words[1]) != nil else {
+        return false
+      }
+      lists.append(List(update: update, end: Int64(words[1]), issuer: words[2]))
+    case "notice":
+      guard let seconds = Int64(value), seconds >= 0 else { return false }
+      notice = .before(seconds: seconds)
     default: break
     }
     return true
@@ -110,6 +145,12 @@ package struct HealthAnswer: Sendable, Hashable {
     guard let value = Int(text), value >= 0 else { return false }
     number = value
     return true
+  }
+
+  private static func validity(_ text: String) -> Validity? {
+    let words = text.split(separator: " ", maxSplits: 2).map(String.init)
+    guard words.count == 3, let begin = time(words[0]), let end = time(words[1]) else { return nil }
+    return Validity(notBefore: begin.seconds, notAfter: end.seconds, file: words[2])
   }
 
   private static func time(_ seconds: Int64?) -> String { seconds.map { "\($0)" } ?? "unreadable" }

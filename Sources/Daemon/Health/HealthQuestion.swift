@@ -31,12 +31,13 @@ package struct HealthQuestion {
       return HealthReport(failure: error.reason)
     }
     if onlyLive { return report }
+    report.judgeReload()
     for listener in report.answer?.listeners ?? [] {
       let (isGood, text) = Self.look(at: listener, by: deadline)
-      report.add(.listener, isGood, "\(listener.address) \(text)")
+      report.add(.listener, isGood ? .good : .failed, "\(listener.address) \(text)")
     }
-    if report.answer?.listeners.isEmpty ?? true { report.add(.listener, false, "the process listens on no address") }
-    report.judgeCertificates(now: Int64(time(nil)))
+    if report.answer?.listeners.isEmpty ?? true { report.add(.listener, .failed, "the process listens on no address") }
+    report.judgeEnds(now: Int64(time(nil)))
     return report
   }
 

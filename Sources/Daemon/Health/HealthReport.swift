@@ -1,3 +1,4 @@
+import Crypto
 import Glibc
 import Observability
 
@@ -5,81 +6,122 @@ import Observability
 package struct HealthFact: Sendable, Hashable {
   package enum Subject: String, Sendable, Hashable {
     case process, generation, reload, workers, listener, certificate
+    case authority = "CA"
+    case list = "revocation list"
+  }
+
+  /// In the order of their weight.
+  package enum State: String, Sendable, Hashable, Comparable, CaseIterable {
+    case good
+    /// The process serves. Somebody should look, before it doesn't.
+    case warning
+    case failed
+
+    package static func < (one: Self, other: Self) -> Bool { one.weight < other.weight }
+    private var weight: Int { Self.allCases.firstIndex(of: self) ?? 0 }
+
+    /// The first word of a line.
+    var word: String {
+      switch self {
+      case .good: "ok    "
+      case .warning: "WARN  "
+      case .failed: "FAILED"
+      }
+    }
   }
 
   package let subject: Subject
-  package let isGood: Bool
+  package let state: State
   package let text: String
 }
 
-/// What `sallyport health` found: healthy if every fact is good.
+/// What `sallyport health` found: as healthy as its worst fact.
 package struct HealthReport: Sendable, Hashable {
   package private(set) var facts: [HealthFact] = []
   /// What the process said; nil if no process answered.
   package private(set) var answer: HealthAnswer?
   package private(set) var process: Int32?
 
-  package var isHealthy: Bool { facts.allSatisfy(\.isGood) }
+  package var state: HealthFact.State { facts.map(\.state).max() ?? .good }
 
   /// No process answered.
-  init(failure: String) { add(.process, false, failure) }
+  init(failure: String) { add(.process, .failed, failure) }
 
   init(_ answer: HealthAnswer, process: Int32, user: UInt32) {
     self.answer = answer
     self.process = process
     add(
-      .process, true, "\(process) of user \(user), sallyport \(answer.version), configuration \(answer.configuration)")
-    add(.generation, answer.generation > 0, "\(answer.generation)")
-    // The former generation serves on, so this does not make the process unhealthy.
-    if let refused = answer.refusedReload { add(.reload, true, "the last one was refused: \(refused)") }
+      .process, .good, "\(process) of user \(user), sallyport \(answer.version), configuration \(answer.configuration)")
+    add(.generation, answer.generation > 0 ? .good : .failed, "\(answer.generation)")
     let answering = answer.workers - answer.silent.count
     let silent = answer.silent.map { "\($0)" }.joined(separator: ", ")
     add(
-      .workers, answering > 0 && answer.silent.isEmpty,
+      .workers, answering > 0 && answer.silent.isEmpty ? .good : .failed,
       "\(answering) of \(answer.workers) answer" + (silent.isEmpty ? "" : "; silent: \(silent)"))
   }
 
-  mutating func add(_ subject: HealthFact.Subject, _ isGood: Bool, _ text: String) {
-    facts.append(HealthFact(subject: subject, isGood: isGood, text: text))
+  mutating func add(_ subject: HealthFact.Subject, _ state: HealthFact.State, _ text: String) {
+    facts.append(HealthFact(subject: subject, state: state, text: text))
   }
 
-  /// Judges the certificates that the process presents, by this machine's clock.
-  mutating func judgeCertificates(now: Int64) {
+  /// The former generation serves on, and a restart would end it.
+  mutating func judgeReload() {
+    if let refused = answer?.refusedReload { add(.reload, .warning, "the last one was refused: \(refused)") }
+  }
+
+  /// Judges what the process presents and what it verifies others by, by this machine's clock.
+  mutating func judgeEnds(now: Int64) {
     guard let answer else { return }
     for certificate in answer.certificates {
-      let (isGood, text) = Self.judge(certificate, now)
-      add(.certificate, isGood, "\(certificate.file) \(text)")
+      let (state, text) = Self.judge(certificate, answer.notice, now)
+      add(.certificate, state, "\(certificate.file) \(text)")
     }
     let left = answer.certificateCount - answer.certificates.count
-    if left > 0 { add(.certificate, true, "\(left) more, which end later") }
-  }
-
-  private static func judge(_ certificate: HealthAnswer.Validity, _ now: Int64) -> (isGood: Bool, text: String) {
-    guard let begin = certificate.notBefore, let end = certificate.notAfter else {
-      return (false, "has a validity that can't be read")
+    if left > 0 { add(.certificate, .good, "\(left) more, which end later") }
+    // A file of CAs may hold many, and some that have ended and that nobody uses. So only these are told.
+    for authority in answer.authorities {
+      let (state, text) = Self.judge(authority, answer.notice, now)
+      if state != .good { add(.authority, .warning, "\(authority.file) \(text)") }
     }
-    if begin > now { return (false, "is not valid yet: it begins \(days(begin.subtractingReportingOverflow(now)))") }
-    // As OpenSSL, which counts the last second as past.
-    if end <= now { return (false, "has expired") }
-    return (true, "is valid and ends \(days(end.subtractingReportingOverflow(now)))")
+    for list in answer.lists { judge(list, answer.notice, now) }
   }
 
-  private static func days(_ distance: (partialValue: Int64, overflow: Bool)) -> String {
-    let seconds = distance.overflow ? Int64.max : distance.partialValue
-    return seconds < 86_400 ? "within a day" : "in \(seconds / 86_400) \(seconds / 86_400 == 1 ? "day" : "days")"
+  private mutating func judge(_ list: HealthAnswer.List, _ notice: ExpiryNotice, _ now: Int64) {
+    let name = "that of \(list.issuer)"
+    guard let end = list.end else { return add(.list, .good, "\(name) has no end") }
+    switch notice.age(from: list.update, to: end, at: now) {
+    case .valid: add(.list, .good, "\(name) \(ExpiryWords.ends(end, at: now))")
+    case .ending: add(.list, .warning, "\(name) \(ExpiryWords.ends(end, at: now))")
+    case .ended: add(.list, .failed, "\(name) has ended: everybody of this CA is refused")
+    }
+  }
+
+  private static func judge(
+    _ certificate: HealthAnswer.Validity, _ notice: ExpiryNotice, _ now: Int64
+  ) -> (state: HealthFact.State, text: String) {
+    guard let begin = certificate.notBefore, let end = certificate.notAfter else {
+      return (.failed, "has a validity that can't be read")
+    }
+    if begin > now { return (.failed, "is not valid yet: it begins \(ExpiryWords.span(from: now, to: begin))") }
+    switch notice.age(from: begin, to: end, at: now) {
+    case .valid: return (.good, "is valid and \(ExpiryWords.ends(end, at: now))")
+    case .ending: return (.warning, ExpiryWords.ends(end, at: now))
+    case .ended: return (.failed, "has expired")
+    }
   }
 
   // MARK: Text
 
   /// Root asks processes of strangers, too. So control characters are escaped, which a terminal would obey.
   package var lines: [String] {
-    facts.map { LogEscape.visible("\($0.isGood ? "ok    " : "FAILED")  \($0.subject.rawValue): \($0.text)") }
+    facts.map { LogEscape.visible("\($0.state.word)  \($0.subject.rawValue): \($0.text)") }
   }
 
   package var json: String {
     var text = JSONText()
     text.object { object in
-      object.member("healthy", isHealthy)
+      object.member("healthy", state != .failed)
+      object.member("state", state.rawValue)
       object.member("process", process.map { Int($0) })
       object.member("version", answer?.version)
       object.member("configuration", answer?.configuration)
@@ -90,7 +132,8 @@ package struct HealthReport: Sendable, Hashable {
       object.array("facts", facts) { fact, array in
         array.object {
           $0.member("subject", fact.subject.rawValue)
-          $0.member("ok", fact.isGood)
+          $0.member("ok", fact.state != .failed)
+          $0.member("state", fact.state.rawValue)
           $0.member("text", fact.text)
         }
       }

@@ -15,8 +15,12 @@ extension Supervisor {
     answer.generation = current.generation.number
     answer.listeners = listeners
     let presented = PresentedCertificates(current.generation)
-    answer.certificates = presented.first(HealthAnswer.maximumCertificates)
+    answer.certificates = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: presented.all)
     answer.certificateCount = presented.all.count
+    let trusted = TrustedMaterial(current.generation)
+    answer.authorities = HealthAnswer.Validity.first(HealthAnswer.maximumCertificates, of: trusted.authorities)
+    answer.lists = Array(trusted.lists.prefix(HealthAnswer.maximumLists))
+    answer.notice = current.settings.http.expiryNotice
     return answer
   }
 
@@ -54,16 +58,39 @@ struct PresentedCertificates {
     }
   }
 
-  /// Those that are not valid yet come first, then in the order of their ends; an end that can't be read counts as past.
-  func first(_ count: Int, now: Int64 = Int64(time(nil))) -> [HealthAnswer.Validity] {
-    func key(_ validity: HealthAnswer.Validity) -> Int64 {
-      (validity.notBefore ?? .max) > now ? .min : validity.notAfter ?? .min
-    }
-    return Array(all.sorted { (key($0), $0.file) < (key($1), $1.file) }.prefix(count))
-  }
-
-  private static func validity(_ certificate: Certificate, _ file: String) -> HealthAnswer.Validity {
+  fileprivate static func validity(_ certificate: Certificate, _ file: String) -> HealthAnswer.Validity {
     HealthAnswer.Validity(
       notBefore: certificate.notBefore.seconds, notAfter: certificate.notAfter.seconds, file: file)
+  }
+}
+
+/// What a generation verifies others by: the CAs and the revocation lists of its files, each once.
+struct TrustedMaterial {
+  private(set) var authorities: [HealthAnswer.Validity] = []
+  /// Those that end first come first.
+  private(set) var lists: [HealthAnswer.List] = []
+
+  init(_ generation: Generation) {
+    var seen: Set<Certificate> = []
+    var found: Set<HealthAnswer.List> = []
+    func note(_ certificates: [Certificate], _ revocations: [RevocationList]) {
+      for certificate in certificates where seen.insert(certificate).inserted {
+        authorities.append(PresentedCertificates.validity(certificate, certificate.subject.rfc2253))
+      }
+      for list in revocations {
+        found.insert(HealthAnswer.List(update: list.thisUpdate, end: list.nextUpdate, issuer: list.issuer))
+      }
+    }
+    for context in generation.serverContexts.compactMap({ $0 }) { note(context.authorities, context.revocations) }
+    for context in generation.upstreamContexts.values { note(context.authorities, context.revocations) }
+    lists = found.sorted { ($0.end ?? .max, $0.issuer, $0.update) < ($1.end ?? .max, $1.issuer, $1.update) }
+  }
+}
+
+extension HealthAnswer.Validity {
+  /// Those that are not valid yet come first, then in the order of their ends; an end that can't be read counts as past.
+  static func first(_ count: Int, of all: [Self], now: Int64 = Int64(time(nil))) -> [Self] {
+    func key(_ validity: Self) -> Int64 { (validity.notBefore ?? .max) > now ? .min : validity.notAfter ?? .min }
+    return Array(all.sorted { (key($0), $0.file) < (key($1), $1.file) }.prefix(count))
   }
 }

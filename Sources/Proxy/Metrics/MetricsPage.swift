@@ -253,7 +253,7 @@ struct MetricsPage {
     page.family(
       "sallyport_certificate_end_timestamp_seconds", .gauge,
       "When a loaded certificate ends: one that is shown to clients or upstreams, or one that is trusted.")
-    for (certificate, end) in snapshot.certificates {
+    for (certificate, _, end) in snapshot.certificates {
       page.sample(
         "sallyport_certificate_end_timestamp_seconds",
         [

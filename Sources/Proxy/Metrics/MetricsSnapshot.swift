@@ -40,7 +40,7 @@ struct MetricsSnapshot {
   /// By group: requests for which no server could be tried.
   var exhausted: [(upstream: String, count: UInt64)] = []
   /// The earliest end of those that have the same names. An end that can't be read is left out.
-  var certificates: [(certificate: LoadedCertificate, end: Int64)] = []
+  var certificates: [(certificate: LoadedCertificate, begin: Int64, end: Int64)] = []
   var lists: [(list: LoadedList, update: Int64, end: Int64?)] = []
   var workers: [WorkerCounters]
   var reloads: ReloadHistory
@@ -88,11 +88,12 @@ extension MetricsSnapshot {
   }
 
   private mutating func takeCertificates() {
-    var ends: [LoadedCertificate: Int64] = [:]
+    var lives: [LoadedCertificate: (begin: Int64, end: Int64)] = [:]
     func note(_ certificate: Certificate, _ side: CertificateSide, _ use: LoadedCertificate.Use, server: String = "") {
       guard let end = certificate.notAfter.seconds else { return }
       let key = LoadedCertificate(side: side, use: use, server: server, subject: certificate.subject.rfc2253)
-      ends[key] = min(ends[key] ?? .max, end)
+      if let other = lives[key], other.end <= end { return }
+      lives[key] = (certificate.notBefore.seconds ?? end, end)
     }
     for (server, context) in zip(generation.http.servers, generation.serverContexts) {
       for certificate in context?.certificates ?? [] { note(certificate, .client, .shown, server: server.primaryName) }
@@ -102,7 +103,7 @@ extension MetricsSnapshot {
       if let certificate = context.certificate { note(certificate, .upstream, .shown) }
       for certificate in context.authorities { note(certificate, .upstream, .trusted) }
     }
-    certificates = ends.map { ($0.key, $0.value) }
+    certificates = lives.map { ($0.key, $0.value.begin, $0.value.end) }
       .sorted {
         ($0.end, $0.certificate.subject, $0.certificate.server) < (
           $1.end, $1.certificate.subject, $1.certificate.server

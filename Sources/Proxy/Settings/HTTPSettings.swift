@@ -1,3 +1,4 @@
+public import Crypto
 public import Observability
 public import Patterns
 public import TLS
@@ -152,13 +153,17 @@ public final class HTTPSettings: Sendable {
   /// Every `resolver` line.
   public let resolvers: [ResolverSettings]
   public let clientLimits: ClientLimitSettings
+  /// When to tell that a certificate or a revocation list ends.
+  public let expiryNotice: ExpiryNotice
 
   public init(
     listeners: [ListenerSettings], servers: [ServerSettings], groups: [UpstreamGroupSettings],
     balances: [Int: BalanceSettings] = [:], slots: Int,
     computed: [Int: ComputedVariable] = [:], setNames: [Int: String] = [:], slotNames: [Int: String] = [:],
-    resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings()
+    resolvers: [ResolverSettings] = [], clientLimits: ClientLimitSettings = ClientLimitSettings(),
+    expiryNotice: ExpiryNotice = .standard
   ) {
+    self.expiryNotice = expiryNotice
     self.clientLimits = clientLimits
     self.resolvers = resolvers
     self.listeners = listeners

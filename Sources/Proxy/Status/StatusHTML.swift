@@ -138,7 +138,7 @@ struct StatusHTML {
   }
 
   private mutating func certificates(_ snapshot: MetricsSnapshot) {
-    let certificates = snapshot.certificates.map { certificate, end in
+    let certificates = snapshot.certificates.map { certificate, _, end in
       Row(
         [
           certificate.use == .shown ? "shown" : "trusted",

@@ -1,3 +1,4 @@
+import Crypto
 import Glibc
 import Observability
 import Upstream
@@ -18,8 +19,6 @@ struct StatusProblem: Equatable {
 }
 
 extension StatusProblem {
-  /// How long before its end a certificate is a problem, in seconds.
-  static let notice: Int64 = 14 * 86_400
   /// Milliseconds that a loop may be late.
   static let longLag: UInt64 = 500
 
@@ -37,8 +36,10 @@ extension StatusProblem {
   }
 
   private static func certificates(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
-    snapshot.certificates.compactMap { certificate, end in
-      guard end - min(end, snapshot.now) < notice || end <= snapshot.now else { return nil }
+    let notice = snapshot.generation.http.expiryNotice
+    return snapshot.certificates.compactMap { certificate, begin, end -> StatusProblem? in
+      let age = notice.age(from: begin, to: end, at: snapshot.now)
+      guard age != .valid else { return nil }
       let what: String
       switch (certificate.use, certificate.side) {
       case (.shown, .client): what = "The certificate of server \(certificate.server)"
@@ -47,25 +48,22 @@ extension StatusProblem {
       case (.trusted, .upstream): what = "A CA or pinned certificate that upstreams are verified by"
       }
       return StatusProblem(
-        severity: end <= snapshot.now ? .error : .warning,
+        severity: age == .ended ? .error : .warning,
         text: "\(what) \(StatusWords.end(end, now: snapshot.now)): \(certificate.subject)")
     }
   }
 
   private static func lists(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
-    snapshot.lists.compactMap { list, update, end in
+    let notice = snapshot.generation.http.expiryNotice
+    return snapshot.lists.compactMap { list, update, end -> StatusProblem? in
       guard let end else { return nil }
-      if end <= snapshot.now {
-        return StatusProblem(
-          severity: .error,
-          text: "A revocation list \(StatusWords.end(end, now: snapshot.now)), so everybody of its CA is refused: "
-            + list.issuer)
+      let words = "A revocation list \(StatusWords.end(end, now: snapshot.now))"
+      switch notice.age(from: update, to: end, at: snapshot.now) {
+      case .valid: return nil
+      case .ending: return StatusProblem(severity: .warning, text: "\(words): \(list.issuer)")
+      case .ended:
+        return StatusProblem(severity: .error, text: "\(words), so everybody of its CA is refused: \(list.issuer)")
       }
-      // As the error log warns of it: a day before the end, or in the last quarter of a short life.
-      let (life, overflow) = end.subtractingReportingOverflow(update)
-      guard end - snapshot.now < min(86_400, overflow ? 86_400 : life / 4) else { return nil }
-      return StatusProblem(
-        severity: .warning, text: "A revocation list \(StatusWords.end(end, now: snapshot.now)): \(list.issuer)")
     }
   }
 

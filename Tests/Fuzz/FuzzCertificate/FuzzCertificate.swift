@@ -48,7 +48,7 @@ private func tellCertificate(_ der: UnsafeRawBufferPointer) {
 private func tellList(_ der: UnsafeRawBufferPointer) {
   guard let list = try? RevocationList(der: der) else { return }
   require(list.sha256.count == 32 && list.count >= 0)
-  _ = (list.issuer, list.nextUpdateText, list.warnsFrom, list.isExpired(at: 0), list.number)
+  _ = (list.issuer, list.nextUpdateText, list.age(.standard, at: 0), list.isExpired(at: 0), list.number)
   for entry in list.entries { require(!entry.serial.isEmpty) }
   _ = RevocationList.taking([list], after: [list], now: 1_800_000_000)
 }

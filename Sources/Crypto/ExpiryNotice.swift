@@ -1,0 +1,46 @@
+/// How long before its end a certificate or a revocation list is told of (`ssl_expiry_warning`).
+public enum ExpiryNotice: Sendable, Hashable {
+  /// 14 days, but only in the last quarter of a life: what is renewed in time is never told of, however short it lives.
+  case standard
+  /// So many seconds, whatever the life.
+  case before(seconds: Int64)
+
+  package enum Age: Sendable, Hashable {
+    case valid
+    /// It ends soon.
+    case ending
+    /// It has ended. Like OpenSSL, this counts the last second as past.
+    case ended
+  }
+
+  private static let most: Int64 = 14 * 86_400
+
+  /// `begin` and `end`: seconds since 1970, from anybody's certificate, so of any value.
+  package func age(from begin: Int64, to end: Int64, at now: Int64) -> Age {
+    guard end > now else { return .ended }
+    let (left, isEndless) = end.subtractingReportingOverflow(now)
+    return !isEndless && left <= seconds(from: begin, to: end) ? .ending : .valid
+  }
+
+  private func seconds(from begin: Int64, to end: Int64) -> Int64 {
+    switch self {
+    case .before(let seconds): return seconds
+    case .standard:
+      let (life, isEndless) = end.subtractingReportingOverflow(begin)
+      return isEndless ? Self.most : min(Self.most, max(0, life / 4))
+    }
+  }
+}
+
+/// Spans until an end, in words.
+package enum ExpiryWords {
+  /// `ends in 5 days`, `ends within a day`
+  package static func ends(_ end: Int64, at now: Int64) -> String { "ends \(span(from: now, to: end))" }
+
+  /// `in 5 days`, `within a day`; rounded down.
+  package static func span(from now: Int64, to time: Int64) -> String {
+    let (left, isEndless) = time.subtractingReportingOverflow(now)
+    let days = (isEndless ? .max : left) / 86_400
+    return days < 1 ? "within a day" : "in \(days) \(days == 1 ? "day" : "days")"
+  }
+}

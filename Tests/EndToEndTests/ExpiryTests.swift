@@ -1,0 +1,106 @@
+import Crypto
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// What ends soon is told while there is time to mend it: by `check`, `health` and the page of `status`.
+@Suite(.staged) struct `What ends soon` {
+  private static let day: Int64 = 86_400
+
+  /// A list of 30 days and a server's certificate of a year that end in so many days.
+  private func files(_ scene: Scene, list: Int64, certificate: Int64) throws {
+    let cast = try Cast(scene), now = Int64(time(nil))
+    var server = CertificateBuilder(commonName: "localhost", .leaf([.serverAuth]), names: [.dns("localhost")])
+    (server.notBefore, server.notAfter) = (now - 300 * Self.day, now + certificate * Self.day + 600)
+    _ = try scene.identity("server", server.signed(by: cast.authority.root, key: .generate()))
+    var revocations = RevocationListBuilder(revoking: [])
+    (revocations.thisUpdate, revocations.nextUpdate) = (now - 28 * Self.day, now + list * Self.day + 600)
+    try scene.write("crl.pem", text: revocations.pem(signedBy: cast.authority.root))
+  }
+
+  private func text(_ port: UInt16, status: UInt16, _ http: String = "") -> String {
+    configuration(
+      """
+      \(http)
+      server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_crl crl.pem; return 204; }
+      server { listen 127.0.0.1:\(status); location = /status { status; } }
+      """)
+  }
+
+  private func problems(_ scene: Scene, _ port: UInt16) async throws -> [String] {
+    let page = try await scene.curl(["http://127.0.0.1:\(port)/status?format=json"])
+    let object = try JSONSerialization.jsonObject(with: Data(page.body)) as? [String: Any]
+    return (object?["problems"] as? [[String: Any]] ?? []).compactMap { $0["text"] as? String }
+  }
+
+  @Test func `a list and a certificate are told days before their end`() async throws {
+    let scene = try Scene.ofTest()
+    try files(scene, list: 2, certificate: 9)
+    let (port, status) = try (scene.port(), scene.port())
+    let checked = try await scene.check(text(port, status: status))
+    #expect(checked.status == 0, "\(checked.everything)")
+    #expect(checked.text.contains("warning: \"crl.pem\": the revocation list of CN=Test Root ends in 2 days"))
+    #expect(checked.text.contains("warning: \"server.pem\": CN=localhost ends in 9 days"), "\(checked.text)")
+
+    let daemon = try await Sallyport.start(scene, text(port, status: status))
+    let path = scene.path("sallyport.conf")
+    let asked = try await scene.sallyport("health", "--config", path)
+    #expect(asked.status == 3, "\(asked.everything)")
+    #expect(asked.text.contains("WARN    certificate: server.pem ends in 9 days\n"), "\(asked.text)")
+    #expect(asked.text.contains("WARN    revocation list: that of CN=Test Root ends in 2 days"), "\(asked.text)")
+    // What a probe asks that takes a process out of service, or restarts it.
+    for probe in ["--ready", "--live"] {
+      #expect(try await scene.sallyport("health", "--config", path, probe).status == 0, "\(probe)")
+    }
+    let told = try await problems(scene, status)
+    #expect(told.contains { $0.hasPrefix("A revocation list ends in ") } && told.contains { $0.contains("localhost") })
+    #expect(daemon.errorLog.contains("the revocation list of CN=Test Root ends in 2 days"))
+  }
+
+  @Test func ssl_expiry_warning_says_how_many_days() async throws {
+    let scene = try Scene.ofTest()
+    try files(scene, list: 2, certificate: 9)
+    let (port, status) = try (scene.port(), scene.port())
+    let short = try await scene.check(text(port, status: status, "ssl_expiry_warning 1d;"))
+    #expect(short.status == 0 && !short.text.contains("warning:"), "\(short.everything)")
+    let long = try await scene.check(text(port, status: status, "ssl_expiry_warning 400d;"))
+    #expect(long.text.contains("\"ca.pem\": CN=Test Root ends in "), "\(long.everything)")
+    _ = try await Sallyport.start(scene, text(port, status: status, "ssl_expiry_warning 1d;"))
+    let asked = try await scene.sallyport("health", "--config", scene.path("sallyport.conf"))
+    #expect(asked.status == 0 && !asked.text.contains("WARN"), "\(asked.everything)")
+    #expect(try await problems(scene, status).isEmpty)
+  }
+
+  @Test func `health fails where a list has ended, because clients are refused`() async throws {
+    let scene = try Scene.ofTest()
+    try files(scene, list: -1, certificate: 60)
+    let (port, status) = try (scene.port(), scene.port())
+    _ = try await Sallyport.start(scene, text(port, status: status))
+    let path = scene.path("sallyport.conf")
+    let asked = try await scene.sallyport("health", "--config", path)
+    #expect(asked.status == 1, "\(asked.everything)")
+    #expect(
+      asked.text.contains("FAILED  revocation list: that of CN=Test Root has ended: everybody of this CA is refused"))
+    #expect(try await scene.sallyport("health", "--config", path, "--live").status == 0)
+  }
+
+  @Test func `health warns of a refused reload, by a status of its own`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); return 204; }"))
+    try daemon.rewrite("bogus;")
+    daemon.signal(SIGHUP)
+    try await daemon.logged("the new configuration is refused")
+    let path = scene.path("sallyport.conf")
+    let asked = try await scene.sallyport("health", "--config", path)
+    #expect(
+      asked.status == 3 && asked.text.contains("WARN    reload: the last one was refused: "), "\(asked.everything)")
+    let json = try await scene.sallyport("health", "--config", path, "--json")
+    #expect(json.status == 3 && json.text.contains(#""healthy":true"#) && json.text.contains(#""state":"warning""#))
+    for probe in ["--ready", "--live"] {
+      #expect(try await scene.sallyport("health", "--config", path, probe).status == 0, "\(probe)")
+    }
+  }
+}
