@@ -113,15 +113,18 @@ struct EffectivePolicy {
   private mutating func describe(_ pass: ProxyPassSettings) {
     let version = pass.version == .http2 ? ", HTTP/2" : ""
     switch pass.target {
-    case .group(let index):
+    case .group(let index, let scheme):
       let group = http.groups[index]
       let servers = group.servers.map { server in
         "\(server.address)\(server.isBackup ? " (backup)" : "")\(server.isDown ? " (down)" : "")"
       }
       let name = servers == [group.name] ? "" : "\(group.name): "
-      add(2, "upstream", "\(pass.scheme.rawValue)://\(name)\(servers.joined(separator: ", "))\(version)")
-    case .template(let template):
-      add(2, "upstream", "\(pass.scheme.rawValue)://\(template.text(http.slotNames))\(version)")
+      add(2, "upstream", "\(scheme.rawValue)://\(name)\(servers.joined(separator: ", "))\(version)")
+    case .template(let template, let scheme):
+      add(2, "upstream", "\(scheme.rawValue)://\(template.text(http.slotNames))\(version)")
+    case .url(let template):
+      add(2, "upstream", "\(template.text(http.slotNames))\(version)")
+      if pass.tls == nil { add(2, "", "502 for an https value: there are no trust settings") }
     }
     if let check = pass.healthCheck { add(2, "health", check.inWords) }
     switch pass.clientIdentity {

@@ -56,10 +56,11 @@ package struct ProbePlan {
     for (index, location) in http.everyLocation {
       guard case .proxy(let pass) = location.action, let tls = pass.tls else { continue }
       let place = Self.place(of: location, pass, in: http.servers[index])
-      if case .template(let template) = pass.target {
+      if let template = pass.target.template {
         unprobed.append(
           Unprobed(
-            target: "https://\(template.asWritten)", reason: "its address has variables, which only a request has",
+            target: "\(pass.scheme.map { "\($0.rawValue)://" } ?? "")\(template.asWritten)",
+            reason: "its address has variables, which only a request has",
             place: place))
         continue
       }

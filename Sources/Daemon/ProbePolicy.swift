@@ -117,7 +117,7 @@ package struct ProbePolicy {
   }
 
   static func servers(of pass: ProxyPassSettings, in http: HTTPSettings) -> [Server] {
-    guard case .group(let index) = pass.target, http.groups.indices.contains(index) else { return [] }
+    guard case .group(let index, _) = pass.target, http.groups.indices.contains(index) else { return [] }
     return http.groups[index].servers.filter { !$0.isDown }.map {
       Server(spelling: $0.address.description, address: $0.address)
     }

@@ -25,7 +25,7 @@ private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
     let secure = try #require(pass("grpc_pass GRPCS://h.example; grpc_ssl_verify off;"))
     #expect(secure.scheme == .https && secure.port == "443" && secure.tlsName == Template(literal: "h.example"))
     let grouped = try #require(pass("grpc_pass grpc://app;", http: "upstream app { server 10.0.0.1:1; }"))
-    #expect(grouped.target == .group(0))
+    #expect(grouped.target == .group(0, .http))
   }
 
   @Test func `its directives are its own, and those of the proxy module don't apply`() throws {

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import TLS
 import Testing
 import Transport
 import Upstream
@@ -43,7 +44,7 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
   @Test func `an upstream block is found by name, without regard to case`() throws {
     let found = try #require(
       pass("proxy_pass http://APP/;", http: "upstream app { server 10.0.0.1; server 10.0.0.2:81 weight=3 backup; }"))
-    #expect(found.target == .group(0))
+    #expect(found.target == .group(0, .http))
     #expect(found.host == "APP")
   }
 
@@ -52,15 +53,39 @@ private func pass(_ lines: String, at path: String = "/a/", http: String = "") -
     #expect(
       found.target
         == .template(
-          Template([.variable(.simple(.host)), .literal(Array(":81".utf8)), .variable(.simple(.request_uri))])))
+          Template([.variable(.simple(.host)), .literal(Array(":81".utf8)), .variable(.simple(.request_uri))]), .http))
     #expect(found.redirects.isEmpty && found.host == "")
+  }
+
+  @Test(arguments: ["$target", "$scheme://$host:$server_port", "http$arg_s://h", "HTTPS:/$arg_x"])
+  func `a variable in place of the scheme makes a target whose values say it`(url: String) throws {
+    let plain = try #require(pass("proxy_pass \(url);", http: "map $host $target { default http://h; }"))
+    guard case .url = plain.target else { return #expect(Bool(false), "\(plain.target)") }
+    #expect(plain.scheme == nil && plain.tls == nil && plain.redirects.isEmpty)
+    let verified = try #require(
+      pass("proxy_ssl_verify on; proxy_pass \(url);", http: "map $host $target { default http://h; }"))
+    #expect(try #require(verified.tls).trust != .anybody)
+  }
+
+  @Test func `a target whose values say their scheme is warned of without trust settings, and judged with them`() {
+    func problems(_ lines: String) -> [String] { location(lines).problems }
+    #expect(
+      problems("proxy_pass $arg_x;") == [
+        "2:1 warning: a request whose variables lead to an https upstream gets 502: there are no trust settings | pin its key (`sallyport pin HOST:PORT` prints the line), or write proxy_ssl_verify on, or proxy_ssl_verify off to accept any upstream"
+      ])
+    #expect(problems("proxy_ssl_verify off; proxy_pass $arg_x;") == [])
+    #expect(
+      problems("proxy_ssl_verify off; proxy_ssl_crl c.pem; proxy_pass $arg_x;").map { $0.prefix(28) } == [
+        "2:23 \"proxy_ssl_crl\" without"
+      ])
+    #expect(problems("proxy_ssl_server_name on; proxy_pass $arg_x;").count == 1)
   }
 
   @Test(arguments: [
     ("/", "proxy_pass h:80;", "2:12 invalid URL prefix in \"h:80\" | it must begin with http:// or https://"),
     (
-      "/", "proxy_pass $scheme://h;",
-      "2:12 invalid URL prefix in \"$scheme://h\" | it must begin with http:// or https://"
+      "/", "proxy_pass ftp$x://h;",
+      "2:12 invalid URL prefix in \"ftp$x://h\" | it must begin with http:// or https://"
     ),
     ("/", "proxy_pass http://;", "2:12 no host in \"proxy_pass\" directive: \"http://\" | ADDRESS[:PORT]"),
     (

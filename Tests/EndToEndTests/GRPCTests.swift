@@ -5,7 +5,9 @@ import Testing
 @Suite(
   .staged, .enabled("grpcio is not installed") { await Scene.succeeds(GRPCScripts.python, ["-c", "import grpc"]) })
 struct `gRPC` {
-  private static func stage(_ scene: Scene) async throws -> (port: UInt16, daemon: Sallyport) {
+  /// `variable`: a value says the scheme and address.
+  private static func stage(_ scene: Scene, by variable: Bool = false) async throws -> (port: UInt16, daemon: Sallyport)
+  {
     _ = try Cast(scene)
     let port = try scene.port(), upstream = try await scene.grpcServer()
     let trust = """
@@ -17,7 +19,8 @@ struct `gRPC` {
       configuration(
         """
         server { listen 127.0.0.1:\(port) ssl; http2 on; server_name localhost; \(Cast.tls) client_max_body_size 0;
-          location / { grpc_pass grpcs://127.0.0.1:\(upstream); \(trust) }
+          set $service grpcs://127.0.0.1:\(upstream);
+          location / { grpc_pass \(variable ? "$service" : "grpcs://127.0.0.1:\(upstream)"); \(trust) }
           location /test.Dead/ { grpc_pass grpc://127.0.0.1:1; }
           location /test.Denied/ { deny all; grpc_pass grpc://127.0.0.1:1; }
           location /test.Large/ { client_max_body_size 1k; grpc_pass grpcs://127.0.0.1:\(upstream); \(trust) }
@@ -36,6 +39,12 @@ struct `gRPC` {
         "hello True", "True []", "500000 0", "[]", "[('x-a', '1'), ('x-b-bin', b'\\xff\\x00')]",
         "['f', b'\\xff\\x00'] ['l', b'\\x00\\x01']", "True",
       ])
+    #expect(!daemon.errorLog.contains("[error]"))
+  }
+
+  @Test func `a variable leads to a service, and its value says the scheme`() async throws {
+    let scene = try Scene.ofTest(), (port, daemon) = try await Self.stage(scene, by: true)
+    #expect(try await scene.grpcClient(port, "calls").first == "hello True")
     #expect(!daemon.errorLog.contains("[error]"))
   }
 

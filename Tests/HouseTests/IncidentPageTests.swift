@@ -30,6 +30,8 @@ import Testing
     ("Sources/Upstream/AttemptFailure.swift", "public var description: String"),
     ("Sources/Proxy/Content/UpstreamAuthentication.swift", "fileprivate var explanation: String"),
     ("Sources/Proxy/Content/DynamicTarget.swift", "fileprivate func sentence("),
+    ("Sources/Proxy/Content/DynamicTarget.swift", "init(for exchange"),
+    ("Sources/Proxy/Content/DynamicTarget.swift", "private static func security("),
     ("Sources/Proxy/Client/Admission.swift", "private init(_ verification"),
     ("Sources/Identity/ClientRules.swift", "public static func message("),
     ("Sources/Observability/FaultLog.swift", "public func note("),

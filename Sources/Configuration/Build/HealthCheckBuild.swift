@@ -10,7 +10,7 @@ extension SettingsBuilder {
     _ scope: Scope, _ url: PassedURL, tlsName: Template, identity: PresentedIdentitySettings?
   ) -> HealthCheckSettings? {
     guard let line = scope.own("health_check").first else { return nil }
-    guard case .group(let index) = url.target, namedGroups.values.contains(index) else {
+    guard case .group(let index, _) = url.target, namedGroups.values.contains(index) else {
       error(
         line.location, "\"health_check\" without an upstream group",
         hint: "the proxy_pass of this location must name an \"upstream\" block: its servers are checked")

@@ -6,13 +6,15 @@ import UpstreamAuth
 
 /// The parts of a `proxy_pass` argument.
 struct PassedURL {
-  var scheme: UpstreamScheme
   /// The address; nil when it contains variables.
   var authority: Authority?
   var target: UpstreamTarget
   var uri: [UInt8]?
   /// The URL as written, with its scheme and without its URI part.
   var base: String
+
+  /// nil: each value of the target says it.
+  var scheme: UpstreamScheme? { target.scheme }
 }
 
 extension SettingsBuilder {
@@ -53,15 +55,15 @@ extension SettingsBuilder {
     let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
     let headBufferSize = headBufferSize(scope)
     let isBuffered = scope.flag("proxy_buffering") ?? true
-    let defaultPort = url.scheme.defaultPort
+    let defaultPort = url.scheme?.defaultPort ?? 80
     let tlsName = scope.value("proxy_ssl_name").map { template($0, 0) } ?? name
-    let identity = url.scheme == .https ? presentedIdentity(facts) : nil
+    let identity = facts.mayUseTLS ? presentedIdentity(facts) : nil
     return ProxyPassSettings(
-      scheme: url.scheme, target: url.target, uri: url.uri,
+      target: url.target, uri: url.uri,
       host: url.authority?.proxyHost(defaultPort: defaultPort) ?? "",
       port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
       replacedPrefix: level.match.prefixLength,
-      tls: url.scheme == .https ? upstreamTLS(scope, facts, version) : nil,
+      tls: facts.mayUseTLS ? upstreamTLS(scope, facts, version) : nil,
       identity: identity, tlsName: tlsName, version: version,
       setFields: fields, clientIdentity: scope.identityForm,
       method: scope.value("proxy_method").map { template($0, 0) },
@@ -94,9 +96,15 @@ extension SettingsBuilder {
 
   private mutating func passedURL(_ word: Word, _ directive: Directive, _ level: Level) -> PassedURL? {
     let text = word.text
-    let schemes: [(spelling: String, scheme: UpstreamScheme)] =
-      level.scope.isGRPC ? [("grpcs", .https), ("grpc", .http)] : [("https", .https), ("http", .http)]
+    let schemes = UpstreamScheme.spellings(isGRPC: level.scope.isGRPC)
     let lower = text.lowercased()
+    // With a variable in the scheme or in place of it, each value says its scheme.
+    let fixed = lower.prefix { $0 != "$" }
+    if fixed != lower[...],
+      schemes.contains(where: { $0.spelling.count + 3 > fixed.count && "\($0.spelling)://".hasPrefix(fixed) })
+    {
+      return PassedURL(authority: nil, target: .url(template(word)), uri: nil, base: text)
+    }
     if level.scope.isGRPC, !lower.contains("://") {
       // nginx: without a scheme, it is grpc.
       return passedURL(Word("grpc://" + text, at: word.location, quoted: word.quoted), directive, level)
@@ -110,7 +118,7 @@ extension SettingsBuilder {
     let rest = String(text.dropFirst(spelling.count + 3))
     if rest.contains("$") {
       let template = template(Word(rest, at: word.location, quoted: word.quoted))
-      return PassedURL(scheme: scheme, authority: nil, target: .template(template), uri: nil, base: text)
+      return PassedURL(authority: nil, target: .template(template, scheme), uri: nil, base: text)
     }
     let (authorityText, uri) = Self.splitURI(rest)
     if level.scope.isGRPC, let uri {
@@ -129,7 +137,7 @@ extension SettingsBuilder {
       let authority = try Authority(parsing: authorityText)
       return try target(authority, scheme, directive).map {
         PassedURL(
-          scheme: scheme, authority: authority, target: .group($0), uri: uri.map { Array($0.utf8) },
+          authority: authority, target: .group($0, scheme), uri: uri.map { Array($0.utf8) },
           base: "\(scheme.rawValue)://\(authorityText)")
       }
     } catch {

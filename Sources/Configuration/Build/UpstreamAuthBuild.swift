@@ -42,7 +42,7 @@ extension SettingsBuilder {
   }
 
   private func group(of target: UpstreamTarget) -> UpstreamGroupSettings? {
-    if case .group(let index) = target { groups[index] } else { nil }
+    if case .group(let index, _) = target { groups[index] } else { nil }
   }
 
   private func persistence(_ scope: Scope) -> AuthPersistence {

@@ -22,12 +22,12 @@ extension SettingsBuilder {
     let isNone = scope.value("proxy_ssl_certificate") != nil && facts.certificate == nil
     facts.certificateKey = isNone ? nil : UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
     facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
-    if scope.value("proxy_ssl_name") == nil, case .group(let index) = url.target,
+    if scope.value("proxy_ssl_name") == nil, case .group(let index, _) = url.target,
       case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index
     {
       facts.namedGroup = groups[index]
     }
-    if case .group(let index) = url.target { facts.group = groups[index] }
+    if case .group(let index, _) = url.target { facts.group = groups[index] }
     return facts
   }
 

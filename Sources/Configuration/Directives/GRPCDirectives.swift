@@ -4,7 +4,7 @@ let grpcDirectives: [DirectiveEntry] =
   [
     .local(
       "grpc_pass", [.location, .locationIf], .words(1...1, "[grpc[s]://]ADDRESS"),
-      "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`."
+      "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`. A variable's value can have a scheme; without one it is not over TLS."
     )
   ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC } + [
     .value(

@@ -4,7 +4,8 @@ private let levels = DirectiveContexts.everyHTTP
 let proxyDirectives: [DirectiveEntry] = [
   .local(
     "proxy_pass", [.location, .locationIf, .limitExcept], .words(1...1, "http[s]://ADDRESS[URI]"),
-    "Forwards requests to an upstream."),
+    "Forwards requests to an upstream. Variables can name it, and its scheme too (`proxy_pass $target`). A request that they lead to an https upstream gets 502 if the location has no trust settings."
+  ),
   .value("proxy_http_version", levels, .oneOf(["1.0", "1.1", "2"]), "1.1", "The HTTP version for upstreams."),
   .value("proxy_method", levels, .words(1...1, "METHOD"), "", "The method to send instead of the client's."),
   .list(

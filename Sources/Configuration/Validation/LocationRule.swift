@@ -130,7 +130,7 @@ enum KeptConnectionRule {
     fields: [SetField],
     at place: SourceLocation
   ) -> [Diagnostic] {
-    guard case .group(let index) = target, index < groups.count, groups[index].keepalive.connections > 0,
+    guard case .group(let index, _) = target, index < groups.count, groups[index].keepalive.connections > 0,
       kept.contains(index)
     else { return [] }
     guard version == .http10 || version == .http11 && fields.contains(where: \.closesConnection) else { return [] }

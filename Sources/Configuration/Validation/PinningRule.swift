@@ -19,7 +19,7 @@ enum PinningRule: CaseIterable {
   case chainPinOfExcusedChain
 
   func diagnostics(_ facts: UpstreamTrustFacts) -> [Diagnostic] {
-    guard facts.scheme == .https else { return [] }
+    guard facts.mayUseTLS else { return [] }
     switch self {
     case .keyHashForCertificates: return unfit(facts, .keyHash)
     case .certificateHashForKeys: return unfit(facts, .certificateHash)

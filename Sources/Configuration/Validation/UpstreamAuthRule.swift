@@ -56,7 +56,8 @@ enum UpstreamAuthRule: CaseIterable {
       guard let group = facts.group, let first = facts.spaces.first,
         !group.servers.contains(where: { server in
           let origin = AuthOrigin(
-            scheme: facts.url.scheme.rawValue, group: group.name.lowercased(), host: server.address.host.lowercased(),
+            scheme: facts.url.scheme?.rawValue ?? "", group: group.name.lowercased(),
+            host: server.address.host.lowercased(),
             port: server.address.port)
           return facts.spaces.contains { $0.holds(origin) }
         })
@@ -105,7 +106,9 @@ enum UpstreamAuthRule: CaseIterable {
         .error, at: first.location, "a realm for \"proxy_auth ntlm\", whose challenges have no realm",
         hint: "remove the realm")
     case .passwordInPlainText:
-      guard scope.authSchemes.contains(.basic), facts.url.scheme == .http, facts.group?.isReachedBySocket != true
+      // Where a value says the scheme, a space says where passwords may go.
+      let isPlain = facts.url.scheme.map { $0 == .http } ?? facts.spaces.contains { $0.scheme == "http" }
+      guard scope.authSchemes.contains(.basic), isPlain, facts.group?.isReachedBySocket != true
       else { return nil }
       return Diagnostic(
         .warning, at: line.location,

@@ -25,7 +25,8 @@ struct SaidPin {
 
 /// The directives in effect for a location's upstream, and their consequences (docs/SECURITY.md, *Trust in upstreams*).
 struct UpstreamTrustFacts {
-  let scheme: UpstreamScheme
+  /// nil: each value of the target says it.
+  let scheme: UpstreamScheme?
   let pass: Directive
   var verify: Said<Bool>?
   var trustSystem: Said<Bool>?
@@ -44,7 +45,7 @@ struct UpstreamTrustFacts {
   /// The `upstream` block whose name the proxy uses as host name, because `proxy_ssl_name` is missing.
   var namedGroup: UpstreamGroupSettings?
 
-  init(scheme: UpstreamScheme, pass: Directive) {
+  init(scheme: UpstreamScheme?, pass: Directive) {
     self.scheme = scheme
     self.pass = pass
   }
@@ -59,6 +60,11 @@ struct UpstreamTrustFacts {
     if let pinning, let said = PinningMode(rawValue: pinning.value) { return said }
     return !pins.isEmpty && pins.allSatisfy({ $0.spelling == .certificateHash }) ? .certificate : .publicKey
   }
+
+  /// Whether no directive says whom to trust. sallyport then sends no request over TLS.
+  var saysNothing: Bool { verify == nil && !saysTrust && pinning?.value ?? "none" == "none" }
+  /// Whether requests can go out over TLS, so that the directives about it must make sense.
+  var mayUseTLS: Bool { scheme == .https || scheme == nil && !saysNothing }
 
   var saysTrust: Bool {
     !pins.isEmpty || trustedCertificate != nil || trustSystem?.value == true || allowInvalid?.value == true

@@ -17,16 +17,18 @@ enum UpstreamTrustRule: CaseIterable {
 
   func diagnostic(_ facts: UpstreamTrustFacts) -> Diagnostic? {
     if self == .tlsForPlainUpstream { return tlsForPlainUpstream(facts) }
-    guard facts.scheme == .https else { return nil }
     let place = facts.pass.location
+    if self == .upstreamOfWhichNothingIsSaid, facts.scheme == nil, facts.saysNothing {
+      return Diagnostic(
+        .warning, at: place,
+        "a request whose variables lead to an https upstream gets 502: there are no trust settings",
+        hint: Self.trustHint)
+    }
+    guard facts.mayUseTLS else { return nil }
     switch self {
     case .upstreamOfWhichNothingIsSaid:
-      guard facts.verify == nil, !facts.saysTrust, facts.pinning?.value ?? "none" == "none" else { return nil }
-      return Diagnostic(
-        .error, at: place, "this https upstream has no trust settings",
-        hint:
-          "pin its key (`sallyport pin HOST:PORT` prints the line), or write proxy_ssl_verify on, or proxy_ssl_verify off to accept any upstream"
-      )
+      guard facts.saysNothing else { return nil }
+      return Diagnostic(.error, at: place, "this https upstream has no trust settings", hint: Self.trustHint)
     case .verifyOffBesideTrust:
       guard let verify = facts.verify, !verify.value else { return nil }
       let other = facts.trustedCertificate ?? (facts.trustSystem?.value == true ? facts.trustSystem?.directive : nil)
@@ -74,6 +76,9 @@ enum UpstreamTrustRule: CaseIterable {
       return nil
     }
   }
+
+  private static let trustHint =
+    "pin its key (`sallyport pin HOST:PORT` prints the line), or write proxy_ssl_verify on, or proxy_ssl_verify off to accept any upstream"
 
   private func tlsForPlainUpstream(_ facts: UpstreamTrustFacts) -> Diagnostic? {
     guard facts.scheme == .http, let line = facts.ownTLSLine else { return nil }

@@ -71,9 +71,10 @@ extension LocationAction {
 extension ProxyPassSettings {
   func destination(_ http: HTTPSettings) -> String {
     switch target {
-    case .group(let index):
+    case .group(let index, let scheme):
       "\(scheme.rawValue)://\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
-    case .template(let template): "\(scheme.rawValue)://\(template.asWritten)"
+    case .template(let template, let scheme): "\(scheme.rawValue)://\(template.asWritten)"
+    case .url(let template): template.asWritten
     }
   }
 }

@@ -24,13 +24,8 @@ struct UpstreamDifference {
 
   func compare(_ found: inout TrustChanges) {
     compareDestinations(&found)
-    switch (old.tls, new.tls) {
-    case (.some, nil): found.opens("requests go to the upstream in plaintext")
-    case (nil, .some(let tls)):
-      found.closes("requests go to the upstream over TLS\(Self.isVerified(tls) ? "" : ", to anybody")")
-    case (let one?, let other?): compareTrust(one, other, &found)
-    case (nil, nil): break
-    }
+    compareSchemes(&found)
+    if let one = old.tls, let other = new.tls { compareTrust(one, other, &found) }
     GuardDifference.compare(old, new, (before.http.slotNames, after.http.slotNames), &found)
     comparePresented(&found)
     compareCredentials(&found)
@@ -46,9 +41,9 @@ struct UpstreamDifference {
 
   private static func addresses(_ pass: ProxyPassSettings, _ http: HTTPSettings) -> Set<String> {
     switch pass.target {
-    case .group(let index):
+    case .group(let index, _):
       Set(http.groups.indices.contains(index) ? http.groups[index].servers.map(\.address.description) : [])
-    case .template(let template): [template.text(http.slotNames)]
+    case .template(let template, _), .url(let template): [template.text(http.slotNames)]
     }
   }
 
@@ -63,6 +58,26 @@ struct UpstreamDifference {
     )
     if paths.0 != paths.1 {
       found.other("requests go to the path \(paths.1 ?? "of the client") (was \(paths.0 ?? "that of the client"))")
+    }
+  }
+
+  /// Over TLS or not. Where a value says its scheme, a request can go out in plaintext, and one to an https value goes out
+  /// if there are trust settings.
+  private func compareSchemes(_ found: inout TrustChanges) {
+    let anybody = new.tls.map { Self.isVerified($0) ? "" : ", to anybody" } ?? ""
+    switch (old.scheme, new.scheme) {
+    case (.https?, .http?): found.opens("requests go to the upstream in plaintext")
+    case (.https?, nil): found.opens("requests go to the upstream in plaintext if the variables of proxy_pass say so")
+    case (nil, .http?): found.opens("all requests go to the upstream in plaintext")
+    case (.http?, .https?): found.closes("requests go to the upstream over TLS\(anybody)")
+    case (nil, .https?): found.closes("all requests go to the upstream over TLS\(anybody)")
+    case (.http?, nil):
+      found.other("requests go to the upstream over TLS if the variables of proxy_pass say so\(anybody)")
+    case (nil, nil) where old.tls == nil && new.tls != nil:
+      found.opens("requests go to https upstreams if the variables of proxy_pass say so\(anybody)")
+    case (nil, nil) where old.tls != nil && new.tls == nil:
+      found.closes("no request goes to an https upstream: there are no trust settings")
+    case (.http?, .http?), (.https?, .https?), (nil, nil): break
     }
   }
 

@@ -8,13 +8,22 @@ extension ProxyHandler {
     if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
     guard let group else { return }
     guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
-    if let identity = pass.identity {
+    let context = dynamic.map(\.security.context) ?? pass.context
+    if let identity = pass.identity, let context {
       // The request names the certificate to present. Without that certificate, no request goes to an upstream.
-      return identity.find(for: exchange, pass) { [self] context in
+      return identity.find(for: exchange, context) { [self] context in
         attempt.begin(group, trust(exchange, pass, context, origin), pass.attempt, again: again)
       }
     }
-    attempt.begin(group, trust(exchange, pass, pass.context, origin), pass.attempt, again: again)
+    attempt.begin(group, trust(exchange, pass, context, origin), pass.attempt, again: again)
+  }
+
+  /// The scheme of the target; nil while the handler serves nobody.
+  var scheme: UpstreamScheme? { dynamic?.security.scheme ?? pass?.settings.scheme }
+
+  /// Computes the target of a `proxy_pass` that each request finds anew.
+  func settleTarget(_ exchange: Exchange, _ pass: LiveProxyPass) throws(DynamicTarget.Refusal) {
+    dynamic = try DynamicTarget(for: exchange, pass)
   }
 
   private func trust(

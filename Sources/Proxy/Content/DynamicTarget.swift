@@ -1,13 +1,41 @@
 import Bytes
 import DNS
 import Observability
+import TLS
 import Upstream
 
 /// The target of a `proxy_pass` that each request finds anew: it has variables, or DNS says the servers of its group.
+///
+/// Computed once for a request: a variable could have another value the next time.
 struct DynamicTarget {
+  /// How connections to the target begin. An https target without trust settings can't be written down.
+  enum Security {
+    case plain
+    case tls(UpstreamTLSContext)
+
+    /// nil: plain HTTP.
+    var context: UpstreamTLSContext? { if case .tls(let context) = self { context } else { nil } }
+    var scheme: UpstreamScheme { if case .tls = self { .https } else { .http } }
+  }
+
+  /// Why no request goes to the target.
+  struct Refusal: Error {
+    /// For the error log; nil where the log has the cause already.
+    let sentence: String?
+    let response: ErrorResponse
+
+    /// Responds, and logs the reason.
+    func answer(_ exchange: Exchange) {
+      if let sentence { exchange.tellOfRepeated(.error, sentence) }
+      exchange.fail(response)
+    }
+  }
+
+  let security: Security
   /// Host and port, as written in the target.
   let authority: String
-  let defaultPort: UInt16
+  /// The URI that the upstream gets; empty: that of the request.
+  let uri: [UInt8]
   /// `$proxy_host` and `$proxy_port`.
   let host: [UInt8]
   let port: [UInt8]
@@ -20,19 +48,59 @@ struct DynamicTarget {
   /// The question for the name, while it is open.
   private var question: DynamicGroups.Question?
 
-  /// nil: the location can serve nobody.
-  init?(for exchange: Exchange, _ pass: LiveProxyPass) {
+  var defaultPort: UInt16 { security.scheme.defaultPort }
+  /// What follows the scheme.
+  var text: String { authority + String(decoding: uri, as: UTF8.self) }
+
+  init(for exchange: Exchange, _ pass: LiveProxyPass) throws(Refusal) {
     names = pass.names
-    defaultPort = pass.settings.scheme.defaultPort
     followed = pass.followed
     guard let template = pass.targetTemplate else {
-      guard followed != nil else { return nil }
-      (authority, host, port) = ("", pass.host, pass.port)
+      guard followed != nil else { throw Refusal(sentence: nil, response: ErrorResponse(500)) }
+      security = try Self.security(pass.settings.scheme ?? .https, pass, "")
+      (authority, uri, host, port) = ("", [], pass.host, pass.port)
       return
     }
-    let target = template.bytes(exchange)
-    authority = String(decoding: target[..<Self.authorityEnd(target)], as: UTF8.self)
-    (host, port) = DynamicGroups.variables(of: authority, defaultPort: defaultPort)
+    let value = template.bytes(exchange)
+    guard let (scheme, start) = Self.scheme(of: value, pass.settings) else {
+      throw Refusal(
+        sentence: "invalid URL prefix in \"\(LogEscape.text(value))\"", response: ErrorResponse(500))
+    }
+    let target = Array(value[start...])
+    security = try Self.security(scheme, pass, LogEscape.text(value))
+    let end = Self.authorityEnd(target)
+    authority = String(decoding: target[..<end], as: UTF8.self)
+    // In `unix:/path:/uri`, a colon stands between the two.
+    uri = Array(target[end...].dropFirst(end < target.count && target[end] == 0x3A ? 1 : 0))
+    // As in nginx: the path of a gRPC request is the method's name.
+    guard !pass.settings.speaksGRPC || uri.isEmpty else {
+      throw Refusal(sentence: "invalid host in upstream \"\(LogEscape.text(target))\"", response: ErrorResponse(500))
+    }
+    (host, port) = DynamicGroups.variables(of: authority, defaultPort: scheme.defaultPort)
+  }
+
+  /// The scheme of a value, and where its authority begins; nil for a URL of another scheme, or of none. As in nginx, a
+  /// `grpc_pass` without a scheme is not over TLS.
+  private static func scheme(of value: [UInt8], _ settings: ProxyPassSettings) -> (UpstreamScheme, Int)? {
+    if let scheme = settings.scheme { return (scheme, 0) }
+    for (spelling, scheme) in UpstreamScheme.spellings(isGRPC: settings.speaksGRPC) {
+      let prefix = Array("\(spelling)://".utf8)
+      if value.count > prefix.count, value.prefix(prefix.count).map({ ASCII.lower($0) }) == prefix {
+        return (scheme, prefix.count)
+      }
+    }
+    return settings.speaksGRPC ? (.http, 0) : nil
+  }
+
+  /// Fails closed: without trust settings, no request goes to an https upstream, and none goes there in plaintext.
+  private static func security(
+    _ scheme: UpstreamScheme, _ pass: LiveProxyPass, _ url: String
+  ) throws(Refusal) -> Security {
+    if scheme == .http { return .plain }
+    if let context = pass.context { return .tls(context) }
+    throw Refusal(
+      sentence: "no trust settings for the https upstream \"\(url)\" that the variables of \"proxy_pass\" lead to",
+      response: ErrorResponse(502))
   }
 
   /// Where the host and port of a target end: at its URI. In `unix:/path:/uri` that is the colon after the path.

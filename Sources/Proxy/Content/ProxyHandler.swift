@@ -21,7 +21,7 @@ final class ProxyHandler: ContentHandler {
   @exclusivity(unchecked) private var passRef: Unmanaged<LiveProxyPass>?
   let attempt: UpstreamAttempt
   /// The target of a `proxy_pass` with variables.
-  private var dynamic: DynamicTarget?
+  var dynamic: DynamicTarget?
   /// The state of `proxy_auth`; nil without it, and the client then gets an upstream's 401.
   @exclusivity(unchecked) private(set) var authentication: UpstreamAuthentication?
   /// The filter of `message_envelope`; nil without it.
@@ -92,13 +92,12 @@ final class ProxyHandler: ContentHandler {
       self.envelope = EnvelopeFilter(envelope, settings, self)
     }
     if pass.group != nil { return takeBody(exchange, pass) }
-    guard let dynamic = DynamicTarget(for: exchange, pass) else { return exchange.fail(ErrorResponse(500)) }
-    self.dynamic = dynamic
-    let question = dynamic.find(for: exchange) { [self] group in
-      self.dynamic?.group = group
+    do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
+    let question = dynamic?.find(for: exchange) { [self] group in
+      dynamic?.group = group
       takeBody(exchange, pass)
     }
-    if let question { self.dynamic?.keep(question) }
+    if let question { dynamic?.keep(question) }
   }
 
   private func takeBody(_ exchange: Exchange, _ pass: LiveProxyPass) {
@@ -388,6 +387,6 @@ final class ProxyHandler: ContentHandler {
   }
 
   override func appendParticulars(to text: inout ByteBuffer) {
-    if let pass, let group { attempt.appendParticulars(pass.settings.scheme, group, to: &text) }
+    if let scheme, let group { attempt.appendParticulars(scheme, group, to: &text) }
   }
 }

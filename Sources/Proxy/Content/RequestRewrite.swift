@@ -15,7 +15,7 @@ enum RequestRewrite {
     _ outgoing: OutgoingRequestHead, of exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
   ) -> Bool {
     outgoing.reset(over: exchange.head)
-    guard setMethod(of: outgoing, exchange, handler, pass), setTarget(of: outgoing, exchange, pass) else {
+    guard setMethod(of: outgoing, exchange, handler, pass), setTarget(of: outgoing, exchange, handler, pass) else {
       return false
     }
     pass.setFields.add(to: outgoing, for: exchange)
@@ -36,7 +36,8 @@ enum RequestRewrite {
     }
     // A variable that could not be computed may have been meant for a field that an upstream trusts.
     if exchange.variables.isBroken { return false }
-    return pass.signer.map { SignatureSigning.sign(outgoing, of: exchange, pass, $0) } ?? true
+    return pass.signer.map { SignatureSigning.sign(outgoing, of: exchange, isTLS: handler.scheme == .https, $0) }
+      ?? true
   }
 
   /// The method for the upstream. The framing of the response and the retry decision depend on it.
@@ -64,28 +65,28 @@ enum RequestRewrite {
   }
 
   /// Sets the target: as the client wrote it, unless `proxy_pass` or an internal redirect changes it.
-  private static func setTarget(of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
+  private static func setTarget(
+    of outgoing: OutgoingRequestHead, _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass
+  ) -> Bool {
     if pass.settings.uri == nil, pass.targetTemplate == nil, !exchange.target.isRewritten,
       exchange.head.target.form == .origin
     {
       return true
     }
     var target = ByteBuffer()
-    writeTarget(exchange, pass, to: &target)
+    writeTarget(exchange, handler, pass, to: &target)
     return outgoing.setTarget(target.readable)
   }
 
-  private static func writeTarget(_ exchange: Exchange, _ pass: LiveProxyPass, to target: inout ByteBuffer) {
+  private static func writeTarget(
+    _ exchange: Exchange, _ handler: ProxyHandler, _ pass: LiveProxyPass, to target: inout ByteBuffer
+  ) {
     let head = exchange.head
-    if let template = pass.targetTemplate {
-      let text = template.bytes(exchange)
-      var uri = text[DynamicTarget.authorityEnd(text)...]
-      if uri.first == 0x3A { uri.removeFirst() }
-      if let first = uri.first {
-        if first != 0x2F { target.append(0x2F) }
-        return target.append(Array(uri))
-      }
-    } else if let uri = pass.settings.uri, !exchange.target.hasLeftLocation {
+    if let uri = handler.dynamic?.uri, let first = uri.first {
+      if first != 0x2F { target.append(0x2F) }
+      return target.append(uri)
+    }
+    if let uri = pass.settings.uri, !exchange.target.hasLeftLocation {
       target.append(uri)
       let path = exchange.target.uri.readable
       let rest = min(pass.settings.replacedPrefix, path.count)

@@ -10,7 +10,7 @@ enum SignatureSigning {
 
   /// Adds the fields of a signature. Returns false when the request can't be signed; it then goes to no upstream.
   static func sign(
-    _ outgoing: OutgoingRequestHead, of exchange: Exchange, _ pass: LiveProxyPass, _ signer: MessageSigner
+    _ outgoing: OutgoingRequestHead, of exchange: Exchange, isTLS: Bool, _ signer: MessageSigner
   ) -> Bool {
     var body: RequestBody?
     if case .collected(let kept) = exchange.body.state, kept.count > 0 { body = kept }
@@ -33,7 +33,7 @@ enum SignatureSigning {
     }
     let host = fields.first { $0.name == Array("host".utf8) }?.value ?? []
     let message = SignedMessage(
-      method: Array(outgoing.method), isTLS: pass.settings.scheme == .https, authority: host,
+      method: Array(outgoing.method), isTLS: isTLS, authority: host,
       target: Array(outgoing.target), fields: fields)
     exchange.worker.clock.update()
     do throws(MessageSigner.Fault) {

@@ -103,7 +103,8 @@ final class UpstreamAuthentication {
   }
 
   private func place(_ session: UpstreamSession) -> LiveUpstreamAuth.Place? {
-    handler.group.flatMap { live.place(session.server, of: $0) }
+    guard let group = handler.group, let scheme = handler.scheme else { return nil }
+    return live.place(session.server, of: group, scheme)
   }
 
   /// Whether this server may get credentials for the offer.

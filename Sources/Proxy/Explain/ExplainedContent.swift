@@ -67,8 +67,13 @@ private final class ExplainedHandler: ContentHandler {
         return exchange.fail(error)
       }
     }
-    guard pass.group != nil || pass.targetTemplate != nil else { return exchange.fail(ErrorResponse(500)) }
-    trace.add(.init(label: "upstream", text: target(pass, exchange), pass: pass.settings))
+    if pass.group == nil {
+      do throws(DynamicTarget.Refusal) { try proxy.settleTarget(exchange, pass) } catch {
+        if let sentence = error.sentence { trace.add("note", sentence) }
+        return exchange.fail(error.response)
+      }
+    }
+    trace.add(.init(label: "upstream", text: target(pass, proxy), pass: pass.settings))
     let outgoing = OutgoingRequestHead()
     guard RequestRewrite.build(outgoing, of: exchange, proxy, pass) else {
       trace.add("note", "a variable makes a request that can't be sent")
@@ -84,16 +89,16 @@ private final class ExplainedHandler: ContentHandler {
   }
 
   /// The servers that the request may go to.
-  private func target(_ pass: LiveProxyPass, _ exchange: Exchange) -> String {
-    if let template = pass.targetTemplate {
-      let text = String(decoding: template.bytes(exchange), as: UTF8.self)
-      return "\(pass.settings.scheme.rawValue)://\(text), resolved for the request"
+  private func target(_ pass: LiveProxyPass, _ proxy: ProxyHandler) -> String {
+    let scheme = proxy.scheme?.rawValue ?? ""
+    if let dynamic = proxy.dynamic, pass.targetTemplate != nil {
+      return "\(scheme)://\(dynamic.text), resolved for the request"
     }
     let servers = pass.group?.servers ?? []
     let names = servers.map { server in
       let words = [server.settings.isBackup ? "backup" : "", server.settings.isDown ? "down" : ""]
       return ([server.address.description] + words.filter { !$0.isEmpty }).joined(separator: " ")
     }
-    return "\(pass.settings.scheme.rawValue)://\(pass.settings.host): one of \(names.joined(separator: ", "))"
+    return "\(scheme)://\(pass.settings.host): one of \(names.joined(separator: ", "))"
   }
 }

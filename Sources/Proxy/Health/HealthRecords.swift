@@ -60,7 +60,7 @@ package struct HealthRecords: Sendable {
     for server in http.servers {
       for location in server.root.withNested {
         guard case .proxy(let pass) = location.action, let settings = pass.healthCheck,
-          case .group(let index) = pass.target, groups.indices.contains(index)
+          case .group(let index, let scheme) = pass.target, groups.indices.contains(index)
         else { continue }
         let group = groups[index]
         var checked: [(ResolvedGroup.Server, ServerHealth)] = []
@@ -68,7 +68,7 @@ package struct HealthRecords: Sendable {
         // A server that is `down` gets no requests, so there is nothing to find out.
         for (place, upstream) in group.servers.enumerated() where !upstream.settings.isDown {
           let key = Key(
-            group: group.settings.name, address: upstream.address, check: settings, scheme: pass.scheme, tls: pass.tls,
+            group: group.settings.name, address: upstream.address, check: settings, scheme: scheme, tls: pass.tls,
             tlsName: pass.tlsName, version: pass.version, timeouts: pass.timeouts, fields: pass.setFields,
             serverName: server.primaryName)
           let health =

@@ -22,9 +22,9 @@ struct LiveIdentity {
       key: try key.map { (key) throws(MaterialError) in try reference(key, exchange, isKey: true) })
   }
 
-  /// Calls back with the context that presents that certificate, perhaps at once; or fails the exchange with 502.
-  func find(for exchange: Exchange, _ pass: LiveProxyPass, _ found: @escaping (UpstreamTLSContext) -> Void) {
-    guard let base = pass.context else { return exchange.fail(ErrorResponse(500)) }
+  /// Calls back with the context that presents that certificate beside what `base` says, perhaps at once; or fails the
+  /// exchange with 502.
+  func find(for exchange: Exchange, _ base: UpstreamTLSContext, _ found: @escaping (UpstreamTLSContext) -> Void) {
     // As in nginx, an empty name means that no certificate is presented.
     if certificate.bytes(exchange).isEmpty { return found(base) }
     let source: CertificateSource

@@ -233,7 +233,7 @@ final class LiveProxyPass: LiveContent {
     self.envelope = settings.envelope.flatMap { makers.generation.envelopes[$0] }
     let mayServe =
       (settings.scheme != .https || context != nil) && (settings.envelope == nil || envelope != nil)
-    if mayServe, case .group(let index) = settings.target {
+    if mayServe, case .group(let index, _) = settings.target {
       self.followed = makers.followed[index]
     } else {
       self.followed = nil
@@ -244,7 +244,8 @@ final class LiveProxyPass: LiveContent {
     case .group where followed != nil:
       self.group = nil
       self.targetTemplate = nil
-    // Without the TLS context, the upstream can't be verified, so no request goes to it.
+    // Without the TLS context, the upstream can't be verified, so no request goes to it. `DynamicTarget` refuses a value
+    // that says https itself.
     case _ where settings.scheme == .https && context == nil:
       self.group = nil
       self.targetTemplate = nil
@@ -252,10 +253,10 @@ final class LiveProxyPass: LiveContent {
     case _ where settings.envelope != nil && envelope == nil || settings.signing != nil && signer == nil:
       self.group = nil
       self.targetTemplate = nil
-    case .group(let index):
+    case .group(let index, _):
       self.group = makers.groups.indices.contains(index) ? makers.groups[index] : nil
       self.targetTemplate = nil
-    case .template(let template):
+    case .template(let template, _), .url(let template):
       self.group = nil
       self.targetTemplate = LiveTemplate(template)
     }

@@ -27,7 +27,6 @@ final class LiveUpstreamAuth {
   /// Whether a connection can carry more than one request: always in HTTP/2, which has no `Connection` field; in HTTP/1.1
   /// unless `Connection: close` has the server close it.
   let keepsConnections: Bool
-  private let scheme: String
   private let terms: String
   private let places: [Place]
 
@@ -41,26 +40,28 @@ final class LiveUpstreamAuth {
       case .http11: !pass.setFields.contains(where: \.closesConnection)
       case .http2: true
       }
-    scheme = pass.scheme.rawValue
     // Locations with other schemes or spaces have entries of their own.
     let terms =
       "\(settings.schemes.rawValue) "
       + settings.spaces.map { "\($0.host):\($0.port ?? 0) \(String(decoding: $0.realm ?? [], as: UTF8.self))" }
       .joined(separator: " ")
     self.terms = terms
-    let scheme = scheme
-    places = group.map { group in group.servers.map { Self.place($0, of: group, scheme, terms) } } ?? []
+    if let group, let scheme = pass.scheme {
+      places = group.servers.map { Self.place($0, of: group, scheme, terms) }
+    } else {
+      places = []
+    }
   }
 
-  /// The place of a server in the group; with variables in `proxy_pass`, the group depends on the request.
-  func place(_ server: Int, of group: UpstreamGroup) -> Place? {
+  /// The place of a server in the group; with variables in `proxy_pass`, group and scheme depend on the request.
+  func place(_ server: Int, of group: UpstreamGroup, _ scheme: UpstreamScheme) -> Place? {
     if places.indices.contains(server) { return places[server] }
     return group.servers.indices.contains(server) ? Self.place(group.servers[server], of: group, scheme, terms) : nil
   }
 
-  private static func place(_ server: ResolvedGroup.Server, of group: UpstreamGroup, _ scheme: String, _ terms: String)
-    -> Place
-  {
+  private static func place(
+    _ server: ResolvedGroup.Server, of group: UpstreamGroup, _ scheme: UpstreamScheme, _ terms: String
+  ) -> Place {
     let (host, port): (String, UInt16?) =
       switch server.settings.address {
       case .address(let address): (address.host, address.port)
@@ -68,7 +69,7 @@ final class LiveUpstreamAuth {
       }
     let name = group.settings.name.lowercased()
     return Place(
-      origin: AuthOrigin(scheme: scheme, group: name, host: host, port: port),
-      key: "\(scheme)://\(name)/\(server.address) \(terms)")
+      origin: AuthOrigin(scheme: scheme.rawValue, group: name, host: host, port: port),
+      key: "\(scheme.rawValue)://\(name)/\(server.address) \(terms)")
   }
 }

@@ -39,19 +39,42 @@ public struct PresentedIdentitySettings: Sendable, Hashable {
 public enum UpstreamScheme: String, Sendable, Hashable {
   case http, https
   public var defaultPort: UInt16 { self == .http ? 80 : 443 }
+
+  /// How the URL of a `proxy_pass` or `grpc_pass` spells each scheme before its `://`, without regard to case.
+  package static func spellings(isGRPC: Bool) -> [(spelling: String, scheme: UpstreamScheme)] {
+    isGRPC ? [("grpcs", .https), ("grpc", .http)] : [("https", .https), ("http", .http)]
+  }
 }
 
 /// What `proxy_pass` names.
 public enum UpstreamTarget: Sendable, Hashable {
   /// Known at load: an index into HTTPSettings.groups.
-  case group(Int)
+  case group(Int, UpstreamScheme)
   /// `proxy_pass https://$name…`: everything after the scheme, authority first; resolved for each request.
-  case template(Template)
+  case template(Template, UpstreamScheme)
+  /// `proxy_pass $target`: the whole URL. Each value says its own scheme, so a value can begin with `https://` where the
+  /// configuration says nothing of trust.
+  case url(Template)
+
+  /// nil: each value says it.
+  public var scheme: UpstreamScheme? {
+    switch self {
+    case .group(_, let scheme), .template(_, let scheme): scheme
+    case .url: nil
+    }
+  }
+
+  /// What each request computes; nil for a target that is known at load.
+  package var template: Template? {
+    switch self {
+    case .group: nil
+    case .template(let template, _), .url(let template): template
+    }
+  }
 }
 
 /// `proxy_pass` and everything that speaks of the upstream side of a location.
 public final class ProxyPassSettings: Sendable {
-  public let scheme: UpstreamScheme
   public let target: UpstreamTarget
   /// The path that takes the place of the matched prefix; nil: the request target goes on as the client sent it.
   /// With a regex location or variables nginx allows none.
@@ -61,7 +84,8 @@ public final class ProxyPassSettings: Sendable {
   public let port: String
   /// Bytes of the location's prefix that `uri` replaces.
   public let replacedPrefix: Int
-  /// Only for https.
+  /// nil for http, and for a target whose values say their scheme if nothing is said of trust: requests to an https
+  /// value are then refused.
   public let tls: UpstreamTLSSettings?
   /// `proxy_ssl_certificate` with variables; `tls` has none then.
   public let identity: PresentedIdentitySettings?
@@ -111,7 +135,7 @@ public final class ProxyPassSettings: Sendable {
   public let location: SourceLocation
 
   public init(
-    scheme: UpstreamScheme, target: UpstreamTarget, uri: [UInt8]?, host: String, port: String, replacedPrefix: Int,
+    target: UpstreamTarget, uri: [UInt8]?, host: String, port: String, replacedPrefix: Int,
     tls: UpstreamTLSSettings?, identity: PresentedIdentitySettings?, tlsName: Template, version: UpstreamVersion,
     setFields: [SetField], clientIdentity: IdentityFieldForm, method: Template?, passesRequestFields: Bool,
     passesRequestBody: Bool, hiddenFields: [[UInt8]], redirects: [RedirectRewrite],
@@ -131,7 +155,6 @@ public final class ProxyPassSettings: Sendable {
     self.readRate = readRate
     self.ignoredHeaders = ignoredHeaders
     self.cookies = cookies
-    self.scheme = scheme
     self.target = target
     self.uri = uri
     self.host = host
@@ -164,6 +187,9 @@ public final class ProxyPassSettings: Sendable {
 }
 
 extension ProxyPassSettings {
+  /// nil: each value of the target says it.
+  public var scheme: UpstreamScheme? { target.scheme }
+
   /// `proxy_ssl_name` without the port that $proxy_host or $http_host may bring: nginx takes it off too.
   package static func nameForTLS(_ name: [UInt8]) -> String {
     guard let end = name.first == 0x5B ? name.firstIndex(of: 0x5D) : name.firstIndex(of: 0x3A) else {
