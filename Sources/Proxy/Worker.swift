@@ -102,7 +102,8 @@ public final class Worker {
     leaving.append(old)
     // Each spare exchange holds the location that it served last, and so a whole generation.
     exchanges.removeAll()
-    for session in sessions.values where session.live === old { session.move(to: fresh) }
+    // Busy sessions stay in their generation, so those of every earlier one are judged by this one.
+    for session in Array(sessions.values) where session.live !== fresh { session.move(to: fresh) }
     if patience > 0, old.clients > 0 { old.shutdown = ShutdownDeadline(self, old, patience) }
     endLeaving()
   }

@@ -2,6 +2,16 @@ import COpenSSL
 import Crypto
 import Transport
 
+/// What the configuration that was loaded last decides on the client of an open connection.
+public enum ClientReview {
+  /// Nothing that decides on clients has changed since the client was judged.
+  case unchanged(by: ServerTLSContext)
+  /// This server block has judged the client's certificates as in a handshake.
+  case judged(ClientVerdict, by: ServerTLSContext)
+  /// No server block would complete a handshake with the client.
+  case refused(reason: String)
+}
+
 /// The server block of another generation that a connection moves to, and the chooser it belongs to.
 package struct Reverification {
   let chooser: ServerChooser
@@ -33,6 +43,50 @@ extension TLSStream {
       return true
     }
     return isJudgedAnew(ssl, by: reverification)
+  }
+
+  /// Judges the client of an open connection by another generation, and changes nothing: the connection stays with the
+  /// server block that its exchanges belong to. `refused` gets the reason, on the loop, if a responder of `ssl_ocsp`
+  /// tells later that the client is revoked, or tells nothing.
+  public func review(by chooser: ServerChooser, refused: @escaping (String) -> Void) -> ClientReview {
+    guard case .server = side, !isClosed, hasChosen, let ssl else {
+      return .refused(reason: "the client's handshake chose no server block")
+    }
+    guard let context = chooser.choose(serverName), !context.settings.rejectsHandshake else {
+      return .refused(reason: "no server block takes the client's server name any more")
+    }
+    if serverContext?.clientPolicyDigest == context.clientPolicyDigest { return .unchanged(by: context) }
+    var verdict = judgement(of: ssl, by: Reverification(chooser: chooser, context: context))
+    if let check = context.statusCheck, case .verified(let chain) = verdict {
+      let waiter = StreamWaiter(self), later = LoopBox(refused)
+      let known = check.judge(chain) { [loop] answer in
+        loop.post {
+          guard let stream = waiter.take(), !stream.isClosed, case .refused(_, let reason) = answer else { return }
+          later.value(reason)
+        }
+      }
+      if case .refused(let code, let reason)? = known {
+        verdict = .refused(chain.leaf, code: Int(code), reason: reason)
+      }
+    }
+    return .judged(verdict, by: context)
+  }
+
+  /// Judges the client as a handshake with this server block would. What the connection knows of its client stays.
+  private func judgement(of ssl: OpaquePointer, by other: Reverification) -> ClientVerdict {
+    guard other.context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) else {
+      return .absent
+    }
+    let former = (side, serverContext, judgedChain, judgedAt, chainFaults, denial, SSL_get_verify_result(ssl))
+    defer {
+      (side, serverContext, judgedChain, judgedAt, chainFaults, denial) =
+        (former.0, former.1, former.2, former.3, former.4, former.5)
+      SSL_set_verify_result(ssl, former.6)
+    }
+    side = .server(other.chooser)
+    serverContext = other.context
+    _ = isJudged(leaf, ssl, by: other.context)
+    return ClientVerdict(ssl: ssl, mode: other.context.settings.verification, chain: judgedChain)
   }
 
   /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.
@@ -77,10 +131,19 @@ extension TLSStream {
     guard let store = X509_STORE_CTX_new(), let sent = copenssl_sk_X509_new() else { return false }
     defer {
       X509_STORE_CTX_free(store)
-      copenssl_sk_X509_free(sent)
+      // A kept chain may have put its own certificates in place of some, so the stack has a reference for each, as
+      // OpenSSL's own stack in a handshake has.
+      copenssl_sk_X509_pop_free(sent)
+      keepReplaced(nil)
       ERR_clear_error()
     }
-    for certificate in others { _ = copenssl_sk_X509_push(sent, certificate) }
+    for certificate in others {
+      X509_up_ref(certificate)
+      guard copenssl_sk_X509_push(sent, certificate) > 0 else {
+        X509_free(certificate)
+        return false
+      }
+    }
     guard X509_STORE_CTX_init(store, context.verificationStore, leaf, sent) == 1,
       X509_STORE_CTX_set_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx(), UnsafeMutableRawPointer(ssl)) == 1,
       X509_STORE_CTX_set_default(store, "ssl_client") == 1

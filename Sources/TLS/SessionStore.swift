@@ -40,13 +40,15 @@ public final class SessionStore: Sendable {
     var judgementEnd: Int64?
     /// The SNI of the handshake that made the session, in lower case.
     var serverName: [UInt8]
+    /// Whatever resumes the session, its lifetime counts from here.
+    var proof: KeyProof
   }
 
   private struct Entry {
     var session: KeptSession
     var origin: Origin
-    /// Epoch seconds: the end of the session or of `judgementEnd`, whichever is earlier.
-    var validUntil: Int64
+    /// Seconds for which a session may be resumed after its proof (`ssl_session_timeout`).
+    var lifetime: Int
     var isSingleUse: Bool
   }
 
@@ -66,14 +68,14 @@ public final class SessionStore: Sendable {
 
   public var count: Int { state.withLock { $0.entries.count } }
 
-  /// Stores the session and takes ownership of it. `timeout`: the session's own end, in epoch seconds.
-  func insert(_ session: OpaquePointer, origin: Origin, timeout: Int64) {
+  /// Stores the session and takes ownership of it. `lifetime`: for how many seconds after its proof it may be resumed.
+  func insert(_ session: OpaquePointer, origin: Origin, lifetime: Int) {
     let kept = KeptSession(owning: session)
     var length: UInt32 = 0
     let id = SSL_SESSION_get_id(session, &length)
     guard let key = Key(id, count: Int(length)) else { return }
     let entry = Entry(
-      session: kept, origin: origin, validUntil: min(origin.judgementEnd ?? timeout, timeout),
+      session: kept, origin: origin, lifetime: lifetime,
       isSingleUse: SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION)
     state.withLock { sessions in
       if sessions.entries.updateValue(entry, forKey: key) == nil { sessions.order.append(key) }
@@ -90,14 +92,16 @@ public final class SessionStore: Sendable {
   /// Returns the session for an id, with a reference for the caller; nil when no session may be used now. `ofName`: the
   /// session must have been made under this name, whatever its version.
   func take(
-    _ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8], ofName: Bool = false
+    _ id: UnsafePointer<UInt8>?, count: Int, serverName: [UInt8], ofName: Bool = false, at now: KeyProof.Moment
   ) -> (session: OpaquePointer, origin: Origin)? {
     guard let key = Key(id, count: count) else { return nil }
     let entry = state.withLock { sessions -> Entry? in
       guard let entry = sessions.entries[key] else { return nil }
       // A TLS 1.2 session may be resumed only under the name it was made for (RFC 6066 §3).
       if ofName || !entry.isSingleUse, entry.origin.serverName != serverName { return nil }
-      guard entry.validUntil > Int64(time(nil)) else {
+      guard entry.origin.judgementEnd.map({ $0 > now.time }) ?? true,
+        entry.origin.proof.remaining(of: entry.lifetime, at: now) > 0
+      else {
         sessions.entries.removeValue(forKey: key)
         return nil
       }

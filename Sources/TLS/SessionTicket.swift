@@ -29,7 +29,14 @@ extension TLSStream {
   /// SSL_CTX_set_session_ticket_cb: adds to the ticket what the server must know besides the session, because the
   /// server stores nothing for it.
   static let sealTicket: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { ssl, _ in
-    guard let ssl, let stream = TLSStream.of(ssl), let context = stream.serverContext, !context.ticketKeys.isEmpty,
+    guard let ssl, let stream = TLSStream.of(ssl), let context = stream.serverContext else { return 1 }
+    // OpenSSL would tell the client the whole lifetime again. A session that has no time left is never resumed; its
+    // ticket says one second, because 0 is OpenSSL's word for a ticket without a hint.
+    if stream.isResumed, let proof = stream.foundOrigin?.proof {
+      let rest = proof.remaining(of: context.settings.sessionTimeout, at: stream.moment)
+      SSL_SESSION_set_timeout(SSL_get_session(ssl), max(1, rest))
+    }
+    guard !context.ticketKeys.isEmpty,
       // A ticket without a note can't be resumed: that of a refused client, or of a client whose chain is too long for
       // a ticket.
       stream.leavesSession(ssl, context), let origin = stream.sessionOrigin(ssl, context),
@@ -47,17 +54,14 @@ extension TLSStream {
         let stream = TLSStream.of(ssl), let context = stream.serverContext,
         let origin = TicketNote.read(session)
       else { return ignored }
-      let now = Int64(time(nil))
-      // OpenSSL applies the timeout of the context that the connection started with.
-      let (end, overflow) = Int64(SSL_SESSION_get_time(session)).addingReportingOverflow(
-        Int64(context.settings.sessionTimeout))
-      guard overflow || end > now else { return ignored }
+      let now = stream.moment
+      guard origin.proof.remaining(of: context.settings.sessionTimeout, at: now) > 0 else { return ignored }
       // A TLS 1.2 session may be resumed only under the name it was made for (RFC 6066 §3). Where the name chooses the
       // certificate, so may a TLS 1.3 session.
       let isOfName =
         SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION && context.names == nil
         || origin.serverName == stream.serverName
-      guard isOfName, [origin.judgementEnd, context.revocationsEnd].allSatisfy({ $0.map { $0 > now } ?? true }),
+      guard isOfName, [origin.judgementEnd, context.revocationsEnd].allSatisfy({ $0.map { $0 > now.time } ?? true }),
         stream.rulesDenial(of: origin.chain, by: context) == nil
       else { return ignored }
       stream.foundOrigin = origin
@@ -68,14 +72,18 @@ extension TLSStream {
 
 /// Encodes a session's origin for a ticket, which holds what SessionStore would remember.
 ///
-/// The layout is: eight octets of `judgementEnd`, a length-prefixed server name, then the chain above the leaf, each
-/// certificate length-prefixed. The leaf itself is in the session.
+/// The layout is: an octet with the layout's number, eight octets of `judgementEnd`, eight octets of the proof's time, a
+/// length-prefixed server name, then the chain above the leaf, each certificate length-prefixed. The leaf itself is in the
+/// session.
 struct TicketNote {
   let bytes: [UInt8]
 
   /// The most octets of a chain: a ticket travels in a ClientHello.
   private static let chainLimit = 16 * 1024
   private static let noChain: UInt8 = 255
+  /// Changes with the layout, so that no release misreads another's note. The first layout had no such octet, and began
+  /// with 0 or 127.
+  private static let layout: UInt8 = 2
   /// Encodes a nil `judgementEnd`.
   private static let noEnd = Int64.max
 
@@ -83,7 +91,8 @@ struct TicketNote {
   init?(_ origin: SessionStore.Origin) {
     let serverName = origin.serverName
     guard serverName.count < 256 else { return nil }
-    var bytes = (0..<8).map { UInt8(truncatingIfNeeded: (origin.judgementEnd ?? Self.noEnd) >> (56 - 8 * $0)) }
+    func octets(_ number: Int64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> (56 - 8 * $0)) } }
+    var bytes = [Self.layout] + octets(origin.judgementEnd ?? Self.noEnd) + octets(origin.proof.time)
     bytes.append(UInt8(serverName.count))
     bytes += serverName
     let others = origin.chain?.others.map(\.der)
@@ -115,7 +124,8 @@ struct TicketNote {
       defer { rest = rest.dropFirst(count) }
       return rest.prefix(count)
     }
-    guard let end = take(8)?.reduce(Int64(0), { $0 << 8 | Int64($1) }), let length = take(1)?.first,
+    func number() -> Int64? { take(8)?.reduce(Int64(0), { $0 << 8 | Int64($1) }) }
+    guard take(1)?.first == layout, let end = number(), let proven = number(), let length = take(1)?.first,
       let name = take(Int(length)), let number = take(1)?.first
     else { return nil }
     var chain: VerifiedChain?
@@ -131,6 +141,8 @@ struct TicketNote {
       chain = VerifiedChain(leaf: leaf, others: others)
     }
     guard rest.isEmpty else { return nil }
-    return SessionStore.Origin(chain: chain, judgementEnd: end == noEnd ? nil : end, serverName: Array(name))
+    return SessionStore.Origin(
+      chain: chain, judgementEnd: end == noEnd ? nil : end, serverName: Array(name),
+      proof: KeyProof(time: proven))
   }
 }

@@ -2,6 +2,7 @@ import Bytes
 import COpenSSL
 import Crypto
 import Glibc
+import Transport
 
 /// The callbacks that OpenSSL calls. Each finds its stream through the SSL. A callback must not throw or trap.
 extension TLSStream {
@@ -162,9 +163,7 @@ extension TLSStream {
       let store = context.store
     else { return 0 }
     guard stream.leavesSession(ssl, context), let origin = stream.sessionOrigin(ssl, context) else { return 0 }
-    // OpenSSL applies the timeout of the context that the connection started with.
-    let timeout = Int64(time(nil)).addingReportingOverflow(Int64(context.settings.sessionTimeout))
-    store.insert(session, origin: origin, timeout: timeout.overflow ? .max : timeout.partialValue)
+    store.insert(session, origin: origin, lifetime: context.settings.sessionTimeout)
     return 1
   }
 
@@ -175,10 +174,12 @@ extension TLSStream {
       copy?.pointee = 0
       guard let stream = TLSStream.of(ssl), let context = stream.serverContext, let store = context.store,
         let found = store.take(
-          id, count: Int(count), serverName: stream.serverName, ofName: context.names != nil)
+          id, count: Int(count), serverName: stream.serverName, ofName: context.names != nil, at: stream.moment)
       else { return nil }
       // The session may come from another server block, where these rules did not judge the client.
-      guard stream.rulesDenial(of: found.origin.chain, by: context) == nil else {
+      guard found.origin.proof.remaining(of: context.settings.sessionTimeout, at: stream.moment) > 0,
+        stream.rulesDenial(of: found.origin.chain, by: context) == nil
+      else {
         SSL_SESSION_free(found.session)
         return nil
       }
@@ -203,7 +204,8 @@ extension TLSStream {
     guard let session, let stream = TLSStream.of(ssl), case .client(let context, _, let key) = stream.side else {
       return 0
     }
-    context.keep(session, for: key)
+    let now = stream.loop.now
+    context.keep(session, for: key, provenAt: stream.isResumed ? stream.provenAt ?? now : now)
     return 1
   }
 
@@ -213,11 +215,13 @@ extension TLSStream {
   /// Without a verified chain, the expiry dates of the sent certificates count. A resumed session keeps the expiry that
   /// was computed in its full handshake.
   func sessionOrigin(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> SessionStore.Origin? {
-    let certificatesEnd: Int64?
+    let certificatesEnd: Int64?, proof: KeyProof
     if isResumed {
       guard let foundOrigin else { return nil }
       certificatesEnd = foundOrigin.judgementEnd
+      proof = foundOrigin.proof
     } else {
+      proof = KeyProof(at: moment)
       let judged = judgedChain.map { [$0.leaf] + $0.others } ?? Self.sent(by: ssl)
       switch CertificateTime.earliest(judged.map(\.notAfter)) {
       case nil: certificatesEnd = nil
@@ -227,8 +231,11 @@ extension TLSStream {
     }
     let anchorsEnd = context.judgementEnd(of: judgedAt ?? Int64(time(nil)))
     return SessionStore.Origin(
-      chain: verifiedChain, judgementEnd: [certificatesEnd, anchorsEnd].compactMap { $0 }.min(), serverName: serverName)
+      chain: verifiedChain, judgementEnd: [certificatesEnd, anchorsEnd].compactMap { $0 }.min(),
+      serverName: serverName, proof: proof)
   }
+
+  var moment: KeyProof.Moment { KeyProof.Moment(loop: loop.now) }
 
   /// The certificates that the client sent.
   static func sent(by ssl: OpaquePointer) -> [Certificate] {

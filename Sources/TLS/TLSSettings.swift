@@ -23,6 +23,17 @@ public enum ClientVerification: String, Sendable, Hashable {
   case optionalNoCA = "optional_no_ca"
 }
 
+/// `ssl_revoked_connections`: what becomes of requests in progress whose client a reload refuses.
+public enum RevokedConnections: Sendable, Hashable {
+  /// They are cut with the reload.
+  case close
+  /// They may go on for this many milliseconds and are cut then. Tunnels are cut with the reload.
+  case drain(Int)
+
+  /// Milliseconds, if the configuration names no time.
+  public static let standardDrain = 5000
+}
+
 /// `ssl_verify_reject`: how the server refuses a client.
 public enum ClientRejection: String, Sendable, Hashable, CaseIterable {
   /// With an HTTP response, 400 or 403, as nginx does.
@@ -107,6 +118,7 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var revocationLists: [MaterialReference] = []
   public var verification: ClientVerification = .off
   public var rejection = ClientRejection.http
+  public var revokedConnections = RevokedConnections.close
   /// nil: the server block itself has no access rules on clients. Its locations may have some.
   public var rules: HandshakeRules?
   /// nginx's `ssl_verify_depth`: the largest number of intermediates between a client's leaf and a trust anchor.

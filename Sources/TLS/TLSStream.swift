@@ -56,6 +56,8 @@ public final class TLSStream: ByteStream {
   var handshakeCause: HandshakeCause?
   /// Server side: the fault of the certificate that was refused in the handshake.
   var certificateFault: CertificateFault?
+  /// Client side: when the upstream of the session that was offered last proved its key, in the loop's milliseconds.
+  private(set) var provenAt: UInt64?
   /// Client side: the judgement of the upstream's certificate in this handshake; nil before the judgement.
   public internal(set) var trustResult: TrustResult?
   /// For the log: the certificate of an upstream once the session is freed, or that of a peer that was refused in the
@@ -110,7 +112,7 @@ public final class TLSStream: ByteStream {
     if context.settings.sendsServerName, !name.isEmpty, SocketAddress(literal: name, port: 0) == nil {
       _ = copenssl_set_tlsext_host_name(ssl, name)
     }
-    if context.settings.reusesSessions { context.resume(ssl, for: key) }
+    if context.settings.reusesSessions { provenAt = context.resume(ssl, for: key, now: loop.now) }
   }
 
   private static func session(of context: OpaquePointer, stream: TLSStream) -> OpaquePointer? {

@@ -27,7 +27,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   /// The pinned certificates that serve as trust anchors.
   private let pinAnchors: TrustAnchors?
   private let verification: ChainVerification
-  private let sessions = Mutex<[SessionKey: KeptSession]>([:])
+  private let sessions = Mutex<[SessionKey: (session: KeptSession, provenAt: UInt64)]>([:])
   private static let sessionLimit = 256
 
   struct SessionKey: Hashable {
@@ -176,9 +176,13 @@ public final class UpstreamTLSContext: @unchecked Sendable {
 
   // MARK: Sessions
 
-  /// Keeps the session and takes ownership of it.
-  func keep(_ session: OpaquePointer, for key: SessionKey) {
-    let kept = KeptSession(owning: session)
+  /// Milliseconds after which an upstream proves its key again in a full handshake, however often it was resumed since.
+  static let sessionLifetime: UInt64 = 3_600_000
+
+  /// Keeps the session and takes ownership of it. `provenAt`: when the upstream last proved its key, in milliseconds of
+  /// the event loop's clock.
+  func keep(_ session: OpaquePointer, for key: SessionKey, provenAt: UInt64) {
+    let kept = (session: KeptSession(owning: session), provenAt: provenAt)
     sessions.withLock { sessions in
       if sessions.count >= Self.sessionLimit && sessions[key] == nil, let other = sessions.keys.first {
         sessions.removeValue(forKey: other)
@@ -187,9 +191,16 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     }
   }
 
-  /// Gives the session to an SSL, which takes its own reference.
-  func resume(_ ssl: OpaquePointer, for key: SessionKey) {
-    if let session = sessions.withLock({ $0[key] }) { SSL_set_session(ssl, session.handle) }
+  /// Gives the session to an SSL, which takes its own reference. Returns when the upstream last proved its key; nil if
+  /// the handshake is to be a full one.
+  func resume(_ ssl: OpaquePointer, for key: SessionKey, now: UInt64) -> UInt64? {
+    guard let kept = sessions.withLock({ $0[key] }) else { return nil }
+    guard now < kept.provenAt.addingReportingOverflow(Self.sessionLifetime).partialValue else {
+      forget(key)
+      return nil
+    }
+    SSL_set_session(ssl, kept.session.handle)
+    return kept.provenAt
   }
 
   /// Drops the session after a failed handshake, so that the next handshake is a full one.

@@ -113,6 +113,7 @@ extension DirectiveSample {
     "ssl_client_allow": .init("ssl_client_allow cn=a;"),
     "ssl_client_deny": .init("ssl_client_deny cn=a;"),
     "client_identity": .init("client_identity rfc9440;"),
+    "ssl_revoked_connections": .init("ssl_revoked_connections drain 10s;"),
     "ssl_verify_reject": .init("ssl_verify_reject handshake;"),
     "ssl_verify_report_only": .init("ssl_verify_report_only on;"),
     "ssl_verify_depth": .init("ssl_verify_depth 2;"),

@@ -8,12 +8,6 @@ import Testing
     #expect(SourceFile.sources.count > 100 && SourceFile.tests.count > 50)
   }
 
-  @Test func `no file is longer than 400 lines`() {
-    for file in SourceFile.sources + SourceFile.tests {
-      #expect(file.lines.count <= 400, "\(file.path) has \(file.lines.count) lines")
-    }
-  }
-
   /// What stops the process, and why it may at these places. Nothing of a peer or a file leads there.
   private static let allowedToStop = [
     "Sources/Bytes/ByteBuffer.swift": "bounds of raw memory: a wrong count would read or write beyond it",

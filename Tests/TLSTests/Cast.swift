@@ -24,7 +24,8 @@ struct Cast: Sendable {
   func block(
     _ verification: ClientVerification, certificate: CertifiedKey? = nil, authorities: [Certificate]? = nil,
     depth: Int = 1, versions: TLSVersions = .standard, ciphers: String? = nil, store: SessionStore? = nil,
-    rules: HandshakeRules? = nil, rejection: ClientRejection = .http, revocations: [RevocationList] = []
+    rules: HandshakeRules? = nil, rejection: ClientRejection = .http, revocations: [RevocationList] = [],
+    ticketKeys: [TicketKey] = [], sessionTimeout: Int = 300
   ) throws -> ServerTLSContext {
     var settings = ServerTLSSettings()
     settings.verification = verification
@@ -33,11 +34,12 @@ struct Cast: Sendable {
     settings.ciphers = ciphers
     settings.rules = rules
     settings.rejection = rejection
+    settings.sessionTimeout = sessionTimeout
     return try ServerTLSContext(
       settings: settings,
       material: ServerTLSMaterial(
         certificates: [certificate ?? server], clientCAs: authorities ?? [clients.root.certificate], trustedCAs: [],
-        revocations: revocations),
+        revocations: revocations, ticketKeys: ticketKeys),
       sessions: store, ocsp: OCSPClient(pool: BlockingPool()))
   }
 

@@ -1,4 +1,6 @@
+import Bytes
 import Crypto
+import Glibc
 @testable import TLS
 import TestSupport
 import Synchronization
@@ -19,6 +21,47 @@ import Testing
     #expect(second.isResumed && second.verdict.short == "verified")
     let third = try await meet(blocks, client)
     #expect(!third.isResumed && third.verdict.short == "verified")
+  }
+
+  @Test func `a resumption begins no new lifetime: HAProxy's hole of 2026`() throws {
+    let proof = KeyProof(at: .init(time: 1000, tick: 50))
+    #expect(proof.remaining(of: 300, at: .init(time: 1000, tick: 50)) == 300)
+    #expect(proof.remaining(of: 300, at: .init(time: 1299, tick: 349)) == 1)
+    #expect(proof.remaining(of: 300, at: .init(time: 1300, tick: 350)) == 0)
+    // A clock that was set back or forward.
+    #expect(proof.remaining(of: 300, at: .init(time: -5000, tick: 349)) == 1)
+    #expect(proof.remaining(of: 300, at: .init(time: -5000, tick: 350)) == 0)
+    #expect(proof.remaining(of: 300, at: .init(time: 9000, tick: 51)) == 0)
+    #expect(proof.remaining(of: 300, at: .init(time: .min, tick: 51)) == 0)
+    #expect(proof.remaining(of: 300, at: .init(time: 1000, tick: 0)) == 0)
+    // A ticket of another machine, whose clock may be a little ahead.
+    let foreign = KeyProof(time: 1000)
+    #expect(foreign.remaining(of: 300, at: .init(time: 941, tick: 0)) == 300)
+    #expect(foreign.remaining(of: 300, at: .init(time: 939, tick: 0)) == 0)
+    #expect(foreign.remaining(of: 300, at: .init(time: 1300, tick: 0)) == 0)
+    #expect(foreign.remaining(of: -1, at: .init(time: 1000, tick: 0)) == 0)
+  }
+
+  @Test(arguments: [false, true]) func `a session that is resumed again and again ends with its first lifetime`(
+    sealed: Bool
+  ) async throws {
+    // A lifetime of two seconds: it must have ended once three have passed, however often the session was resumed.
+    let key = try #require([UInt8](repeating: 7, count: 48).withUnsafeBytes { TicketKey(SecretBytes(copying: $0)) })
+    let block = try cast.block(
+      .on, versions: .tls13, store: SessionStore(limit: 10), ticketKeys: sealed ? [key] : [], sessionTimeout: 2)
+    let blocks = Blocks(block), client = try cast.client(cast.clients.client(), versions: .tls13)
+    #expect(try await meet(blocks, client).isResumed == false)
+    let begun = ContinuousClock.now
+    var wasAsked = false
+    while begun.duration(to: .now) < .milliseconds(3100) {
+      let met = try await meet(blocks, client)
+      guard met.isResumed else {
+        wasAsked = true
+        break
+      }
+      usleep(100_000)
+    }
+    #expect(wasAsked)
   }
 
   @Test func `a TLS 1.2 session resumes often, but under its own name only`() async throws {

@@ -60,6 +60,19 @@ import Testing
     #expect(once[0] == twice[0] && once[2] == twice[2])
   }
 
+  @Test func `connections that are judged again by a kept chain leave each certificate its own references`()
+    async throws
+  {
+    let client = try cast.client(cast.clients.client(.viaIntermediate)), first = try Blocks(cast.block(.on))
+    let other = try cast.block(.on, authorities: [cast.clients.root.certificate, cast.strangers.root.certificate])
+    let next = Blocks(other)
+    for _ in 0..<100 {
+      let met = try await meet(first, client, moving: next)
+      #expect(met.isMoved && met.verdict.short == "verified")
+    }
+    #expect(other.verifiedChains.found > 0)
+  }
+
   @Test func `no refused chain is kept`() async throws {
     for verification in [ClientVerification.on, .optional, .optionalNoCA] {
       let block = try cast.block(verification), blocks = Blocks(block)

@@ -18,6 +18,7 @@ extension SettingsBuilder {
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
     tls.rejection = scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? .http
     if scope.flag("ssl_verify_report_only") == true { tls.rejection = .reportOnly }
+    tls.revokedConnections = revokedConnections(scope.value("ssl_revoked_connections"))
     tls.rules = clientRules(scope).map {
       HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
     }
@@ -84,6 +85,24 @@ extension SettingsBuilder {
   }
 
   /// Builds the session cache. `shared` overrides `builtin`, because sallyport has one store for all workers.
+  private mutating func revokedConnections(_ directive: Directive?) -> RevokedConnections {
+    guard let directive else { return .close }
+    switch (directive.text(0), directive.arguments.count) {
+    case ("close", 1): return .close
+    case ("drain", 1): return .drain(RevokedConnections.standardDrain)
+    case ("drain", _):
+      if let time = Quantity.milliseconds(directive.text(1)), time > 0 { return .drain(time) }
+      error(
+        directive.place(1), "invalid time \"\(directive.text(1))\" in \"ssl_revoked_connections\" directive",
+        hint: "a time above zero, such as 5s; without one it is 5s")
+    default:
+      error(
+        directive.place(directive.arguments.count - 1), "invalid value in \"ssl_revoked_connections\" directive",
+        hint: "close, drain, or drain with a time, such as drain 5s")
+    }
+    return .close
+  }
+
   private mutating func sessionCache(_ directive: Directive?) -> SessionCacheSettings {
     guard let directive else { return .none }
     var result = SessionCacheSettings.none

@@ -48,6 +48,7 @@ package enum DirectiveExamples {
     "ssl_client_allow": "ssl_client_allow dns=*.devices.example;",
     "ssl_client_deny": "ssl_client_deny cn=stolen-laptop;",
     "client_identity": "client_identity rfc9440;",
+    "ssl_revoked_connections": "ssl_revoked_connections drain 10s;",
     "ssl_verify_reject": "ssl_verify_reject handshake;",
     "ssl_verify_report_only": "ssl_verify_report_only on;",
     "ssl_verify_depth": "ssl_verify_depth 2;",

@@ -50,8 +50,8 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "`ssl_session_tickets` decides, because sallyport makes the tickets itself: a ticket is bound to the client policy."
   ),
   (
-    "After a reload, a tunnel whose client the new configuration doesn't verify, or denies by `ssl_client_allow` and `ssl_client_deny`, ends at once; with nginx it lasts.",
-    "A tunnel can last for days. A revoked client must not keep it. `worker_shutdown_timeout` ends the others."
+    "A reload cuts requests in progress, tunnels too, whose client the new configuration doesn't verify, or denies by `ssl_client_allow` and `ssl_client_deny` (`ssl_revoked_connections`); with nginx they last.",
+    "A tunnel, an event stream or a download can last for days. A revoked client must not keep it. `worker_shutdown_timeout` ends the others."
   ),
   (
     "A subrequest of `auth_request` shows no `error_page`, and its response must be whole.",

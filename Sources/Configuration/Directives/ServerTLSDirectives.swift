@@ -48,6 +48,10 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl_verify_report_only", levels, .flag, "off",
     "Lets in clients that ssl_verify_client, revocation, ssl_client_allow or ssl_client_deny would refuse. error.log, $ssl_client_verdict and the metrics tell of them. Upstreams get no data of a certificate that didn't verify."
   ),
+  .value(
+    "ssl_revoked_connections", levels, .words(1...2, "close | drain [TIME]"), "close",
+    "What becomes of requests in progress whose client a reload refuses: they are cut with the reload, or after a time (5s) in which a response can end. Tunnels are cut with the reload."
+  ),
   .value("ssl_verify_depth", levels, .number(0...100), "1", "The maximum length of a client's chain."),
   .value(
     "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
@@ -68,7 +72,9 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl_session_cache", levels, .words(1...2, "off | none | [builtin[:SIZE]] [shared:NAME:SIZE]"), "none",
     "Where sallyport keeps sessions for resumption."),
   .value("ssl_session_tickets", levels, .flag, "on", "Whether to issue session tickets."),
-  .value("ssl_session_timeout", levels, .seconds, "5m", "How long a client can resume a session."),
+  .value(
+    "ssl_session_timeout", levels, .seconds, "5m",
+    "How long a client can resume a session, from its last full handshake on: a resumption begins no new time."),
   .list(
     "ssl_session_ticket_key", levels, .words(1...1, "MATERIAL"), "",
     "48 or 80 random bytes that encrypt session tickets. The first key encrypts new tickets, all keys decrypt tickets. Several machines can share them."

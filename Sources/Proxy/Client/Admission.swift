@@ -21,7 +21,12 @@ enum Admission {
       self = .undecided
       return
     }
-    self.init(context.settings.verification, tls.clientVerdict)
+    self.init(of: tls.clientVerdict, by: context)
+  }
+
+  /// What a server block says to a client that it has judged.
+  init(of verdict: ClientVerdict, by context: ServerTLSContext) {
+    self.init(context.settings.verification, verdict)
     if context.settings.rejection == .reportOnly, case .refused(_, let reason) = self {
       self = .reported(reason: reason)
     }

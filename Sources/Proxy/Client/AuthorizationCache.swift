@@ -6,11 +6,13 @@ import UpstreamAuth
 
 /// Caches the verdicts of access rules, the users and the identity fields of one connection's client, so that a later
 /// request compares a pointer, or copies bytes.
+///
+/// It has what the generation of the connection decided, and nothing of another generation.
 struct AuthorizationCache {
-  /// The access rules that last admitted the client.
+  /// The access rules that last admitted the client. `verdicts` retains them, so no other rules get their identity.
   private(set) var admittedBy: ObjectIdentifier?
   private var client: ClientRules.Client?
-  private var verdicts: [(rules: ObjectIdentifier, verdict: ClientRules.Decision)] = []
+  private var verdicts: [(rules: ClientRules, verdict: ClientRules.Decision)] = []
   private var users: [(file: UserFile, choice: UserFile.Choice)] = []
   private var identityFields: [IdentityFieldForm: FieldBlock] = [:]
 
@@ -18,9 +20,8 @@ struct AuthorizationCache {
   mutating func judge(
     by rules: ClientRules, _ tls: TLSStream?, scratch: RegularExpression.Scratch
   ) -> ClientRules.Decision {
-    let id = ObjectIdentifier(rules)
-    let verdict = verdicts.first { $0.rules == id }?.verdict ?? judgeAnew(by: rules, tls, scratch)
-    if case .admitted = verdict { admittedBy = id }
+    let verdict = verdicts.first { $0.rules === rules }?.verdict ?? judgeAnew(by: rules, tls, scratch)
+    if case .admitted = verdict { admittedBy = ObjectIdentifier(rules) }
     return verdict
   }
 
@@ -30,7 +31,7 @@ struct AuthorizationCache {
     let client = client ?? tls.map { ClientRules.Client($0.clientVerdict) } ?? .anonymous
     self.client = client
     let verdict = rules.judge(client, scratch: scratch)
-    verdicts.append((ObjectIdentifier(rules), verdict))
+    verdicts.append((rules, verdict))
     return verdict
   }
 

@@ -7,8 +7,8 @@ class ClientConnection: StreamOwner {
   var isIdle: Bool { true }
   /// Whether no exchange is in progress and no byte of a request has arrived.
   var hasNoRequest: Bool { true }
-  /// The exchanges in progress that are tunnels, which may last for days.
-  var tunnels: [Exchange] { [] }
+  /// The exchanges in progress.
+  var exchanges: [Exchange] { [] }
   /// The time since which the connection waits for a request.
   var idleSince: UInt64 { 0 }
   /// Adapts to a new generation, which now serves the connection.

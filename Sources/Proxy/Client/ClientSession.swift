@@ -29,6 +29,8 @@ final class ClientSession: StreamOwner {
   /// Streams of HTTP/2 that are tunnels.
   var tunnels = 0
   private var isOpening = true
+  /// nil unless the requests in progress have a grace after their client was refused.
+  private var grace: RevocationGrace?
   let tls: TLSStream?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
@@ -165,24 +167,15 @@ final class ClientSession: StreamOwner {
   // MARK: Reload, idle eviction and end
 
   /// Moves the session to a new generation, which verifies the client again, or ends the session. A session with an
-  /// exchange in progress stays, and ends with that exchange.
+  /// exchange in progress stays, and ends with that exchange; the new generation judges its client too.
   func move(to fresh: LiveGeneration) {
     guard !isClosed else { return }
-    let successor = fresh.listeners.first {
-      $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
-    }
     if let connection, !connection.isIdle {
-      let tunnels = connection.tunnels
-      if let successor, !tunnels.isEmpty {
-        guard stillAdmits(by: successor) else {
-          log(.info, "a tunnel was ended: \(Reverification.refusal)")
-          return cut()
-        }
-        endTunnels(tunnels, deniedBy: successor)
-      }
-      return connection.retire()
+      review(by: fresh)
+      if !isClosed { connection.retire() }
+      return
     }
-    guard let successor, tls?.move(to: successor) ?? true else {
+    guard let successor = successor(in: fresh), tls?.move(to: successor) ?? true else {
       if let connection { connection.end() } else { close() }
       return
     }
@@ -200,6 +193,13 @@ final class ClientSession: StreamOwner {
     if case .refused = admission, requests > 0 { connection.end() }
   }
 
+  /// The listener of another generation with the address of the session's own.
+  func successor(in fresh: LiveGeneration) -> VirtualServers? {
+    fresh.listeners.first {
+      $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
+    }
+  }
+
   /// Moves to the generation that serves, after the exchange during which it began to serve.
   func rejoin() {
     guard let fresh = worker.live, fresh !== live else { return }
@@ -207,22 +207,50 @@ final class ClientSession: StreamOwner {
     worker.didLoseClient()
   }
 
-  /// Whether the new generation verifies the client too. A tunnel may last for days, so it must not outlive the
-  /// certificate's revocation.
-  private func stillAdmits(by successor: VirtualServers) -> Bool {
-    guard let tls else { return true }
-    guard tls.move(to: successor) else { return false }
-    if case .refused = Admission(tls) { return false }
-    return true
+  // MARK: Revocation during a request
+
+  var exchanges: [Exchange] { connection?.exchanges ?? [] }
+
+  /// Cuts the requests in progress that the generation which serves would refuse (`ssl_revoked_connections`).
+  /// `isLate`: their grace is over.
+  private func review(by fresh: LiveGeneration, isLate: Bool = false) {
+    // A client that was refused before gets its error page, and nothing else.
+    if case .refused = admission { return }
+    switch SessionReview(of: self, by: fresh, later: { [weak self] in self?.apply($0, isLate: false) }) {
+    case .kept: break
+    case .refused(let refusal): apply(refusal, isLate: isLate)
+    case .denied(let denied):
+      for (exchange, refusal) in denied { revoke(exchange, refusal, isLate: isLate) }
+    }
   }
 
-  /// Ends the tunnels whose request the new generation's access rules would deny.
-  private func endTunnels(_ tunnels: [Exchange], deniedBy successor: VirtualServers) {
-    for exchange in tunnels {
-      guard let reason = TunnelReview.denial(of: exchange, by: successor) else { continue }
-      log(.info, "a tunnel was ended: \(reason)")
-      exchange.end(.workerStops)
+  /// No request of the client may go on.
+  private func apply(_ refusal: SessionReview.Refusal, isLate: Bool) {
+    guard !isClosed else { return }
+    for exchange in exchanges { revoke(exchange, refusal, isLate: isLate) }
+    if case .close = refusal.mode { cut() } else if isLate { cut() }
+  }
+
+  /// Cuts a request, or gives it the grace of `ssl_revoked_connections drain`. A tunnel has no end to wait for.
+  private func revoke(_ exchange: Exchange, _ refusal: SessionReview.Refusal, isLate: Bool) {
+    // An exchange that hasn't begun is refused when it begins: it would be judged by a generation that was replaced.
+    guard exchange.stream != nil else { return }
+    let isTunnel = exchange.progress.state == .tunnel
+    if case .drain(let time) = refusal.mode, !isLate, !isTunnel {
+      if grace == nil { grace = RevocationGrace(self, time) }
+      return
     }
+    worker.counters.revoked.count(refusal.cause)
+    worker.shared.clientFaults.logRefusal(
+      of: exchange, refusal.cause == .rule ? .rule : .certificate, .notice,
+      "the \(isTunnel ? "tunnel" : "request") was cut after a reload: \(refusal.reason)")
+    exchange.streamWasCut()
+  }
+
+  func graceDidEnd() {
+    grace = nil
+    guard !isClosed, let fresh = worker.live else { return }
+    review(by: fresh, isLate: true)
   }
 
   /// The worker drains: ends an idle connection. A client that has sent part of a request can complete it.
@@ -262,6 +290,8 @@ final class ClientSession: StreamOwner {
   func close(_ closing: ByteStream.Closing = .orderly) {
     guard !isClosed else { return }
     isClosed = true
+    grace?.stop()
+    grace = nil
     if let tls, tls.isFlooding {
       log(worker.note(.messageFlood, of: facts.peer) ? .info : .debug, TLSStream.floodReason)
     }

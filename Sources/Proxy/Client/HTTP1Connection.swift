@@ -56,7 +56,7 @@ final class HTTP1Connection: ClientConnection {
   /// Whether no exchange is in progress.
   override var idleSince: UInt64 { idleStart }
   override var isIdle: Bool { phase == .idle }
-  override var tunnels: [Exchange] { phase == .tunnelling ? stream.exchange.map { [$0] } ?? [] : [] }
+  override var exchanges: [Exchange] { stream.exchange.map { [$0] } ?? [] }
   /// Whether no exchange is in progress and no byte of the next request has arrived.
   override var hasNoRequest: Bool { phase == .idle && input.isEmpty && reading == nil }
 

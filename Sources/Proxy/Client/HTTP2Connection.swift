@@ -61,7 +61,7 @@ final class HTTP2Connection: ClientConnection {
   }
 
   override var isIdle: Bool { active == 0 }
-  override var tunnels: [Exchange] { open.all.compactMap(\.exchange).filter { $0.progress.state == .tunnel } }
+  override var exchanges: [Exchange] { open.all.compactMap(\.exchange) }
   override var hasNoRequest: Bool { open.isEmpty && isIdle }
   override var idleSince: UInt64 { idleStart }
   var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }
@@ -72,7 +72,7 @@ final class HTTP2Connection: ClientConnection {
 
   override func streamIsReadable() {
     // The handshake may be over, for which requests wait.
-    if open.hasHeld, !session.isEarly { for stream in open.takeHeld() { stream.exchange?.begin(stream) } }
+    if open.hasHeld, !session.isEarly { for stream in open.takeHeld() { beginHeld(stream) } }
     pump()
     if transport.hasPeerEnd, !transport.mayHaveInput { close() }
   }
@@ -189,6 +189,18 @@ final class HTTP2Connection: ClientConnection {
     now &- session.facts.openedAt >= UInt64(max(0, session.firstServer.root.limits.keepaliveTime))
   }
 
+  /// Begins a request of early data after the handshake, unless a reload came meanwhile (`takesRequests`).
+  private func beginHeld(_ stream: HTTP2Stream) {
+    if session.live === worker.live { stream.exchange?.begin(stream) } else { giveUp(stream) }
+  }
+
+  /// Refuses a stream whose exchange has not begun.
+  private func giveUp(_ stream: HTTP2Stream) {
+    active -= 1
+    giveBackUnbegun(stream)
+    reset(stream, .refusedStream)
+  }
+
   /// A request's head is complete, or was refused.
   func requestDidArrive(_ exchange: Exchange, _ stream: HTTP2Stream, endsStream: Bool, _ error: HeadError?) {
     session.requests += 1
@@ -197,6 +209,8 @@ final class HTTP2Connection: ClientConnection {
     stream.exchange = exchange
     if session.requests >= session.firstServer.root.limits.keepaliveRequests || isTooOld { leave() }
     if endsStream { stream.inputDidEnd(nil) }
+    // The reload came while the client sent the head.
+    guard session.live === worker.live else { return giveUp(stream) }
     if let error {
       if [.fieldTooLarge, .headTooLarge, .tooManyFields].contains(error) { note(.headerList) }
       return exchange.beginRefused(stream, server: session.firstServer, error)

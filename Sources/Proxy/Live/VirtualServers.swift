@@ -73,6 +73,12 @@ final class VirtualServers: ServerChooser {
     return ClientRules.message(place, reason)
   }
 
+  /// Whether this is a listener with TLS that has a server block with the name, which is not empty.
+  func has(_ name: [UInt8]) -> Bool {
+    guard settings.isTLS, !name.isEmpty, case .found = find(name) else { return false }
+    return true
+  }
+
   struct Found {
     var server: LiveServer
     var slots: [NamedCapture] = []

@@ -137,6 +137,10 @@ struct MetricsPage {
       "sallyport_client_refusals_total", "Requests refused for who the client is.", label: "reason",
       workers.map(\.refusals))
     page.tally(
+      "sallyport_client_requests_cut_total",
+      "Requests in progress that were cut after a reload, which refuses their client (ssl_revoked_connections).",
+      label: "reason", workers.map(\.revoked))
+    page.tally(
       "sallyport_client_reports_total", "Requests let in whose client would be refused (ssl_verify_report_only).",
       label: "reason", workers.map(\.reports))
     page.tally(

@@ -18,6 +18,8 @@ public final class WorkerCounters: Sendable {
   public let certificateFaults = Counter<CertificateFault>()
   public let sessions = Counter<HandshakeKind>()
   public let refusals = Counter<ClientRefusal>()
+  /// Requests in progress that were cut after a reload (`ssl_revoked_connections`).
+  public let revoked = Counter<RevokedRequest>()
   /// Requests that would have been refused (`ssl_verify_report_only`).
   public let reports = Counter<ClientRefusal>()
   /// One for each handshake with an upstream.

@@ -133,7 +133,8 @@ struct StatusHTML {
       "Handshakes", ["What", "Result", "Count"], names: 2,
       rows("Client's certificate", workers.map(\.clients)) + rows("Not completed", workers.map(\.handshakeCauses))
         + rows("Certificate refused", workers.map(\.certificateFaults))
-        + rows("Request refused", workers.map(\.refusals)) + rows("Session", workers.map(\.sessions))
+        + rows("Request refused", workers.map(\.refusals))
+        + rows("Request cut after a reload", workers.map(\.revoked)) + rows("Session", workers.map(\.sessions))
         + rows("Upstream's certificate", workers.map(\.upstreams)))
   }
 

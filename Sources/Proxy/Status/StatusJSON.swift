@@ -108,6 +108,7 @@ enum StatusJSON {
     counts("client_handshake_failures", workers.map(\.handshakeCauses), &json)
     counts("client_certificate_refusals", workers.map(\.certificateFaults), &json)
     counts("client_refusals", workers.map(\.refusals), &json)
+    counts("client_requests_cut", workers.map(\.revoked), &json)
     counts("client_sessions", workers.map(\.sessions), &json)
     counts("upstream_handshakes", workers.map(\.upstreams), &json)
   }

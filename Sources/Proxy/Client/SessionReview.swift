@@ -1,0 +1,127 @@
+import Bytes
+import HTTP
+import Identity
+import Patterns
+import TLS
+import Transport
+
+/// Why a request in progress was cut after a reload.
+public enum RevokedRequest: String, CaseIterable, Sendable {
+  /// The client's certificate doesn't verify any more: it was revoked, or its CA was removed.
+  case certificate
+  /// `ssl_client_allow` and `ssl_client_deny`, or the client policy of the Host's server block.
+  case rule
+  /// No `listen` of the new configuration leads to a server block with the name that the client's handshake asked for.
+  case listener
+}
+
+/// What the configuration that was loaded last decides on a client whose requests are in progress. A tunnel, an event
+/// stream or a download can last for days, so none of them may go on for a client that a new request would be refused.
+enum SessionReview {
+  struct Refusal {
+    let cause: RevokedRequest
+    /// For the error log.
+    let reason: String
+    let mode: RevokedConnections
+  }
+
+  case kept
+  /// No request of the client may go on.
+  case refused(Refusal)
+  /// These exchanges may not go on.
+  case denied([(exchange: Exchange, refusal: Refusal)])
+
+  /// Judges by the listener with the session's address. If there is none any more, another listener judges that has a
+  /// server block with the name of the handshake. `later` gets a refusal that a responder of `ssl_ocsp` decides.
+  init(of session: ClientSession, by fresh: LiveGeneration, later: @escaping (Refusal) -> Void) {
+    guard let tls = session.tls else {
+      // Without TLS, nothing was verified that a reload could take back.
+      self = .kept
+      return
+    }
+    guard let servers = session.successor(in: fresh) ?? fresh.listeners.first(where: { $0.has(tls.serverName) }) else {
+      let mode = session.firstServer.settings.tls?.revokedConnections ?? .close
+      self = .refused(
+        Refusal(cause: .listener, reason: "no \"listen\" leads to the client's server block any more", mode: mode))
+      return
+    }
+    func refusal(_ reason: String, _ context: ServerTLSContext?) -> Refusal {
+      Refusal(cause: .certificate, reason: reason, mode: context?.settings.revokedConnections ?? .close)
+    }
+    let context: ServerTLSContext, verdict: ClientVerdict
+    switch tls.review(
+      by: servers,
+      refused: { later(refusal("client SSL certificate verify error: (\($0))", session.firstServer.context)) })
+    {
+    case .refused(let reason):
+      self = .refused(refusal(reason, session.firstServer.context))
+      return
+    case .unchanged(let same): (context, verdict) = (same, tls.clientVerdict)
+    case .judged(let anew, let judge):
+      if case .refused(_, let reason) = Admission(of: anew, by: judge) {
+        self = .refused(refusal(reason, judge))
+        return
+      }
+      (context, verdict) = (judge, anew)
+    }
+    let client = ClientRules.Client(verdict)
+    let denied = session.exchanges.compactMap { exchange in
+      Self.denial(of: exchange, client, context, servers).map { (exchange, $0) }
+    }
+    self = denied.isEmpty ? .kept : .denied(denied)
+  }
+
+  /// The refusal of the request of an exchange, by its Host and its path after rewriting; nil if it may go on. What can't
+  /// be decided is refused.
+  private static func denial(
+    of exchange: Exchange, _ client: ClientRules.Client, _ context: ServerTLSContext, _ servers: VirtualServers
+  ) -> Refusal? {
+    func refusal(_ reason: String) -> Refusal {
+      Refusal(cause: .rule, reason: reason, mode: context.settings.revokedConnections)
+    }
+    guard let server = server(of: exchange, in: servers) else {
+      return refusal("its server block could not be decided")
+    }
+    guard server.admits(clientOf: context) else {
+      return refusal("its server block verifies clients by other settings than the handshake's")
+    }
+    guard server.settings.tls?.rejection != .reportOnly else { return nil }
+    let scratch = exchange.worker.patternScratch
+    var captures = Captures()
+    let location: LiveLocation
+    switch server.locations.find(exchange.target.uri.readable, captures: &captures, scratch: scratch) {
+    case .location(let found), .pattern(let found, _, _), .redirect(let found): location = found
+    case .none: location = server.root
+    case .undecided: return refusal("its location could not be decided")
+    }
+    guard let rules = location.settings.clientRules,
+      case .denied(let place, let reason) = rules.judge(client, scratch: scratch)
+    else { return nil }
+    return refusal(ClientRules.message(place, reason))
+  }
+
+  private static func server(of exchange: Exchange, in servers: VirtualServers) -> LiveServer? {
+    let host = exchange.head.bytes.readable[exchange.head.host].map { ASCII.lower($0) }
+    return switch servers.find(host) {
+    case .found(let found): found.server
+    case .default: servers.fallback
+    case .undecided: nil
+    }
+  }
+}
+
+/// The time that `ssl_revoked_connections drain` leaves a refused client.
+final class RevocationGrace: EventTarget {
+  private unowned let session: ClientSession
+
+  /// `time`: milliseconds.
+  init(_ session: ClientSession, _ time: Int) {
+    self.session = session
+    super.init(loop: session.worker.loop)
+    setDeadline(in: time)
+  }
+
+  override func deadlinePassed() { session.graceDidEnd() }
+
+  func stop() { loop.forgetDeadline(of: self) }
+}

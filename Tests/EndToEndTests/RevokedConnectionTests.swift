@@ -1,0 +1,302 @@
+import Crypto
+import Glibc
+import TestSupport
+import Testing
+
+/// Tunnels, event streams and downloads last for days. After a reload, none of them may go on for a client that a new
+/// request would be refused (`ssl_revoked_connections`).
+@Suite(.staged) struct `Requests in progress of revoked clients` {
+  enum Means: CaseIterable, Sendable { case list, rule }
+
+  /// A request that is in progress.
+  enum Kind: String, CaseIterable, Sendable {
+    case tunnel, events, download, upload, http2Events, http2Upload
+    var isHTTP2: Bool { self == .http2Events || self == .http2Upload }
+  }
+
+  /// A client with a request in progress, and what it can tell of that.
+  private struct Client: Sendable {
+    let kind: Kind
+    let wire: Wire
+
+    init(_ kind: Kind, _ scene: Scene, _ port: UInt16, _ identity: IdentityFiles, name: String = "localhost") throws {
+      self.kind = kind
+      wire = try OpenSSLClient(
+        scene, port: port, name: name, identity: identity, kind.isHTTP2 ? ["-alpn", "h2"] : []
+      ).wire
+      switch kind {
+      case .tunnel:
+        guard try wire.openWebSocket("/tunnel", host: name).status == 101, try echoes() else {
+          throw WireError.silent
+        }
+      case .events, .download:
+        try wire.write("GET /\(kind.rawValue) HTTP/1.1\r\nHost: \(name)\r\n\r\n")
+        guard try wire.read(through: "first") != nil else { throw WireError.silent }
+      case .upload:
+        try wire.write("POST /upload HTTP/1.1\r\nHost: \(name)\r\nContent-Length: 1000\r\n\r\nsome")
+      case .http2Events, .http2Upload:
+        let client = FrameClient(wire)
+        try client.begin()
+        client.send(kind == .http2Events ? .get(1, "/events") : .post(1, "/upload"))
+        while kind == .http2Events, let frame = try client.next(), frame.kind != .data {}
+      }
+    }
+
+    private func echoes() throws -> Bool {
+      try wire.write(WebSocket.frame(2, [7], mask: [1, 2, 3, 4]))
+      return try wire.webSocketFrame()?.payload == [7]
+    }
+
+    /// Whether the request goes on: the tunnel echoes, and the upstream's next bytes come through.
+    func goesOn() throws -> Bool {
+      switch kind {
+      case .tunnel: return try echoes()
+      case .events, .download, .http2Events: return try wire.read(through: "more") != nil
+      case .upload:
+        try wire.write(String(repeating: "x", count: 996))
+        return try wire.read(through: "HTTP/1.1 200") != nil
+      case .http2Upload:
+        let client = FrameClient(wire)
+        client.send(.data(1, "whole"))
+        return try client.response(on: 1).status == 200
+      }
+    }
+
+    /// Waits until the connection is closed.
+    func isCut() throws -> Bool {
+      do { _ = try wire.readToEnd() } catch WireError.silent { return false }
+      return true
+    }
+  }
+
+  private struct Front: Sendable {
+    let scene: Scene
+    let cast: Cast
+    let bob: IdentityFiles
+    let upstream: ScriptedUpstream
+    let port: UInt16
+    /// The upstream sends what is left of its responses.
+    let more = Flag()
+
+    init(_ scene: Scene) throws {
+      self.scene = scene
+      cast = try Cast(scene)
+      bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+      port = try scene.port()
+      let more = more
+      scene.atEnd { more.raise() }
+      upstream = try ScriptedUpstream(scene) { wire, _ in
+        guard let request = try wire.requestHead() else { return }
+        switch request.target {
+        case "/tunnel":
+          try wire.write(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+              + "Sec-WebSocket-Accept: \(WebSocket.accept(for: request["Sec-WebSocket-Key"] ?? ""))\r\n\r\n")
+          while let (opcode, payload) = try wire.webSocketFrame() { try wire.write(WebSocket.frame(opcode, payload)) }
+        case "/events":
+          try wire.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+          more.wait()
+          try wire.write("4\r\nmore\r\n0\r\n\r\n")
+        case "/download":
+          try wire.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfirst")
+          more.wait()
+          try wire.write("more")
+        default:
+          _ = try wire.readSome()
+          try wire.answer("ok", closing: true)
+        }
+      }
+    }
+
+    func list(revoking: [IdentityFiles], number: Int) throws {
+      var builder = RevocationListBuilder(revoking: revoking.map(\.certified.certificate), number: number)
+      builder.nextUpdate = Int64(time(nil)) + 86_400
+      let path = try scene.write("crl.new", text: builder.pem(signedBy: cast.authority.root))
+      rename(path, scene.path("crl.pem"))
+    }
+
+    func text(
+      _ rules: String = "", mode: String = "", listen: UInt16? = nil, name: String = "localhost", turn: Int = 0
+    ) -> String {
+      configuration(
+        """
+        # \(turn)
+        server { listen 127.0.0.1:\(listen ?? port) ssl; http2 on; server_name \(name); \(Cast.tls) ssl_crl crl.pem;
+          proxy_buffering off; \(mode)
+          location /other { deny all; }
+          location / { \(rules) proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) }
+          location = /metrics { metrics; } }
+        """)
+    }
+
+    func reload(_ daemon: Sallyport, to text: String, generation: Int) async throws {
+      try daemon.rewrite(text)
+      daemon.signal(SIGHUP)
+      try await daemon.logged("reconfigured: generation \(generation)")
+    }
+  }
+
+  @Test(arguments: [0, 1, 2], Means.allCases)
+  func `a revoked client loses whatever is in progress, after any number of reloads, and another client keeps its own`(
+    reloads: Int, means: Means
+  ) async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text("ssl_client_deny cn=eve;"))
+    let clients = try await offPool {
+      try Kind.allCases.map { kind in
+        (
+          kept: try Client(kind, scene, front.port, front.cast.alice),
+          lost: try Client(kind, scene, front.port, front.bob)
+        )
+      }
+    }
+    for turn in 0..<reloads {
+      try await front.reload(daemon, to: front.text("ssl_client_deny cn=eve;", turn: turn + 1), generation: turn + 2)
+    }
+    switch means {
+    case .list:
+      try front.list(revoking: [front.bob], number: 2)
+      daemon.signal(SIGHUP)
+    case .rule: try await front.reload(daemon, to: front.text("ssl_client_deny cn=bob;"), generation: reloads + 2)
+    }
+    for (_, lost) in clients {
+      let isCut = try await offPool { try lost.isCut() }
+      #expect(isCut, "\(lost.kind)")
+    }
+    front.more.raise()
+    for (kept, _) in clients {
+      let goesOn = try await offPool { try kept.goesOn() }
+      #expect(goesOn, "\(kept.kind)")
+    }
+    try await daemon.logged(
+      "the tunnel was cut after a reload", means == .list ? "certificate revoked" : "ssl_client_deny cn=bob")
+    try await daemon.logged("the request was cut after a reload", "CN=bob")
+    let page = try PrometheusPage(
+      await scene.curl(
+        front.cast.to(front.port) + front.cast.alice.curl + ["https://localhost:\(front.port)/metrics"]
+      ).text)
+    #expect(
+      page.value("sallyport_client_requests_cut_total", ["reason": means == .list ? "certificate" : "rule"])
+        == Double(Kind.allCases.count))
+  }
+
+  @Test func `a client whose listen moved is judged by its server block at the new address`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene), moved = try scene.port()
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text())
+    let (kept, lost) = try await offPool {
+      (try Client(.tunnel, scene, front.port, front.cast.alice), try Client(.tunnel, scene, front.port, front.bob))
+    }
+    try await front.reload(daemon, to: front.text(listen: moved), generation: 2)
+    let goesOn = try await offPool { try (kept.goesOn(), lost.goesOn()) }
+    #expect(goesOn.0 && goesOn.1)
+    try front.list(revoking: [front.bob], number: 2)
+    daemon.signal(SIGHUP)
+    let isCut = try await offPool { try lost.isCut() }
+    #expect(isCut)
+    #expect(try await offPool { try kept.goesOn() })
+  }
+
+  @Test func `a tunnel ends with its server block, because nobody could judge its client any more`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene), moved = try scene.port()
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text())
+    let lost = try await offPool { try Client(.tunnel, scene, front.port, front.cast.alice) }
+    try await front.reload(daemon, to: front.text(listen: moved, name: "other.test"), generation: 2)
+    let isCut = try await offPool { try lost.isCut() }
+    #expect(isCut)
+    try await daemon.logged("the tunnel was cut after a reload", "no \"listen\" leads to the client's server block")
+  }
+
+  @Test func `ssl_revoked_connections drain lets a response end, and cuts a tunnel`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text(mode: "ssl_revoked_connections drain 1h;"))
+    let clients = try await offPool {
+      try [Kind.tunnel, .events, .http2Events].map { try Client($0, scene, front.port, front.bob) }
+    }
+    try front.list(revoking: [front.bob], number: 2)
+    daemon.signal(SIGHUP)
+    let isCut = try await offPool { try clients[0].isCut() }
+    #expect(isCut)
+    front.more.raise()
+    for client in clients.dropFirst() { #expect(try await offPool { try client.goesOn() && client.isCut() }) }
+  }
+
+  @Test func `ssl_revoked_connections drain cuts a response when its time is over`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text(mode: "ssl_revoked_connections drain 100ms;"))
+    let clients = try await offPool {
+      try Kind.allCases.map { try Client($0, scene, front.port, front.bob) }
+    }
+    try front.list(revoking: [front.bob], number: 2)
+    daemon.signal(SIGHUP)
+    for client in clients {
+      let isCut = try await offPool { try client.isCut() }
+      #expect(isCut, "\(client.kind)")
+    }
+  }
+
+  @Test func `a head whose end comes after a reload is not judged by the configuration before it`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text())
+    let client = try await offPool { try Client(.http2Events, scene, front.port, front.bob) }
+    let block = HPACK.block(HPACK.request("GET", "/metrics"))
+    FrameClient(client.wire).send(.headers(3, Array(block.prefix(4)), flags: HTTP2Frame.endStream))
+    try await front.reload(daemon, to: front.text(turn: 1), generation: 2)
+    let response = try await offPool {
+      let frames = FrameClient(client.wire)
+      frames.send(.continuation(3, Array(block.dropFirst(4))))
+      return try frames.response(on: 3)
+    }
+    #expect(response.resetCode == .refusedStream && response.status == 0)
+    front.more.raise()
+    #expect(try await offPool { try client.goesOn() })
+  }
+
+  @Test func `worker_shutdown_timeout ends the tunnels of an earlier generation`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.webSocketEcho(scene)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        "server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) } }",
+        main: "worker_shutdown_timeout 200ms;"))
+    let isEnded = try await scene.talk(port) { wire in
+      guard try wire.openWebSocket("/").status == 101 else { return false }
+      daemon.signal(SIGHUP)
+      return try wire.isClosedByPeer()
+    }
+    #expect(isEnded)
+  }
+
+  @Test func `many kept connections of one client outlive many revocation lists`() async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let daemon = try await Sallyport.start(scene, front.text())
+    let wires = try await offPool {
+      try (0..<60).map { _ in
+        try OpenSSLClient(scene, port: front.port, name: "localhost", identity: front.cast.alice, []).wire
+      }
+    }
+    func ask() async throws -> Int {
+      try await offPool {
+        try wires.count { wire in
+          try wire.write("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+          return try wire.response().status == 200
+        }
+      }
+    }
+    #expect(try await ask() == 60)
+    for number in 2...5 {
+      try front.list(revoking: [front.bob], number: number)
+      daemon.signal(SIGHUP)
+      try await daemon.logged("reconfigured: generation \(number)")
+      #expect(try await ask() == 60)
+    }
+  }
+}
