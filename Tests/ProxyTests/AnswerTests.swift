@@ -35,6 +35,36 @@ import Transport
     #expect(try body(answer(pages, "/a")).contains("<h1>404 Not Found</h1>"))
   }
 
+  @Test(arguments: [
+    ("error_page 302 /x; location /x { return 301 /new; }", 301, ["http://h.test/new"]),
+    ("error_page 302 /x; location /x { return 200 page; }", 302, ["http://h.test/old"]),
+    ("error_page 302 =303 http://else.test/;", 303, ["http://else.test/"]),
+    ("error_page 302 @n; location @n { return 307 /new; }", 307, ["http://h.test/new"]),
+    ("error_page 302 /x; location /x { return 404; }", 404, ["http://h.test/old"]),
+  ])
+  func `a redirect that error_page replaces leaves one Location`(
+    pages: String, status: Int, places: [String]
+  ) throws {
+    let answer = try answer("\(pages) location / { return 302 /old; }")
+    #expect(self.status(answer) == "\(status)" && answer.components(of: "Location: ") == places, "\(answer)")
+  }
+
+  @Test func `a redirect that error_page passes to an upstream has the upstream's Location`() throws {
+    let rig = try Rig(
+      """
+      upstream u { server 127.0.0.1:9; keepalive 4; }
+      server { listen 80; error_page 302 /x; location / { return 302 /old; } location /x { proxy_pass http://u; } }
+      """)
+    for (field, place) in [("Location: http://up.test/\r\n", "http://up.test/"), ("", "http://h/old")] {
+      let client = try rig.ask("GET / HTTP/1.1", "Host: h")
+      try rig.upstream.open()
+      try rig.upstream.answer("HTTP/1.1 302 Found\r\n\(field)Content-Length: 0\r\n\r\n", ends: true)
+      #expect(client.head.components(of: "Location: ") == [place], "\(client.head)")
+    }
+  }
+
+  }
+
   @Test func `nginx's private codes are 400 on the wire`() {
     for code in 494...497 { #expect(ErrorResponse(code).status == 400) }
     #expect(ErrorResponse(421).status == 421)
@@ -99,5 +129,12 @@ import Transport
     #expect(
       answer.split(separator: "\r\n\r\n").compactMap { $0.split(separator: "HTTP").first }.filter { $0.hasPrefix("<") }
         == ["</1>", "</2>", "</3>"])
+  }
+}
+
+extension String {
+  /// The values of the lines that begin with this text.
+  fileprivate func components(of prefix: String) -> [String] {
+    split(separator: "\r\n").filter { $0.hasPrefix(prefix) }.map { String($0.dropFirst(prefix.utf8.count)) }
   }
 }

@@ -54,6 +54,23 @@ import Transport
     #expect(client.status == 200 && client.body == "ok")
   }
 
+  @Test func `sets the query and the rate of the main request, as nginx lets it`() throws {
+    let rig = try rig("auth_request_set $args user=$upstream_http_x_user&$args; auth_request_set $limit_rate 4k;")
+    let client = try asked(rig)
+    try rig.upstream.answer(Self.empty)
+    try rig.upstream.open()
+    // As in nginx, `$args` in the value is that of the subrequest.
+    let sent = try rig.upstream.sent
+    #expect(sent.hasPrefix("GET /a?user=al& HTTP/1.1\r\n"), "\(sent)")
+    #expect(client.exchange.map { ResponseRate.value($0) } == 4096)
+    try rig.upstream.answer(Self.ok)
+    #expect(client.status == 200)
+    // The next request has its own.
+    _ = try rig.ask("GET /b?c HTTP/1.1", "Host: h")
+    rig.upstreams[0].answer("HTTP/1.1 204 No Content\r\n\r\n")
+    #expect(rig.upstreams[1].sent.hasPrefix("GET /b?user=& HTTP/1.1\r\n"), "\(rig.upstreams[1].sent)")
+  }
+
   @Test func `uses the kept connection of the one before`() throws {
     let rig = try rig()
     for number in 0..<3 {

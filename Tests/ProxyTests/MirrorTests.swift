@@ -25,7 +25,7 @@ import Transport
     #expect(rig.upstreams.count == 2)
     let (copy, main) = (rig.upstreams[0], rig.upstreams[1])
     copy.open()
-    #expect(copy.sent.hasPrefix("PUT /copy HTTP/1.1\r\n") && copy.sent.hasSuffix("\r\n\r\nbody"))
+    #expect(copy.sent.hasPrefix("PUT /copy?b HTTP/1.1\r\n") && copy.sent.hasSuffix("\r\n\r\nbody"))
     #expect(copy.sent.contains("X-Original-URI: /a?b\r\n") && copy.sent.contains("X-A: 1\r\n"))
     main.open()
     #expect(main.sent.hasPrefix("PUT /a?b HTTP/1.1\r\n") && main.sent.hasSuffix("\r\n\r\nbody"))
@@ -35,6 +35,17 @@ import Transport
     let next = try rig.ask("GET / HTTP/1.1", "Host: h")
     main.answer(Self.ok)
     #expect(next.body == "ok")
+  }
+
+  @Test(arguments: [
+    ("", "/a?b=c", "/copy?b=c"), ("", "/a", "/copy"), ("set $args x=$arg_b;", "/a?b=c", "/copy?x=c"),
+    ("rewrite ^ /a?d=e break;", "/a?b=c", "/copy?d=e&b=c"),
+  ])
+  func `a mirror has the query that the request has by then`(rules: String, target: String, copy: String) throws {
+    let rig = try rig(rules)
+    _ = try rig.ask("GET \(target) HTTP/1.1", "Host: h")
+    rig.upstreams[0].open()
+    #expect(rig.upstreams[0].sent.hasPrefix("GET \(copy) HTTP/1.1\r\n"), "\(rig.upstreams[0].sent)")
   }
 
   @Test func `without the body, nothing is collected and nothing announced`() throws {
@@ -136,6 +147,28 @@ import Transport
     #expect(try rig.upstream.sent.hasSuffix("\r\n\r\nhi"))
     try rig.upstream.answer(Self.ok)
     #expect(client.body == "ok")
+  }
+
+  @Test(arguments: [
+    ("POST", "/text", "GET POST /a"), ("HEAD", "/text", "HEAD HEAD /a"), ("POST", "@named", "POST POST /a"),
+  ])
+  func `the method of a redirect to a path is GET, and the request line stays`(
+    method: String, target: String, said: String
+  ) throws {
+    let rig = try Rig(
+      """
+      upstream u { server 127.0.0.1:9; keepalive 4; }
+      server { listen 80; add_header X-Said "$request_method $request" always; error_page 418 /text;
+        location / { proxy_pass http://u; proxy_intercept_errors on; }
+        location /text { return 200; } location @named { return 200; } }
+      """)
+    for first in [answer(target), target == "@named" ? nil : "HTTP/1.1 418 Tea\r\nContent-Length: 0\r\n\r\n"] {
+      guard let first else { continue }
+      let client = try rig.ask("\(method) /a HTTP/1.1", "Host: h", "Content-Length: 0")
+      try rig.upstream.open()
+      try rig.upstream.answer(first, ends: true)
+      #expect(client.head.contains("\r\nX-Said: \(said) HTTP/1.1\r\n"), "\(client.head)")
+    }
   }
 
   @Test func `HEAD stays HEAD`() throws {

@@ -14,9 +14,11 @@ extension SettingsBuilder {
 
   private mutating func authorization(_ scope: Scope) -> AuthorizationSettings? {
     let lines = scope.list("auth_request_set").compactMap { line -> AuthorizationSettings.Setting? in
+      let name = line.text(0).dropFirst().lowercased()
+      if name == "args" { return AuthorizationSettings.Setting(.arguments, value: template(line, 1)) }
       // A name that can't be a variable has been reported.
-      guard let slot = variables.slots[line.text(0).dropFirst().lowercased()] else { return nil }
-      return AuthorizationSettings.Setting(slot: slot, value: template(line, 1))
+      guard let slot = variables.slots[name] else { return nil }
+      return AuthorizationSettings.Setting(.slot(slot), value: template(line, 1))
     }
     guard let line = scope.value("auth_request"), line.text(0) != "off", let path = subrequestPath(line) else {
       return nil

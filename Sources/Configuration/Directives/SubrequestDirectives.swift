@@ -9,11 +9,11 @@ let subrequestDirectives: [DirectiveEntry] = [
   .list(
     "auth_request_set", levels, .words(2...2, "$VARIABLE VALUE"), "",
     "Sets a variable of the request when `auth_request` is answered. The value may have variables of the subrequest,"
-      + " such as `$upstream_http_x_user`."),
+      + " such as `$upstream_http_x_user`. `$args` and `$limit_rate` can be set, too."),
   .list(
     "mirror", levels, .words(1...1, "PATH | off"), "off",
-    "Sends a copy of each request to the location of this path, and drops the response. Nothing that happens to the copy"
-      + " changes the response of the client."),
+    "Sends a copy of each request to the location of this path, with the request's query, and drops the response. Nothing"
+      + " that happens to the copy changes the response of the client."),
   .value(
     "mirror_request_body", levels, .flag, "on",
     "Whether the copy has the request's body. The proxy then collects the body before it sends the request or the copy,"

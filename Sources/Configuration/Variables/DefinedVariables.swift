@@ -118,11 +118,12 @@ struct DefinedVariables {
         directive.arguments.first, "invalid variable name \"\(directive.text(0))\"",
         hint: "expected: auth_request_set $NAME VALUE;")
     }
-    allot(name, directive.arguments.first)
+    if name == "args" { return }
+    allot(name, directive.arguments.first, isSet: true)
     otherNames.insert(name)
   }
 
-  /// `isSet`: by `set`, which nginx also allows for its own `$limit_rate`.
+  /// `isSet`: by `set` or `auth_request_set`, which nginx also allows for its own `$limit_rate`.
   private mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
     var isFree = name == "limit_rate" && isSet
     if case .unknown = VariableNames.look(up: name) { isFree = true }

@@ -133,15 +133,14 @@ final class Exchange {
 
   /// Begins a subrequest of another exchange, for a path of the same server block. `kept`: the body to send with it.
   func begin(
-    _ stream: ClientStream, under main: Exchange, _ redirection: Redirection, toPath text: [UInt8], _ kept: RequestBody?
+    _ stream: ClientStream, under main: Exchange, _ redirection: Redirection, toPath text: [UInt8],
+    _ arguments: [UInt8], _ kept: RequestBody?
   ) {
     start(stream)
     assume(main.server)
     variables.inherit(main.variables, computed: stream.live.variables)
     if let kept { body.state = .collected(kept) }
-    target.redirection = redirection
-    target.endsErrorPages = true
-    target.redirect(to: text, .these([]))
+    target.begin(redirection, isShownAsGet: main.target.isShownAsGet, at: text, arguments)
     perform(cursor.next(counts, .all))
   }
 
@@ -256,7 +255,7 @@ final class Exchange {
 
   /// How the request goes on to an error page. What the failed handler knows stays for variables until another one starts.
   func prepareRedirect(_ redirection: Redirection, isErrorPage: Bool = true) {
-    target.redirection = redirection
+    target.take(redirection, isHead: head.method == .head)
     if isErrorPage, !location.settings.flow.recursesErrorPages { target.endsErrorPages = true }
     response.reset()
     if !redirection.keepsBody {

@@ -189,7 +189,7 @@ extension Exchange {
     if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == code }) {
       if case .redirect = page.target {
       } else {
-        AbsoluteLocation.address(target, self).withUnsafeBytes { setOwnField("Location", $0) }
+        account.internalRequests.carry(location: AbsoluteLocation.address(target, self))
       }
       return show(page, for: ErrorResponse(code))
     }
@@ -241,9 +241,10 @@ extension Exchange {
       log(.error, "Location left out: the address to redirect to has control characters")
     }
     if let ownFields = progress.ownFields { outgoing.add(ownFields) }
-    account.internalRequests.addCarried(
-      to: outgoing, except: account.internalRequests.keepsType(over: type) ? FieldNameSet() : FieldNameSet(.contentType)
-    )
+    var present = FieldNameSet()
+    if !account.internalRequests.keepsType(over: type) { present.insert(.contentType) }
+    if target != nil { present.insert(.location) }
+    account.internalRequests.addCarried(to: outgoing, except: present)
     addConfiguredFields()
     sendHead()
     // An empty chunk would be the last one.

@@ -124,19 +124,36 @@ struct ExchangeTarget: ~Copyable {
   var hasPassed = false
   /// Whether an error page was shown, and no further one may be (`recursive_error_pages off`).
   var endsErrorPages = false
+  /// Whether a redirect has made the request a GET, which `$request_method` then says, as in nginx. In a subrequest: of the
+  /// main request.
+  private(set) var isShownAsGet = false
 
   mutating func reset() {
     uri.removeAll()
     redirection = .none
     if redirectedArguments != nil { redirectedArguments = nil }
-    if isRewritten || isInternal || hasPassed || endsErrorPages || hasLeftLocation {
+    if isRewritten || isInternal || hasPassed || endsErrorPages || hasLeftLocation || isShownAsGet {
       isRewritten = false
       isInternal = false
       hasLeftLocation = false
       hasPassed = false
       endsErrorPages = false
+      isShownAsGet = false
     }
     isChanged = false
+  }
+
+  mutating func take(_ redirection: Redirection, isHead: Bool) {
+    self.redirection = redirection
+    if redirection == .path, !isHead { isShownAsGet = true }
+  }
+
+  /// The target of a subrequest begins. Error pages don't apply. `isShownAsGet`: of the main request.
+  mutating func begin(_ redirection: Redirection, isShownAsGet: Bool, at path: [UInt8], _ arguments: [UInt8]) {
+    self.redirection = redirection
+    self.isShownAsGet = isShownAsGet
+    endsErrorPages = true
+    redirect(to: path, .these(arguments))
   }
 
   /// A location was found for the path.

@@ -115,7 +115,8 @@ extension Exchange {
     case .uri, .document_uri: output.append(target.uri.readable)
     case .request_uri: appendRequestURI(to: &output)
     case .request: appendRequestLine(to: &output)
-    case .request_method: output.append(bytes[head.shownMethodRange])
+    case .request_method:
+      if target.isShownAsGet { output.append("GET") } else { output.append(bytes[head.shownMethodRange]) }
     case .request_length: output.append(decimal: UInt64(head.byteCount) &+ body.received)
     case .request_time: Self.append(milliseconds: worker.loop.now &- account.startedAt, to: &output)
     case .request_id: RequestID.of(self).append(to: &output)

@@ -26,7 +26,11 @@ enum IdentityNames {
   private static func slots(in locations: [LocationSettings], _ computed: [Int: ComputedVariable]) -> Set<Int> {
     var found: Set<Int> = []
     // What the upstream of `auth_request` says of the client.
-    for location in locations { found.formUnion(location.subrequests?.authorization?.variables.map(\.slot) ?? []) }
+    for location in locations {
+      for variable in location.subrequests?.authorization?.variables ?? [] {
+        if case .slot(let slot) = variable.target { found.insert(slot) }
+      }
+    }
     var count: Int
     repeat {
       count = found.count

@@ -1,11 +1,17 @@
 /// `auth_request` with its `auth_request_set` lines.
 public struct AuthorizationSettings: Sendable, Hashable {
-  /// One `auth_request_set`: a slot, and the value that it gets of the subrequest.
+  /// One `auth_request_set`: a variable of the main request, and the value that it gets of the subrequest.
   public struct Setting: Sendable, Hashable {
-    public var slot: Int
+    public enum Target: Sendable, Hashable {
+      case slot(Int)
+      /// `$args`
+      case arguments
+    }
+
+    public var target: Target
     public var value: Template
-    public init(slot: Int, value: Template) {
-      self.slot = slot
+    public init(_ target: Target, value: Template) {
+      self.target = target
       self.value = value
     }
   }

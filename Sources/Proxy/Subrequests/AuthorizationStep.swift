@@ -28,11 +28,11 @@ enum AuthorizationVerdict: Equatable {
 /// `auth_request`: a step of the access phase. It asks an upstream by a subrequest whether the request is admitted.
 final class AuthorizationStep: PhaseStep {
   fileprivate let path: [UInt8]
-  fileprivate let variables: [(slot: Int, value: LiveTemplate)]
+  fileprivate let variables: [(target: AuthorizationSettings.Setting.Target, value: LiveTemplate)]
 
   init(_ settings: AuthorizationSettings) {
     path = settings.path
-    variables = settings.variables.map { ($0.slot, LiveTemplate($0.value)) }
+    variables = settings.variables.map { ($0.target, LiveTemplate($0.value)) }
   }
 
   override func run(_ exchange: Exchange) -> StepOutcome { AuthorizationSubrequest(self, under: exchange).start() }
@@ -109,7 +109,11 @@ final class AuthorizationSubrequest: Subrequest {
     self.main = nil
     main.account.internalRequests.authorizationDidEnd()
     for (index, variable) in step.variables.enumerated() {
-      main.set(variable.slot, verdict != .incomplete && values.indices.contains(index) ? values[index] : [])
+      let value = verdict != .incomplete && values.indices.contains(index) ? values[index] : []
+      switch variable.target {
+      case .slot(let slot): main.set(slot, value)
+      case .arguments: main.setArguments(value)
+      }
     }
     switch verdict {
     case .admitted:

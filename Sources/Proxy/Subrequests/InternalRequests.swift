@@ -51,6 +51,10 @@ final class InternalRequests {
     carried.append(field)
   }
 
+  /// Keeps a redirect's address for the page that `error_page` shows in its place, unless that page has one of its own: a
+  /// response has one Location (RFC 9110 §10.2.2).
+  func carry(location: [UInt8]) { carry(CarriedField(id: .location, name: Array("Location".utf8), value: location)) }
+
   /// Whether the first response has the type of a text of `return`, as in nginx. A page has its own.
   func keepsType(over type: StaticString) -> Bool {
     !carried.isEmpty && carried.contains { $0.id == .contentType } && "\(type)" == "text/plain"

@@ -39,8 +39,11 @@ class Subrequest: ClientStream {
     if let verdict = verdicts.requests { limits.judgeRequest(verdict) }
     if let verdict = verdicts.connections { limits.judgeConnection(verdict) }
     self.exchange = exchange
-    let redirection: Redirection = if case .whole = form { .whole } else { .path }
-    exchange.begin(self, under: main, redirection, toPath: path, body)
+    // As in nginx, a mirror has the query that the main request has by now, and an `auth_request` has none.
+    switch form {
+    case .whole: exchange.begin(self, under: main, .whole, toPath: path, main.arguments, body)
+    case .bodilessGet: exchange.begin(self, under: main, .path, toPath: path, [], body)
+    }
   }
 
   /// Gives the subrequest up.
