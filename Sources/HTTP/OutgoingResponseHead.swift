@@ -30,6 +30,8 @@ public final class OutgoingResponseHead {
   /// The status, 100 to 999; 0 before the caller sets it.
   @exclusivity(unchecked) public var status: UInt16 = 0
   @exclusivity(unchecked) public var body = OutgoingBody.none(announced: nil)
+  /// Whether trailers may follow a body, which may then be empty.
+  @exclusivity(unchecked) public var expectsTrailers = false
   /// How HTTP/1 frames the body and describes the connection; decided when the head is sent.
   @exclusivity(unchecked) public var framing = BodyFraming.none
   @exclusivity(unchecked) public var persistence = Persistence.close
@@ -42,6 +44,7 @@ public final class OutgoingResponseHead {
     incoming = head.map { Unmanaged.passUnretained($0) }
     status = 0
     body = .none(announced: nil)
+    expectsTrailers = false
     framing = .none
     persistence = .close
   }

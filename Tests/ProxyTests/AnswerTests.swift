@@ -63,6 +63,16 @@ import Transport
     }
   }
 
+  @Test func `a later add_trailer can say what an earlier one said`() throws {
+    let rig = try Rig(
+      """
+      server { listen 80; location / { add_trailer X-A one; add_trailer X-B "$sent_trailer_x_a two";
+        add_trailer X-C "$sent_trailer_x_b three"; return 200 body; } }
+      """)
+    let client = try rig.ask("GET / HTTP/1.1", "Host: h")
+    let trailers = try #require(client.trailers)
+    let values = trailers.bytes.withUnsafeBytes { bytes in trailers.fields.map { bytes[$0.value].text } }
+    #expect(values == ["one", "one two", "one two three"])
   }
 
   @Test func `nginx's private codes are 400 on the wire`() {

@@ -188,7 +188,8 @@ final class HTTP2Stream: ClientStream {
     }
     let hasBody =
       switch head.body {
-      case .none, .length(0): head.status == 101
+      case .none: head.status == 101
+      case .length(0): head.status == 101 || head.expectsTrailers
       case .length, .stream: true
       }
     output = hasBody ? .body : .ended(nil)

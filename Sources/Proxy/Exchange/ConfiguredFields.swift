@@ -48,26 +48,27 @@ struct ConfiguredFields {
     }
   }
 
-  /// Trailers need chunked framing, so the length is not announced; HTTP/1.0 gets none.
+  /// In HTTP/1.1, trailers need chunked framing, so the length is not announced. HTTP/1.0 gets none.
   private func makeRoomForTrailers(_ isUsual: Bool) {
-    guard case .length = response.body, exchange.head.version == .http11, location.limits.chunkedResponses,
-      location.addedTrailers.contains(where: { isUsual || $0.always })
-    else { return }
-    response.body = .stream
+    guard case .length = response.body, location.addedTrailers.contains(where: { isUsual || $0.always }) else { return }
+    response.expectsTrailers = true
+    if exchange.head.version == .http11, location.limits.chunkedResponses { response.body = .stream }
   }
 
   /// The upstream's trailers, if the client gets them, and those of `add_trailer`.
   func trailers(after trailers: Trailers?) -> Trailers? {
     guard exchange.withStream({ $0.takesTrailers }) == true else { return trailers }
     let isUsual = hasUsualStatus
-    var lines: [(name: [UInt8], value: [UInt8])] = []
+    var all = trailers
     for field in location.addedTrailers where isUsual || field.always {
       var value = ByteBuffer()
       field.value.append(exchange, to: &value)
       guard !value.isEmpty else { continue }
       FieldValue.makeValid(&value, from: 0)
-      lines.append((field.name, Array(value.readable)))
+      all = Trailers(adding: [(field.name, Array(value.readable))], to: all)
+      // As in nginx, `$sent_trailer_…` of a later line has it.
+      exchange.didSendTrailers(all)
     }
-    return lines.isEmpty ? trailers : Trailers(adding: lines, to: trailers)
+    return all
   }
 }
