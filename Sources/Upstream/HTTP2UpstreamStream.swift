@@ -319,6 +319,13 @@ final class HTTP2UpstreamStream: UpstreamStream {
     id = 0
     guard let observer else { return loop.forgetDeadline(of: self) }
     if case .ended = response { return }
+    // A paused response keeps what came before the end: the client gets that, too.
+    if !received.isEmpty {
+      var arrived = ByteBuffer()
+      arrived.swap(with: &received)
+      observer.attemptBody(arrived.readable)
+      guard hasObserver else { return loop.forgetDeadline(of: self) }
+    }
     self.observer = nil
     loop.forgetDeadline(of: self)
     let shown = hasFinalHead ? AttemptFailure.invalidBody(failure.reason) : failure

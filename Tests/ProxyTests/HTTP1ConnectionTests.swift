@@ -39,6 +39,33 @@ import Transport
     #expect(client.isClosed)
   }
 
+  @Test func `gives a slow client all that came of a response that broke off`() throws {
+    let rig = try rig()
+    let (client, connection) = try rig.connection()
+    client.answer("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    client.isBlocked = true
+    try rig.upstream.open()
+    try rig.upstream.answer(response(100_000, 50_000), ends: true)
+    // The proxy reads on as the client takes what came.
+    for _ in 0..<20 where !client.isClosed {
+      client.unblock()
+      if connection.phase == .exchanging { client.isBlocked = true }
+    }
+    #expect(client.sent.filter { $0 == "x" }.count == 50_000 && client.isClosed)
+  }
+
+  @Test func `waits for a client to take a response that broke off for send_timeout only`() throws {
+    let rig = try rig()
+    let (client, connection) = try rig.connection()
+    client.answer("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    client.isBlocked = true
+    try rig.upstream.open()
+    try rig.upstream.answer(response(100_000, 5000), ends: true)
+    #expect(!client.isClosed && client.hasDeadline)
+    connection.streamDeadlinePassed()
+    #expect(client.isClosed)
+  }
+
   @Test func `forgets the time of a body when it becomes a tunnel`() throws {
     let rig = try rig("proxy_request_buffering off;")
     let (client, connection) = try rig.connection()

@@ -31,6 +31,8 @@ final class HTTP1Connection: ClientConnection {
   }
   var input = ByteBuffer(), decoder = BodyDecoder(.none), isBodyPaused = true
   private var parser = HeadParser(), isPumping = false, isLingering = false
+  /// How the connection closes once the client has taken the waiting bytes.
+  private var lastClosing = ByteStream.Closing.orderly
   /// The location of the last response. It retains its generation, so a move to another clears it.
   @exclusivity(unchecked) private var answered: LiveLocation?
   /// The limits of that location, once the connection has moved.
@@ -350,17 +352,20 @@ final class HTTP1Connection: ClientConnection {
 
   private func finishEnding() {
     if session.isEarly { return }
-    guard isLingering else { return close() }
+    guard isLingering else { return close(lastClosing) }
     phase = .lingering
     transport.endOutput()
     transport.setDeadline(in: min(limits.lingeringTimeout, limits.lingeringTime))
     if !isPumping { pump() }
   }
 
-  /// Closes the connection after an incomplete response. Bytes already written still go out.
-  func abort(_ closing: ByteStream.Closing) {
+  /// Closes the connection after an incomplete response. `drains`: first the client takes what it has not taken yet, with
+  /// `send_timeout` between two writes; otherwise it gets what fits into the socket.
+  func abort(_ closing: ByteStream.Closing, drains: Bool) {
     transport.loop.cork.flush()
-    close(closing)
+    guard drains, phase != .closed, transport.pendingCount > 0 else { return close(closing) }
+    (phase, isLingering, lastClosing) = (.ending, false, closing)
+    watchSending(limits.sendTimeout)
   }
 
   /// Ends the connection at once, even during an exchange.

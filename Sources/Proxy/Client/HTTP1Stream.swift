@@ -186,7 +186,7 @@ final class HTTP1Stream: ClientStream {
   override func cut(_ reason: EndReason) {
     exchange = nil
     loop.forgetDeadline(of: self)
-    connection?.abort(closing(reason))
+    connection?.abort(closing(reason), drains: reason == .upstreamBroke && !isTunnel)
   }
 
   /// The way to close the connection after an incomplete response.

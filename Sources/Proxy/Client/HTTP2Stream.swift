@@ -15,6 +15,8 @@ final class HTTP2Stream: ClientStream {
   private enum Output {
     case waiting, body
     case ended(Trailers?)
+    /// The response broke off: RST_STREAM follows the pending bytes.
+    case broken
     case closed
   }
 
@@ -278,10 +280,10 @@ final class HTTP2Stream: ClientStream {
   func ready(room: Int) -> HTTP2Output {
     let count = min(pending.count, room)
     switch output {
-    case .body where count > 0: return .bytes(count)
+    case .body where count > 0, .broken where count > 0: return .bytes(count)
     case .ended(let trailers):
       return count == pending.count ? .last(count, hasTrailers: trailers != nil) : .bytes(count)
-    case .body, .waiting, .closed:
+    case .body, .waiting, .broken, .closed:
       isDeferred = true
       return .none
     }
@@ -308,6 +310,11 @@ final class HTTP2Stream: ClientStream {
   func didDrain() {
     guard isWatchingSending, pending.isEmpty else { return }
     isWatchingSending = false
+    if case .broken = output {
+      setDeadline(in: nil)
+      connection?.reset(self, .internalError)
+      return
+    }
     guard let exchange else { return setDeadline(in: nil) }
     if case .flowing = input, !isTunnel { setDeadline(in: exchange.bodyTimeout) } else { setDeadline(in: nil) }
     exchange.streamDidDrain()
@@ -352,10 +359,16 @@ final class HTTP2Stream: ClientStream {
     exchange = nil
     endTunnel()
     input = .discarded
-    isWatchingSending = false
-    endDeadline()
-    pending.removeAll()
-    if !isClosed { connection?.reset(self, reason == .upstreamBroke ? .internalError : .cancel) }
+    if reason == .upstreamBroke, case .body = output, !pending.isEmpty {
+      // What came goes first. The last of it leads to `didDrain`.
+      output = .broken
+      watchSending(sendTimeout)
+    } else {
+      isWatchingSending = false
+      endDeadline()
+      pending.removeAll()
+      if !isClosed { connection?.reset(self, reason == .upstreamBroke ? .internalError : .cancel) }
+    }
     connection?.exchangeDidEnd(self)
   }
 }

@@ -10,6 +10,8 @@ final class ResponseCompressor: EventTarget {
   private enum End {
     case open
     case whole(Trailers?)
+    /// The upstream's response broke off.
+    case broken
     case sent
   }
 
@@ -70,6 +72,19 @@ final class ResponseCompressor: EventTarget {
     return isStopped
   }
 
+  /// The response breaks off when all bytes are compressed. False: all were, and are sent as far as they go.
+  func keepsBreak() -> Bool {
+    if isStopped { return false }
+    guard kept.isEmpty else {
+      end = .broken
+      return true
+    }
+    if case .sent = end { return false }
+    end = .sent
+    compress(UnsafeRawBufferPointer(start: nil, count: 0), .sync)
+    return isStopped
+  }
+
   /// The exchange has ended.
   func stop() {
     guard !isStopped else { return }
@@ -97,6 +112,7 @@ final class ResponseCompressor: EventTarget {
       guard exchange.waitingBytes > 0 else { return exchange.handler?.clientDidDrain() ?? () }
       exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
     case .whole(let trailers): exchange.complete(trailers)
+    case .broken: BrokenResponse.end(exchange)
     case .sent: break
     }
   }

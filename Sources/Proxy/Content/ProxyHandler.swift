@@ -288,7 +288,7 @@ final class ProxyHandler: ContentHandler {
     attempt.noteStatus(of: failure)
     if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker) }
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
-    if case .streaming = exchange.progress.state { return exchange.end(.upstreamBroke) }
+    if case .streaming = exchange.progress.state { return BrokenResponse.end(exchange) }
     attempt.leave()
     switch decide(failure.condition, exchange, onKept: onKept) {
     case .sameServer: tryNext(again: attempt.lastServer)

@@ -9,6 +9,8 @@ final class ResponsePacer: EventTarget {
   private enum End {
     case open
     case whole(Trailers?)
+    /// The upstream's response broke off.
+    case broken
   }
 
   private let exchange: Exchange
@@ -41,6 +43,13 @@ final class ResponsePacer: EventTarget {
     return true
   }
 
+  /// The response breaks off when all bytes have gone. False: they have gone already.
+  func keepsBreak() -> Bool {
+    guard !isStopped, !kept.isEmpty else { return false }
+    end = .broken
+    return true
+  }
+
   /// The exchange has ended.
   func stop() {
     isStopped = true
@@ -58,6 +67,7 @@ final class ResponsePacer: EventTarget {
       // A stream of HTTP/2 tells only if it is asked to.
       exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
     case .whole(let trailers): exchange.complete(trailers)
+    case .broken: BrokenResponse.end(exchange)
     }
   }
 
