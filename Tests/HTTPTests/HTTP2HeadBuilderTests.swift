@@ -102,11 +102,12 @@ import Testing
   @Test func `cookies become one field, at the end`() {
     let (read, _) = read(Self.base + [("cookie", "a=b"), ("x", "y"), ("cookie", "c=d; e=f"), ("cookie", "g")])
     #expect(read.fields == ["host: h", "x: y", "cookie: a=b; c=d; e=f; g"])
-    // Many small ones count together.
+    // Many small ones count together, and not as lines.
     let many = [Field](repeating: ("cookie", String(repeating: "c", count: 100)), count: 100)
-    #expect(refusal(Self.base + many) == .fieldTooLarge)
-    #expect(refusal(Self.base + many, limits: HeadLimits(lineBytes: 20_000)) == nil)
-    #expect(refusal(Self.base + many, limits: HeadLimits(lineBytes: 20_000, headBytes: 9000)) == .headTooLarge)
+    #expect(refusal(Self.base + many, limits: HeadLimits(fields: 10)) == nil)
+    #expect(refusal(Self.base + many, limits: HeadLimits(headBytes: 9000)) == .headTooLarge)
+    let empty = [Field](repeating: ("cookie", ""), count: 6000)
+    #expect(refusal(Self.base + empty) == .headTooLarge)
   }
 
   @Test(arguments: [
@@ -178,13 +179,17 @@ import Testing
   @Test func `limits hold: of a field, of the head, and of the number of fields`() {
     func field(_ count: Int) -> Field { ("x", String(repeating: "y", count: count)) }
     let limits = HeadLimits(lineBytes: 100, headBytes: 1000, fields: 10)
-    #expect(refusal(Self.base + [field(95)], limits: limits) == nil)
-    #expect(refusal(Self.base + [field(96)], limits: limits) == .fieldTooLarge)
+    // As in nginx, a name and a value may each be as large as a buffer, and pseudo-fields are no lines.
+    #expect(refusal(Self.base + [field(100)], limits: limits) == nil)
+    #expect(refusal(Self.base + [field(101)], limits: limits) == .fieldTooLarge)
+    #expect(refusal(Self.base + [(String(repeating: "x", count: 101), "y")], limits: limits) == .fieldTooLarge)
+    #expect(refusal(replacing(":path", "/" + String(repeating: "y", count: 99)), limits: limits) == nil)
     #expect(refusal(replacing(":path", "/" + String(repeating: "y", count: 100)), limits: limits) == .fieldTooLarge)
-    #expect(refusal(Self.base + [Field](repeating: field(1), count: 9), limits: limits) == nil)
-    #expect(refusal(Self.base + [Field](repeating: field(1), count: 10), limits: limits) == .tooManyFields)
-    #expect(
-      refusal(Self.base + [Field](repeating: field(95), count: 10), limits: HeadLimits(headBytes: 900)) == .headTooLarge
-    )
+    #expect(refusal(Self.base + [Field](repeating: field(1), count: 10), limits: limits) == nil)
+    #expect(refusal(Self.base + [Field](repeating: field(1), count: 11), limits: limits) == .tooManyFields)
+    let base = Self.base.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
+    let ten = [Field](repeating: field(95), count: 10)
+    #expect(refusal(Self.base + ten, limits: HeadLimits(headBytes: base + 960)) == nil)
+    #expect(refusal(Self.base + ten, limits: HeadLimits(headBytes: base + 959)) == .headTooLarge)
   }
 }

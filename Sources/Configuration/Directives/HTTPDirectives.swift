@@ -72,12 +72,14 @@ let httpDirectives: [DirectiveEntry] = [
     "client_header_buffer_size", heads, because: "a head's memory grows with it, up to `large_client_header_buffers`"),
   .value(
     "large_client_header_buffers", heads, .buffers, "4 8k",
-    "The buffers for a request head: a line must fit into one, the head into all of them."),
+    "The buffers for a request head: a line must fit into one, the head into all of them. Over HTTP/2, a name and a value"
+      + " must each fit into one, and the names and values together into all."),
   .value(
     "ignore_invalid_headers", heads, .flag, "on", "Whether to drop fields with invalid names; `off` forwards them."),
   .value("underscores_in_headers", heads, .flag, "off", "Whether field names can contain an underscore."),
   .value(
-    "max_headers", heads, .number(1...100_000), "1000", "The maximum number of fields in a request head; more get 400."),
+    "max_headers", heads, .number(1...100_000), "1000",
+    "The maximum number of fields in a request head; more get 400. Over HTTP/2, pseudo-fields and cookies don't count."),
   .value("merge_slashes", heads, .flag, "on", "Whether several consecutive slashes in a path count as one."),
   .value("send_timeout", levels, .milliseconds, "60s", "The time limit between two writes to a client."),
   .value(
@@ -92,7 +94,9 @@ let httpDirectives: [DirectiveEntry] = [
   .value(
     "server_name_in_redirect", levels, .flag, "off", "Whether redirects contain the server's name instead of the Host."),
   .value(
-    "http2", heads, .flag, "off", "Whether clients may speak HTTP/2: by ALPN, or without TLS from the first byte."),
+    "http2", heads, .flag, "off",
+    "Whether clients may speak HTTP/2: by ALPN, or without TLS from the first byte. A request over HTTP/2 for a server"
+      + " block without it gets 421."),
   .value(
     "http2_max_concurrent_streams", heads, .number(1...1_000_000), "128",
     "The maximum number of requests in progress on a connection."),

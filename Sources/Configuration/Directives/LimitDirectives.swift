@@ -24,7 +24,8 @@ let limitDirectives: [DirectiveEntry] = [
       + " refused.", repeatable: true),
   .list(
     "limit_conn", levels, .words(2...2, "ZONE NUMBER"), "",
-    "The number of requests with one value of the zone's key that may be in progress. Each stream of HTTP/2 counts."),
+    "The number of requests with one value of the zone's key that may be in progress. Each stream of HTTP/2 counts,"
+      + " until the client has taken the response."),
   .value(
     "limit_conn_dry_run", levels, .flag, "off",
     "Counts and logs the requests that `limit_conn` limits, and passes them."),

@@ -15,6 +15,9 @@ public struct HTTP2HeadBuilder: ~Copyable {
   /// The pseudo-fields seen so far, as a set of `Pseudo`.
   private var seen: UInt8 = 0
   private var hasFields = false
+  /// What the limits count, as in nginx: the bytes of all names and values, and the fields without pseudo-fields and
+  /// cookies. So no request is too large that isn't over HTTP/1.1.
+  private var bytes = 0, fields = 0
   /// The Host field, which is not the one made of `:authority`.
   private var host: ByteRange?
   private var cookies = ByteBuffer()
@@ -29,6 +32,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
     error = nil
     seen = 0
     hasFields = false
+    (bytes, fields) = (0, 0)
     host = nil
     cookies.removeAll()
   }
@@ -37,9 +41,9 @@ public struct HTTP2HeadBuilder: ~Copyable {
   public mutating func add(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, to head: RequestHead) {
     guard error == nil else { return }
     do throws(HeadError) {
-      let line = name.count &+ value.count &+ 4
-      guard line <= limits.lineBytes else { throw .fieldTooLarge }
-      guard head.storage.buffer.count &+ cookies.count &+ line <= limits.headBytes else { throw .headTooLarge }
+      guard name.count <= limits.lineBytes, value.count <= limits.lineBytes else { throw .fieldTooLarge }
+      bytes &+= name.count &+ value.count
+      guard bytes <= limits.headBytes else { throw .headTooLarge }
       guard let base = name.baseAddress, name.count > 0 else { throw .emptyFieldName }
       if ByteScan.byte(base, 0) == 0x3A { return try addPseudo(name, value, head) }
       hasFields = true
@@ -63,7 +67,7 @@ public struct HTTP2HeadBuilder: ~Copyable {
   }
 
   private mutating func complete(_ head: RequestHead, _ endsStream: Bool) throws(HeadError) {
-    try addCookies(head)
+    if !cookies.isEmpty { HTTP2Lines.append("cookie", cookies.readable, to: &head.storage) }
     try addUpgrade(head)
     guard seen & 7 == 7, let base = head.storage.buffer.readable.baseAddress else { throw .missingPseudoField }
     try readTarget(head, base)
@@ -157,8 +161,10 @@ public struct HTTP2HeadBuilder: ~Copyable {
   ) throws(HeadError) {
     let name = UnsafeRawBufferPointer(start: base, count: count)
     try HTTP2Lines.check(name, value)
-    guard head.storage.list.count < limits.fields else { throw .tooManyFields }
-    switch FieldName.known(base, count) {
+    let id = FieldName.known(base, count)
+    if id != .cookie { fields &+= 1 }
+    guard fields <= limits.fields else { throw .tooManyFields }
+    switch id {
     case .connection, .proxyConnection, .keepAlive, .transferEncoding, .upgrade: throw .connectionSpecificField
     // Only `trailers` may stand there, which says nothing that HTTP/2 doesn't say (RFC 9113 §8.2.2).
     case .te:
@@ -177,12 +183,6 @@ public struct HTTP2HeadBuilder: ~Copyable {
       head.storage.buffer.append("\r\n")
     default: HTTP2Lines.append(name, value, to: &head.storage)
     }
-  }
-
-  private func addCookies(_ head: RequestHead) throws(HeadError) {
-    guard !cookies.isEmpty else { return }
-    guard cookies.count &+ 10 <= limits.lineBytes else { throw .fieldTooLarge }
-    HTTP2Lines.append("cookie", cookies.readable, to: &head.storage)
   }
 
   /// Gives a CONNECT for a WebSocket the fields with which HTTP/1.1 asks for one (RFC 8441 §5).

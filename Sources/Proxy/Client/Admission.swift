@@ -69,9 +69,15 @@ extension ClientSession {
       return .certificateError
     case .granted, .reported:
       refusals.count(.misdirected)
+      guard admits(at: exchange.server) else {
+        log.logRefusal(
+          of: exchange, .misdirected, .notice,
+          "client attempted to request the server name different from the one that was negotiated")
+        return .misdirected
+      }
       log.logRefusal(
         of: exchange, .misdirected, .notice,
-        "client attempted to request the server name different from the one that was negotiated")
+        "client attempted to request the server name for which the negotiated protocol is disabled")
       return .misdirected
     }
   }

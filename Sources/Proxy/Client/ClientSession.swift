@@ -144,6 +144,12 @@ final class ClientSession: StreamOwner {
 
   // MARK: Requests
 
+  /// Whether the request may go to this server block, which must also have `http2` for a request over HTTP/2: its
+  /// connection may have begun at another block.
+  func admits(_ exchange: Exchange, at server: LiveServer) -> Bool {
+    admits(at: server) && (exchange.head.version != .http2 || server.settings.http2.isOn)
+  }
+
   /// Whether the session admits the client, and this server block has the client policy of the handshake's block.
   func admits(at server: LiveServer) -> Bool {
     switch admission {

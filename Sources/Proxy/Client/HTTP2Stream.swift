@@ -48,6 +48,9 @@ final class HTTP2Stream: ClientStream {
   /// Whether the response has gone while the client still sends its body.
   private var isLingering = false
 
+  /// Counts of `limit_conn`, until the client has the response: a window may keep it back for long.
+  private var counts: HeldCounts?
+
   /// Milliseconds that such a client has to end its body.
   private static let lingeringTime = 1000
 
@@ -266,6 +269,7 @@ final class HTTP2Stream: ClientStream {
   /// curl (7.88) loses a response whose stream is reset while it sends. Until then, its bytes are discarded, and the
   /// window is not opened again.
   func responseDidGo() {
+    counts = nil
     guard !hasInputEnded else { return }
     guard exchange == nil else {
       connection?.reset(self, .noError)
@@ -323,6 +327,7 @@ final class HTTP2Stream: ClientStream {
   /// libnghttp2 has closed the stream.
   func didClose() {
     output = .closed
+    counts = nil
     pending.release()
     received.release()
     if exchange == nil { endDeadline() }
@@ -344,6 +349,8 @@ final class HTTP2Stream: ClientStream {
   func retire() { loop.forgetDeadline(of: self) }
 
   // MARK: Ends
+
+  override func hold(_ counts: HeldCounts) { if !isClosed { self.counts = counts } }
 
   override func release() {
     exchange = nil

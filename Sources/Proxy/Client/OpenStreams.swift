@@ -60,7 +60,9 @@ extension HTTP2Announcement {
     self.init()
     concurrentStreams = UInt32(clamping: server.settings.http2.concurrentStreams)
     streamWindow = Int32(clamping: server.settings.http2.bodyPrereadSize)
-    headerListBytes = UInt32(clamping: server.headLimits.headBytes)
+    // RFC 9113 §6.5.2 counts 32 more for each field. A client must not withhold a head that would be taken.
+    let (bytes, overflow) = server.headLimits.headBytes.addingReportingOverflow(32 &* server.headLimits.fields)
+    headerListBytes = UInt32(clamping: overflow ? .max : bytes)
     allowsExtendedConnect = true
   }
 }

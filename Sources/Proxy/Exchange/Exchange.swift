@@ -112,7 +112,7 @@ final class Exchange {
     // Mostly it is the one of this object's last exchange: then no count is touched. The location is that of the last
     // one, too, until it is found, or until somebody needs it before.
     if self.server !== server { assume(server) }
-    if !session.admits(at: server) {
+    if !session.admits(self, at: server) {
       assume(server)
       return fail(session.refusal(of: self))
     }
@@ -392,6 +392,7 @@ final class Exchange {
     if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil
+    if let counts = account.limiting.takeCounts() { streamRef._withUnsafeGuaranteedRef { $0.hold(counts) } }
     borrowing(worker) { $0.giveBack(self) }
     streamRef._withUnsafeGuaranteedRef { if case .complete = reason { $0.release() } else { $0.cut(reason) } }
     streamRef.release()

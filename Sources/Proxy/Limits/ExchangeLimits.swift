@@ -45,6 +45,16 @@ final class ExchangeLimits {
     held.append((zone, key))
   }
 
+  /// Hands all counts over to who knows when the client has the response; nil: there are none.
+  @inline(__always)
+  func takeCounts() -> HeldCounts? { isUsed && !held.isEmpty ? handOver() : nil }
+
+  @inline(never)
+  private func handOver() -> HeldCounts {
+    defer { held.removeAll() }
+    return HeldCounts(held)
+  }
+
   /// Gives all counts back.
   func releaseCounts() {
     for (zone, key) in held { zone.release(key) }
@@ -86,6 +96,16 @@ final class ExchangeLimits {
     pacer?.stop()
     pacer = nil
   }
+}
+
+/// The counts of `limit_conn` that outlive their exchange: the client has not taken the whole response yet. They are given
+/// back with this object.
+final class HeldCounts {
+  private let counts: [(zone: ConnectionZone, key: [UInt8])]
+
+  fileprivate init(_ counts: [(zone: ConnectionZone, key: [UInt8])]) { self.counts = counts }
+
+  deinit { for (zone, key) in counts { zone.release(key) } }
 }
 
 extension ByteBuffer {
