@@ -1,4 +1,4 @@
-public import Bytes
+internal import Bytes
 
 /// The conditions of a request for a representation that the proxy serves itself (RFC 9110 §13), in nginx's order and by
 /// nginx's comparisons.
@@ -47,12 +47,18 @@ public struct Preconditions {
     return .notModified
   }
 
-  /// Whether If-Range lets a Range field count.
-  public func allowsRange(_ head: RequestHead) -> Bool {
+  /// Whether If-Range lets a Range field count. It is compared with what the response says: `add_header` may have replaced
+  /// ETag and Last-Modified, and the client knows no others.
+  public static func allowsRange(_ head: RequestHead, of response: OutgoingResponseHead) -> Bool {
     guard let field = head.first(.ifRange) else { return true }
     let value = head.bytes.readable[field.value]
-    if value.count >= 2, value.last == 0x22 { return etag.map { value.elementsEqual($0) } ?? false }
-    return HTTPDate.parse(value) == modified
+    let isTag = value.count >= 2 && value.last == 0x22
+    let name: StaticString = isTag ? "etag" : "last_modified"
+    var sent = ByteBuffer()
+    name.withUTF8Buffer { response.append(variableName: UnsafeRawBufferPointer($0), to: &sent) }
+    if isTag { return value.elementsEqual(sent.readable) }
+    guard let asked = HTTPDate.parse(value) else { return false }
+    return asked == HTTPDate.parse(sent.readable)
   }
 
   private func isModified(since value: UnsafeRawBufferPointer) -> Bool {

@@ -49,6 +49,9 @@ import Testing
       location /if/ { if ($arg_x) { root \(www)/dir; } }
       location /variables { add_header R $document_root; add_header F $request_filename; return 204; }
       location /abs/ { alias \(www)/empty/; index x.html /r.txt; }
+      location /absvar/ { alias \(www)/empty/; index x.html /$arg_f; }
+      location /modified/ { alias \(www)/; add_header Last-Modified "Sun, 06 Nov 1994 08:49:37 GMT"; }
+      location /unmodified/ { alias \(www)/; add_header Last-Modified ""; add_header ETag '"x"'; }
       location /types/ { alias \(www)/; types { a/b txt; } default_type c/d; }
       location /fields/ { alias \(www)/; expires 1d; add_header X $status; add_header ETag mine; }
     }
@@ -63,7 +66,8 @@ import Testing
     "/try3/x?y=z", "/try4/i/one.txt", "/try4/none", "/try4/dir/", "/try4/dir", "/try4/", "/try5/x", "/ep/none",
     "/ep200/none", "/in/r.txt", "/return", "/return.css", "/none", "/return404", "/up/x", "/if/?x=1",
     "/if/index.html?x=1",
-    "/variables", "/abs/", "/types/r.txt", "/types/a.css", "/fields/r.txt",
+    "/variables", "/abs/", "/absvar/?f=r.txt", "/absvar/?f=none", "/absvar/", "/types/r.txt", "/types/a.css",
+    "/fields/r.txt",
   ]
 
   @Test func `every path, by GET and other methods`() async throws {
@@ -128,7 +132,9 @@ import Testing
           try await twin.compare(NginxTwin.get(path, "\(name): \(date)"))
         }
       }
-      try await twin.compare(NginxTwin.get("/r.txt", "If-Range: \(date)", "Range: bytes=1-2"))
+      for path in ["/r.txt", "/modified/r.txt", "/unmodified/r.txt"] {
+        try await twin.compare(NginxTwin.get(path, "If-Range: \(date)", "Range: bytes=1-2"))
+      }
     }
     let tags = [
       tag, "\"x\"", "*", "W/\(tag)", "\"x\", \(tag)", "\(tag),\"x\"", "\"x\",W/\(tag) ,\"y\"", "\(tag)x", "\"x\"\(tag)",
@@ -140,7 +146,9 @@ import Testing
         try await twin.compare(NginxTwin.get("/noetag/r.txt", "\(name): \(value)"))
         try await twin.compare(NginxTwin.get("/r.txt", "\(name): \(value)", "If-Modified-Since: \(time)"))
       }
-      try await twin.compare(NginxTwin.get("/r.txt", "If-Range: \(value)", "Range: bytes=1-2"))
+      for path in ["/r.txt", "/modified/r.txt", "/unmodified/r.txt"] {
+        try await twin.compare(NginxTwin.get(path, "If-Range: \(value)", "Range: bytes=1-2"))
+      }
     }
     try await twin.compare(NginxTwin.get("/ep/none", "If-None-Match: *"))
     try await twin.compareInOneSecond(NginxTwin.get("/fields/r.txt", "If-None-Match: \(tag)"))

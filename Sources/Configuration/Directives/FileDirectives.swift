@@ -12,7 +12,8 @@ let fileDirectives: [DirectiveEntry] = [
       + " expression, the whole path of the file, with its captures."),
   .list(
     "index", levels, .words(1...Int.max, "FILE …"), "index.html",
-    "The files that stand for a folder. A folder without one gets status 403."),
+    "The files that stand for a folder. A folder without one gets status 403. The last one can be a path, such as"
+      + " `/index/$host.html`, with which the request goes on."),
   .local(
     "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
     "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"

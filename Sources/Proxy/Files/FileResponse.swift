@@ -76,7 +76,7 @@ struct FileResponse {
     let limit = files.settings.maxRanges
     guard limit > 0 else { return hasBody(200) ? whole : FileBody() }
     let outgoing = exchange.response
-    guard let field = exchange.head.first(.range), conditions.allowsRange(exchange.head) else {
+    guard let field = exchange.head.first(.range), Preconditions.allowsRange(exchange.head, of: outgoing) else {
       outgoing.add("Accept-Ranges", "bytes")
       return hasBody(200) ? whole : FileBody()
     }

@@ -13,9 +13,10 @@ enum IndexSearch {
   static func begin(_ uri: [UInt8], _ files: LiveFiles, _ exchange: Exchange) {
     var candidates: [(uri: [UInt8], path: ServedPath)] = []
     var last: [UInt8]?
-    for template in files.index {
+    for (template, settings) in zip(files.index, files.settings.index) {
       let name = template.bytes(exchange)
-      if template.constant != nil, name.first == 0x2F {
+      // The configuration must say the slash: a value of the client's names nothing but a file of the folder.
+      if settings.beginsWithSlash {
         last = name
         break
       }

@@ -94,6 +94,9 @@ public struct Template: Sendable, Hashable {
     }
   }
 
+  /// Whether the text begins with a slash, whatever its variables are.
+  public var beginsWithSlash: Bool { if case .literal(let bytes)? = parts.first { bytes.first == 0x2F } else { false } }
+
   /// Whether any part is a variable for which this holds.
   public func uses(where predicate: (Variable) -> Bool) -> Bool {
     parts.contains {
