@@ -71,6 +71,9 @@ public struct UpstreamGroupSettings: Sendable, Hashable {
   public var isSticky = false
   /// `zone`: the name of the state that all workers share; nil: each worker has its own.
   public var zone: String?
+  /// Whether servers that have failed are tried if no other is left: in a group that is made for a target with variables.
+  /// nginx makes one for each request, so that no failure of an earlier one counts.
+  public var triesFailedServers = false
   /// How the names of servers with `resolve` are asked for.
   public var nameResolution: NameResolutionSettings?
   public var location: SourceLocation

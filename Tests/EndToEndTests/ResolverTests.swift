@@ -29,6 +29,27 @@ import Testing
     return Setting(scene: scene, upstream: upstream, dns: dns, daemon: daemon, port: port)
   }
 
+  /// nginx makes a group for each request, so that no earlier failure counts.
+  @Test func `are tried again at once after all their addresses failed`() async throws {
+    let scene = try Scene.ofTest()
+    let dns = try await NameServer(scene, #"{"two.test/a": {"a": ["127.0.0.1", "127.0.0.2"]}, "two.test": {}}"#)
+    let (port, up) = try (scene.port(), scene.port())
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        resolver 127.0.0.1:\(dns.port); server { listen 127.0.0.1:\(port); set $u two.test:\(up);
+          location / { proxy_pass http://$u; } }
+        """
+      ).replacing("worker_processes 2", with: "worker_processes 1"))
+    func status() async throws -> Int { try await scene.curl(["http://127.0.0.1:\(port)/"]).status }
+    for _ in 0..<3 { #expect(try await status() == 502) }
+    #expect(!daemon.errorLog.contains("no live upstreams"))
+    let upstream = try ScriptedUpstream(scene, port: up) { wire, _ in try wire.serve { _ in try wire.answer("ok") } }
+    for _ in 0..<4 { #expect(try await status() == 200) }
+    #expect(upstream.connections > 0)
+  }
+
   @Test func `get nginx's responses and nginx's lines in the log`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)

@@ -59,6 +59,25 @@ private final class StreamKeeper: AttemptObserver {
     #expect(list.update(try name(), [])?.servers.count == 0)
   }
 
+  @Test func `has the addresses of before where a reload changes the port`() throws {
+    let lists = GroupLists()
+    let former = try #require(lists.list(for: try template()))
+    let address = try #require(SocketAddress(literal: "192.0.2.1", port: 80))
+    _ = former.update(try name(), [FollowedAddress(address: address, weight: 3)])
+    func changed(_ change: (inout FollowedName?) -> Void) throws -> ResolvedGroup {
+      var settings = try template().settings
+      change(&settings.servers[0].followed)
+      return ResolvedGroup(settings: settings, servers: [])
+    }
+    let list = try #require(lists.list(for: try changed { $0?.port = 8080 }))
+    #expect(list !== former && list.current.group.servers.map(\.address) == [address.withPort(8080)])
+    #expect(list.current.group.servers.map(\.settings.weight) == [3])
+    // Other names, and services, whose ports DNS says, get nothing of it.
+    let other = try #require(DNSName("b.test")), service = try #require(DNSName("_http._tcp.a.test"))
+    #expect(lists.list(for: try changed { $0?.name = other })?.current.group.servers.isEmpty == true)
+    #expect(lists.list(for: try changed { $0?.service = service })?.current.group.servers.isEmpty == true)
+  }
+
   @Test func `keeps what is known of servers that stay`() throws {
     let list = try #require(GroupLists().list(for: try template()))
     _ = list.update(try name(), found(1, 2))
@@ -135,7 +154,7 @@ private final class StreamKeeper: AttemptObserver {
     let using = try group(list)
     var more = try template().settings
     more.servers.append(more.servers[0])
-    more.servers[1].followed?.port = 81
+    more.servers[1].followed?.name = try #require(DNSName("b.test"))
     let wider = try #require(lists.list(for: ResolvedGroup(settings: more, servers: [])))
     #expect(wider !== list && wider.current.group.servers.count == 2 && !using.isOutdated)
   }

@@ -201,10 +201,11 @@ final class DynamicGroups {
 
   private func make(_ addresses: [SocketAddress], of name: UpstreamAddress?, key: Key) -> UpstreamGroup {
     let place = SourceLocation(file: "proxy_pass", line: 0, column: 0)
-    let settings = UpstreamGroupSettings(
+    var settings = UpstreamGroupSettings(
       name: key.authority,
       servers: addresses.map { UpstreamServerSettings(address: name ?? .address($0), location: place) },
       location: place)
+    settings.triesFailedServers = true
     let resolved = ResolvedGroup(
       settings: settings,
       servers: zip(addresses, settings.servers).map { ResolvedGroup.Server(address: $0, settings: $1) })

@@ -13,7 +13,7 @@ extension Balancer.Plan {
           failTimeout: Self.milliseconds(settings.failTimeout), maxConnections: settings.maxConnections,
           isBackup: settings.isBackup, isDown: settings.isDown, slowStart: Self.milliseconds(settings.slowStart),
           isDraining: settings.isDraining, identifier: isSticky ? server.identifier : [], address: server.address)
-      }, method: group.settings.method, ring: group.ring)
+      }, method: group.settings.method, ring: group.ring, triesFailed: group.settings.triesFailedServers)
   }
 
   private static func milliseconds(_ seconds: Int) -> UInt64 {

@@ -46,6 +46,8 @@ struct Balancer: Sendable {
     var method = BalanceMethod.roundRobin
     /// For `consistentHash`.
     var ring: HashRing?
+    /// `UpstreamGroupSettings.triesFailedServers`.
+    var triesFailed = false
   }
 
   private(set) var plan: Plan
@@ -115,7 +117,14 @@ struct Balancer: Sendable {
       guard !selection.tried.contains(0), peers[0].isOpen(isBound: isBound(0, selection)) else { return nil }
       return begin(0, now: now)
     }
-    return choose(now: now, &selection).map { begin($0, now: now) }
+    return (choose(now: now, &selection) ?? leastRecentlyFailed(selection)).map { begin($0, now: now) }
+  }
+
+  /// A server that has failed, if the group's settings allow it: the one whose failure is the longest ago.
+  private func leastRecentlyFailed(_ selection: Selection) -> Int? {
+    guard plan.triesFailed else { return nil }
+    return peers.indices.filter { !selection.tried.contains($0) && peers[$0].isOpen() }
+      .min { peers[$0].checkedAt < peers[$1].checkedAt }
   }
 
   /// Takes this server once more.

@@ -20,14 +20,31 @@ public final class GroupList: Sendable {
   private let newest = Atomic<UInt64>(1)
   let balancer: SharedBalancer
 
-  /// `former`: a list of the same group with other names, whose answers count until there are new ones.
+  /// `former`: a list of the same group with other names or ports, whose answers count until there are new ones.
   init(_ template: ResolvedGroup, after former: GroupList? = nil) {
-    let found = former?.state.withLock { $0.found } ?? [:]
+    let found = Self.answers(former?.state.withLock { $0.found } ?? [:], for: template)
     let group = Self.group(template, found)
     state = Mutex(State(template: template, found: found, group: group))
     var balancer = Balancer(Balancer.Plan(peers: []), seed: UInt64.random(in: 0 ... .max))
     balancer.replace(Balancer.Plan(group), list: 1)
     self.balancer = SharedBalancer(balancer)
+  }
+
+  /// The answers that a former list had, also for names that now have another port: DNS says no port without `service`.
+  private static func answers(
+    _ former: [FollowedName: [FollowedAddress]], for template: ResolvedGroup
+  ) -> [FollowedName: [FollowedAddress]] {
+    var found = former
+    for name in template.settings.servers.compactMap(\.followed) where found[name] == nil {
+      guard let (_, addresses) = former.first(where: { $0.key.name == name.name && $0.key.service == name.service })
+      else { continue }
+      found[name] = addresses.map { entry in
+        var entry = entry
+        if name.service == nil { entry.address = entry.address.withPort(name.port) }
+        return entry
+      }
+    }
+    return found
   }
 
   /// Changes with each new list.
