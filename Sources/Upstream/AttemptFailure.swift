@@ -46,8 +46,11 @@ public enum AttemptFailure: Error, Sendable {
     // As in nginx: another server can't be reached from that address either.
     case .connect(let error) where error.isOfLocalAddress: []
     case .connectTimeout, .sendTimeout, .readTimeout: .timeout
-    case .invalidHead, .invalidStream, .unsolicitedBytes: .invalidHeader
-    case .noRoom, .connect, .tls, .closedBeforeHead, .broken, .refusedStream, .reset: .error
+    // As in nginx, a RST_STREAM in place of a head is an invalid one.
+    case .invalidHead, .invalidStream, .unsolicitedBytes, .reset: .invalidHeader
+    // nginx counts it as the others. RFC 9113 §8.7 lets any request be sent again, so `error` is enough, too.
+    case .refusedStream: [.error, .invalidHeader]
+    case .noRoom, .connect, .tls, .closedBeforeHead, .broken: .error
     }
   }
 
@@ -138,7 +141,7 @@ public struct RetryPolicy: Sendable {
     guard mayRepeat else { return .giveUp }
     if settings.timeout > 0 && situation.elapsed >= UInt64(settings.timeout) { return .giveUp }
     // nginx doesn't count a dead kept connection as a try. sallyport allows that once.
-    if situation.onKeptConnection && condition == .error && situation.deadConnections <= 1 { return .sameServer }
+    if situation.onKeptConnection && condition.contains(.error) && situation.deadConnections <= 1 { return .sameServer }
     guard !settings.conditions.isDisjoint(with: condition) else { return .giveUp }
     let allowed = settings.tries == 0 ? servers : min(settings.tries, servers)
     return situation.attempts < allowed ? .nextServer : .giveUp

@@ -127,6 +127,20 @@ import Testing
     #expect(upstream.connections == 1)
   }
 
+  /// nginx takes a RST_STREAM for an invalid head.
+  @Test(arguments: [("error", 502), ("invalid_header", 200), ("off", 502)])
+  func `a stream that is reset is another server's turn by invalid_header`(
+    condition: String, status: Int
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let resetting = try UpstreamFrameServer.serving(scene) { try $0.reset($1.stream, 2) }
+    let other = try UpstreamFrameServer.serving(scene) { try $0.answer($1, "alive") }
+    let proxy = try await FramedProxy(
+      scene, to: resetting, other, location: "proxy_next_upstream \(condition);")
+    #expect(try await proxy.curl("/").status == status)
+    #expect(resetting.paths.count == 1)
+  }
+
   /// A reset is the server's own word, not a dead connection that says nothing about the server.
   @Test func `resets on a kept session count against the server`() async throws {
     let scene = try Scene.ofTest()

@@ -84,7 +84,9 @@ let proxyDirectives: [DirectiveEntry] = [
     .someOf([
       "error", "timeout", "invalid_header", "http_500", "http_502", "http_503", "http_504", "http_403", "http_404",
       "http_429", "non_idempotent", "off", "updating",
-    ]), "error timeout", "When sallyport tries another server."),
+    ]), "error timeout",
+    "When sallyport tries another server. A RST_STREAM of an upstream in place of a response is `invalid_header`, as in"
+      + " nginx; one that says that the request was not processed is also `error`."),
   .value(
     "proxy_next_upstream_tries", levels, .number(0...1000), "0",
     "The maximum number of tries; 0 means no limit but the number of servers."),
