@@ -57,7 +57,7 @@ public enum ProxyTLV: Sendable, Hashable {
       self = .verification
     } else if let type = isInner ? Self.innerNames[rest] : Self.outerNames[rest] {
       self = isInner ? .inner(type) : .outer(type)
-    } else if rest.hasPrefix("0x"), (3...4).contains(rest.utf8.count), let type = UInt8(rest.dropFirst(2), radix: 16),
+    } else if rest.hasPrefix("0x"), let type = UInt8(rest.dropFirst(2), radix: 16),
       rest.utf8.dropFirst(2).first != UInt8(ascii: "+")
     {
       self = isInner ? .inner(type) : .outer(type)

@@ -143,11 +143,13 @@ extension `Fields of responses` {
         location /2/ { \#(pass) proxy_cookie_domain ~^\.?(?<d>[a-z]+)\.test$ $d.new; proxy_cookie_path ~^/(.)/ /$1$1/; proxy_cookie_path ~*^/X$ /$arg_p; }
         location /3/ { \#(pass) proxy_cookie_flags a secure httponly samesite=strict; proxy_cookie_flags ~^o nosecure samesite=none; proxy_cookie_flags c $arg_f; }
         location /4/ { \#(pass) proxy_cookie_flags a nosecure nohttponly nosamesite; proxy_cookie_domain .one.test $host; }
+        location /7/ { \#(pass) proxy_cookie_domain one.test .new.test; }
+        location /8/ { \#(pass) proxy_cookie_domain ~one .new.test; }
         location /5/ { \#(pass) proxy_cookie_flags off; proxy_cookie_domain off; }
         location /6/ { \#(pass) proxy_redirect ~^http://up\.test/(.*)$ http://new.test/$1?; proxy_redirect ~*^http://up\.test(/.*) $1; proxy_redirect https://$arg_h/ /; proxy_redirect /rel /abs; }
       }
       """#)
-    for location in 1...5 {
+    for location in [1, 2, 3, 4, 5, 7, 8] {
       for number in cookies.indices {
         try await twin.compare(NginxTwin.get("/\(location)/cookie?n=\(number)&p=q&f=secure"))
       }

@@ -97,6 +97,7 @@ import Testing
     #expect(header.source.description == "192.0.2.1:8080")
     #expect(try value("alpn") == "h2")
     #expect(try value("0x01") == "h2")
+    #expect(try value("0x1") == "h2" && value("0x00001") == "h2" && value("ssl_0x0021") == "TLSv1.3")
     #expect(try value("0xea")?.isEmpty == true)
     #expect(try value("authority") == nil)
     #expect(try value("ssl_cn") == "alice")

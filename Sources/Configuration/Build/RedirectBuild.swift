@@ -54,8 +54,18 @@ extension SettingsBuilder {
         error(line.place(0), "invalid parameter \"\(line.text(0))\"", hint: "off, or FROM TO")
         return nil
       }
-      return rewritePattern(line).map { CookieRewriteSettings.Rule(from: $0, to: template(line, 1)) }
+      return rewritePattern(line).map { CookieRewriteSettings.Rule(from: $0, to: cookieReplacement(line)) }
     }
+  }
+
+  /// As in nginx, a dot before a domain counts for nothing, and that of the upstream's attribute stays. What replaces a
+  /// regular expression's match replaces all of it.
+  private mutating func cookieReplacement(_ line: Directive) -> Template {
+    let word = line.arguments[1]
+    guard line.name == "proxy_cookie_domain", !line.text(0).hasPrefix("~"), word.text.hasPrefix(".") else {
+      return template(word)
+    }
+    return template(Word(String(word.text.dropFirst()), at: word.location))
   }
 
   private mutating func cookieFlags(_ scope: Scope) -> [CookieRewriteSettings.FlagRule] {
