@@ -35,14 +35,9 @@ struct AnnouncedFraming {
     return nil
   }
 
-  /// Applies RFC 9112 §6.3 to a request: without a framing field, the request has no body.
-  func request(_ version: HTTPVersion, _ method: Method) throws(HeadError) -> BodyFraming {
-    guard let framing = try decide(version) else { return .none }
-    if version == .http10, framing != .length(0), method == .get || method == .head || method == .delete {
-      // RFC 1945 gives these methods no body. An old server would take it for the next request.
-      throw .bodyInOldVersion
-    }
-    return framing
+  /// Applies RFC 9112 §6.3 to a request: without a framing field, the request has no body. The method doesn't matter.
+  func request(_ version: HTTPVersion) throws(HeadError) -> BodyFraming {
+    try decide(version) ?? .none
   }
 
   /// Applies RFC 9112 §6.3 to a response to `method`.

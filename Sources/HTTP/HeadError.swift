@@ -15,7 +15,7 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
   // The message as a whole
   case missingHost, repeatedHost, badHost, differentHost, repeatedAuthorization, repeatedField
   case badContentLength, repeatedContentLength, badTransferEncoding, unknownTransferCoding, lengthAndTransferEncoding
-  case transferEncodingInOldVersion, bodyInOldVersion, bodyInInterimResponse
+  case transferEncodingInOldVersion, bodyInInterimResponse
 
   /// The status of the response to the client. An error in an upstream's head always gives 502.
   public var status: UInt16 {
@@ -75,7 +75,6 @@ public enum HeadError: UInt8, Error, Sendable, Equatable, CaseIterable {
     case .unknownTransferCoding: "a transfer coding other than chunked"
     case .lengthAndTransferEncoding: "both Content-Length and Transfer-Encoding"
     case .transferEncodingInOldVersion: "Transfer-Encoding in an HTTP/1.0 message"
-    case .bodyInOldVersion: "a body of GET, HEAD or DELETE in HTTP/1.0"
     case .bodyInInterimResponse: "an interim response that announces a body"
     }
   }

@@ -59,6 +59,10 @@ enum FramingCases {
           "DELETE /c HTTP/1.1\r\nHost: h\r\nContent-Length: LENGTH\r\n\r\n\(smuggled)",
           "OPTIONS /c HTTP/1.1\r\nHost: h\r\nContent-Length: LENGTH\r\n\r\n\(smuggled)",
           "GET /c HTTP/1.0\r\nHost: h\r\nContent-Length: LENGTH\r\n\r\n\(smuggled)",
+          "DELETE /c HTTP/1.0\r\nHost: h\r\nContent-Length: LENGTH\r\n\r\n\(smuggled)",
+          "GET /c HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\nContent-Length: LENGTH\r\n\r\n\(smuggled)",
+          "GET /c HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n\(smuggled)",
+          "GET /c HTTP/1.0\r\nHost: h\r\nContent-Length: LENGTH\r\nContent-Length: 0\r\n\r\n\(smuggled)",
           "POST /c HTTP/1.0\r\nHost: h\r\nConnection: keep-alive\r\n\r\n\(pipelined)",
         ])
   }()

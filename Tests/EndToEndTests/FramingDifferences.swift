@@ -8,6 +8,10 @@ enum FramingDifferences {
       if framing.text.unicodeScalars.contains(where: { $0.value >= 0x80 }) { return true }
       // HAProxy takes the question mark for a part of the authority, which RFC 3986 §3.2 ends there.
       return framing.text.contains("http://h?/c")
+    case "0.CL":
+      // HAProxy refuses a body of these methods in HTTP/1.0. nginx passes it, and as a proxy it sends such requests itself.
+      // Content-Length frames it for everybody.
+      return framing.text.contains(" /c HTTP/1.0")
     case "PROXY 1":
       // By the specification, a receiver ignores what follows UNKNOWN. So does nginx.
       return framing.text.hasPrefix("PROXY UNKNOWN whatever")

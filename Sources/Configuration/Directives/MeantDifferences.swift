@@ -30,8 +30,12 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "Two spellings of one host could be judged by two rules."
   ),
   (
-    "A GET, HEAD or DELETE in HTTP/1.0 with a body gets 400, as in HAProxy; nginx passes it on.",
-    "HTTP/1.0 (RFC 1945) gives these methods no body, so an old server could take it for the next request."
+    "After a GET, HEAD or DELETE in HTTP/1.0 with a body, the connection to the client ends; nginx keeps it for `Connection: keep-alive`.",
+    "HTTP/1.0 (RFC 1945) gives these methods no body. A sender that takes the body for its next request gets no response to it."
+  ),
+  (
+    "A Host other than the authority of an absolute request target gets 400; nginx ignores the Host.",
+    "RFC 9112 §3.2.2 lets a proxy ignore it, too. But two names in one request are a fault or an attack on who reads the other one, such as a cache in front."
   ),
   (
     "A request with the method PRI gets 400, as in HAProxy.",

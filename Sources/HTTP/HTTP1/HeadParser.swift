@@ -122,12 +122,21 @@ public struct HeadParser: Sendable {
       head.parsed.host = authority.host
       head.parsed.port = authority.port
     }
-    head.parsed.framing = try facts.framing.request(version, head.parsed.method)
-    head.parsed.keepsAlive = facts.keepsAlive(version)
+    head.parsed.framing = try facts.framing.request(version)
+    head.parsed.keepsAlive = facts.keepsAlive(version) && !Self.hasUnusualBody(head)
     head.parsed.expectsContinue = facts.expectsContinue && version == .http11
     head.parsed.upgrade = facts.upgrade(version)
     head.parsed.acceptsTrailers = facts.acceptsTrailers
     head.storage.present = facts.present
+  }
+
+  /// Whether a GET, HEAD or DELETE of HTTP/1.0 has a body, which RFC 1945 doesn't know. nginx before 1.29.7 sends such
+  /// requests. A sender that takes the body for its next request gets no response to it: the connection ends.
+  private static func hasUnusualBody(_ head: RequestHead) -> Bool {
+    guard head.parsed.version == .http10, head.parsed.framing != .none, head.parsed.framing != .length(0) else {
+      return false
+    }
+    return [.get, .head, .delete].contains(head.parsed.method)
   }
 
   /// Checks the response as a whole.
