@@ -85,6 +85,12 @@ extension Certificate {
 }
 
 extension Certificate {
+  /// Whether the certificate may issue others: basicConstraints says so, or it is a self-signed one of version 1.
+  package var mayIssue: Bool { X509_check_ca(handle) > 0 }
+
+  /// Whether OpenSSL ends a chain at it, as at a root. The signature is not checked: it costs as much as a handshake's.
+  package var endsChain: Bool { X509_self_signed(handle, 0) == 1 }
+
   /// Whether the certificate's own key signed it. The signature is checked.
   package var isSelfSigned: Bool {
     defer { OpenSSLError.discard() }

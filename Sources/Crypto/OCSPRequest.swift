@@ -85,7 +85,8 @@ package struct OCSPRequest: Sendable, Hashable {
     defer { OCSP_RESPONSE_free(parsed) }
     let outcome = OCSP_response_status(parsed)
     guard outcome == OCSP_RESPONSE_STATUS_SUCCESSFUL else {
-      throw OCSPError("the responder answers: \(String(cString: OCSP_response_status_str(Int(outcome))))")
+      let meaning = OpenSSLMeaning.of(responder: outcome).map { ": \($0)" } ?? ""
+      throw OCSPError("the responder answers: \(String(cString: OCSP_response_status_str(Int(outcome))))\(meaning)")
     }
     guard let basic = OCSP_response_get1_basic(parsed) else {
       throw OCSPError("the response is malformed: \(OpenSSLError.drain())")

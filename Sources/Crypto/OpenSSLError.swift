@@ -1,4 +1,5 @@
 import COpenSSL
+import Glibc
 
 /// The errors that OpenSSL reports: the thread's whole error queue, removed from it.
 ///
@@ -7,27 +8,39 @@ import COpenSSL
 public struct OpenSSLError: Error, Sendable, Hashable, CustomStringConvertible {
   /// OpenSSL's packed codes, the first cause first.
   package let codes: [UInt]
-  /// OpenSSL's reason texts, the first cause first, without repetitions.
+  /// What went wrong, in a plain sentence with OpenSSL's reason behind it. Where OpenSSLMeaning has no entry: OpenSSL's
+  /// reason texts, the first cause first, without repetitions.
   public let description: String
 
   package static func drain() -> OpenSSLError {
     var codes: [UInt] = []
     var reasons: [String] = []
+    var first: String?
     var data: UnsafePointer<CChar>?
     var flags: CInt = 0
     while true {
       let code = ERR_get_error_all(nil, nil, nil, &data, &flags)
       if code == 0 { break }
       codes.append(code)
-      var reason = ERR_reason_error_string(code).map { String(cString: $0) } ?? "error \(code)"
+      var reason = text(of: code)
+      if first == nil, !OpenSSLMeaning.isEcho(code) { first = reason }
       if flags & ERR_TXT_STRING != 0, let data {
         let detail = String(cString: data)
         if !detail.isEmpty { reason += " (\(detail))" }
       }
       if !reasons.contains(reason) { reasons.append(reason) }
     }
+    if let meaning = codes.lazy.compactMap({ OpenSSLMeaning.of($0) }).first {
+      return OpenSSLError(codes: codes, description: first.map { "\(meaning); OpenSSL: \($0)" } ?? meaning)
+    }
     return OpenSSLError(
       codes: codes, description: reasons.isEmpty ? "no reason given by OpenSSL" : reasons.joined(separator: "; "))
+  }
+
+  /// OpenSSL has no texts for the system's errors.
+  private static func text(of code: UInt) -> String {
+    if copenssl_err_lib(code) == ERR_LIB_SYS { return String(cString: strerror(copenssl_err_reason(code))) }
+    return ERR_reason_error_string(code).map { String(cString: $0) } ?? "error \(code)"
   }
 
   /// Empties the queue after a failure that nobody needs to see.

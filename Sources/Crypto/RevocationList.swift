@@ -19,6 +19,10 @@ public final class RevocationList: @unchecked Sendable {
   /// Seconds since 1970 when the CRL expires; nil without a nextUpdate. Parsing refuses a CRL with an unreadable
   /// nextUpdate, because nobody could tell whether it is still valid.
   package let nextUpdate: Int64?
+  /// nil without one. Parsing refuses a CRL with an unreadable number, because nobody could tell whether it is the newest.
+  package let number: Number?
+  /// The key identifier of the key that signs the CRL, by the CRL itself; nil without one.
+  let signingKey: [UInt8]?
 
   package init(der: UnsafeRawBufferPointer) throws(CryptoError) {
     guard let handle = decoded(der, free: X509_CRL_free, { d2i_X509_CRL(nil, $0, $1) }) else {
@@ -30,8 +34,12 @@ public final class RevocationList: @unchecked Sendable {
     sha256 = Digest.collect { X509_CRL_digest(handle, EVP_sha256(), $0, $1) }
     thisUpdate = times.made ?? 0
     nextUpdate = times.end
+    let numbering = Number.read(of: handle)
+    number = try? numbering.get()
+    signingKey = Self.signingKey(of: handle)
     if times.made == nil { throw .absent("a revocation list whose thisUpdate can't be read") }
     if end != nil && times.end == nil { throw .absent("a revocation list whose nextUpdate can't be read") }
+    if case .failure(.unreadable) = numbering { throw .absent("a revocation list whose number can't be read") }
     if let fault { throw .absent(fault) }
   }
 
@@ -106,24 +114,6 @@ extension RevocationList {
       }
     }
   }
-
-  /// Returns `fresh` together with the old CRLs that no fresh one may replace. Only a valid CRL of the same issuer that
-  /// is not older replaces a CRL that is still valid. Of several, OpenSSL uses the newest valid one.
-  package static func taking(
-    _ fresh: [RevocationList], after old: [RevocationList], now: Int64
-  ) -> (lists: [RevocationList], kept: [RevocationList]) {
-    let kept = old.filter { old in
-      let successors = fresh.filter { $0.isOfIssuer(of: old) }
-      return !old.isExpired(at: now) && !successors.isEmpty
-        && !successors.contains {
-          $0.thisUpdate >= old.thisUpdate && $0.thisUpdate <= now + tolerance && !$0.isExpired(at: now)
-        }
-    }
-    return (fresh + kept, kept)
-  }
-
-  /// The seconds by which an issuer's clock may be ahead.
-  private static let tolerance: Int64 = 300
 
   /// Whether this CRL lists the certificate, whether or not the CRL has expired.
   package func revokes(_ certificate: Certificate) -> Bool {

@@ -37,20 +37,4 @@ extension RevocationList {
       return Entry(serial: serial, date: Certificate.seconds(X509_REVOKED_get0_revocationDate(entry)) ?? thisUpdate)
     }
   }
-
-  /// The CRL number (RFC 5280 §5.2.3); nil without one, or for one beyond 63 bits.
-  package var number: Int? {
-    guard let raw = X509_CRL_get_ext_d2i(handle, NID_crl_number, nil, nil) else {
-      OpenSSLError.discard()
-      return nil
-    }
-    let integer = raw.assumingMemoryBound(to: ASN1_INTEGER.self)
-    defer { ASN1_INTEGER_free(integer) }
-    var value: Int64 = 0
-    guard ASN1_INTEGER_get_int64(&value, integer) == 1 else {
-      OpenSSLError.discard()
-      return nil
-    }
-    return Int(value)
-  }
 }

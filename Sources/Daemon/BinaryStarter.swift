@@ -1,12 +1,14 @@
 import CLinux
 import Glibc
+import Sandbox
 
 /// A second process that starts the program again for USR2, because the sandbox lets this one start none.
 ///
 /// It is a copy of this process from before the sandbox, and of before `user`: so the new process can read and bind what a
 /// start can. All it does is to wait for the descriptors to hand on, and to
 /// end what it has started if that hangs. The program, its arguments and its environment are
-/// those of the start, so that who has taken over the sandboxed process can start nothing else. It ends with this process.
+/// those of the start, so that who has taken over the sandboxed process can start nothing else. Of root's capabilities it
+/// keeps those that a start makes use of, and it executes nothing that would have more. It ends with this process.
 struct BinaryStarter: Sendable {
   private let channel: Int32
   private let process: pid_t
@@ -102,6 +104,8 @@ struct BinaryStarter: Sendable {
     let channel = Predecessor.channel
     if end != channel { dup2(end, channel) }
     linux_close_from(channel + 1)
+    // Whoever started it as root: what waits for years is to have no more rights than a start makes use of.
+    guard PrivilegeLimits.keepOnlyThoseOfStart() else { _exit(0) }
     _ = fcntl(channel, F_SETFD, FD_CLOEXEC)
     guard let word = linux_argument(0) else { _exit(0) }
     let program = String(cString: word)

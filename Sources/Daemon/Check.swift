@@ -85,8 +85,8 @@ package struct Check {
   package func writeDump() { FormattedFile.write(dump.text, to: STDOUT_FILENO) }
 
   /// What is found, for a person or a program.
-  package func report(isStrict: Bool) -> CheckReport {
-    CheckReport(path, diagnostics, policy: policy, excerpts, isStrict: isStrict)
+  package func report(isStrict: Bool, detail: CheckReport.Detail = .summary) -> CheckReport {
+    CheckReport(path, diagnostics, policy: policy, excerpts, isStrict: isStrict, detail: detail)
   }
 
   package func count(_ severity: Diagnostic.Severity) -> Int {

@@ -2,7 +2,8 @@ package import Observability
 
 /// What `sallyport check` says of a configuration, as lines for a person or as JSON for a program.
 ///
-/// Errors stand before warnings, and warnings before notices, each in the order in which they were found.
+/// Errors stand before warnings, and warnings before notices, each in the order in which they were found. For a person,
+/// the directives without effect are one line at the end, unless every notice is asked for.
 package struct CheckReport {
   package let isValid: Bool
   /// The last line.
@@ -11,12 +12,17 @@ package struct CheckReport {
   private let diagnostics: [Diagnostic]
   private let policy: [String]
   private let excerpts: SourceExcerpts
+  /// How much of it `lines` tells.
+  package enum Detail: Sendable { case errors, summary, everything }
+  private let detail: Detail
 
   package init(
-    _ path: String, _ found: [Diagnostic], policy: [String], _ excerpts: SourceExcerpts, isStrict: Bool
+    _ path: String, _ found: [Diagnostic], policy: [String], _ excerpts: SourceExcerpts, isStrict: Bool,
+    detail: Detail = .summary
   ) {
     func all(_ severity: Diagnostic.Severity) -> [Diagnostic] { found.filter { $0.severity == severity } }
     self.path = path
+    self.detail = detail
     self.excerpts = excerpts
     diagnostics = all(.error) + all(.warning) + all(.notice)
     let errors = all(.error).count + (isStrict ? all(.warning).count : 0)
@@ -30,11 +36,22 @@ package struct CheckReport {
 
   // MARK: For a person
 
-  /// Every diagnostic with its line of the configuration, the policy, the verdict.
-  package func lines(isColoured: Bool) -> [String] {
-    let told = diagnostics.flatMap { lines(of: $0, isColoured) }
+  /// The diagnostics with their lines of the configuration, the policy, the directives without effect, the verdict.
+  package func lines(isColoured: Bool, withPolicy: Bool = true) -> [String] {
+    let told = shown.flatMap { lines(of: $0, isColoured) }
     let last = isColoured ? Self.coloured(verdict, isValid ? "32" : "31") : verdict
-    return told + (told.isEmpty ? [] : [""]) + policy + [last]
+    if detail == .errors { return told + (isValid ? [] : [last]) }
+    let idle = detail == .summary ? diagnostics.ofIdleDirectives.map { lines(of: $0, isColoured) } ?? [] : []
+    return told + (withPolicy ? (told.isEmpty ? [] : [""]) + policy : []) + idle + [last]
+  }
+
+  /// Without errors of its own, a strict report fails for its warnings.
+  private var shown: [Diagnostic] {
+    switch detail {
+    case .errors: diagnostics.filter { $0.severity == .error || !isValid && $0.severity == .warning }
+    case .summary: diagnostics.filter { $0.idleDirective == nil }
+    case .everything: diagnostics
+    }
   }
 
   private func lines(of diagnostic: Diagnostic, _ isColoured: Bool) -> [String] {

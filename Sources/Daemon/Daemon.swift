@@ -3,6 +3,7 @@ package import Configuration
 import Dispatch
 import Glibc
 package import Observability
+import Proxy
 import Systemd
 import Transport
 
@@ -27,7 +28,13 @@ package enum Daemon {
     Signals.endByFaults()
     do throws(Refusal) {
       let start = try Start(source, wording: wording)
-      print(start.diagnostics.filter { $0.severity == .warning }.map(wording))
+      // The supervisor writes them to the log, so the journal would have them twice.
+      let reachJournal = start.preparation.settings.main.errorLogs.contains {
+        $0.destination == .journal && $0.level <= .warn
+      }
+      if !(reachJournal && LogFile.isStandardErrorJournal) {
+        print(start.diagnostics.filter { $0.severity == .warning }.map(wording))
+      }
       let fleet = try fleet(start)
       MainActor.assumeIsolated { Supervisor(start, fleet: fleet, announced: announced).start() }
     } catch {
@@ -41,7 +48,7 @@ package enum Daemon {
 
   /// Prints diagnostics for people, on stderr.
   package static func print(_ diagnostics: [Diagnostic]) {
-    for diagnostic in diagnostics { LogFile.standardError.write(string: "\(diagnostic)\n") }
+    for diagnostic in diagnostics { LogFile.tell("\(diagnostic)", level: diagnostic.severity.level) }
   }
 
   private static func fleet(_ start: Start) throws(Refusal) -> WorkerFleet {
@@ -73,5 +80,16 @@ enum Signals {
     sigemptyset(&set)
     for number in numbers { sigaddset(&set, number) }
     pthread_sigmask(SIG_BLOCK, &set, nil)
+  }
+}
+
+extension Diagnostic.Severity {
+  /// As in syslog(3): LOG_ERR, LOG_WARNING, LOG_NOTICE.
+  fileprivate var level: Int {
+    switch self {
+    case .error: 3
+    case .warning: 4
+    case .notice: 5
+    }
   }
 }

@@ -1,45 +1,31 @@
 import Crypto
 import Bytes
 import Envelope
+import Observability
 import Proxy
 
 extension KeyMaterial {
-  /// Loads the envelopes of all locations, and the replay windows for them. Tries every key, to report all faults at
-  /// once.
+  /// Loads the envelopes of all locations. Tries every key, to report all faults at once.
   static func envelopes(
     of http: HTTPSettings, _ loader: inout MaterialLoader
-  ) -> (
-    made: [EnvelopeSettings: MessageEnvelope], windows: [String: ReplayWindow], keys: [EnvelopeSettings: EnvelopeKeys]
-  ) {
-    var made: [EnvelopeSettings: MessageEnvelope] = [:]
-    var windows: [String: ReplayWindow] = [:]
+  ) -> (made: [EnvelopeSettings: MessageEnvelope], keys: [EnvelopeSettings: EnvelopeKeys]) {
     var keys: [EnvelopeSettings: EnvelopeKeys] = [:]
-    for (server, location) in http.everyLocation {
-      guard let settings = location.envelope,
-        let loaded = loader.former.envelopeKeys[settings] ?? loader.envelopeKeys(settings)
-      else { continue }
-      keys[settings] = loaded
-      var replays: ReplayGuard?
-      if let span = settings.replayWindow {
-        let name = windowName(of: location, in: http.servers[server], besides: windows)
-        let window = loader.former.windows[name] ?? ReplayWindow()
-        windows[name] = window
-        replays = ReplayGuard(window, span: span)
-      }
-      made[settings] = MessageEnvelope(loaded, replays: replays, maxSize: settings.maxSize)
+    for settings in http.everyLocation.compactMap(\.settings.envelope) where keys[settings] == nil {
+      keys[settings] = loader.former.envelopeKeys[settings] ?? loader.envelopeKeys(settings)
     }
-    return (made, windows, keys)
-  }
-
-  /// The name by which a reload recognises a location: its server's first name and its path, with a number if several
-  /// locations have the same.
-  private static func windowName(
-    of location: LocationSettings, in server: ServerSettings, besides taken: [String: ReplayWindow]
-  ) -> String {
-    let name = "\(server.names.first?.asWritten ?? "") \(location.match.asWritten)"
-    var number = 1
-    while taken["\(name) \(number)"] != nil { number += 1 }
-    return "\(name) \(number)"
+    // Locations with a key in common share its window, so the longest of their spans counts.
+    var spans: [[UInt8]: UInt64] = [:]
+    for (settings, keys) in keys {
+      for pair in keys.pairs { spans[pair.identity] = max(spans[pair.identity] ?? 0, settings.replayWindow ?? 0) }
+    }
+    let replays = loader.shared.replays
+    replays.dropEnded(now: MonotonicClock.milliseconds)
+    let made = keys.map { settings, keys in
+      let span = keys.pairs.compactMap { spans[$0.identity] }.max() ?? 0
+      let guarded = settings.replayWindow.map { _ in replays.replayGuard(of: keys, span: span) }
+      return (settings, MessageEnvelope(keys, replays: guarded, maxSize: settings.maxSize))
+    }
+    return (Dictionary(made) { first, _ in first }, keys)
   }
 }
 

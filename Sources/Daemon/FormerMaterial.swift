@@ -16,8 +16,6 @@ package struct FormerMaterial: Sendable {
   private(set) var servers: [ServerTLSSettings: ServerTLSMaterial] = [:]
   private(set) var upstreams: [UpstreamTLSSettings: UpstreamTLSMaterial] = [:]
   private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
-  /// A reload keeps the replay windows, so that a message seen before it is still a replay.
-  private(set) var windows: [String: ReplayWindow] = [:]
   private(set) var signatures = SignatureMaterial()
   private(set) var userFiles: [MaterialReference: UserFile] = [:]
 
@@ -34,7 +32,6 @@ package struct FormerMaterial: Sendable {
     }
     upstreams = material.upstreams.filter { !$0.key.reloads }.mapValues(\.material)
     envelopeKeys = material.envelopeKeys.filter { !$0.key.reloads }
-    windows = material.windows
     userFiles = material.unwatchedUsers
     signatures = material.signatures.unwatched
   }

@@ -38,8 +38,6 @@ package struct KeyMaterial {
   package private(set) var envelopes: [EnvelopeSettings: MessageEnvelope] = [:]
   package private(set) var envelopeKeys: [EnvelopeSettings: EnvelopeKeys] = [:]
   package private(set) var signatures = SignatureMaterial()
-  /// Keyed by the location that they belong to.
-  package private(set) var windows: [String: ReplayWindow] = [:]
 
   /// `former`: the material in use until now. An expired CRL does not replace a valid one of it. Its staples serve
   /// until new responses arrive. What it keeps for `ssl_reload off` is not loaded again.
@@ -60,7 +58,7 @@ package struct KeyMaterial {
         if let asked = location.upstreamAuth { loader.users(asked) }
       }
     }
-    (envelopes, windows, envelopeKeys) = Self.envelopes(of: http, &loader)
+    (envelopes, envelopeKeys) = Self.envelopes(of: http, &loader)
     signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.diagnostics
     revocations = loader.revocations
@@ -108,6 +106,9 @@ package struct KeyMaterial {
     }
     let trustedCAs = tls.trustedCertificate.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
+    }
+    if [.on, .optional].contains(tls.verification), let file = tls.clientCertificate ?? tls.trustedCertificate {
+      loader.warnOfMissingRoot((clientCAs ?? []) + (trustedCAs ?? []), file)
     }
     let revocations = parts.expect(
       loader.revocations(tls.revocationLists, of: (clientCAs ?? []) + (trustedCAs ?? [])))
@@ -196,6 +197,7 @@ package struct KeyMaterial {
     if let file = settings.file {
       guard let loaded = loader.authorities(file, passwordFile: tls.passwordFile) else { return nil }
       certificates = loaded
+      if !settings.includesSystem { loader.warnOfMissingRoot(loaded, file) }
     }
     let system = settings.includesSystem ? try? TrustAnchors.system.get() : nil
     let pinned = pins?.certificates ?? []

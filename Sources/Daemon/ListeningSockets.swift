@@ -98,7 +98,10 @@ package struct ListeningSockets: Sendable {
     switch listener.address {
     case .systemd(let name):
       let descriptors = inherited.filter { $0.name == name }.map(\.descriptor)
-      guard !descriptors.isEmpty else { throw .notInherited(name: name, passed: inherited.map(\.name)) }
+      guard !descriptors.isEmpty else {
+        // Those that sallyport named itself are of no socket unit.
+        throw .notInherited(name: name, passed: inherited.map(\.name).filter { !KeptSocket.isName($0) })
+      }
       return ListeningSocket(
         address: listener.address, options: listener.options, descriptors: .shared(descriptors))
     case .socket(.unix(let path)):
@@ -160,11 +163,16 @@ enum ListenFailure: Error {
     case .notInherited(let name, let passed):
       Diagnostic(
         .error, at: listener.location, "systemd handed over no socket of the name \"\(name)\"",
-        hint: passed.isEmpty
-          ? "no socket was handed over at all: is there a socket unit, and was sallyport started by it?"
-          : "handed over were: \(passed.joined(separator: ", ")); the name is FileDescriptorName= in the socket unit")
+        hint: (passed.isEmpty ? "no socket was handed over" : "handed over were: \(passed.joined(separator: ", "))")
+          + "; the name is FileDescriptorName= in the socket unit. " + Self.order)
     }
   }
+
+  /// The order in which a service that runs gets the socket of a unit: systemd refuses to start the unit of a socket while
+  /// its service runs, and hands sockets over only when it starts the service. The same order suits a start that failed.
+  private static let order =
+    "systemd starts a socket unit only while the service is stopped, and hands its socket over only at the service's start: "
+    + "systemctl stop sallyport; systemctl enable --now sallyport.socket; systemctl start sallyport"
 
   private static func hint(_ code: Int32) -> String? {
     switch code {

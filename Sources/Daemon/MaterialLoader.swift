@@ -88,8 +88,35 @@ struct MaterialLoader {
     }
     authorities[key] = .some(loaded)
     if loaded != nil { authorities[anywhere] = .some(loaded) }
-    for certificate in loaded ?? [] { warnOfValidity(certificate, file) }
+    for certificate in loaded ?? [] {
+      warnOfValidity(certificate, file)
+      warnOfLeaf(certificate, among: loaded ?? [], file)
+    }
     return loaded
+  }
+
+  /// Warns of a certificate that is no CA, unless the file has its CA too (fullchain.pem). A self-signed one verifies
+  /// itself.
+  private mutating func warnOfLeaf(
+    _ certificate: Certificate, among others: [Certificate], _ file: MaterialReference
+  ) {
+    guard !certificate.mayIssue, !certificate.endsChain else { return }
+    if others.contains(where: { $0.mayIssue && $0.issued(certificate) }) { return }
+    report(
+      Diagnostic(
+        .warning, at: file.location,
+        "\"\(file)\" holds the certificate of \(certificate.subject), which is no CA: no certificate verifies by it",
+        hint: "name the certificate of the CA that issued it: \(certificate.issuer)"))
+  }
+
+  /// Warns of CAs of which none is a root: as in nginx, a chain ends at a root alone.
+  mutating func warnOfMissingRoot(_ authorities: [Certificate], _ file: MaterialReference) {
+    guard let last = authorities.last(where: \.mayIssue), !authorities.contains(where: \.endsChain) else { return }
+    report(
+      Diagnostic(
+        .warning, at: file.location,
+        "\"\(file)\" holds no root, only intermediate CAs: no certificate verifies by them",
+        hint: "add the root: the certificate of \(last.issuer)"))
   }
 
   mutating func dhParameters(_ file: MaterialReference) -> DHParameters? {

@@ -6,14 +6,15 @@ import Observability
 /// Applies `user`: drops root's privileges once sockets, logs and the pid file are open.
 enum Privileges {
   /// Changes the supplementary groups, the group, then the user, and checks that root can't be regained. The default
-  /// user is `nobody`, as in nginx. Without root the directive has no effect, as in nginx; then the result is a
-  /// warning.
+  /// user is `nobody`, as in nginx. Without root the directive has no effect, as in nginx; if it names another user, the
+  /// result is a warning.
   ///
   /// nginx keeps a master process with root privileges for reloads. sallyport is one process, which drops root for
   /// good.
   static func drop(_ main: MainSettings) throws(Refusal) -> Diagnostic? {
     guard geteuid() == 0 else {
-      guard main.user != nil else { return nil }
+      // Who was started as the user that it names, such as by `User=` of the unit, has nothing to be told.
+      guard let user = main.user, getpwnam(user)?.pointee.pw_uid != geteuid() else { return nil }
       return Diagnostic(
         .warning, at: nil,
         "the \"user\" directive makes sense only if sallyport is started by root: it has no effect")

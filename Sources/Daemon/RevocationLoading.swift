@@ -10,7 +10,7 @@ struct LoadedRevocations {
 }
 
 extension MaterialLoader {
-  /// Loads all CRLs of all files. An expired CRL does not replace the valid one that was in use. A CRL that the CA of
+  /// Loads all CRLs of all files. Neither an expired CRL nor one with a smaller number replaces the one that was in use. A CRL that the CA of
   /// its name has not signed is an error: it would refuse every certificate of that CA.
   ///
   /// `authorities`: the CAs that are known where the CRLs apply. A CRL of any other CA is accepted; verification checks
@@ -39,7 +39,7 @@ extension MaterialLoader {
       // The CA may have a new key since. A CRL signed with its old key no longer applies.
       lists += loaded.fresh + loaded.kept.filter { !isDisowned($0) }
     }
-    return isWhole ? lists : nil
+    return isWhole ? RevocationList.deciding(lists, now: Int64(time(nil))) : nil
   }
 
   private mutating func revocations(in file: MaterialReference) -> LoadedRevocations? {

@@ -41,12 +41,29 @@ struct RevocationNotice {
       guard let other = kept.first(where: { $0.isOfIssuer(of: list) }) else {
         return diagnostic(list, in: file, notice, now: now)
       }
-      let fault =
-        list.isExpired(at: now) ? "ended on \(list.nextUpdateText)" : "is older than the one in use, or from the future"
-      return Diagnostic(
-        .warning, at: file.location,
-        "\"\(file)\": the revocation list of \(list.issuer) \(fault): the one before, valid until \(other.nextUpdateText), stays in use",
-        hint: "put a newer list in its place")
+      return diagnostic(list, behind: other, in: file, now: now)
     }
+  }
+
+  /// Says that a CRL doesn't replace the one before, and why.
+  private static func diagnostic(
+    _ list: RevocationList, behind other: RevocationList, in file: MaterialReference, now: Int64
+  ) -> Diagnostic {
+    let fault: String
+    var hint = "put a newer list in its place"
+    if list.isExpired(at: now) {
+      fault = "ended on \(list.nextUpdateText)"
+    } else if other.outnumbers(list), let number = list.number, let greater = other.number {
+      fault = "has the number \(number), and the one before has \(greater)"
+      hint = "put the CA's latest list in its place; if the CA counts anew, restart sallyport"
+    } else {
+      fault = "is older than the one in use, or from the future"
+    }
+    let end =
+      other.isExpired(at: now)
+      ? "whom the one before names stays refused"
+      : "the one before, valid until \(other.nextUpdateText), stays in use"
+    return Diagnostic(
+      .warning, at: file.location, "\"\(file)\": the revocation list of \(list.issuer) \(fault): \(end)", hint: hint)
   }
 }

@@ -6,7 +6,7 @@ import TLS
 import Transport
 
 /// Requests OCSP responses for the server's own certificates, outside the event loops, and again before they expire.
-/// The intervals are nginx's: an hour, or half of the remaining time, but at least five minutes.
+/// Between two requests is an hour, as in nginx, or half of a shorter remaining time, but at least five minutes.
 ///
 /// An old response stays until it expires, so an unreachable responder changes nothing until then.
 @MainActor
@@ -54,8 +54,11 @@ final class StapleRefresh {
   /// Refreshes the response. Returns the seconds until the next refresh.
   private nonisolated static func answer(_ staple: Staple, _ log: ErrorLog) -> Int64 {
     let now = Int64(time(nil))
-    // The response that a reload kept is fresh enough.
-    if let end = staple.validUntil, end - now > latest + soonest { return latest }
+    // The response that a reload kept has its turn when it would have had it without the reload.
+    if let end = staple.validUntil, let age = staple.age {
+      let left = wait(age: age, left: end - now)
+      if left > 0 { return left }
+    }
     let subject = "\(staple.question.certificate.subject)"
     guard let responder = staple.responder ?? staple.question.responder.flatMap({ StatusResponder($0) }) else {
       log.error("OCSP for \(subject): no http responder is named")
@@ -69,10 +72,18 @@ final class StapleRefresh {
       }
       staple.put(der, validUntil: answer.validUntil)
       log.info("OCSP for \(subject): stapled")
-      return max(soonest, min(latest, (answer.validUntil - now) / 2))
+      return wait(age: 0, left: answer.validUntil - now)
     } catch {
       log.error("OCSP for \(subject): \(error)")
       return soonest
     }
+  }
+
+  /// Seconds until the responder is asked for a newer response; 0 if it is due. `age`: seconds since the response came.
+  /// `left`: seconds until it ends.
+  nonisolated static func wait(age: Int64, left: Int64) -> Int64 {
+    let (whole, isTooLong) = max(0, left).addingReportingOverflow(max(0, age))
+    let interval = max(soonest, min(latest, (isTooLong ? .max : whole) / 2))
+    return max(0, interval - max(0, age))
   }
 }

@@ -5,6 +5,7 @@ import Observability
 import Proxy
 import Systemd
 import Transport
+import UpstreamAuth
 
 /// Starts the workers, handles signals, and decides when a generation changes or the process ends.
 ///
@@ -161,6 +162,7 @@ final class Supervisor {
       watchRevocations()
       fleet.metrics.process.take(.sample())
       logs.losses.tell(errorLog)
+      shared.challenges.retry()
       if retry.isDue() { handle { $0.reloadAsked(.files) } }
     }
     watchFiles()
@@ -227,6 +229,7 @@ final class Supervisor {
 
   private func swap(_ successor: Successor) {
     let next = successor.preparation
+    if reloadKind == .configuration { for error in logs.reopenMoved() { errorLog.emerg(error.message) } }
     log(next.diagnostics + RestartOnly.differences(from: current.settings.main, to: next.settings.main))
     store.follow(successor.sockets)
     serve(next, on: successor.sockets) { supervisor in
@@ -288,7 +291,7 @@ final class Supervisor {
     handle { $0.reloadEnded() }
   }
 
-  private func log(_ diagnostics: [Diagnostic]) { errorLog.log(diagnostics.map(wording)) }
+  private func log(_ diagnostics: [Diagnostic]) { errorLog.log(diagnostics.folded.map(wording)) }
 
   // MARK: Replacement of the binary
 
@@ -312,6 +315,7 @@ final class Supervisor {
 
   private func replacementFailed(_ reason: String) {
     replacement = nil
+    health?.noteFailedReplacement(reason)
     errorLog.alert("the new binary did not start, this process serves on: \(reason)")
     handle { $0.replacementFailed() }
   }

@@ -1,6 +1,7 @@
 package import Bytes
 package import Crypto
 import Glibc
+import Observability
 import Synchronization
 
 /// Users and their password hashes (nginx's auth_basic_user_file): `USER:HASH[:COMMENT]` a line, `#` begins a comment.
@@ -65,18 +66,19 @@ package enum PasswordVerdict: Sendable {
   case missing
 
   /// Checks a password. `limit`: the failure limit of the enrolment location that uses the same file, and whose
-  /// failures are counted together. nil: failures are not counted, as in nginx. `isNamed`: the request names the file,
+  /// failures are counted together. nil: failures are not counted, as in nginx. `tick`: seconds of the monotonic clock. `isNamed`: the request names the file,
   /// which may be missing. Blocks, so never call it on an event loop.
   package init(
     on user: [UInt8], _ password: SecretBytes, by file: MaterialReference, isNamed: Bool = false,
-    _ limit: FailureWindow.Limit?, from address: String, _ state: EnrolmentState, at now: Int64 = Int64(time(nil))
+    _ limit: FailureWindow.Limit?, from address: String, _ state: EnrolmentState,
+    at tick: Int64 = MonotonicClock.seconds
   ) {
     if isNamed, case .path(let path) = file.spelling, access(path, F_OK) != 0, errno == ENOENT {
       self = .missing
       return
     }
     let keys = [FailureWindow.Key.address(address), .user(user)]
-    if let limit, let wait = state.failures.withLock({ $0.begin(keys, limit, at: now) }) {
+    if let limit, let wait = state.failures.withLock({ $0.begin(keys, limit, at: tick) }) {
       self = .tooMany(wait: wait)
       return
     }
@@ -86,7 +88,7 @@ package enum PasswordVerdict: Sendable {
       self = .broken(error.message)
     }
     if case .refused = self { return }
-    if limit != nil { state.failures.withLock { $0.forgive(keys, at: now) } }
+    if limit != nil { state.failures.withLock { $0.forgive(keys, at: tick) } }
   }
 }
 

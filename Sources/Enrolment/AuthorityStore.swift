@@ -162,7 +162,7 @@ package struct AuthorityStore: Sendable {
     in files: inout FolderChange
   ) throws(AuthorityError) {
     let forgotten = (old?.entries ?? []).filter { index[serial: $0.serial] == nil }
-    let former = old?.number ?? 0
+    let former = old?.number.map { $0.value ?? .max } ?? 0
     guard former < Self.numberLimit else {
       throw AuthorityError(
         "\"\(folder.file("crl.pem"))\" has the number \(former), which leaves no room for the numbers of later lists",

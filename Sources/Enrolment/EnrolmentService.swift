@@ -1,6 +1,7 @@
 package import Bytes
 public import Crypto
 import Glibc
+import Observability
 import Synchronization
 
 /// The settings of a location with `enrolment on`.
@@ -73,14 +74,15 @@ package struct EnrolmentService: Sendable {
     self.state = state
   }
 
-  /// `address`: the client's, by which failures are counted.
+  /// `address`: the client's, by which failures are counted. `now`: seconds since 1970, for certificates. `tick`: seconds of
+  /// the monotonic clock, for failures.
   package func answer(
     _ credentials: ShownCredentials, from address: String, body: UnsafeRawBufferPointer,
-    at now: Int64 = Int64(time(nil))
+    at now: Int64 = Int64(time(nil)), _ tick: Int64 = MonotonicClock.seconds
   ) -> EnrolmentOutcome {
     var keys = [FailureWindow.Key.address(address)]
     if case .basic(let user, _) = credentials { keys.append(.user(user)) }
-    if let wait = state.failures.withLock({ $0.begin(keys, settings.failureLimit, at: now) }) {
+    if let wait = state.failures.withLock({ $0.begin(keys, settings.failureLimit, at: tick) }) {
       return .tooMany(wait: wait, "too many wrong passwords of this user or address")
     }
     do throws(AuthorityError) {
@@ -88,10 +90,10 @@ package struct EnrolmentService: Sendable {
       guard let user = try user(credentials, store, at: now) else {
         return .unauthorized("wrong password, or no such user or token")
       }
-      state.failures.withLock { $0.forgive(keys, at: now) }
+      state.failures.withLock { $0.forgive(keys, at: tick) }
       return try answer(user, body, store, at: now)
     } catch {
-      state.failures.withLock { $0.forgive(keys, at: now) }
+      state.failures.withLock { $0.forgive(keys, at: tick) }
       return .broken("\(error)")
     }
   }

@@ -1,7 +1,8 @@
 /// Counts recent wrong passwords by user and by address. After too many, the client must wait (`enrolment_failures`).
 ///
 /// An attempt counts from its start, so that parallel attempts get no more tries than sequential ones. A successful
-/// attempt is removed again. This is a value without a clock of its own. It is bounded and forgets the oldest entries;
+/// attempt is removed again. This is a value without a clock of its own. Its times are those of the monotonic clock: a step
+/// of the wall clock must not lock out who knows the password, nor forget failures. It is bounded and forgets the oldest entries;
 /// to use that, an attacker would need more addresses than a single attacker has.
 package struct FailureWindow: Sendable {
   package struct Limit: Sendable, Hashable {

@@ -28,7 +28,7 @@ public final class MessageEnvelope: Sendable {
     if let reflections {
       switch reflections.window.look(iv, now: now, span: reflections.span, remembers: true) {
       case .new: break
-      case .seen: throw .random
+      case .seen, .forgotten: throw .random
       case .unknown: throw .windowFull
       }
     }

@@ -25,19 +25,20 @@ public struct Opener: Sendable {
     }
     var text = ByteBuffer()
     var verdict = judge(sealed, keys.current, filler: body, into: &text)
+    var window = replays?.window
     if !verdict.isAuthentic, let previous = keys.previous {
       let first = verdict
       text.removeAll()
       verdict = judge(sealed, previous, filler: body, into: &text)
-      if !verdict.isAuthentic { verdict = first }
+      if verdict.isAuthentic { window = replays?.previous } else { verdict = first }
     }
     let isAuthentic = fault == nil && verdict.isAuthentic
     let novelty =
-      replays.map { $0.window.look(sealed.iv, now: now, span: $0.span, remembers: isAuthentic) } ?? .new
+      window?.look(sealed.iv, now: now, span: replays?.span ?? 0, remembers: isAuthentic) ?? .new
     guard isAuthentic else { throw fault ?? verdict.fault }
     switch novelty {
     case .new: break
-    case .seen: throw .replayed
+    case .seen, .forgotten: throw .replayed
     case .unknown: throw .windowFull
     }
     text.truncate(to: text.count - Int(verdict.padding.count))

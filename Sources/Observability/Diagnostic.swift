@@ -23,6 +23,8 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
   public var location: SourceLocation?
   private var wording: Wording
   private var hintWording: Wording?
+  /// The name of a directive that is taken and has no effect; nil for all other messages.
+  public var idleDirective: String?
 
   public init(_ severity: Severity, at location: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
     self.severity = severity
@@ -57,4 +59,18 @@ public struct Diagnostic: Sendable, Hashable, CustomStringConvertible {
     let place = location.map { "\($0): " } ?? ""
     return "\(place)\(severity.rawValue): \(message)" + (hint.map { "\n    hint: \($0)" } ?? "")
   }
+}
+
+extension [Diagnostic] {
+  /// One notice that names the directives without effect, each once; nil if there are none.
+  package var ofIdleDirectives: Diagnostic? {
+    var seen: Set<String> = []
+    let names = compactMap(\.idleDirective).filter { seen.insert($0).inserted }
+    guard !names.isEmpty else { return nil }
+    let list = names.joined(separator: ", ")
+    return Diagnostic(.notice, at: nil, "taken, and without effect: \(list); `sallyport check --verbose` says why")
+  }
+
+  /// The same with one notice for all directives without effect, at the end.
+  package var folded: [Diagnostic] { filter { $0.idleDirective == nil } + [ofIdleDirectives].compactMap { $0 } }
 }

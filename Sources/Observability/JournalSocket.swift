@@ -1,4 +1,5 @@
 import Bytes
+import CLinux
 import Glibc
 
 /// A datagram socket to systemd's journal.

@@ -5,9 +5,9 @@ import Synchronization
 
 /// One open log file, shared by every log that names its path.
 ///
-/// Workers write to it at the same time and USR1 reopens it under them, without a lock. The descriptor's number never
-/// changes: reopening replaces the file behind it atomically. Each line of an error log is one write(2) with O_APPEND, so
-/// lines don't mix. Lines of access logs go to the file's own thread (`LogWriting`), because a disk or the reader of a
+/// Workers write to it at the same time and USR1 reopens it under them; only writers of a regular file wait for each other.
+/// The descriptor's number never changes: reopening replaces the file behind it atomically. Each line of an error log is one
+/// write(2) with O_APPEND, so lines don't mix. Lines of access logs go to the file's own thread (`LogWriting`), because a disk or the reader of a
 /// pipe can be slow. A failed write never stops the daemon: its lines are counted (`LogLosses`).
 public final class LogFile: Sendable {
   public let path: String
@@ -22,8 +22,19 @@ public final class LogFile: Sendable {
   /// Whether the last write ended within a line.
   let isMidLine = Atomic<Bool>(false)
   let queue: DispatchQueue
-  /// Held while a line is written to a pipe of another process.
-  let turn = Mutex(())
+  /// Held while a line is written to a pipe of another process, and while lines are written to a regular file of ours. Not
+  /// while they are written to a named pipe: its reader can sleep.
+  let turn: Mutex<Turn>
+
+  struct Turn: Sendable {
+    /// Whether the descriptor leads to a regular file of ours, so that the beginning of a line can be cut off its end.
+    let takesBack: Bool
+
+    init(_ descriptor: Int32, isOurs: Bool) {
+      var status = stat()
+      takesBack = isOurs && fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+    }
+  }
 
   enum Kind: Sendable {
     /// A write doesn't wait, except for the disk; or the description has O_NONBLOCK, which is ours to set.
@@ -35,6 +46,13 @@ public final class LogFile: Sendable {
   }
 
   public static let standardError = LogFile(standing: STDERR_FILENO, path: "stderr")
+  /// Whether stderr leads to systemd's journal, which reads the level of a line from `<N>` before it (systemd.exec(5),
+  /// JOURNAL_STREAM).
+  public static let isStandardErrorJournal: Bool = {
+    guard let stream = getenv("JOURNAL_STREAM").map({ String(cString: $0) }) else { return false }
+    var status = stat()
+    return fstat(STDERR_FILENO, &status) == 0 && stream == "\(status.st_dev):\(status.st_ino)"
+  }()
   static let standardOutput = LogFile(standing: STDOUT_FILENO, path: "stdout")
 
   private init(standing descriptor: Int32, path: String) {
@@ -46,6 +64,7 @@ public final class LogFile: Sendable {
     let format = fstat(descriptor, &status) == 0 ? status.st_mode & S_IFMT : S_IFREG
     kind = format == S_IFREG ? .direct : format == S_IFSOCK ? .socket : .lent
     queue = DispatchQueue(label: "sallyport.log.\(path)")
+    turn = Mutex(Turn(descriptor, isOurs: false))
   }
 
   /// Opens the file for appending, and creates it if it is missing (0640 less the umask).
@@ -56,6 +75,15 @@ public final class LogFile: Sendable {
     self.losses = losses
     kind = .direct
     queue = DispatchQueue(label: "sallyport.log")
+    turn = Mutex(Turn(descriptor, isOurs: true))
+  }
+
+  /// Writes lines for people to stderr. The journal gets them with the level (syslog(3)); without it, it would show a fault
+  /// as any other line.
+  public static func tell(_ text: String, level: Int) {
+    let prefix = isStandardErrorJournal ? "<\(level)>" : ""
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { "\(prefix)\($0)\n" }
+    standardError.write(string: lines.joined())
   }
 
   deinit {
@@ -65,12 +93,26 @@ public final class LogFile: Sendable {
   /// The number of lines that were lost since the start.
   public var failedWrites: UInt64 { losses.lines(of: path) }
 
+  /// Whether the path leads to no file any more, or to another one.
+  var isMoved: Bool {
+    guard isOurs else { return false }
+    var there = stat(), ours = stat()
+    guard stat(path, &there) == 0 else { return errno == ENOENT }
+    return fstat(descriptor, &ours) == 0 && (there.st_ino != ours.st_ino || there.st_dev != ours.st_dev)
+  }
+
   /// Opens the path again, after logrotate moved the file away. If that fails, the old file stays in use.
   public func reopen() throws(LogDestinationError) {
     guard isOurs else { return }
     let fresh = try Self.open(path)
     defer { close(fresh) }
-    guard linux_replace_descriptor(fresh, descriptor) >= 0 else {
+    // Not between a line and its end.
+    let result = turn.withLock { turn in
+      let result = linux_replace_descriptor(fresh, descriptor)
+      turn = Turn(descriptor, isOurs: true)
+      return result
+    }
+    guard result >= 0 else {
       throw LogDestinationError("can't put the reopened log file \(path) in place: \(String(cString: strerror(errno)))")
     }
   }

@@ -61,8 +61,16 @@ public final class LogFiles: Sendable {
   }
 
   /// Reopens every file (USR1) and returns the errors. A file that can't be opened stays as it was.
-  public func reopenAll() -> [LogDestinationError] {
-    let files = open
+  public func reopenAll() -> [LogDestinationError] { reopen(open) }
+
+  /// Reopens the files that were moved away or removed (HUP), and returns the errors. As in nginx, so that whoever rotates
+  /// logs by a reload loses no line.
+  public func reopenMoved() -> [LogDestinationError] {
+    let moved = open.filter(\.isMoved)
+    return moved.isEmpty ? [] : reopen(moved)
+  }
+
+  private func reopen(_ files: [LogFile]) -> [LogDestinationError] {
     // What was sent before belongs to the old files.
     drain(within: 500)
     var errors: [LogDestinationError] = []
@@ -77,9 +85,9 @@ public final class LogFiles: Sendable {
   /// Waits until the lines that were sent are written, for at most so many milliseconds in all: before the files are
   /// reopened, and at the end of the process.
   public func drain(within milliseconds: Int) {
-    let end = LogLosses.now &+ UInt64(max(0, milliseconds))
+    let end = MonotonicClock.milliseconds &+ UInt64(max(0, milliseconds))
     for file in open + [LogFile.standardOutput, .standardError] {
-      file.drain(within: Int(clamping: LineFolding.age(LogLosses.now, end)))
+      file.drain(within: Int(clamping: LineFolding.age(MonotonicClock.milliseconds, end)))
     }
   }
 

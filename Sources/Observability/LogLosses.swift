@@ -45,7 +45,9 @@ public final class LogLosses: Sendable {
 
   func lines(of path: String) -> UInt64 { state.withLock { $0.totals[path] ?? 0 } }
 
-  func note(_ path: String, _ lines: UInt64, _ code: Int32, tellsStandardError: Bool, now: UInt64 = LogLosses.now) {
+  func note(
+    _ path: String, _ lines: UInt64, _ code: Int32, tellsStandardError: Bool, now: UInt64 = MonotonicClock.milliseconds
+  ) {
     let lines = max(1, lines)
     let isFirst = state.withLock { state in
       state.totals[path, default: 0] &+= lines
@@ -66,7 +68,7 @@ public final class LogLosses: Sendable {
   }
 
   /// What changed since the last call.
-  public func changes(now: UInt64 = LogLosses.now) -> [Change] {
+  public func changes(now: UInt64 = MonotonicClock.milliseconds) -> [Change] {
     guard isLosing.load(ordering: .relaxed) else { return [] }
     return state.withLock { state in
       var changes: [Change] = []
@@ -98,12 +100,5 @@ public final class LogLosses: Sendable {
   private static func words(_ code: Int32) -> String {
     code == EAGAIN
       ? "it takes them too slowly, and more bytes wait than may wait" : "(\(code): \(String(cString: strerror(code))))"
-  }
-
-  /// Milliseconds of the monotonic clock.
-  public static var now: UInt64 {
-    var now = timespec()
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return UInt64(max(0, now.tv_sec)) &* 1000 &+ UInt64(max(0, now.tv_nsec / 1_000_000))
   }
 }

@@ -1,4 +1,5 @@
 import Bytes
+import CLinux
 import Dispatch
 import Glibc
 import Synchronization
@@ -52,7 +53,17 @@ extension LogFile {
     return done.wait(timeout: .now() + .milliseconds(milliseconds)) == .success
   }
 
+  /// A regular file of ours is written to by one thread at a time, so that what a full disk has cut can be taken back. The
+  /// kernel has them wait for each other anyway.
   private func put(_ lines: UnsafeRawBufferPointer, mayWait: Bool) {
+    let isDone = turn.withLock { turn in
+      if turn.takesBack { putParts(lines, mayWait: mayWait, takesBack: true) }
+      return turn.takesBack
+    }
+    if !isDone { putParts(lines, mayWait: mayWait, takesBack: false) }
+  }
+
+  private func putParts(_ lines: UnsafeRawBufferPointer, mayWait: Bool, takesBack: Bool) {
     guard lines.count > 0, endTornLine() else { return lose(lines, from: 0, EAGAIN) }
     var done = 0
     while done < lines.count {
@@ -62,7 +73,7 @@ extension LogFile {
       case .failed(EAGAIN) where mayWait:
         var wanted = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         _ = poll(&wanted, 1, 1000)
-      case .failed(let code): return lose(lines, from: done, code)
+      case .failed(let code): return lose(lines, from: takesBack ? takeBack(lines[..<done]) : done, code)
       }
     }
     losses.noteSuccess(path)
@@ -75,6 +86,20 @@ extension LogFile {
     guard case .wrote = attempt(UnsafeRawBufferPointer(start: end.utf8Start, count: 1)) else { return false }
     isMidLine.store(false, ordering: .relaxed)
     return true
+  }
+
+  /// Cuts the beginning of a line off the end of the file, because its reader takes each line for whole. Returns how many
+  /// bytes of the lines are left in the file.
+  private func takeBack(_ written: Slice<UnsafeRawBufferPointer>) -> Int {
+    let whole = written.lastIndex(of: 0x0A).map { $0 + 1 } ?? 0
+    let torn = off_t(written.count - whole)
+    let end = lseek(descriptor, 0, SEEK_CUR)
+    var status = stat()
+    // Another process, such as the successor of an upgrade, may have written behind it.
+    guard torn > 0, fstat(descriptor, &status) == 0, status.st_size == end, end >= torn,
+      ftruncate(descriptor, end - torn) == 0
+    else { return written.count }
+    return whole
   }
 
   private func lose(_ lines: UnsafeRawBufferPointer, from done: Int, _ code: Int32) {

@@ -1,6 +1,6 @@
 package import Crypto
 package import Enrolment
-import Envelope
+package import Envelope
 import Observability
 package import TLS
 package import Transport
@@ -25,6 +25,7 @@ package final class SharedState: Sendable {
   let groupZones = GroupZones()
   let groupLists = GroupLists()
   let learnZones = LearnZones()
+  package let replays = ReplayWindows()
   /// The nonces of signed requests.
   let nonces = ReplayWindow()
 

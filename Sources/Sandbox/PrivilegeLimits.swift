@@ -14,6 +14,12 @@ public enum PrivilegeLimits {
     return linux_no_new_privileges() == 0 ? nil : ("prctl(PR_SET_NO_NEW_PRIVS)", errno)
   }
 
+  /// Leaves this process those of its capabilities that a start makes use of, and what it executes no more than these.
+  /// For a process that waits as root and opens nothing by itself. Returns false if the kernel refused.
+  public static func keepOnlyThoseOfStart() -> Bool {
+    linux_no_new_privileges() == 0 && linux_keep_capabilities(linux_start_capabilities()) == 0
+  }
+
   /// The number of threads of this process; nil if the kernel doesn't tell.
   public static var threads: Int? {
     guard let folder = opendir("/proc/self/task") else { return nil }

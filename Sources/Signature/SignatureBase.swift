@@ -68,6 +68,8 @@ public enum SignatureFault: Error, Sendable, Hashable, CustomStringConvertible {
   case noNonce
   case nonceSize
   case replayed
+  /// It is older than the nonces that are remembered, so its own may have been used.
+  case forgotten
   case forged
   case digest(String)
   case certificate
@@ -100,6 +102,7 @@ public enum SignatureFault: Error, Sendable, Hashable, CustomStringConvertible {
     case .noNonce: "it has no nonce"
     case .nonceSize: "its nonce is empty or longer than \(SignatureVerifier.mostNonceBytes) bytes"
     case .replayed: "its nonce was seen before"
+    case .forgotten: "it is older than the nonces that are remembered, since message_signature_max_age was raised"
     case .forged: "it is not authentic"
     case .digest(let fault): "its Content-Digest \(fault)"
     case .certificate: "its Client-Cert is not the certificate of the connection"

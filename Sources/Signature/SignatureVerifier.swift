@@ -27,6 +27,8 @@ public final class SignatureVerifier: Sendable {
     public let keyID: [UInt8]
     /// 16 octets for the replay window; nil unless a nonce is required.
     public let nonce: [UInt8]?
+    /// Seconds since it was made; below 0 where the client's clock is ahead.
+    public let age: Int64
     /// What the body must have; nil if the signature covers no digest.
     public let digest: ContentDigest?
   }
@@ -57,6 +59,7 @@ public final class SignatureVerifier: Sendable {
     var signature = SignatureVerifier.noSignature
     var keyID: [UInt8] = []
     var nonce: [UInt8]?
+    var age: Int64 = 0
     var key: SignatureKey?
     var fault: SignatureFault?
 
@@ -79,7 +82,7 @@ public final class SignatureVerifier: Sendable {
       digest = try ContentDigest(Array(message.values(of: Component.contentDigest).joined(separator: [0x2C, 0x20])))
     }
     let nonce = policy.requiresNonce ? claim.nonce.map { Array(Digest.of(key.fingerprint + $0).prefix(16)) } : nil
-    return Verified(keyID: claim.keyID, nonce: nonce, digest: digest)
+    return Verified(keyID: claim.keyID, nonce: nonce, age: claim.age, digest: digest)
   }
 
   private func claim(of message: SignedMessage, hasBody: Bool, now: Int64) -> Claim {
@@ -104,6 +107,8 @@ public final class SignatureVerifier: Sendable {
       guard let keyID = parameters.keyID else { throw .noKeyID }
       claim.keyID = keyID
       claim.nonce = parameters.nonce
+      // A structured field has at most 15 digits, so no difference overflows.
+      if let created = parameters.created { claim.age = now - created }
       claim.key = keys[keyID]
       guard let key = claim.key else { throw .unknownKey(keyID) }
       if let named = parameters.algorithm, named != Array(key.algorithm.rawValue.utf8) {
@@ -137,7 +142,6 @@ public final class SignatureVerifier: Sendable {
 
   private func check(_ parameters: SignatureParameters, _ now: Int64) throws(SignatureFault) {
     guard let created = parameters.created else { throw .notCreated }
-    // A structured field has at most 15 digits, so no difference overflows.
     if created - now > policy.skew { throw .future(seconds: created - now) }
     if now - created > policy.maxAge { throw .old(seconds: now - created) }
     if let expires = parameters.expires, expires < now || expires < created { throw .expired }

@@ -144,7 +144,7 @@ extension TLSStream {
   /// Returns why OpenSSL refuses the certificates; nil when the SSL has them.
   static func present(_ pairs: [CertifiedKey], on ssl: OpaquePointer) -> NamedCertificateFault? {
     func fault() -> NamedCertificateFault {
-      NamedCertificateFault(reason: "OpenSSL refuses the certificate: \(OpenSSLReasons.take())")
+      NamedCertificateFault(reason: "OpenSSL refuses the certificate: \(OpenSSLReasons.words())")
     }
     SSL_certs_clear(ssl)
     for pair in pairs {

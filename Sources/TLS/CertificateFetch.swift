@@ -29,12 +29,12 @@ package enum CertificateFetch {
     } catch {
       throw failed(address, "\(error)")
     }
-    guard let context = SSL_CTX_new(TLS_client_method()) else { throw failed(address, OpenSSLReasons.take()) }
+    guard let context = SSL_CTX_new(TLS_client_method()) else { throw failed(address, OpenSSLReasons.words()) }
     defer { SSL_CTX_free(context) }
     // Level 0 accepts old servers: the command only shows their certificate, so a refusal would protect nobody.
     SSL_CTX_set_security_level(context, 0)
     guard let ssl = SSL_new(context), SSL_set_fd(ssl, client.descriptor) == 1 else {
-      throw failed(address, OpenSSLReasons.take())
+      throw failed(address, OpenSSLReasons.words())
     }
     defer { SSL_free(ssl) }
     if SocketAddress(literal: name, port: 0) == nil { _ = copenssl_set_tlsext_host_name(ssl, name) }

@@ -18,7 +18,7 @@ struct ChainVerification {
     guard let store = X509_STORE_CTX_new() else { return .faulty(ChainError(code: X509_V_ERR_OUT_OF_MEM)) }
     defer { X509_STORE_CTX_free(store) }
     guard X509_STORE_CTX_init(store, anchors.handle, leaf, sent) == 1 else {
-      return .faulty(ChainError(kind: .other, text: OpenSSLReasons.take()))
+      return .faulty(ChainError(kind: .other, text: OpenSSLReasons.words()))
     }
     X509_STORE_CTX_set_default(store, "ssl_server")
     X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: depth))
@@ -65,7 +65,7 @@ struct ChainVerification {
 extension ChainError {
   init(code: Int32) {
     kind = Kind(code: code)
-    text = "\(code):\(String(cString: X509_verify_cert_error_string(Int(code))))"
+    text = OpenSSLMeaning.text(verification: Int(code))
   }
 }
 

@@ -11,7 +11,7 @@ enum ContextBasics {
     let isUsual = commands.isEmpty && keys.map { $0.allSatisfy(\.isOfProvider) } == true
     let library = isUsual ? HandshakeAlgorithms.context : nil
     guard let context = SSL_CTX_new_ex(library, nil, server ? TLS_server_method() : TLS_client_method()) else {
-      throw TLSSettingsError("OpenSSL gives no context: \(OpenSSLReasons.take())")
+      throw TLSSettingsError("OpenSSL gives no context: \(OpenSSLReasons.words())")
     }
     // NO_AUTO_CHAIN: sallyport sends the chain that the file holds. Building a chain would cost 8 % of a handshake.
     _ = copenssl_ctx_set_mode(
@@ -31,7 +31,7 @@ enum ContextBasics {
     if range.lowest < TLS1_2_VERSION { SSL_CTX_set_security_level(context, handshakeLevelOfOldVersions) }
     guard copenssl_ctx_set_min_proto(context, range.lowest) == 1,
       copenssl_ctx_set_max_proto(context, range.highest) == 1
-    else { throw TLSSettingsError("the protocol versions are not available: \(OpenSSLReasons.take())") }
+    else { throw TLSSettingsError("the protocol versions are not available: \(OpenSSLReasons.words())") }
     SSL_CTX_set_options(context, range.holes)
   }
 
@@ -50,9 +50,25 @@ enum ContextBasics {
 
   static func setCiphers(_ ciphers: String, on context: OpaquePointer) throws(TLSSettingsError) {
     guard SSL_CTX_set_cipher_list(context, ciphers) == 1 else {
+      OpenSSLError.discard()
       throw TLSSettingsError(
-        "no cipher of \"\(ciphers)\" is known: \(OpenSSLReasons.take())", hint: "see `openssl ciphers -v LIST`")
+        "no cipher of \"\(ciphers)\" is known to this OpenSSL", hint: "see `openssl ciphers -v LIST`")
     }
+  }
+
+  /// `groups`: as `ssl_ecdh_curve`, names between colons.
+  static func setGroups(_ groups: String, on context: OpaquePointer) throws(TLSSettingsError) {
+    guard copenssl_ctx_set1_groups_list(context, groups) != 1 else { return }
+    OpenSSLError.discard()
+    defer { OpenSSLError.discard() }
+    // OpenSSL doesn't say which name it doesn't know.
+    let unknown = groups.split(separator: ":", omittingEmptySubsequences: false).map(String.init).first {
+      copenssl_ctx_set1_groups_list(context, $0) != 1
+    }
+    throw TLSSettingsError(
+      "ssl_ecdh_curve \"\(groups)\": "
+        + (unknown.map { "this OpenSSL has no group \"\($0)\"" } ?? "this OpenSSL does not take the list"),
+      hint: "names such as X25519, P-256, X448, P-384, P-521; from OpenSSL 3.5 on also X25519MLKEM768")
   }
 
   static func apply(_ commands: [ConfCommand], server: Bool, on context: OpaquePointer) throws(TLSSettingsError) {
@@ -67,24 +83,24 @@ enum ContextBasics {
     for command in commands {
       let result = SSL_CONF_cmd(conf, command.name, command.value)
       if result <= 0 {
-        let reason = result == -2 ? "unknown name" : OpenSSLReasons.take()
+        let reason = result == -2 ? "unknown name" : OpenSSLReasons.words()
         throw TLSSettingsError(
           "SSL_CONF_cmd(\"\(command.name)\", \"\(command.value)\") failed: \(reason)", at: command.location,
           hint: "names are those of SSL_CONF_cmd(3), configuration file form")
       }
     }
     guard SSL_CONF_CTX_finish(conf) == 1 else {
-      throw TLSSettingsError("SSL_CONF_CTX_finish failed: \(OpenSSLReasons.take())", at: commands.first?.location)
+      throw TLSSettingsError("SSL_CONF_CTX_finish failed: \(OpenSSLReasons.words())", at: commands.first?.location)
     }
   }
 
   static func use(_ pair: CertifiedKey, on context: OpaquePointer) throws(TLSSettingsError) {
     guard SSL_CTX_use_certificate(context, pair.certificate.handle) == 1,
       SSL_CTX_use_PrivateKey(context, pair.key.handle) == 1
-    else { throw TLSSettingsError("OpenSSL refuses the certificate: \(OpenSSLReasons.take())") }
+    else { throw TLSSettingsError("OpenSSL refuses the certificate: \(OpenSSLReasons.words())") }
     copenssl_ctx_set0_chain(context)
     for certificate in pair.chain where copenssl_ctx_add1_chain_cert(context, certificate.handle) != 1 {
-      throw TLSSettingsError("OpenSSL refuses a chain certificate: \(OpenSSLReasons.take())")
+      throw TLSSettingsError("OpenSSL refuses a chain certificate: \(OpenSSLReasons.words())")
     }
   }
 }

@@ -1,4 +1,5 @@
 import COpenSSL
+import Crypto
 import Glibc
 import Transport
 
@@ -9,6 +10,8 @@ final class HandshakeWitness {
   private(set) var steps: [ProbeReport.Step] = []
   /// The five bytes where a TLS server's first record has its header; empty before the server has sent so many.
   private(set) var firstBytes: [UInt8] = []
+  /// The number of the server's last alert but its regular end (RFC 8446 §6).
+  private var lastAlert: Int32?
   private let start = Microseconds.now
 
   func attach(to ssl: OpaquePointer) {
@@ -21,7 +24,8 @@ final class HandshakeWitness {
       case SSL3_RT_HANDSHAKE: witness.note(sent == 1, HandshakeNames.message(bytes.load(as: UInt8.self)))
       case SSL3_RT_ALERT where count == 2:
         let code = Int32(bytes.load(fromByteOffset: 1, as: UInt8.self))
-        witness.note(sent == 1, "alert \(String(cString: SSL_alert_desc_string_long(code)))")
+        witness.note(sent == 1, "alert \(OpenSSLMeaning.name(ofAlert: code))")
+        if sent == 0, code != SSL_AD_CLOSE_NOTIFY { witness.lastAlert = code }
       default: break
       }
     }
@@ -44,6 +48,11 @@ final class HandshakeWitness {
   /// The last alert of the server but its regular end.
   var alert: String? {
     steps.last { $0.direction == .received && $0.name.hasPrefix("alert") && !$0.name.contains("close") }?.name
+  }
+
+  /// The last alert of the server for a person: its name, and what the server means by it.
+  var alertWords: String? {
+    alert.map { name in lastAlert.flatMap { OpenSSLMeaning.of(alert: $0) }.map { "\($0) (\(name))" } ?? name }
   }
 
   /// Says what stands behind a failed handshake; nil when nothing but OpenSSL's reason is known.

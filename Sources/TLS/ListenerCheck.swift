@@ -27,12 +27,12 @@ package enum ListenerCheck {
     }
     guard client.send(header) else { return .failed("it takes no bytes") }
     guard startsTLS else { return .connected }
-    guard let context = SSL_CTX_new(TLS_client_method()) else { return .failed(OpenSSLReasons.take()) }
+    guard let context = SSL_CTX_new(TLS_client_method()) else { return .failed(OpenSSLReasons.words()) }
     defer { SSL_CTX_free(context) }
     // The certificate is not judged here: an old one must not hide that the listener works.
     SSL_CTX_set_security_level(context, 0)
     guard let ssl = SSL_new(context), SSL_set_fd(ssl, client.descriptor) == 1 else {
-      return .failed(OpenSSLReasons.take())
+      return .failed(OpenSSLReasons.words())
     }
     defer { SSL_free(ssl) }
     let outcome = client.perform(ssl) { SSL_connect($0) }

@@ -43,7 +43,7 @@ package struct Probe: Sendable {
     let client = try WaitingClient(to: address, by: Deadline(seconds: seconds))
     let recorder = HandshakeWitness()
     guard let ssl = session(client.descriptor, recorder) else {
-      report.failure = OpenSSLReasons.take()
+      report.failure = OpenSSLReasons.words()
       return report
     }
     defer { SSL_free(ssl) }
@@ -114,8 +114,7 @@ package struct Probe: Sendable {
       report.protocolName = String(cString: SSL_get_version(ssl))
     }
     report.cipher = SSL_get_current_cipher(ssl).flatMap { SSL_CIPHER_get_name($0) }.map { String(cString: $0) } ?? ""
-    let group = copenssl_get_negotiated_group(ssl)
-    report.group = group > 0 ? OBJ_nid2sn(group).map { String(cString: $0) } ?? "" : ""
+    report.group = KeyExchangeGroup.negotiated(ssl)
     report.signature = signature(ssl)
     var bytes: UnsafePointer<UInt8>?
     var count: UInt32 = 0
@@ -176,14 +175,14 @@ package struct Probe: Sendable {
   ) -> ProbeReport.Acceptance {
     if let failure = report.failure {
       // A server that did not request a certificate can't have refused the client because of it.
-      guard report.certificateRequest != nil, let alert = recorder.alert else { return .unknown(failure) }
+      guard report.certificateRequest != nil, let alert = recorder.alertWords else { return .unknown(failure) }
       return .refused(alert)
     }
     let request =
       "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: sallyport-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     let bytes = speaksHTTP2 ? ProbeHTTP2.request(host: host, path: path) : Array(request.utf8)
     if case .failed(let reason) = client.perform(ssl, { SSL_write($0, bytes, Int32(bytes.count)) }) {
-      return .refused(recorder.alert ?? reason)
+      return .refused(recorder.alertWords ?? reason)
     }
     var answer: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 4096)
@@ -194,7 +193,8 @@ package struct Probe: Sendable {
         if speaksHTTP2, ProbeHTTP2.Answer(answer).isComplete { break reading }
       case .ended: break reading
       case .late: if answer.isEmpty { return .unknown("no answer to a request in time") } else { break reading }
-      case .failed(let reason): if answer.isEmpty { return .refused(recorder.alert ?? reason) } else { break reading }
+      case .failed(let reason):
+        if answer.isEmpty { return .refused(recorder.alertWords ?? reason) } else { break reading }
       }
     }
     let isAsked = report.certificateRequest != nil

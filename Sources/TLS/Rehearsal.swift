@@ -18,7 +18,7 @@ extension TLSStream {
     hasChosen = true
     serverName = name
     serverContext = context
-    guard SSL_get_SSL_CTX(ssl) == context.handle || context.adopt(ssl) else { return OpenSSLReasons.take() }
+    guard SSL_get_SSL_CTX(ssl) == context.handle || context.adopt(ssl) else { return OpenSSLReasons.words() }
     if let names = context.names {
       do throws(NamedCertificateFault) {
         let wanted = try names.wanted(by: HandshakeFacts(serverName: name, local: local, peer: peer))
@@ -36,7 +36,7 @@ extension TLSStream {
     let code = SSL_get_verify_result(ssl)
     clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, chain: judgedChain)
     if isLetIn { return nil }
-    return denial ?? String(cString: X509_verify_cert_error_string(code))
+    return denial ?? OpenSSLMeaning.text(verification: code)
   }
 
   /// The CA at which the client's chain ends, once it has verified; nil for a client that is itself a trust anchor.

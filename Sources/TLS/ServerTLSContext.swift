@@ -161,9 +161,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
     // X25519 first: P-256 costs 42 µs more a handshake.
-    if copenssl_ctx_set1_groups_list(handle, settings.curves ?? "X25519:P-256:X448:P-521:P-384") != 1 {
-      throw TLSSettingsError("ssl_ecdh_curve \"\(settings.curves ?? "")\": \(OpenSSLReasons.take())")
-    }
+    try ContextBasics.setGroups(settings.curves ?? "X25519:P-256:X448:P-521:P-384", on: handle)
     if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
     try Self.setDH(material.dhParameters, on: handle)
     if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }
@@ -179,7 +177,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     // On success OpenSSL owns the reference.
     guard SSL_CTX_set0_tmp_dh_pkey(handle, parameters.handle) == 1 else {
       EVP_PKEY_free(parameters.handle)
-      throw TLSSettingsError("OpenSSL refuses the DH parameters: \(OpenSSLReasons.take())")
+      throw TLSSettingsError("OpenSSL refuses the DH parameters: \(OpenSSLReasons.words())")
     }
   }
 

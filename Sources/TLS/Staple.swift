@@ -1,5 +1,6 @@
 import COpenSSL
 package import Crypto
+import Observability
 import Synchronization
 
 /// The OCSP response that the server sends with one of its certificates (`ssl_stapling`; RFC 6066 §8).
@@ -14,6 +15,8 @@ package final class Staple: Sendable {
   private struct Response: Sendable {
     var der: [UInt8]
     var validUntil: Int64
+    /// Seconds of the monotonic clock, when it came.
+    var takenAt: Int64
   }
   private let response = Mutex<Response?>(nil)
 
@@ -25,8 +28,8 @@ package final class Staple: Sendable {
 
   /// Stores a response that says the certificate is good. The caller does not store any other response: the old one
   /// stays until it expires.
-  package func put(_ der: [UInt8], validUntil: Int64) {
-    response.withLock { $0 = Response(der: der, validUntil: validUntil) }
+  package func put(_ der: [UInt8], validUntil: Int64, at tick: Int64 = MonotonicClock.seconds) {
+    response.withLock { $0 = Response(der: der, validUntil: validUntil, takenAt: tick) }
   }
 
   /// Copies the response of another staple for the same certificate.
@@ -39,6 +42,9 @@ package final class Staple: Sendable {
   package func current(at now: Int64) -> [UInt8]? {
     response.withLock { response in response.flatMap { $0.validUntil > now ? $0.der : nil } }
   }
+
+  /// Seconds since the response came; nil without one. A reload doesn't change it.
+  package var age: Int64? { response.withLock { $0.map { MonotonicClock.seconds - $0.takenAt } } }
 
   /// Seconds since 1970; nil without a response.
   package var validUntil: Int64? { response.withLock { $0?.validUntil } }

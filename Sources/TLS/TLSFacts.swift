@@ -13,13 +13,13 @@ extension TLSStream {
     return String(cString: name)
   }
 
-  /// The group of the key exchange, as nginx names it: `X25519`, `prime256v1`, or `0x…` when OpenSSL has no name.
-  public var groupName: String {
-    guard let ssl else { return "" }
-    let group = copenssl_get_negotiated_group(ssl)
-    guard group > 0 else { return "" }
-    if group & 0x0100_0000 != 0 { return "0x" + Hex.encode([UInt8((group >> 8) & 255), UInt8(group & 255)]) }
-    return OBJ_nid2sn(group).map { String(cString: $0) } ?? ""
+  /// The group of the key exchange (KeyExchangeGroup).
+  public var groupName: String { ssl.map { KeyExchangeGroup.negotiated($0) } ?? "" }
+
+  /// The groups that the client offered, as nginx's $ssl_curves; empty for a client that names none.
+  public var clientGroupNames: String {
+    guard let ssl, case .server = side else { return "" }
+    return KeyExchangeGroup.offered(ssl).joined(separator: ":")
   }
 
   /// Lower-case hexadecimal.
@@ -73,8 +73,7 @@ extension TLSStream {
   /// What was wrong with that certificate. OpenSSL's own error text does not say.
   var clientFault: String? {
     guard case .server = side, lastPeer != nil, let ssl else { return nil }
-    let code = SSL_get_verify_result(ssl)
-    return ", client SSL certificate verify error: (\(code):\(String(cString: X509_verify_cert_error_string(code))))"
+    return ", client SSL certificate verify error: (\(OpenSSLMeaning.text(verification: SSL_get_verify_result(ssl))))"
   }
 
   /// The SHA-256 of an upstream's public key, in the spelling of a pin.

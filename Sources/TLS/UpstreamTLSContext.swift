@@ -96,7 +96,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
       // The length of the one name, and the name (RFC 7301 §3.1).
       let offered: [UInt8] = [2] + Array("h2".utf8)
       guard SSL_CTX_set_alpn_protos(handle, offered, UInt32(offered.count)) == 0 else {
-        throw TLSSettingsError("ALPN: \(OpenSSLReasons.take())")
+        throw TLSSettingsError("ALPN: \(OpenSSLReasons.words())")
       }
     }
     try ContextBasics.apply(settings.confCommands, server: false, on: handle)

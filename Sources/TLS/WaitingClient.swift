@@ -87,7 +87,7 @@ struct WaitingClient: ~Copyable {
       case SSL_ERROR_WANT_WRITE: awaited = Int16(POLLOUT)
       case SSL_ERROR_ZERO_RETURN: return .ended
       case SSL_ERROR_SYSCALL where ERR_peek_error() == 0: return .ended
-      default: return .failed(OpenSSLReasons.take())
+      default: return .failed(OpenSSLReasons.words())
       }
       guard deadline.wait(for: descriptor, awaited) else { return .late }
     }

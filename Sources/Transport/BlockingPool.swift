@@ -58,9 +58,11 @@ public final class BlockingPool: Sendable {
       }
     }
     if let begun {
+      // Dispatch keeps the block, and so a job of it, until the lane has no more to do.
+      let first = Mutex<Job?>(body)
       begun.queue.async { [self] in
         linux_name_thread("sp-\(work)")
-        body()
+        first.withLock { $0.take() }?()
         while let next = finished(work, lane: begun.lane) { next() }
       }
     }
@@ -69,7 +71,8 @@ public final class BlockingPool: Sendable {
 
   /// Takes back a job that still waits. A job that has begun goes on.
   public func withdraw(_ ticket: Ticket) {
-    classes.withLock { $0[ticket.work]?.state.withdraw(ticket.number, of: ticket.party) }
+    // What the job holds is dropped without the lock: a body's file is then closed by another job.
+    _ = classes.withLock { $0[ticket.work]?.state.withdraw(ticket.number, of: ticket.party) }
   }
 
   private func finished(_ work: BlockingWork, lane: Int) -> Job? {

@@ -85,13 +85,17 @@ struct BlockingQueueState<Job: Sendable>: Sendable {
     return job
   }
 
-  /// A job that still waits is not done any more; one that is being done, or has ended, stays as it is.
-  mutating func withdraw(_ number: UInt64, of name: String) {
-    guard let place = parties[name]?.place(of: number), var party = parties.removeValue(forKey: name) else { return }
-    party.line.remove(at: place)
+  /// A job that still waits is returned, and not done any more; one that is being done, or has ended, stays as it is.
+  @discardableResult
+  mutating func withdraw(_ number: UInt64, of name: String) -> Job? {
+    guard let place = parties[name]?.place(of: number), var party = parties.removeValue(forKey: name) else {
+      return nil
+    }
+    let job = party.line.remove(at: place).job
     waiting -= 1
     if party.line.isEmpty { turns.removeAll { $0 == name } }
     keep(party, name)
+    return job
   }
 
   private mutating func takeLane(for name: String) -> Int? {

@@ -9,6 +9,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case fileTests
   /// Files that are served, by the client's address.
   case files
+  /// Request bodies on their way to and from files, by the client's address.
+  case bodies
   /// OCSP requests about clients, by the responder's address.
   case clientStatus
   /// OCSP requests about the certificates that are shown, by the responder's address.
@@ -35,9 +37,9 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   public var limits: BlockingLimits {
     switch self {
     case .passwords, .enrolments: BlockingLimits(lanes: 2, waiting: 512, partyWaiting: 32)
-    // An exchange waits for one file at a time, so the connections bound what waits. A bound of an address would refuse
+    // An exchange has one job of these at a time, so the connections bound what waits. A bound of an address would refuse
     // the clients behind one NAT, and cut responses in the middle.
-    case .fileTests, .files: BlockingLimits(lanes: 4)
+    case .fileTests, .files, .bodies: BlockingLimits(lanes: 4)
     // A responder that never answers holds its own lanes only. 32 responders at once, 1024 requests of each.
     case .clientStatus:
       BlockingLimits(lanes: 128, partyLanes: 4, parties: 32, waiting: 32 * 1020, partyWaiting: 1020)

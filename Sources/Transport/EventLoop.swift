@@ -265,7 +265,8 @@ public final class EventLoop: @unchecked Sendable {
     return targets.count
   }
 
-  private func wakeUp() {
+  /// Runs what was posted. Tests call it on a loop that never runs.
+  package func wakeUp() {
     var ticks: UInt64 = 0
     if Glibc.read(timer, &ticks, 8) == 8 { armed = .max }
     for block in mailbox.take() {

@@ -65,10 +65,7 @@ final class HTTP1UpstreamSession: UpstreamSession {
     }
   }
 
-  override func streamAgain() {
-    streamIsReadable()
-    if phase == .serving { stream?.continueSending() }
-  }
+  override func streamAgain() { streamIsReadable() }
 
   override func streamDidDrain() { stream?.transportDidDrain() }
 

@@ -120,14 +120,6 @@ final class HTTP1UpstreamStream: UpstreamStream {
   /// Sends the bytes in the loop's cork at once.
   override func flush() { transport.loop.cork.flush() }
 
-  /// Calls `attemptDidDrain` after this batch of events, so that other connections get their turn during a long
-  /// request.
-  override func continueLater() { transport.loop.again(transport) }
-
-  func continueSending() {
-    if phase == .awaitingHead, !isRequestSent, transport.pendingCount == 0 { observer?.attemptDidDrain() }
-  }
-
   // MARK: The response
 
   /// Marks the response as a challenge. After it, the observer sends another request over this session.
@@ -248,6 +240,10 @@ final class HTTP1UpstreamStream: UpstreamStream {
   private func consumeHead() -> Bool { withObserver { consumeHead($0) } ?? false }
 
   private func consumeHead(_ observer: AttemptObserver) -> Bool {
+    guard bytesSent > 0 else {
+      fail(.unsolicitedBytes)
+      return false
+    }
     let head = observer.answer
     switch parser.response(input.readable, limits: limits, requestMethod: method, into: head) {
     case .incomplete: return false

@@ -92,7 +92,6 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   override func again() {
     if case .over = response, hasObserver, id == 0 { return fail(.refusedStream) }
-    if case .sending = request, pending.isEmpty { withObserver { $0.attemptDidDrain() } }
   }
 
   override func send(body bytes: UnsafeRawBufferPointer) {
@@ -120,7 +119,6 @@ final class HTTP2UpstreamStream: UpstreamStream {
   }
 
   override var waitingBytes: Int { pending.count }
-  override func continueLater() { loop.again(self) }
 
   /// What the stream has ready, at most `room` bytes.
   func ready(room: Int) -> HTTP2Output {

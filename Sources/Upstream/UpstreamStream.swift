@@ -104,9 +104,6 @@ public class UpstreamStream: EventTarget {
   public var waitingBytes: Int { 0 }
   /// Sends what was written at once, where that makes room for more.
   public func flush() {}
-  /// Calls `attemptDidDrain` after this batch of events, so that other connections get their turn during a long
-  /// request.
-  public func continueLater() {}
 
   // MARK: The response
 

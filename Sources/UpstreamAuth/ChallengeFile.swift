@@ -28,7 +28,7 @@ package struct ChallengeFile: Sendable {
   /// Why challenges are remembered in memory only.
   struct ParseError: Error, CustomStringConvertible {
     let reason: String
-    var description: String { "\(reason): challenges are remembered in memory only" }
+    var description: String { "\(reason): until that changes, challenges are remembered in memory only" }
   }
 
   // MARK: Lock

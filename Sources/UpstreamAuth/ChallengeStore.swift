@@ -42,6 +42,17 @@ package final class ChallengeStore: Sendable {
       return true
     }
 
+    /// Adds what a former process knew of the server: no count that it used is used again.
+    mutating func add(_ known: RememberedChallenge) {
+      guard case .digest(let old) = known else { return }
+      if case .digest(var own) = challenge, own.challenge.nonce == old.challenge.nonce {
+        own.used = max(own.used, old.used)
+        challenge = .digest(own)
+      } else if former.count < Self.formerLimit {
+        former.insert(old, at: 0)
+      }
+    }
+
     /// Moves the session to its next nonce.
     mutating func advance(_ session: RememberedChallenge.DigestSession, to next: [UInt8]) {
       let used = former.firstIndex { $0.challenge.nonce == next }.map { former.remove(at: $0).used }
@@ -59,17 +70,27 @@ package final class ChallengeStore: Sendable {
     }
   }
 
+  /// The directory, while this process holds its lock.
+  private struct Folder {
+    let file: ChallengeFile
+    let lock: ChallengeFile.Lock
+  }
+
   private struct State {
     var entries: [ChallengeKey: Entry] = [:]
     var clock: UInt64 = 0
     /// A write is scheduled and has not read the entries yet.
     var isScheduled = false
+    /// nil: in memory only, at least for now.
+    var folder: Folder?
+    /// A thread tries to take the directory.
+    var isTaking = false
   }
 
   static let limit = 4096
   private let state: Mutex<State>
-  private let file: ChallengeFile?
-  private let lock: ChallengeFile.Lock?
+  /// The directory to write to; nil: none.
+  private let wanted: ChallengeFile?
   private let log: Mutex<ErrorLog?>
   /// nil: nothing is written.
   private let pool: BlockingPool?
@@ -78,35 +99,63 @@ package final class ChallengeStore: Sendable {
   package init() {
     pool = nil
     state = Mutex(State())
-    file = nil
-    lock = nil
+    wanted = nil
     log = Mutex(nil)
   }
 
   /// Makes a store with the challenges of a directory, and takes the directory's lock. Blocks.
   ///
   /// It skips every count that may have been used before, and writes the next ones down before it uses the first of
-  /// them. If it can't write them, it ignores the directory.
+  /// them. If it can't, or while another process has the lock, it remembers in memory only, until `retry` succeeds.
   init(folder: String, pool: BlockingPool, log: ErrorLog?) {
     self.pool = pool
-    let file = ChallengeFile(folder: folder)
-    var state = State()
-    do throws(ChallengeFile.ParseError) {
-      let (lock, entries) = try file.takeOver(log)
-      for (key, challenge) in entries.prefix(Self.limit) {
-        state.clock += 1
-        state.entries[key] = Entry(challenge)
-        state.entries[key]?.lastUse = state.clock
-      }
-      self.file = file
-      self.lock = lock
-    } catch {
-      log?.error(error.description)
-      self.file = nil
-      self.lock = nil
-    }
+    wanted = ChallengeFile(folder: folder)
     self.log = Mutex(log)
-    self.state = Mutex(state)
+    state = Mutex(State())
+    do throws(ChallengeFile.ParseError) { try takeFolder(log) } catch { log?.error(error.description) }
+  }
+
+  /// Tries again to take the directory, on a thread of the pool. The process before this one (USR2) has its lock until it
+  /// ends.
+  func retry() {
+    guard let wanted, let pool else { return }
+    let isDue = state.withLock { state in
+      guard state.folder == nil, !state.isTaking else { return false }
+      state.isTaking = true
+      return true
+    }
+    guard isDue else { return }
+    let outcome = pool.run(.challengeFiles, for: wanted.path) { [self] in
+      let log = log.withLock { $0 }
+      do throws(ChallengeFile.ParseError) {
+        try takeFolder(log)
+        log?.notice("challenges are kept in \"\(wanted.path)\" now")
+        save()
+      } catch {
+        // It was logged at the first time.
+        state.withLock { $0.isTaking = false }
+      }
+    }
+    if !outcome.isTaken { state.withLock { $0.isTaking = false } }
+  }
+
+  private func takeFolder(_ log: ErrorLog?) throws(ChallengeFile.ParseError) {
+    guard let wanted else { return }
+    let (lock, entries) = try wanted.takeOver(log)
+    state.withLock { state in
+      for (key, challenge) in entries.prefix(Self.limit) {
+        if state.entries[key] == nil, state.entries.count >= Self.limit { continue }
+        state.clock += 1
+        if state.entries[key] == nil {
+          state.entries[key] = Entry(challenge)
+          state.entries[key]?.lastUse = state.clock
+        } else {
+          state.entries[key]?.add(challenge)
+        }
+      }
+      state.folder = Folder(file: wanted, lock: lock)
+      state.isTaking = false
+    }
   }
 
   package func report(to log: ErrorLog) { self.log.withLock { $0 = log } }
@@ -160,7 +209,7 @@ package final class ChallengeStore: Sendable {
   }
 
   /// Whether the store also writes to a directory.
-  var keepsFolder: Bool { lock != nil }
+  var keepsFolder: Bool { state.withLock { $0.folder != nil } }
   package var count: Int { state.withLock { $0.entries.count } }
 
   private func use(_ entry: inout Entry, _ key: ChallengeKey, _ state: inout State) -> (PreparedAnswer?, Bool) {
@@ -186,22 +235,22 @@ package final class ChallengeStore: Sendable {
   // MARK: The directory
 
   private func schedule(_ state: inout State) -> Bool {
-    guard file != nil, !state.isScheduled else { return false }
+    guard state.folder != nil, !state.isScheduled else { return false }
     state.isScheduled = true
     return true
   }
 
   private func save() {
-    let outcome = pool?.run(.challengeFiles, for: file?.path ?? "") { [self] in write() }
+    let outcome = pool?.run(.challengeFiles, for: wanted?.path ?? "") { [self] in write() }
     if outcome?.isTaken != true { state.withLock { $0.isScheduled = false } }
   }
 
   private func write() {
-    let entries = state.withLock { state in
+    let (folder, entries) = state.withLock { state in
       state.isScheduled = false
-      return state.entries.filter(\.value.goesAhead).map { ($0.key, $0.value.challenge) }
+      return (state.folder, state.entries.filter(\.value.goesAhead).map { ($0.key, $0.value.challenge) })
     }
-    do throws(ChallengeFile.ParseError) { try file?.write(entries) } catch {
+    do throws(ChallengeFile.ParseError) { try folder?.file.write(entries) } catch {
       log.withLock { $0 }?.error(error.description)
     }
   }
@@ -230,6 +279,11 @@ package final class ChallengeMemory: Sendable {
   /// serving user, who owns the files.
   package func open(_ persistence: AuthPersistence, log: ErrorLog) {
     if case .permanent = persistence { _ = store(persistence, log: log) }
+  }
+
+  /// Takes the directories that another process had, or that could not be written to. Call it every few seconds.
+  package func retry() {
+    for store in permanent.withLock({ Array($0.values) }) { store.retry() }
   }
 
   /// Returns nil when nothing is remembered. Reads the directory if it was not opened before.

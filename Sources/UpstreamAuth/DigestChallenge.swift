@@ -19,6 +19,9 @@ package struct DigestChallenge: Sendable, Hashable {
     case body = "auth-int"
   }
 
+  /// Whether an answer must hash the body: `auth` is preferred, which doesn't.
+  package var hashesBody: Bool { !protections.contains(.request) && protections.contains(.body) }
+
   package var realm: [UInt8]
   package var nonce: [UInt8]
   package var opaque: [UInt8]?

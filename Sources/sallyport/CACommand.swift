@@ -66,7 +66,7 @@ enum CATool {
   /// Runs a command's body. An error goes to stderr, and the exit status is 1.
   static func run(_ body: () throws(AuthorityError) -> Void) throws {
     do throws(AuthorityError) { try body() } catch {
-      LogFile.standardError.write(string: "error: \(error)\n")
+      LogFile.tell("error: \(error)", level: 3)
       throw ExitCode.failure
     }
   }

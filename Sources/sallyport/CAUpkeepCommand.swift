@@ -47,6 +47,10 @@ struct CAUpkeepCommand: ParsableCommand {
   /// Whether every certificate that is due could be renewed. One that can't doesn't keep the others from it.
   private func renewServers(_ authority: LocalAuthority) throws(AuthorityError) -> Bool {
     guard let out else { return true }
+    guard access(out, F_OK) == 0 || errno != ENOENT else {
+      print("\(out): there is no such folder, so there is nothing to renew in it")
+      return true
+    }
     var isWhole = true
     let due = try authority.endingServers(in: out, within: days) { CATool.warn("\($0): \($1)") }
     for server in due {
@@ -57,7 +61,7 @@ struct CAUpkeepCommand: ParsableCommand {
         )
       } catch {
         isWhole = false
-        LogFile.standardError.write(string: "error: \(server.path): \(error)\n")
+        LogFile.tell("error: \(server.path): \(error)", level: 3)
       }
     }
     return isWhole
@@ -79,11 +83,5 @@ struct CAUpkeepCommand: ParsableCommand {
 }
 
 extension CATool {
-  /// Writes a warning to stderr. The journal, which shows levels, gets it as one.
-  static func warn(_ text: String) {
-    var status = stat()
-    let own = fstat(STDERR_FILENO, &status) == 0 ? "\(status.st_dev):\(status.st_ino)" : ""
-    let isJournal = getenv("JOURNAL_STREAM").map { String(cString: $0) } == own
-    LogFile.standardError.write(string: "\(isJournal ? "<4>" : "")warning: \(text)\n")
-  }
+  static func warn(_ text: String) { LogFile.tell("warning: \(text)", level: 4) }
 }

@@ -12,7 +12,16 @@ struct CheckCommand: ParsableCommand {
       is 0 if nothing changes in whom the configuration trusts, 1 if something does, and 2 if a configuration is not valid.
       """)
 
+  @Argument(help: "The configuration file, as with --config.")
+  var path: String?
+
   @OptionGroup var file: ConfigurationFile
+
+  @Flag(help: "Say of each directive without effect why it has none.")
+  var verbose = false
+
+  @Flag(name: .shortAndLong, help: "Print errors only, as nginx -q does.")
+  var quiet = false
 
   @Flag(help: "Treat warnings as errors.")
   var strict = false
@@ -39,6 +48,8 @@ struct CheckCommand: ParsableCommand {
   var diff: String?
 
   func validate() throws {
+    try file.refuse(besides: path)
+    if quiet, verbose { throw ValidationError("--quiet and --verbose can't be combined") }
     let modes = [dump, explain != nil, diff != nil].filter { $0 }.count
     if modes > 1 { throw ValidationError("--dump, --explain and --diff can't be combined") }
     if json, modes > 0 { throw ValidationError("--json can't be combined with --dump, --explain or --diff") }
@@ -48,12 +59,12 @@ struct CheckCommand: ParsableCommand {
   }
 
   func run() throws {
-    let path = try file.path()
+    let path = try self.path ?? file.path()
     if let explain { return try tell(of: explain, path) }
     if let diff { return try compare(from: diff, to: path) }
     var check = Check(path)
     check.becomeServingUser()
-    let report = check.report(isStrict: strict)
+    let report = check.report(isStrict: strict, detail: quiet ? .errors : verbose ? .everything : .summary)
     if dump { return try printDump(check, report) }
     if json {
       print(report.json)
@@ -65,8 +76,7 @@ struct CheckCommand: ParsableCommand {
 
   /// As nginx: the verdict to stderr, and the files to stdout only if the configuration is valid.
   private func printDump(_ check: Check, _ report: CheckReport) throws {
-    for diagnostic in check.diagnostics { complain("\(diagnostic)") }
-    complain(report.verdict)
+    for line in report.lines(isColoured: false, withPolicy: false) { complain(line) }
     guard report.isValid else { throw ExitCode.failure }
     check.writeDump()
   }
@@ -77,7 +87,7 @@ struct CheckCommand: ParsableCommand {
         of: words, certificate: cert, from: from, fields: header, configuration: path)
       for line in explanation.lines { print(line) }
     } catch {
-      for diagnostic in error.diagnostics { complain("\(diagnostic)") }
+      for diagnostic in error.diagnostics.folded { complain("\(diagnostic)") }
       complain("error: \(error.text)")
       throw ExitCode.failure
     }
@@ -92,7 +102,7 @@ struct CheckCommand: ParsableCommand {
       switch error {
       case .changed: throw ExitCode(1)
       case .invalid(let path, let diagnostics):
-        for diagnostic in diagnostics { complain("\(diagnostic)") }
+        for diagnostic in diagnostics.folded { complain("\(diagnostic)") }
         complain("error: configuration \(path) is not valid")
         throw ExitCode(2)
       }

@@ -16,6 +16,13 @@ struct ConfigurationFile: ParsableArguments {
     if config?.isEmpty == true { throw ValidationError("--config \"\": name a file") }
   }
 
+  /// Refuses a command line that names the file by this option and by an argument.
+  func refuse(besides argument: String?) throws {
+    guard let argument else { return }
+    if argument.isEmpty { throw ValidationError("\"\": name a file") }
+    if let config { throw ValidationError("\(argument) and --config \(config): name one configuration file") }
+  }
+
   /// The path, or an error that says where a file was sought.
   func path() throws -> String {
     if let config { return config }

@@ -12,6 +12,13 @@ enum Entry {
     // middle of a change.
     signal(SIGXFSZ, SIG_IGN)
     var words = words
+    switch NginxWords.read(words) {
+    case .none: break
+    case .command(let command): words = command
+    case .fault(let text):
+      LogFile.standardError.write(string: text)
+      exit(ExitCode.validationFailure.rawValue)
+    }
     if let fault = CommandName.fault(in: words) {
       LogFile.standardError.write(string: fault)
       exit(ExitCode.validationFailure.rawValue)

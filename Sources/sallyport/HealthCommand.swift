@@ -57,17 +57,20 @@ struct HealthCommand: ParsableCommand {
     }
   }
 
-  /// The process to ask. In a container that `sallyport proxy` runs in, its variables say which.
+  /// The process to ask. In a container that `sallyport proxy` runs in, its variables say which. A container that has the
+  /// variables and a configuration file runs one of the two: either answers.
   private func whom() throws -> (names: [HealthName], sought: String) {
     let variable = ProxyOption.listen.variable
     let own = file.config == nil ? getenv(variable).map { String(cString: $0) } : nil
+    let path = file.likelyPath
     guard let text = listen ?? own?.split(whereSeparator: \.isNewline).first.map(String.init) else {
-      let path = file.likelyPath
       return (HealthName.names(configuration: path), path)
     }
     do throws(ProxyOptionFault) {
       let addresses = try ListenOption.addresses(text, hasIPv6: true)
-      return (addresses.map { HealthName(listening: $0) }, "`sallyport proxy` on \(text)")
+      let names = addresses.map { HealthName(listening: $0) }
+      guard listen == nil else { return (names, "`sallyport proxy` on \(text)") }
+      return (names + HealthName.names(configuration: path), "`sallyport proxy` on \(text), and none runs \(path)")
     } catch {
       let hint = error.hint.map { "; expected \($0)" } ?? ""
       throw ValidationError("\(listen == nil ? variable : "--listen") \"\(text)\": \(error.text)\(hint)")

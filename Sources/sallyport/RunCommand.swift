@@ -18,7 +18,12 @@ struct RunCommand: ParsableCommand {
       if something else stands in the way, such as an address in use.
       """)
 
+  @Argument(help: "The configuration file, as with --config.")
+  var path: String?
+
   @OptionGroup var file: ConfigurationFile
 
-  func run() throws { Daemon.run(ConfigurationSource(try file.path())) }
+  func validate() throws { try file.refuse(besides: path) }
+
+  func run() throws { Daemon.run(ConfigurationSource(try path ?? file.path())) }
 }

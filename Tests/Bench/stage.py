@@ -16,7 +16,6 @@ def install(options):
     packages += ["nginx-light:nginx", "wrk:wrk", "nghttp2-client:h2load", "openssl:openssl", "libc6-dev", "libssl-dev"]
     packages += [] if shutil.which("clang") else ["gcc:cc"]
     packages += ["valgrind:valgrind", "strace:strace", "binutils:strip"] if options.counts else []
-    packages += [] if options.sallyport else ["libsystemd-dev", "libpcre2-dev", "libnghttp2-dev", "libc-ares-dev", "libseccomp-dev", "zlib1g-dev"]
     toolchain = [] if options.sallyport else ["--toolchain"]
     command = [CHECKOUT + "/deploy/install-missing", *toolchain, *dict.fromkeys(packages)]
     subprocess.run(command, check=True, stdout=sys.stderr)

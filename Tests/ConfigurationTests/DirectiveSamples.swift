@@ -61,6 +61,8 @@ extension DirectiveSample {
       "add_trailer_inherit off;", server: certificate + clients + " add_trailer Z z;",
       location: pass + anchors + name + " add_trailer X y; location /in { }"),
     "expires": .init("expires 1d;"),
+    "charset": .init("charset utf-8;"),
+    "charset_types": .init("charset_types text/css;", beside: "charset utf-8;"),
     "chunked_transfer_encoding": .init("chunked_transfer_encoding off;"),
     "early_hints": .init("early_hints $http_x;"),
     "set_real_ip_from": .init("set_real_ip_from 10.0.0.0/8;"),

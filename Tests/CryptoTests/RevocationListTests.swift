@@ -86,6 +86,49 @@ import Testing
     #expect(taken([future], [old]) == [future.sha256, old.sha256])
   }
 
+  @Test func `the number decides which list is newer, and thisUpdate where one has none or both are of two keys`()
+    throws
+  {
+    let a = try TestAuthority("A"), other = try TestAuthority("A"), now = Int64(time(nil))
+    func list(_ number: Int, made: Int64 = 3600, ends: Int64 = 3600, by authority: TestAuthority? = nil) throws
+      -> RevocationList
+    {
+      var builder = RevocationListBuilder(revoking: [], number: number)
+      builder.thisUpdate = now - made
+      builder.nextUpdate = now + ends
+      return try lists(builder.pem(signedBy: (authority ?? a).root))[0]
+    }
+    func kept(_ fresh: RevocationList, after old: RevocationList) -> Bool {
+      !RevocationList.taking([fresh], after: [old], now: now).kept.isEmpty
+    }
+    func deciding(_ all: RevocationList...) -> [[UInt8]] { RevocationList.deciding(all, now: now).map(\.sha256) }
+    let seven = try list(7), five = try list(5), late = try list(6, made: 60), early = try list(8, made: 7200)
+    // Of equal and of later thisUpdate: the list in use stays, and OpenSSL gets no other one.
+    for older in [five, late] {
+      #expect(kept(older, after: seven))
+      #expect(deciding(older, seven) == [seven.sha256] && deciding(seven, older) == [seven.sha256])
+    }
+    #expect(!kept(early, after: seven) && deciding(seven, early) == [early.sha256])
+    #expect(try !kept(list(7, made: 60), after: seven) && kept(list(7, made: 7200), after: seven))
+    // An ended list with the greater number: whom it names stays refused, and the valid one serves.
+    let ended = try list(9, made: 7200, ends: -60)
+    #expect(kept(five, after: ended) && deciding(five, ended) == [five.sha256, ended.sha256])
+    #expect(try !kept(list(9), after: ended) && !kept(list(10), after: ended))
+    #expect(try deciding(list(4, ends: -60), seven).count == 2)
+    // Two keys of one name count apart, and a list of the future does not decide yet.
+    let renewed = try list(1, made: 60, by: other)
+    #expect(!kept(renewed, after: seven) && deciding(renewed, seven).count == 2)
+    #expect(try deciding(five, list(11, made: -200)).count == 2)
+    // Octets, not words: RFC 5280 §5.2.3 allows 20 of them.
+    #expect(try list(Int.max).number?.value == Int.max && list(256).number?.description == "256")
+    #expect(try kept(list(255), after: list(256)) && !kept(list(0x1_0000), after: list(0xFFFF)))
+    #expect(try refusal(Array(pem(number: -1).utf8)).contains("whose number can't be read"))
+  }
+
+  private func pem(number: Int) throws -> String {
+    try RevocationListBuilder(revoking: [], number: number).pem(signedBy: TestAuthority().root)
+  }
+
   @Test func `a list is disowned when the CA of its name is at hand and has not signed it`() throws {
     let authority = try TestAuthority("A"), stranger = try TestAuthority("A"), other = try TestAuthority("B")
     let list = try lists(RevocationListBuilder(revoking: []).pem(signedBy: authority.root))[0]

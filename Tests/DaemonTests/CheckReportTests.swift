@@ -39,10 +39,42 @@ import Testing
     #expect(shown.dropFirst(caret.count - 1).hasPrefix("nonsense"), "\(lines)")
   }
 
-  @Test func `a line whose end can't be read is not shown`() throws {
+  @Test func `a line is shown as far as it can be read`() throws {
     let (report, _) = try report("events {}\nhttp { server { proxy_set_header Authorization \"Basic c2VjcmV0; } }\n")
     #expect(!report.isValid)
-    #expect(!report.lines(isColoured: false).joined().contains("c2VjcmV0"))
+    let lines = report.lines(isColoured: false)
+    #expect(!lines.joined().contains("c2VjcmV0"))
+    #expect(lines.dropFirst().first == "    http { server { proxy_set_header Authorization …", "\(lines)")
+    #expect(lines.dropFirst(2).first?.count == "    http { server { proxy_set_header Authorization ^".count, "\(lines)")
+  }
+
+  @Test func `credentials without quotes are masked in the line of their error`() throws {
+    let (report, _) = try report("events {}\nhttp { server { proxy_set_header Authorization Basic c2VjcmV0 more; } }\n")
+    let lines = report.lines(isColoured: false)
+    #expect(!report.isValid && !lines.joined().contains("c2VjcmV0"), "\(lines)")
+    #expect(lines.contains { $0.contains("Authorization ******** ******** ********;") }, "\(lines)")
+  }
+
+  @Test(arguments: [
+    ("events {}\nhttp {\n  server { listen 1; }\n  {\n}\n", "  {", 3),
+    ("events {}\nhttp {\n  { server { listen 1; } }\n}\n", "  { …", 3),
+    ("events {}\nhttp { server { listen 1; } } {\n", "http { server { listen 1; } } {", 31),
+    ("{\n", "{", 1), ("events {};\n", "events {};", 10), ("events {} }\n", "events {} }", 11),
+  ])
+  func `an unexpected brace or semicolon shows its line`(text: String, line: String, column: Int) throws {
+    let (report, _) = try report(text)
+    let lines = report.lines(isColoured: false)
+    let place = try #require(lines.firstIndex { $0.contains("unexpected \"") }, "\(lines)")
+    #expect(lines.dropFirst(place + 1).first == "    \(line)", "\(lines)")
+    #expect(lines.dropFirst(place + 2).first == "    " + String(repeating: " ", count: column - 1) + "^", "\(lines)")
+  }
+
+  @Test func `directives without effect are one line for a person`() throws {
+    let (report, _) = try report("events { use epoll; }\nhttp { sendfile on; server { listen 1; return 204; } }\n")
+    let lines = report.lines(isColoured: false)
+    #expect(lines.filter { $0.contains("epoll") || $0.contains("sendfile") }.count == 1, "\(lines)")
+    #expect(
+      lines.suffix(2).first == "notice: taken, and without effect: use, sendfile; `sallyport check --verbose` says why")
   }
 
   @Test func `a long line is cut around the place`() throws {

@@ -18,6 +18,7 @@ import Transport
     answer.workers = 4
     answer.silent = [1, 3]
     answer.refusedReload = "x.conf:1:2: error: unknown directive \"x\""
+    (answer.failedReplacements, answer.failedReplacement) = (2, "it ended before it served")
     answer.listeners = [
       .init(opening: .tls, expectsHeader: true, address: "[::]:443"),
       .init(opening: .plain, expectsHeader: false, address: "unix:/run/a b"),
@@ -69,6 +70,7 @@ import Transport
       "workers -1", "workers x", "silent -1", "listener tls", "listener odd bare x", "certificate 1 x y", "word",
       "authority 1 x y", "list 1", "list x 1 a",
       "list 1 x a", "notice -1", "notice x",
+      "replacement 1", "replacement x y",
     ] {
       #expect(HealthAnswer(text: text.replacing("\nend\n", with: "\n\(wrong)\nend\n")) == nil, "\(wrong)")
     }

@@ -38,6 +38,62 @@ import Testing
     }
   }
 
+  @Test func `a leaf among the CAs is warned of`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      _ = try scene.identity("client", authority.client())
+      let material = try load(
+        scene,
+        """
+        server { listen 1 ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_client_certificate client.pem; ssl_verify_client on;
+        location / { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate server.pem; } }
+        server { listen 2 ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+        ssl_client_certificate ca.pem; ssl_verify_client on; return 204; }
+        """)
+      let messages = material.diagnostics.map(\.message)
+      #expect(material.diagnostics.allSatisfy { $0.severity == .warning } && messages.count == 2, "\(messages)")
+      #expect(messages.first?.contains("client.pem\" holds the certificate of CN=alice") == true, "\(messages)")
+      #expect(messages.last?.contains("server.pem\" holds") == true, "\(messages)")
+      #expect(material.diagnostics.allSatisfy { $0.message.contains("is no CA: no certificate verifies by it") })
+    }
+  }
+
+  @Test func `a leaf beside its CA is in order, and intermediate CAs without a root are warned of`() throws {
+    try withScene { scene in
+      let authority = try scene.serverFiles()
+      let leaf = try authority.client(.viaIntermediate).certificate.pem
+      let (intermediate, root) = (authority.intermediate.certificate.pem, authority.root.certificate.pem)
+      try scene.write("chain.pem", text: leaf + intermediate)
+      try scene.write("whole.pem", text: leaf + intermediate + root)
+      func messages(_ verification: String, _ upstream: String = "ca.pem") throws -> [String] {
+        let material = try load(
+          scene,
+          """
+          server { listen 1 ssl; ssl_certificate server.pem; ssl_certificate_key server.key; \(verification)
+          location / { proxy_pass https://127.0.0.1:2; proxy_ssl_trusted_certificate \(upstream); } }
+          """)
+        #expect(material.diagnostics.allSatisfy { $0.severity == .warning })
+        return material.diagnostics.map { "\($0.message) | \($0.hint ?? "")" }
+      }
+      #expect(try messages("ssl_client_certificate whole.pem; ssl_verify_client on;", "whole.pem").isEmpty)
+      #expect(
+        try messages(
+          "ssl_client_certificate chain.pem; ssl_trusted_certificate ca.pem; ssl_verify_client optional;"
+        ).isEmpty)
+      #expect(try messages("ssl_client_certificate chain.pem; ssl_verify_client optional_no_ca;").isEmpty)
+      for found in [
+        try messages("ssl_client_certificate chain.pem; ssl_verify_client on;"), try messages("", "chain.pem"),
+      ] {
+        #expect(found.count == 1, "\(found)")
+        #expect(
+          found.first?.hasSuffix(
+            "chain.pem\" holds no root, only intermediate CAs: no certificate verifies by them | "
+              + "add the root: the certificate of CN=Test Root") == true, "\(found)")
+      }
+    }
+  }
+
   @Test func `all that is wrong is told at once, each at its place`() throws {
     try withScene { scene in
       try scene.serverFiles()

@@ -208,4 +208,23 @@ import Transport
     #expect(told.map(\.message) == ["systemd handed over no socket of the name \"https\""])
     #expect(told.first?.hint?.contains("http, admin") == true)
   }
+
+  /// A service that listened on the port itself has left its own socket in systemd's store.
+  @Test
+  func `who moves a service to a socket unit is told the order that works, and of no socket that sallyport named`()
+    throws
+  {
+    let kept = InheritedSocket(name: KeptSocket.name(of: "0.0.0.0:443"), descriptor: 3)
+    for inherited in [[], [kept]] {
+      let told = refusal { () throws(Refusal) in
+        try bind([listener(.systemd(name: "https"))], inherited: inherited)
+      }
+      let hint = try #require(told.first?.hint)
+      #expect(hint.hasPrefix("no socket was handed over;") && !hint.contains("sallyport.listen"), "\(hint)")
+      let steps = [
+        "systemctl stop sallyport;", "systemctl enable --now sallyport.socket;", "systemctl start sallyport",
+      ]
+      #expect(hint.hasSuffix(steps.joined(separator: " ")), "\(hint)")
+    }
+  }
 }

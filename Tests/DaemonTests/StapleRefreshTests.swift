@@ -8,6 +8,18 @@ import Testing
 @testable import Daemon
 
 @Suite struct `Rounds of stapling` {
+  @Test func `a response is asked for anew after an hour, however long it is valid, and earlier if it ends soon`() {
+    let week: Int64 = 7 * 86_400
+    #expect(StapleRefresh.wait(age: 0, left: week) == 3600)
+    #expect(StapleRefresh.wait(age: 3600, left: week - 3600) == 0)
+    // Reloads every ten minutes don't put it off.
+    #expect(StapleRefresh.wait(age: 600, left: week - 600) == 3000)
+    #expect(StapleRefresh.wait(age: 3000, left: week - 3000) == 600)
+    #expect(StapleRefresh.wait(age: 0, left: 1200) == 600 && StapleRefresh.wait(age: 600, left: 600) == 0)
+    #expect(StapleRefresh.wait(age: 0, left: 20) == 300 && StapleRefresh.wait(age: 400, left: -380) == 0)
+    #expect(StapleRefresh.wait(age: .max, left: .max) == 0 && StapleRefresh.wait(age: -5, left: .min) == 300)
+  }
+
   @MainActor
   @Test func `a staple is let go with its generation, not with its next turn`() async throws {
     let authority = try TestAuthority()

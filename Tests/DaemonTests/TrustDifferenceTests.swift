@@ -255,6 +255,10 @@ import Testing
       "doesn't compare these directives, which differ: add_header, valid_referers"
     ),
     (
+      "set $team red;", "set $team red; set $ssl_client_s_dn_cn x;", .other,
+      "$ssl_client_s_dn_cn is the configuration's own (was sallyport's)"
+    ),
+    (
       "map $http_x $mapped { a 1;", "map $http_x $mapped { a 2;", .other, "a map, geo or split_clients has other values"
     ),
   ]

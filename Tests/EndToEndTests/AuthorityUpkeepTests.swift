@@ -72,6 +72,16 @@ struct `sallyport ca upkeep` {
     #expect(scene.text("errors").hasPrefix("<4>warning: CN="), "\(scene.text("errors"))")
   }
 
+  @Test func `has nothing to do in a folder that is missing`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try await AuthorityCast(scene)
+    let quiet = try await upkeep(scene, days: 0, "--out", scene.path("none"))
+    #expect(quiet.status == 0 && quiet.errors == "", "\(quiet.everything)")
+    #expect(quiet.text.contains("/none: there is no such folder"), "\(quiet.everything)")
+    try scene.write("file", text: "")
+    #expect(try await upkeep(scene, days: 0, "--out", scene.path("file")).status == 1)
+  }
+
   @Test func `warns of the authority itself half a year before its end`() async throws {
     let scene = try Scene.ofTest()
     _ = try await AuthorityCast(scene)

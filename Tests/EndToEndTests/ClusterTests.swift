@@ -33,8 +33,8 @@ import Testing
     return try JSONDecoder().decode([Manifest].self, from: Data(result.output))
   }
 
-  /// 1.31 is the oldest version that has the pause of `preStop` by default; without it no shell could make it.
-  @Test(arguments: manifests, ["1.31", "1.37"])
+  /// 1.30 is the oldest version that has the pause of `preStop` by default; without it no shell could make it.
+  @Test(arguments: manifests, ["1.30", "1.37"])
   func `the manifests are valid by Kubernetes' schemas`(_ name: String, _ version: String) async throws {
     let kinds = Set(try await Self.objects(Scene.ofTest(), name, version: version).map(\.kind))
     #expect(kinds.isSuperset(of: ["ConfigMap", "Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"]))
@@ -49,7 +49,104 @@ import Testing
     #expect(check.status == 0 && !check.text.contains("warning:"), "\(check.text)")
   }
 
-  @Test func `the sidecar lets clients with a certificate through to the application, and the kubelet to its probe`()
+  private struct Facts: Decodable {
+    /// The command of the probe that restarts, and PORT PATH of the one that takes the pod out of the service.
+    let live: [String]
+    let ready: [String]
+    let annotations: [String: String]
+    let labels: [String: String]
+    /// NAME PORT of the container.
+    let ports: [String: Int]
+    /// The target ports of each service, by its name, and the names of those that only name pods.
+    let services: [String: [String]]
+    let headless: [String]
+  }
+
+  private static let describe = #"""
+    import json, sys, yaml
+    found = {"services": {}, "headless": []}
+    for one in yaml.safe_load_all(open(sys.argv[1])):
+        if one["kind"] == "Service":
+            name = one["metadata"]["name"]
+            found["services"][name] = [str(port["targetPort"]) for port in one["spec"]["ports"]]
+            if one["spec"].get("clusterIP") == "None": found["headless"].append(name)
+        if one["kind"] == "Deployment":
+            pod = one["spec"]["template"]
+            box = [c for c in pod["spec"]["containers"] if c["name"] == "sallyport"][0]
+            found["live"] = box["livenessProbe"]["exec"]["command"]
+            request = box["readinessProbe"]["httpGet"]
+            found["ready"] = [request["port"], request["path"]]
+            found["annotations"] = pod["metadata"]["annotations"]
+            found["labels"] = pod["metadata"]["labels"]
+            found["ports"] = {port["name"]: port["containerPort"] for port in box["ports"]}
+    print(json.dumps(found))
+    """#
+
+  private static func facts(_ scene: Scene, _ name: String) async throws -> Facts {
+    let script = try scene.write("describe.py", text: describe)
+    let result = try await scene.run(
+      SignaturePython.python, [script, "\(checkout)/deploy/kubernetes/\(name).yaml"])
+    guard result.status == 0 else { throw ToolFailed(description: result.everything) }
+    return try JSONDecoder().decode(Facts.self, from: Data(result.output))
+  }
+
+  /// A pod that is too busy to answer a request is no reason to restart it.
+  @Test(arguments: manifests) func `readiness is a request, liveness asks the process`(_ name: String) async throws {
+    let facts = try await Self.facts(Scene.ofTest(), name)
+    #expect(facts.live == ["sallyport", "health", "--live"])
+    #expect(facts.ready == ["metrics", "/healthz"])
+  }
+
+  @Test(arguments: manifests)
+  func `Prometheus finds the metrics of each pod by a service and by the PodMonitor, and no other service has them`(
+    _ name: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let facts = try await Self.facts(scene, name)
+    #expect(facts.ports["metrics"] == 8081)
+    #expect(facts.services.filter { $0.value.contains("metrics") }.map(\.key) == facts.headless)
+    #expect(facts.headless.count == 1)
+    let script = """
+      import json, sys, yaml
+      monitor, = yaml.safe_load_all(open(sys.argv[1]))
+      assert (monitor["apiVersion"], monitor["kind"]) == ("monitoring.coreos.com/v1", "PodMonitor")
+      rule, = monitor["spec"]["selector"]["matchExpressions"]
+      assert rule["operator"] == "In" and json.loads(sys.argv[2])[rule["key"]] in rule["values"], rule
+      end, = monitor["spec"]["podMetricsEndpoints"]
+      assert (end["port"], end["path"]) == ("metrics", "/metrics"), end
+      # The job of the alerts.
+      assert {"targetLabel": "job", "replacement": "sallyport"} in end["relabelings"]
+      """
+    let labels = String(decoding: try JSONEncoder().encode(facts.labels), as: UTF8.self)
+    try await scene.succeed(
+      SignaturePython.python, "-c", script, "\(checkout)/deploy/kubernetes/monitoring.yaml", labels)
+  }
+
+  @Test(arguments: manifests)
+  func `a changed configuration changes the pods' template, and the manifest has the present checksum`(
+    _ name: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let text = try String(contentsOfFile: "\(checkout)/deploy/kubernetes/\(name).yaml", encoding: .utf8)
+    func sum(_ text: String) async throws -> String {
+      let file = try scene.write("copy.yaml", text: text)
+      try await scene.succeed("\(checkout)/deploy/kubernetes/checksum", file)
+      let found = scene.text("copy.yaml").firstMatch(of: /checksum\/config: "([0-9a-f]{64})"/)
+      return String(try #require(found?.output.1))
+    }
+    let present = try await sum(text)
+    #expect(
+      try await Self.facts(scene, name).annotations == ["checksum/config": present], "run deploy/kubernetes/checksum")
+    #expect(
+      try await sum(text.replacing("worker_shutdown_timeout 40s", with: "worker_shutdown_timeout 41s")) != present)
+    #expect(
+      try await sum(text.replacing("cpu: 500m", with: "cpu: 600m").replacing("replicas: 2", with: "replicas: 3"))
+        == present)
+    try scene.write("other.yaml", text: "kind: Service\n")
+    #expect(try await scene.run("\(checkout)/deploy/kubernetes/checksum", [scene.path("other.yaml")]).status == 1)
+  }
+
+  @Test func `the sidecar lets clients with a certificate through to the application, and its probes find it`()
     async throws
   {
     let scene = try Scene.ofTest()
@@ -65,7 +162,11 @@ import Testing
     #expect(known.status == 200 && known.text.contains("x-client-dn: CN=alice"), "\(known.text)")
     let stranger = try await scene.curl(["--cacert", scene.path("ca/ca.crt"), url])
     #expect(stranger.status == 400)
-    #expect(try await scene.curl(["http://127.0.0.1:\(probes)/healthz"]).status == 204)
+    let facts = try await Self.facts(scene, "sidecar")
+    let alive = try await scene.run(Sallyport.binary(), Array(facts.live.dropFirst()))
+    #expect(alive.status == 0, "\(alive.everything)")
+    #expect(try await scene.curl(["http://127.0.0.1:\(probes)\(facts.ready[1])"]).status == 204)
+    #expect(try await scene.curl(["http://127.0.0.1:\(probes)/metrics"]).text.contains("sallyport_requests_total"))
     #expect(try await scene.curl(["http://127.0.0.1:\(probes)/"]).status == 404)
   }
 

@@ -1,3 +1,4 @@
+import Foundation
 import TestSupport
 import Testing
 
@@ -55,6 +56,77 @@ import Testing
     ]
     try await both.expectSame(lists.map { .init("/geo", "-H", "X-Forwarded-For: \($0)") })
     try await both.expectSame([.init("/geo", "-H", "X-Forwarded-For: 1.2.3.4", "-H", "X-Forwarded-For: 5.6.7.8")])
+  }
+
+  @Test func `a name that only sallyport has is the configuration's where it defines it`() async throws {
+    let scene = try Scene.ofTest()
+    let both = try await NginxComparison(
+      scene,
+      #"""
+      map $arg_a $ssl_client_s_dn_cn { default "of map $arg_a"; }
+      geo $arg_ip $ssl_client_spki { default none; 10.0.0.0/8 ten; }
+      split_clients $arg_a $span_id { * split; }
+      server { listen PORT;
+        location /all { return 200 "$ssl_client_s_dn_cn|${SSL_CLIENT_SPKI}|$span_id|$ssl_client_verdict|$trace_id\n"; }
+        location ~ ^/captured/(?<upstream_ssl_spki>.*)$ { return 200 "$upstream_ssl_spki\n"; }
+        location /set { set $ssl_client_verdict "set $ssl_client_s_dn_cn"; set $trace_id mine;
+          rewrite ^ /all last; }
+        location /up { set $proxy_host own.example; proxy_set_header X-Name "$ssl_client_s_dn_cn $proxy_host";
+          proxy_pass http://UPSTREAM; }
+        location / { proxy_set_header X-Name "$proxy_host"; proxy_pass http://UPSTREAM; }
+      }
+      """#)
+    try await both.expectSame([
+      "/all?a=1&ip=10.1.1.1", "/all", "/captured/x", "/set?a=2", "/up?a=3", "/other",
+    ])
+  }
+
+  @Test func `a field's, an argument's and the proxy's variables can be computed and captured`() async throws {
+    let scene = try Scene.ofTest()
+    let both = try await NginxComparison(
+      scene,
+      #"""
+      map $arg_a $http_x_mapped { default "of map $arg_a"; none ""; }
+      map $arg_a $proxy_port { default "port of $arg_a"; }
+      geo $arg_ip $arg_geo { default none; 10.0.0.0/8 ten; }
+      split_clients $arg_a $cookie_part { * split; }
+      server { listen PORT;
+        location /all { return 200 "$http_x_mapped|$arg_geo|$cookie_part|$http_x_captured|$http_x_asked|$http_x_set\n"; }
+        location ~ ^/captured/(?<http_x_captured>.*)$ { return 200 "$http_x_captured|$http_x_mapped\n"; }
+        location /set { set $http_x_mapped set; set $http_x_set set; rewrite ^ /all last; }
+        location /asked { auth_request /yes; auth_request_set $http_x_asked asked; error_page 404 = /all; }
+        location /yes { return 204; }
+        location /up { proxy_set_header X-Port "$proxy_port"; proxy_pass http://UPSTREAM; }
+      }
+      """#)
+    let own = ["Mapped", "Captured", "Asked", "Set"].flatMap { ["-H", "X-\($0): own"] } + ["-H", "Cookie: part=own"]
+    try await both.expectSame([
+      .init("/all?a=1&ip=10.1.1.1&geo=own", own), .init("/all?a=none", own), .init("/captured/x", own),
+      .init("/set", own), .init("/asked", own), .init("/up?a=1", own),
+    ])
+  }
+
+  @Test func `check says which names are the configuration's, once each, and the format json keeps its own`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let text = """
+      map $arg_a $ssl_client_verdict { default mine; }
+      server { listen 127.0.0.1:\(port); access_log json.log json;
+        set $trace_id 1; set $trace_id 2; return 200 "$ssl_client_verdict";
+      }
+      """
+    _ = try await Sallyport.start(scene, configuration(text))
+    let found = try await scene.check(configuration(text))
+    #expect(found.status == 0)
+    for name in ["ssl_client_verdict", "trace_id"] {
+      let words = "notice: \"$\(name)\" is the variable that this configuration defines"
+      #expect(found.everything.components(separatedBy: words).count == 2, "\(found.everything)")
+    }
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "mine")
+    try await until("a line") { scene.text("json.log").contains("client_verdict") }
+    #expect(scene.text("json.log").contains("\"client_verdict\":\"\""), "\(scene.text("json.log"))")
   }
 
   @Test func `the same client is in the same share as with nginx`() async throws {

@@ -22,8 +22,12 @@ import Testing
       let answer = try await paste(scene, command)
       #expect(answer.status == "200", "\(command)")
       #expect(
-        answer.body.contains(#""verdict":"SUCCESS","subject":"CN=demo client,O=sallyport demo""#), "\(answer.body)")
-      #expect(answer.body.contains(#""upstream":{"protocol":"TLSv1.3""#))
+        answer.body.contains(
+          #"    "verdict": "SUCCESS",\#n    "subject": "CN=demo client,O=sallyport demo",\#n"#), "\(answer.body)")
+      #expect(answer.body.contains("  \"upstream\": {\n    \"protocol\": \"TLSv1.3\",\n"))
+      // Indented, and still JSON.
+      let report = try JSONSerialization.jsonObject(with: Data(answer.body.utf8)) as? [String: Any]
+      #expect(report?["method"] as? String == "GET" && (report?["fields"] as? [Any])?.isEmpty == false)
     }
     for command in commands[2...] { #expect(try await paste(scene, command).status == "400") }
 
@@ -74,15 +78,23 @@ import Testing
     }
   }
 
-  @Test func `certificates to be refused are, as PEM and as PKCS#12, and the log says why`() async throws {
+  @Test func `certificates to be refused are, as PEM and as PKCS#12, and the answer and the log say why`() async throws
+  {
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene)
-    for (name, reason) in [
-      ("expired", "certificate has expired"), ("not-yet-valid", "certificate is not yet valid"),
-      ("revoked", "certificate revoked"), ("wrong-ca", "unable to get local issuer certificate"),
+    for (name, answer, reason) in [
+      ("expired", "your certificate has expired", "certificate has expired"),
+      ("not-yet-valid", "your certificate is not yet valid", "certificate is not yet valid"),
+      ("revoked", "your certificate is revoked: the list ca.crl names it", "certificate revoked"),
+      ("wrong-ca", "another CA issued your certificate", "unable to get local issuer certificate"),
     ] {
       let refused = try await demo.ask("/", as: name)
-      #expect(refused.status == 400 && refused.text.contains("The SSL certificate error"), "\(name)")
+      #expect(refused.status == 400 && refused.text.hasPrefix("400: \(answer)"), "\(name): \(refused.text)")
+      #expect(refused.response["Content-Type"] == "text/plain")
+      let page = try await demo.ask("/", as: name, ["-H", "Accept: text/html"])
+      #expect(page.status == 400 && page.response["Content-Type"] == "text/html", "\(name)")
+      #expect(page.text.contains("<p id=\"reason\">\(answer)") && page.text.contains("guide.md"), "\(page.text)")
+      #expect(page.response["Content-Security-Policy"]?.contains("default-src 'none'") == true)
       let archive = ["--cert-type", "P12", "--cert", "\(demo.file("\(name).p12")):demo"]
       #expect(try await demo.ask("/", as: nil, archive).status == 400, "\(name)")
       #expect(demo.said.contains(reason), "\(name)")
@@ -90,6 +102,26 @@ import Testing
     #expect(
       try await demo.ask("/", as: nil, ["--cert-type", "P12", "--cert", "\(demo.file("client.p12")):demo"]).status
         == 200)
+  }
+
+  /// Whether the demo has an upstream of its own or the user's.
+  @Test(arguments: [false, true])
+  func `a client without a certificate is told so over HTTP/2 and HTTP/1.1, and nothing of it reaches an upstream`(
+    isOwn: Bool
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let own = try isOwn ? ScriptedUpstream.echo(scene) : nil
+    let demo = try await Demo(scene, own.map { ["--upstream", "http://127.0.0.1:\($0.port)"] } ?? [])
+    for version in ["2", "1.1"] {
+      let refused = try await demo.ask("/any", as: nil, ["--http\(version)", "-d", "body"])
+      #expect(refused.status == 400 && refused.text.hasPrefix("400: you presented no client certificate\n"))
+      #expect(refused.text.contains("client.p12") && refused.heads.hasPrefix("HTTP/\(version) "), "\(refused.text)")
+      let admitted = try await demo.ask("/", ["--http\(version)"])
+      #expect(admitted.status == 200 && admitted.heads.hasPrefix("HTTP/\(version) "), "\(admitted.heads)")
+    }
+    // The page is for clients that are refused alone.
+    #expect(try await demo.ask("/sallyport-demo/refused/page").status == 404)
+    if let own { #expect(own.requests("POST") == 0) }
   }
 
   @Test func `its paths do what they say`() async throws {
@@ -249,8 +281,8 @@ import Testing
     let scene = try Scene.ofTest()
     let demo = try await Demo(scene, ["--verify", "optional", "--tls", "1.2"])
     let anonymous = try await demo.ask("/", as: nil)
-    #expect(anonymous.status == 200 && anonymous.text.contains(#""verdict":"NONE""#))
-    #expect(anonymous.text.contains(#""protocol":"TLSv1.2""#))
+    #expect(anonymous.status == 200 && anonymous.text.contains(#""verdict": "NONE""#))
+    #expect(anonymous.text.contains(#""protocol": "TLSv1.2""#))
     #expect(!demo.said.contains("Without a certificate: 400") && demo.said.contains("Without a certificate: 200"))
     #expect(!demo.said.contains("asks for a client certificate on"))
     #expect(try await demo.ask("/", as: "expired").status == 400)

@@ -77,11 +77,177 @@ import Testing
     #expect(try file("deploy/sysusers.d/sallyport.conf").contains("\nu sallyport "))
   }
 
+  /// A list that is kept twice has a fault in one of them: the package could not be built on a bare system.
+  @Test func `the libraries of the build and of the binary are listed in one place`() async throws {
+    let scene = try Scene.ofTest()
+    func printed(_ option: String) async throws -> Set<String> {
+      let result = try await scene.run("\(checkout)/deploy/install-missing", ["--print", option])
+      #expect(result.status == 0, "\(result.everything)")
+      return Set(result.text.split(separator: "\n").map(String.init))
+    }
+    let (build, runtime) = (try await printed("--toolchain"), try await printed("--runtime"))
+    let manifest = try file("Package.swift").matches(of: /\.apt\(\["([a-z0-9.-]+)"\]\)/).map { String($0.output.1) }
+    #expect(manifest.count == 8 && Set(manifest).isSubset(of: build), "\(Set(manifest).subtracting(build))")
+    for name in [
+      "deploy/quickstart", "deploy/package", "deploy/Dockerfile", "Tests/run", "Tests/package", "Tests/systemd",
+      "Tests/Bench/stage.py",
+    ] {
+      let words = Set(try file(name).split { !"abcdefghijklmnopqrstuvwxyz0123456789+-.".contains($0) }.map(String.init))
+      #expect(!words.isEmpty)
+      // For the bench's own C, and for the other name that a later Debian has.
+      let other = words.intersection(Set(manifest).union(runtime)).subtracting(["libssl-dev", "libc-ares2"])
+      #expect(other.isEmpty, "\(name): \(other)")
+    }
+    let manual = try file("docs/OPERATING.md")
+    for name in Set(manifest).union(runtime) { #expect(manual.contains(name), "OPERATING.md: \(name)") }
+  }
+
+  /// A list that nobody renews refuses every client after 30 days.
+  @Test func `the timer's command keeps up the authority that README makes, and the package enables it`() async throws {
+    let scene = try Scene.ofTest()
+    let unit = try file("deploy/sallyport-ca.service")
+    func value(_ name: String) throws -> String {
+      let lines = unit.split(separator: "\n").filter { $0.hasPrefix("\(name)=") }
+      return String(try #require(lines.count == 1 ? lines.first : nil, "\(name)").dropFirst(name.count + 1))
+    }
+    let page = try file("README.md")
+    for command in [
+      "ca init /etc/sallyport/ca", "ca issue /etc/sallyport/ca --server localhost --out /etc/sallyport/tls",
+    ] {
+      #expect(page.contains("    sudo sallyport \(command)\n"), "\(command)")
+      if command.contains("--out") { try scene.makeFolder("tls") }
+      let made = try await scene.run(
+        Sallyport.binary(),
+        command.replacing("/etc/sallyport", with: scene.folder).split(separator: " ").map(String.init))
+      #expect(made.status == 0, "\(made.everything)")
+    }
+    let condition = try value("ConditionPathExists").replacing("/etc/sallyport", with: scene.folder)
+    #expect(access(condition, R_OK) == 0, "\(condition)")
+    let words = try value("ExecStart").replacing("/etc/sallyport", with: scene.folder).split(separator: " ").map(
+      String.init)
+    #expect(words.first == "/usr/local/bin/sallyport")
+    let kept = try await scene.run(Sallyport.binary(), Array(words.dropFirst()))
+    #expect(kept.status == 0 && kept.errors == "", "\(kept.everything)")
+    let writable = try value("ReadWritePaths").split(separator: " ").map { $0.drop { $0 == "-" } }
+    #expect(writable == ["/etc/sallyport/ca", "/etc/sallyport/tls"])
+    let timer = try file("deploy/sallyport-ca.timer")
+    #expect(timer.contains("\nOnCalendar=*-*-* 00/6:00:00\n") && timer.contains("\nPersistent=yes\n"))
+    #expect(timer.contains("\nWantedBy=timers.target\n"))
+    for script in ["postinst", "prerm", "postrm"] {
+      #expect(try file("deploy/debian/\(script)").contains("sallyport-ca.timer"), "\(script)")
+    }
+  }
+
+  @Test(.enabled(if: access("/usr/bin/dpkg-shlibdeps", X_OK) == 0, "dpkg-dev is not installed"))
+  func `the package has what an incident needs, and the links of its documents lead to its files`() async throws {
+    let scene = try Scene.ofTest()
+    let made = try await scene.run(
+      "\(checkout)/deploy/package", ["--binary", Sallyport.binary(), "--out", scene.folder, "--needs-swift"],
+      environment: ["DPKG_DEB_COMPRESSOR_TYPE": "none", "DEBEMAIL": "test@debian.org"], within: .seconds(200))
+    #expect(made.status == 0, "\(made.everything)")
+    let package = try #require(made.text.split(separator: "\n").last.map(String.init))
+    try await scene.succeed("dpkg-deb", "-x", package, scene.path("root"))
+    let documents = scene.path("root/usr/share/doc/sallyport")
+    for name in [
+      "README.md", "docs/OPERATING.md", "docs/INCIDENTS.md", "deploy/alerts/sallyport.rules.yml",
+      "deploy/grafana/sallyport.json", "examples/full.conf",
+    ] { #expect(access("\(documents)/\(name)", R_OK) == 0, "\(name)") }
+    for name in ["low-ports.conf", "refuse-restart.conf", "systemd-252.conf"] {
+      #expect(access(scene.path("root/usr/share/sallyport/\(name)"), R_OK) == 0, "\(name)")
+    }
+    // A file below /etc that is no conffile would be overwritten by each upgrade.
+    #expect(scene.text("root/etc/logrotate.d/sallyport").contains("/var/log/sallyport/*.log {"))
+    try await scene.succeed("dpkg-deb", "-e", package, scene.path("control"))
+    #expect(scene.text("control/conffiles") == "/etc/sallyport/sallyport.conf\n/etc/logrotate.d/sallyport\n")
+    let packaged = scene.text("root/etc/sallyport/sallyport.conf")
+    for line in ["user sallyport;", "error_log journal notice;", "  access_log journal combined;"] {
+      #expect(packaged.contains("\n\(line)"), "\(line)")
+    }
+
+    var count = 0
+    let pages = FileManager.default.enumerator(atPath: documents)?.compactMap { $0 as? String } ?? []
+    for page in pages where page.hasSuffix(".md") {
+      let text = try String(contentsOfFile: "\(documents)/\(page)", encoding: .utf8)
+      let folder = URL(fileURLWithPath: "\(documents)/\(page)").deletingLastPathComponent()
+      for link in text.matches(of: /\]\(([^)\s]+)\)/).map(\.output.1) where !link.contains("://") {
+        count += 1
+        let parts = link.split(separator: "#", omittingEmptySubsequences: false).map(String.init)
+        let target = parts[0].isEmpty ? "\(documents)/\(page)" : folder.appendingPathComponent(parts[0]).path
+        // The licence is base-files': a link to /usr/share/common-licenses.
+        #expect(access(target, R_OK) == 0 || parts[0] == "LICENSE", "\(page): \(link)")
+        guard parts.count > 1, let aim = try? String(contentsOfFile: target, encoding: .utf8) else { continue }
+        #expect(Self.anchors(aim).contains(parts[1]), "\(page): \(link)")
+      }
+    }
+    #expect(count > 100, "\(count)")
+  }
+
+  /// The names that a browser of Markdown gives the headings.
+  private static func anchors(_ page: String) -> Set<String> {
+    Set(
+      page.split(separator: "\n").filter { $0.hasPrefix("#") }.map { line in
+        line.drop { $0 == "#" }.drop { $0 == " " }.lowercased().filter {
+          $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" || $0 == "_"
+        }.replacing(" ", with: "-")
+      })
+  }
+
   /// All of Tests/image: deploy/Dockerfile built, and its binary run as deploy/compose.yaml has it.
   @Test(.enabled(if: buildsImage, "SALLYPORT_TEST_IMAGE is not set, or root does not run the tests"))
   func `the image builds, and 5 MB go through it as the compose file runs it`() async throws {
     let result = try await Scene.ofTest().run("\(checkout)/Tests/image", [], within: .seconds(900))
     #expect(result.status == 0, "\(result.everything)")
+  }
+
+  /// The words of HEALTHCHECK's CMD in deploy/Dockerfile, with this binary.
+  private func healthCheck() throws -> [String] {
+    let line = try #require(
+      file("deploy/Dockerfile").split(separator: "\n").first { $0.hasPrefix("HEALTHCHECK ") && $0.contains(" CMD [") })
+    let start = try #require(line.range(of: "CMD "))
+    let words = try JSONDecoder().decode([String].self, from: Data(line[start.upperBound...].utf8))
+    #expect(words.first == "sallyport")
+    return [try Sallyport.binary()] + words.dropFirst()
+  }
+
+  @Test(arguments: [false, true])
+  func `the image's HEALTHCHECK finds a process that only variables configure, and tells when it is gone`(
+    hasFile: Bool
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let cast = try Cast(scene)
+    let port = try scene.port()
+    // A file that nobody runs, such as one that the image's user has mounted for later.
+    if hasFile { try scene.write("sallyport.conf", text: "events {} http {}") }
+    let variables = [
+      "SALLYPORT_LISTEN=127.0.0.1:\(port)", "SALLYPORT_CERT=server.pem", "SALLYPORT_KEY=server.key",
+      "SALLYPORT_CLIENT_CA=ca.pem", "SALLYPORT_TO=http://127.0.0.1:9", "SALLYPORT_USER=root",
+    ]
+    let clean = ProcessInfo.processInfo.environment.keys.filter { $0.hasPrefix("SALLYPORT_") }.sorted().flatMap {
+      ["-u", $0]
+    }
+    let process = try ChildProcess(
+      "env", clean + variables + [Sallyport.binary(), "proxy"], in: scene.folder, output: nil,
+      errors: scene.path("proxy.err"))
+    scene.atEnd { process.stop() }
+    scene.onFailure(show: "proxy.err") { scene.text("proxy.err") }
+    try await until("it serves") { try await scene.curl(cast.to(port) + ["https://localhost/"]).status == 400 }
+    let check = clean + variables + (try healthCheck())
+    let good = try await scene.run("env", check)
+    #expect(good.status == 0 && good.text.contains("process: \(process.identifier)"), "\(good.everything)")
+    process.stop()
+    #expect(try await scene.run("env", check).status == 1)
+  }
+
+  @Test func `the image's HEALTHCHECK finds the process of the configuration file, with and without variables`()
+    async throws
+  {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    _ = try await Sallyport.start(scene, configuration("server { listen 127.0.0.1:\(port); return 204; }"))
+    for variables in [[], ["SALLYPORT_LISTEN=127.0.0.1:9"]] {
+      let result = try await scene.run("env", variables + (try healthCheck()))
+      #expect(result.status == 0, "\(result.everything)")
+    }
   }
 
   /// All of Tests/package: the Debian package, and a machine with systemd on which it is installed.

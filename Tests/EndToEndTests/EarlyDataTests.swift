@@ -1,3 +1,5 @@
+import Crypto
+import Glibc
 import TestSupport
 import Testing
 
@@ -10,14 +12,16 @@ import Testing
     let port: UInt16
     let upstream: ScriptedUpstream
     let relay: FirstFlightRelay
+    let daemon: Sallyport
 
     init(_ server: String = "") async throws {
       scene = try Scene.ofTest()
       cast = try Cast(scene)
+      try Self.list(scene, cast, revoking: [], number: 1)
       port = try scene.port()
       upstream = try ScriptedUpstream.echo(scene)
       relay = try FirstFlightRelay(scene, to: port)
-      _ = try await Sallyport.start(
+      daemon = try await Sallyport.start(
         scene,
         configuration(
           """
@@ -34,6 +38,13 @@ import Testing
         "openssl",
         ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost", "-ign_eof", "-tls1_3"]
           + cast.alice.openssl + arguments, input: Array(request.utf8))
+    }
+
+    static func list(_ scene: Scene, _ cast: Cast, revoking: [IdentityFiles], number: Int) throws {
+      var builder = RevocationListBuilder(revoking: revoking.map(\.certified.certificate), number: number)
+      builder.nextUpdate = Int64(time(nil)) + 86_400
+      let path = try scene.write("crl.new", text: builder.pem(signedBy: cast.authority.root))
+      rename(path, scene.path("crl.pem"))
     }
 
     /// A session of alice's in the file `session.pem`.
@@ -90,6 +101,21 @@ import Testing
     #expect(text.contains("HTTP/1.1 200"))
     #expect(setting.upstream.receivedText.contains("/unsafe"))
     #expect(!setting.upstream.receivedText.contains("Early-Data"))
+  }
+
+  @Test func `a request that waits for the end of the handshake is judged by a list that comes meanwhile`() async throws
+  {
+    let setting = try await Setting("ssl_crl crl.pem;")
+    try await setting.makeSession()
+    async let answer = setting.sendEarly("DELETE /unsafe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    try await until("the server to answer the hello") { setting.relay.hasAnswer }
+    try Setting.list(setting.scene, setting.cast, revoking: [setting.cast.alice], number: 2)
+    setting.daemon.signal(SIGHUP)
+    try await setting.daemon.logged("reconfigured: generation 2")
+    setting.relay.release()
+    let text = try await answer.text
+    #expect(text.contains("Early data was accepted") && !text.contains("HTTP/1.1 200"))
+    #expect(!setting.upstream.receivedText.contains("/unsafe"))
   }
 
   @Test func `a first flight that somebody repeats reaches nobody`() async throws {

@@ -86,6 +86,9 @@ import Testing
     try await doors.until("version")
     try await doors.shake(doors.open, ["-tls1_2", "-cipher", "AES256-SHA256"])
     try await doors.until("cipher")
+    // OpenSSL's words, by which people search, and what they mean.
+    try await doors.daemon.logged("SSL routines::unsupported protocol: no TLS version is allowed by both sides)")
+    try await doors.daemon.logged("SSL routines::no shared cipher: no cipher suite is allowed by both sides")
     try await doors.shake(doors.closed, [])
     try await doors.until("unknown-name")
     // It trusts another CA.

@@ -60,6 +60,28 @@ import Testing
     #expect(front.upstream.receivedText.contains(scene.sent("X-Other: stays")))
   }
 
+  @Test func `a field of the configuration's own ssl variable can't be forged in another location`() async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        map $http_user_agent $ssl_client_s_dn_cn { default ""; }
+        server {
+          listen 127.0.0.1:\(port);
+          location / { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Name $ssl_client_s_dn_cn; }
+          location /own { proxy_pass http://127.0.0.1:\(upstream.port); proxy_set_header X-Other yes; }
+        }
+        """))
+    for path in ["", "own"] {
+      let result = try await scene.curl(["-H", "X-Name: root", "http://127.0.0.1:\(port)/\(path)"])
+      #expect(result.status == 200)
+    }
+    #expect(!upstream.receivedText.contains("root"), "\(upstream.receivedText)")
+  }
+
   @Test func `an identity field whose variable is empty is left out, forged or not`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let upstream = try ScriptedUpstream.echo(scene)

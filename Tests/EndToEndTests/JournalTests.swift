@@ -104,6 +104,39 @@ struct `Entries of the journal` {
     #expect(entry["SALLYPORT_VERIFY"] == nil)
   }
 
+  /// As systemd starts a service whose stderr leads to the journal (JOURNAL_STREAM).
+  private static let toJournal = [
+    "sh", "-c", "exec 2>>errors; JOURNAL_STREAM=$(stat -Lc %d:%i errors) exec \"$0\" \"$@\"",
+  ]
+
+  @Test(arguments: ["notice", "error"])
+  func `a warning of the start reaches the journal once, with its priority`(level: String) async throws {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let journal = try PlayedJournal(scene)
+    let text = """
+      pid sallyport.pid; error_log journal \(level); events { worker_connections 64; }
+      http { access_log off; upstream api { server 127.0.0.1:9; keepalive 4; }
+        server { listen 127.0.0.1:\(port); location / { proxy_http_version 1.0; proxy_pass http://api; } } }
+      """
+    let daemon = try Sallyport(scene, text, launcher: Self.toJournal + journal.launcher)
+    try await daemon.untilReady()
+    let words = "are not kept open, although the group has keepalive"
+    if level == "notice" {
+      let entry = try await journal.entry { $0["MESSAGE"]?.contains(words) == true }
+      #expect(entry["PRIORITY"] == "4")
+      #expect(scene.text("errors") == "")
+    } else {
+      // The log's level leaves it out, so stderr has it, with the prefix that systemd reads.
+      let lines = scene.text("errors").split(separator: "\n")
+      #expect(lines.contains { $0.hasPrefix("<4>") && $0.contains(words) }, "\(lines)")
+      #expect(lines.allSatisfy { $0.hasPrefix("<4>") }, "\(lines)")
+    }
+    let refused = try Sallyport(scene, text + "nonsense;", name: "refused", launcher: Self.toJournal)
+    #expect(try await refused.process.ended() == .exited(78))
+    let fault = scene.text("errors").split(separator: "\n").filter { $0.contains("nonsense") }
+    #expect(!fault.isEmpty && fault.allSatisfy { $0.hasPrefix("<3>") }, "\(scene.text("errors"))")
+  }
+
   @Test func `a refused client's certificate is in the entries of both logs`() async throws {
     let scene = try Scene.ofTest()
     let journal = try PlayedJournal(scene)

@@ -66,6 +66,34 @@ import Testing
     #expect(try await daemon.process.ended() == .exited(0))
   }
 
+  @Test func `a disk that fills cuts no line of JSON`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene, configuration("server { listen 127.0.0.1:\(port); access_log json.log json; return 204; }"))
+    func limit(_ size: String) async throws {
+      let result = try await scene.run("prlimit", ["--pid", "\(daemon.process.identifier)", "--fsize=\(size)"])
+      #expect(result.status == 0, "\(result.everything)")
+    }
+    func ask(_ count: Int) async throws {
+      let urls = "http://127.0.0.1:\(port)/[1-\(count)]"
+      let result = try await scene.run("curl", ["-s", "-w", "%{http_code}\\n", urls])
+      #expect(result.text.split(separator: "\n").count { $0 == "204" } == count)
+    }
+    // In the middle of a line: each has some hundred bytes. The error log has its own lines left out.
+    try await limit("10001:unlimited")
+    try await ask(200)
+    try await until("lines up to the limit") { scene.bytes("json.log").count > 8000 }
+    try await daemon.logged("[crit]", "json.log loses lines")
+    let text = scene.text("json.log")
+    #expect(text.hasSuffix("}\n") && text.utf8.count <= 10_001)
+    try await limit("unlimited:unlimited")
+    try await ask(20)
+    try await until("further lines") { scene.bytes("json.log").count > 10_001 }
+    let lines = scene.text("json.log").split(separator: "\n", omittingEmptySubsequences: false)
+    #expect(lines.dropLast().allSatisfy { object($0) != nil } && lines.last == "")
+  }
+
   @Test func `a full disk of the access log is one line in the error log`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()

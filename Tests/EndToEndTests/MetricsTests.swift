@@ -53,4 +53,35 @@ import Testing
     #expect(page.response["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8")
     #expect(try await scene.curl(["-X", "POST", "http://127.0.0.1:\(inside)/metrics"]).status == 405)
   }
+
+  @Test func `no counter falls when a reload takes away what it counts and another restores it`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port(), inside = try scene.port(), dead = try scene.port()
+    let shown = "server { listen 127.0.0.1:\(inside); location = /metrics { metrics; } }"
+    let counted = """
+      upstream dead { server 127.0.0.1:\(dead); }
+      server { listen 127.0.0.1:\(port); server_name counted; location / { return 200; }
+        location /dead { proxy_pass http://dead; } }
+      """
+    let daemon = try await Sallyport.start(scene, configuration(shown + counted))
+    for path in ["/", "/", "/dead"] { _ = try await scene.curl(["http://127.0.0.1:\(port)\(path)"]) }
+    func counts() async throws -> [String] {
+      try await scene.curl(["http://127.0.0.1:\(inside)/metrics"]).text.split(separator: "\n").map(String.init).filter {
+        $0.hasPrefix("sallyport_requests_total{server=\"counted\"") && $0.contains("\"2xx\"")
+          || $0.hasPrefix("sallyport_upstream_attempts_total{upstream=\"dead\"") && $0.contains("\"connect\"")
+          || $0.hasPrefix("sallyport_upstream_exhausted_total{upstream=\"dead\"")
+      }
+    }
+    try await until("the counts") { try await counts().filter { $0.hasSuffix(" 1") || $0.hasSuffix(" 2") }.count >= 2 }
+    let before = try await counts()
+    // Without the block and the group, and without anything that shows counts.
+    let files = [shown, counted, shown + counted]
+    for (turn, file) in files.enumerated() {
+      try daemon.rewrite(configuration(file))
+      daemon.signal(SIGHUP)
+      try await daemon.logged("reconfigured: generation \(turn + 2)")
+      if turn == 0 { #expect(try await counts().isEmpty) }
+    }
+    #expect(try await counts() == before)
+  }
 }

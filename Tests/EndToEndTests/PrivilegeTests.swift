@@ -120,6 +120,30 @@ import Testing
     }
   }
 
+  /// As with `User=` in the unit: the directive is for `check` by root.
+  @Test func `a start as the user that user names says nothing, and one as another user warns`() async throws {
+    let scene = try Scene.ofTest()
+    let (user, group) = try nobody()
+    chmod(scene.folder, 0o755)
+    for (name, isSilent) in [("nobody", true), ("daemon", false)] {
+      let port = try scene.port(), folder = try scene.makeFolder(name)
+      chown(folder, user, group)
+      let text = "user \(name); pid \(name)/pid; error_log \(name)/log; events {}"
+      let path = try scene.write(
+        "\(name).conf", text: text + "http { access_log off; server { listen 127.0.0.1:\(port); return 200 x; } }")
+      chmod(path, 0o644)
+      let daemon = try ChildProcess(
+        "setpriv",
+        ["--reuid=\(user)", "--regid=\(group)", "--clear-groups", Sallyport.binary(), "run", "--config", path],
+        in: scene.folder, output: nil, errors: scene.path("\(name).errors"))
+      scene.atEnd { daemon.stop() }
+      try await until("its pid file") { !scene.text("\(name)/pid").isEmpty || daemon.ending != nil }
+      let said = scene.text("\(name).errors")
+      #expect(daemon.ending == nil && said.isEmpty == isSilent, "\(said)")
+      #expect(said.contains("the \"user\" directive makes sense only") != isSilent, "\(said)")
+    }
+  }
+
   @Test func `check tells the same, and what requests can't reach`() async throws {
     let scene = try Scene.ofTest()
     _ = try await scene.sallyport("ca", "init", scene.path("ca"))

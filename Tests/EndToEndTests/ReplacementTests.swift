@@ -108,6 +108,46 @@ import Testing
     try await until("the new process to end") { kill(fresh, 0) != 0 }
   }
 
+  /// systemd's restart would have stopped the old one before anything looked at the configuration.
+  @Test func `reload --restart replaces the process, and a fault in the configuration leaves the old one`() async throws
+  {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let path = scene.path("sallyport.conf")
+    let text = configuration("server { listen 127.0.0.1:\(port); return 200 one; }")
+    let daemon = try await Sallyport.start(scene, text)
+    let old = daemon.process.identifier
+    try daemon.rewrite(text + "nonsense;")
+    for _ in 1...2 {
+      let refused = try await scene.sallyport("reload", "--restart", "--config", path)
+      #expect(refused.status == 1, "\(refused.everything)")
+      #expect(
+        refused.errors.hasPrefix("error: the new process did not start, process \(old) serves on: it ended before it"))
+      #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "one")
+    }
+    #expect(process(scene) == old)
+    // A request in progress keeps the old process, which is no longer the one that serves.
+    let held = try Wire.dial(port: port)
+    try held.write("GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n12")
+    try daemon.rewrite(text.replacing("one", with: "two"))
+    let replaced = try await scene.sallyport("reload", "--restart", "--config", path)
+    let fresh = try #require(process(scene), "\(replaced.everything)")
+    scene.atEnd { kill(fresh, SIGKILL) }
+    #expect(replaced.status == 0 && replaced.text == "process \(fresh) serves in place of \(old)\n")
+    #expect(fresh != old, "\(replaced.everything)")
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "two")
+    try held.write("345")
+    #expect(try await offPool { try held.response().text } == "one")
+    #expect(try await daemon.process.ended() == .exited(0))
+    kill(fresh, SIGTERM)
+    try await until("the new process to end") { kill(fresh, 0) != 0 }
+    let absent = try await scene.sallyport("reload", "--restart", "--config", path)
+    #expect(absent.status == 1 && absent.errors.contains("no process runs "), "\(absent.everything)")
+    for arguments in [["reload"], ["reload", "4711", "--restart"], ["reload", "4711", "--config", path]] {
+      #expect(try await scene.run(Sallyport.binary(), arguments).status == 64, "\(arguments)")
+    }
+  }
+
   /// The new process has then the rights of the former one: as root that serves as root, no capability to set groups.
   @Test func `without the sandbox the process is replaced, too`() async throws {
     let scene = try Scene.ofTest()

@@ -50,6 +50,49 @@ import Testing
     }
   }
 
+  @Test func `charset is named where a type has none`() async throws {
+    let scene = try Scene.ofTest()
+    let types = [
+      "html": "text/html", "upper": "Text/HTML", "own": "text/html; charset=koi8-r", "level": "text/html; level=1",
+      "json": "application/json", "script": "application/javascript", "plain": "text/plain",
+    ]
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      try wire.serve { request in
+        let name = String(request.target.split(separator: "?")[0].split(separator: "/").last ?? "")
+        try wire.answer("ok", fields: types[name].map { ["Content-Type: \($0)"] } ?? [])
+      }
+    }
+    let up = "http://127.0.0.1:\(upstream.port)"
+    let twin = try await NginxTwin(
+      scene,
+      """
+      server { listen LISTEN; charset utf-8; default_type text/plain;
+        location /pass/ { add_header X-Type $sent_http_content_type; proxy_pass \(up)/; }
+        location /json/ { charset_types application/json; proxy_pass \(up)/; }
+        location /any/ { charset_types *; charset koi8-r; proxy_pass \(up)/; }
+        location /off/ { charset off; proxy_pass \(up)/; }
+        location /if/ { if ($arg_c) { charset windows-1251; } proxy_pass \(up); }
+        location /variable/ { set $c $arg_c; charset $c; proxy_pass \(up)/; }
+        location /text { return 200 text; }
+        location /moved { return 301 /text; }
+        location /see { return 303 /text; }
+        location /missing { return 404; }
+      }
+      """)
+    for place in ["pass", "json", "any", "off", "if"] {
+      for name in types.keys.sorted() + ["none"] where (place, name) != ("any", "level") {
+        try await twin.compare(NginxTwin.get("/\(place)/\(name)"))
+      }
+    }
+    for path in ["/if/html?c=1", "/variable/html?c=utf-8", "/variable/html", "/text", "/see", "/missing"] {
+      try await twin.compare(NginxTwin.get(path))
+    }
+    try await twin.compare(NginxTwin.get("/moved"))
+    // A request's value can't add a parameter: nginx takes any text.
+    let forged = try await scene.curl(["-i", "http://127.0.0.1:\(twin.ours)/variable/html?c=utf-8;x=y"])
+    #expect(forged.text.contains("Content-Type: text/html\r\n"), "\(forged.text)")
+  }
+
   @Test func `fields and trailers that are added, replaced and removed`() async throws {
     let scene = try Scene.ofTest()
     let up = "http://127.0.0.1:\(try Self.upstream(scene).port)"

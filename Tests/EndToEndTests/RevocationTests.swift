@@ -112,6 +112,27 @@ import Testing
     #expect(try await ask(scene, cast, port, bob).status == 400)
   }
 
+  @Test func `a list with a smaller number lets no revoked client in again, however new it looks`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    try list(scene, cast, revoking: [bob], number: 8)
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(scene, server(port))
+    #expect(try await ask(scene, cast, port, bob).status == 400)
+    var builder = RevocationListBuilder(revoking: [], number: 7)
+    // Later than that of the list in use: OpenSSL itself would prefer it.
+    builder.thisUpdate += 1800
+    let path = try scene.write("crl.pem.new", text: builder.pem(signedBy: cast.authority.root))
+    rename(path, scene.path("crl.pem"))
+    try await daemon.logged("reconfigured: generation 2")
+    #expect(try await ask(scene, cast, port, bob).status == 400)
+    try await daemon.logged("[warn]", "has the number 7, and the one before has 8", "stays in use")
+    #expect(try await ask(scene, cast, port, cast.alice).status == 200)
+    try list(scene, cast, revoking: [], number: 9)
+    try await daemon.logged("reconfigured: generation 3")
+    #expect(try await ask(scene, cast, port, bob).status == 200)
+  }
+
   @Test func `a list that can't be read keeps the one in use`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))

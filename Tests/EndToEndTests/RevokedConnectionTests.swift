@@ -10,8 +10,8 @@ import Testing
 
   /// A request that is in progress.
   enum Kind: String, CaseIterable, Sendable {
-    case tunnel, events, download, upload, http2Events, http2Upload
-    var isHTTP2: Bool { self == .http2Events || self == .http2Upload }
+    case tunnel, events, download, upload, http2Events, http2Upload, grpc
+    var isHTTP2: Bool { self == .http2Events || self == .http2Upload || self == .grpc }
   }
 
   /// A client with a request in progress, and what it can tell of that.
@@ -39,6 +39,12 @@ import Testing
         try client.begin()
         client.send(kind == .http2Events ? .get(1, "/events") : .post(1, "/upload"))
         while kind == .http2Events, let frame = try client.next(), frame.kind != .data {}
+      case .grpc:
+        let client = FrameClient(wire)
+        try client.begin()
+        client.send(.post(1, "/calls.Of/Both", [("te", "trailers"), ("content-type", "application/grpc")]))
+        client.send(.data(1, "hello", ends: false))
+        while let frame = try client.next(), frame.kind != .data {}
       }
     }
 
@@ -59,6 +65,9 @@ import Testing
         let client = FrameClient(wire)
         client.send(.data(1, "whole"))
         return try client.response(on: 1).status == 200
+      case .grpc:
+        FrameClient(wire).send(.data(1, "more"))
+        return try wire.read(through: "more") != nil
       }
     }
 
@@ -74,6 +83,7 @@ import Testing
     let cast: Cast
     let bob: IdentityFiles
     let upstream: ScriptedUpstream
+    let calls: UpstreamFrameServer
     let port: UInt16
     /// The upstream sends what is left of its responses.
     let more = Flag()
@@ -106,6 +116,20 @@ import Testing
           try wire.answer("ok", closing: true)
         }
       }
+      calls = try UpstreamFrameServer(scene) { connection in
+        try connection.open()
+        while let event = try connection.next() {
+          switch event {
+          case .head(let call):
+            try connection.headers(call.stream, [(":status", "200"), ("content-type", "application/grpc")])
+          case .data(let stream, _): try connection.data(stream, Array("first".utf8))
+          case .request(let call):
+            try connection.data(call.stream, Array("more".utf8))
+            try connection.headers(call.stream, [("grpc-status", "0")], ends: true)
+          default: break
+          }
+        }
+      }
     }
 
     func list(revoking: [IdentityFiles], number: Int) throws {
@@ -125,6 +149,7 @@ import Testing
           proxy_buffering off; \(mode)
           location /other { deny all; }
           location / { \(rules) proxy_pass http://127.0.0.1:\(upstream.port); \(Upgrades.upgrading) }
+          location /calls. { \(rules) grpc_pass grpc://127.0.0.1:\(calls.port); }
           location = /metrics { metrics; } }
         """)
     }
@@ -196,6 +221,36 @@ import Testing
     let isCut = try await offPool { try lost.isCut() }
     #expect(isCut)
     #expect(try await offPool { try kept.goesOn() })
+  }
+
+  @Test(arguments: [true, false])
+  func `a responder that a reload names decides on requests in progress`(answers: Bool) async throws {
+    let scene = try Scene.ofTest(), front = try Front(scene)
+    try front.list(revoking: [], number: 1)
+    let responder = try await OCSPResponder(
+      scene, front.cast.authority.root,
+      [(front.cast.alice.certified.certificate, .good), (front.bob.certified.certificate, .revoked)])
+    let daemon = try await Sallyport.start(scene, front.text())
+    let clients = try await offPool {
+      try Kind.allCases.map { kind in
+        (
+          kept: try Client(kind, scene, front.port, front.cast.alice),
+          lost: try Client(kind, scene, front.port, front.bob)
+        )
+      }
+    }
+    if !answers { responder.stop() }
+    try await front.reload(
+      daemon, to: front.text(mode: "ssl_ocsp leaf; ssl_ocsp_responder \(responder.url);"), generation: 2)
+    for (kept, lost) in clients {
+      let isCut = try await offPool { try (lost.isCut(), answers ? true : kept.isCut()) }
+      #expect(isCut.0 && isCut.1, "\(lost.kind)")
+    }
+    front.more.raise()
+    for (kept, _) in clients where answers {
+      let goesOn = try await offPool { try kept.goesOn() }
+      #expect(goesOn, "\(kept.kind)")
+    }
   }
 
   @Test func `a tunnel ends with its server block, because nobody could judge its client any more`() async throws {

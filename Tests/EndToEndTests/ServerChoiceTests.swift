@@ -56,6 +56,44 @@ import Testing
     #expect(refused.status == 400)
   }
 
+  @Test func `CVE-2026-48491, CVE-2026-53622: no spelling of a name leads past the policy of its server block`()
+    async throws
+  {
+    let names = ["localhost", "open.test", "*.strict.test", "free.strict.test"]
+    let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names)
+    let port = try scene.port()
+    let material = "ssl_certificate server.pem; ssl_certificate_key server.key;"
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name open.test; \(material)
+          location / { return 200 "open $host\\n"; } }
+        server { listen 127.0.0.1:\(port) ssl; server_name *.strict.test; \(material)
+          ssl_client_certificate ca.pem; ssl_verify_client on; location / { return 200 "strict $host\\n"; } }
+        server { listen 127.0.0.1:\(port) ssl; server_name free.strict.test; \(material)
+          location / { return 200 "free $host\\n"; } }
+        """))
+    // Who has no certificate gets nothing of the strict server, whatever SNI and Host are.
+    for (sni, host, status) in [
+      ("a.strict.test", "a.strict.test", 400), ("A.STRICT.TEST", "a.strict.test", 400),
+      ("a.Strict.Test", "open.test", 400), ("a.b.strict.test", "a.b.strict.test", 400),
+      ("open.test", "a.strict.test", 421), ("open.test", "A.STRICT.TEST", 421), ("open.test", "a.strict.test.", 421),
+      ("OPEN.test", "a.strict.test:443", 421), ("open.test", "a.b.strict.test", 421),
+      ("free.strict.test", "a.strict.test", 421), ("FREE.strict.test", "b.STRICT.test", 421),
+      ("free.strict.test", "FREE.strict.test", 200), ("open.test", "free.strict.test", 200),
+      ("open.test", "OPEN.test.", 200),
+    ] {
+      let answer = try await scene.ask(tls: port, name: sni) { try $0.get("/", host: host) }
+      #expect(answer.status == status && !answer.text.contains("strict a"), "\(sni) \(host): \(answer.text)")
+    }
+    // The certificate of a client goes with the server of its handshake, and with no other.
+    let known = try await scene.ask(tls: port, name: "A.strict.TEST", identity: cast.alice) {
+      try $0.get("/", host: "b.STRICT.test")
+    }
+    #expect(known.status == 200 && known.text == "strict b.strict.test\n")
+  }
+
   @Test func `without SNI the default server's policy counts`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())
     let (port, _) = try await start(scene, cast)

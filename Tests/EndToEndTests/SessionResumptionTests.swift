@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Synchronization
 import TestSupport
 import Testing
 
@@ -94,6 +95,63 @@ import Testing
       #expect(!crossed.text.contains("Reused"), "\(from) to \(to)")
       try scene.write("session.pem", [])
     }
+  }
+
+  /// Whoever has heard a client's first ClientHello can send it again, and its PSK binder is right.
+  @Test(arguments: stores)
+  func `CVE-2026-34873: a ticket, a HelloRetryRequest and then TLS 1.2 make nobody that client`(store: String)
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_ecdh_curve secp256r1; \(store)
+          \(Self.answer) }
+        """))
+    let file = scene.path("session.pem")
+    let groups = ["-groups", "X25519:P-256"]
+    let first = try await ask(
+      scene, port, "localhost", "-tls1_3", identity: cast.alice, groups + ["-sess_out", file])
+    #expect(first.text.contains("reused=. verify=SUCCESS dn=CN=alice"))
+    let heard = Mutex<[UInt8]>([])
+    let ear = try ScriptedUpstream(scene) { wire, _ in
+      let header = try wire.read(exactly: 5)
+      let record = try header + wire.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+      heard.withLock { $0 = record }
+    }
+    _ = try await ask(scene, ear.port, "localhost", "-tls1_3", identity: nil, groups + ["-sess_in", file])
+    let hello = heard.withLock { $0 }
+    #expect(hello.count > 200)
+    let random = Array(hello[11..<43]), session = Array(hello[43...].prefix(1 + Int(hello[43])))
+    for hasSession in [true, false] {
+      let body: [UInt8] =
+        [3, 3] + random + (hasSession ? session : [0]) + [0, 4, 0xC0, 0x2B, 0xC0, 0x2F, 1, 0]
+        + Self.block([0, 10, 0, 4, 0, 2, 0, 23, 0, 13, 0, 6, 0, 4, 4, 3, 8, 4, 0, 23, 0, 0])
+      let message = [1, 0] + Self.block(body)
+      let answer = try await scene.talk(port) { wire in
+        try wire.write(hello)
+        let header = try wire.read(exactly: 5)
+        let retry = try wire.read(exactly: Int(header[3]) << 8 | Int(header[4]))
+        // The random of a HelloRetryRequest (RFC 8446 §4.1.3).
+        #expect(header[0] == 22 && retry[6...].starts(with: [0xCF, 0x21, 0xAD, 0x74]))
+        try wire.write([20, 3, 3, 0, 1, 1, 22, 3, 3] + Self.block(message))
+        return try wire.readToEnd()
+      }
+      // Perhaps a change_cipher_spec, and then an alert.
+      let rest = answer.starts(with: [20]) ? Array(answer.dropFirst(6)) : answer
+      #expect(rest.first == 21 && rest.count == 7, "\(answer.prefix(20))")
+    }
+    // A session is handed out once, so the first ClientHello has spent it.
+    let spent = try await ask(scene, port, "localhost", "-tls1_3", identity: nil, groups + ["-sess_in", file])
+    #expect(spent.text.contains("400 No required SSL certificate was sent"))
+  }
+
+  /// A vector of TLS with a length of two bytes.
+  private static func block(_ bytes: [UInt8]) -> [UInt8] {
+    [UInt8(truncatingIfNeeded: bytes.count >> 8), UInt8(truncatingIfNeeded: bytes.count)] + bytes
   }
 
   @Test(arguments: versions) func `a session is not resumed after a reload took away its CA`(version: String)

@@ -219,6 +219,29 @@ import Testing
     #expect(scene.text("error.log").contains("exit"))
   }
 
+  @Test func `HUP makes logs anew that were moved away or removed, and leaves the others`() async throws {
+    let scene = try Scene.ofTest()
+    let port = try scene.port()
+    let daemon = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        log_format short '$uri'; access_log access.log short; access_log whole.log short;
+        server { listen 127.0.0.1:\(port); return 200 x; }
+        """
+      ).replacing("access_log access.log;", with: ""))
+    _ = try await scene.curl(["http://127.0.0.1:\(port)/before"])
+    try await until("its line") { scene.text("access.log") == "/before\n" }
+    rename(scene.path("access.log"), scene.path("access.log.1"))
+    unlink(scene.path("error.log"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    _ = try await scene.curl(["http://127.0.0.1:\(port)/after"])
+    try await until("its line in the new file") { scene.text("access.log") == "/after\n" }
+    try await until("its line in the other") { scene.text("whole.log") == "/before\n/after\n" }
+    #expect(scene.text("access.log.1") == "/before\n")
+  }
+
   @Test func `a second instance is refused and leaves the first alone`() async throws {
     let scene = try Scene.ofTest()
     let port = try scene.port()

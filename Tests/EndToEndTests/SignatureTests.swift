@@ -101,6 +101,38 @@ import Testing
     #expect(proxy.daemon.errorLog.contains("its nonce was seen before"))
   }
 
+  @Test func `a nonce that was dropped as too old is not accepted again after a reload that raises the age`()
+    async throws
+  {
+    let scene = try Scene.ofTest(), cast = try SignatureCast(scene)
+    let upstream = try ScriptedUpstream.echo(scene), port = try scene.port()
+    func file(_ age: String) -> String {
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port); location / { proxy_pass http://127.0.0.1:\(upstream.port);
+          \(cast.lines("message_signature_nonce on; message_signature_max_age \(age) skew=0;")) } }
+        """)
+    }
+    let daemon = try await Sallyport.start(scene, file("1s"))
+    func ask(_ words: [String]) async throws -> Int {
+      try await scene.curl(words + ["http://127.0.0.1:\(port)/head"]).status
+    }
+    let words = try cast.sign("GET", port, "/head", nonce: true)
+    #expect(try await ask(words) == 200)
+    // Each new nonce drops the old ones, three seconds after they came at the latest.
+    try await until("the nonce to be forgotten") {
+      _ = try await ask(cast.sign("GET", port, "/head", nonce: true))
+      _ = try await ask(words)
+      return daemon.errorLog.contains("4 s ago")
+    }
+    try daemon.rewrite(file("1h"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    #expect(try await ask(words) == 401)
+    #expect(daemon.errorLog.contains("older than the nonces that are remembered"))
+    #expect(try await ask(cast.sign("GET", port, "/head", nonce: true)) == 200)
+  }
+
   @Test func `a key file that changes is taken up, and a broken one is not`() async throws {
     let scene = try Scene.ofTest(), cast = try SignatureCast(scene)
     let upstream = try ScriptedUpstream.echo(scene)

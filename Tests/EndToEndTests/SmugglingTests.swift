@@ -171,6 +171,51 @@ struct Smuggling: Sendable, CustomTestStringConvertible {
     }
   }
 
+  @Test(arguments: ["on", "off"])
+  func `CVE-2026-33555, CVE-2026-48743: a body shorter than its Content-Length is never a whole request`(
+    buffering: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port, location: "\(PlainProxy.kept) proxy_request_buffering \(buffering);")
+    for more in ["", "\r\n0\r\n\r\n", "\r\nX: y\r\n"] {
+      let answer = try await proxy.talk { wire in
+        try wire.write("POST /echo HTTP/1.1\r\nHost: h\r\nTrailer: X\r\nContent-Length: 60\r\n\r\nabc\(more)")
+        wire.finishWriting()
+        return try wire.readToEnd()
+      }
+      #expect(!String(decoding: answer, as: UTF8.self).hasPrefix("HTTP/1.1 200"))
+    }
+    if buffering == "on" { #expect(upstream.connections == 0) }
+    // What was begun is on no connection that another request gets.
+    let next = try await proxy.curl("/echo", input: Array("next".utf8))
+    #expect(next.status == 200 && next.text == "next")
+  }
+
+  @Test(arguments: ["on", "off"])
+  func `CVE-2026-26365: Connection: Transfer-Encoding leaves the framing as it is`(buffering: String) async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port, location: "\(PlainProxy.kept) proxy_request_buffering \(buffering);")
+    for option in ["Transfer-Encoding", "transfer-encoding, close", "close, Transfer-Encoding, Content-Length"] {
+      let wire = bytes(
+        "POST /echo HTTP/1.1\r\nHost: h\r\nConnection: \(option)\r\nTransfer-Encoding: chunked\r\n\r\n"
+          + "5\r\nhello\r\n0\r\n\r\n" + Self.next)
+      let answer = try await proxy.talk { connection in
+        try connection.write(wire)
+        return try connection.response()
+      }
+      #expect(answer.status == 200 && answer.text == "hello", "\(option)")
+    }
+    #expect(!upstream.receivedText.lowercased().contains("connection: transfer"))
+    let framings = upstream.receivedText.split(separator: "POST ").map {
+      $0.contains("Content-Length: 5\r\n") != $0.contains("Transfer-Encoding: chunked\r\n")
+    }
+    #expect(framings.count == 3 && framings.allSatisfy { $0 })
+  }
+
   @Test func `fields that Connection names can't take away the framing or the Host`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
@@ -223,6 +268,23 @@ struct Smuggling: Sendable, CustomTestStringConvertible {
       #expect(!result.text.contains("garbage"))
     }
     try await proxy.daemon.logged("[error]", "upstream sent invalid header")
+  }
+
+  /// Over a kept connection the rest would be taken from the next response.
+  @Test(arguments: ["abc", "abc\r\n0\r\n\r\n", "abc\r\nX: y\r\n\r\n"])
+  func `CVE-2026-33555, CVE-2026-48743: a body shorter than its Content-Length is never a whole response`(
+    body: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    let upstream = try ScriptedUpstream(scene) { wire, number in
+      guard try wire.request() != nil else { return }
+      guard number == 0 else { return try wire.answer("next") }
+      try wire.write("HTTP/1.1 200 OK\r\nTrailer: X\r\nContent-Length: 60\r\n\r\n\(body)")
+    }
+    let proxy = try await PlainProxy(scene, to: upstream.port, kept: true)
+    let broken = try await proxy.curl("/")
+    #expect(broken.exit == 18)
+    #expect(try await proxy.curl("/").text == "next")
   }
 
   @Test func `bytes after an answer are nobody's answer`() async throws {

@@ -118,7 +118,7 @@ import Testing
     _ = try scene.identity("alice", cast.authority.client())
     let page = try String(contentsOfFile: "\(checkout)/docs/MIGRATING-FROM-NGINX.md", encoding: .utf8)
     let inText = page.split(separator: "`").map(String.init).filter {
-      $0.hasPrefix("sallyport check --") || $0.hasPrefix("sallyport format --")
+      $0.hasPrefix("sallyport check sallyport.conf") || $0.hasPrefix("sallyport format --")
     }
     let indented = page.split(separator: "\n").filter { $0.hasPrefix("       ") }.map {
       $0.trimmingCharacters(in: .whitespaces)

@@ -94,6 +94,22 @@ private func pin(_ certified: CertifiedKey) -> String {
     #expect(!upstream.log.contains("s3cr3t"))
   }
 
+  @Test(arguments: ["up.test\0.evil.test", "evil.test\0up.test", "up.test\0", "*.test\0.evil.test"])
+  func `CVE-2026-47778: a name with a NUL is not the upstream's`(name: String) async throws {
+    let scene = try Scene.ofTest()
+    let authority = try TestAuthority("Upstream")
+    try scene.anchors("anchors", authority)
+    let certified = try CertificateBuilder(
+      commonName: "mallory", .leaf([.serverAuth]), names: [.raw(.dns, Array(name.utf8))]
+    ).signed(by: authority.root, key: .generate())
+    let upstream = try await OpenSSLServer.start(scene, scene.identity("upstream", certified), "-tls1_3")
+    let proxy = try await PinningProxy(
+      scene, to: upstream.port, "proxy_ssl_verify on; proxy_ssl_trusted_certificate anchors.pem;")
+    #expect(try await proxy.ask().status == 502)
+    try await proxy.daemon.logged("[error]", "while SSL handshaking to upstream")
+    #expect(!upstream.log.contains("s3cr3t"))
+  }
+
   @Test(arguments: ["-tls1_2", "-tls1_3"]) func `the pinned upstream of a known CA is trusted`(version: String)
     async throws
   {

@@ -91,10 +91,10 @@ final class Authority: Sendable {
     #expect(alice.utf8.count == 32 && alice != bob)
     #expect(try authority.index().entries.map(\.serial) == [alice, bob])
     #expect(try authority.list().count == 0)
-    let number = try #require(try authority.list().number)
+    let number = try #require(try authority.list().number?.value)
     try authority.revoke("alice")
     #expect(try authority.list().entries.map(\.serial) == [alice])
-    #expect(try #require(try authority.list().number) == number + 1)
+    #expect(try authority.list().number?.value == number + 1)
     let status = try await authority.openssl("ca", "-config", "\(authority.path)/openssl.cnf", "-status", alice)
     #expect(status.everything.contains("\(alice)=Revoked"))
     #expect(throws: AuthorityError.self) { try authority.revoke("alice") }

@@ -26,16 +26,21 @@ private struct Desk {
   }
 
   func ask(
-    _ user: String, _ password: String, device: String = "phone", passphrase: String = "12345678", at later: Int64 = 0
+    _ user: String, _ password: String, device: String = "phone", passphrase: String = "12345678", at later: Int64 = 0,
+    step: Int64 = 0
   ) -> EnrolmentOutcome {
     ask(
       .basic(user: Array(user.utf8), password: SecretBytes(Array(password.utf8))),
-      "{\"device\": \"\(device)\", \"passphrase\": \"\(passphrase)\"}", at: later)
+      "{\"device\": \"\(device)\", \"passphrase\": \"\(passphrase)\"}", at: later, step: step)
   }
 
-  func ask(_ credentials: ShownCredentials, _ body: String, at later: Int64 = 0) -> EnrolmentOutcome {
+  /// `later`: seconds that have passed. `step`: seconds by which somebody has set the wall clock.
+  func ask(
+    _ credentials: ShownCredentials, _ body: String, at later: Int64 = 0, step: Int64 = 0
+  ) -> EnrolmentOutcome {
     Array(body.utf8).withUnsafeBytes {
-      EnrolmentService(settings, state).answer(credentials, from: address, body: $0, at: Int64(time(nil)) + later)
+      EnrolmentService(settings, state).answer(
+        credentials, from: address, body: $0, at: Int64(time(nil)) + later + step, 1_000_000 + later)
     }
   }
 }
@@ -214,6 +219,15 @@ extension EnrolmentOutcome {
     for _ in 0..<3 { #expect(desk.ask("mallory", "guess").status == 401) }
     #expect(desk.ask("alice", "wonderland").status == 429)
     #expect(desk.ask("alice", "wonderland", at: 61).status == 201)
+  }
+
+  @Test func `counts failures by the time that has passed, whatever somebody does to the wall clock`() throws {
+    let desk = try Desk(failures: 2)
+    for _ in 0..<2 { #expect(desk.ask("alice", "wrong").status == 401) }
+    // Forward: nothing is forgotten. Back: who knows the password waits no longer than the minute.
+    #expect(desk.ask("alice", "wonderland", at: 1, step: 86_400).status == 429)
+    #expect(desk.ask("alice", "wrong", at: 61, step: -600).status == 401)
+    #expect(desk.ask("alice", "wonderland", at: 62).status == 201)
   }
 
   @Test func `gives one user certificates for so many devices, and renews those that are known`() throws {

@@ -122,6 +122,31 @@ import Testing
     #expect(fault(#"{"mac":"","# + tag, .aes256GCM, "none") == .unexpectedMAC)
   }
 
+  /// A tag of one byte is found by 256 tries. The tag is the last 16 bytes, whatever stands there.
+  @Test func `no message opens by a GCM tag of fewer bytes`() throws {
+    let suite = try #require(Parts.suite(.aes256GCM, "none")), pair = try #require(Parts.pair(suite))
+    let keys = try #require(Parts.keys(suite)), iv = [UInt8](repeating: 1, count: 12)
+    for plain in [[], [7], [UInt8](repeating: 7, count: 40)] as [[UInt8]] {
+      var payload = ByteBuffer()
+      _ = plain.withUnsafeBytes { text in iv.withUnsafeBytes { pair.cipher.encrypt(text, iv: $0, to: &payload) } }
+      let whole = payload.octets
+      func outcome(_ payload: [UInt8]) -> Result<[UInt8], EnvelopeError> {
+        Opener(keys).outcome(
+          payload.withUnsafeBytes { EnvelopeFormat.write(mac: nil, iv: iv, payload: $0).octets })
+      }
+      #expect(outcome(whole) == .success(plain))
+      for count in 0..<whole.count {
+        #expect(outcome(Array(whole.prefix(count))) == .failure(count < 16 ? .size(.payload) : .forged), "\(count)")
+      }
+      // Each byte of the tag counts.
+      for place in 0..<16 {
+        var forged = whole
+        forged[forged.count - 16 + place] ^= 1
+        #expect(outcome(forged) == .failure(.forged), "\(place)")
+      }
+    }
+  }
+
   @Test func `members may stand in any order, escaped, beside others`() throws {
     let vector = Self.vectors[0]
     let parts = vector.text.dropFirst().dropLast().split(separator: ",").map(String.init)

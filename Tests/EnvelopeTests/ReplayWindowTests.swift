@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Testing
 
@@ -37,6 +38,59 @@ import Testing
     #expect(window.look([0, 1], now: 0, span: 100, remembers: true) == .new)
     #expect(window.look([1], now: 0, span: 100, remembers: true) == .new)
     #expect(window.look([1], now: 900, span: 1000, remembers: true) == .seen)
+  }
+
+  @Test func `a span that was shorter for a while forgets nothing as long as there is room`() {
+    let window = ReplayWindow(limit: 2)
+    #expect(window.look(first, now: 0, span: 1000, remembers: true) == .new)
+    #expect(window.look(first, now: 500, span: 100, remembers: false) == .seen)
+    #expect(window.look(first, now: 900, span: 1000, remembers: true) == .seen)
+    // Room for new ones comes before what no location asks for any more.
+    #expect(window.look(second, now: 900, span: 100, remembers: true) == .new)
+    #expect(window.look([3], now: 900, span: 100, remembers: true) == .new)
+    #expect(window.look([4], now: 901, span: 100, remembers: true) == .unknown)
+  }
+
+  @Test func `a raised span admits nothing whose nonce the shorter one dropped`() {
+    let window = ReplayWindow()
+    // Made by a clock that is 500 ms ahead.
+    #expect(window.look(first, now: 10_000, span: 2000, made: 10_500, remembers: true) == .new)
+    #expect(window.look(second, now: 20_000, span: 2000, made: 20_000, remembers: true) == .new)
+    #expect(window.look(first, now: 20_100, span: 60_000, made: 10_400, remembers: true) == .forgotten)
+    #expect(window.look(first, now: 20_100, span: 60_000, made: 11_400, remembers: true) == .forgotten)
+    // Made later than all that was forgotten, so it would be known.
+    #expect(window.look([3], now: 20_100, span: 60_000, made: 11_600, remembers: true) == .new)
+    #expect(window.look(second, now: 70_000, span: 60_000, made: 20_000, remembers: true) == .seen)
+  }
+
+  @Test func `a key has one window whoever names it, for as long as it remembers something`() throws {
+    let windows = ReplayWindows()
+    let old = try #require(Parts.keys(Parts.suite(.aes256GCM, "none")))
+    let both = EnvelopeKeys(old.suite, current: try pair(old.suite, 9), previous: old.current)
+    let sealed = try Sealer(requests: old).sealed([1])
+    func open(_ keys: EnvelopeKeys, now: UInt64) -> Result<[UInt8], EnvelopeError> {
+      Opener(keys, replays: windows.replayGuard(of: keys, span: 1000)).outcome(sealed, now: now)
+    }
+    #expect(open(old, now: 0) == .success([1]))
+    #expect(open(both, now: 1) == .failure(.replayed))
+    #expect(windows.count == 2)
+    // No location names the key any more: the window stays until nothing in it could be a replay.
+    windows.dropEnded(now: 1000)
+    #expect(windows.count == 1 && open(old, now: 1000) == .failure(.replayed))
+    do {
+      let used = windows.replayGuard(of: old, span: 1000)
+      windows.dropEnded(now: 1001)
+      #expect(windows.count == 1)
+      withExtendedLifetime(used) {}
+    }
+    windows.dropEnded(now: 1001)
+    #expect(windows.count == 0)
+  }
+
+  private func pair(_ suite: EnvelopeSuite, _ octet: UInt8) throws -> EnvelopeKeys.Pair {
+    try #require(
+      EnvelopeKeys.Pair(
+        suite, cipherKey: SecretBytes([UInt8](repeating: octet, count: suite.cipher.keyCount)), macKey: nil))
   }
 
   @Test func `an opener remembers what it opened, and nothing else`() throws {

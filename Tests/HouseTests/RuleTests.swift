@@ -65,8 +65,8 @@ import Testing
 
   /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
   @Test(arguments: ["Configuration", "Proxy", "HTTP", "Upstream"])
-  func `an event loop opens no file but a request's body, and settings are made without one`(module: String) {
-    let allowed = ["Sources/Configuration/Syntax/SourceFiles.swift", "Sources/Proxy/Content/RequestBody.swift"]
+  func `an event loop opens no file, and settings are made without one`(module: String) {
+    let allowed = ["Sources/Configuration/Syntax/SourceFiles.swift", "Sources/Proxy/Content/BodyFile.swift"]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
       for line in file.code {
         for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
@@ -83,6 +83,31 @@ import Testing
   ]
 
   /// State belongs to the daemon (`SharedState`) or to a generation, so that tests and generations do not share it unseen.
+  /// A clock that steps back or forward must not lengthen or end a span. These files say or compare dates: of certificates,
+  /// lists, responses, tokens, messages, logs and the start.
+  private static let datingFiles: Set<String> = [
+    "Crypto/CertificateBuilder.swift", "Crypto/RevocationListSigning.swift", "Daemon/Health/HealthQuestion.swift",
+    "Daemon/Health/SupervisorHealth.swift", "Daemon/MaterialLoader.swift", "Daemon/RevocationLoading.swift",
+    "Daemon/RevocationNotice.swift", "Daemon/StapleLoading.swift", "Daemon/StapleRefresh.swift",
+    "Enrolment/AuthorityCreation.swift", "Enrolment/AuthorityReading.swift", "Enrolment/AuthorityStore.swift",
+    "Enrolment/CertificateRecord.swift", "Enrolment/CertificateRenewal.swift", "Enrolment/EnrolmentService.swift",
+    "Enrolment/Inspection/Inspection.swift", "Enrolment/RequestedCertificate.swift", "Enrolment/TrustedRoot.swift",
+    "Observability/ClockText.swift", "Observability/LogSink.swift", "Observability/SyslogSocket.swift",
+    "Proxy/Client/ConnectionFacts.swift", "Proxy/Content/UpstreamAuthentication.swift",
+    "Proxy/Metrics/MetricsSnapshot.swift", "Proxy/Metrics/ProcessRecord.swift", "TLS/ChainVerification.swift",
+    "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
+    "TLS/KeyProof.swift", "Enrolment/ServerRenewal.swift", "TLS/TLSCallbacks.swift",
+  ]
+
+  @Test func `the wall clock says dates, and the monotonic clock measures spans`() {
+    let calls = ["time(nil)", "CLOCK_REALTIME", "gettimeofday", "wallDeadline"]
+    let found = Set(
+      SourceFile.sources.filter { file in
+        file.module != "sallyport" && file.code.contains { line in calls.contains { line.text.contains($0) } }
+      }.map { String($0.path.dropFirst("Sources/".count)) })
+    #expect(found == Self.datingFiles, "\(found.symmetricDifference(Self.datingFiles))")
+  }
+
   @Test func `no state belongs to the process`() {
     let shapes = [
       "= Mutex(", "= Mutex<", "= Atomic(", "= Atomic<", "= DispatchQueue(", "= DispatchSemaphore(", "= DispatchGroup(",

@@ -246,7 +246,7 @@ import Testing
     }
     #expect(ends + Int(lost) == lines + 1 && read == ends * 1024)
     #expect(
-      files.losses.changes(now: LogLosses.now + 2001).contains {
+      files.losses.changes(now: MonotonicClock.milliseconds + 2001).contains {
         if case .ended(path, lost, _, _) = $0 { true } else { false }
       })
   }

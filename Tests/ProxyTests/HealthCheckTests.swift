@@ -208,6 +208,20 @@ private struct Missing: Error {}
     #expect(isUp(try records("health_check mandatory;", after: first)) == false)
   }
 
+  @Test func `the counts of a server never fall, whatever a reload does to its checks`() throws {
+    let server = HealthRecords.Server(group: "u", address: .ipv4(address: 0x0A00_0001, port: 1))
+    let first = try records("health_check;")
+    try fail(first)
+    let other = try records("health_check uri=/x;", after: first)
+    try fail(other)
+    #expect(other.count(.failed, of: server) == 2)
+    let again = try records("health_check;", after: records("", after: other))
+    #expect(again.count(.failed, of: server) == 2)
+    // The last check of a generation that ends counts, too.
+    try fail(other)
+    #expect(again.count(.failed, of: server) == 3 && again.count(.passed, of: server) == 0)
+  }
+
   @Test func `another address, check or request begins anew`() throws {
     let first = try records("health_check;")
     try fail(first)

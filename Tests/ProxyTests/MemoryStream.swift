@@ -65,6 +65,12 @@ final class MemoryStream: ClientStream {
     deliver()
   }
 
+  /// Ends the body, with no more of it.
+  func endBody() {
+    isWhole = true
+    deliver()
+  }
+
   // MARK: The response
 
   override var waitingBytes: Int { held }

@@ -63,6 +63,26 @@ import Transport
     #expect(try body(rig, "/opt/ac") == "a,,c,")
   }
 
+  /// As in nginx, `$http_` is all lines, joined: no line hides another one, whichever of them the upstream reads.
+  @Test func `CVE-2026-26308: a rule by a field sees all its lines`() throws {
+    let rig = try Rig(
+      """
+      map $http_x_role $role { default other; "~*(^|, *)admin( *,|$)" admin; }
+      server { listen 1080; location /map { if ($role = admin) { return 403; } return 200 "$http_x_role"; }
+        location /if { if ($http_x_role ~* "(^|, *)admin( *,|$)") { return 403; } return 200 "$http_x_role"; } }
+      """)
+    for path in ["/map", "/if"] {
+      for (lines, status) in [
+        (["X-Role: admin"], 403), (["X-Role: user", "x-role: ADMIN"], 403), (["X-ROLE: admin", "X-Role: user"], 403),
+        (["X-Role: user, admin", "X-Role: user"], 403), (["X-Role: user", "X-Role: admins"], 200), ([], 200),
+      ] {
+        let client = try rig.ask(["GET \(path) HTTP/1.1", "Host: a"] + lines)
+        #expect(client.status == UInt16(status), "\(path) \(lines)")
+        if status == 200 { #expect(client.body == lines.map { $0.dropFirst(8) }.joined(separator: ", ")) }
+      }
+    }
+  }
+
   @Test func `a decision that rests on a regular expression which gave up is none: the answer is 500`() throws {
     let rig = try Rig(
       #"""

@@ -59,6 +59,46 @@ import Testing
     #expect(!isDone.isRaised)
   }
 
+  /// Calls `body` when the last reference to it is dropped.
+  private final class Content: Sendable {
+    private let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    deinit { body() }
+  }
+
+  @Test func `work that is over holds nothing, however long its lane has more to do`() async throws {
+    let pool = BlockingPool(), isFree = Flag(), held = Flag(), next = Flag()
+    defer { held.raise() }
+    let lanes = BlockingWork.files.limits.lanes
+    // The first job of each lane, and then one that takes long.
+    for _ in 0..<(lanes - 1) { _ = pool.run(.files, for: "a") { held.wait() } }
+    let content = Content { isFree.raise() }
+    _ = pool.run(.files, for: "a") { [content] in
+      withExtendedLifetime(content) { next.wait() }
+    }
+    _ = pool.run(.files, for: "a") { held.wait() }
+    _ = consume content
+    next.raise()
+    try await until("what the job held to be free") { isFree.isRaised }
+    #expect(!pool.isIdle(.files))
+    held.raise()
+    try await until("the work to end") { pool.isIdle(.files) }
+  }
+
+  @Test func `what work that is withdrawn has held may ask the pool when it goes`() async throws {
+    let pool = BlockingPool(), isDone = Flag()
+    try await holding(pool, .passwords, ["a", "b"]) {
+      let content = Content { _ = pool.run(.files, for: "x") { isDone.raise() } }
+      guard case .taken(let ticket, waits: true) = pool.run(.passwords, for: "c", { [content] in _ = content }) else {
+        Issue.record("it does not wait")
+        return
+      }
+      _ = consume content
+      try await offPool { pool.withdraw(ticket) }
+      try await until("the work of the end") { isDone.isRaised }
+    }
+  }
+
   // MARK: Names
 
   private static let here = SocketAddress.ipv4(address: 0x7F00_0001, port: 1)

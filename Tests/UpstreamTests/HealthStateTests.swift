@@ -45,12 +45,13 @@ import Transport
 
   @Test func `is counted by result, and a skipped check says nothing`() {
     let changes = HealthChanges()
-    let health = ServerHealth(HealthState(.up, fails: 1, passes: 1), changes)
+    let counts = HealthCounts()
+    let health = ServerHealth(HealthState(.up, fails: 1, passes: 1), changes, counts)
     #expect(health.take(.skipped) == nil && health.isUp && changes.count == 0)
     #expect(health.take(.failed) == .wentDown(failures: 1) && !health.isUp && changes.count == 1)
     #expect(health.take(.failed) == nil && changes.count == 1)
     #expect(health.take(.passed) == .cameUp && health.isUp && changes.count == 2)
-    #expect(ServerHealth.Result.allCases.map { health.count($0) } == [1, 2, 1])
+    #expect(ServerHealth.Result.allCases.map { counts.count($0) } == [1, 2, 1])
   }
 
   @Test func `is down if one of several checks says so`() {

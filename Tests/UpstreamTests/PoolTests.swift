@@ -119,7 +119,9 @@ private final class Pool {
   /// Lets the server answer, with more behind it.
   private func answered(_ pool: Pool, more: String = "") throws -> (HTTP1UpstreamSession, peer: Int32) {
     let (connection, peer) = try pool.connection()
-    try #require(connection.stream).requestDidEnd()
+    let stream = try #require(connection.stream)
+    Array("GET".utf8).withUnsafeBytes { stream.send(body: $0) }
+    stream.requestDidEnd()
     let answer = Array("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok\(more)".utf8)
     #expect(send(peer, answer, answer.count, 0) == answer.count)
     connection.transport.ready([.input])

@@ -55,6 +55,7 @@ static inline int copenssl_set_tlsext_host_name(SSL *ssl, const char *name) { re
 static inline long copenssl_set_mode(SSL *ssl, long mode) { return SSL_set_mode(ssl, mode); }
 static inline int copenssl_get_peer_signature_nid(SSL *ssl, int *nid) { return SSL_get_peer_signature_nid(ssl, nid); }
 static inline int copenssl_get_negotiated_group(SSL *ssl) { return (int)SSL_get_negotiated_group(ssl); }
+static inline int copenssl_get1_groups(SSL *ssl, int *groups) { return (int)SSL_get1_groups(ssl, groups); }
 static inline X509 *copenssl_get0_peer_certificate(const SSL *ssl) { return SSL_get0_peer_certificate(ssl); }
 static inline long copenssl_session_reused(SSL *ssl) { return SSL_session_reused(ssl); }
 

@@ -79,7 +79,8 @@ extension SettingsBuilder {
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       traffic: trafficLimits(scope), addedTrailers: addedFields(scope, "add_trailer"), expires: expires(scope),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
-      bodyFiles: bodyFiles(scope), files: files, types: types(scope), compression: compression(scope))
+      bodyFiles: bodyFiles(scope), files: files, types: types(scope), compression: compression(scope),
+      charset: charset(scope))
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

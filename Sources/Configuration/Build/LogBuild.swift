@@ -70,7 +70,8 @@ extension SettingsBuilder {
     }
     // Many files for nginx define a format of this name; theirs takes precedence.
     if formats["json"] == nil {
-      formats["json"] = LogFormat(escape: .json, text: template(Word(LogFormat.json, at: .nowhere)))
+      // Its members mean the same in each configuration, also where one defines a variable of such a name.
+      formats["json"] = LogFormat(escape: .json, text: ownTemplate(LogFormat.json))
     }
   }
 

@@ -190,7 +190,8 @@ extension SettingsBuilder {
     }
     func says(_ name: String) -> Bool { fields.contains { $0.name.lowercasedText == name } }
     if !says("host") {
-      fields.append(SetField(name: Array("Host".utf8), value: Template([.variable(.simple(.proxy_host))])))
+      // As in nginx, also what `set $proxy_host` says.
+      fields.append(SetField(name: Array("Host".utf8), value: template(Word("$proxy_host", at: .nowhere))))
     }
     if scope.traceMode != .off {
       // A field whose value is empty isn't sent, and neither is the client's.

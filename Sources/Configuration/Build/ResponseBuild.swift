@@ -39,6 +39,19 @@ extension SettingsBuilder {
     return .rule(rule)
   }
 
+  /// nil: `charset off`.
+  mutating func charset(_ scope: Scope) -> CharsetSettings? {
+    guard let line = scope.value("charset"), line.text(0) != "off" else { return nil }
+    var settings = CharsetSettings(name: template(line, 0))
+    let words = scope.list("charset_types").flatMap(\.arguments).map { $0.text.lowercased() }
+    if words.contains("*") {
+      settings.types = nil
+    } else if !words.isEmpty {
+      settings.types = Set((["text/html"] + words).map { Array($0.utf8) })
+    }
+    return settings
+  }
+
   /// Parses the first word as a field name (RFC 9110 §5.1: a token).
   mutating func fieldName(_ line: Directive) -> [UInt8]? {
     let name = Array(line.text(0).utf8)

@@ -67,11 +67,16 @@ struct SettingsBuilder {
 
   mutating func template(_ word: Word) -> Template {
     do {
-      return try TemplateCompiler(slots: variables.slots).compile(word)
+      return try TemplateCompiler(defined: variables).compile(word)
     } catch {
       diagnostics.append(error.diagnostic)
       return Template([])
     }
+  }
+
+  /// A text of sallyport's own, whose variables are those that sallyport has, whatever the configuration defines.
+  func ownTemplate(_ text: String) -> Template {
+    (try? TemplateCompiler(defined: DefinedVariables()).compile(Word(text, at: .nowhere))) ?? Template([])
   }
 
   mutating func template(_ directive: Directive, _ index: Int) -> Template {

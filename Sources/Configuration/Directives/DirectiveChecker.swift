@@ -23,8 +23,10 @@ package struct DirectiveChecker {
       }
       if case .withoutEffect(let reason) = entry.status {
         guard entry.form == .anything || checkForm(directive, entry) else { continue }
-        diagnostics.append(
-          Diagnostic(.notice, at: directive.location, "\"\(entry.name)\" is taken and has no effect: \(reason)"))
+        var notice = Diagnostic(
+          .notice, at: directive.location, "\"\(entry.name)\" is taken and has no effect: \(reason)")
+        notice.idleDirective = entry.name
+        diagnostics.append(notice)
         continue
       }
       var checked = directive

@@ -175,6 +175,8 @@ package enum DirectiveExamples {
     "add_trailer": "add_trailer X-Request-Time $request_time;",
     "add_trailer_inherit": "add_trailer_inherit merge;",
     "expires": "expires 1h;",
+    "charset": "charset utf-8;",
+    "charset_types": "charset_types text/css application/json;",
     "chunked_transfer_encoding": "chunked_transfer_encoding off;",
     "early_hints": "early_hints $http_sec_fetch_mode;",
     "set_real_ip_from": "set_real_ip_from 10.0.0.0/8;",

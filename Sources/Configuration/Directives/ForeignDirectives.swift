@@ -2,7 +2,7 @@ private let noFiles = "sallyport serves small files by root and alias only; prox
 private let noContent = "sallyport forwards content unchanged; let the upstream do it"
 private let noStream = "sallyport proxies HTTP only"
 private let oneUpstreamProtocol = "sallyport speaks HTTP and gRPC to upstreams; put a gateway between them"
-private let noCache = "sallyport keeps no copies; use a cache as upstream"
+let noCache = "sallyport keeps no copies; use a cache as upstream"
 private let noScripts = "sallyport runs no scripts"
 private let commercial = "it belongs to nginx's commercial edition"
 
@@ -36,8 +36,8 @@ let foreignDirectives: [DirectiveEntry] =
     """
     gunzip_buffers sub_filter
     sub_filter_last_modified sub_filter_once sub_filter_types ssi ssi_ignore_recycled_buffers ssi_last_modified
-    ssi_min_file_chunk ssi_silent_errors ssi_types ssi_value_length add_after_body add_before_body addition_types charset
-    charset_map charset_types override_charset source_charset image_filter image_filter_buffer
+    ssi_min_file_chunk ssi_silent_errors ssi_types ssi_value_length add_after_body add_before_body addition_types
+    charset_map override_charset source_charset image_filter image_filter_buffer
     image_filter_interlace image_filter_jpeg_quality image_filter_sharpen image_filter_transparency
     image_filter_webp_quality xml_entities xslt_last_modified xslt_param xslt_string_param xslt_stylesheet xslt_types
     slice
@@ -82,9 +82,9 @@ let foreignDirectives: [DirectiveEntry] =
     family(
       "proxy_",
       """
-      cache cache_background_update cache_bypass cache_convert_head cache_key cache_lock cache_lock_age
+      cache_background_update cache_convert_head cache_key cache_lock cache_lock_age
       cache_lock_timeout cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge cache_revalidate
-      cache_use_stale cache_valid no_cache store store_access
+      cache_use_stale cache_valid store store_access
       """), instead: noCache)
   + DirectiveEntry.foreign(
     "proxy_force_ranges",

@@ -19,7 +19,7 @@ extension DirectiveEntry {
     "proxy_redirect", "proxy_buffering", "proxy_buffers", "proxy_request_buffering", "proxy_ignore_client_abort",
     "proxy_busy_buffers_size", "proxy_max_temp_file_size", "proxy_temp_file_write_size", "proxy_temp_path",
     "proxy_headers_hash_bucket_size", "proxy_headers_hash_max_size", "proxy_send_lowat", "proxy_set_body",
-    "proxy_limit_rate", "proxy_protocol",
+    "proxy_limit_rate", "proxy_protocol", "proxy_cache", "proxy_cache_bypass", "proxy_no_cache",
   ]
 
   fileprivate var inGRPC: DirectiveEntry? {

@@ -62,6 +62,10 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "`error_page 502 =200 …` would let everybody in while the upstream is down."
   ),
   (
+    "No configuration can define a `$ssl_…` variable that nginx has, such as `$ssl_client_verify`, by `set`, `map` and the like; nginx lets it.",
+    "Every line with that name would believe whatever the definition says of the client."
+  ),
+  (
     "`set` in a subrequest changes no variable of the main request; only `auth_request_set` does.",
     "A server's `set $x $uri` would give the main request the path of the subrequest."
   ),

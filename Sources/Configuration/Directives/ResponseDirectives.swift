@@ -20,6 +20,14 @@ let responseDirectives: [DirectiveEntry] = [
     "expires", levels.union(.locationIf), .words(1...2, "[modified] TIME | @TIME | epoch | max | off"), "off",
     "Replaces Expires and Cache-Control; the value may have variables."),
   .value(
+    "charset", levels.union(.locationIf), .words(1...1, "CHARSET | off"), "off",
+    "The charset in the Content-Type of responses that say none, with variables if need be. Bodies are never converted."
+  ),
+  .list(
+    "charset_types", levels, .words(1...Int.max, "TYPE … | *"),
+    "text/html text/xml text/plain text/vnd.wap.wml application/javascript application/rss+xml",
+    "The types of responses that get it, and text/html in any case."),
+  .value(
     "chunked_transfer_encoding", levels, .flag, "on",
     "Whether a body of unknown length goes to HTTP/1.1 clients in chunks; with `off`, it ends with the connection."),
 ]

@@ -9,7 +9,8 @@ let rewriteDirectives: [DirectiveEntry] = [
     repeatable: true),
   .local(
     "set", blocks, .words(2...2, "$VARIABLE VALUE"),
-    "Sets a variable. `$args` is the only variable of nginx's own that can be set.", repeatable: true),
+    "Sets a variable. Of nginx's own variables, `$args`, `$limit_rate`, `$proxy_host`, `$proxy_port` and most of fields, cookies and arguments can be set.",
+    repeatable: true),
   .local(
     "rewrite", blocks, .words(2...3, "REGEX REPLACEMENT [last | break | redirect | permanent]"),
     "Changes the path if the regular expression matches it, or redirects. The access rules of the location in which the request ends apply.",

@@ -70,8 +70,9 @@ package struct ConfigurationDump: Sendable {
       }
       words.append(range)
       end = max(end, range.upperBound)
-      if words.count == 3, carriesCredentials(words.prefix(2).map { plain(bytes[$0]) }),
-        !bytes[range].contains(UInt8(ascii: "$"))
+      // Without quotes, the value is several words: an error, whose line must not show them.
+      if words.count > 2, carriesCredentials(words.prefix(2).map { plain(bytes[$0]) }),
+        !bytes[range].contains(UInt8(ascii: "$")), words.count == 3 || plain(bytes[range]) != "always"
       {
         secrets.append(range)
       } else {

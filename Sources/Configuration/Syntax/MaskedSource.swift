@@ -22,8 +22,8 @@ package struct MaskedSource: Sendable {
     return output + bytes[copied..<range.upperBound]
   }
 
-  /// A line, and the part of it before the column, both counted from 1. nil where there is no such place, or where the
-  /// file can't be read so far.
+  /// A line, and the part of it before the column, both counted from 1. What could not be read is `…`. nil where there is
+  /// no such place, or where the file can't be read so far.
   package func line(_ number: Int, before column: Int) -> (whole: String, before: String)? {
     var start = 0
     var count = 1
@@ -33,13 +33,12 @@ package struct MaskedSource: Sendable {
       count += 1
     }
     let stop = bytes[start...].firstIndex(of: 0x0A) ?? bytes.count
-    guard number > 0, column > 0, stop <= end || bytes[min(end, stop)..<stop].allSatisfy(Self.isHarmless) else {
-      return nil
-    }
+    let known = min(max(end, start), stop)
+    let shown = bytes[known..<stop].firstIndex { !Self.isHarmless($0) } ?? stop
     let caret = min(stop, start + min(column - 1, stop - start))
-    return (
-      String(decoding: text(of: start..<stop), as: UTF8.self), String(decoding: text(of: start..<caret), as: UTF8.self)
-    )
+    guard number > 0, column > 0, caret <= shown, shown > start || stop == start else { return nil }
+    let whole = String(decoding: text(of: start..<shown), as: UTF8.self) + (shown < stop ? "…" : "")
+    return (whole, String(decoding: text(of: start..<caret), as: UTF8.self))
   }
 
   private static func isHarmless(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0D, 0x3B, 0x7B, 0x7D].contains(byte) }

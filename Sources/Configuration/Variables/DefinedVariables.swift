@@ -56,6 +56,19 @@ struct DefinedVariables {
     }
   }
 
+  /// The variable that the configuration defines under a name; nil if it defines none.
+  ///
+  /// As in nginx, a variable of the proxy's own keeps its value until a `set` runs, and any other definition replaces it.
+  /// To nginx's configurations, a name that only sallyport has is free: its value never shows through.
+  func variable(named name: String) -> Variable? {
+    // `set $limit_rate` has a slot, but what it sets is the rate.
+    guard name != "limit_rate", let slot = slots[name] else { return nil }
+    guard case .known(let own) = VariableNames.look(up: name), !own.isOursAlone, !otherNames.contains(name) else {
+      return .slot(slot)
+    }
+    return .settable(slot: slot, own)
+  }
+
   func pattern(at word: Word) -> RegularExpression? { patterns[word.location] }
 
   func namedCaptures(of pattern: RegularExpression) -> [NamedCapture] {
@@ -125,15 +138,29 @@ struct DefinedVariables {
 
   /// `isSet`: by `set` or `auth_request_set`, which nginx also allows for its own `$limit_rate`.
   private mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
-    var isFree = name == "limit_rate" && isSet
-    if case .unknown = VariableNames.look(up: name) { isFree = true }
-    // As in nginx, a field's or an argument's variable can be set, unless nginx has one of that very name.
-    if isSet, case .known(let variable) = VariableNames.look(up: name), variable.isOfPrefix { isFree = true }
-    if nginxFieldVariables.contains(name) { isFree = false }
-    if isFree {
-      if slots[name] == nil { slots[name] = slots.count }
-    } else {
-      report(word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
+    guard isFree(name) || isSet && name == "limit_rate" else {
+      return report(
+        word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
+    }
+    guard slots[name] == nil else { return }
+    slots[name] = slots.count
+    if case .known(let own) = VariableNames.look(up: name), own.isOursAlone {
+      diagnostics.append(
+        Diagnostic(
+          .notice, at: word?.location,
+          "\"$\(name)\" is the variable that this configuration defines, and not sallyport's of that name"))
+    }
+  }
+
+  /// Whether a configuration may define a variable of this name. As in nginx, one of a field or an argument is free, unless
+  /// nginx has one of that very name.
+  private func isFree(_ name: String) -> Bool {
+    if nginxFieldVariables.contains(name) { return false }
+    return switch VariableNames.look(up: name) {
+    case .unknown: true
+    case .planned: false
+    case .known(.simple(.proxy_host)), .known(.simple(.proxy_port)): true
+    case .known(let variable): variable.isOfPrefix || variable.isOursAlone
     }
   }
 
@@ -170,8 +197,11 @@ extension Variable {
   /// Whether its name is a prefix with a name of the user's.
   fileprivate var isOfPrefix: Bool {
     switch self {
-    case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamCookie: true
-    case .simple, .capture, .escapedCapture, .slot, .settable, .proxyTLV: false
+    case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamCookie, .proxyTLV: true
+    case .simple, .capture, .escapedCapture, .slot, .settable: false
     }
   }
+
+  /// Whether nginx has no variable of that name.
+  fileprivate var isOursAlone: Bool { if case .simple(let variable) = self { variable.isOursAlone } else { false } }
 }

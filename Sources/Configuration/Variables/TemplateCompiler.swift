@@ -3,8 +3,8 @@ import Proxy
 
 /// Compiles text with `$name`, `${name}` and `$1` into a template, as nginx's `ngx_http_script_compile`.
 struct TemplateCompiler {
-  /// The variables that `set` and named captures define, by lower-case name.
-  let slots: [String: Int]
+  /// What the configuration defines.
+  let defined: DefinedVariables
 
   struct ParseError: Error {
     var diagnostic: Diagnostic
@@ -50,16 +50,12 @@ struct TemplateCompiler {
   }
 
   private func resolve(_ name: String, in word: Word) throws(ParseError) -> Variable {
-    // `set $limit_rate` has a slot, but without a `set` the variable has a value of its own.
-    if name.lowercased() != "limit_rate", let slot = slots[name.lowercased()] {
-      if case .known(let variable) = VariableNames.look(up: name) { return .settable(slot: slot, variable) }
-      return .slot(slot)
-    }
+    if let variable = defined.variable(named: name.lowercased()) { return variable }
     switch VariableNames.look(up: name) {
     case .known(let variable): return variable
     case .planned: throw fault(word, "`$\(name)` is nginx's, but not supported yet", hint: nil)
     case .unknown:
-      let nearest = Spelling.nearest(to: name.lowercased(), among: VariableNames.all + slots.keys.sorted())
+      let nearest = Spelling.nearest(to: name.lowercased(), among: VariableNames.all + defined.slots.keys.sorted())
       throw fault(word, "unknown \"\(name)\" variable", hint: nearest.map { "did you mean \"$\($0)\"?" })
     }
   }

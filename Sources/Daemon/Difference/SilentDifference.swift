@@ -29,7 +29,8 @@ enum SilentDifference {
     "client_body_timeout", "client_body_min_rate",
     "send_timeout", "proxy_connect_timeout", "proxy_read_timeout", "proxy_send_timeout", "proxy_buffering",
     "proxy_buffer_size", "proxy_buffers", "proxy_request_buffering", "client_body_buffer_size", "types",
-    "default_type", "gzip", "gzip_types", "gzip_comp_level", "gzip_min_length", "gzip_vary", "expires", "sendfile",
+    "default_type", "gzip", "gzip_types", "gzip_comp_level", "gzip_min_length", "gzip_vary", "expires", "charset",
+    "charset_types", "sendfile",
     "tcp_nopush", "tcp_nodelay", "types_hash_max_size", "lingering_close", "lingering_time", "lingering_timeout",
     "ssl_certificate_cache", "ssl_expiry_warning",
   ]

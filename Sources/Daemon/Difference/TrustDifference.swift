@@ -45,6 +45,13 @@ package struct TrustDifference {
     }
     let maps = (old.http.fingerprints, new.http.fingerprints)
     if maps.0 != maps.1 { changes.other("a map, geo or split_clients has other values") }
+    // The same text elsewhere has another value then.
+    for name in old.http.replacedNames.symmetricDifference(new.http.replacedNames).sorted() {
+      changes.other(
+        new.http.replacedNames.contains(name)
+          ? "$\(name) is the configuration's own (was sallyport's)"
+          : "$\(name) is sallyport's (was the configuration's own)")
+    }
     compareDefaults(old.http, new.http, &changes)
     return changes
   }
@@ -149,6 +156,11 @@ struct ComparedServer {
 }
 
 extension HTTPSettings {
+  /// The names that sallyport alone has, and that the configuration defines itself.
+  fileprivate var replacedNames: Set<String> {
+    Set(slotNames.values.filter { SimpleVariable(rawValue: $0)?.isOursAlone == true })
+  }
+
   /// Each computed variable with its name, independent of the order of the file.
   fileprivate var fingerprints: [String] {
     computed.map { "\(slotNames[$0] ?? "") \($1.fingerprint(slotNames))" }.sorted()

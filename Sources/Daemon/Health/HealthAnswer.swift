@@ -45,6 +45,9 @@ package struct HealthAnswer: Sendable, Hashable {
   package var silent: [Int] = []
   /// Why the last reload was refused; nil if it was not.
   package var refusedReload: String?
+  /// USR2: how many new binaries did not start, and why the last one did not.
+  package var failedReplacements = 0
+  package var failedReplacement: String?
   package var listeners: [Listener] = []
   /// The certificates that end first.
   package var certificates: [Validity] = []
@@ -76,6 +79,7 @@ package struct HealthAnswer: Sendable, Hashable {
     ]
     lines += silent.map { "silent \($0)" }
     if let refusedReload { lines.append("refused \(Self.field(refusedReload))") }
+    if let failedReplacement { lines.append("replacement \(failedReplacements) \(Self.field(failedReplacement))") }
     lines += listeners.prefix(Self.maximumListeners).map {
       "listener \($0.opening.rawValue) \($0.expectsHeader ? "header" : "bare") \(Self.field($0.address))"
     }
@@ -112,6 +116,10 @@ package struct HealthAnswer: Sendable, Hashable {
     case "generation": return Self.set(&generation, value)
     case "workers": return Self.set(&workers, value)
     case "certificates": return Self.set(&certificateCount, value)
+    case "replacement":
+      let words = value.split(separator: " ", maxSplits: 1).map(String.init)
+      guard words.count == 2, Self.set(&failedReplacements, words[0]) else { return false }
+      failedReplacement = words[1]
     case "silent":
       guard let worker = Int(value), worker >= 0 else { return false }
       silent.append(worker)

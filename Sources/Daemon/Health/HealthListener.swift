@@ -31,6 +31,8 @@ final class HealthListener {
   private var hasComplained = false
   /// Why the last reload was refused.
   var refusedReload: String?
+  private var failedReplacements = 0
+  private var failedReplacement: String?
 
   private static let maximumQuestions = 16
   private static let patience = DispatchTimeInterval.seconds(1)
@@ -95,6 +97,12 @@ final class HealthListener {
     questions = []
   }
 
+  /// A new binary did not start: for `sallyport reload --restart`, which waits for it.
+  func noteFailedReplacement(_ reason: String) {
+    failedReplacements &+= 1
+    failedReplacement = reason
+  }
+
   // MARK: Questions
 
   private func accepted(_ client: Int32) {
@@ -123,6 +131,8 @@ final class HealthListener {
     questions.removeAll { isDue($0.number) }
     var answer = describe()
     answer.refusedReload = refusedReload
+    answer.failedReplacements = failedReplacements
+    answer.failedReplacement = failedReplacement
     answer.workers = fleet.count
     answer.silent = roll.silent
     let bytes = Array(answer.text.utf8)

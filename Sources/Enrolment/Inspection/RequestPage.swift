@@ -32,7 +32,7 @@ extension InspectionPage {
     }
     say("revokes", "count", .number(Int64(list.count)), note: "certificates")
     say(nil, "serials", .list(list.entries.map(\.serial)))
-    if let number = list.number { say("number", "number", .number(Int64(number))) }
+    if let number = list.number?.value { say("number", "number", .number(Int64(number))) }
     say(list.signatureAlgorithm)
     warn("it has ended: a server with ssl_crl refuses every client of this CA", when: list.isExpired(at: now))
     warn("it was made in the future", when: list.thisUpdate > now)

@@ -1,3 +1,4 @@
+import Crypto
 import Observability
 import TLS
 
@@ -39,7 +40,9 @@ enum Admission {
     case (_, .unverified(_, let reason)):
       self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(reason))")
     case (_, .refused(_, let code, let reason)):
-      self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(code):\(reason))")
+      let meaning = OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
+      self = .refused(
+        .certificateError, reason: "client SSL certificate verify error: (\(code):\(reason)\(meaning))")
     }
   }
 }

@@ -172,7 +172,8 @@ final class ConnectionFacts {
     case .ssl_protocol: Array(tls.protocolName.utf8)
     case .ssl_cipher: Array(tls.cipherName.utf8)
     case .ssl_ciphers: Array(tls.clientCiphers.utf8)
-    case .ssl_curve, .ssl_curves: Array(tls.groupName.utf8)
+    case .ssl_curve: Array(tls.groupName.utf8)
+    case .ssl_curves: Array(tls.clientGroupNames.utf8)
     case .ssl_server_name: tls.serverName
     case .ssl_session_id: Array(tls.sessionID.utf8)
     case .ssl_session_reused: Array((tls.isResumed ? "r" : ".").utf8)

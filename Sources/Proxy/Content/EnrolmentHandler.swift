@@ -38,7 +38,7 @@ private final class EnrolmentHandler: ContentHandler {
     }
     // `message_signature verify` has collected it.
     if case .collected(let kept) = exchange.body.state { return enrol(exchange, kept) }
-    let kept = RequestBody(allowance: EnrolmentRequest.sizeLimit)
+    let kept = RequestBody(allowance: EnrolmentRequest.sizeLimit, pool: exchange.worker.shared.pool)
     guard exchange.head.framing != .none, !stream.isBodyRead else { return enrol(exchange, kept) }
     exchange.collectBody(in: kept)
   }
@@ -53,19 +53,12 @@ private final class EnrolmentHandler: ContentHandler {
       return exchange.fail(ErrorResponse(kept.isInFile ? 413 : 401))
     }
     let request = SecretBytes(copying: kept.memory.readable)
-    let box = LoopBox((handler: self, exchange: exchange))
-    let (serial, loop, settings) = (exchange.serial, exchange.worker.loop, content.settings)
+    let settings = content.settings
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
-    PendingWork.start(.enrolments, for: exchange) {
-      let outcome = request.withUnsafeBytes {
-        EnrolmentService(settings, state).answer(credentials, from: address, body: $0)
-      }
-      loop.post {
-        let (handler, exchange) = box.value
-        guard serial == exchange.serial else { return }
-        exchange.setPending(nil)
-        handler.answer(outcome, exchange)
-      }
+    PendingWork.run(.enrolments, for: exchange) {
+      request.withUnsafeBytes { EnrolmentService(settings, state).answer(credentials, from: address, body: $0) }
+    } _: { [self] exchange, outcome in
+      answer(outcome, exchange)
     }
   }
 

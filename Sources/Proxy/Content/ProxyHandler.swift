@@ -26,14 +26,13 @@ final class ProxyHandler: ContentHandler {
   @exclusivity(unchecked) private(set) var authentication: UpstreamAuthentication?
   /// The filter of `message_envelope`; nil without it.
   @exclusivity(unchecked) private(set) var envelope: EnvelopeFilter?
-  private let sender: RequestBodySender
+  private let sender = RequestBodySender()
   /// Whether the client has left and the request continues without the client (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
 
   init(worker: Worker) {
     self.worker = worker
     attempt = UpstreamAttempt(worker)
-    sender = RequestBodySender(worker)
     super.init()
     attempt.handler = Unmanaged.passUnretained(self)
   }
@@ -151,7 +150,14 @@ final class ProxyHandler: ContentHandler {
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
     let session = stream.session
     if session.trustOutcome != .none, !stream.isOnKeptSession { UpstreamFailureLog.noteHandshake(session, exchange) }
-    authentication?.choose(exchange, stream)
+    if let authentication, authentication.choose(exchange, stream) == .waits { return }
+    sendRequest(stream, exchange, pass)
+  }
+
+  /// `authentication` no longer waits.
+  func sendRequest(_ stream: UpstreamStream) { _ = serve { sendRequest(stream, $0, $1) } }
+
+  private func sendRequest(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
     attempt.body = pass.ownBody(exchange)
     guard borrowing(attempt.outgoing, { RequestRewrite.build($0, of: exchange, self, pass) }) else {
       return exchange.failUnsendable()
@@ -165,7 +171,7 @@ final class ProxyHandler: ContentHandler {
       case .answered: return
       }
     } else if pass.mayOwnConnection(exchange), ConnectionOwnership.isOfOneClient(attempt.outgoing) {
-      session.isOfOneClient = true
+      stream.session.isOfOneClient = true
     }
     attempt.requestBegins()
     sendHead(exchange, pass, stream)

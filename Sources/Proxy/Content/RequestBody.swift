@@ -1,7 +1,7 @@
 import Bytes
 import Crypto
-import Glibc
 import Signature
+import Synchronization
 import Transport
 
 /// Counts the memory of all kept bodies of one worker.
@@ -26,37 +26,57 @@ final class BodyGauge {
 
 /// A collected request body, for `proxy_request_buffering on` and for sending the body again.
 ///
-/// The body is in memory up to its allowance, then in an unnamed file (O_TMPFILE) that disappears with its descriptor.
-/// While the worker's bodies take more than the gauge's limit, the allowance is nginx's.
+/// The body is in memory up to its allowance, then in a file that disappears with it. Only a thread of the pool writes to
+/// the file, so what it hasn't written yet is in memory: a piece that is being written, as much that waits, and what one
+/// read of the client brings. While the worker's bodies take more than the gauge's limit, the allowance is nginx's.
 final class RequestBody {
   private(set) var count: UInt64 = 0
+  /// The body; of a body in a file, the bytes that no thread writes yet.
   private(set) var memory = ByteBuffer()
-  private var file: Int32 = -1
+  /// Where the body is, if not in memory.
+  private(set) var file: BodyFile?
+  /// The bytes that a thread writes now; nil: none does.
+  private var writing: Int?
   private let allowance: Int
   private let gauge: BodyGauge?
   private let staysInMemory: Bool
   private let files: BodyFileSettings?
+  /// Closes the file, which can take long. nil: whoever has the last reference does.
+  private let pool: BlockingPool?
   /// `$request_body_file`; empty for a body that is in no file with a name.
   private(set) var path: [UInt8] = []
+  /// Whether the client has sent all of it.
+  private(set) var hasEnded = false
+  /// Since when the client waits for the disk, in milliseconds of the loop's clock.
+  private var pausedAt: UInt64?
   /// The settings of the envelope that the body came in; nil for a body without an envelope.
   let openedBy: EnvelopeSettings?
   var isOpened: Bool { openedBy != nil }
-  /// When sallyport began to read the body, in milliseconds of the loop's clock.
+  /// When sallyport began to read the body, in milliseconds of the loop's clock. The time that the disk took is left out.
   var begunAt: UInt64 = 0
   /// Set while the body is collected before the content handler starts.
   fileprivate(set) var waiter: BodyWaiter?
   fileprivate var digests: BodyDigests?
+  /// Hashes that threads have made of the file; nil: they couldn't.
+  private var fileHashes: [AuthenticationDigest: [UInt8]?] = [:]
+
+  /// As many bytes are worth a job of the pool. While one is in progress and as many wait for the next, the client waits.
+  private var pieceSize: Int {
+    let size = min(max(allowance, BodyGauge.smallAllowance), 128 * 1024)
+    return gauge?.bound(size) ?? size
+  }
 
   /// `allowance`: bytes that may stay in memory. Without a gauge, other bodies don't reduce it. `files`: where the body
   /// goes otherwise, or in any case.
-  init(allowance: Int, gauge: BodyGauge? = nil, files: BodyFileSettings? = nil) {
+  init(allowance: Int, gauge: BodyGauge? = nil, files: BodyFileSettings? = nil, pool: BlockingPool? = nil) {
     self.allowance = allowance
     self.gauge = gauge
     self.files = files
+    self.pool = pool
     staysInMemory = false
     openedBy = nil
-    // As in nginx, an empty body has a file, too. If it can't be made, the first byte reports it.
-    if files?.isForEachBody ?? false { try? moveToFile() }
+    // As in nginx, an empty body has a file, too.
+    if files?.isForEachBody ?? false { file = BodyFile(files) }
   }
 
   /// Makes an empty body for an envelope, which stays in memory. The caller asks the gauge before it adds bytes.
@@ -65,6 +85,7 @@ final class RequestBody {
     self.gauge = gauge
     staysInMemory = true
     files = nil
+    pool = nil
     openedBy = nil
   }
 
@@ -74,120 +95,85 @@ final class RequestBody {
     self.gauge = gauge
     staysInMemory = true
     files = nil
+    pool = nil
     openedBy = envelope
     count = UInt64(plain.count)
     memory.swap(with: &plain)
     gauge.take(memory.count)
+    hasEnded = true
   }
 
   deinit {
-    gauge?.giveBack(memory.count)
-    if file >= 0 { close(file) }
-    if case .removed? = files?.use { removeName() }
+    gauge?.giveBack(memory.count &+ (writing ?? 0))
+    guard let pool, file != nil else { return }
+    // Handed over, so that the thread has the last reference.
+    let last = Mutex(file.take())
+    _ = pool.run(.bodies, for: "") { last.withLock { $0 = nil } }
   }
 
-  private func removeName() {
-    guard !path.isEmpty else { return }
-    unlink(String(decoding: path, as: UTF8.self))
-    path = []
-  }
+  var isInFile: Bool { file != nil }
+  /// Whether it has ended, and all of it is in its place.
+  var isComplete: Bool { hasEnded && (file == nil || (memory.isEmpty && writing == nil && isFileMade)) }
+  private var isFileMade = false
 
-  var isInFile: Bool { file >= 0 }
-
-  enum StorageError: Error {
-    case open(Int32, folder: String)
-    case write(Int32)
-
-    var description: String {
-      switch self {
-      case .open(let code, let folder):
-        "a temporary file for a request body can't be made in \(folder) (\(code): \(String(cString: strerror(code))))"
-      case .write(let code):
-        "a request body can't be written to a temporary file (\(code): \(String(cString: strerror(code))))"
-      }
-    }
-  }
-
-  func append(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
-    let isForFile = memory.count + bytes.count > gauge?.bound(allowance) ?? allowance || files?.isForEachBody ?? false
-    if file < 0 && !staysInMemory && isForFile {
-      try moveToFile()
+  func append(_ bytes: UnsafeRawBufferPointer) {
+    if file == nil, !staysInMemory, memory.count + bytes.count > gauge?.bound(allowance) ?? allowance {
+      file = BodyFile(files)
     }
     count &+= UInt64(bytes.count)
     digests?.update(bytes)
-    guard file < 0 else { return try write(bytes) }
     memory.append(bytes)
     gauge?.take(bytes.count)
   }
 
-  private func moveToFile() throws(StorageError) {
-    let folder = files?.folder ?? BodyFolder.path
-    if files?.isForEachBody ?? false {
-      (file, path) = Self.openNamed(in: folder)
-    } else {
-      file = openUnnamed(in: folder)
-    }
-    guard file >= 0 else { throw .open(errno, folder: folder) }
-    guard !DescriptorReserve.holds(file) else {
-      close(file)
-      file = -1
-      removeName()
-      throw .open(EMFILE, folder: folder)
-    }
-    try write(memory.readable)
-    gauge?.giveBack(memory.count)
-    memory.release()
+  func end() { hasEnded = true }
+
+  // MARK: The file
+
+  /// What a thread must append to the file next; nil: nothing, or not enough for a job yet. Empty for an empty file.
+  func nextPiece() -> BodyPiece? {
+    guard file != nil, writing == nil, !isComplete else { return nil }
+    guard hasEnded || memory.count >= pieceSize else { return nil }
+    var bytes = ByteBuffer()
+    bytes.swap(with: &memory)
+    writing = bytes.count
+    return BodyPiece(bytes)
   }
 
-  private func write(_ bytes: UnsafeRawBufferPointer) throws(StorageError) {
-    var done = 0
-    while done < bytes.count {
-      let written = Glibc.write(file, bytes.baseAddress.map { $0 + done }, bytes.count - done)
-      if written > 0 {
-        done += written
-      } else if errno != EINTR {
-        let code = written == 0 ? ENOSPC : errno
-        // A part of a body is of no use to anybody.
-        removeName()
-        throw .write(code)
-      }
-    }
+  /// A thread has appended the last piece.
+  func didWrite() {
+    gauge?.giveBack(writing ?? 0)
+    writing = nil
+    isFileMade = true
+    path = file?.path ?? []
   }
 
-  /// Reads from the file. Returns nil when the file can't be read, and 0 at its end.
-  func read(at offset: UInt64, into target: UnsafeMutableRawBufferPointer) -> Int? {
-    while true {
-      let count = pread(file, target.baseAddress, target.count, off_t(clamping: offset))
-      if count >= 0 { return count }
-      if errno != EINTR { return nil }
-    }
+  /// Whether the client must wait for the disk. Notes since when it does.
+  func mustPause(now: UInt64) -> Bool {
+    guard writing != nil, pausedAt == nil, !hasEnded, memory.count >= pieceSize else { return false }
+    pausedAt = now
+    return true
   }
 
-  /// Opens a file without a name. Where O_TMPFILE is missing (overlayfs before Linux 6.1, NFS), the name is removed at
-  /// once. A folder of `client_body_temp_path` that doesn't exist is made.
-  private func openUnnamed(in folder: String) -> Int32 {
-    let file = Glibc.open(folder, O_TMPFILE_RDWR, 0o600)
-    guard file < 0, errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT else { return file }
-    let (named, path) = Self.openNamed(in: folder)
-    if named >= 0 { unlink(String(decoding: path, as: UTF8.self)) }
-    return named
+  /// Whether the client waited, and needn't any longer.
+  func mayResume(now: UInt64) -> Bool {
+    guard let since = pausedAt else { return false }
+    pausedAt = nil
+    begunAt &+= now &- min(now, since)
+    return true
   }
 
-  private static func openNamed(in folder: String) -> (file: Int32, path: [UInt8]) {
-    for isLast in [false, true] {
-      var name = Array("\(folder)/sallyport-XXXXXX".utf8CString)
-      let file = mkstemp(&name)
-      if file >= 0 {
-        _ = fcntl(file, F_SETFD, FD_CLOEXEC)
-        return (file, name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) })
-      }
-      guard !isLast, errno == ENOENT, mkdir(folder, 0o700) == 0 else { break }
-    }
-    return (-1, [])
-  }
+  /// Whether a thread must make this hash before `hash` has it.
+  func lacksHash(_ algorithm: AuthenticationDigest) -> Bool { file != nil && fileHashes[algorithm] == nil }
+  func note(_ hash: [UInt8]?, _ algorithm: AuthenticationDigest) { fileHashes[algorithm] = .some(hash) }
 
-  /// O_TMPFILE is a macro of two parts that Swift does not import.
-  private var O_TMPFILE_RDWR: Int32 { 0o20000000 | O_DIRECTORY | O_RDWR | O_CLOEXEC }
+  /// The hash of the complete body; nil when there is none.
+  func hash(_ algorithm: AuthenticationDigest) -> [UInt8]? {
+    guard file == nil else { return fileHashes[algorithm] ?? nil }
+    let digest = RunningDigest(algorithm)
+    digest.update(memory.readable)
+    return digest.finish()
+  }
 }
 
 /// Waits for a body that a step collects before the content handler starts.
@@ -219,9 +205,4 @@ extension RequestBody {
     if let known = digests?.digest(.sha256) { return known }
     return isInFile ? nil : Digest.of(memory.readable)
   }
-}
-
-/// The folder for request bodies that are too large for memory.
-package enum BodyFolder {
-  package static let path: String = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
 }

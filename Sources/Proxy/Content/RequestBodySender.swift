@@ -8,10 +8,12 @@ import Upstream
 /// Sends a request's body to an upstream, collected first or streamed, from memory or from a file. It sends no faster
 /// than the upstream takes the body.
 final class RequestBodySender {
-  // Not retained: the worker holds its handlers, and outlives them.
-  private unowned(unsafe) let worker: Worker
   /// The number of body bytes read from the file.
   private var fileOffset: UInt64 = 0
+  /// Whether a thread reads the next piece.
+  private var isReading = false
+  /// The number of the sending in progress, so that a piece that was read for a former attempt goes nowhere.
+  private var turn: UInt64 = 0
   /// Whether the request has a body of sallyport's own, so that the client's isn't sent.
   private var sendsOwnBody = false
 
@@ -19,11 +21,8 @@ final class RequestBodySender {
   private static let watermark = 128 * 1024
   /// Less than the watermark, so that the bytes which one piece leaves waiting get a deadline with the next piece.
   private static let filePiece = 64 * 1024
-  private static let filePerTurn: UInt64 = 1 << 20
   /// Memory that one kept body may take if `client_body_buffer_size` isn't set.
   static let adaptiveAllowance = 1 << 20
-
-  init(_ worker: Worker) { self.worker = worker }
 
   /// Decides where the body goes. The result keeps the body until it is complete; with nil, the attempt begins at once.
   /// `isChallenged`: the upstream may send a challenge, and the body then goes out a second time.
@@ -38,8 +37,7 @@ final class RequestBodySender {
     if case .collected = exchange.body.state, isRead { return nil }
     let hasBody = framing != .none && exchange.redirection.keepsBody && !stream.isBodyRead
     if framing == .length(0), exchange.redirection.keepsBody, let files, files.isForEachBody {
-      exchange.setBody(.collected(RequestBody(allowance: 0, files: files)))
-      return nil
+      return Self.storage(for: exchange)
     }
     guard hasBody, isRead else {
       if hasBody { stream.discardBody() }
@@ -63,10 +61,10 @@ final class RequestBodySender {
 
   /// An empty body, in which the exchange can collect that of its request.
   static func storage(for exchange: Exchange) -> RequestBody {
-    let files = exchange.location.settings.bodyFiles
+    let (files, pool) = (exchange.location.settings.bodyFiles, exchange.worker.shared.pool)
     let kept =
-      exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, files: files) }
-      ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies, files: files)
+      exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, files: files, pool: pool) }
+      ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies, files: files, pool: pool)
     if case .proxy(let pass) = exchange.location.settings.action, pass.signing != nil { kept.beginDigests([.sha256]) }
     return kept
   }
@@ -74,6 +72,8 @@ final class RequestBodySender {
   /// Starts to send the body, after the request's head.
   func begin(_ exchange: Exchange, _ stream: UpstreamStream, _ own: OwnBody?) {
     sendsOwnBody = own != nil
+    turn &+= 1
+    isReading = false
     if let own {
       if case .text(let text) = own, !text.isEmpty { text.withUnsafeBytes { stream.send(body: $0) } }
       return stream.requestDidEnd()
@@ -109,23 +109,29 @@ final class RequestBodySender {
     }
   }
 
-  /// Sends the next pieces of a body in a file, as the upstream takes them. One turn is limited, so that other
-  /// connections get theirs.
+  /// Sends the next piece of a body in a file, as the upstream takes them. A thread of the pool reads it.
   private func sendFile(_ kept: RequestBody, _ exchange: Exchange, _ stream: UpstreamStream) {
-    worker.scratch.removeAll()
-    worker.scratch.reserve(Self.filePiece)
-    let end = fileOffset &+ Self.filePerTurn
-    while stream.isOpen, stream.waitingBytes < Self.watermark {
-      if fileOffset >= end { return stream.continueLater() }
-      let piece = UnsafeMutableRawBufferPointer(rebasing: worker.scratch.writable[..<Self.filePiece])
-      guard let count = kept.read(at: fileOffset, into: piece) else {
-        exchange.log(.crit, "a request body can't be read from its temporary file")
-        return exchange.failDuringBody(ErrorResponse(500))
-      }
-      if count == 0 { return stream.requestDidEnd() }
-      fileOffset &+= UInt64(count)
-      stream.send(body: UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(piece)[..<count]))
-      stream.flush()
+    guard !isReading, stream.isOpen, stream.waitingBytes < Self.watermark, let file = kept.file else { return }
+    guard fileOffset < kept.count else { return stream.requestDidEnd() }
+    isReading = true
+    let (offset, turn) = (fileOffset, turn)
+    PendingWork.run(.bodies, for: exchange) {
+      file.piece(at: offset, Self.filePiece)
+    } _: { [self] exchange, piece in
+      guard turn == self.turn else { return }
+      isReading = false
+      if stream.isOpen { send(piece, of: kept, exchange, stream) }
     }
+  }
+
+  private func send(_ piece: BodyPiece, of kept: RequestBody, _ exchange: Exchange, _ stream: UpstreamStream) {
+    guard !piece.bytes.isEmpty else {
+      exchange.log(.crit, "a request body can't be read from its temporary file")
+      return exchange.failDuringBody(ErrorResponse(500))
+    }
+    fileOffset &+= UInt64(piece.bytes.count)
+    stream.send(body: piece.bytes.readable)
+    stream.flush()
+    sendFile(kept, exchange, stream)
   }
 }

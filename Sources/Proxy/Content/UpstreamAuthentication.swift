@@ -3,6 +3,7 @@ import Crypto
 import Glibc
 import HTTP
 import Observability
+import Transport
 import Upstream
 import UpstreamAuth
 
@@ -48,6 +49,8 @@ final class UpstreamAuthentication {
   /// Whether the response in progress is a challenge that another request answers.
   private(set) var isDiscarding = false
   private var discarded = 0
+  /// How often `choose` was called: what was begun for an earlier call sends nothing.
+  private var choices = 0
 
   /// The most bytes of a 401's body that are read to keep its session.
   private static let discardLimit = 64 * 1024
@@ -84,8 +87,12 @@ final class UpstreamAuthentication {
 
   // MARK: The request
 
+  /// Whether a request can be sent, or what it needs is still being made: `ProxyHandler.sendRequest` is then called.
+  enum Readiness { case isReady, waits }
+
   /// Decides what to send over an open session.
-  func choose(_ exchange: Exchange, _ stream: UpstreamStream) {
+  func choose(_ exchange: Exchange, _ stream: UpstreamStream) -> Readiness {
+    choices &+= 1
     switch exchange.body.state {
     case .none: body = .none
     case .collected(let kept): body = kept.isInFile ? .large : .small
@@ -100,6 +107,7 @@ final class UpstreamAuthentication {
     }
     isSameConnection = false
     isDiscarding = false
+    return awaitsHash(exchange, stream) ? .waits : .isReady
   }
 
   private func place(_ session: UpstreamSession) -> LiveUpstreamAuth.Place? {
@@ -115,6 +123,39 @@ final class UpstreamAuthentication {
 
   private func key(_ session: UpstreamSession) -> ChallengeKey? {
     place(session).map { ChallengeKey(user: user.name, server: $0.key) }
+  }
+
+  /// Whether the credentials need the hash of a body in a file, which a thread of the pool makes: that takes seconds for a
+  /// gigabyte.
+  private func awaitsHash(_ exchange: Exchange, _ stream: UpstreamStream) -> Bool {
+    let challenge: DigestChallenge
+    switch sending {
+    case .ahead(.digest(let answer), _): challenge = answer.challenge
+    case .answer(.digest(let offered)): challenge = offered
+    case .plain, .ahead, .answer, .negotiate, .authenticate: return false
+    }
+    let algorithm = challenge.algorithm.hash
+    guard challenge.hashesBody, case .collected(let kept) = exchange.body.state, kept.lacksHash(algorithm)
+    else { return false }
+    goOn(BodyFileHash(algorithm), of: kept, exchange, stream)
+    return true
+  }
+
+  private func goOn(_ hash: BodyFileHash, of kept: RequestBody, _ exchange: Exchange, _ stream: UpstreamStream) {
+    guard let file = kept.file else { return }
+    let choices = choices
+    PendingWork.run(.bodies, for: exchange) {
+      hash.goOn(file)
+    } _: { [self] exchange, progress in
+      // The session may have ended meanwhile. The next attempt makes a hash of its own.
+      guard choices == self.choices, handler.attempt.stream === stream else { return }
+      switch progress {
+      case .more: goOn(hash, of: kept, exchange, stream)
+      case .ended(let value):
+        kept.note(value, hash.algorithm)
+        handler.sendRequest(stream)
+      }
+    }
   }
 
   /// Adds the credentials to the head that was built.
@@ -195,13 +236,11 @@ final class UpstreamAuthentication {
   private func authorizedRequest(_ exchange: Exchange) -> AuthorizedRequest {
     let outgoing = handler.attempt.outgoing, body = exchange.body.state
     return AuthorizedRequest(method: Array(outgoing.method), target: Array(outgoing.target)) { algorithm in
-      let digest = RunningDigest(algorithm)
       switch body {
-      case .none: break
-      case .collected(let kept): guard kept.digest(into: digest) else { return nil }
+      case .none: return algorithm.of([])
+      case .collected(let kept): return kept.hash(algorithm)
       case .collecting, .held, .streaming, .streamed: return nil
       }
-      return digest.finish()
     }
   }
 
@@ -305,23 +344,5 @@ extension AuthFailure {
     case .connectionNotKept: "the upstream closed the connection in the middle of NTLM"
     case .hashNotAvailable: "no answer can be made: this OpenSSL lacks the hash, or the body is not at hand"
     }
-  }
-}
-
-extension RequestBody {
-  /// Adds the body to the digest. Returns false when the body can't be read.
-  func digest(into digest: RunningDigest) -> Bool {
-    guard isInFile else {
-      digest.update(memory.readable)
-      return true
-    }
-    let piece = ByteBuffer(capacity: 65536)
-    var offset: UInt64 = 0
-    while let count = read(at: offset, into: piece.writable) {
-      if count == 0 { return true }
-      digest.update(UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(piece.writable)[..<count]))
-      offset &+= UInt64(count)
-    }
-    return false
   }
 }

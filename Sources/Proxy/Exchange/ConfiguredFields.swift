@@ -19,7 +19,7 @@ struct LiveField {
   }
 }
 
-/// What a location adds to responses: `expires`, `add_header`, `add_trailer`.
+/// What a location adds to responses: `expires`, `add_header`, `add_trailer`, `charset`.
 struct ConfiguredFields {
   let exchange: Exchange
   private var location: LiveLocation { exchange.location }
@@ -38,6 +38,8 @@ struct ConfiguredFields {
       FieldValue.makeValid(&value, from: 0)
       _ = field.name.withUnsafeBytes { response.add($0, value.readable) }
     }
+    // As in nginx, `$sent_http_content_type` in the lines above is the type without it.
+    location.charset?.set(for: exchange)
     makeRoomForTrailers(isUsual)
   }
 

@@ -353,12 +353,8 @@ final class Exchange {
     switch body.state {
     case .collecting(let kept):
       guard BodyPace.isKept(by: self, in: kept), admits(bytes.count, in: kept) else { return }
-      do {
-        try kept.append(bytes)
-      } catch {
-        tellOfRepeated(.crit, error.description)
-        failDuringBody(ErrorResponse(500))
-      }
+      kept.append(bytes)
+      if kept.isInFile { _ = writeBody(kept) }
     case .streaming: handler?.requestBody(bytes)
     case .none, .held, .collected, .streamed: break
     }
@@ -367,12 +363,46 @@ final class Exchange {
   func requestBodyDidEnd(trailers: Trailers?) {
     switch body.state {
     case .collecting(let kept):
-      body.state = .collected(kept)
-      if let waiter = kept.takeWaiter() { return waiter.bodyDidEnd(kept, self) }
-    case .streaming: body.state = .streamed
-    case .none, .held, .collected, .streamed: return
+      kept.end()
+      if kept.isInFile, !writeBody(kept) { return }
+      if kept.isComplete { bodyIsComplete(kept) }
+    case .streaming:
+      body.state = .streamed
+      handler?.requestBodyDidEnd(trailers)
+    case .none, .held, .collected, .streamed: break
     }
-    handler?.requestBodyDidEnd(trailers)
+  }
+
+  private func bodyIsComplete(_ kept: RequestBody) {
+    body.state = .collected(kept)
+    if let waiter = kept.takeWaiter() { return waiter.bodyDidEnd(kept, self) }
+    handler?.requestBodyDidEnd(nil)
+  }
+
+  /// Has a thread of the pool write what waits for the file, and the client wait if that is much. Returns false if the
+  /// exchange has responded.
+  private func writeBody(_ kept: RequestBody) -> Bool {
+    if let file = kept.file, let piece = kept.nextPiece() {
+      let before = serial
+      PendingWork.run(.bodies, for: self) {
+        Result { () throws(BodyFile.StorageError) in try file.append(piece.bytes.readable) }
+      } _: { exchange, result in
+        exchange.bodyDidWrite(kept, result)
+      }
+      guard serial == before else { return false }
+    }
+    if kept.mustPause(now: worker.loop.now) { stream?.pauseBody() }
+    return true
+  }
+
+  private func bodyDidWrite(_ kept: RequestBody, _ result: Result<Void, BodyFile.StorageError>) {
+    kept.didWrite()
+    if case .failure(let error) = result {
+      tellOfRepeated(.crit, error.description)
+      return failDuringBody(ErrorResponse(500))
+    }
+    if kept.isComplete { return bodyIsComplete(kept) }
+    if writeBody(kept), kept.mayResume(now: worker.loop.now) { stream?.resumeBody() }
   }
 
   // MARK: End

@@ -341,6 +341,8 @@ extension Exchange {
   /// Collects the body until it is complete. The handler gets `requestBodyDidEnd`, perhaps before this returns.
   func collectBody(in kept: RequestBody) {
     setBody(.collecting(kept))
+    // The stream tells no end of an empty body.
+    if head.framing == .length(0), stream?.isBodyRead == true { return requestBodyDidEnd(trailers: nil) }
     continueClient()
     stream?.resumeBody()
   }

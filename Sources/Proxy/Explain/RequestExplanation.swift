@@ -211,7 +211,9 @@ package struct RequestExplanation {
       trace.add("client", "\(chain.leaf.subject): verified \(anchor)")
     case .unverified(let leaf, let reason):
       trace.add("client", "\(leaf.subject): NOT verified, \(reason) (optional_no_ca)")
-    case .refused(let leaf, _, let reason): trace.add("client", "\(leaf.subject): does not verify, \(reason)")
+    case .refused(let leaf, let code, let reason):
+      let meaning = OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
+      trace.add("client", "\(leaf.subject): does not verify, \(reason)\(meaning)")
     }
     if tls.asksResponders, case .verified = tls.clientVerdict {
       trace.add("asks", "the OCSP responder about the certificate; taken as good")

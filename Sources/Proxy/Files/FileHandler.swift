@@ -151,17 +151,7 @@ enum FileRequest {
   static func run<Value: Sendable>(
     _ exchange: Exchange, _ work: @escaping @Sendable () -> Value, _ then: @escaping (Exchange, Value) -> Void
   ) {
-    let box = LoopBox((exchange: exchange, then: then))
-    let (serial, loop) = (exchange.serial, exchange.worker.loop)
-    PendingWork.start(.files, for: exchange) {
-      let value = work()
-      loop.post {
-        let (exchange, then) = box.value
-        guard serial == exchange.serial else { return }
-        exchange.setPending(nil)
-        then(exchange, value)
-      }
-    }
+    PendingWork.run(.files, for: exchange, work, then)
   }
 
   /// Responds to a request whose file can't be opened, with nginx's statuses.

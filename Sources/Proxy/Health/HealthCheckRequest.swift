@@ -67,6 +67,8 @@ extension ProxyPassSettings {
   package func withoutClient(_ template: Template, serverName: String) -> [UInt8]? {
     var value: [UInt8] = []
     for part in template.parts {
+      // No `set` runs for a check, so a variable that one could set has its own value.
+      let part = if case .variable(.settable(_, let own)) = part { Template.Part.variable(own) } else { part }
       switch part {
       case .literal(let bytes): value += bytes
       case .variable(.simple(.proxy_host)): value += host.utf8

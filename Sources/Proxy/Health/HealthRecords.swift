@@ -41,6 +41,10 @@ package struct HealthRecords: Sendable {
   /// By index in the generation's groups; nil for a group without a check.
   let groups: [GroupHealth?]
   private let known: [Key: ServerHealth]
+  /// Also of servers that nothing checks any more, for the metrics once they are checked again.
+  private let counts: [Server: HealthCounts]
+  /// More servers without a check than these are forgotten.
+  private static let formerLimit = 1024
   private let changes: HealthChanges
 
   /// No checks: for a generation in tests.
@@ -48,6 +52,7 @@ package struct HealthRecords: Sendable {
     checks = []
     groups = []
     known = [:]
+    counts = [:]
     changes = HealthChanges()
   }
 
@@ -55,6 +60,7 @@ package struct HealthRecords: Sendable {
   package init(_ http: HTTPSettings, _ groups: [ResolvedGroup], after former: HealthRecords? = nil) {
     let changes = former?.changes ?? HealthChanges()
     var known: [Key: ServerHealth] = [:]
+    var counts: [Server: HealthCounts] = [:]
     var checks: [Check] = []
     var byServer: [[[ServerHealth]]] = groups.map { $0.servers.map { _ in [] } }
     for server in http.servers {
@@ -71,12 +77,14 @@ package struct HealthRecords: Sendable {
             group: group.settings.name, address: upstream.address, check: settings, scheme: scheme, tls: pass.tls,
             tlsName: pass.tlsName, version: pass.version, timeouts: pass.timeouts, fields: pass.setFields,
             serverName: server.primaryName)
+          let named = Server(group: group.settings.name, address: upstream.address)
+          let count = counts[named] ?? former?.counts[named] ?? HealthCounts()
+          counts[named] = count
           let health =
             known[key] ?? former?.known[key]
             ?? ServerHealth(
               HealthState(
-                Self.initial(settings, Server(group: group.settings.name, address: upstream.address), former),
-                fails: settings.fails, passes: settings.passes), changes)
+                Self.initial(settings, named, former), fails: settings.fails, passes: settings.passes), changes, count)
           // Two locations with the same check share its result, and one of them checks.
           let isNew = known[key] == nil
           known[key] = health
@@ -91,6 +99,8 @@ package struct HealthRecords: Sendable {
     }
     self.checks = checks
     self.known = known
+    let unchecked = (former?.counts ?? [:]).filter { counts[$0.key] == nil }
+    self.counts = counts.merging(unchecked.prefix(Self.formerLimit).map { ($0.key, $0.value) }) { one, _ in one }
     self.changes = changes
     self.groups = byServer.map { servers in
       servers.allSatisfy(\.isEmpty) ? nil : GroupHealth(servers, changes)
@@ -105,6 +115,9 @@ package struct HealthRecords: Sendable {
     guard settings.isPersistent, let before = former?.byServer[server] else { return .checking }
     return before.allSatisfy(\.isUp) ? .up : .checking
   }
+
+  /// How many checks of a server ended so, since the start.
+  func count(_ result: ServerHealth.Result, of server: Server) -> UInt64 { counts[server]?.count(result) ?? 0 }
 
   /// The results by server, for the metrics: of all checks of each server.
   var byServer: [Server: [ServerHealth]] {

@@ -1,14 +1,18 @@
 import Identity
 
 /// The names of the fields by which a server tells upstreams who its client is: those of `client_identity`, and each that
-/// a `proxy_set_header` fills from a `$ssl_…` variable, also by way of `set`.
+/// a `proxy_set_header` fills from a `$ssl_…` variable, also by way of `set`. A variable that the configuration defines
+/// under such a name counts, whatever its value comes from.
 ///
 /// The names apply to the whole server block. A location with its own `proxy_set_header` inherits none, and would
 /// forward a client's field under a name that the upstream trusts.
 enum IdentityNames {
-  static func of(_ root: LocationSettings, _ computed: [Int: ComputedVariable]) -> [[UInt8]] {
+  /// `named`: the names of variables by slot.
+  static func of(
+    _ root: LocationSettings, _ computed: [Int: ComputedVariable], named: [Int: String]
+  ) -> [[UInt8]] {
     let locations = root.withInner
-    let slots = slots(in: locations, computed)
+    let slots = slots(in: locations, computed, from: Set(named.filter { $0.value.hasPrefix("ssl_") }.keys))
     var names: [[UInt8]] = []
     for case .proxy(let pass) in locations.map(\.action) {
       if pass.clientIdentity != .off { names += IdentityFieldForm.names.map { Array($0.utf8) } }
@@ -22,9 +26,11 @@ enum IdentityNames {
   private static let positional = -1
 
   /// The slots whose values come from `$ssl_…` variables, directly or through another slot: by `set`, by the captures of
-  /// an `if`, or by `map`, `geo` and `split_clients`.
-  private static func slots(in locations: [LocationSettings], _ computed: [Int: ComputedVariable]) -> Set<Int> {
-    var found: Set<Int> = []
+  /// an `if`, or by `map`, `geo` and `split_clients`. `found`: those that are known to be such.
+  private static func slots(
+    in locations: [LocationSettings], _ computed: [Int: ComputedVariable], from found: Set<Int>
+  ) -> Set<Int> {
+    var found = found
     // What the upstream of `auth_request` says of the client.
     for location in locations {
       for variable in location.subrequests?.authorization?.variables ?? [] {

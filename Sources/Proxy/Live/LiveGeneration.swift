@@ -82,7 +82,8 @@ final class LiveGeneration {
       resolvers: resolvers, followed: followed, trace: trace)
     let servers = generation.http.servers.enumerated().map { index, settings in
       var makers = makers
-      makers.identityNames = IdentityNames.of(settings.root, generation.http.computed)
+      makers.identityNames = IdentityNames.of(
+        settings.root, generation.http.computed, named: generation.http.slotNames)
       makers.conditionals = ConditionalLocations()
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],

@@ -22,7 +22,9 @@ final class LiveLocation {
   let addedFields: [LiveField]
   let addedTrailers: [LiveField]
   let expires: LiveExpires?
-  /// Whether one of these three says anything.
+  /// nil: `charset off`.
+  let charset: LiveCharset?
+  /// Whether one of these four says anything.
   let changesFields: Bool
   let earlyHints: [LiveTemplate]
   let realIP: LiveRealIP?
@@ -87,7 +89,9 @@ final class LiveLocation {
     self.expires = expires
     self.addedFields = settings.addedFields.map { LiveField($0) }
     self.addedTrailers = settings.addedTrailers.map { LiveField($0) }
-    self.changesFields = expires != nil || !settings.addedFields.isEmpty || !settings.addedTrailers.isEmpty
+    self.charset = settings.charset.map { LiveCharset($0) }
+    self.changesFields =
+      expires != nil || settings.charset != nil || !settings.addedFields.isEmpty || !settings.addedTrailers.isEmpty
     self.earlyHints = settings.earlyHints.map { LiveTemplate($0) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     let accessLogs = settings.accessLogs.compactMap(makers.accessLogs.log)

@@ -44,12 +44,34 @@ struct UpstreamSeries: Hashable, Comparable {
 
 /// The meters of one worker, by what they count.
 ///
-/// A reload keeps the meters whose server block or upstream server is in both configurations, so their counts go on.
-struct MeterTable {
+/// A reload keeps the meters whose server block or upstream server is in both configurations, so their counts go on. It
+/// puts the others aside, so that no counter falls if a later reload restores what they count.
+struct MeterTable: Sendable {
+  /// More meters than these of one kind are not put aside: the names of a configuration that a program writes never end.
+  private static let asideLimit = 1024
+
   var requests: [ServerSeries: RequestMeter] = [:]
   var attempts: [UpstreamSeries: AttemptMeter] = [:]
   /// By group: requests for which no server could be tried.
   var exhausted: [String: CountRow] = [:]
+
+  /// Adds the meters of another table that this one lacks.
+  mutating func add(_ other: MeterTable) {
+    requests.merge(other.requests) { own, _ in own }
+    attempts.merge(other.attempts) { own, _ in own }
+    exhausted.merge(other.exhausted) { own, _ in own }
+  }
+
+  /// Removes what the other table has, and then what is too much.
+  mutating func leave(to other: MeterTable) {
+    requests = Self.few(requests.filter { other.requests[$0.key] == nil })
+    attempts = Self.few(attempts.filter { other.attempts[$0.key] == nil })
+    exhausted = Self.few(exhausted.filter { other.exhausted[$0.key] == nil })
+  }
+
+  private static func few<Key, Meter>(_ meters: [Key: Meter]) -> [Key: Meter] {
+    meters.count <= asideLimit ? meters : Dictionary(meters.prefix(asideLimit).map { $0 }) { first, _ in first }
+  }
 }
 
 /// Where the groups of one generation in one worker get their meters.
@@ -87,13 +109,22 @@ final class GroupMeters {
 
 extension LiveGeneration {
   /// Gives meters to the servers and groups, if a location shows what they count. Former meters are taken over by name;
-  /// those of nothing that is left are dropped.
+  /// those of nothing that is left are put aside.
   func meter(_ counters: WorkerCounters) {
-    guard generation.http.showsMetrics else { return counters.dropMeters() }
-    let former = counters.withMeters { table in
+    var former = counters.withMeters { table in
       defer { table = MeterTable() }
       return table
     }
+    former.add(counters.withFormerMeters { $0 })
+    if generation.http.showsMetrics { takeMeters(counters, from: former) }
+    let used = counters.withMeters { $0 }
+    counters.withFormerMeters { table in
+      table = former
+      table.leave(to: used)
+    }
+  }
+
+  private func takeMeters(_ counters: WorkerCounters, from former: MeterTable) {
     let series = ServerSeries.all(of: generation.http)
     counters.withMeters { table in
       for (live, series) in zip(servers, series) {

@@ -241,12 +241,12 @@ struct MetricsPage {
         Int64(checks.allSatisfy(\.isUp) ? 1 : 0))
     }
     page.family("sallyport_upstream_health_checks_total", .counter, "Health checks of a server, by their result.")
-    for (server, checks, address) in servers {
+    for (server, _, address) in servers {
       for result in ServerHealth.Result.allCases {
         page.sample(
           "sallyport_upstream_health_checks_total",
           ["upstream": server.group, "server": address, "result": result.rawValue],
-          checks.reduce(UInt64(0)) { $0 &+ $1.count(result) })
+          records.count(result, of: server))
       }
     }
   }

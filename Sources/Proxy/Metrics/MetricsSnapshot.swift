@@ -45,6 +45,8 @@ struct MetricsSnapshot {
   var workers: [WorkerCounters]
   var reloads: ReloadHistory
   var startedAt: Int64
+  /// Seconds since the start.
+  var age: Int64
   var figures: ProcessFigures
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
@@ -57,6 +59,7 @@ extension MetricsSnapshot {
     traffic = metrics.traffic.totals
     reloads = metrics.process.reloads
     startedAt = metrics.process.startedAt
+    age = metrics.process.age
     figures = metrics.process.figures
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()

@@ -49,6 +49,9 @@ public struct ReloadHistory: Sendable {
 public final class ProcessRecord: Sendable {
   /// Seconds since 1970.
   public let startedAt = Int64(time(nil))
+  private let startTick = MonotonicClock.seconds
+  /// Seconds since the start, whatever happened to the wall clock.
+  public var age: Int64 { MonotonicClock.seconds - startTick }
   private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures, logs: LogFiles?)>
 
   public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures(), nil)) }

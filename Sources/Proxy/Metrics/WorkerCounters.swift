@@ -32,6 +32,7 @@ public final class WorkerCounters: Sendable {
   /// Of the generation that serves. The lock is for reload and for readers: requests use the meters that their server
   /// blocks and groups hold.
   private let meters = Mutex(MeterTable())
+  private let formerMeters = Mutex(MeterTable())
 
   init(index: Int) { self.index = index }
 
@@ -45,7 +46,10 @@ public final class WorkerCounters: Sendable {
     meters.withLock { table in body(&table) }
   }
 
-  func dropMeters() { meters.withLock { $0 = MeterTable() } }
+  /// The meters of what the configuration has no more, or doesn't show. A later one that has it again counts on.
+  func withFormerMeters<Value>(_ body: (inout MeterTable) -> Value) -> Value where Value: Sendable {
+    formerMeters.withLock { table in body(&table) }
+  }
 }
 
 /// How late a worker's loop is: the timer of each second measures it. A loop that is late has too much to do, or

@@ -65,19 +65,11 @@ final class ConditionStep: PhaseStep {
 
   /// A pool thread looks at the file, because that can take as long as a disk or a network takes.
   private func look(at path: [UInt8], _ test: FileTest, _ exchange: Exchange) -> StepOutcome {
-    let box = LoopBox((step: self, exchange: exchange))
-    let (serial, loop) = (exchange.serial, exchange.worker.loop)
-    PendingWork.start(.fileTests, for: exchange) {
-      let outcome = test.look(at: path)
-      loop.post {
-        let (step, exchange) = box.value
-        guard serial == exchange.serial else { return }
-        exchange.setPending(nil)
-        if case .unknown(let code) = outcome {
-          exchange.tellOfRepeated(.crit, "stat() \"\(LogEscape.text(path))\" failed (\(SocketError("stat", code)))")
-        }
-        exchange.resume(step.go(exchange, outcome == .holds))
+    PendingWork.run(.fileTests, for: exchange, { test.look(at: path) }) { [self] exchange, outcome in
+      if case .unknown(let code) = outcome {
+        exchange.tellOfRepeated(.crit, "stat() \"\(LogEscape.text(path))\" failed (\(SocketError("stat", code)))")
       }
+      exchange.resume(go(exchange, outcome == .holds))
     }
     return .wait
   }

@@ -24,17 +24,12 @@ final class PasswordAccess: PhaseStep {
       return challenge(exchange)
     }
     guard let users = users.file(for: exchange) else { return .denied(ErrorResponse(403)) }
-    let box = LoopBox((step: self, exchange: exchange))
-    let (serial, loop, limit, isNamed) = (exchange.serial, exchange.worker.loop, guessLimit, self.users.isNamed)
+    let (limit, isNamed) = (guessLimit, self.users.isNamed)
     let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
-    PendingWork.start(.passwords, for: exchange) {
-      let verdict = PasswordVerdict(on: user, password, by: users, isNamed: isNamed, limit, from: address, state)
-      loop.post {
-        let (step, exchange) = box.value
-        guard serial == exchange.serial else { return }
-        exchange.setPending(nil)
-        exchange.resume(step.outcome(of: verdict, for: user, exchange))
-      }
+    PendingWork.run(.passwords, for: exchange) {
+      PasswordVerdict(on: user, password, by: users, isNamed: isNamed, limit, from: address, state)
+    } _: { [self] exchange, verdict in
+      exchange.resume(outcome(of: verdict, for: user, exchange))
     }
     return .wait
   }

@@ -1,12 +1,38 @@
 import Observability
 import Transport
 
-/// Work on a pool thread that an exchange waits for: passwords, enrolments, files of `if`. Client addresses take turns in the pool,
-/// so guesses from one address don't delay clients at other addresses.
+/// Work on a pool thread that an exchange waits for: passwords, enrolments, files, bodies. Client addresses take turns in
+/// the pool, so guesses from one address don't delay clients at other addresses.
 enum PendingWork {
+  /// Does `job` on a thread of the pool, and then `next` on the loop, unless the exchange has ended or gone on elsewhere
+  /// meanwhile: a job that still waits is then withdrawn. The caller must do nothing after this, because the exchange may
+  /// have ended.
+  static func run<Value: Sendable>(
+    _ work: BlockingWork, for exchange: Exchange, _ job: @escaping @Sendable () -> Value,
+    _ next: @escaping (Exchange, Value) -> Void
+  ) {
+    let box = LoopBox(Continuation(exchange, next))
+    let (serial, loop) = (exchange.serial, exchange.worker.loop)
+    start(work, for: exchange) {
+      let value = job()
+      loop.post {
+        guard let (exchange, next) = box.value.take(), serial == exchange.serial else { return }
+        exchange.setPending(nil)
+        next(exchange, value)
+      }
+    }
+  }
+
+  /// What follows a job. The loop empties it, because a thread must not drop the last reference to what it holds.
+  private final class Continuation<Value> {
+    private var content: (exchange: Exchange, next: (Exchange, Value) -> Void)?
+    init(_ exchange: Exchange, _ next: @escaping (Exchange, Value) -> Void) { content = (exchange, next) }
+    func take() -> (exchange: Exchange, next: (Exchange, Value) -> Void)? { content.take() }
+  }
+
   /// Starts work for an exchange, which keeps the ticket in `pending`. If too much work waits already, the response is
   /// an error. If the client has left and the work has to wait, the exchange ends.
-  static func start(_ work: BlockingWork, for exchange: Exchange, _ body: @escaping @Sendable () -> Void) {
+  private static func start(_ work: BlockingWork, for exchange: Exchange, _ body: @escaping @Sendable () -> Void) {
     switch exchange.worker.shared.pool.run(work, for: party(exchange.clientAddress), body) {
     case .taken(let ticket, let waits):
       exchange.setPending(ticket)

@@ -57,8 +57,11 @@ final class SignatureCheck: PhaseStep {
       let message = try Self.message(of: exchange, mayCoverCertificate: verifier.policy)
       verified = try verifier.verify(message, hasBody: isBodyPossible, now: exchange.worker.clock.seconds)
       if let nonce = verified.nonce, exchange.account.signature?.nonce != nonce {
-        let novelty = window.look(nonce, now: exchange.worker.loop.now, span: span, remembers: false)
-        if novelty == .seen { throw .replayed }
+        switch look(nonce, of: verified, exchange, remembers: false) {
+        case .seen: throw .replayed
+        case .forgotten: throw .forgotten
+        case .new, .unknown: break
+        }
       }
     } catch {
       return refuse(error, exchange)
@@ -112,8 +115,9 @@ final class SignatureCheck: PhaseStep {
     let kept =
       envelope != nil
       ? RequestBody(envelopeIn: worker.bodies)
-      : exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0) }
-        ?? RequestBody(allowance: RequestBodySender.adaptiveAllowance, gauge: worker.bodies)
+      : exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, pool: worker.shared.pool) }
+        ?? RequestBody(
+          allowance: RequestBodySender.adaptiveAllowance, gauge: worker.bodies, pool: worker.shared.pool)
     kept.beginDigests(ContentDigest.Algorithm.allCases)
     kept.await(SignedBody(self, verified, digest, envelope))
     exchange.collectBody(in: kept)
@@ -130,9 +134,10 @@ final class SignatureCheck: PhaseStep {
 
   private func admit(_ verified: SignatureVerifier.Verified, _ exchange: Exchange) -> StepOutcome {
     if let nonce = verified.nonce, exchange.account.signature?.nonce != nonce {
-      switch window.look(nonce, now: exchange.worker.loop.now, span: span, remembers: true) {
+      switch look(nonce, of: verified, exchange, remembers: true) {
       case .new: break
       case .seen: return refuse(.replayed, exchange)
+      case .forgotten: return refuse(.forgotten, exchange)
       case .unknown:
         exchange.log(.alert, "message signature refused: the replay window is full")
         return .fail(ErrorResponse(503))
@@ -140,6 +145,14 @@ final class SignatureCheck: PhaseStep {
     }
     exchange.note(SignatureRecord(verifier, verified))
     return .next
+  }
+
+  private func look(
+    _ nonce: [UInt8], of verified: SignatureVerifier.Verified, _ exchange: Exchange, remembers: Bool
+  ) -> ReplayWindow.Novelty {
+    let now = exchange.worker.loop.now
+    let made = Int64(clamping: now).subtractingReportingOverflow(verified.age &* 1000).partialValue
+    return window.look(nonce, now: now, span: span, made: UInt64(clamping: made), remembers: remembers)
   }
 
   /// Responds with the same bytes for every fault.

@@ -190,6 +190,8 @@ public final class LocationSettings: Sendable {
   public let types: TypeSettings
   /// nil: `gzip off`.
   public let compression: CompressionSettings?
+  /// nil: `charset off`.
+  public let charset: CharsetSettings?
 
   public init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
@@ -199,8 +201,10 @@ public final class LocationSettings: Sendable {
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
     addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
     subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
-    files: FileSettings? = nil, types: TypeSettings = TypeSettings(), compression: CompressionSettings? = nil
+    files: FileSettings? = nil, types: TypeSettings = TypeSettings(), compression: CompressionSettings? = nil,
+    charset: CharsetSettings? = nil
   ) {
+    self.charset = charset
     self.subrequests = subrequests
     self.bodyFiles = bodyFiles
     self.files = files

@@ -71,6 +71,19 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case connections_active, connections_reading, connections_writing, connections_waiting
 }
 
+extension SimpleVariable {
+  /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
+  package var isOursAlone: Bool {
+    switch self {
+    case .ssl_client_s_dn_cn, .ssl_client_san_dns, .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip,
+      .ssl_client_spki, .ssl_client_verdict, .upstream_ssl_result, .upstream_ssl_spki, .message_signature_keyid,
+      .message_signature_verdict, .traceparent, .tracestate, .trace_id, .span_id:
+      true
+    default: false
+    }
+  }
+}
+
 /// Text with variables, compiled at load: `"https://$host$request_uri"`.
 public struct Template: Sendable, Hashable {
   public enum Part: Sendable, Hashable {

@@ -41,7 +41,7 @@ struct StatusHTML {
       + "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
       + "<meta name=\"color-scheme\" content=\"light dark\"><meta http-equiv=\"refresh\" content=\"\(Self.refresh)\">"
       + "<title>sallyport status</title><style>\(Self.style)</style></head><body><main><header><h1>sallyport</h1><p>"
-    let up = StatusWords.span(snapshot.now - min(snapshot.now, snapshot.startedAt))
+    let up = StatusWords.span(snapshot.age)
     text(
       "\(Product.version) · generation \(snapshot.generation.number), loaded "
         + "\(StatusWords.time(snapshot.reloads.loadedAt)) · up \(up) · \(StatusWords.time(snapshot.now))")

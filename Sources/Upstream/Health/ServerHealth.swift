@@ -22,36 +22,23 @@ public final class ServerHealth: Sendable {
 
   private let state: Mutex<HealthState>
   private let isUpNow: Atomic<Bool>
-  private let passed = Atomic<UInt64>(0), failed = Atomic<UInt64>(0), skipped = Atomic<UInt64>(0)
+  private let counts: HealthCounts
   private let changes: HealthChanges
 
-  public init(_ state: HealthState, _ changes: HealthChanges) {
+  public init(_ state: HealthState, _ changes: HealthChanges, _ counts: HealthCounts = HealthCounts()) {
     self.state = Mutex(state)
     self.isUpNow = Atomic(state.isUp)
     self.changes = changes
+    self.counts = counts
   }
 
   /// Whether the server may get requests, as far as this check goes.
   public var isUp: Bool { isUpNow.load(ordering: .acquiring) }
 
-  /// How many checks ended so, since the object exists.
-  public func count(_ result: Result) -> UInt64 {
-    switch result {
-    case .passed: passed.load(ordering: .relaxed)
-    case .failed: failed.load(ordering: .relaxed)
-    case .skipped: skipped.load(ordering: .relaxed)
-    }
-  }
-
   /// Takes the result of a check; returns the change that it makes.
   public func take(_ result: Result) -> HealthState.Change? {
-    switch result {
-    case .passed: passed.wrappingAdd(1, ordering: .relaxed)
-    case .failed: failed.wrappingAdd(1, ordering: .relaxed)
-    case .skipped:
-      skipped.wrappingAdd(1, ordering: .relaxed)
-      return nil
-    }
+    counts.add(result)
+    if result == .skipped { return nil }
     let change = state.withLock { $0.take(passed: result == .passed) }
     if let change {
       if case .wentDown = change {
@@ -63,6 +50,30 @@ public final class ServerHealth: Sendable {
       changes.add()
     }
     return change
+  }
+}
+
+/// How many checks of a server ended how. All checks of the server share it, also those that a reload changes, because a
+/// counter must not fall.
+public final class HealthCounts: Sendable {
+  private let passed = Atomic<UInt64>(0), failed = Atomic<UInt64>(0), skipped = Atomic<UInt64>(0)
+
+  public init() {}
+
+  public func count(_ result: ServerHealth.Result) -> UInt64 {
+    switch result {
+    case .passed: passed.load(ordering: .relaxed)
+    case .failed: failed.load(ordering: .relaxed)
+    case .skipped: skipped.load(ordering: .relaxed)
+    }
+  }
+
+  fileprivate func add(_ result: ServerHealth.Result) {
+    switch result {
+    case .passed: passed.wrappingAdd(1, ordering: .relaxed)
+    case .failed: failed.wrappingAdd(1, ordering: .relaxed)
+    case .skipped: skipped.wrappingAdd(1, ordering: .relaxed)
+    }
   }
 }
 

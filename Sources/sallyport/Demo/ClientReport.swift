@@ -52,6 +52,7 @@ struct ClientReport {
       ends: certificate.notAfterText)
   }
 
+  /// One member on each line: people read it in a terminal.
   var json: String {
     var json = JSONText()
     json.object { json in
@@ -83,6 +84,6 @@ struct ClientReport {
         }
       }
     }
-    return json.text + "\n"
+    return json.indented + "\n"
   }
 }

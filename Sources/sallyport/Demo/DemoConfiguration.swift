@@ -26,8 +26,11 @@ struct DemoConfiguration {
     http {
         access_log off;
 
+    \(DemoRefusal.maps)
+
         # The proxy: who has a certificate of the CA gets in.
         server {
+            http2        on;
             listen       127.0.0.1:\(port) ssl;
     \(hasIPv6 ? "        listen       [::1]:\(port) ssl;\n" : "")\
             server_name  \(names.map(\.text).filter { !$0.contains(":") }.joined(separator: " "));
@@ -44,6 +47,8 @@ struct DemoConfiguration {
             proxy_http_version       1.1;
 
     \(upstream.map(ownLocation) ?? demoLocations())
+
+    \(DemoRefusal.locations)
         }
     \(try upstream == nil ? demoUpstream() : "")\
     }

@@ -65,7 +65,7 @@ struct DemoGuide {
       \(curl) --cert-type P12 --cert \(quoted("client.p12", then: ":\(DemoFiles.password)")) \(url)
     \(byName)\(withoutCertificate)
       \(curl) \(url)
-    Invalid certificates, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca. Each gets 400.
+    Invalid certificates, as .crt and .key, and as .p12: expired, not-yet-valid, revoked, wrong-ca. Each gets 400 and the reason.
       \(curl) \(with("revoked")) \(url)
 
     Python, Java, Swift, Go, browsers, an iOS simulator: \(files.folder.file(Self.fileName))
@@ -89,7 +89,7 @@ struct DemoGuide {
     | --- | --- |
     | `ca.crt` | the CA that clients have to trust. Name constraints limit the CA to the demo's names |
     | `client.crt`, `client.key`, `client.p12` | the valid client certificate |
-    | `expired.*`, `not-yet-valid.*`, `revoked.*`, `wrong-ca.*` | invalid client certificates: sallyport responds with 400 and logs the reason |
+    | `expired.*`, `not-yet-valid.*`, `revoked.*`, `wrong-ca.*` | invalid client certificates: sallyport responds with 400 and the reason, which it also logs |
     | `\(DemoProfile.fileName)` | CA and client for an iOS simulator or device |
 
     No key has a pass phrase. The password of every .p12 file is `\(DemoFiles.password)`. The demo renews each certificate a week before it expires,
@@ -104,36 +104,79 @@ struct DemoGuide {
     ## Python
 
         import requests
-        print(requests.get("\(url)", cert=("\(files.folder.file("client.crt"))", "\(files.folder.file("client.key"))"),
-                           verify="\(files.folder.file("ca.crt"))").json())
+        print(requests.get("\(url)", cert=(\(literal("client.crt")), \(literal("client.key"))),
+                           verify=\(literal("ca.crt"))).text)
 
     ## Java
 
-        var password = "\(DemoFiles.password)".toCharArray();
-        var keys = KeyManagerFactory.getInstance("PKIX");
-        keys.init(KeyStore.getInstance(new File("\(files.folder.file("client.p12"))"), password), password);
-        var anchors = KeyStore.getInstance("PKCS12");
-        anchors.load(null, null);
-        try (var file = new FileInputStream("\(files.folder.file("ca.crt"))")) {
-          anchors.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(file));
+    Save the lines as Demo.java and run `java Demo.java`, with Java 11 or later.
+
+        import java.io.*;
+        import java.net.URI;
+        import java.net.http.*;
+        import java.security.KeyStore;
+        import java.security.cert.CertificateFactory;
+        import javax.net.ssl.*;
+
+        class Demo {
+          public static void main(String[] arguments) throws Exception {
+            var password = "\(DemoFiles.password)".toCharArray();
+            var keys = KeyManagerFactory.getInstance("PKIX");
+            keys.init(KeyStore.getInstance(new File(\(literal("client.p12"))), password), password);
+            var anchors = KeyStore.getInstance("PKCS12");
+            anchors.load(null, null);
+            try (var file = new FileInputStream(\(literal("ca.crt")))) {
+              anchors.setCertificateEntry("ca", CertificateFactory.getInstance("X.509").generateCertificate(file));
+            }
+            var trust = TrustManagerFactory.getInstance("PKIX");
+            trust.init(anchors);
+            var context = SSLContext.getInstance("TLS");
+            context.init(keys.getKeyManagers(), trust.getTrustManagers(), null);
+            var response = HttpClient.newBuilder().sslContext(context).build()
+                .send(HttpRequest.newBuilder(URI.create("\(url)")).build(), HttpResponse.BodyHandlers.ofString());
+            System.out.println(response.statusCode() + " " + response.body());
+          }
         }
-        var trust = TrustManagerFactory.getInstance("PKIX");
-        trust.init(anchors);
-        var context = SSLContext.getInstance("TLS");
-        context.init(keys.getKeyManagers(), trust.getTrustManagers(), null);
-        var response = HttpClient.newBuilder().sslContext(context).build()
-            .send(HttpRequest.newBuilder(URI.create("\(url)")).build(), HttpResponse.BodyHandlers.ofString());
-        System.out.println(response.statusCode() + " " + response.body());
 
     ## Go
 
-        pair, _ := tls.LoadX509KeyPair("\(files.folder.file("client.crt"))", "\(files.folder.file("client.key"))")
-        pem, _ := os.ReadFile("\(files.folder.file("ca.crt"))")
-        roots := x509.NewCertPool()
-        roots.AppendCertsFromPEM(pem)
-        client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
-            Certificates: []tls.Certificate{pair}, RootCAs: roots}}}
-        response, err := client.Get("\(url)")
+    Save the lines as demo.go and run `go run demo.go`, with Go 1.16 or later.
+
+        package main
+
+        import (
+            "crypto/tls"
+            "crypto/x509"
+            "fmt"
+            "io"
+            "log"
+            "net/http"
+            "os"
+        )
+
+        func main() {
+            pair, err := tls.LoadX509KeyPair(\(literal("client.crt")), \(literal("client.key")))
+            if err != nil {
+                log.Fatal(err)
+            }
+            pem, err := os.ReadFile(\(literal("ca.crt")))
+            if err != nil {
+                log.Fatal(err)
+            }
+            roots := x509.NewCertPool()
+            roots.AppendCertsFromPEM(pem)
+            client := &http.Client{Transport: &http.Transport{
+                ForceAttemptHTTP2: true,
+                TLSClientConfig:   &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots},
+            }}
+            response, err := client.Get("\(url)")
+            if err != nil {
+                log.Fatal(err)
+            }
+            defer response.Body.Close()
+            body, _ := io.ReadAll(response.Body)
+            fmt.Println(response.StatusCode, response.Proto, string(body))
+        }
 
     ## Swift, URLSession on Apple platforms
 
@@ -173,6 +216,11 @@ struct DemoGuide {
     `sudo sallyport demo trust system --dir \(quoted(""))` adds `ca.crt` to the system's trust store; `--remove` removes it.
 
     """
+  }
+
+  /// A file as a string literal of Python, Java and Go, which escape alike.
+  private func literal(_ name: String) -> String {
+    "\"" + files.folder.file(name).replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
   }
 
   private func quoted(_ name: String, then suffix: String = "") -> String {

@@ -50,9 +50,9 @@ struct DemoPage {
 
   private static func escaped(_ text: String) -> String { HTMLText.escaped(text) }
 
-  private static let style = """
+  static let style = """
     :root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:0}main{max-width:52rem;margin:0 auto;padding:1rem}
-    header{border-radius:.6rem;padding:.8rem 1.2rem;color:#fff}header.good{background:#1a7f37}header.none{background:#9a6700}
+    header{border-radius:.6rem;padding:.8rem 1.2rem;color:#fff}header.good{background:#1a7f37}header.none{background:#9a6700}header.refused{background:#b42318}
     h1{font-size:1.4rem;margin:.2rem 0}h2{font-size:1.05rem;margin:1.6rem 0 .4rem}header p{margin:.2rem 0;font-family:ui-monospace,monospace}
     table{border-collapse:collapse;width:100%;margin-bottom:.8rem}th,td{text-align:left;vertical-align:top;padding:.25rem .5rem;border-top:1px solid #8884}
     th{width:11rem;font-weight:600}td{font-family:ui-monospace,monospace;font-size:.85rem;overflow-wrap:anywhere}

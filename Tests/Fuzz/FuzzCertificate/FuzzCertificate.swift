@@ -48,9 +48,10 @@ private func tellCertificate(_ der: UnsafeRawBufferPointer) {
 private func tellList(_ der: UnsafeRawBufferPointer) {
   guard let list = try? RevocationList(der: der) else { return }
   require(list.sha256.count == 32 && list.count >= 0)
-  _ = (list.issuer, list.nextUpdateText, list.age(.standard, at: 0), list.isExpired(at: 0), list.number)
+  _ = (list.issuer, list.nextUpdateText, list.age(.standard, at: 0), list.isExpired(at: 0), list.number?.description)
   for entry in list.entries { require(!entry.serial.isEmpty) }
   _ = RevocationList.taking([list], after: [list], now: 1_800_000_000)
+  _ = RevocationList.deciding([list, list], now: 1_800_000_000)
 }
 
 func require(_ holds: Bool, line: UInt = #line) {

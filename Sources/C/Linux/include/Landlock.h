@@ -3,6 +3,7 @@
 #pragma once
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -52,6 +53,34 @@ static inline int linux_drop_bounding_set(void) {
     if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) return -1;
   }
   return 0;
+}
+
+// Leaves the calling thread these capabilities at most, bit by number (capabilities(7)). What it executes inherits of them
+// what it inherited before: AmbientCapabilities= of a unit, such as CAP_NET_BIND_SERVICE.
+static inline int linux_keep_capabilities(uint64_t kept) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct sets[2];
+  if (syscall(SYS_capget, &header, sets) != 0) return -1;
+  uint32_t excess = 0;
+  for (int half = 0; half < 2; half++) {
+    const uint32_t mask = (uint32_t)(kept >> (32 * half));
+    excess |= (sets[half].permitted | sets[half].inheritable) & ~mask;
+    sets[half].permitted &= mask;
+    sets[half].effective &= mask;
+    sets[half].inheritable &= mask;
+  }
+  // A unit's SystemCallFilter= may refuse capset to a process that has nothing to give up.
+  return excess == 0 ? 0 : (int)syscall(SYS_capset, &header, sets);
+}
+
+// What a start as root needs: to read keys and open logs, to give files and folders to `user` and become it, to bind low
+// ports, to raise limits and lock memory, to give up the bounding set, and to end a process that has become `user`.
+static inline uint64_t linux_start_capabilities(void) {
+  const int needed[] = {CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_KILL, CAP_SETGID, CAP_SETUID,
+                        CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_IPC_LOCK, CAP_SYS_NICE, CAP_SYS_RESOURCE};
+  uint64_t set = 0;
+  for (unsigned index = 0; index < sizeof needed / sizeof *needed; index++) set |= UINT64_C(1) << needed[index];
+  return set;
 }
 
 // Whether a sanitizer is built in: it opens files and makes calls that are not the program's own.

@@ -1,0 +1,111 @@
+import Glibc
+import TestSupport
+import Testing
+
+/// What a hand types first that has typed `nginx` for years.
+@Suite(.staged) struct `Command lines of nginx's` {
+  private static let valid = "events {} http { sendfile on; server { listen 127.0.0.1:1; return 204; } }"
+  private static let invalid = "events {} http { server { lisen 1; } }"
+
+  private func lastLine(_ result: ToolResult) -> String {
+    result.text.split(separator: "\n").last.map(String.init) ?? ""
+  }
+
+  @Test func `check FILE, -t and -T read the file that they name`() async throws {
+    let scene = try Scene.ofTest()
+    let path = try scene.write("good.conf", text: Sallyport.withUser(Self.valid))
+    for words in [
+      ["check", path], ["-t", "-c", path], ["-tc", path], ["-c", path, "-t"], ["-t", "-c\(path)"],
+      ["-t", "-g", "daemon on; master_process on;", "-c", path],
+    ] {
+      let result = try await scene.run(Sallyport.binary(), words)
+      #expect(result.status == 0, "\(words) \(result.everything)")
+      #expect(lastLine(result) == "configuration \(path) is valid", "\(words) \(result.everything)")
+    }
+    let dump = try await scene.sallyport("-T", "-c", path)
+    #expect(dump.status == 0 && dump.text.contains("# configuration file \(path):") && dump.text.contains("return 204"))
+    let quiet = try await scene.sallyport("-t", "-q", "-c", path)
+    #expect(quiet.status == 0 && quiet.everything.isEmpty, "\(quiet.everything)")
+    let bad = try scene.write("bad.conf", text: Sallyport.withUser(Self.invalid))
+    for words in [["check", bad], ["-t", "-c", bad], ["-tqc", bad]] {
+      let result = try await scene.run(Sallyport.binary(), words)
+      #expect(result.status == 1 && result.text.contains("lisen"), "\(words) \(result.everything)")
+    }
+  }
+
+  @Test func `-t alone reads the file that every command reads`() async throws {
+    let scene = try Scene.ofTest()
+    try scene.write("sallyport.conf", text: Sallyport.withUser(Self.valid))
+    let result = try await scene.run(
+      "/bin/sh", ["-c", "cd \"$1\" && exec \"$2\" -t", "sh", scene.folder, Sallyport.binary()])
+    #expect(result.status == 0 && lastLine(result).hasSuffix("sallyport.conf is valid"), "\(result.everything)")
+  }
+
+  @Test func `-c FILE alone serves, as -g 'daemon off;' does`() async throws {
+    let scene = try Scene.ofTest()
+    for words in [["-c"], ["-g", "daemon off;", "-c"], ["run"]] {
+      let port = try scene.port()
+      let path = try scene.write(
+        "serve.conf",
+        text: Sallyport.withUser("events {} http { server { listen 127.0.0.1:\(port); return 200 served; } }"))
+      let process = try ChildProcess(
+        Sallyport.binary(), words + [path], in: scene.folder, output: scene.path("serve.stdout"),
+        errors: scene.path("serve.stderr"))
+      scene.atEnd { process.stop() }
+      try await until("an answer") { try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "served" }
+      process.signal(SIGTERM)
+      _ = try await process.ended()
+    }
+  }
+
+  @Test func `what is nginx's and not to be had says what to do`() async throws {
+    let scene = try Scene.ofTest()
+    for (words, hint) in [
+      (["-s", "reload"], "send HUP"), (["-s", "quit"], "send QUIT"), (["-s", "reopen"], "USR1"),
+      (["-p", "/srv", "-t"], "which -c FILE names"), (["-g", "worker_processes 2;"], "into the configuration file"),
+      (["-g", "daemon on;"], "the service manager does the rest"), (["-e", "stderr"], "error_log stderr;"),
+    ] {
+      let result = try await scene.run(Sallyport.binary(), words)
+      #expect(result.status == 64 && result.errors.contains(hint), "\(words) \(result.everything)")
+      #expect(result.errors.hasPrefix("error: \"\(words[0]) \(words[1])\" is nginx's"), "\(result.everything)")
+    }
+    for (words, message) in [
+      (["-t", "a.conf"], "\"a.conf\" is not an option"), (["-c", "a.conf", "check"], "\"check\" is not an option"),
+      (["-t", "-c"], "\"-c\" has no value"), (["-z"], "-z"), (["-tz"], "-tz"),
+    ] {
+      let result = try await scene.run(Sallyport.binary(), words)
+      #expect(result.status == 64 && result.errors.contains(message), "\(words) \(result.everything)")
+    }
+    for (words, same) in [("-v", "--version"), ("-V", "--version"), ("-h", "--help"), ("-?", "--help")] {
+      let (result, other) = (try await scene.sallyport(words), try await scene.sallyport(same))
+      #expect(result.status == 0 && result.text == other.text, "\(result.everything)")
+    }
+    let both = try await scene.sallyport("check", "a.conf", "--config", "b.conf")
+    #expect(both.status == 64 && both.errors.contains("name one configuration file"), "\(both.everything)")
+  }
+
+  @Test func `directives without effect are one line at the end, and --verbose says why`() async throws {
+    let scene = try Scene.ofTest()
+    let path = try scene.write(
+      "stock.conf",
+      text: Sallyport.withUser(
+        """
+        events { use epoll; }
+        http { sendfile on; tcp_nopush on;
+          server { listen 127.0.0.1:1; sendfile off; return 204; }
+        }
+        """))
+    let brief = try await scene.sallyport("check", path)
+    let lines = brief.text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    #expect(brief.text.split(separator: "notice:", omittingEmptySubsequences: false).count == 2, "\(brief.text)")
+    #expect(
+      lines.suffix(3).first
+        == "notice: taken, and without effect: use, sendfile, tcp_nopush; `sallyport check --verbose` says why",
+      "\(brief.text)")
+    let verbose = try await scene.sallyport("check", path, "--verbose")
+    #expect(verbose.text.split(separator: "notice:", omittingEmptySubsequences: false).count == 5, "\(verbose.text)")
+    #expect(verbose.text.contains("\"use\" is taken and has no effect: the event loop always uses epoll"))
+    // A program gets all of them.
+    #expect(try await scene.sallyport("check", path, "--json").text.contains("the event loop always uses epoll"))
+  }
+}

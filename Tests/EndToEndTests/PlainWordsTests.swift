@@ -1,0 +1,89 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// OpenSSL speaks of its functions and structures. Whoever reads sallyport's output need not know them.
+@Suite(.staged) struct `OpenSSL's reasons, in plain words` {
+  private static let raw = [
+    "nested asn1", "No supported data", "SSL routines", "passed invalid argument", "Input type",
+  ]
+
+  private func check(_ scene: Scene, _ pair: String, _ more: String = "") async throws -> String {
+    let port = try scene.port()
+    return try await scene.check(
+      "events {} http { server { listen 127.0.0.1:\(port) ssl; \(pair) \(more) return 204; } }"
+    ).text
+  }
+
+  @Test func `check says what is wrong with keys, ciphers and groups`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    try await scene.succeed(
+      "openssl", "req", "-x509", "-newkey", "rsa:1024", "-nodes", "-subj", "/CN=weak", "-days", "9", "-keyout",
+      scene.path("weak.key"), "-out", scene.path("weak.pem"))
+    try scene.write("cut.key", text: "-----BEGIN PRIVATE KEY-----\nMAAA\n-----END PRIVATE KEY-----\n")
+    let good = "ssl_certificate server.pem; ssl_certificate_key server.key;"
+    for (pair, more, words) in [
+      (
+        "ssl_certificate weak.pem; ssl_certificate_key weak.key;", "",
+        "OpenSSL refuses the certificate: the certificate's key is too short for OpenSSL's security level; OpenSSL: ee key too small"
+      ),
+      (
+        "ssl_certificate server.pem; ssl_certificate_key cut.key;", "",
+        "not a DER private key (its bytes are damaged, or hold something else"
+      ),
+      (good, "ssl_ciphers NOPE;", "no cipher of \"NOPE\" is known to this OpenSSL"),
+      (good, "ssl_ecdh_curve X25519:nope;", "ssl_ecdh_curve \"X25519:nope\": this OpenSSL has no group \"nope\""),
+    ] {
+      let told = try await check(scene, pair, more)
+      #expect(told.contains(words), "\(words): \(told)")
+      for word in Self.raw { #expect(!told.contains(word), "\(word): \(told)") }
+    }
+    for command in [["ca", "inspect", "cut.key"], ["pin", "cut.key"]] {
+      let told = try await scene.run(Sallyport.binary(), command)
+      #expect(told.status == 1 && told.everything.contains("its bytes are damaged"), "\(told.everything)")
+      for word in Self.raw { #expect(!told.everything.contains(word), "\(told.everything)") }
+    }
+  }
+
+  @Test func `probe says what a server means that ends the session for want of a certificate`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(port) ssl; server_name localhost; \(Cast.tls) ssl_verify_reject handshake; return 204; }
+        """))
+    let told = try await scene.sallyport("probe", "https://localhost:\(port)/", "--cafile", scene.path("ca.pem"))
+    #expect(told.status == 2)
+    #expect(
+      told.text.contains("no: the peer requires a certificate, and we presented none (alert certificate required)"),
+      "\(told.everything)")
+    #expect(told.text.contains("key exchange    X25519"), "\(told.text)")
+  }
+
+  @Test func `the log says what a certificate's fault means, behind nginx's words`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let front = try await MutualProxy(scene)
+    let stranger = try scene.identity("stranger", TestAuthority("Other").client())
+    #expect(try await scene.curl(stranger.curl + cast.to(front.port) + ["https://localhost/"]).status == 400)
+    try await front.daemon.logged(
+      "client SSL certificate verify error: (20:unable to get local issuer certificate: no trusted CA issued it, or an"
+    )
+  }
+
+  /// nginx: "the list of curves supported by the client"; $ssl_curve is the one of the session.
+  @Test func `the variable ssl_curves lists what the client offers, ssl_curve what the handshake chose`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        "server { listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) return 200 \"<$ssl_curve|$ssl_curves>\"; }"))
+    let result = try await scene.curl(["-k", "--curves", "P-384:X25519:P-256", "https://127.0.0.1:\(port)/"])
+    #expect(result.text == "<secp384r1|secp384r1:X25519:prime256v1>", "\(result.text) \(result.errors)")
+  }
+}
