@@ -86,7 +86,10 @@ final class HTTP2UpstreamSession: UpstreamSession {
     _ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket?
   ) -> HTTP2UpstreamStream {
     requestsServed += 1
-    if streams.isEmpty, phase == .serving { transport.setDeadline(in: nil) }
+    if streams.isEmpty, phase == .serving {
+      transport.setDeadline(in: nil)
+      idleSince = 0
+    }
     let stream = HTTP2UpstreamStream(self, isOnKeptSession: phase != .opening)
     streams.append(stream)
     stream.begin(observer, settings, on: ticket)
@@ -232,7 +235,9 @@ final class HTTP2UpstreamSession: UpstreamSession {
       // The sentences of the limits have the client as their subject.
       return failAll(.broken("upstream" + "\(limit.reason)".dropFirst("client".count)))
     }
-    if let reason = frames.failure { return failAll(.broken("upstream sent invalid HTTP/2: \(reason)")) }
+    if let failure = frames.failure {
+      return failAll(.broken("upstream sent invalid HTTP/2: \(frames.broken ?? failure)"))
+    }
     guard frames.isAlive else {
       return failAll(.broken(frames.broken.map { "upstream sent invalid HTTP/2: \($0)" } ?? "upstream ended HTTP/2"))
     }
@@ -247,6 +252,8 @@ final class HTTP2UpstreamSession: UpstreamSession {
       requestsServed < keepalive.requests,
       now &- openedAt < UInt64(max(0, keepalive.time)), !transport.hasPeerEnd
     else { return end() }
+    // What an upstream sends without a request, such as PINGs, doesn't begin the idle time anew.
+    guard idleSince == 0 else { return }
     idleSince = now
     input.release()
     transport.setDeadline(in: keepalive.timeout)

@@ -52,6 +52,14 @@ final class HTTP2UpstreamStream: UpstreamStream {
     return hasObserver && id > 0
   }
 
+  /// Whether somebody takes what the upstream still sends on this stream.
+  var takesInput: Bool {
+    switch response {
+    case .awaitingHead, .readingBody: hasObserver
+    case .ended, .over: false
+    }
+  }
+
   var hasFinalHead: Bool {
     if case .awaitingHead = response { false } else { true }
   }

@@ -10,10 +10,11 @@ final class UpstreamFrames: HTTP2Frames {
   private(set) var exceeded: HTTP2Limit?
   /// What was wrong with the upstream's frames, in libnghttp2's words.
   private(set) var broken: String?
-  private var bounds = HTTP2Bounds()
   private var builder = HTTP2ResponseBuilder()
   private var trailers = TrailerSection()
   private var isInTrailers = false
+  /// Whether the header block that the upstream sends is of a stream that is over.
+  private var isUnwantedBlock = false
   /// Bytes of names and values of the block so far.
   private var decoded = 0
 
@@ -23,12 +24,34 @@ final class UpstreamFrames: HTTP2Frames {
     Unmanaged<HTTP2UpstreamStream>.fromOpaque(stream)._withUnsafeGuaranteedRef { body($0) }
   }
 
-  override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
+  override func frameDidBegin(_ frame: HTTP2FrameHeader) -> Bool {
     guard let session else { return false }
+    switch frame.kind {
     // A response may come before the request's end, with a reset after it (RFC 9113 §8.1): one for each request of ours.
-    if kind == .reset, isOpen(stream) { return true }
-    if let limit = bounds.take(kind, length: length, endsStream: endsStream, now: session.now) { exceeded = limit }
+    case .reset where frame.stream != nil: return true
+    // libnghttp2 would take it until the upstream has acknowledged our SETTINGS. It has read them before any request.
+    case .pushPromise:
+      broken = broken ?? "PUSH_PROMISE, though SETTINGS_ENABLE_PUSH is 0"
+      return false
+    default: break
+    }
+    if isUnwanted(frame) { exceeded = bounds.takeUnwanted(length: frame.length, now: session.now) }
+    if exceeded == nil {
+      exceeded = bounds.take(frame.kind, length: frame.length, endsStream: frame.endsStream, now: session.now)
+    }
     return exceeded == nil
+  }
+
+  /// Whether a part of a head or body has no taker: the response is whole, or the attempt has ended.
+  private func isUnwanted(_ frame: HTTP2FrameHeader) -> Bool {
+    switch frame.kind {
+    case .data: return frame.stream.map { !with($0) { $0.takesInput } } ?? true
+    case .headers:
+      isUnwantedBlock = frame.stream.map { !with($0) { $0.takesInput } } ?? true
+      return isUnwantedBlock
+    case .continuation: return isUnwantedBlock
+    default: return false
+    }
   }
 
   override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {

@@ -32,6 +32,18 @@ struct HTTP2Flood: Sendable, CustomTestStringConvertible {
     .init(
       name: "empty DATA", limit: .emptyData, opening: [.post(1)], rounds: once(400, .data(1, ends: false))),
     .init(name: "unknown frames", limit: .unknownFrames, rounds: once(1000, HTTP2Frame(type: 0x42, stream: 1))),
+    .init(
+      name: "DATA on an answered stream", limit: .unwantedFrames, opening: [.post(1, "/refused")],
+      rounds: rounds(20, of: 1000) { _ in [.data(1, "x", ends: false)] }),
+    .init(
+      name: "DATA on a closed stream", limit: .unwantedFrames, opening: [.post(1, "/held"), .reset(1)],
+      rounds: once(20_000, .data(1, "x", ends: false))),
+    .init(
+      name: "large DATA on a closed stream", limit: .unwantedFrames, opening: [.post(1, "/held"), .reset(1)],
+      rounds: once(400, .data(1, String(repeating: "x", count: 16_384), ends: false))),
+    .init(
+      name: "a head on a closed stream", limit: .unwantedFrames, opening: [.post(1, "/held"), .reset(1)],
+      rounds: once(20_000, .get(1, "/ok"))),
     .init(name: "GOAWAY", limit: .unknownFrames, rounds: once(1000, .goAway())),
   ]
 
@@ -117,6 +129,23 @@ struct HTTP2Flood: Sendable, CustomTestStringConvertible {
     #expect(front.upstream.connections == 0)
   }
 
+  /// A window of each may have been on its way when the client learned of the answer.
+  @Test func `clients whose uploads are refused early keep their connection`() async throws {
+    let front = try await HTTP2Front(.ofTest(), server: Self.patient)
+    let count = try await front.frames { client in
+      let body = String(repeating: "x", count: 16_384)
+      return try (0..<200 as Range<UInt32>).count { round in
+        let stream = 2 * round + 1
+        client.send(.post(stream, "/refused"))
+        guard try client.response(on: stream).status == 403 else { return false }
+        client.send((0..<3).map { .data(stream, body, ends: $0 == 2) })
+        return true
+      }
+    }
+    #expect(count == 200)
+    #expect(try await front.count(of: "unwanted_frames") == 0)
+  }
+
   @Test(arguments: HTTP2Flood.rapidResets) func `CVE-2023-44487: a client that resets its streams at once is cut off`(
     flood: HTTP2Flood
   ) async throws {
@@ -178,6 +207,27 @@ struct HTTP2Flood: Sendable, CustomTestStringConvertible {
       #expect(front.upstream.connections == 0)
     }
     #expect(try await front.serves())
+  }
+
+  /// One byte stands for each of the fields, and a window of zero keeps all streams open.
+  @Test func `CVE-2026-49975: empty fields and cookie crumbs on 128 streams take bounded memory`() async throws {
+    let front = try await HTTP2Front(.ofTest(), server: Self.patient)
+    let before = try #require(front.daemon.memory("VmRSS"))
+    let grown = try await front.frames(settings: [4: 0]) { client in
+      // The first head puts both fields into the table; cookie is the newer one.
+      let first = HPACK.literal("x-e", "", .indexed) + HPACK.literal("cookie", "", .indexed)
+      let crumbs = [UInt8](repeating: HPACK.indexed(62)[0], count: 450)
+      let empty = [UInt8](repeating: HPACK.indexed(63)[0], count: 450)
+      for stream in 0..<128 as Range<UInt32> {
+        let block = HPACK.block(HPACK.request("GET", "/held"))
+        client.send(.headers(2 * stream + 1, block + (stream == 0 ? first : crumbs + empty)))
+      }
+      _ = try client.settle()
+      return front.daemon.memory("VmRSS").map { $0 - before }
+    }
+    #expect(front.upstream.connections > 0)
+    // 128 KiB a stream: a head of 32 KiB, its 900 fields, and an exchange.
+    #expect(try #require(grown) < 128 * 128)
   }
 
   @Test func `trailers that grow from an entry of 4 KiB are refused`() async throws {

@@ -34,6 +34,7 @@ struct HTTP2Front: Sendable {
           \(server)
           location / { proxy_pass http://127.0.0.1:\(upstream.port); \(location) }
           location = /ok { return 200 ok; }
+          location = /refused { return 403; }
           location = /metrics { metrics; }
         }
         """))

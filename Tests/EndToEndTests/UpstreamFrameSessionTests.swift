@@ -284,4 +284,25 @@ import Testing
     #expect(try await proxy.curl("/").text == "2")
     #expect(!proxy.daemon.errorLog.contains("[error]"))
   }
+
+  @Test(.ofHTTP1) func `PINGs of an upstream don't begin the idle time of its session anew`() async throws {
+    let scene = try Scene.ofTest()
+    let ended = Flag(), pings = Mutex(0)
+    scene.atEnd { ended.raise() }
+    let upstream = try UpstreamFrameServer(scene) { connection in
+      defer { ended.raise() }
+      try connection.open()
+      guard let request = try connection.request() else { return }
+      try connection.answer(request, "alive")
+      for _ in 0..<200 {
+        usleep(50_000)
+        try connection.write(.ping, [UInt8](repeating: 0, count: 8))
+        pings.withLock { $0 += 1 }
+      }
+    }
+    let proxy = try await FramedProxy(scene, to: upstream, group: "keepalive 4; keepalive_timeout 300ms;")
+    try await proxy.lives()
+    try await until("the session to end") { ended.isRaised }
+    #expect(pings.withLock { $0 } < 200)
+  }
 }

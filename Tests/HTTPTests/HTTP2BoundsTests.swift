@@ -107,6 +107,31 @@ import Testing
     #expect(bounds.isStrained(now: 1000) && !bounds.isStrained(now: 1020))
   }
 
+  @Test(arguments: [(0, 4096), (1, 4080), (16_384, 63)])
+  func `frames on streams that are over cost their bytes, and as much as a short frame at least`(
+    length: Int, count: Int
+  ) {
+    var bounds = HTTP2Bounds()
+    for _ in 0..<count { #expect(bounds.takeUnwanted(length: length, now: 0) == nil) }
+    #expect(bounds.takeUnwanted(length: length, now: 0) == .unwantedFrames)
+    #expect(bounds.takeUnwanted(length: length, now: .max) == nil)
+  }
+
+  @Test func `what was on its way when a stream was given up counts for nobody`() {
+    var bounds = HTTP2Bounds()
+    for _ in 0..<10_000 {
+      bounds.didGiveUp(window: 65_535)
+      for _ in 0..<3 { #expect(bounds.takeUnwanted(length: 16_384, now: 0) == nil) }
+    }
+    // No more than a connection's window is on its way, however many streams end.
+    for _ in 0..<10_000 { bounds.didGiveUp(window: .max) }
+    var taken = 0
+    while bounds.takeUnwanted(length: 16_384, now: 0) == nil { taken += 16_384 }
+    #expect(taken < 6 << 20)
+    bounds.didGiveUp(window: -1)
+    #expect(bounds.takeUnwanted(length: .min, now: 0) == .unwantedFrames)
+  }
+
   @Test func `each limit has a sentence and a name of its own`() {
     let all = HTTP2Limit.allCases
     #expect(Set(all.map { "\($0.reason)" }).count == all.count && Set(all.map(\.rawValue)).count == all.count)

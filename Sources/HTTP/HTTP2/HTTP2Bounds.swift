@@ -10,6 +10,7 @@ public enum HTTP2Limit: String, CaseIterable, Sendable {
   case unknownFrames = "unknown_frames"
   case smallWindows = "small_windows"
   case stalledStreams = "stalled_streams"
+  case unwantedFrames = "unwanted_frames"
 
   public var reason: StaticString {
     switch self {
@@ -25,6 +26,7 @@ public enum HTTP2Limit: String, CaseIterable, Sendable {
     case .unknownFrames: "client sent too many frames of unknown types"
     case .smallWindows: "client takes its responses in too small pieces"
     case .stalledStreams: "client gave a stream no window for send_timeout"
+    case .unwantedFrames: "client sent too much on streams that are over"
     }
   }
 }
@@ -36,7 +38,7 @@ public enum HTTP2Limit: String, CaseIterable, Sendable {
 public struct HTTP2Bounds: Sendable {
   private struct Budget {
     let burst: UInt64, perSecond: UInt64
-    /// Thousandths of a frame.
+    /// Thousandths of a unit: of a frame, or of a byte.
     private var used: UInt64 = 0
     private var at: UInt64 = 0
 
@@ -50,8 +52,8 @@ public struct HTTP2Bounds: Sendable {
       return refill.overflow || refill.partialValue >= used ? 0 : used &- refill.partialValue
     }
 
-    mutating func take(_ now: UInt64) -> Bool {
-      used = min(rest(at: now), burst) &+ 1000
+    mutating func take(_ now: UInt64, units: UInt64 = 1) -> Bool {
+      used = min(rest(at: now), burst) &+ units &* 1000
       at = now
       return used <= burst
     }
@@ -72,10 +74,18 @@ public struct HTTP2Bounds: Sendable {
   private var smallWindows = Budget(500, perSecond: 20)
   /// Large heads alone end no connection.
   private var largeHeads = Budget(300, perSecond: 100)
+  /// Bytes on streams that are over, beyond those that a reset of ours explains.
+  private var unwanted = Budget(1 << 20, perSecond: 64 << 10)
+  /// Bytes that the peer may have sent on streams before it learned that they are over.
+  private var inFlight: UInt64 = 0
   private var continuations = 0
 
   /// CONTINUATION frames of one header block. A list within our limits needs two.
   private static let continuationLimit = 7
+  /// What reading any frame costs, in bytes: a frame with one byte takes nearly as long as one with hundreds.
+  private static let frameCost: UInt64 = 256
+  /// The largest sum of `inFlight`. A peer sends at most a connection's window before it reads of a reset.
+  private static let inFlightLimit: UInt64 = 4 << 20
   /// Decoded bytes from which on a head counts as large.
   private static let largeHead = 8192
 
@@ -96,8 +106,23 @@ public struct HTTP2Bounds: Sendable {
     case .settings: return settings.take(now) ? nil : .settings
     case .priority: return priorities.take(now) ? nil : .priorities
     case .windowUpdate: return windowUpdates.take(now) ? nil : .windowUpdates
-    case .goAway, .other: return unknownFrames.take(now) ? nil : .unknownFrames
+    // A client's is an error of the connection, and an upstream has been told to send none.
+    case .goAway, .pushPromise, .other: return unknownFrames.take(now) ? nil : .unknownFrames
     }
+  }
+
+  /// Counts a frame of a body or of a head on a stream that is over, or whose body nobody takes. libnghttp2 reads such
+  /// frames, ignores them and gives the connection's window back.
+  public mutating func takeUnwanted(length: Int, now: UInt64) -> HTTP2Limit? {
+    let cost = Self.frameCost &+ UInt64(clamping: length)
+    let explained = min(inFlight, cost)
+    inFlight &-= explained
+    return unwanted.take(now, units: cost &- explained) ? nil : .unwantedFrames
+  }
+
+  /// A stream was given up by this side. Its peer may have sent a whole window before it learns of that.
+  public mutating func didGiveUp(window: Int32) {
+    inFlight = min(inFlight &+ UInt64(clamping: window), Self.inFlightLimit)
   }
 
   /// Counts a stream that ended by a reset: the peer's, or ours because of the peer's errors (CVE-2025-8671).

@@ -5,13 +5,28 @@ internal import Glibc
 enum HTTP2Callbacks {
   /// Returns a session whose events go to `owner`, an `HTTP2Frames` that outlives it; nil if memory is lacking.
   static func makeSession(_ role: HTTP2Frames.Role, _ owner: UnsafeMutableRawPointer) -> OpaquePointer? {
-    var callbacks: OpaquePointer?, option: OpaquePointer?
-    guard nghttp2_session_callbacks_new(&callbacks) == 0, nghttp2_option_new(&option) == 0 else { return nil }
-    defer {
-      nghttp2_session_callbacks_del(callbacks)
-      nghttp2_option_del(option)
-    }
+    guard let callbacks, let options else { return nil }
+    var session: OpaquePointer?
+    let result =
+      switch role {
+      case .server: nghttp2_session_server_new2(&session, callbacks, owner, options)
+      case .client: nghttp2_session_client_new2(&session, callbacks, owner, options)
+      }
+    return result == 0 ? session : nil
+  }
+
+  // Each session copies both, and nobody changes them after this.
+
+  private nonisolated(unsafe) static let callbacks: OpaquePointer? = {
+    var callbacks: OpaquePointer?
+    guard nghttp2_session_callbacks_new(&callbacks) == 0 else { return nil }
     set(callbacks)
+    return callbacks
+  }()
+
+  private nonisolated(unsafe) static let options: OpaquePointer? = {
+    var option: OpaquePointer?
+    guard nghttp2_option_new(&option) == 0 else { return nil }
     nghttp2_option_set_no_auto_window_update(option, 1)
     nghttp2_option_set_no_closed_streams(option, 1)
     nghttp2_option_set_max_settings(option, 32)
@@ -20,33 +35,10 @@ enum HTTP2Callbacks {
     // `HTTP2Bounds` limits the frames that are answered, and resets, so that the log and the metrics can tell of them.
     nghttp2_option_set_max_outbound_ack(option, 1 << 20)
     nghttp2_option_set_stream_reset_rate_limit(option, 1 << 20, 1 << 20)
-    // Frames of unknown types are announced to the begin callback only if somebody wants them.
-    for type in UInt8(10)...255 { nghttp2_option_set_user_recv_extension_type(option, type) }
-    var session: OpaquePointer?
-    let result =
-      switch role {
-      case .server: nghttp2_session_server_new2(&session, callbacks, owner, option)
-      case .client: nghttp2_session_client_new2(&session, callbacks, owner, option)
-      }
-    return result == 0 ? session : nil
-  }
+    return option
+  }()
 
   private static func set(_ callbacks: OpaquePointer?) {
-    nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { session, header, owner in
-      guard let header = header?.pointee else { return 0 }
-      // libnghttp2 checks no PRIORITY when it ignores priorities (RFC 9113 §6.3).
-      if UInt32(header.type) == NGHTTP2_PRIORITY.rawValue, header.stream_id == 0 {
-        return nghttp2_session_terminate_session(session, NGHTTP2_PROTOCOL_ERROR.rawValue)
-      }
-      let ends = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
-      // Padding is no data (RFC 9113 §6.1).
-      let isPadded = UInt32(header.flags) & NGHTTP2_FLAG_PADDED.rawValue != 0
-      let length = isPadded ? max(0, header.length - 256) : header.length
-      return withFrames(owner) {
-        $0.frameDidBegin(HTTP2FrameKind(header.type), stream: header.stream_id, length: length, endsStream: ends)
-      } ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
-    }
-    nghttp2_session_callbacks_set_unpack_extension_callback(callbacks) { _, _, _, _ in NGHTTP2_ERR_CANCEL.rawValue }
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { session, frame, owner in
       guard let frame else { return 0 }
       let id = frame.pointee.hd.stream_id, isNew = frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST
@@ -85,7 +77,7 @@ enum HTTP2Callbacks {
       let header = frame.pointee.hd
       withFrames(owner) {
         $0.frameWasInvalid(
-          HTTP2FrameKind(header.type), streamPointer(session, header.stream_id),
+          HTTP2FrameKind(UInt32(header.type)), streamPointer(session, header.stream_id),
           reason: String(cString: nghttp2_strerror(code)))
       }
       return 0
@@ -106,7 +98,7 @@ enum HTTP2Callbacks {
       }
       guard let stream = streamPointer(session, header.stream_id) else { return 0 }
       let ends = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
-      withFrames(owner) { $0.frameDidGo(HTTP2FrameKind(header.type), stream, id: header.stream_id, ends: ends) }
+      withFrames(owner) { $0.frameDidGo(HTTP2FrameKind(UInt32(header.type)), stream, id: header.stream_id, ends: ends) }
       return 0
     }
     nghttp2_session_callbacks_set_send_data_callback(callbacks) { _, _, header, count, source, owner in
@@ -158,7 +150,7 @@ private func streamPointer(_ session: OpaquePointer?, _ id: Int32) -> UnsafeMuta
 private func received(_ frame: UnsafePointer<nghttp2_frame>, _ session: OpaquePointer?, _ frames: HTTP2Frames) {
   let header = frame.pointee.hd
   let ends = UInt32(header.flags) & NGHTTP2_FLAG_END_STREAM.rawValue != 0
-  switch HTTP2FrameKind(header.type) {
+  switch HTTP2FrameKind(UInt32(header.type)) {
   case .headers:
     if let stream = streamPointer(session, header.stream_id) { frames.headersDidEnd(stream, endsStream: ends) }
   case .data: if ends, let stream = streamPointer(session, header.stream_id) { frames.inputDidEnd(stream) }

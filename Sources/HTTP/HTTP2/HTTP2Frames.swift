@@ -3,14 +3,15 @@ internal import CNGHTTP2
 
 /// A kind of frame, for the bounds on how many a peer may send.
 public enum HTTP2FrameKind: Sendable {
-  case data, headers, priority, reset, settings, ping, goAway, windowUpdate, continuation, other
+  case data, headers, priority, reset, settings, ping, goAway, windowUpdate, continuation, pushPromise, other
 
-  init(_ type: UInt8) {
-    switch UInt32(type) {
+  init(_ type: UInt32) {
+    switch type {
     case NGHTTP2_DATA.rawValue: self = .data
     case NGHTTP2_HEADERS.rawValue: self = .headers
     case NGHTTP2_PRIORITY.rawValue, NGHTTP2_PRIORITY_UPDATE.rawValue: self = .priority
     case NGHTTP2_RST_STREAM.rawValue: self = .reset
+    case NGHTTP2_PUSH_PROMISE.rawValue: self = .pushPromise
     case NGHTTP2_SETTINGS.rawValue: self = .settings
     case NGHTTP2_PING.rawValue: self = .ping
     case NGHTTP2_GOAWAY.rawValue: self = .goAway
@@ -19,6 +20,17 @@ public enum HTTP2FrameKind: Sendable {
     default: self = .other
     }
   }
+}
+
+/// The beginning of a frame of the peer (RFC 9113 §4.1), before libnghttp2 judges it.
+public struct HTTP2FrameHeader {
+  public let kind: HTTP2FrameKind
+  public let id: Int32
+  /// What the subclass attached to the stream; nil if libnghttp2 has no such stream, or no longer.
+  public let stream: HTTP2Frames.Stream?
+  /// Bytes that are not padding, as far as the header tells.
+  public let length: Int
+  public let endsStream: Bool
 }
 
 /// The error codes of RFC 9113 §7 that sallyport sends or decides by.
@@ -62,6 +74,10 @@ open class HTTP2Frames {
   final var session: OpaquePointer?
   /// Why the connection can't go on, in libnghttp2's words.
   public final private(set) var failure: String?
+  /// What the peer has done too much of.
+  public final var bounds = HTTP2Bounds()
+  private var streamWindow: Int32 = 0
+  private var scan = HTTP2FrameScan(preface: 0)
 
   public init() {}
 
@@ -69,8 +85,8 @@ open class HTTP2Frames {
 
   // MARK: Events
 
-  /// A frame header has arrived. `length`: bytes that are not padding, as far as the header tells. Returns false to end the connection: the peer has sent too many of its kind.
-  open func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool { true }
+  /// A frame header has arrived. Returns false to end the connection: the peer has sent too many of its kind.
+  open func frameDidBegin(_ frame: HTTP2FrameHeader) -> Bool { true }
   /// A header block begins. `isNew`: that of a stream that the peer opens, which the subclass attaches or resets.
   open func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {}
   /// A decoded field. Returns false to end the connection: the peer's header list is far too large.
@@ -107,6 +123,8 @@ open class HTTP2Frames {
       return false
     }
     session = made
+    streamWindow = announcement.streamWindow
+    if role == .server { scan = HTTP2FrameScan(preface: HTTP2FrameScan.clientPreface) }
     var settings = [
       Self.setting(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, announcement.concurrentStreams),
       Self.setting(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UInt32(max(0, announcement.streamWindow))),
@@ -128,7 +146,34 @@ open class HTTP2Frames {
 
   /// Reads bytes of the peer. Returns false if the connection can't go on: `failure` says why.
   public final func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    guard let session, let base = bytes.baseAddress, bytes.count > 0 else { return true }
+    var rest = bytes
+    while !rest.isEmpty {
+      let (count, header) = scan.next(rest)
+      if let header, !begin(header) {
+        note(NGHTTP2_ERR_PROTO.rawValue)
+        return false
+      }
+      guard feed(UnsafeRawBufferPointer(rebasing: rest[..<count])) else { return false }
+      rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+    }
+    return true
+  }
+
+  private func begin(_ header: HTTP2FrameScan.Header) -> Bool {
+    // libnghttp2 checks no PRIORITY when it ignores priorities (RFC 9113 §6.3).
+    if header.type == NGHTTP2_PRIORITY.rawValue, header.stream == 0 { return false }
+    // Padding is no data (RFC 9113 §6.1).
+    let isPadded = header.flags & NGHTTP2_FLAG_PADDED.rawValue != 0
+    return frameDidBegin(
+      HTTP2FrameHeader(
+        kind: HTTP2FrameKind(header.type), id: header.stream,
+        stream: session.flatMap { nghttp2_session_get_stream_user_data($0, header.stream) },
+        length: isPadded ? max(0, header.length - 256) : header.length,
+        endsStream: header.flags & NGHTTP2_FLAG_END_STREAM.rawValue != 0))
+  }
+
+  private func feed(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard let session, let base = bytes.baseAddress else { return true }
     let result = nghttp2_session_mem_recv(session, base.assumingMemoryBound(to: UInt8.self), bytes.count)
     guard result < 0 else { return true }
     note(Int32(truncatingIfNeeded: result))
@@ -183,8 +228,13 @@ open class HTTP2Frames {
   }
 
   public final func reset(_ id: Int32, _ code: HTTP2ErrorCode) {
-    if let session { nghttp2_submit_rst_stream(session, 0, id, code.rawValue) }
+    guard let session else { return }
+    didGiveUpInput()
+    nghttp2_submit_rst_stream(session, 0, id, code.rawValue)
   }
+
+  /// This side takes no more bytes of a stream, though the peer may still send them.
+  public final func didGiveUpInput() { bounds.didGiveUp(window: streamWindow) }
 
   /// Gives the peer credit for bytes that were taken: of the connection's window, or of a stream's.
   public final func credit(connection count: Int) {
@@ -198,11 +248,6 @@ open class HTTP2Frames {
   /// arrives only.
   public final func wakePeer() {
     if let session { nghttp2_submit_window_update(session, 0, 0, 1) }
-  }
-
-  /// Whether the stream is open, or half closed.
-  public final func isOpen(_ id: Int32) -> Bool {
-    session.map { nghttp2_session_get_stream_user_data($0, id) != nil } ?? false
   }
 
   /// How many streams the peer takes at a time, by its SETTINGS.

@@ -8,8 +8,11 @@ final class ClientFrames: HTTP2Frames {
   unowned(unsafe) var connection: HTTP2Connection?
   /// The limit that the client has exceeded.
   private(set) var exceeded: HTTP2Limit?
-  private var bounds = HTTP2Bounds()
   private var block = HeaderBlock()
+  /// The newest stream that the client has opened.
+  private var newest: Int32 = 0
+  /// Whether the header block that the client sends is of a stream that is over.
+  private var isUnwantedBlock = false
   /// What the client's header blocks have caused so far: one for each block, and one for each kilobyte of its fields.
   private(set) var work = 0
 
@@ -27,9 +30,24 @@ final class ClientFrames: HTTP2Frames {
   /// Whether the client causes far more work than it does.
   var isStrained: Bool { connection.map { bounds.isStrained(now: $0.now) } ?? false }
 
-  override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
+  override func frameDidBegin(_ frame: HTTP2FrameHeader) -> Bool {
     guard let connection else { return false }
-    return isWithin(bounds.take(kind, length: length, endsStream: endsStream, now: connection.now))
+    let now = connection.now
+    if isUnwanted(frame), !isWithin(bounds.takeUnwanted(length: frame.length, now: now)) { return false }
+    return isWithin(bounds.take(frame.kind, length: frame.length, endsStream: frame.endsStream, now: now))
+  }
+
+  /// Whether a part of a head or body has no taker: the stream is closed, or its request is whole or was refused.
+  private func isUnwanted(_ frame: HTTP2FrameHeader) -> Bool {
+    switch frame.kind {
+    case .data: return frame.stream.map { !with($0) { $0.takesInput } } ?? true
+    case .headers:
+      isUnwantedBlock = frame.id <= newest && frame.stream.map { !with($0) { $0.takesInput } } ?? true
+      newest = max(newest, frame.id)
+      return isUnwantedBlock
+    case .continuation: return isUnwantedBlock
+    default: return false
+    }
   }
 
   private func isWithin(_ limit: HTTP2Limit?) -> Bool {

@@ -78,6 +78,13 @@ final class HTTP2Stream: ClientStream {
 
   // MARK: The request
 
+  /// Whether somebody takes what the client still sends on this stream.
+  var takesInput: Bool {
+    switch input {
+    case .paused, .flowing: !hasInputEnded
+    case .whole, .discarded: false
+    }
+  }
   override var isBodyRead: Bool { hasInputEnded && received.isEmpty }
   override var hasClientLeft: Bool {
     isClosed || connection?.hasClientLeft ?? true
@@ -156,9 +163,14 @@ final class HTTP2Stream: ClientStream {
   }
 
   override func discardBody() {
-    input = hasInputEnded ? .whole : .discarded
+    giveUpInput()
     received.release()
     watchBody(nil)
+  }
+
+  private func giveUpInput() {
+    if takesInput { connection?.frames.didGiveUpInput() }
+    input = hasInputEnded ? .whole : .discarded
   }
 
   /// Gives the client `timeout` milliseconds to send more of its body. A deadline of `watchSending` has priority.
@@ -365,7 +377,7 @@ final class HTTP2Stream: ClientStream {
   override func cut(_ reason: EndReason) {
     exchange = nil
     endTunnel()
-    input = .discarded
+    giveUpInput()
     if reason == .upstreamBroke, case .body = output, !pending.isEmpty {
       // What came goes first. The last of it leads to `didDrain`.
       output = .broken

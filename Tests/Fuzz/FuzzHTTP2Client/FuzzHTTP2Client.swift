@@ -32,7 +32,7 @@ private final class Request {
 
 private final class Frames: HTTP2Frames {
   private let limits: HeadLimits
-  private var builder = HTTP2HeadBuilder(), trailers = TrailerSection(), bounds = HTTP2Bounds()
+  private var builder = HTTP2HeadBuilder(), trailers = TrailerSection()
   private var streams: [Int32: Request] = [:]
   private var reading: Request?
   private var isInTrailers = false, now: UInt64 = 0
@@ -43,9 +43,9 @@ private final class Frames: HTTP2Frames {
     Unmanaged<Request>.fromOpaque(pointer).takeUnretainedValue()
   }
 
-  override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
+  override func frameDidBegin(_ frame: HTTP2FrameHeader) -> Bool {
     now += 1
-    return bounds.take(kind, length: length, endsStream: endsStream, now: now) == nil
+    return bounds.take(frame.kind, length: frame.length, endsStream: frame.endsStream, now: now) == nil
   }
 
   override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {

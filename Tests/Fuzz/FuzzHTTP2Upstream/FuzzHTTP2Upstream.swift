@@ -33,7 +33,7 @@ private final class Asked {
 }
 
 private final class Frames: HTTP2Frames {
-  private var builder = HTTP2ResponseBuilder(), trailers = TrailerSection(), bounds = HTTP2Bounds()
+  private var builder = HTTP2ResponseBuilder(), trailers = TrailerSection()
   private var open: [Asked] = []
   private var isInTrailers = false, now: UInt64 = 0
 
@@ -58,9 +58,9 @@ private final class Frames: HTTP2Frames {
 
   private func asked(_ pointer: Stream) -> Asked { Unmanaged<Asked>.fromOpaque(pointer).takeUnretainedValue() }
 
-  override func frameDidBegin(_ kind: HTTP2FrameKind, stream: Int32, length: Int, endsStream: Bool) -> Bool {
+  override func frameDidBegin(_ frame: HTTP2FrameHeader) -> Bool {
     now += 1
-    return bounds.take(kind, length: length, endsStream: endsStream, now: now) == nil
+    return bounds.take(frame.kind, length: frame.length, endsStream: frame.endsStream, now: now) == nil
   }
 
   override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {
