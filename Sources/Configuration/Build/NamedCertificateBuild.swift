@@ -90,8 +90,8 @@ extension SettingsBuilder {
     }
     guard let max else {
       error(
-        line.location, "\"ssl_certificate_cache\" must have the \"max\" parameter",
-        hint: "ssl_certificate_cache max=1000;")
+        line.location, "\"\(line.name)\" must have the \"max\" parameter",
+        hint: "\(line.name) max=1000;")
       return nil
     }
     settings.max = max
