@@ -22,7 +22,9 @@ package enum FileNeeds {
     }
     needs += settings.http.materialReferences.compactMap { read($0) }
     needs += settings.http.servers.compactMap(\.tls).flatMap(\.namedCertificates).flatMap { named in
-      [named.certificate, named.key].compactMap { $0 }.map { FileNeed(.read, $0.folder, at: $0.location) }
+      [named.certificate, named.key].compactMap { $0 }.flatMap { path in
+        path.folders.map { FileNeed(.read, $0, at: path.location) }
+      }
     }
     for (_, location) in settings.http.everyLocation { needs += Self.needs(of: location) }
     var seen: Set<FileNeed> = []

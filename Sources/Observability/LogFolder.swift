@@ -204,11 +204,11 @@ public final class LogFolder: Sendable {
 
   /// Opens segment by segment, so that no link that somebody has made in the folder leads elsewhere.
   private static func open(_ name: [UInt8], below folder: String) throws(OpenFault) -> Int32 {
-    var at = linux_open_folder(AT_FDCWD, folder, 1)
+    var at = linux_openat(AT_FDCWD, folder, linux_o_path() | O_DIRECTORY | O_CLOEXEC)
     guard at >= 0 else { throw OpenFault(code: errno) }
     let parts = name.split(separator: 0x2F).map { String(decoding: $0, as: UTF8.self) }
     for part in parts.dropLast() {
-      let next = linux_open_folder(at, part, 0)
+      let next = linux_openat(at, part, linux_o_path() | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
       let code = errno
       Glibc.close(at)
       guard next >= 0 else { throw OpenFault(code: code) }

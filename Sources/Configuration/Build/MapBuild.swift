@@ -17,6 +17,7 @@ extension SettingsBuilder {
       default: computed[slot] = split(directive)
       }
       places[slot] = word
+      tables[slot] = directive
     }
     refuseCircles(computed, places)
     return computed

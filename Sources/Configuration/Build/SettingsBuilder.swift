@@ -10,6 +10,9 @@ struct SettingsBuilder {
   let folder: String
   var diagnostics: [Diagnostic] = []
   var variables = DefinedVariables()
+  /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
+  var computed: [Int: ComputedVariable] = [:]
+  var tables: [Int: Directive] = [:]
   var formats: [String: LogFormat] = [:]
   /// `buffer=` and `flush=` of each log.
   var logBuffers: [LogDestination: LogBuffering] = [:]

@@ -58,10 +58,6 @@ static inline uint64_t linux_monotonic_milliseconds(void) {
 static inline int linux_socket_stream(int family) {
   return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
-// A folder as the start of a path: needs no right to list it. -1 for what is no folder, and for a link unless followed.
-static inline int linux_open_folder(int at, const char *path, int follows) {
-  return openat(at, path, 010000000 /* O_PATH */ | O_DIRECTORY | O_CLOEXEC | (follows ? 0 : O_NOFOLLOW));
-}
 // What the kernel knows of a TCP connection (tcp(7), TCP_INFO): times in microseconds, the congestion window in segments,
 // and bytes. -1 for another kind of socket.
 static inline int linux_tcp_state(int fd, uint32_t *rtt, uint32_t *rttvar, uint32_t *window, uint32_t *space) {
