@@ -130,8 +130,9 @@ public final class LogFolder: Sendable {
 
   init(_ settings: LogFolderSettings, losses: LogLosses) throws(LogDestinationError) {
     var status = stat()
-    guard stat(settings.folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
-      let reason = errno == 0 ? "it is no folder" : String(cString: strerror(errno))
+    let isThere = stat(settings.folder, &status) == 0
+    guard isThere, status.st_mode & S_IFMT == S_IFDIR else {
+      let reason = String(cString: strerror(isThere ? ENOTDIR : errno))
       throw LogDestinationError(
         "can't use \"\(settings.folder)\", the folder of the log \(settings.text): \(reason): it must exist, and the user "
           + "sallyport runs as must be allowed to write there")

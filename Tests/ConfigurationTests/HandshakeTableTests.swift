@@ -48,10 +48,22 @@ import Testing
     #expect(errors.count == 2 && errors.allSatisfy { $0.contains(reason) }, "\(errors)")
   }
 
+  @Test func `that need each other are one problem`() {
+    let errors = loaded("map $b $pair { default $b; } map $pair $b { default $pair; }").errors
+    #expect(errors.count == 1 && errors.first?.contains("cycle while evaluating variable") == true, "\(errors)")
+    let chain = (0..<5000).map { "map $v\($0 + 1) $v\($0) { default $v\($0 + 1); }" }.joined(separator: "\n")
+    let long = loaded(chain + "\nmap $ssl_server_name $v5000 { default a; } map $v0 $pair { default $v0; }").errors
+    #expect(long.allSatisfy { $0.contains("needs a chain of more than 100 variables") } && !long.isEmpty)
+  }
+
   @Test func `tell the folders of their files`() throws {
     let tables = "map $ssl_server_name $pair { default site; a certs/a; b /b/c/d; c $ssl_server_name; d ''; }"
     #expect(try named(tables).folders == ["/b/c", "/etc", "/etc/certs"])
     #expect(try named(tables, "certs/$pair").folders == ["/etc/certs"])
+    let whole =
+      "map $ssl_server_name $in { x /x/deep; } map $ssl_server_name $pair { default $in; a /certs; b ''; c /y$in; }"
+    #expect(try named(whole, "$pair/pair").folders == ["/", "/certs", "/x/deep"])
+    #expect(try named("geo $pair { default /g; } ", "$pair/pair").folders == ["/g"])
   }
 
   @Test func `are equal if their lines are`() throws {

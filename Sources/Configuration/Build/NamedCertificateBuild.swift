@@ -24,7 +24,7 @@ extension SettingsBuilder {
     let (count, template) = (diagnostics.count, template(word))
     guard diagnostics.count == count else { return nil }
     var parts: [CertificatePath.Part] = []
-    for part in template.parts {
+    for (index, part) in template.parts.enumerated() {
       switch part {
       case .literal(let bytes): parts.append(.literal(String(decoding: bytes, as: UTF8.self)))
       case .variable(.simple(.server_name)):
@@ -36,7 +36,11 @@ extension SettingsBuilder {
         }
         parts.append(.literal(server))
       case .variable(.slot(let slot)) where computed[slot] != nil:
-        guard let text = handshakeText(slot, word, server: server) else { return nil }
+        var following = ""
+        if index + 1 < template.parts.count, case .literal(let bytes) = template.parts[index + 1] {
+          following = String(decoding: bytes, as: UTF8.self)
+        }
+        guard let text = handshakeText(slot, word, server: server, following: following) else { return nil }
         parts.append(.computed(text))
       case .variable(let variable):
         guard let known = variable.inHandshake else {
@@ -56,7 +60,12 @@ extension SettingsBuilder {
     + "split_clients of them"
 
   /// The variable of a `map`, `geo` or `split_clients`, if a handshake knows all that it needs. nil: an error is reported.
-  private mutating func handshakeText(_ slot: Int, _ word: Word, server: String) -> HandshakeText? {
+  /// `following`: the text behind it.
+  private mutating func handshakeText(
+    _ slot: Int, _ word: Word, server: String, following: String
+  ) -> HandshakeText? {
+    // Circles have been reported.
+    guard !hasCircles else { return nil }
     let names = variables.slotNames, name = names[slot] ?? ""
     let known = HandshakeTables(computed, serverName: server)
     switch known.hindrance(to: slot) {
@@ -74,7 +83,8 @@ extension SettingsBuilder {
     case nil: break
     }
     let lines = known.slots(of: slot).sorted().compactMap { tables[$0]?.written }
-    let folders = Set(known.beginnings(of: slot).map { CertificatePath.folder(of: $0, in: folder) })
+    let folders = Set(
+      known.beginnings(of: slot, following: following).map { CertificatePath.folder(of: $0, in: folder) })
     return HandshakeText(name: name, definition: lines.joined(separator: "\n"), folders: folders.sorted()) { facts in
       known.value(of: slot, facts)
     }

@@ -13,6 +13,8 @@ struct SettingsBuilder {
   /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
   var computed: [Int: ComputedVariable] = [:]
   var tables: [Int: Directive] = [:]
+  /// Some of them need each other, or too long a chain.
+  var hasCircles = false
   var formats: [String: LogFormat] = [:]
   /// `buffer=` and `flush=` of each log.
   var logBuffers: [LogDestination: LogBuffering] = [:]

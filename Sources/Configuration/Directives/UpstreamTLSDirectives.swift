@@ -40,7 +40,7 @@ let upstreamTLSDirectives: [DirectiveEntry] = [
   .value(
     "proxy_ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"),
     "max=256 inactive=30s valid=4s (nginx: off)",
-    "How many certificates whose names have variables a worker keeps, how long without use, and how long until it looks at their files again. `off` reads the files for each request."
+    "How many certificates whose names have variables a worker keeps, how long without use, and how long until it looks at their files again. `off` reads the files for each request, and no kept connection serves another one."
   ),
   .value(
     "proxy_ssl_password_file", levels, .words(1...1, "MATERIAL"), "",

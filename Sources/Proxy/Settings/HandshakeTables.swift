@@ -67,23 +67,28 @@ package struct HandshakeTables: Sendable {
     return found
   }
 
-  /// The texts with which values of a variable begin, up to their first variable of the handshake.
-  package func beginnings(of slot: Int) -> Set<String> {
+  /// The texts with which values of a variable begin, up to their first variable of the handshake. `following`: the text
+  /// that follows the variable. Only for tables that need no circle and no long chain of others.
+  package func beginnings(of slot: Int, following: String) -> Set<String> {
     guard let table = tables[slot] else { return [] }
+    let texts: [[UInt8]]
     switch table.source {
-    case .map(let map): return map.values.reduce(into: []) { $0.formUnion(beginnings(of: $1)) }
-    case .geo(let geo): return Set(geo.values.map { String(decoding: $0, as: UTF8.self) })
-    case .split(let split): return Set(split.parts.map { String(decoding: $0.value, as: UTF8.self) })
+    case .map(let map):
+      return map.values.reduce(into: []) { $0.formUnion(beginnings(of: $1, following: following)) }
+    case .geo(let geo): texts = geo.values
+    case .split(let split): texts = split.parts.map(\.value)
     }
+    // An empty value names no file.
+    return Set(texts.filter { !$0.isEmpty }.map { String(decoding: $0, as: UTF8.self) + following })
   }
 
-  private func beginnings(of template: Template) -> Set<String> {
+  private func beginnings(of template: Template, following: String) -> Set<String> {
+    let following = template.parts.count == 1 ? following : ""
     switch template.parts.first {
-    // An empty value names no file.
-    case nil: []
-    case .literal(let text)?: [String(decoding: text, as: UTF8.self)]
-    case .variable(.slot(let slot))? where tables[slot] != nil: beginnings(of: slot)
-    case .variable?: [""]
+    case nil: return []
+    case .literal(let text)?: return [String(decoding: text, as: UTF8.self) + following]
+    case .variable(.slot(let slot))? where tables[slot] != nil: return beginnings(of: slot, following: following)
+    case .variable?: return [""]
     }
   }
 
