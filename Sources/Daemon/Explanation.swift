@@ -115,7 +115,8 @@ package struct Explanation {
       number: 1, http: settings.http, serverContexts: material.servers.map { $0?.context },
       upstreamContexts: material.upstreams.mapValues(\.context), groups: resolution.groups, errorLog: log,
       errorLogs: [:], accessLogs: [:], envelopes: material.envelopes, userFiles: material.userFiles,
-      guessLimits: GuessLimits.resolved(settings.http), realIPHosts: proxies.found)
+      guessLimits: GuessLimits.resolved(settings.http), realIPHosts: proxies.found,
+      realFolders: RealFolders.of(settings.http))
     return (generation, material)
   }
 }

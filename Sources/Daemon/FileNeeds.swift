@@ -22,7 +22,9 @@ package enum FileNeeds {
     }
     needs += settings.http.materialReferences.compactMap { read($0) }
     needs += settings.http.servers.compactMap(\.tls).flatMap(\.namedCertificates).flatMap { named in
-      [named.certificate, named.key].compactMap { $0 }.map { FileNeed(.read, $0.folder, at: $0.location) }
+      [named.certificate, named.key].compactMap { $0 }.flatMap { path in
+        path.folders.map { FileNeed(.read, $0, at: path.location) }
+      }
     }
     for (_, location) in settings.http.everyLocation { needs += Self.needs(of: location) }
     var seen: Set<FileNeed> = []
@@ -37,7 +39,8 @@ package enum FileNeeds {
   // MARK: Locations
 
   private static func needs(of location: LocationSettings) -> [FileNeed] {
-    var needs = (location.errorLogs.map(\.destination) + location.accessLogs.map(\.destination)).compactMap { log($0) }
+    var needs =
+      location.errorLogs.compactMap { log($0.destination) } + location.accessLogs.compactMap { log($0.destination) }
     if location.mayKeepBodies { needs.append(FileNeed(.change, location.bodyFolder)) }
     if let files = location.files {
       needs.append(FileNeed(.read, String(decoding: files.root.folder, as: UTF8.self)))
@@ -74,6 +77,13 @@ package enum FileNeeds {
 
   private static func log(_ destination: LogDestination) -> FileNeed? {
     if case .file(let path) = destination { FileNeed(.append, path) } else { nil }
+  }
+
+  private static func log(_ destination: AccessLogDestination) -> FileNeed? {
+    switch destination {
+    case .fixed(let destination): log(destination)
+    case .folder(let settings): FileNeed(.change, settings.folder)
+    }
   }
 
   /// The folder that a path with variables begins with: requests complete the path below it.

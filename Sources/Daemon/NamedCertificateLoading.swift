@@ -9,12 +9,14 @@ extension MaterialLoader {
   /// that are not there: no handshake would find a certificate.
   mutating func certificateStore(_ tls: ServerTLSSettings) -> CertificateStore? {
     guard !tls.namedCertificates.isEmpty else { return nil }
-    for path in tls.namedPaths where access(path.folder, F_OK) != 0 {
-      report(
-        Diagnostic(
-          .warning, at: path.location,
-          "\"\(path.folder)\" can't be found: \(String(cString: strerror(errno))); handshakes look there for \"\(path)\"",
-          hint: "make the folder; until the files are there, these handshakes fail"))
+    for path in tls.namedPaths {
+      for folder in path.folders where access(folder, F_OK) != 0 {
+        report(
+          Diagnostic(
+            .warning, at: path.location,
+            "\"\(folder)\" can't be found: \(String(cString: strerror(errno))); handshakes look there for \"\(path)\"",
+            hint: "make the folder; until the files are there, these handshakes fail"))
+      }
     }
     return CertificateStore(
       tls.certificateCache, passwords: passwords(in: tls.passwordFile), pool: shared.pool, tokens: shared.tokens)
@@ -31,11 +33,12 @@ extension ServingAccess {
   /// Warns of folders in which the serving user can't open files, although root could when it checked them.
   static func closedToHandshakes(_ http: HTTPSettings, _ user: String) -> [Diagnostic] {
     var seen: Set<String> = []
-    return http.servers.flatMap { $0.tls?.namedPaths ?? [] }.compactMap { path in
-      guard seen.insert(path.folder).inserted, access(path.folder, X_OK) != 0, errno != ENOENT else { return nil }
+    let paths = http.servers.flatMap { $0.tls?.namedPaths ?? [] }
+    return paths.flatMap { path in path.folders.map { (path, $0) } }.compactMap { path, folder in
+      guard seen.insert(folder).inserted, access(folder, X_OK) != 0, errno != ENOENT else { return nil }
       return Diagnostic(
         .warning, at: path.location,
-        "\"\(path.folder)\" can't be entered by the user that serves, \(user): handshakes find no certificate in it",
+        "\"\(folder)\" can't be entered by the user that serves, \(user): handshakes find no certificate in it",
         hint: "let the group of `user` enter the folder and read its files: chgrp, chmod 750 and 640")
     }
   }

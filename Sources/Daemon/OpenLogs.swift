@@ -6,7 +6,7 @@ package import Proxy
 package struct OpenLogs {
   package private(set) var errorLog = ErrorLog([])
   package private(set) var errorLogs: [[ErrorLogSettings]: ErrorLog] = [:]
-  package private(set) var accessLogs: [LogDestination: AccessLog] = [:]
+  package private(set) var accessLogs: [AccessLogDestination: AccessLog] = [:]
   package private(set) var diagnostics: [Diagnostic] = []
 
   /// The default of `error_log`: stderr.
@@ -16,7 +16,7 @@ package struct OpenLogs {
     errorLog = open(main.isEmpty ? Self.standard : main, in: files)
     errorLogs[main] = errorLog
     errorLogs[[]] = errorLog
-    var buffering: [LogDestination: LogBuffering] = [:]
+    var buffering: [AccessLogDestination: LogBuffering] = [:]
     for (_, location) in http.everyLocation {
       for line in location.accessLogs where line.buffering != nil { buffering[line.destination] = line.buffering }
     }

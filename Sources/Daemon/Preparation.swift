@@ -112,6 +112,6 @@ package struct Preparation: Sendable {
       envelopes: material.envelopes,
       userFiles: material.userFiles, guessLimits: GuessLimits.resolved(settings.http),
       realIPHosts: proxies.found, signatures: material.signatures,
-      nameServers: nameServers.found)
+      nameServers: nameServers.found, realFolders: RealFolders.of(settings.http))
   }
 }

@@ -53,7 +53,10 @@ enum ServingAccess {
   private static func closedLogs(_ settings: Settings, _ user: String) -> [Diagnostic] {
     let errorLogs = settings.main.errorLogs + settings.http.everyLocation.flatMap { $0.settings.errorLogs }
     let accessLogs = settings.http.everyLocation.flatMap { $0.settings.accessLogs }
-    let paths = (errorLogs.map(\.destination) + accessLogs.map(\.destination)).compactMap { destination in
+    let fixed = accessLogs.compactMap { log in
+      if case .fixed(let destination) = log.destination { destination } else { nil as LogDestination? }
+    }
+    let paths = (errorLogs.map(\.destination) + fixed).compactMap { destination in
       if case .file(let path) = destination { path } else { nil as String? }
     }
     // A log that does not exist yet is created at the start, so it needs no warning.
@@ -101,7 +104,18 @@ enum ServingAccess {
         hint: "chgrp, and chmod 640")
     }
     let folders = Set(http.everyLocation.filter(\.settings.keepsBodies).map { $0.settings.bodyFolder })
+    let logs = Set(
+      http.everyLocation.flatMap { $0.settings.accessLogs }.compactMap { log in
+        if case .folder(let settings) = log.destination { settings } else { nil as LogFolderSettings? }
+      })
+    let closed = logs.sorted { $0.text < $1.text }.filter { access($0.folder, W_OK | X_OK) != 0 }
     return passwords
+      + closed.map { log in
+        Diagnostic(
+          .warning, at: nil,
+          "no file can be made in \"\(log.folder)\" by the user that serves, \(user): \(log.text) gets no lines",
+          hint: "chown \(user) \(log.folder)")
+      }
       + folders.sorted().filter { access($0, W_OK | X_OK) != 0 }.map { folder in
         let reason = String(cString: strerror(errno))
         return Diagnostic(

@@ -19,10 +19,15 @@ public struct LogBuffering: Sendable, Hashable {
 
 /// One `access_log` destination, shared by all workers.
 public final class AccessLog: Sendable {
-  let sink: LogSink
+  enum Sink: Sendable {
+    case one(LogSink)
+    case folder(LogFolder)
+  }
+
+  let sink: Sink
   let buffering: LogBuffering
 
-  init(_ sink: LogSink, _ buffering: LogBuffering = .standard) {
+  init(_ sink: Sink, _ buffering: LogBuffering = .standard) {
     self.sink = sink
     self.buffering = buffering
   }
@@ -31,7 +36,12 @@ public final class AccessLog: Sendable {
   public func makeWriter() -> AccessLogWriter { AccessLogWriter(self) }
 
   /// The number of lines that were lost since the start.
-  public var failedWrites: UInt64 { sink.failedWrites }
+  public var failedWrites: UInt64 {
+    switch sink {
+    case .one(let sink): sink.failedWrites
+    case .folder(let folder): folder.failedWrites
+    }
+  }
 }
 
 /// One worker's buffer in front of an access log. It collects lines and hands them to the file's own thread, so that a
@@ -42,6 +52,8 @@ public final class AccessLog: Sendable {
 public final class AccessLogWriter {
   private let log: AccessLog
   private var chunk: LogChunk?
+  /// The same for files that requests name.
+  private var named: NamedLogLines?
   /// When the first line came into the buffer; nil while it is empty.
   private var filledAt: UInt64?
 
@@ -50,19 +62,21 @@ public final class AccessLogWriter {
   deinit { flush() }
 
   /// Whether the buffer is empty, so that `flush` has nothing to do.
-  public var isEmpty: Bool { chunk?.lines.isEmpty ?? true }
+  public var isEmpty: Bool { (chunk?.lines.isEmpty ?? true) && named == nil }
 
   /// The journal, if the log goes there: its entries have fields beside the line, which the caller sends.
-  public var journal: JournalSocket? { if case .journal(let socket) = log.sink { socket } else { nil } }
+  public var journal: JournalSocket? { if case .one(.journal(let socket)) = log.sink { socket } else { nil } }
 
   /// Adds a line, given without its line feed.
   public func append(_ line: UnsafeRawBufferPointer) {
     switch log.sink {
-    case .syslog(let socket):
+    case .one(.syslog(let socket)):
       socket.write(line, severity: socket.settings.severity)
-    case .journal(let socket):
+    case .one(.journal(let socket)):
       socket.write(line, severity: UInt8(clamping: LogLevel.info.syslogSeverity))
-    case .file:
+    // Such a line has the name of its file beside it.
+    case .folder: break
+    case .one(.file):
       let capacity = log.buffering.capacity
       if let chunk, !chunk.lines.isEmpty, chunk.lines.count + line.count >= capacity { flush() }
       let chunk = chunk ?? LogChunk(capacity: min(capacity, LogBuffering.standard.capacity))
@@ -71,6 +85,15 @@ public final class AccessLogWriter {
       chunk.lines.append("\n")
       if chunk.lines.count >= capacity { flush() }
     }
+  }
+
+  /// Adds a line, given without its line feed, for a file whose name `LogFileName` admits.
+  public func append(_ line: UnsafeRawBufferPointer, to name: UnsafeRawBufferPointer) {
+    guard case .folder = log.sink else { return }
+    let lines = named ?? NamedLogLines()
+    named = lines
+    lines.append(name, line)
+    if lines.count >= log.buffering.capacity { flush() }
   }
 
   /// Hands the buffer over if its first line has come at least so long ago as `flush=` says. `now`: milliseconds of one
@@ -87,9 +110,16 @@ public final class AccessLogWriter {
   /// Hands the buffer over. Afterwards the buffer is empty, even if its lines are lost.
   public func flush() {
     filledAt = nil
-    guard let full = chunk, !full.lines.isEmpty, case .file(let file) = log.sink else { return }
-    chunk = nil
-    file.send(full)
+    switch log.sink {
+    case .one(.file(let file)):
+      guard let full = chunk, !full.lines.isEmpty else { return }
+      chunk = nil
+      file.send(full)
+    case .folder(let folder):
+      guard let full = named.take() else { return }
+      folder.send(full)
+    case .one: break
+    }
   }
 }
 

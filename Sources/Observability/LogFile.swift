@@ -11,6 +11,8 @@ import Synchronization
 /// pipe can be slow. A failed write never stops the daemon: its lines are counted (`LogLosses`).
 public final class LogFile: Sendable {
   public let path: String
+  /// The name by which its losses are counted.
+  let countedAs: String
   let descriptor: Int32
   /// False for stderr and stdout, which another process owns: they are neither reopened nor closed.
   let isOurs: Bool
@@ -57,6 +59,7 @@ public final class LogFile: Sendable {
 
   private init(standing descriptor: Int32, path: String) {
     self.path = path
+    countedAs = path
     self.descriptor = descriptor
     self.isOurs = false
     self.losses = LogLosses()
@@ -70,7 +73,20 @@ public final class LogFile: Sendable {
   /// Opens the file for appending, and creates it if it is missing (0640 less the umask).
   public init(opening path: String, losses: LogLosses = LogLosses()) throws(LogDestinationError) {
     self.path = path
+    countedAs = path
     self.descriptor = try Self.open(path)
+    self.isOurs = true
+    self.losses = losses
+    kind = .direct
+    queue = DispatchQueue(label: "sallyport.log")
+    turn = Mutex(Turn(descriptor, isOurs: true))
+  }
+
+  /// Takes over the descriptor of a regular file. `countedAs`: the name by which its losses are counted.
+  init(holding descriptor: Int32, path: String, countedAs: String, losses: LogLosses) {
+    self.path = path
+    self.countedAs = countedAs
+    self.descriptor = descriptor
     self.isOurs = true
     self.losses = losses
     kind = .direct
@@ -91,7 +107,7 @@ public final class LogFile: Sendable {
   }
 
   /// The number of lines that were lost since the start.
-  public var failedWrites: UInt64 { losses.lines(of: path) }
+  public var failedWrites: UInt64 { losses.lines(of: countedAs) }
 
   /// Whether the path leads to no file any more, or to another one.
   var isMoved: Bool {

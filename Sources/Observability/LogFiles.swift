@@ -8,7 +8,10 @@ import Synchronization
 public final class LogFiles: Sendable {
   private struct Entry { weak var file: LogFile? }
 
+  private struct FolderEntry { weak var folder: LogFolder? }
+
   private let entries = Mutex<[String: Entry]>([:])
+  private let folders = Mutex<[LogFolderSettings: FolderEntry]>([:])
   /// The lines that all logs lost, also of files that are closed.
   public let losses = LogLosses()
   private let journal: (@Sendable (JournalSocket) -> any LogHandler)?
@@ -57,15 +60,42 @@ public final class LogFiles: Sendable {
   public func accessLog(
     for destination: LogDestination, _ buffering: LogBuffering = .standard
   ) throws(LogDestinationError) -> AccessLog {
-    AccessLog(try sink(for: destination), buffering)
+    AccessLog(.one(try sink(for: destination)), buffering)
   }
 
+  /// Returns the access log of a destination, and opens it unless requests name its files.
+  public func accessLog(
+    for destination: AccessLogDestination, _ buffering: LogBuffering = .standard
+  ) throws(LogDestinationError) -> AccessLog {
+    switch destination {
+    case .fixed(let one): try accessLog(for: one, buffering)
+    case .folder(let settings): AccessLog(.folder(try folder(settings)))
+    }
+  }
+
+  private func folder(_ settings: LogFolderSettings) throws(LogDestinationError) -> LogFolder {
+    if let known = folders.withLock({ $0[settings]?.folder }) { return known }
+    let fresh = try LogFolder(settings, losses: losses)
+    return folders.withLock { folders in
+      if let known = folders[settings]?.folder { return known }
+      folders = folders.filter { $0.value.folder != nil }
+      folders[settings] = FolderEntry(folder: fresh)
+      return fresh
+    }
+  }
+
+  private var openFolders: [LogFolder] { folders.withLock { $0.values.compactMap(\.folder) } }
+
   /// Reopens every file (USR1) and returns the errors. A file that can't be opened stays as it was.
-  public func reopenAll() -> [LogDestinationError] { reopen(open) }
+  public func reopenAll() -> [LogDestinationError] {
+    for folder in openFolders { folder.reopen() }
+    return reopen(open)
+  }
 
   /// Reopens the files that were moved away or removed (HUP), and returns the errors. As in nginx, so that whoever rotates
   /// logs by a reload loses no line.
   public func reopenMoved() -> [LogDestinationError] {
+    for folder in openFolders { folder.reopen() }
     let moved = open.filter(\.isMoved)
     return moved.isEmpty ? [] : reopen(moved)
   }
@@ -88,6 +118,9 @@ public final class LogFiles: Sendable {
     let end = MonotonicClock.milliseconds &+ UInt64(max(0, milliseconds))
     for file in open + [LogFile.standardOutput, .standardError] {
       file.drain(within: Int(clamping: LineFolding.age(MonotonicClock.milliseconds, end)))
+    }
+    for folder in openFolders {
+      folder.drain(within: Int(clamping: LineFolding.age(MonotonicClock.milliseconds, end)))
     }
   }
 

@@ -24,6 +24,9 @@ extension LogFile {
   /// line that can't be written without waiting is lost.
   package func write(_ lines: UnsafeRawBufferPointer) { put(lines, mayWait: false) }
 
+  /// Writes whole lines, and waits for the disk if need be: for a thread that serves logs alone.
+  func writeOnThread(_ lines: UnsafeRawBufferPointer) { put(lines, mayWait: true) }
+
   /// Writes text, for code that seldom runs.
   package func write(string text: String) {
     var text = text
@@ -37,7 +40,7 @@ extension LogFile {
     // A buffer that is larger than the bound waits alone.
     guard before == 0 || after <= Self.mostWaiting else {
       waiting.subtract(count, ordering: .relaxed)
-      return losses.note(path, Self.lineFeeds(chunk.lines.readable), EAGAIN, tellsStandardError: isOurs)
+      return losses.note(countedAs, Self.lineFeeds(chunk.lines.readable), EAGAIN, tellsStandardError: isOurs)
     }
     queue.async { [self] in
       put(chunk.lines.readable, mayWait: true)
@@ -76,7 +79,7 @@ extension LogFile {
       case .failed(let code): return lose(lines, from: takesBack ? takeBack(lines[..<done]) : done, code)
       }
     }
-    losses.noteSuccess(path)
+    losses.noteSuccess(countedAs)
   }
 
   /// Ends the line that a failed write has torn, so that the next line is whole.
@@ -106,7 +109,7 @@ extension LogFile {
     guard lines.count > 0 else { return }
     if done > 0, lines[done - 1] != 0x0A { isMidLine.store(true, ordering: .relaxed) }
     losses.note(
-      path, Self.lineFeeds(UnsafeRawBufferPointer(rebasing: lines[done...])), code, tellsStandardError: isOurs)
+      countedAs, Self.lineFeeds(UnsafeRawBufferPointer(rebasing: lines[done...])), code, tellsStandardError: isOurs)
   }
 
   private enum Attempt {

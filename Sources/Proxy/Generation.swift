@@ -29,7 +29,7 @@ public final class Generation: Sendable {
   /// That of the main context.
   public let errorLog: ErrorLog
   public let errorLogs: [[ErrorLogSettings]: ErrorLog]
-  public let accessLogs: [LogDestination: AccessLog]
+  public let accessLogs: [AccessLogDestination: AccessLog]
   /// `proxy_auth_user_file`
   package let userFiles: [MaterialReference: UserFile]
   /// Wrong passwords that a file of `auth_basic` takes; any number without an entry.
@@ -38,16 +38,19 @@ public final class Generation: Sendable {
   package let realIPHosts: [String: [SocketAddress]]
   /// The servers of each `resolver` line, names resolved.
   package let nameServers: [ResolverSettings: [SocketAddress]]
+  /// The folders of `root` and `alias` without symbolic links, by the name that the configuration gives.
+  package let realFolders: [[UInt8]: [UInt8]]
 
   package init(
     number: Int, http: HTTPSettings, serverContexts: [ServerTLSContext?],
     upstreamContexts: [UpstreamTLSSettings: UpstreamTLSContext], groups: [ResolvedGroup], errorLog: ErrorLog,
-    errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [LogDestination: AccessLog],
+    errorLogs: [[ErrorLogSettings]: ErrorLog], accessLogs: [AccessLogDestination: AccessLog],
     health: HealthRecords = HealthRecords(), envelopes: [EnvelopeSettings: MessageEnvelope] = [:],
     userFiles: [MaterialReference: UserFile] = [:], guessLimits: [MaterialReference: FailureWindow.Limit] = [:],
     realIPHosts: [String: [SocketAddress]] = [:], signatures: SignatureMaterial = SignatureMaterial(),
-    nameServers: [ResolverSettings: [SocketAddress]] = [:]
+    nameServers: [ResolverSettings: [SocketAddress]] = [:], realFolders: [[UInt8]: [UInt8]] = [:]
   ) {
+    self.realFolders = realFolders
     self.nameServers = nameServers
     self.number = number
     self.http = http

@@ -61,30 +61,51 @@ public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
   public enum Part: Sendable, Hashable {
     case literal(String)
     case variable(HandshakeVariable)
+    case computed(HandshakeText)
   }
 
-  /// Together an absolute path, or one relative to the working directory.
+  /// Together an absolute path, or one relative to `base`.
   public let parts: [Part]
+  /// A folder; empty for the working directory.
+  public let base: String
   /// Where the configuration names it, for messages.
   @NotCompared public private(set) var location: SourceLocation
 
-  public init(_ parts: [Part], location: SourceLocation) {
+  public init(_ parts: [Part], relativeTo base: String = "", location: SourceLocation) {
     self.parts = parts
+    self.base = base
     self.location = location
   }
 
   public var description: String {
-    parts.map { part in
-      switch part {
-      case .literal(let text): text
-      case .variable(let variable): "${\(variable.rawValue)}"
-      }
-    }.joined()
+    (beginsWithTable || base.isEmpty || beginsWithSlash ? "" : "\(base)/")
+      + parts.map { part in
+        switch part {
+        case .literal(let text): text
+        case .computed(let text): "${\(text.name)}"
+        case .variable(let variable): "${\(variable.rawValue)}"
+        }
+      }.joined()
   }
 
-  /// The folder before the first variable. Values add no "..", so no file outside it is opened, except by links in it.
-  package var folder: String {
-    guard case .literal(let text)? = parts.first, let slash = text.lastIndex(of: "/") else { return "." }
+  private var beginsWithSlash: Bool { if case .literal(let text)? = parts.first { text.hasPrefix("/") } else { false } }
+  private var isComputed: Bool { parts.contains { if case .computed = $0 { true } else { false } } }
+  private var beginsWithTable: Bool { if case .computed? = parts.first { true } else { false } }
+
+  /// The folders in which files are looked for: the one before the first variable, or those of a table's values. Other
+  /// values add no "..", so no file outside them is opened, except by links in them.
+  package var folders: [String] {
+    switch parts.first {
+    case .literal(let text)?: [Self.folder(of: text, in: base)]
+    case .computed(let text)?: text.folders
+    case .variable?, nil: [base.isEmpty ? "." : base]
+    }
+  }
+
+  /// The folder in which a file is whose name begins with this text.
+  package static func folder(of beginning: String, in base: String) -> String {
+    let text = beginning.hasPrefix("/") || base.isEmpty ? beginning : "\(base)/\(beginning)"
+    guard let slash = text.lastIndex(of: "/") else { return "." }
     return slash == text.startIndex ? "/" : String(text[..<slash])
   }
 
@@ -101,8 +122,18 @@ public struct CertificatePath: Sendable, Hashable, CustomStringConvertible {
           throw NamedCertificateFault(reason: "cannot load certificate \"\(self)\": \(cause)")
         }
         path += value
+      case .computed(let text):
+        guard let value = text.value(for: facts) else {
+          throw NamedCertificateFault(reason: "cannot load certificate \"\(self)\": $\(text.name) has no value here")
+        }
+        path += value
       }
     }
+    // Dots of a table and of a name could make it together.
+    guard !path.split(separator: "/").contains("..") || !isComputed else {
+      throw NamedCertificateFault(reason: "cannot load certificate \"\(self)\": the name would have \"..\" in it")
+    }
+    if !base.isEmpty, !path.hasPrefix("/") { path = "\(base)/\(path)" }
     return MaterialReference(path: path, location: location)
   }
 }

@@ -22,6 +22,19 @@ extension TLSStream {
     return KeyExchangeGroup.offered(ssl).joined(separator: ":")
   }
 
+  /// The scheme of this side's signature in the handshake, by its name in TLS (RFC 8446 §4.2.3): `ecdsa_secp256r1_sha256`.
+  /// Empty where nothing was signed: after a resumption, and with a key exchange by RSA.
+  public var signatureScheme: String { ssl.map { SignatureScheme.own($0) } ?? "" }
+
+  /// The scheme of the peer's signature; empty without a certificate of the peer, and after a resumption.
+  public var peerSignatureScheme: String { ssl.map { SignatureScheme.peer($0) } ?? "" }
+
+  /// The schemes that the client offered, in its order, as nginx's $ssl_sigalgs.
+  public var clientSignatureSchemes: String {
+    guard let ssl, case .server = side else { return "" }
+    return SignatureScheme.offered(ssl).joined(separator: ":")
+  }
+
   /// Lower-case hexadecimal.
   public var sessionID: String {
     guard let ssl, let session = SSL_get_session(ssl) else { return "" }

@@ -81,6 +81,14 @@ public enum Sockets {
     return result == 0 ? SocketAddress(storage, length: length) : nil
   }
 
+  /// What the kernel knows of a TCP connection; nil for another kind of socket.
+  public static func tcpState(of descriptor: Int32) -> TCPState? {
+    var state = TCPState()
+    let result = linux_tcp_state(
+      descriptor, &state.roundTrip, &state.roundTripVariance, &state.congestionWindow, &state.receiveSpace)
+    return result == 0 ? state : nil
+  }
+
   /// Whether a socket of IPv6 takes no connections of IPv4.
   public static func isIPv6Only(_ descriptor: Int32) -> Bool {
     var value: Int32 = 0
@@ -123,4 +131,16 @@ public enum Sockets {
     var value = value
     setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
   }
+}
+
+/// What the kernel knows of a TCP connection (tcp(7), TCP_INFO).
+public struct TCPState: Sendable, Hashable {
+  /// Microseconds.
+  public var roundTrip: UInt32 = 0
+  /// Microseconds.
+  public var roundTripVariance: UInt32 = 0
+  /// Segments.
+  public var congestionWindow: UInt32 = 0
+  /// Bytes.
+  public var receiveSpace: UInt32 = 0
 }

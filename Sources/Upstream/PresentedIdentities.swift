@@ -1,12 +1,47 @@
 package import Crypto
-package import TLS
+public import TLS
 package import Transport
+
+/// `proxy_ssl_certificate_cache` (nginx).
+public enum PresentedIdentityCache: Sendable, Hashable {
+  /// Without the directive.
+  case standard
+  /// Each request reads the files. Requests that come while they are read share the result.
+  case off
+  case kept(CertificateCacheSettings)
+
+  /// The largest number of certificates. `off` keeps those that are being loaded.
+  var limit: Int { if case .kept(let settings) = self { settings.max } else { 256 } }
+
+  /// Milliseconds after which an entry's files are looked at again.
+  var lookInterval: UInt64 {
+    switch self {
+    case .standard: 4000
+    case .off: 0
+    case .kept(let settings): Self.milliseconds(settings.valid)
+    }
+  }
+
+  /// Milliseconds without use after which an entry is dropped.
+  var inactive: UInt64 {
+    switch self {
+    case .standard: 30_000
+    case .off: 0
+    case .kept(let settings): Self.milliseconds(settings.inactive)
+    }
+  }
+
+  private static func milliseconds(_ seconds: Int) -> UInt64 {
+    // 68 years are as good as for ever, and leave room in a sum with the clock.
+    UInt64(clamping: min(seconds, 1 << 31)) * 1000
+  }
+}
 
 /// TLS contexts for certificates that a request names (`proxy_ssl_certificate` with variables), made on demand. Each
 /// loop has one such object, without a lock.
 ///
-/// A pool thread loads a file, and checks the file for changes every four seconds of use. The number of entries is
-/// limited, so a client that chooses names can't fill the memory. If a certificate can't be loaded, the request fails;
+/// A pool thread loads a file, and checks the file for changes every four seconds of use, unless
+/// `proxy_ssl_certificate_cache` says another time. The number of entries is limited, so a client that chooses names can't fill the memory. If a certificate can't be loaded, the request fails;
 /// there is never a handshake without the certificate.
 package final class PresentedIdentities {
   package typealias Outcome = Result<UpstreamTLSContext, Refusal>
@@ -33,22 +68,25 @@ package final class PresentedIdentities {
   }
 
   private enum Entry {
-    case ready(Known, expires: UInt64)
+    /// `expires`: when its files are looked at again. `unused`: when nobody has used it for too long.
+    case ready(Known, expires: UInt64, unused: UInt64)
     case loading([(Outcome) -> Void])
   }
 
-  /// Milliseconds.
-  private static let lookInterval: UInt64 = 4000
+  /// Milliseconds for which a certificate without stamps stays, and for which one stays whose new files don't match.
   private static let lifetime: UInt64 = 30_000
-  private static let limit = 256
   private static let crowded = Refusal(reason: "too many certificates are being loaded")
 
   private var entries: [Key: Entry] = [:]
+  private let cache: PresentedIdentityCache
   private let loop: EventLoop
   private let pool: BlockingPool
   private let tokens: TokenRefusals
 
-  package init(loop: EventLoop, pool: BlockingPool, tokens: TokenRefusals) {
+  package init(
+    _ cache: PresentedIdentityCache = .standard, loop: EventLoop, pool: BlockingPool, tokens: TokenRefusals
+  ) {
+    self.cache = cache
     self.loop = loop
     self.pool = pool
     self.tokens = tokens
@@ -59,14 +97,17 @@ package final class PresentedIdentities {
     let key = Key(base: ObjectIdentifier(base), source: source)
     var known: Known?
     switch entries[key] {
-    case .ready(let ready, let expires) where expires > loop.now: return found(.success(ready.context))
-    case .ready(let ready, _): known = ready
+    case .ready(let ready, let expires, let unused) where expires > loop.now && unused > loop.now:
+      entries[key] = .ready(ready, expires: expires, unused: loop.now &+ cache.inactive)
+      return found(.success(ready.context))
+    // With unchanged files it serves on.
+    case .ready(let ready, _, _): known = ready
     case .loading(let others):
       entries[key] = .loading(others + [found])
       return
     case nil: makeRoom()
     }
-    guard entries.count < Self.limit || known != nil else {
+    guard entries.count < cache.limit || known != nil else {
       return found(.failure(Self.crowded))
     }
     entries[key] = .loading([found])
@@ -110,18 +151,28 @@ package final class PresentedIdentities {
     var result = result
     if case .success(var known) = result {
       known.goodUntil = loop.now &+ Self.lifetime
-      entries[key] = .ready(known, expires: loop.now &+ (known.stamps == nil ? Self.lifetime : Self.lookInterval))
+      keep(known, key, for: known.stamps == nil ? max(Self.lifetime, cache.lookInterval) : cache.lookInterval)
     } else if let former, former.goodUntil > loop.now {
-      entries[key] = .ready(former, expires: loop.now &+ Self.lookInterval)
+      keep(former, key, for: cache.lookInterval)
       result = .success(former)
     }
     for found in waiting { found(result.map(\.context)) }
   }
 
+  private func keep(_ known: Known, _ key: Key, for time: UInt64) {
+    if case .off = cache { return }
+    entries[key] = .ready(
+      known, expires: loop.now &+ time, unused: loop.now &+ cache.inactive)
+  }
+
+  /// Drops the entry that was used least of late, if there are as many as may be.
   private func makeRoom() {
-    guard entries.count >= Self.limit else { return }
-    let idle = entries.first { if case .ready = $0.value { true } else { false } }
-    if let idle { entries[idle.key] = nil }
+    guard entries.count >= cache.limit else { return }
+    var least: (key: Key, unused: UInt64)?
+    for case (let key, .ready(_, _, let unused)) in entries where unused < least?.unused ?? .max {
+      least = (key, unused)
+    }
+    if let least { entries[least.key] = nil }
   }
 }
 

@@ -71,6 +71,7 @@ extension DirectiveSample {
     "allow": .init("allow 127.0.0.1;"),
     "deny": .init("deny all;"),
     "access_log": .init("access_log /x.log;"),
+    "open_log_file_cache": .init("open_log_file_cache max=7;", beside: "access_log /logs/$host.log;"),
     "log_format": .init("log_format f $uri;", or: "log_format f $host;", beside: "access_log /x.log f;"),
     "keepalive_timeout": .init("keepalive_timeout 7s;"),
     "keepalive_requests": .init("keepalive_requests 7;"),
@@ -161,6 +162,9 @@ extension DirectiveSample {
     "proxy_ssl_name": .init("proxy_ssl_name v.test;", or: "proxy_ssl_name w.test;", location: pass + anchors),
     "proxy_ssl_server_name": .init("proxy_ssl_server_name on;"),
     "proxy_ssl_certificate": .init("proxy_ssl_certificate a.pem;"),
+    "proxy_ssl_certificate_cache": .init(
+      "proxy_ssl_certificate_cache max=7;",
+      beside: "proxy_ssl_certificate $http_x.pem; proxy_ssl_certificate_key a.key;"),
     "proxy_ssl_certificate_key": .init("proxy_ssl_certificate_key a.key;", beside: "proxy_ssl_certificate a.pem;"),
     "proxy_ssl_password_file": .init("proxy_ssl_password_file p;"),
     "proxy_ssl_session_reuse": .init("proxy_ssl_session_reuse off;"),

@@ -102,7 +102,7 @@ private let serving = "http { server { listen 80; return 204; } }"
       server { listen 80; return 204; location /q { access_log off; return 204; } } }
       """)
     let root = try #require(loaded.settings?.http.servers.first?.root)
-    #expect(root.accessLogs.map(\.destination) == [.file(path: "/etc/a.log"), .stderr])
+    #expect(root.accessLogs.map(\.destination) == [.fixed(.file(path: "/etc/a.log")), .fixed(.stderr)])
     #expect(root.accessLogs.map(\.escape) == [.json, .default])
     #expect(root.accessLogs.first?.condition == Template([.variable(.argument(Array("log".utf8)))]))
     #expect(root.accessLogs.first?.format.parts.count == 4)

@@ -68,7 +68,7 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
 
     (
       "listen 443 ssl; ssl_certificate $uri; ssl_certificate_key k;",
-      "2:33 \"$uri\" has a variable that is not known when the certificate is chosen | $ssl_server_name, $server_name, $server_addr, $server_port and $remote_addr are; instead of a map, name files or links after the names"
+      "2:33 \"$uri\" has a variable that is not known when the certificate is chosen | $ssl_server_name, $server_name, $server_addr, $server_port and $remote_addr are, and so is a map, geo or split_clients of them"
     ),
     (
       "listen 443 ssl; ssl_certificate data:$ssl_server_name; ssl_certificate_key k;",

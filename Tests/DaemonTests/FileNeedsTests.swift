@@ -39,10 +39,15 @@ import Testing
             proxy_pass https://127.0.0.1; proxy_ssl_trusted_certificate /up/ca.pem; proxy_ssl_name a.test;
             proxy_ssl_certificate /shown/$ssl_client_serial.pem; proxy_ssl_certificate_key /shown/$ssl_client_serial.key;
           }
+          location /logged/ { access_log /var/log/d/$host.log; return 204; }
           location = /enrol {
             enrolment on; enrolment_authority /authority;
             auth_basic x; auth_basic_user_file /u3/users;
           }
+        }
+        map $ssl_server_name $pair { default /tables/site; a.test /tables/a/$server_name; }
+        server {
+          listen 444 ssl; server_name t.test; ssl_certificate $pair.pem; ssl_certificate_key $pair.key; return 204;
         }
       }
       """)
@@ -50,13 +55,15 @@ import Testing
       "/etc/sallyport/sallyport.conf", "/inc/more.conf", "/c/server.pem", "/k/server.key", "/p/words",
       "/ca/clients.pem",
       "/crl/list.pem", "/dh/dh.pem", "/t/ticket.key", "/pins/a.pem", "/up/ca.pem", "/up/c.pem", "/up/k.pem",
-      "/u/upstream", "/srv/www", "/u/users", "/u2/of", "/srv/alias/", "/shown", "/u3/users",
+      "/u/upstream", "/srv/www", "/u/users", "/u2/of", "/srv/alias/", "/shown", "/u3/users", "/tables", "/tables/a",
     ] { #expect(needs.contains(FileNeed(.read, path)), "\(path)") }
     for path in ["/var/log/a/error.log", "/var/log/b/access.log", "/var/log/c/error.log"] {
       #expect(needs.contains(FileNeed(.append, path)), "\(path)")
     }
     for path in ["/run/sallyport/x.pid", "/run/x.sock"] { #expect(needs.contains(FileNeed(.replace, path)), "\(path)") }
-    for path in ["/bodies", "/state", "/authority"] { #expect(needs.contains(FileNeed(.change, path)), "\(path)") }
+    for path in ["/bodies", "/state", "/authority", "/var/log/d/"] {
+      #expect(needs.contains(FileNeed(.change, path)), "\(path)")
+    }
   }
 
   @Test func `a key in a token is found`() throws {

@@ -77,6 +77,37 @@ import Testing
     #expect(result.text.contains("name=b.test"))
   }
 
+  @Test func `a map, a geo and shares choose the certificate as a variable does`() async throws {
+    let scene = try Scene.ofTest()
+    let (daemon, port, _) = try await stage(
+      scene, "ssl_certificate certs/$pair.pem; ssl_certificate_key certs/$pair.key;",
+      names: ["a.test", "b.test", "c.test"],
+      http: """
+        geo $near { default no; 127.0.0.0/8 c; }
+        split_clients $ssl_server_name $share { * .test; }
+        map $ssl_server_name $pair { hostnames; default $near$share; *.a.test a.test; b.test $ssl_server_name;
+          "~^(?<who>[ab])-(.)\\.test$" $who.test; "~^dots(.)x" "$1$1/a.test"; bad.test /nowhere/x; }
+        """)
+    for (name, subject) in [
+      ("x.a.test", "a.test"), ("b.test", "b.test"), ("b-1.test", "b.test"), ("other.test", "c.test"), (nil, "c.test"),
+      ("bad.test", ""), ("dots.x", ""),
+    ] as [(String?, String)] {
+      #expect(try await shown(scene, port, name) == (subject.isEmpty ? "" : "CN = \(subject)"), "\(name ?? "none")")
+    }
+    try await daemon.logged("cannot load certificate", "certs/${pair}.pem\": the name would have \"..\" in it")
+  }
+
+  @Test func `a map can name whole paths, and the sandbox lets them be read`() async throws {
+    let scene = try Scene.ofTest()
+    try scene.makeFolder("more")
+    _ = try scene.identity("more/d.test", TestAuthority().server(names: ["d.test"]))
+    let (_, port, _) = try await stage(
+      scene, "ssl_certificate $pair.pem; ssl_certificate_key $pair.key;",
+      http: "map $ssl_server_name $pair { default certs/a.test; d.test \(scene.path("more/d.test")); }")
+    #expect(try await shown(scene, port, "a.test") == "CN = a.test")
+    #expect(try await shown(scene, port, "d.test") == "CN = d.test")
+  }
+
   @Test func `what can't be loaded ends the handshakes for its own name only`() async throws {
     let scene = try Scene.ofTest()
     let (daemon, port, authority) = try await stage(scene)

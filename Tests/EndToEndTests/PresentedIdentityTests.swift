@@ -95,6 +95,30 @@ import Testing
     }
   }
 
+  @Test(.ofHTTP1) func `proxy_ssl_certificate_cache says when a file is looked at again`() async throws {
+    let scene = try Scene.ofTest()
+    let (port, _, _) = try await stage(
+      scene,
+      """
+      proxy_ssl_certificate certs/$arg_who.pem; proxy_ssl_certificate_key certs/$arg_who.key;
+      proxy_ssl_certificate_cache off; }
+      location /kept { proxy_pass https://group; proxy_ssl_certificate_cache max=1 inactive=1h valid=1h;
+      proxy_ssl_certificate certs/$arg_who.pem; proxy_ssl_certificate_key certs/$arg_who.key;
+      """)
+    func shown(_ path: String, _ who: String) async throws -> String {
+      try await scene.curl(["http://127.0.0.1:\(port)/\(path)?who=\(who)"]).text
+    }
+    for path in ["", "kept"] { #expect(try await shown(path, "alice").hasPrefix("SUCCESS CN=alice,")) }
+    for ending in ["pem", "key"] {
+      try scene.write("certs/alice.\(ending)", text: scene.text("certs/bob.\(ending)"))
+    }
+    #expect(try await shown("", "alice").hasPrefix("SUCCESS CN=bob,"))
+    #expect(try await shown("kept", "alice").hasPrefix("SUCCESS CN=alice,"))
+    // There is room for one, so another one takes its place.
+    #expect(try await shown("kept", "bob").hasPrefix("SUCCESS CN=bob,"))
+    #expect(try await shown("kept", "alice").hasPrefix("SUCCESS CN=bob,"))
+  }
+
   @Test(arguments: ["store:file:", "engine:pkcs11:pkcs11:object="])
   func `a variable names files, never the key of a store or token`(prefix: String) async throws {
     let scene = try Scene.ofTest()

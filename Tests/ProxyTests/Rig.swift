@@ -42,7 +42,7 @@ final class Rig {
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
       errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: logs).accessLogs,
       envelopes: try Self.envelopes(loaded, replays), userFiles: try Self.userFiles(loaded, users),
-      guessLimits: GuessLimits.resolved(loaded))
+      guessLimits: GuessLimits.resolved(loaded), realFolders: RealFolders.of(loaded))
     loop = try EventLoop(index: 0)
     worker = Worker(loop: loop, connections: 16, metrics: Metrics(), shared: SharedState())
     worker.serve(generation, sockets: []) { error in Issue.record("\(error)") }

@@ -49,7 +49,7 @@ import Testing
 
   @Test func `the folder of a path is that before its first variable`() {
     func folder(_ text: String) -> String {
-      CertificatePath([.literal(text), .variable(.ssl_server_name)], location: Self.place).folder
+      CertificatePath([.literal(text), .variable(.ssl_server_name)], location: Self.place).folders[0]
     }
     #expect(folder("/etc/certs/a-") == "/etc/certs" && folder("/") == "/" && folder("a") == "." && folder("b/") == "b")
   }

@@ -54,6 +54,7 @@ static inline int copenssl_ctx_use_cert(SSL_CTX *ctx, X509 *cert) { return SSL_C
 static inline int copenssl_set_tlsext_host_name(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
 static inline long copenssl_set_mode(SSL *ssl, long mode) { return SSL_set_mode(ssl, mode); }
 static inline int copenssl_get_peer_signature_nid(SSL *ssl, int *nid) { return SSL_get_peer_signature_nid(ssl, nid); }
+static inline int copenssl_get_signature_nid(SSL *ssl, int *nid) { return SSL_get_signature_nid(ssl, nid); }
 static inline int copenssl_get_negotiated_group(SSL *ssl) { return (int)SSL_get_negotiated_group(ssl); }
 static inline int copenssl_get1_groups(SSL *ssl, int *groups) { return (int)SSL_get1_groups(ssl, groups); }
 static inline X509 *copenssl_get0_peer_certificate(const SSL *ssl) { return SSL_get0_peer_certificate(ssl); }

@@ -9,7 +9,7 @@ extension SettingsBuilder {
     let http = Scope(block, outer: outer)
     variables.collect(from: block)
     diagnostics += variables.diagnostics
-    let computed = computedVariables(http)
+    computed = computedVariables(http)
     collectFormats(http)
     collectGroups(http)
     collectMatches(http)

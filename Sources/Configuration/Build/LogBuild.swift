@@ -37,7 +37,9 @@ extension SettingsBuilder {
         line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; logs the least")
     }
     guard !line.text(0).contains("$") else {
-      error(line.place(0), "variables in the name of a log are not supported yet", hint: "name one file")
+      error(
+        line.place(0), "the name of an \"\(line.name)\" has no variables",
+        hint: "name one file; access_log can have variables in the name of a file")
       return nil
     }
     do {
@@ -79,10 +81,12 @@ extension SettingsBuilder {
   mutating func accessLogs(_ scope: Scope) -> [AccessLogSettings] {
     let lines = scope.list("access_log")
     if lines.contains(where: { $0.text(0) == "off" }) { return [] }
-    return lines.compactMap { accessLog($0) }
+    let cache = openLogCache(scope)
+    return lines.compactMap { accessLog($0, cache) }
   }
 
-  private mutating func accessLog(_ line: Directive) -> AccessLogSettings? {
+  /// `cache`: `open_log_file_cache`.
+  private mutating func accessLog(_ line: Directive, _ cache: OpenLogCache) -> AccessLogSettings? {
     var format: LogFormat?
     var condition: Template?
     var buffer: Int?
@@ -113,12 +117,87 @@ extension SettingsBuilder {
         hint: "write \"buffer=64k \(flush.word.text)\"; without both, sallyport writes after one second at the latest")
       return nil
     }
-    guard let format = format ?? formats["combined"], let destination = destination(line) else { return nil }
+    guard let format = format ?? formats["combined"] else { return nil }
+    if line.text(0).contains("$") {
+      guard buffer == nil else {
+        error(
+          line.place(0), "buffered logs cannot have variables in name",
+          hint: "remove buffer= and flush=: lines are collected for at most one second anyway")
+        return nil
+      }
+      return namedLog(line, cache).map { folder, name in
+        AccessLogSettings(
+          destination: .folder(folder), name: name, format: format.text, escape: format.escape, condition: condition)
+      }
+    }
+    guard let destination = destination(line) else { return nil }
     let buffering = buffer.map { LogBuffering(capacity: $0, flush: flush?.milliseconds) }
     if let buffering, !admits(buffering, of: destination, line) { return nil }
     return AccessLogSettings(
-      destination: destination, format: format.text, escape: format.escape, condition: condition,
+      destination: .fixed(destination), format: format.text, escape: format.escape, condition: condition,
       buffering: buffering)
+  }
+
+  /// An `access_log` with variables: its folder, and the name of the file below it.
+  private mutating func namedLog(_ line: Directive, _ cache: OpenLogCache) -> (LogFolderSettings, name: Template)? {
+    guard let word = line.arguments.first else { return nil }
+    let (count, template) = (diagnostics.count, template(word))
+    guard diagnostics.count == count else { return nil }
+    var parts = template.parts
+    guard case .literal(let bytes)? = parts.first, let slash = bytes.lastIndex(of: 0x2F), slash > 0,
+      !word.text.hasPrefix("syslog:")
+    else {
+      error(
+        word.location, "\"\(word.text)\" has no folder before its first variable",
+        hint: "begin with a fixed folder that isn't /, such as /var/log/sallyport/$host.log: no request leaves it")
+      return nil
+    }
+    let folder = String(decoding: bytes[...slash], as: UTF8.self)
+    let rest = Array(bytes[(slash + 1)...])
+    parts[0] = .literal(rest)
+    if rest.isEmpty { parts.removeFirst() }
+    let path = word.text.hasPrefix("/") || self.folder.isEmpty ? folder : "\(self.folder)/\(folder)"
+    return (LogFolderSettings(folder: path, text: word.text, cache: cache), Template(parts))
+  }
+
+  /// nginx's `off | max=N [inactive=TIME] [min_uses=N] [valid=TIME]`. For logs with variables only: others stay open.
+  private mutating func openLogCache(_ scope: Scope) -> OpenLogCache {
+    guard let line = scope.value("open_log_file_cache") else { return .standard }
+    if line.arguments.count == 1, line.text(0) == "off" { return .off }
+    // nginx's defaults.
+    var cache = OpenLogCache(max: 0, inactive: 10_000, valid: 60_000, leastUses: 1)
+    for word in line.arguments {
+      let parts = word.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      let text = parts.count == 2 ? parts[1] : ""
+      switch parts[0] {
+      case "max": cache.max = openLogNumber(text, 1...10_000, word) ?? 1
+      case "min_uses": cache.leastUses = openLogNumber(text, 1...1_000_000, word) ?? 1
+      case "inactive": cache.inactive = openLogTime(text, word) ?? 0
+      case "valid": cache.valid = openLogTime(text, word) ?? 0
+      default: invalidLogCache(word, "off, or max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]")
+      }
+    }
+    if cache.max == 0 {
+      error(
+        line.location, "\"open_log_file_cache\" must have the \"max\" parameter", hint: "open_log_file_cache max=100;")
+    }
+    return cache
+  }
+
+  private mutating func openLogNumber(_ text: String, _ range: ClosedRange<Int>, _ word: Word) -> Int? {
+    if let number = Quantity.number(text), range.contains(number) { return number }
+    invalidLogCache(word, "a number from \(range.lowerBound) to \(range.upperBound)")
+    return nil
+  }
+
+  private mutating func openLogTime(_ text: String, _ word: Word) -> Int? {
+    if let time = Quantity.seconds(text), time <= 31_536_000 { return time * 1000 }
+    invalidLogCache(word, "a time of up to a year: valid=60s")
+    return nil
+  }
+
+  private mutating func invalidLogCache(_ word: Word, _ hint: Wording) {
+    error(word.location, "invalid parameter \"\(word.text)\" in \"open_log_file_cache\"", hint: hint)
   }
 
   private mutating func bufferSize(_ word: Word) -> Int? {

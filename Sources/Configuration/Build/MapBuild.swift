@@ -17,6 +17,7 @@ extension SettingsBuilder {
       default: computed[slot] = split(directive)
       }
       places[slot] = word
+      tables[slot] = directive
     }
     refuseCircles(computed, places)
     return computed
@@ -121,6 +122,7 @@ extension SettingsBuilder {
         }
         stack[stack.count - 1].rest.removeLast()
         if let start = path.firstIndex(of: next) {
+          hasCircles = true
           let circle = (path[start...] + [next]).map(name).joined(separator: " → ")
           error(
             places[next]?.location, "cycle while evaluating variable \"\(name(next).dropFirst())\"",
@@ -131,6 +133,7 @@ extension SettingsBuilder {
         }
       }
       if let depth = depths[root], depth > 100 {
+        hasCircles = true
         error(
           places[root]?.location, "the \"\(name(root))\" variable needs a chain of more than 100 variables",
           hint: "nginx evaluates at most 100")

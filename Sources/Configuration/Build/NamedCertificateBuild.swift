@@ -24,8 +24,7 @@ extension SettingsBuilder {
     let (count, template) = (diagnostics.count, template(word))
     guard diagnostics.count == count else { return nil }
     var parts: [CertificatePath.Part] = []
-    if !word.text.hasPrefix("/"), !folder.isEmpty { parts.append(.literal("\(folder)/")) }
-    for part in template.parts {
+    for (index, part) in template.parts.enumerated() {
       switch part {
       case .literal(let bytes): parts.append(.literal(String(decoding: bytes, as: UTF8.self)))
       case .variable(.simple(.server_name)):
@@ -36,18 +35,59 @@ extension SettingsBuilder {
           return nil
         }
         parts.append(.literal(server))
+      case .variable(.slot(let slot)) where computed[slot] != nil:
+        var following = ""
+        if index + 1 < template.parts.count, case .literal(let bytes) = template.parts[index + 1] {
+          following = String(decoding: bytes, as: UTF8.self)
+        }
+        guard let text = handshakeText(slot, word, server: server, following: following) else { return nil }
+        parts.append(.computed(text))
       case .variable(let variable):
         guard let known = variable.inHandshake else {
           error(
             word.location, "\"\(word.text)\" has a variable that is not known when the certificate is chosen",
-            hint: "$ssl_server_name, $server_name, $server_addr, $server_port and $remote_addr are; "
-              + "instead of a map, name files or links after the names")
+            hint: Self.knownInHandshakes)
           return nil
         }
         parts.append(.variable(known))
       }
     }
-    return CertificatePath(Self.joined(parts), location: word.location)
+    return CertificatePath(Self.joined(parts), relativeTo: folder, location: word.location)
+  }
+
+  private static let knownInHandshakes =
+    "$ssl_server_name, $server_name, $server_addr, $server_port and $remote_addr are, and so is a map, geo or "
+    + "split_clients of them"
+
+  /// The variable of a `map`, `geo` or `split_clients`, if a handshake knows all that it needs. nil: an error is reported.
+  /// `following`: the text behind it.
+  private mutating func handshakeText(
+    _ slot: Int, _ word: Word, server: String, following: String
+  ) -> HandshakeText? {
+    // Circles have been reported.
+    guard !hasCircles else { return nil }
+    let names = variables.slotNames, name = names[slot] ?? ""
+    let known = HandshakeTables(computed, serverName: server)
+    switch known.hindrance(to: slot) {
+    case .variable(let variable)?:
+      let culprit = if case .slot(let inner) = variable { names[inner] ?? "" } else { variable.name }
+      error(
+        word.location, "\"$\(name)\" needs \"$\(culprit)\", which is not known when the certificate is chosen",
+        hint: Self.knownInHandshakes)
+      return nil
+    case .forwardedAddress?:
+      error(
+        word.location, "\"$\(name)\" needs X-Forwarded-For, which is not known when the certificate is chosen",
+        hint: "a geo without \"proxy\" lines looks up the connection's address")
+      return nil
+    case nil: break
+    }
+    let lines = known.slots(of: slot).sorted().compactMap { tables[$0]?.written }
+    let folders = Set(
+      known.beginnings(of: slot, following: following).map { CertificatePath.folder(of: $0, in: folder) })
+    return HandshakeText(name: name, definition: lines.joined(separator: "\n"), folders: folders.sorted()) { facts in
+      known.value(of: slot, facts)
+    }
   }
 
   /// Joins neighbouring literals, so that equal names are equal values.
@@ -90,8 +130,8 @@ extension SettingsBuilder {
     }
     guard let max else {
       error(
-        line.location, "\"ssl_certificate_cache\" must have the \"max\" parameter",
-        hint: "ssl_certificate_cache max=1000;")
+        line.location, "\"\(line.name)\" must have the \"max\" parameter",
+        hint: "\(line.name) max=1000;")
       return nil
     }
     settings.max = max
@@ -105,6 +145,11 @@ extension SettingsBuilder {
 }
 
 extension Directive {
+  /// The words of the directive and of its block. Quotes are left out: no text of a table can hold a NUL.
+  fileprivate var written: String {
+    ([name] + arguments.map(\.text)).joined(separator: "\0") + (block ?? []).map { "\n\($0.written)" }.joined()
+  }
+
   var hasVariables: Bool { arguments.contains { $0.text.contains("$") } }
 }
 

@@ -57,7 +57,7 @@ extension SettingsBuilder {
     let isBuffered = scope.flag("proxy_buffering") ?? true
     let defaultPort = url.scheme?.defaultPort ?? 80
     let tlsName = scope.value("proxy_ssl_name").map { template($0, 0) } ?? name
-    let identity = facts.mayUseTLS ? presentedIdentity(facts) : nil
+    let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
     return ProxyPassSettings(
       target: url.target, uri: url.uri,
       host: url.authority?.proxyHost(defaultPort: defaultPort) ?? "",
@@ -80,7 +80,7 @@ extension SettingsBuilder {
       cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
       body: outgoingBody(scope), origin: origin(scope),
       readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: signing(scope),
-      nameResolution: nameResolution(scope))
+      nameResolution: nameResolution(scope), passesTrailers: scope.passesTrailers)
   }
 
   /// `message_signature`: what it says of this upstream.
@@ -214,6 +214,8 @@ extension SettingsBuilder {
     ]
     let passed = Set(scope.list("proxy_pass_header").compactMap { fieldName($0)?.lowercasedText })
     var hidden = own.filter { !passed.contains($0) }
+    // It would announce fields that the client doesn't get.
+    if !scope.passesTrailers, !passed.contains("trailer") { hidden.append("trailer") }
     for line in scope.list("proxy_hide_header") {
       if let name = fieldName(line)?.lowercasedText, !hidden.contains(name) { hidden.append(name) }
     }
@@ -286,4 +288,9 @@ extension Level {
   fileprivate var kindWithoutURI: String? {
     if case .conditional(_, let block, _) = self { block.rawValue } else { match.kindWithoutURI }
   }
+}
+
+extension Scope {
+  /// `proxy_pass_trailers`. gRPC has its status in the trailers, so they always pass there.
+  fileprivate var passesTrailers: Bool { isGRPC || flag("proxy_pass_trailers") ?? true }
 }

@@ -10,6 +10,11 @@ struct SettingsBuilder {
   let folder: String
   var diagnostics: [Diagnostic] = []
   var variables = DefinedVariables()
+  /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
+  var computed: [Int: ComputedVariable] = [:]
+  var tables: [Int: Directive] = [:]
+  /// Some of them need each other, or too long a chain.
+  var hasCircles = false
   var formats: [String: LogFormat] = [:]
   /// `buffer=` and `flush=` of each log.
   var logBuffers: [LogDestination: LogBuffering] = [:]

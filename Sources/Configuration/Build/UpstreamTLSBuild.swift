@@ -60,11 +60,26 @@ extension SettingsBuilder {
   }
 
   /// The certificate that sallyport presents, if it depends on the request; nil if it is the same for all requests.
-  mutating func presentedIdentity(_ facts: UpstreamTrustFacts) -> PresentedIdentitySettings? {
-    guard facts.identityHasVariables, let certificate = facts.certificate else { return nil }
+  mutating func presentedIdentity(_ scope: Scope, _ facts: UpstreamTrustFacts) -> PresentedIdentitySettings? {
+    // Also where it has no effect, so that its faults are told.
+    let cache = presentedCache(scope)
+    guard facts.identityHasVariables, let certificate = facts.certificate else {
+      if let line = scope.own("proxy_ssl_certificate_cache").first, line.text(0) != "off" {
+        warning(
+          line.location, "\"proxy_ssl_certificate_cache\" has no effect: no certificate here has variables",
+          hint: "leave it out: other certificates are read at start and at reload")
+      }
+      return nil
+    }
     return PresentedIdentitySettings(
       certificate: template(certificate, 0), key: facts.certificateKey.map { template($0, 0) }, folder: folder,
-      location: certificate.location)
+      location: certificate.location, cache: cache)
+  }
+
+  /// `proxy_ssl_certificate_cache`
+  private mutating func presentedCache(_ scope: Scope) -> PresentedIdentityCache {
+    guard let line = scope.value("proxy_ssl_certificate_cache") else { return .standard }
+    return certificateCache(line).map { .kept($0) } ?? .off
   }
 
   /// Parses the pins of one `proxy_ssl_pin` line. Hashes are checked here, files when they are loaded.

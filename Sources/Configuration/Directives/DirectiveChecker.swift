@@ -56,6 +56,10 @@ package struct DirectiveChecker {
     let name = directive.name
     let entries = DirectiveTable.entries(named: name)
     guard let first = entries.first else {
+      if let module = ForeignModule.ofDirective(name) {
+        report(directive, "`\(name)` is of \(module.name), not of nginx, and not supported here: \(module.instead)")
+        return nil
+      }
       // In a file of another language every word is unknown; a hint for each would take minutes.
       let nearest = diagnostics.count < 200 ? DirectiveTable.nearest(to: name, in: context) : nil
       report(directive, "unknown directive \"\(name)\"", hint: nearest.map { "did you mean \"\($0)\"?" })

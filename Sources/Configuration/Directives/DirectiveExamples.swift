@@ -89,6 +89,7 @@ package enum DirectiveExamples {
     "proxy_ssl_name": "proxy_ssl_name app.internal;",
     "proxy_ssl_server_name": "proxy_ssl_server_name on;",
     "proxy_ssl_certificate": "proxy_ssl_certificate client.crt;",
+    "proxy_ssl_certificate_cache": "proxy_ssl_certificate_cache max=100 inactive=1h valid=1m;",
     "proxy_ssl_certificate_key": "proxy_ssl_certificate_key client.key;",
     "proxy_ssl_password_file": "proxy_ssl_password_file client.pass;",
     "proxy_ssl_session_reuse": "proxy_ssl_session_reuse off;",

@@ -36,6 +36,13 @@ package enum DirectiveManual {
     text +=
       "\n## nginx directives that sallyport doesn't support\n\nsallyport refuses these directives by name.\n\n| directives | instead |\n| --- | --- |\n"
     text += grouped(foreignDirectives)
+    text +=
+      "\n## Modules that aren't nginx's\n\nsallyport refuses these directives and variables by name, unless the configuration itself defines the variable.\n\n| module | directives | variables | instead |\n| --- | --- | --- | --- |\n"
+    for module in foreignModules {
+      let directives = module.directives.map { "`\($0)`" }.joined(separator: " ")
+      let variables = module.variables.map { "`$\($0)`" }.joined(separator: " ")
+      text += "| \(module.name.cell) | \(directives) | \(variables) | \(module.instead.cell) |\n"
+    }
     return text
   }
 

@@ -46,6 +46,7 @@ let fileDirectives: [DirectiveEntry] = [
   .inert("output_buffers", levels, because: "a slice of a file has 128 KiB"),
   .inert("read_ahead", levels, because: "files are small"),
   .inert("open_file_cache", levels, because: "files are opened anew for each request"),
+  .inert("open_file_cache_events", levels, because: "files are opened anew for each request"),
   .inert("open_file_cache_errors", levels, because: "files are opened anew for each request"),
   .inert("open_file_cache_min_uses", levels, because: "files are opened anew for each request"),
   .inert("open_file_cache_valid", levels, because: "files are opened anew for each request"),

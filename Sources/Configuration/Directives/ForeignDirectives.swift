@@ -62,7 +62,7 @@ let foreignDirectives: [DirectiveEntry] =
     family(
       "grpc_",
       """
-      ssl_certificate_cache ssl_key_log
+      ssl_key_log
       """), instead: "leave it out: it changes nothing that the upstream or the client sees")
   + DirectiveEntry.foreign(
     family(
@@ -89,11 +89,9 @@ let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     "proxy_force_ranges",
     instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
-  + DirectiveEntry.foreign(
-    "proxy_ssl_certificate_cache", instead: "certificates are read at start and at reload")
   + DirectiveEntry.foreign("proxy_ssl_key_log ssl_key_log", instead: "session keys are never written")
   + DirectiveEntry.foreign("ssl_engine", instead: "name the key of a token in ssl_certificate_key")
-  + DirectiveEntry.foreign("ssl_encrypted_hello_key", instead: "OpenSSL 3.0 has no ECH")
+  + DirectiveEntry.foreign("ssl_ech_file ssl_encrypted_hello_key", instead: "OpenSSL 3.0 has no ECH")
   + DirectiveEntry.foreign(
     """
     js_access js_body_filter js_content js_engine js_context_reuse js_fetch_buffer_size js_fetch_ciphers

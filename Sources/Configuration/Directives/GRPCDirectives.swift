@@ -15,6 +15,7 @@ let grpcDirectives: [DirectiveEntry] =
 extension DirectiveEntry {
   private static let left: Set<String> = [
     "proxy_pass", "proxy_http_version", "proxy_method", "proxy_pass_request_headers", "proxy_pass_request_body",
+    "proxy_pass_trailers",
     "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags",
     "proxy_redirect", "proxy_buffering", "proxy_buffers", "proxy_request_buffering", "proxy_ignore_client_abort",
     "proxy_busy_buffers_size", "proxy_max_temp_file_size", "proxy_temp_file_write_size", "proxy_temp_path",

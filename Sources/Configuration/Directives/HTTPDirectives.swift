@@ -47,7 +47,14 @@ let httpDirectives: [DirectiveEntry] = [
   .list(
     "access_log", levels.union([.locationIf, .limitExcept]),
     .words(1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
-    "off (nginx: logs/access.log combined)", "Where sallyport logs requests."),
+    "off (nginx: logs/access.log combined)",
+    "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed."
+  ),
+  .value(
+    "open_log_file_cache", levels, .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
+    "max=64 inactive=10s valid=0 (nginx: off)",
+    "How many files of an `access_log` with variables stay open, how long without a line, after how many writes, and how long until sallyport looks whether the name still leads to the file. Other logs stay open."
+  ),
   .local(
     "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
     "The format of a line in an access log.", repeatable: true),
@@ -127,6 +134,9 @@ let httpDirectives: [DirectiveEntry] = [
     "client_body_temp_path", levels, .words(1...4, "FOLDER [LEVEL …]"), "$TMPDIR, or /tmp",
     "The folder for bodies in files. The user that serves must be able to write to it. Levels are accepted and have no effect."
   ),
+  .inert(
+    "client_body_early_read", levels, .flag,
+    because: "`proxy_request_buffering` says whether a body is read before the upstream gets the request"),
   .inert("client_body_in_single_buffer", levels, because: "a body in memory is always one buffer"),
   .inert("connection_pool_size", heads, because: "memory is not kept in pools"),
   .inert("request_pool_size", heads, because: "memory is not kept in pools"),
@@ -134,7 +144,6 @@ let httpDirectives: [DirectiveEntry] = [
   .inert("server_names_hash_bucket_size", .http, because: "the tables grow as needed"),
   .inert("variables_hash_max_size", .http, because: "variables are resolved at load"),
   .inert("variables_hash_bucket_size", .http, because: "variables are resolved at load"),
-  .inert("open_log_file_cache", levels, because: "log files stay open"),
   .inert("subrequest_output_buffer_size", levels, because: "the body of a subrequest's response is never kept"),
   .inert("msie_padding", levels, because: "current browsers do not need it"),
   .inert("msie_refresh", levels, because: "current browsers do not need it"),

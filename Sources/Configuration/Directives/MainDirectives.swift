@@ -37,6 +37,9 @@ let mainDirectives: [DirectiveEntry] = [
   .inert(
     "worker_cpu_affinity", .main,
     because: "a worker has no thread of its own; bind the process: CPUAffinity= of systemd, or taskset"),
+  .inert(
+    "ssl_object_cache_inheritable", .main, .flag,
+    because: "a reload reads all certificates, keys and lists again, and keeps what is equal"),
   .inert("thread_pool", .main, because: "no request waits for a disk"),
   .inert("debug_points", .main, because: "sallyport has no debug points"),
   .inert("use", .events, because: "the event loop always uses epoll"),

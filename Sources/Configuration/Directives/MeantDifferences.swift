@@ -162,6 +162,22 @@ let meantDifferences: [(difference: String, reason: String)] = [
     "A worker that waits for a disk or a pipe serves no request."
   ),
   (
+    "The files of an `access_log` with variables are below a fixed folder, which must exist: a value with a slash, a name with `..` and a symbolic link lead to no file. nginx opens what the name says, if `root` exists.",
+    "A client must not choose a file outside. The request is in the error log instead."
+  ),
+  (
+    "Trailers of an upstream's response pass to the client, unless `proxy_pass_trailers off`; nginx drops them without `proxy_pass_trailers on`.",
+    "They belong to the response, such as the checksum of its body (RFC 9110 §6.5)."
+  ),
+  (
+    "`$realpath_root` is looked up when the configuration is loaded; nginx looks at the links at each request.",
+    "No event loop waits for a disk. A reload looks again."
+  ),
+  (
+    "`$ssl_sigalg`, `$ssl_client_sigalg` and `$ssl_sigalgs` have values with OpenSSL 3.0 too; nginx needs 3.5.",
+    "OpenSSL tells the kind of key and the hash function, and the name of the scheme follows from them."
+  ),
+  (
     "Faults that repeat are folded into summaries, and a client that is refused because of its certificate is at `notice`; nginx writes each line, and those at `info`.",
     "A log full of one line hides the others."
   ),

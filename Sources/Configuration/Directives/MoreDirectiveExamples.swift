@@ -9,6 +9,8 @@ extension DirectiveExamples {
     "random": "random two least_conn;",
     "sticky": "sticky cookie srv_id expires=1h path=/;",
     "upstream/zone": "zone backend 64k;",
+    "proxy_pass_trailers": "proxy_pass_trailers off;",
+    "open_log_file_cache": "open_log_file_cache max=100 inactive=20s valid=1m;",
     "proxy_set_body": "proxy_set_body \"id=$request_id\";",
     "proxy_bind": "proxy_bind 192.0.2.1;",
     "proxy_protocol": "proxy_protocol v2;",

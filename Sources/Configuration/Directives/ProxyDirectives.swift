@@ -23,6 +23,10 @@ let proxyDirectives: [DirectiveEntry] = [
     "proxy_pass_header", levels, .words(1...1, "FIELD"), "",
     "A field of the response that sallyport forwards although it hides the field by default."),
   .value(
+    "proxy_pass_trailers", levels, .flag, "on (nginx: off)",
+    "Whether the client gets the trailers of the upstream's response. With `off`, it doesn't get the field Trailer either."
+  ),
+  .value(
     "proxy_ignore_headers", levels,
     .someOf([
       "X-Accel-Redirect", "X-Accel-Expires", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset", "Expires",

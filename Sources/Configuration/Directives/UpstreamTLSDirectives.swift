@@ -38,6 +38,11 @@ let upstreamTLSDirectives: [DirectiveEntry] = [
     "proxy_ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
     "The key of the client certificate; in a token: store:pkcs11:… or engine:pkcs11:…."),
   .value(
+    "proxy_ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"),
+    "max=256 inactive=30s valid=4s (nginx: off)",
+    "How many certificates whose names have variables a worker keeps, how long without use, and how long until it looks at their files again. `off` reads the files for each request, and no kept connection serves another one."
+  ),
+  .value(
     "proxy_ssl_password_file", levels, .words(1...1, "MATERIAL"), "",
     "A file with pass phrases for this key, one on each line."),
   .value("proxy_ssl_session_reuse", levels, .flag, "on", "Whether to resume sessions."),

@@ -76,6 +76,7 @@ struct Lexer {
         guard !words.isEmpty else { throw unexpected(byte) }
         position += 1
         record(byte == UInt8(ascii: ";") ? .semicolon : .open)
+        if byte == UInt8(ascii: "{"), words[0].text.hasSuffix("_by_lua_block") { skipLua() }
         return byte == UInt8(ascii: ";") ? .simple(words) : .blockStart(words)
       case UInt8(ascii: ")") where mustSeparate:
         // `if ($a = "b")`: nginx allows a closing parenthesis after a quote.
@@ -112,6 +113,57 @@ struct Lexer {
     position += 1
     line += 1
     lineStart = position
+  }
+
+  /// Skips Lua up to the brace that ends its block, so that one message tells of the block and none of what is in it.
+  private mutating func skipLua() {
+    let start = position
+    var depth = 0
+    scan: while position < bytes.count {
+      switch bytes[position] {
+      case UInt8(ascii: "{"): depth += 1
+      case UInt8(ascii: "}"):
+        if depth == 0 { break scan }
+        depth -= 1
+      case UInt8(ascii: "\""), UInt8(ascii: "'"): skipLuaString(bytes[position])
+      case UInt8(ascii: "-") where bytes[position...].starts(with: [0x2D, 0x2D]):
+        advance(2)
+        if !skipLongLua() { while position < bytes.count, bytes[position] != UInt8(ascii: "\n") { position += 1 } }
+        continue scan
+      case UInt8(ascii: "["):
+        if skipLongLua() { continue scan }
+      default: break
+      }
+      advance(1)
+    }
+    let isBlank = { (byte: UInt8) in byte == 0x20 || byte &- 9 < 5 }
+    guard let first = bytes[start..<position].firstIndex(where: { !isBlank($0) }),
+      let last = bytes[start..<position].lastIndex(where: { !isBlank($0) })
+    else { return }
+    record(.comment(first..<last + 1))
+  }
+
+  /// Goes to the quote that ends a string.
+  private mutating func skipLuaString(_ quote: UInt8) {
+    advance(1)
+    while position < bytes.count, bytes[position] != quote { advance(bytes[position] == UInt8(ascii: "\\") ? 2 : 1) }
+  }
+
+  /// Skips `[[ … ]]` and `[=[ … ]=]`. False: no such string begins here.
+  private mutating func skipLongLua() -> Bool {
+    guard position < bytes.count, bytes[position] == UInt8(ascii: "[") else { return false }
+    let level = bytes[(position + 1)...].prefix { $0 == UInt8(ascii: "=") }.count
+    guard position + 1 + level < bytes.count, bytes[position + 1 + level] == UInt8(ascii: "[") else { return false }
+    let end = [0x5D] + [UInt8](repeating: UInt8(ascii: "="), count: level) + [0x5D]
+    while position < bytes.count, !bytes[position...].starts(with: end) { advance(1) }
+    advance(end.count)
+    return true
+  }
+
+  private mutating func advance(_ count: Int) {
+    for _ in 0..<count where position < bytes.count {
+      if bytes[position] == UInt8(ascii: "\n") { advanceOverLineFeed() } else { position += 1 }
+    }
   }
 
   private mutating func skipComment() {

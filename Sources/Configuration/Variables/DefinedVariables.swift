@@ -197,7 +197,9 @@ extension Variable {
   /// Whether its name is a prefix with a name of the user's.
   fileprivate var isOfPrefix: Bool {
     switch self {
-    case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamCookie, .proxyTLV: true
+    case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamTrailer, .upstreamCookie,
+      .proxyTLV:
+      true
     case .simple, .capture, .escapedCapture, .slot, .settable: false
     }
   }

@@ -55,6 +55,10 @@ struct TemplateCompiler {
     case .known(let variable): return variable
     case .planned: throw fault(word, "`$\(name)` is nginx's, but not supported yet", hint: nil)
     case .unknown:
+      if let module = ForeignModule.ofVariable(name) {
+        throw fault(
+          word, "`$\(name)` is of \(module.name), not of nginx, and not supported here: \(module.instead)", hint: nil)
+      }
       let nearest = Spelling.nearest(to: name.lowercased(), among: VariableNames.all + defined.slots.keys.sorted())
       throw fault(word, "unknown \"\(name)\" variable", hint: nearest.map { "did you mean \"$\($0)\"?" })
     }

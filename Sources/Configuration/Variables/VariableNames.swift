@@ -21,7 +21,6 @@ enum VariableNames {
     if name.hasPrefix("proxy_protocol_tlv_") {
       return ProxyTLV(name: name.dropFirst("proxy_protocol_tlv_".count)).map { .known(.proxyTLV($0)) } ?? .unknown
     }
-    if name.hasPrefix("upstream_trailer_") { return .planned }
     return .unknown
   }
 
@@ -30,16 +29,15 @@ enum VariableNames {
     ("arg_", { .argument($0) }), ("http_", { .requestField($0) }), ("cookie_", { .cookie($0) }),
     ("sent_http_", { .sentField($0) }), ("sent_trailer_", { .sentTrailer($0) }),
     ("upstream_http_", { .upstreamField($0) }), ("upstream_cookie_", { .upstreamCookie($0) }),
+    ("upstream_trailer_", { .upstreamTrailer($0) }),
   ]
 
   /// nginx's variables that have no value in sallyport yet.
   private static let planned: Set<String> = [
-    "realpath_root",
-    "ssl_server_cert_type", "http3", "server_rewrite",
-    "upstream_queue_time", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd",
-    "tcpinfo_rcv_space", "secure_link", "slice_range", "memcached_key", "ancient_browser", "modern_browser", "msie",
+    "ssl_server_cert_type", "http3", "server_rewrite", "upstream_queue_time", "secure_link", "slice_range",
+    "memcached_key", "ancient_browser", "modern_browser", "msie",
     "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset", "fastcgi_script_name", "fastcgi_path_info",
-    "is_request_port", "request_port", "ssl_ech_status",
+    "ssl_ech_status", "ssl_ech_outer_server_name",
   ]
 
   /// All names, for suggestions.

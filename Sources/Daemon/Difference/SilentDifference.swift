@@ -22,7 +22,8 @@ enum SilentDifference {
 
   /// Directives that change neither who gets in nor where a request goes.
   private static let harmless: Set<String> = [
-    "access_log", "log_format", "error_log", "log_not_found", "log_subrequest", "rewrite_log", "worker_processes",
+    "access_log", "open_log_file_cache", "log_format", "error_log", "log_not_found", "log_subrequest", "rewrite_log",
+    "worker_processes",
     "worker_connections", "worker_rlimit_nofile", "worker_shutdown_timeout", "events", "pid", "server_tokens",
     "client_queue_timeout", "ssl_handshake_limit", "keepalive_timeout", "keepalive_requests", "keepalive_time",
     "client_header_timeout",
@@ -32,7 +33,8 @@ enum SilentDifference {
     "default_type", "gzip", "gzip_types", "gzip_comp_level", "gzip_min_length", "gzip_vary", "expires", "charset",
     "charset_types", "sendfile",
     "tcp_nopush", "tcp_nodelay", "types_hash_max_size", "lingering_close", "lingering_time", "lingering_timeout",
-    "ssl_certificate_cache", "ssl_expiry_warning",
+    "ssl_certificate_cache", "proxy_ssl_certificate_cache", "grpc_ssl_certificate_cache", "proxy_pass_trailers",
+    "ssl_expiry_warning",
   ]
 
   static func compare(_ old: String, _ new: String, _ found: inout TrustChanges) {

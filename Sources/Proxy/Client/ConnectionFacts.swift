@@ -60,6 +60,18 @@ final class ConnectionFacts {
 
   var isTLS: Bool { tls != nil }
 
+  /// A value of `$tcpinfo_…`, which the kernel tells anew at each use; nil without TCP, and after the connection is closed.
+  func transportValue(_ variable: SimpleVariable) -> UInt32? {
+    guard !transport.isClosed, let state = Sockets.tcpState(of: transport.descriptor) else { return nil }
+    return switch variable {
+    case .tcpinfo_rtt: state.roundTrip
+    case .tcpinfo_rttvar: state.roundTripVariance
+    case .tcpinfo_snd_cwnd: state.congestionWindow
+    case .tcpinfo_rcv_space: state.receiveSpace
+    default: nil
+    }
+  }
+
   /// The certificate that the client showed, verified or not, for the error log; empty without one.
   var loggedClient: String { tls?.clientVerdict.certificate?.loggedIdentity ?? "" }
 
@@ -97,7 +109,8 @@ final class ConnectionFacts {
     .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .proxy_protocol_addr, .proxy_protocol_port,
     .proxy_protocol_server_addr, .proxy_protocol_server_port, .ssl_protocol, .ssl_cipher, .ssl_ciphers,
     .ssl_curve, .ssl_curves, .ssl_server_name, .ssl_session_id, .ssl_session_reused,
-    .ssl_alpn_protocol, .ssl_client_verify, .ssl_client_cert, .ssl_client_raw_cert, .ssl_client_escaped_cert,
+    .ssl_alpn_protocol, .ssl_sigalg, .ssl_sigalgs, .ssl_client_sigalg, .ssl_client_verify, .ssl_client_cert,
+    .ssl_client_raw_cert, .ssl_client_escaped_cert,
     .ssl_client_s_dn, .ssl_client_i_dn, .ssl_client_s_dn_legacy, .ssl_client_i_dn_legacy, .ssl_client_serial,
     .ssl_client_fingerprint, .ssl_client_v_start, .ssl_client_v_end, .ssl_client_s_dn_cn, .ssl_client_san_dns,
     .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip, .ssl_client_spki, .https, .scheme,
@@ -178,6 +191,9 @@ final class ConnectionFacts {
     case .ssl_session_id: Array(tls.sessionID.utf8)
     case .ssl_session_reused: Array((tls.isResumed ? "r" : ".").utf8)
     case .ssl_alpn_protocol: Array(tls.applicationProtocol.utf8)
+    case .ssl_sigalg: Array(tls.signatureScheme.utf8)
+    case .ssl_sigalgs: Array(tls.clientSignatureSchemes.utf8)
+    case .ssl_client_sigalg: Array(tls.peerSignatureScheme.utf8)
     case .ssl_client_verify: Array(verifyText(tls.clientVerdict).utf8)
     default:
       shownCertificate(tls).flatMap { certificate in

@@ -40,6 +40,8 @@ class ContentHandler {
   func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {}
   /// The head of the upstream's response, for `$upstream_http_…`; nil if the handler has none.
   var upstreamHead: ResponseHead? { nil }
+  /// The trailers of the upstream's response, for `$upstream_trailer_…`; nil before its end, and without any.
+  var upstreamTrailers: Trailers? { nil }
   /// Appends the upstream for the error log: `, upstream: "https://127.0.0.1:443"`.
   func appendParticulars(to text: inout ByteBuffer) {}
   /// Whether the body may be compressed: not a sealed one, and not a call of gRPC, which has a compression of its own.

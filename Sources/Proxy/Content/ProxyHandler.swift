@@ -278,7 +278,7 @@ final class ProxyHandler: ContentHandler {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
     if !pass.balances.isEmpty { GroupChoice.bindAtEnd(exchange, group, attempt.lastServer) }
     if let envelope, envelope.isHolding { return envelope.seal(exchange) }
-    finish(exchange, trailers)
+    finish(exchange, pass.settings.passesTrailers ? trailers : nil)
   }
 
   func finish(_ exchange: Exchange, _ trailers: Trailers? = nil) {
@@ -387,6 +387,7 @@ final class ProxyHandler: ContentHandler {
 
   override var isCompressible: Bool { pass?.isCompressible ?? true }
   override var upstreamHead: ResponseHead? { attempt.shownHead }
+  override var upstreamTrailers: Trailers? { attempt.trailers }
 
   override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     pass?.hidden.contains(field, in: bytes) ?? false

@@ -26,6 +26,8 @@ final class UpstreamAttempt: AttemptObserver {
   private var callDeadline: CallDeadline?
   /// Whether the response led to an internal redirect (`abandonForRedirect`).
   private var keepsHead = false
+  /// Of the last response that came whole.
+  private(set) var trailers: Trailers?
   /// Whether the upstream said of the last attempt that it has not processed the request.
   private var wasRefused = false
   /// The number of kept sessions that this exchange found closed.
@@ -64,6 +66,7 @@ final class UpstreamAttempt: AttemptObserver {
     selection = Selection()
     isRequestBegun = false
     keepsHead = false
+    if trailers != nil { trailers = nil }
     deadConnections = 0
     if !refusedKey.isEmpty { refusedKey = "" }
   }
@@ -263,6 +266,7 @@ final class UpstreamAttempt: AttemptObserver {
   override func attemptDidEnd(trailers: Trailers?) {
     isUnderWay = false
     endRecord()
+    if let trailers { self.trailers = trailers }
     handler?._withUnsafeGuaranteedRef { $0.responseDidEnd(trailers) }
   }
 

@@ -20,6 +20,8 @@ enum AccessRecord {
     borrowing(log.line) { append($0, exchange, to: &worker.scratch) }
     if let journal = log.journal {
       journal.record.write(worker.scratch.readable, of: exchange, to: journal.socket)
+    } else if let name = log.name {
+      name.use(exchange) { log.writer.append(worker.scratch.readable, to: $0) }
     } else {
       borrowing(log.writer) { $0.append(worker.scratch.readable) }
     }

@@ -33,7 +33,8 @@ extension Exchange {
     case .sentField(let name): appendSentField(name, to: &output)
     case .upstreamField(let name): appendUpstreamField(name, to: &output)
     case .upstreamCookie(let name): appendUpstreamCookie(name, to: &output)
-    case .sentTrailer(let name): appendSentTrailer(name, to: &output)
+    case .sentTrailer(let name): account.sentTrailers?.append(variableName: name, to: &output)
+    case .upstreamTrailer(let name): handler?.upstreamTrailers?.append(variableName: name, to: &output)
     case .proxyTLV(let kind): if let value = facts.proxyHeader?.value(of: kind) { output.append(value) }
     case .capture(let group):
       if variables.captures.indices.contains(group) { output.append(variables.captures[group]) }
@@ -123,6 +124,8 @@ extension Exchange {
     case .traceparent, .tracestate, .trace_id, .span_id: RequestTrace.append(variable, of: self, to: &output)
     case .request_completion: if case .whole = progress.state { output.append("OK") }
     case .host: appendHost(to: &output)
+    case .request_port: if let port = head.port { output.append(decimal: UInt64(port)) }
+    case .is_request_port: if head.port != nil { output.append(0x3A) }
     case .server_protocol: output.append(head.version.text)
     case .http2: if head.version == .http2 { output.append(facts.isTLS ? "h2" : "h2c") }
     case .content_length: if let field = head.first(.contentLength) { output.append(bytes[field.value]) }
@@ -147,6 +150,7 @@ extension Exchange {
     case .request_body: body.shown.map { output.append($0.memory.readable) }
     case .request_body_file: if case .collected(let kept) = body.state { output.append(kept.path) }
     case .document_root: location.files?.appendRoot(self, to: &output)
+    case .realpath_root: location.files?.appendRealRoot(self, to: &output)
     case .request_filename: location.files?.appendFile(self, to: &output)
     case .gzip_ratio: account.compression.appendRatio(to: &output)
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
@@ -158,6 +162,8 @@ extension Exchange {
     case .limit_conn_status: output.append(account.limiting.connections)
     case .message_signature_keyid: if let signature = account.signature { output.append(signature.keyID) }
     case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }
+    case .tcpinfo_rtt, .tcpinfo_rttvar, .tcpinfo_snd_cwnd, .tcpinfo_rcv_space:
+      if let value = facts.transportValue(variable) { output.append(decimal: UInt64(value)) }
     case .ssl_early_data: if isEarly { output.append(0x31) }
     case .ssl_client_v_remain: output.append(facts.remainingDays)
     default: withHandler { $0.append(variable, to: &output) }
@@ -226,20 +232,6 @@ extension Exchange {
       }
       let rest = pair.dropFirst(name.count).drop { $0 == 0x20 }
       if rest.first == 0x3D { return output.append(Array(rest.dropFirst().drop { $0 == 0x20 })) }
-    }
-  }
-
-  /// $sent_trailer_name: `_` stands for `-`.
-  private func appendSentTrailer(_ name: [UInt8], to output: inout ByteBuffer) {
-    guard let sentTrailers = account.sentTrailers else { return }
-    sentTrailers.bytes.withUnsafeBytes { bytes in
-      for field in sentTrailers.fields {
-        let sent = bytes[field.name]
-        guard sent.count == name.count,
-          zip(sent, name).allSatisfy({ ($0 == 0x2D ? 0x5F : ASCII.lower($0)) == ASCII.lower($1) })
-        else { continue }
-        return output.append(bytes[field.value])
-      }
     }
   }
 
@@ -327,6 +319,21 @@ extension Exchange {
     case .binary_remote_addr: output.append(client.binary)
     case .remote_port: if let port = client.port, port > 0 { output.append(decimal: UInt64(port)) }
     default: output.append(string: client.host)
+    }
+  }
+}
+
+extension Trailers {
+  /// Appends the value of the first field of this name: `_` stands for `-`, and letters have no case.
+  fileprivate func append(variableName name: [UInt8], to output: inout ByteBuffer) {
+    bytes.withUnsafeBytes { bytes in
+      for field in fields {
+        let sent = bytes[field.name]
+        guard sent.count == name.count,
+          zip(sent, name).allSatisfy({ ($0 == 0x2D ? 0x5F : ASCII.lower($0)) == ASCII.lower($1) })
+        else { continue }
+        return output.append(bytes[field.value])
+      }
     }
   }
 }

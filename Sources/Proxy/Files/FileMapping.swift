@@ -42,11 +42,14 @@ final class LiveFiles {
   let index: [LiveTemplate]
   let clock = ClockText()
   private let rest: LiveTemplate
+  /// The folder without symbolic links; nil if it wasn't there when the configuration was loaded.
+  private let real: [UInt8]?
   /// Whether the value of `rest` is being made: a variable in it may ask for `$document_root`.
   private var isMakingRest = false
 
-  init(_ settings: FileSettings) {
+  init(_ settings: FileSettings, real: [UInt8]?) {
     self.settings = settings
+    self.real = real
     rest = LiveTemplate(settings.root.rest)
     index = settings.index.map { LiveTemplate($0) }
   }
@@ -103,7 +106,16 @@ final class LiveFiles {
 
   /// `$document_root`
   func appendRoot(_ exchange: Exchange, to output: inout ByteBuffer) {
-    var text = settings.root.folder + restText(exchange)
+    appendRoot(settings.root.folder, exchange, to: &output)
+  }
+
+  /// `$realpath_root`. No link below the folder is followed, so the rest of the path has none.
+  func appendRealRoot(_ exchange: Exchange, to output: inout ByteBuffer) {
+    if let real { appendRoot(real, exchange, to: &output) }
+  }
+
+  private func appendRoot(_ folder: [UInt8], _ exchange: Exchange, to output: inout ByteBuffer) {
+    var text = folder + restText(exchange)
     if settings.root.kind == .root, text.count > 1, text.last == 0x2F { text.removeLast() }
     output.append(text)
   }

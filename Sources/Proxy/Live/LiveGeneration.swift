@@ -39,7 +39,10 @@ final class LiveGeneration {
   private let resolvers: LiveResolvers
   /// Groups with `resolve`, by index in `groups`, which has their first lists.
   let followed: [Int: FollowedGroup]
-  let identities: PresentedIdentities
+  /// Those that were used, by their `proxy_ssl_certificate_cache`.
+  private var identities: [PresentedIdentityCache: PresentedIdentities] = [:]
+  private let loop: EventLoop
+  private let shared: SharedState
   /// By slot; nil for variables that are set.
   let variables: [LiveVariable?]
   /// Connections of clients that it serves.
@@ -98,13 +101,22 @@ final class LiveGeneration {
     let computed = generation.http.computed
     let last = computed.keys.max() ?? -1
     self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0) } }
-    self.identities = PresentedIdentities(loop: loop, pool: shared.pool, tokens: shared.tokens)
+    self.loop = loop
+    self.shared = shared
     self.dynamicGroups = DynamicGroups(
       groups: groups, followed: Array(followed.values), resolver: shared.resolver, loop: loop, budget: budget)
   }
 
   /// The server block of a context that a handshake chose.
   func server(of context: ServerTLSContext) -> LiveServer? { serversOfContexts[ObjectIdentifier(context)] }
+
+  /// The certificates that requests name, as this `proxy_ssl_certificate_cache` keeps them.
+  func identities(_ cache: PresentedIdentityCache) -> PresentedIdentities {
+    if let known = identities[cache] { return known }
+    let fresh = PresentedIdentities(cache, loop: loop, pool: shared.pool, tokens: shared.tokens)
+    identities[cache] = fresh
+    return fresh
+  }
 
   /// Those that may keep idle connections.
   var allGroups: [UpstreamGroup] {

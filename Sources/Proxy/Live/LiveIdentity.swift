@@ -8,11 +8,13 @@ struct LiveIdentity {
   private let certificate: LiveTemplate
   private let key: LiveTemplate?
   private let folder: String
+  private let cache: PresentedIdentityCache
 
   init(_ settings: PresentedIdentitySettings) {
     certificate = LiveTemplate(settings.certificate)
     key = settings.key.map { LiveTemplate($0) }
     folder = settings.folder
+    cache = settings.cache
   }
 
   /// The certificate and key that the templates name for this exchange.
@@ -32,7 +34,7 @@ struct LiveIdentity {
       return Self.refuse(error.message, exchange)
     }
     let serial = exchange.serial
-    exchange.session.live.identities.find(base, source) { outcome in
+    exchange.session.live.identities(cache).find(base, source) { outcome in
       // The client may have left, and the object may serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {

@@ -68,7 +68,7 @@ final class LiveLocation {
     let isInherited = isEmpty && !(own is FileContent)
     let content = isInherited ? own : makers.trace.map { ExplainedContent(own, $0) } ?? own
     self.content = content
-    self.files = settings.files.map { LiveFiles($0) }
+    self.files = settings.files.map { LiveFiles($0, real: makers.generation.realFolders[$0.root.folder]) }
     self.gzip = LiveCompression(settings)
     self.hasOwnContent = !isEmpty
     for (condition, block) in program.blocks {

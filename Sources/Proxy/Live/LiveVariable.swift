@@ -72,13 +72,7 @@ final class LiveGeo: LiveVariable {
   }
 
   override func value(for exchange: Exchange) -> [UInt8]? {
-    // nginx looks up 255.255.255.255 for what is no address.
-    let number = address(for: exchange).flatMap { AddressRange.number($0) } ?? 0xFFFF_FFFF_FFFF
-    let table = AddressRange.isIPv4(number) ? settings.ipv4 : settings.ipv6
-    guard let index = table.find(number) ?? settings.standard, settings.values.indices.contains(index) else {
-      return []
-    }
-    return settings.values[index]
+    settings.value(of: address(for: exchange))
   }
 
   private func address(for exchange: Exchange) -> SocketAddress? {
@@ -102,17 +96,16 @@ final class LiveGeo: LiveVariable {
 /// `split_clients`.
 final class LiveSplit: LiveVariable {
   private let subject: LiveTemplate
-  private let parts: [SplitSettings.Part]
+  private let settings: SplitSettings
 
   init(_ settings: SplitSettings, isVolatile: Bool) {
     subject = LiveTemplate(settings.subject)
-    parts = settings.parts
+    self.settings = settings
     super.init(isVolatile: isVolatile)
   }
 
   override func value(for exchange: Exchange) -> [UInt8]? {
-    let hash = MurmurHash2.hash(subject.bytes(exchange))
-    return parts.first { part in part.bound.map { hash < $0 } ?? true }?.value ?? []
+    settings.value(of: subject.bytes(exchange))
   }
 }
 

@@ -129,11 +129,23 @@ extension MetricsSnapshot {
   }
 
   private static func lostLines(_ metrics: Metrics, _ generation: Generation) -> [(log: String, count: UInt64)] {
-    let used = Array(generation.accessLogs.keys) + generation.errorLogs.keys.flatMap { $0.map(\.destination) }
-    let names = Dictionary(used.map { ($0.shownName, UInt64(0)) }, uniquingKeysWith: { first, _ in first })
+    let used =
+      generation.accessLogs.keys.map(\.shownName)
+      + generation.errorLogs.keys.flatMap { $0.map(\.destination.shownName) }
+    let names = Dictionary(used.map { ($0, UInt64(0)) }, uniquingKeysWith: { first, _ in first })
     // A file that two logs name is one log.
     return names.merging(metrics.process.lostLines) { $1 }.map { (log: $0.key, count: $0.value) }.sorted {
       $0.log < $1.log
+    }
+  }
+}
+
+extension AccessLogDestination {
+  /// As a label names it.
+  fileprivate var shownName: String {
+    switch self {
+    case .fixed(let destination): destination.shownName
+    case .folder(let settings): settings.text
     }
   }
 }

@@ -111,7 +111,9 @@ public struct AccessRule: Sendable, Hashable {
 
 /// One `access_log` line.
 public struct AccessLogSettings: Sendable, Hashable {
-  public var destination: LogDestination
+  public var destination: AccessLogDestination
+  /// The name of the file below the folder, where the destination is a folder; nil otherwise.
+  public var name: Template?
   public var format: Template
   public var escape: LogEscaping
   /// Written only when this is neither empty nor "0" (`if=`).
@@ -119,9 +121,10 @@ public struct AccessLogSettings: Sendable, Hashable {
   /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
   public var buffering: LogBuffering?
   public init(
-    destination: LogDestination, format: Template, escape: LogEscaping, condition: Template?,
-    buffering: LogBuffering? = nil
+    destination: AccessLogDestination, name: Template? = nil, format: Template, escape: LogEscaping,
+    condition: Template?, buffering: LogBuffering? = nil
   ) {
+    self.name = name
     self.buffering = buffering
     self.destination = destination
     self.format = format

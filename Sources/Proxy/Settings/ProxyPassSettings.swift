@@ -28,7 +28,13 @@ public struct PresentedIdentitySettings: Sendable, Hashable {
   /// What relative names resolve against.
   public var folder: String
   public var location: SourceLocation
-  public init(certificate: Template, key: Template?, folder: String, location: SourceLocation) {
+  /// `proxy_ssl_certificate_cache`
+  public var cache: PresentedIdentityCache
+  public init(
+    certificate: Template, key: Template?, folder: String, location: SourceLocation,
+    cache: PresentedIdentityCache = .standard
+  ) {
+    self.cache = cache
     self.certificate = certificate
     self.key = key
     self.folder = folder
@@ -103,6 +109,8 @@ public final class ProxyPassSettings: Sendable {
   public let hiddenFields: [[UInt8]]
   public let redirects: [RedirectRewrite]
   public let cookies: CookieRewriteSettings
+  /// `proxy_pass_trailers`: whether the client gets the trailers of responses.
+  public let passesTrailers: Bool
   public let interceptsErrors: Bool
   /// The largest response head, in bytes (`proxy_buffer_size`, 4k on nginx; 16k with us where nothing is said).
   public let headBufferSize: Int
@@ -146,8 +154,9 @@ public final class ProxyPassSettings: Sendable {
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
     ignoredHeaders: IgnoredResponseFields = [], body: Template? = nil, origin: OriginSettings = OriginSettings(),
     readRate: Template? = nil, signing: SignatureSettings? = nil,
-    nameResolution: NameResolutionSettings? = nil
+    nameResolution: NameResolutionSettings? = nil, passesTrailers: Bool = true
   ) {
+    self.passesTrailers = passesTrailers
     self.nameResolution = nameResolution
     self.signing = signing
     self.body = body

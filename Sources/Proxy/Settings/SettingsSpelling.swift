@@ -53,6 +53,7 @@ extension Variable {
     case .sentField(let name): joined("sent_http_", name)
     case .sentTrailer(let name): joined("sent_trailer_", name)
     case .upstreamField(let name): joined("upstream_http_", name)
+    case .upstreamTrailer(let name): joined("upstream_trailer_", name)
     case .upstreamCookie(let name): joined("upstream_cookie_", name)
     case .capture(let number), .escapedCapture(let number): "\(number)"
     case .proxyTLV(let kind): "proxy_protocol_tlv_\(kind.name)"

@@ -18,6 +18,8 @@ public enum Variable: Sendable, Hashable {
   case sentTrailer([UInt8])
   /// $upstream_http_NAME
   case upstreamField([UInt8])
+  /// $upstream_trailer_NAME
+  case upstreamTrailer([UInt8])
   /// $upstream_cookie_NAME
   case upstreamCookie([UInt8])
   /// $1 to $9: of the last regular expression that matched.
@@ -37,7 +39,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // request
   case args, query_string, is_args, uri, document_uri, request_uri, request, request_method, request_length
   case request_time, request_id, request_completion, host, scheme, https, server_protocol, http2
-  case content_length, content_type, invalid_referer, request_body, request_body_file
+  case content_length, content_type, invalid_referer, request_body, request_body_file, request_port, is_request_port
   // answer
   case status, bytes_sent, body_bytes_sent
   // connection
@@ -45,6 +47,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case nginx_version
   case server_name, server_addr, server_port, remote_addr, remote_port, binary_remote_addr, remote_user
   case realip_remote_addr, realip_remote_port
+  case tcpinfo_rtt, tcpinfo_rttvar, tcpinfo_snd_cwnd, tcpinfo_rcv_space
   case proxy_protocol_addr, proxy_protocol_port, proxy_protocol_server_addr, proxy_protocol_server_port
   // proxy
   case proxy_host, proxy_port, proxy_add_x_forwarded_for
@@ -54,7 +57,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case upstream_ssl_result, upstream_ssl_spki
   // TLS
   case ssl_protocol, ssl_cipher, ssl_ciphers, ssl_curve, ssl_curves, ssl_server_name, ssl_session_id
-  case ssl_session_reused, ssl_early_data, ssl_alpn_protocol
+  case ssl_session_reused, ssl_early_data, ssl_alpn_protocol, ssl_sigalg, ssl_sigalgs, ssl_client_sigalg
   case ssl_client_verify, ssl_client_cert, ssl_client_raw_cert, ssl_client_escaped_cert
   case ssl_client_s_dn, ssl_client_i_dn, ssl_client_s_dn_legacy, ssl_client_i_dn_legacy, ssl_client_serial
   case ssl_client_fingerprint, ssl_client_v_start, ssl_client_v_end, ssl_client_v_remain
@@ -64,7 +67,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case message_signature_keyid, message_signature_verdict
   // limits
   case limit_req_status, limit_conn_status, limit_rate
-  case document_root, request_filename, gzip_ratio
+  case document_root, realpath_root, request_filename, gzip_ratio
   // trace context
   case traceparent, tracestate, trace_id, span_id
   // all workers

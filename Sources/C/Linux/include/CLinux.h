@@ -58,6 +58,18 @@ static inline uint64_t linux_monotonic_milliseconds(void) {
 static inline int linux_socket_stream(int family) {
   return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
+// What the kernel knows of a TCP connection (tcp(7), TCP_INFO): times in microseconds, the congestion window in segments,
+// and bytes. -1 for another kind of socket.
+static inline int linux_tcp_state(int fd, uint32_t *rtt, uint32_t *rttvar, uint32_t *window, uint32_t *space) {
+  struct tcp_info info;
+  socklen_t length = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return -1;
+  *rtt = info.tcpi_rtt;
+  *rttvar = info.tcpi_rttvar;
+  *window = info.tcpi_snd_cwnd;
+  *space = info.tcpi_rcv_space;
+  return 0;
+}
 static inline ssize_t linux_send(int fd, const void *bytes, size_t count) {
   return send(fd, bytes, count, MSG_NOSIGNAL);
 }
