@@ -18,7 +18,7 @@ final class ResponseCompressor: EventTarget {
   private let exchange: Exchange
   private let stream: GzipStream
   private let place: CompressionGauge.Place
-  private var kept = ByteBuffer()
+  private var kept: WaitingBytes
   private var output = ByteBuffer()
   private var end = End.open
   private var isStopped = false
@@ -38,6 +38,7 @@ final class ResponseCompressor: EventTarget {
     self.exchange = exchange
     self.stream = stream
     self.place = place
+    kept = WaitingBytes(in: exchange.worker.responses)
     super.init(loop: exchange.worker.loop)
   }
 
