@@ -22,15 +22,28 @@ import Transport
     return stream
   }
 
-  /// Runs what threads of the pool posted, until no read is in progress.
-  private func turn(_ rig: Rig) async throws {
-    var calm = 0
-    try await until("the reads to end") {
-      calm = rig.worker.shared.pool.isIdle(.files) ? calm + 1 : 0
-      for _ in 0..<100 { rig.loop.wakeUp() }
+  /// Runs what threads of the pool posted, until `isSo` holds for all of these clients.
+  private func turn(
+    _ rig: Rig, until what: String, _ clients: [MemoryStream], _ isSo: (MemoryStream) -> Bool
+  ) async throws {
+    try await until(what) {
+      rig.loop.wakeUp()
       rig.loop.cork.flush()
-      return calm > 2
+      return clients.allSatisfy(isSo)
     }
+  }
+
+  /// Runs what threads of the pool posted, until no more is read for these clients before they take some.
+  private func waiting(_ rig: Rig, _ clients: MemoryStream...) async throws { try await waiting(rig, clients) }
+  private func waiting(_ rig: Rig, _ clients: [MemoryStream]) async throws {
+    try await turn(rig, until: "the handlers to wait for their clients", clients) { $0.watchedFor != nil }
+  }
+
+  /// The client takes all bytes, until the response has ended.
+  private func takeAll(_ rig: Rig, _ client: MemoryStream) async throws {
+    client.takesNothing = false
+    client.exchange?.streamDidDrain()
+    try await turn(rig, until: "the end of the response", [client]) { $0.hasEnded }
   }
 
   @Test func `a client that takes nothing gets one slice read for it`() async throws {
@@ -38,13 +51,11 @@ import Transport
     defer { scene.end() }
     let rig = try rig(scene)
     let client = try ask(rig)
-    try await turn(rig)
-    #expect(client.status == 200 && client.body.utf8.count == Self.slice && client.watchedFor != nil)
+    try await waiting(rig, client)
+    #expect(client.status == 200 && client.body.utf8.count == Self.slice)
     #expect(rig.worker.responses.used == 0, "no read is in progress, and the test's client counts its own bytes")
-    client.takesNothing = false
-    client.exchange?.streamDidDrain()
-    try await turn(rig)
-    #expect(client.hasEnded && client.body.utf8.count == 900_000)
+    try await takeAll(rig, client)
+    #expect(client.body.utf8.count == 900_000)
   }
 
   @Test func `slices are small while the worker's responses take much memory, and the file comes whole`() async throws {
@@ -53,12 +64,10 @@ import Transport
     let rig = try rig(scene)
     rig.worker.responses.take(32 << 20)
     let client = try ask(rig)
-    try await turn(rig)
+    try await waiting(rig, client)
     #expect(client.body.utf8.count == Self.smallSlice)
-    client.takesNothing = false
-    client.exchange?.streamDidDrain()
-    try await turn(rig)
-    #expect(client.hasEnded && client.body.utf8.count == 900_000)
+    try await takeAll(rig, client)
+    #expect(client.body.utf8.count == 900_000)
     rig.worker.responses.giveBack(32 << 20)
     #expect(rig.worker.responses.used == 0)
   }
@@ -79,7 +88,7 @@ import Transport
     held.raise()
     try await until("the reads to end") { pool.isIdle(.files) }
     for client in clients[400..<600] { client.exchange?.clientDidLeave() }
-    try await turn(rig)
+    try await waiting(rig, Array(clients[600...]))
     #expect(clients[..<600].allSatisfy { $0.body.isEmpty })
     #expect(clients[600...].allSatisfy { $0.body.utf8.count == Self.smallSlice })
     #expect(gauge.used == 0)
@@ -90,7 +99,7 @@ import Transport
     defer { scene.end() }
     let rig = try rig(scene, "gzip on; gzip_types *;")
     let client = try ask(rig, "Accept-Encoding: gzip")
-    try await turn(rig)
+    try await waiting(rig, client)
     #expect(client.head.contains("Content-Encoding: gzip"))
     #expect(client.exchange?.account.compression.compressor?.received == UInt64(Self.slice))
     // Half of the slice waits for the next turn of the loop.
@@ -105,7 +114,7 @@ import Transport
     let rig = try rig(scene, "gzip on; gzip_types *;")
     // The loop of the rig stays in one turn.
     let clients = try (0..<20).map { _ in try ask(rig, "Accept-Encoding: gzip") }
-    try await turn(rig)
+    try await waiting(rig, clients)
     let compressors = clients.compactMap { $0.exchange?.account.compression.compressor }
     let done = compressors.map { Int($0.received) - $0.keptBytes }
     #expect(compressors.count == 20 && done.reduce(0, +) == CompressionGauge.turnSize / 2)
@@ -120,7 +129,7 @@ import Transport
     defer { scene.end() }
     let rig = try rig(scene, "limit_rate 1k;")
     let client = try ask(rig)
-    try await turn(rig)
+    try await waiting(rig, client)
     #expect(client.body.utf8.count < Self.smallSlice && rig.worker.responses.used >= Self.slice - Self.smallSlice)
     client.exchange?.clientDidLeave()
     #expect(rig.worker.responses.used == 0)
