@@ -49,22 +49,20 @@ public enum ServedFile {
   }
 
   private static func bytes(_ descriptor: Int32, from offset: UInt64, _ wanted: Int) -> Result<[UInt8], FileFault> {
-    var bytes = [UInt8](repeating: 0, count: wanted)
-    var filled = 0
-    while filled < wanted {
-      let count = bytes.withUnsafeMutableBytes { buffer -> Int in
-        guard let base = buffer.baseAddress else { return 0 }
-        return pread(descriptor, base + filled, wanted - filled, off_t(clamping: offset) + off_t(filled))
+    var fault: FileFault?
+    let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
+      while filled < wanted, let base = buffer.baseAddress {
+        let count = pread(descriptor, base + filled, wanted - filled, off_t(clamping: offset) + off_t(filled))
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else {
+          // Without an error, the file has become shorter since it was looked at.
+          fault = count == 0 ? .changed : .system(call: "pread", code: errno)
+          return
+        }
+        filled += count
       }
-      if count < 0 {
-        if errno == EINTR { continue }
-        return .failure(.system(call: "pread", code: errno))
-      }
-      // The file has become shorter since it was looked at.
-      if count == 0 { return .failure(.changed) }
-      filled += count
     }
-    return .success(bytes)
+    return fault.map { .failure($0) } ?? .success(bytes)
   }
 
   private static func facts(_ descriptor: Int32) -> Result<FileFacts, FileFault> {

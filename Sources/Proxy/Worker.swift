@@ -26,6 +26,11 @@ public final class Worker {
   @exclusivity(unchecked) var input = ByteBuffer()
   /// Request bodies that are kept in memory, 32 MiB in all.
   let bodies = BodyGauge(limit: 32 << 20)
+  /// Responses that wait in streams of HTTP/2, in a rate or for their compression, and slices of files that are read. Above
+  /// 32 MiB, files are read in small slices.
+  let responses = BodyGauge(limit: 32 << 20)
+  /// Streams of HTTP/2 that are open.
+  var streams = PeakCount()
   /// Responses that are being compressed, at most 256: 68 MiB of zlib's memory.
   let compressions = CompressionGauge(limit: 256)
   let patternScratch = RegularExpression.Scratch()
@@ -280,9 +285,10 @@ public final class Worker {
     if proxyHandlers.count > Self.exchangesKept { proxyHandlers.removeLast(proxyHandlers.count - Self.exchangesKept) }
   }
 
-  /// Gives memory back to the system after many connections have ended.
+  /// Gives memory back to the system after many connections or streams have ended.
   fileprivate func returnMemory() {
-    guard memoryReturn.isDue(connections: budget.used, peak: budget.takeMost(), now: loop.now) else { return }
+    let (count, peak) = (budget.used + streams.count, budget.takeMost() + streams.takeMost())
+    guard memoryReturn.isDue(count: count, peak: peak, now: loop.now) else { return }
     if shared.pool.run(.memory, for: "", MemoryTrimmer.trim).isTaken { counters.limits.count(.memoryReturned) }
   }
 

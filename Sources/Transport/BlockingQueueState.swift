@@ -73,7 +73,10 @@ struct BlockingQueueState<Job: Sendable>: Sendable {
       party.running -= 1
       keep(party, name)
     }
-    guard let name = turns.popFirst(), var party = parties[name], let job = party.line.popFirst()?.job else {
+    // Taken out, so that the line isn't copied: under a flood, threads and loops would wait for the copies.
+    guard let name = turns.popFirst(), var party = parties.removeValue(forKey: name),
+      let job = party.line.popFirst()?.job
+    else {
       free.append(lane)
       return nil
     }

@@ -55,6 +55,8 @@ public final class EventLoop: @unchecked Sendable {
 
   private static let lingerMilliseconds = 20
   private static let batchSize = 256
+  /// Blocks of other threads in one batch: a flood of finished jobs must not keep the events of others waiting.
+  private static let postedBatchSize = 32
 
   private let queue: DispatchQueue
   private let epoll: Int32
@@ -265,11 +267,11 @@ public final class EventLoop: @unchecked Sendable {
     return targets.count
   }
 
-  /// Runs what was posted. Tests call it on a loop that never runs.
+  /// Runs what was posted, as far as one batch may. Tests call it on a loop that never runs.
   package func wakeUp() {
     var ticks: UInt64 = 0
     if Glibc.read(timer, &ticks, 8) == 8 { armed = .max }
-    for block in mailbox.take() {
+    for block in mailbox.take(atMost: Self.postedBatchSize) {
       block()
       cork.flush()
     }

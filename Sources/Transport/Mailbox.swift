@@ -1,4 +1,5 @@
 import CLinux
+import DequeModule
 import Glibc
 import Synchronization
 
@@ -6,7 +7,7 @@ import Synchronization
 /// loop.
 final class Mailbox: Sendable {
   let descriptor: Int32
-  private let blocks = Mutex<[@Sendable () -> Void]>([])
+  private let blocks = Mutex(Deque<@Sendable () -> Void>())
 
   init() throws(SocketError) {
     descriptor = linux_eventfd()
@@ -17,17 +18,25 @@ final class Mailbox: Sendable {
 
   func post(_ block: @escaping @Sendable () -> Void) {
     blocks.withLock { $0.append(block) }
+    wake()
+  }
+
+  private func wake() {
     var one: UInt64 = 1
     _ = Glibc.write(descriptor, &one, 8)
   }
 
-  func take() -> [@Sendable () -> Void] {
+  /// The oldest blocks, at most `most`. While more are left, the descriptor stays readable.
+  func take(atMost most: Int) -> [@Sendable () -> Void] {
     var count: UInt64 = 0
+    // Before the blocks are taken: a block that comes after them makes the descriptor readable again.
     _ = Glibc.read(descriptor, &count, 8)
-    return blocks.withLock {
-      let taken = $0
-      $0.removeAll()
-      return taken
+    let (taken, isEmpty) = blocks.withLock { blocks in
+      let taken = Array(blocks.prefix(most))
+      blocks.removeFirst(taken.count)
+      return (taken, blocks.isEmpty)
     }
+    if !isEmpty { wake() }
+    return taken
   }
 }

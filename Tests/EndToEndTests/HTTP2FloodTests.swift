@@ -261,6 +261,51 @@ struct HTTP2Flood: Sendable, CustomTestStringConvertible {
     #expect(try await front.serves())
   }
 
+  @Test(.disabled(if: Sanitizer.isUsed, "a sanitizer has an allocator of its own"), arguments: ["/big", "/gzip"])
+  func `files that clients without window ask for take little memory, which goes back when they have left`(
+    path: String
+  ) async throws {
+    let scene = try Scene.ofTest()
+    _ = try scene.makeFolder("www")
+    try scene.write("www/big", (0..<900_000).map { UInt8(truncatingIfNeeded: $0 &* 2_654_435_761 >> 13) })
+    try scene.write("www/small", text: "small")
+    let front = try await HTTP2Front(
+      scene,
+      server: """
+        root \(scene.path("www")); location = /big {} location = /small {}
+        location = /gzip { alias \(scene.path("www/big")); gzip on; gzip_types *; }
+        """)
+    let before = try #require(front.daemon.memory("VmRSS"))
+    let (port, connections) = (front.port, 16)
+    let peak = try await offPool {
+      let clients = try (0..<connections).map { _ in
+        let client = FrameClient(try Wire.dial(port: port))
+        try client.begin([4: 0])
+        client.send((0..<128).map { .get(2 * $0 + 1, path, path == "/gzip" ? [("accept-encoding", "gzip")] : []) })
+        return client
+      }
+      defer { for client in clients { client.wire.close() } }
+      for client in clients {
+        var heads = 0
+        while heads < 128, let frame = try client.next() { if frame.kind == .headers { heads += 1 } }
+        #expect(heads == 128)
+      }
+      // Files of one address are read in turn: theirs are read when this one is.
+      let last = FrameClient(try Wire.dial(port: port))
+      defer { last.wire.close() }
+      try last.begin()
+      #expect(try last.get(1, "/small").text == "small")
+      return front.daemon.memory("VmHWM") ?? .max
+    }
+    // Each of the two workers has 32 MiB of whole slices, 256 compressors, and 16 KiB for each of the 2048 streams.
+    let bound = (path == "/gzip" ? 320 : 160) * 1024
+    #expect(peak - before < bound, "\(before) to \(peak) KiB")
+    try await until("the memory to be given back") {
+      let page = try await scene.curl(["http://127.0.0.1:\(port)/metrics"]).text
+      return !page.contains("memory_returned\"} 0") && (front.daemon.memory("VmRSS") ?? .max) - before < 64 * 1024
+    }
+  }
+
   /// The last of them has all of its bytes, and waits only for the frame that ends it.
   @Test(arguments: [("/bytes/100000", 0), ("/bytes/100000", 10), ("/bytes/10", 0), ("/ok", 1), ("/pause", 5)])
   func `a stream without window is reset after send_timeout`(path: String, window: UInt32) async throws {

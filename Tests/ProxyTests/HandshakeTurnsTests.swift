@@ -135,7 +135,7 @@ import Transport
   @Test func `memory is given back when half of many connections have ended, at most every ten seconds`() {
     var memory = MemoryReturn()
     func due(_ connections: Int, _ now: UInt64) -> Bool {
-      memory.isDue(connections: connections, peak: connections, now: now)
+      memory.isDue(count: connections, peak: connections, now: now)
     }
     #expect(!due(0, 0) && !due(255, 1000) && !due(10, 2000))
     #expect(!due(400, 3000) && !due(201, 4000) && !due(200, 5000) && !due(200, 6000) && due(200, 7000))
@@ -145,7 +145,7 @@ import Transport
     #expect(!due(1000, 25_000) && !due(100, 26_000) && !due(100, 27_000) && !due(100, 28_000) && due(100, 34_000))
     var sudden = MemoryReturn()
     var isDue: [Bool] = []
-    for peak in [5000, 3, 3] { isDue.append(sudden.isDue(connections: 3, peak: peak, now: 0)) }
+    for peak in [5000, 3, 3] { isDue.append(sudden.isDue(count: 3, peak: peak, now: 0)) }
     #expect(isDue == [false, false, true], "a crowd that came and went within a second")
   }
 }

@@ -23,6 +23,8 @@ final class MemoryStream: ClientStream {
   private(set) var watchedFor: Int?
   /// The number of bytes that the simulated client has not taken yet.
   var held = 0
+  /// Whether the client takes no byte of the body.
+  var takesNothing = false
   var isGone = false
 
   init(_ session: ClientSession, body pieces: [String] = [], isWhole: Bool = true) {
@@ -73,7 +75,7 @@ final class MemoryStream: ClientStream {
 
   // MARK: The response
 
-  override var waitingBytes: Int { held }
+  override var waitingBytes: Int { takesNothing ? body.utf8.count : held }
   override var sentBytes: UInt64 { UInt64(head.utf8.count + body.utf8.count) }
   override var takesTrailers: Bool { true }
   override func sendInterim(_ status: UInt16) { interim.append(status) }

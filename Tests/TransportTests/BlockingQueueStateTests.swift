@@ -55,6 +55,16 @@ import Testing
     #expect(queue.state.isIdle && queue.state.waiting == 0)
   }
 
+  /// A copy of the line for each job that ends would take minutes.
+  @Test(.timeLimit(.minutes(1))) func `a job of a long line begins without a copy of the line`() {
+    var state = BlockingQueueState<[String]>(BlockingLimits(lanes: 1))
+    let count = 200_000
+    for number in 0..<count { _ = state.submit(["\(number)"], for: "a") }
+    var begun = 1
+    while state.finished(lane: 0) != nil { begun += 1 }
+    #expect(begun == count && state.isIdle)
+  }
+
   @Test func `a party that has all its lanes is passed over, and goes on when one of its jobs ends`() {
     var queue = Queue(BlockingLimits(lanes: 3, partyLanes: 2))
     for job in ["s1", "s2"] { #expect(queue.ask("silent", job) == "begins") }

@@ -33,6 +33,26 @@ import Testing
     }
   }
 
+  @Test func `a batch runs a few of many posted blocks, in their order, and the loop wakes for the others`() throws {
+    let mailbox = try Mailbox()
+    func isReadable() -> Bool {
+      var ready = pollfd(fd: mailbox.descriptor, events: Int16(POLLIN), revents: 0)
+      return poll(&ready, 1, 0) == 1
+    }
+    let box = Box(seen: Mutex([]))
+    for number in 0..<100 { mailbox.post { box.seen.withLock { $0.append(number) } } }
+    for left in [68, 36, 4, 0] {
+      #expect(isReadable())
+      for block in mailbox.take(atMost: 32) { block() }
+      #expect(box.seen.withLock { $0 } == Array(0..<(100 - left)))
+    }
+    #expect(!isReadable() && mailbox.take(atMost: 32).isEmpty)
+    let loop = try EventLoop(index: 0), count = Box(seen: Mutex([]))
+    for number in 0..<100 { loop.post { count.seen.withLock { $0.append(number) } } }
+    loop.wakeUp()
+    #expect(count.seen.withLock { $0 }.count == 32)
+  }
+
   @Test func `a value confined to a loop is made before it is used, and is gone when released`() async throws {
     final class Value {}
     let confined = LoopConfined(on: try Stage.loop()) { _ in Value() }

@@ -1,22 +1,22 @@
 import Glibc
 
-/// Decides when the allocator gives memory back to the system: when half of a worker's connections or more have ended
-/// since there were most of them. Pure: the caller brings the time (milliseconds of one monotonic clock).
+/// Decides when the allocator gives memory back to the system: when half of a worker's connections and streams of HTTP/2, or
+/// more, have ended since there were most of them. Pure: the caller brings the time (milliseconds of one monotonic clock).
 struct MemoryReturn {
   private var most = 0
   private var returnedAt: UInt64?
   /// Calls in a row in which it was due.
   private var calm = 0
-  /// Fewer connections leave too little memory behind.
+  /// Fewer of them leave too little memory behind.
   static let fewest = 256
   static let pause: UInt64 = 10_000
   /// A worker that needs memory waits while the allocator works, so this is not done amid a flood.
   static let calmCalls = 3
 
-  /// `connections`: those of now; `peak`: the most at a time since the last call. Called once a second.
-  mutating func isDue(connections: Int, peak: Int, now: UInt64) -> Bool {
+  /// `count`: connections and streams of now; `peak`: the most at a time since the last call. Called once a second.
+  mutating func isDue(count: Int, peak: Int, now: UInt64) -> Bool {
     most = max(most, peak)
-    guard most >= Self.fewest, connections <= most / 2 else {
+    guard most >= Self.fewest, count <= most / 2 else {
       calm = 0
       return false
     }
@@ -25,8 +25,27 @@ struct MemoryReturn {
     if let returnedAt, now &- returnedAt < Self.pause { return false }
     returnedAt = now
     calm = 0
-    most = connections
+    most = count
     return true
+  }
+}
+
+/// How many there are of something, and the most that there were at a time.
+struct PeakCount {
+  private(set) var count = 0
+  private var most = 0
+
+  mutating func add(_ number: Int) {
+    count += number
+    most = max(most, count)
+  }
+
+  mutating func remove(_ number: Int) { count = max(0, count - number) }
+
+  /// How many there were at most since the last call.
+  mutating func takeMost() -> Int {
+    defer { most = count }
+    return most
   }
 }
 

@@ -33,7 +33,7 @@ final class HTTP2Stream: ClientStream {
   /// A fault of the trailers, which came while the body waited.
   private var fault: BodyError?
   private var output = Output.waiting
-  private var pending = ByteBuffer()
+  private var pending: WaitingBytes
   /// Whether the response ends with a DATA frame, which needs a window as the bytes before it do.
   private var endsWithData = false
   /// Whether libnghttp2 waits for `resume`.
@@ -50,6 +50,11 @@ final class HTTP2Stream: ClientStream {
 
   /// Counts of `limit_conn`, until the client has the response: a window may keep it back for long.
   private var counts: HeldCounts?
+
+  override init(_ session: ClientSession) {
+    pending = WaitingBytes(in: session.worker.responses)
+    super.init(session)
+  }
 
   /// Milliseconds that such a client has to end its body.
   private static let lingeringTime = 1000
@@ -315,12 +320,8 @@ final class HTTP2Stream: ClientStream {
     transport.write(UnsafeRawBufferPointer(rebasing: bytes[..<min(count, bytes.count)]))
     pending.consume(min(count, bytes.count))
     taken &+= UInt64(count)
-    guard pending.isEmpty else { return false }
-    if pending.storageSize > Self.storageKept { pending.release() }
-    return isWatchingSending
+    return pending.isEmpty && isWatchingSending
   }
-
-  private static let storageKept = 16 * 1024
 
   /// The client has taken all pending bytes, for which the exchange waited.
   func didDrain() {
@@ -385,7 +386,7 @@ final class HTTP2Stream: ClientStream {
     } else {
       isWatchingSending = false
       endDeadline()
-      pending.removeAll()
+      pending.release()
       if !isClosed { connection?.reset(self, reason == .upstreamBroke ? .internalError : .cancel) }
     }
     connection?.exchangeDidEnd(self)

@@ -32,6 +32,7 @@ struct OpenStreams {
     let stream = spare.popLast() ?? HTTP2Stream(session)
     stream.place = all.count
     all.append(stream)
+    session.worker.streams.add(1)
     return stream
   }
 
@@ -43,6 +44,7 @@ struct OpenStreams {
     all[place].place = place
     // This is the last reference to it: events of libnghttp2 have none of their own.
     let removed = all.removeLast()
+    removed.session.worker.streams.remove(1)
     if spare.count < Self.sparesKept { spare.append(removed) } else { removed.retire() }
   }
 
@@ -50,6 +52,7 @@ struct OpenStreams {
   mutating func removeAll() -> [HTTP2Stream] {
     for stream in spare { stream.retire() }
     spare = []
+    all.first?.session.worker.streams.remove(all.count)
     defer { all = [] }
     return all
   }

@@ -18,7 +18,7 @@ final class ResponseCompressor: EventTarget {
   private let exchange: Exchange
   private let stream: GzipStream
   private let place: CompressionGauge.Place
-  private var kept = ByteBuffer()
+  private var kept: WaitingBytes
   private var output = ByteBuffer()
   private var end = End.open
   private var isStopped = false
@@ -38,6 +38,7 @@ final class ResponseCompressor: EventTarget {
     self.exchange = exchange
     self.stream = stream
     self.place = place
+    kept = WaitingBytes(in: exchange.worker.responses)
     super.init(loop: exchange.worker.loop)
   }
 
@@ -47,15 +48,13 @@ final class ResponseCompressor: EventTarget {
   func send(_ bytes: UnsafeRawBufferPointer) {
     received &+= UInt64(bytes.count)
     if turn != loop.now { (turn, spent) = (loop.now, 0) }
-    guard kept.isEmpty, spent < Self.slice else {
-      kept.append(bytes)
-      return loop.again(self)
-    }
-    let now = UnsafeRawBufferPointer(rebasing: bytes.prefix(Self.slice))
-    kept.append(UnsafeRawBufferPointer(rebasing: bytes.dropFirst(now.count)))
-    spent += now.count
+    let room = kept.isEmpty ? Self.slice - spent : 0
+    let count = place.share(of: min(bytes.count, room), now: loop.now, isNew: true)
+    kept.append(UnsafeRawBufferPointer(rebasing: bytes.dropFirst(count)))
+    spent += count
     if !kept.isEmpty { loop.again(self) }
-    compress(now, .none)
+    guard count > 0 else { return }
+    compress(UnsafeRawBufferPointer(rebasing: bytes.prefix(count)), .none)
     if !isStopped, !hasDeadline { setDeadline(in: Self.patience) }
   }
 
@@ -98,7 +97,8 @@ final class ResponseCompressor: EventTarget {
   override func again() {
     guard !isStopped, !kept.isEmpty else { return }
     var piece = ByteBuffer()
-    let count = min(kept.count, Self.slice)
+    let count = place.share(of: min(kept.count, Self.slice), now: loop.now, isNew: false)
+    guard count > 0 else { return loop.again(self) }
     piece.append(UnsafeRawBufferPointer(rebasing: kept.readable[..<count]))
     kept.consume(count)
     (turn, spent) = (loop.now, count)
@@ -168,10 +168,18 @@ final class ExchangeCompression {
   }
 }
 
-/// Counts the responses of a worker that are being compressed. Above the limit, further ones are sent as they are.
+/// Counts the responses of a worker that are being compressed. Above the limit, further ones are sent as they are. Together
+/// they compress a bounded number of bytes in one turn of the loop.
 final class CompressionGauge {
   private let limit: Int
   private(set) var count = 0
+  /// The clock of the turn, and the bytes compressed in it.
+  private var turn: UInt64 = 0
+  private var spent = 0
+
+  /// Bytes that are compressed in one turn, which take zlib a few milliseconds. Bytes that have just come get half of them
+  /// at most, so that those of earlier turns have theirs.
+  static let turnSize = 262_144
 
   init(limit: Int) { self.limit = limit }
 
@@ -179,6 +187,15 @@ final class CompressionGauge {
   struct Place {
     fileprivate let gauge: CompressionGauge
     func giveBack() { gauge.count -= 1 }
+    /// How many of `wanted` bytes may be compressed now.
+    func share(of wanted: Int, now: UInt64, isNew: Bool) -> Int { gauge.share(of: wanted, now: now, isNew: isNew) }
+  }
+
+  private func share(of wanted: Int, now: UInt64, isNew: Bool) -> Int {
+    if turn != now { (turn, spent) = (now, 0) }
+    let share = min(wanted, max(0, (isNew ? Self.turnSize / 2 : Self.turnSize) - spent))
+    spent += share
+    return share
   }
 
   /// nil: no place is free.

@@ -4,7 +4,7 @@ import Signature
 import Synchronization
 import Transport
 
-/// Counts the memory of all kept bodies of one worker.
+/// Counts the memory of all kept bodies of one worker: of requests, or of responses.
 ///
 /// The limit for one body suits one client. Without a common limit, a thousand slow clients would take a gigabyte.
 final class BodyGauge {

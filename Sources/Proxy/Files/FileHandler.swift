@@ -11,22 +11,22 @@ final class FileContent: LiveContent {
 
 /// Serves one file, as nginx's index and static modules do. A pool thread opens and reads it.
 ///
-/// Memory: one slice of the file, and what waits for the client. Each slice opens the file anew, so a client that reads
-/// slowly holds neither the file nor its contents; if the file has changed since, the response ends incomplete.
+/// Memory: one slice of the file, which a thread reads when the client has taken the one before it. While the worker's
+/// responses take much memory, a slice is small. Each slice opens the file anew, so a client that reads slowly holds no
+/// file; if the file has changed since, the response ends incomplete.
 final class FileHandler: ContentHandler {
   // Not retained: the exchange owns its handler.
   private unowned(unsafe) var exchange: Exchange?
   private var path: ServedPath?
   private var facts: FileFacts?
   private var body = FileBody()
-  /// Bytes of the next piece that were read already.
-  private var slice: [UInt8] = []
   private var isReading = false
 
   /// The largest file that is served.
   static let sizeLimit: UInt64 = 1 << 20
   private static let sliceSize = 131_072
-  private static let watermark = 131_072
+  /// While as many bytes wait for the client, nothing is read: the size of a small slice.
+  private static let watermark = BodyGauge.smallAllowance
 
   /// Of a file only: an error page can repeat what the client sent.
   override var mayReflect: Bool { facts == nil }
@@ -47,12 +47,14 @@ final class FileHandler: ContentHandler {
 
   private func open(_ path: ServedPath, _ files: LiveFiles, _ exchange: Exchange) {
     let isWhole = FileRequest.method(exchange) == .get && !exchange.head.present.contains(.range)
-    FileRequest.run(exchange, { ServedFile.read(path, from: 0, count: isWhole ? Self.sliceSize : 0) }) {
-      [self] exchange, result in
+    let share = GaugeShare(of: exchange.worker.responses, wanted: isWhole ? Self.sliceSize : 0)
+    let count = share.count
+    FileRequest.run(exchange, { ServedFile.read(path, from: 0, count: count) }) { [self, share] exchange, result in
       switch result {
       case .failure(let fault): FileRequest.fail(exchange, files, path, fault)
       case .success(let (facts, bytes)): didOpen(path, facts, bytes, files, exchange)
       }
+      withExtendedLifetime(share) {}
     }
   }
 
@@ -78,32 +80,35 @@ final class FileHandler: ContentHandler {
     self.facts = facts
     self.body = body
     // With a range, or without a body, nothing was read yet.
-    if case .file(let range)? = body.next, range.lowerBound == 0 { slice = bytes }
     exchange.sendHead()
-    pump()
+    if case .file(let range)? = body.next, range.lowerBound == 0 { send(bytes) } else { pump() }
   }
 
   // MARK: The body
 
   private func pump() {
     while let exchange, !isReading {
-      guard let piece = body.next else { return exchange.complete() }
-      if exchange.waitingBytes > Self.watermark {
-        exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
-        return
-      }
-      switch piece {
+      switch body.next {
+      case nil: return exchange.complete()
       case .text(let text):
         body.didSend(text.count)
         text.withUnsafeBytes { exchange.sendBody($0) }
       case .file(let range):
-        guard !slice.isEmpty else { return read(range, exchange) }
-        let sent = slice.prefix(range.count)
-        slice = []
-        body.didSend(sent.count)
-        sent.withUnsafeBytes { exchange.sendBody($0) }
+        guard exchange.waitingBytes >= Self.watermark else { return read(range, exchange) }
+        exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
+        return
       }
     }
+  }
+
+  /// Sends bytes of the next piece, if it is of the file, and goes on.
+  private func send(_ bytes: [UInt8]) {
+    if let exchange, case .file(let range)? = body.next, !bytes.isEmpty {
+      let sent = bytes.prefix(range.count)
+      body.didSend(sent.count)
+      sent.withUnsafeBytes { exchange.sendBody($0) }
+    }
+    pump()
   }
 
   private func read(_ range: Range<UInt64>, _ exchange: Exchange) {
@@ -112,20 +117,21 @@ final class FileHandler: ContentHandler {
       return exchange.end(.upstreamBroke)
     }
     isReading = true
-    let count = min(range.count, Self.sliceSize)
+    let share = GaugeShare(of: exchange.worker.responses, wanted: min(range.count, Self.sliceSize))
+    let count = share.count
     FileRequest.run(
       exchange, { ServedFile.read(path, from: range.lowerBound, count: count, expecting: facts) }
-    ) { [self] exchange, result in
+    ) { [self, share] exchange, result in
       isReading = false
       switch result {
       case .success(let (_, bytes)) where !bytes.isEmpty:
-        slice = bytes
-        pump()
+        send(bytes)
       case .success: exchange.end(.upstreamBroke)
       case .failure(let fault):
         exchange.log(.error, "\(fault.description(of: LogEscape.text(path.text))) while sending to client")
         exchange.end(.upstreamBroke)
       }
+      withExtendedLifetime(share) {}
     }
   }
 
@@ -136,7 +142,6 @@ final class FileHandler: ContentHandler {
   override func recycle() {
     exchange = nil
     body = FileBody()
-    slice = []
   }
 }
 

@@ -15,7 +15,7 @@ final class ResponsePacer: EventTarget {
 
   private let exchange: Exchange
   private var pace: ResponsePace
-  private var kept = ByteBuffer()
+  private var kept: WaitingBytes
   private var end = End.open
   private var isStopped = false
 
@@ -25,6 +25,7 @@ final class ResponsePacer: EventTarget {
   init(_ exchange: Exchange, _ pace: ResponsePace) {
     self.exchange = exchange
     self.pace = pace
+    kept = WaitingBytes(in: exchange.worker.responses)
     super.init(loop: exchange.worker.loop)
   }
 
