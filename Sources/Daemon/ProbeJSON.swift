@@ -27,6 +27,7 @@ package struct ProbeJSON {
       json.member("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
       json.member("cipher", report.cipher)
       json.member("group", report.group)
+      json.member("post_quantum", report.group.isEmpty ? nil : KeyExchange(report.group).isPostQuantum)
       json.member("signature", report.signature)
       json.member("alpn", report.applicationProtocol)
       if let authorities = report.certificateRequest {
