@@ -176,8 +176,8 @@ final class NameLookup: EventTarget {
         return ares_init_options(&channel, &options, mask)
       }
     }
-    guard status == ARES_SUCCESS, let channel else { return nil }
-    guard ares_set_servers_ports_csv(channel, servers) == ARES_SUCCESS else {
+    guard status == CARES_SUCCESS, let channel else { return nil }
+    guard ares_set_servers_ports_csv(channel, servers) == CARES_SUCCESS else {
       ares_destroy(channel)
       return nil
     }
@@ -185,7 +185,7 @@ final class NameLookup: EventTarget {
   }
 
   /// c-ares's own start, once in the process.
-  private static let isReady = ares_library_init(ARES_LIB_INIT_ALL) == ARES_SUCCESS
+  private static let isReady = ares_library_init(ARES_LIB_INIT_ALL) == CARES_SUCCESS
 
   private func closeChannel() {
     guard !isInLibrary, let channel else { return }
@@ -221,8 +221,8 @@ final class NameLookup: EventTarget {
     guard let bytes, count > 0 else {
       switch status {
       // A name that c-ares asks nobody for, such as *.onion (RFC 7686).
-      case ARES_ENOTFOUND: parts[type]?.result = .failure(.notFound)
-      case ARES_EBADNAME, ARES_EFORMERR, ARES_EBADQUERY: parts[type]?.result = .failure(.invalidName)
+      case CARES_ENOTFOUND: parts[type]?.result = .failure(.notFound)
+      case CARES_EBADNAME, CARES_EFORMERR, CARES_EBADQUERY: parts[type]?.result = .failure(.invalidName)
       default:
         isUnreachable = true
         parts[type]?.result = .failure(.timedOut)

@@ -68,6 +68,7 @@ struct EffectivePolicy {
       let key = named.key.map { ", key \($0)" } ?? ""
       add(1, "certificate", "what \(named.certificate) names\(key), loaded in the handshake, which fails without it")
     }
+    add(1, "key exchange", tls.groupsInWords)
     add(1, "clients", tls.verification.inWords)
     guard tls.verification != .off else { return }
     if tls.verification != .optionalNoCA {
@@ -176,6 +177,7 @@ struct EffectivePolicy {
     } else {
       add(2, "pin", "none")
     }
+    add(2, "key exchange", tls.groupsInWords)
     if let identity = loaded.identity { add(2, "presents", identity.certificate.summary) }
     if case .anybody = tls.trust {
       add(2, "WARNING", "the upstream is not authenticated: an attacker on the path can take its place")

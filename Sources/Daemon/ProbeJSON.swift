@@ -27,6 +27,7 @@ package struct ProbeJSON {
       json.member("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
       json.member("cipher", report.cipher)
       json.member("group", report.group)
+      if !report.group.isEmpty { json.member("post_quantum", KeyExchange(report.group).isPostQuantum) }
       json.member("signature", report.signature)
       json.member("alpn", report.applicationProtocol)
       if let authorities = report.certificateRequest {

@@ -27,7 +27,7 @@ package struct ProbeText {
     steps(report)
     add("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
     add("cipher", report.cipher)
-    add("key exchange", report.group)
+    add("key exchange", KeyExchange.inWords(report.group))
     add("signature", report.signature)
     add("application", report.applicationProtocol)
     if let authorities = report.certificateRequest {

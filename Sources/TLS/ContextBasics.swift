@@ -56,8 +56,12 @@ enum ContextBasics {
     }
   }
 
-  /// `groups`: as `ssl_ecdh_curve`, names between colons.
-  static func setGroups(_ groups: String, on context: OpaquePointer) throws(TLSSettingsError) {
+  /// `groups`: names between colons; nil: the list stays OpenSSL's own, which begins with the group that its authors hold
+  /// for the best. `directive`: for messages.
+  static func setGroups(
+    _ groups: String?, of directive: String, on context: OpaquePointer
+  ) throws(TLSSettingsError) {
+    guard let groups else { return }
     guard copenssl_ctx_set1_groups_list(context, groups) != 1 else { return }
     OpenSSLError.discard()
     defer { OpenSSLError.discard() }
@@ -66,7 +70,7 @@ enum ContextBasics {
       copenssl_ctx_set1_groups_list(context, $0) != 1
     }
     throw TLSSettingsError(
-      "ssl_ecdh_curve \"\(groups)\": "
+      "\(directive) \"\(groups)\": "
         + (unknown.map { "this OpenSSL has no group \"\($0)\"" } ?? "this OpenSSL does not take the list"),
       hint: "names such as X25519, P-256, X448, P-384, P-521; from OpenSSL 3.5 on also X25519MLKEM768")
   }

@@ -117,7 +117,7 @@ enum HandshakeAlgorithms {
     // The public key in a certificate. A key for key exchange alone can sign neither a handshake nor a certificate.
     case OSSL_OP_DECODER:
       properties.contains("input=der") && properties.contains("structure=SubjectPublicKeyInfo")
-        && !["SM2", "DH", "DHX", "X25519", "X448"].contains(name)
+        && !["SM2", "DH", "DHX", "X25519", "X448"].contains(name) && !name.contains("MLKEM") && !name.contains("ML-KEM")
     default: true
     }
   }

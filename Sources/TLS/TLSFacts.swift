@@ -16,6 +16,8 @@ extension TLSStream {
   /// The group of the key exchange (KeyExchangeGroup).
   public var groupName: String { ssl.map { KeyExchangeGroup.negotiated($0) } ?? "" }
 
+  public var keyExchange: KeyExchange { KeyExchange(groupName) }
+
   /// The groups that the client offered, as nginx's $ssl_curves; empty for a client that names none.
   public var clientGroupNames: String {
     guard let ssl, case .server = side else { return "" }

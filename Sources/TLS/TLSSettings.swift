@@ -127,7 +127,7 @@ public struct ServerTLSSettings: Sendable, Hashable {
   /// OpenSSL cipher list for TLS 1.2 and below; nil: see `effectiveCiphers`.
   public var ciphers: String?
   public var preferServerCiphers = false
-  /// nil is nginx's `auto`.
+  /// nil is nginx's `auto`: OpenSSL's own list, which has X25519MLKEM768 from OpenSSL 3.5 on.
   public var curves: String?
   /// nil: OpenSSL's own parameters, sized to match the certificate's key.
   public var dhParameters: MaterialReference?
@@ -185,6 +185,8 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public var reusesSessions = true
   public var versions: TLSVersions = .standard
   public var ciphers: String?
+  /// nil: OpenSSL's own list (`proxy_ssl_ecdh_curve`).
+  public var curves: String?
   public var confCommands: [ConfCommand] = []
   /// Where the configuration sets this, for messages.
   @NotCompared public var location: SourceLocation?

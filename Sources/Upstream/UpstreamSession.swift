@@ -45,6 +45,9 @@ public class UpstreamSession: StreamOwner {
   /// What TLS knows of the upstream. Hashes a certificate: not for the hot path.
   public final var peer: UpstreamPeer { tls.map { UpstreamPeer($0) } ?? UpstreamPeer() }
 
+  /// The group of the handshake; nil without TLS.
+  public final var keyExchange: KeyExchange? { tls?.keyExchange }
+
   /// Whether the handshake resumed a TLS session.
   public final var isResumed: Bool { tls?.isResumed ?? false }
 

@@ -169,6 +169,7 @@ extension DirectiveSample {
     "proxy_ssl_password_file": .init("proxy_ssl_password_file p;"),
     "proxy_ssl_session_reuse": .init("proxy_ssl_session_reuse off;"),
     "proxy_ssl_protocols": .init("proxy_ssl_protocols TLSv1.3;"),
+    "proxy_ssl_ecdh_curve": .init("proxy_ssl_ecdh_curve X25519;"),
     "proxy_ssl_ciphers": .init("proxy_ssl_ciphers HIGH;"),
     "proxy_ssl_conf_command": .init("proxy_ssl_conf_command Options PrioritizeChaCha;"),
   ]

@@ -86,4 +86,57 @@ import Testing
     let result = try await scene.curl(["-k", "--curves", "P-384:X25519:P-256", "https://127.0.0.1:\(port)/"])
     #expect(result.text == "<secp384r1|secp384r1:X25519:prime256v1>", "\(result.text) \(result.errors)")
   }
+
+  @Test func `the group of a handshake is told and counted on both sides`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let (port, inner, pages) = (try scene.port(), try scene.port(), try scene.port())
+    let text = configuration(
+      """
+      log_format groups '$ssl_curve $ssl_post_quantum';
+      server { listen 127.0.0.1:\(inner) ssl; \(Cast.tls(verify: "off")) return 200 "$ssl_curve"; }
+      server {
+        listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) ssl_ecdh_curve X448:X25519;
+        access_log groups.log groups;
+        location / { proxy_pass https://127.0.0.1:\(inner); proxy_ssl_verify off; proxy_ssl_ecdh_curve P-384; }
+      }
+      server { listen 127.0.0.1:\(pages); location = /metrics { metrics; } location = /status { status; } }
+      """)
+    let daemon = try await Sallyport.start(scene, text)
+    #expect(try await scene.curl(["-k", "--curves", "X448", "https://127.0.0.1:\(port)/"]).text == "secp384r1")
+    let page = try await scene.curl(["http://127.0.0.1:\(pages)/metrics"]).text
+    for line in [
+      "sallyport_client_key_exchanges_total{group=\"X448\",post_quantum=\"no\"} 1",
+      "sallyport_client_key_exchanges_total{group=\"secp384r1\",post_quantum=\"no\"} 1",
+      "sallyport_upstream_key_exchanges_total{group=\"secp384r1\",post_quantum=\"no\"} 1",
+    ] { #expect(page.contains(line), "\(line)") }
+    let status = try await scene.curl(["-H", "Accept: text/html", "http://127.0.0.1:\(pages)/status"]).text
+    #expect(status.contains("X448 (post-quantum: no)"))
+    daemon.signal(SIGUSR1)
+    try await until("the line of the log") { !scene.text("groups.log").isEmpty }
+    #expect(scene.text("groups.log") == "X448 no\n")
+  }
+
+  /// OpenSSL 3.5 has the hybrid group; its clients name it first.
+  @Test func `where the library has a hybrid group, both sides use it without a word`() async throws {
+    let scene = try Scene.ofTest()
+    _ = try Cast(scene)
+    let (port, inner) = (try scene.port(), try scene.port())
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server { listen 127.0.0.1:\(inner) ssl; \(Cast.tls(verify: "off")) return 200 "$ssl_curve $ssl_post_quantum"; }
+        server {
+          listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) add_header X-Group "$ssl_curve $ssl_post_quantum";
+          location / { proxy_pass https://127.0.0.1:\(inner); proxy_ssl_verify off; }
+        }
+        """))
+    let isNew = try await scene.run("openssl", ["list", "-kem-algorithms"]).text.contains("X25519MLKEM768")
+    let expected = isNew ? "X25519MLKEM768 yes" : "X25519 no"
+    let result = try await scene.curl(["-k", "https://127.0.0.1:\(port)/"])
+    #expect(result.text == expected && result.heads.lowercased().contains("x-group: \(expected.lowercased())"))
+    let check = try await scene.sallyport("check", "--config", scene.path("sallyport.conf"))
+    #expect(check.text.contains("(post-quantum: \(isNew ? "yes" : "no")"))
+  }
 }

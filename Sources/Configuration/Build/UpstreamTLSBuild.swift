@@ -54,6 +54,7 @@ extension SettingsBuilder {
     tls.reusesSessions = scope.flag("proxy_ssl_session_reuse") ?? true
     tls.versions = versions(scope.value("proxy_ssl_protocols"))
     tls.ciphers = scope.text("proxy_ssl_ciphers")
+    tls.curves = scope.text("proxy_ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
     tls.confCommands = confCommands(scope.list("proxy_ssl_conf_command"))
     tls.location = facts.pass.location
     return tls

@@ -94,6 +94,7 @@ package enum DirectiveExamples {
     "proxy_ssl_password_file": "proxy_ssl_password_file client.pass;",
     "proxy_ssl_session_reuse": "proxy_ssl_session_reuse off;",
     "proxy_ssl_protocols": "proxy_ssl_protocols TLSv1.3;",
+    "proxy_ssl_ecdh_curve": "proxy_ssl_ecdh_curve X25519:P-256;",
     "proxy_ssl_ciphers": "proxy_ssl_ciphers ECDHE+AESGCM;",
     "proxy_ssl_conf_command": "proxy_ssl_conf_command Options PrioritizeChaCha;",
   ]

@@ -62,7 +62,8 @@ let serverTLSDirectives: [DirectiveEntry] = [
   .value("ssl_prefer_server_ciphers", levels, .flag, "off", "Whether the server's order of ciphers takes precedence."),
   .value(
     "ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto",
-    "The groups for the key exchange, in order of preference."),
+    "The groups for the key exchange, in order of preference. auto: OpenSSL's own list, from 3.5 on with X25519MLKEM768, which is post-quantum."
+  ),
   .value(
     "ssl_dhparam", levels, .words(1...1, "MATERIAL"), "OpenSSL's own",
     "DH parameters for DHE suites of TLS 1.2 and earlier, 2048 bits or more."),

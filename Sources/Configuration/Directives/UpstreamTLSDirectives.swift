@@ -52,6 +52,10 @@ let upstreamTLSDirectives: [DirectiveEntry] = [
   .value(
     "proxy_ssl_ciphers", levels, .words(1...1, "CIPHERS"), "ECDHE and DHE with AEAD (nginx: DEFAULT)",
     "OpenSSL's cipher list for TLS 1.2 and earlier."),
+  .value(
+    "proxy_ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto",
+    "The groups for the key exchange, in order of preference. auto: OpenSSL's own list, from 3.5 on with X25519MLKEM768, which is post-quantum."
+  ),
   .list(
     "proxy_ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "An OpenSSL configuration command (SSL_CONF)."),
 ]

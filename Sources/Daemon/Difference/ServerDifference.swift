@@ -172,8 +172,10 @@ struct ServerDifference {
       found.other(
         "the cipher list towards clients is \(new.ciphers ?? "the default") (was \(old.ciphers ?? "the default"))")
     }
-    if old.curves != new.curves {
-      found.other("the curves towards clients are \(new.curves ?? "the default") (were \(old.curves ?? "the default"))")
+    if old.groupsInWords != new.groupsInWords {
+      found.other(
+        "the groups of the key exchange with clients are \(new.groupsInWords) "
+          + "(were \(old.groupsInWords))")
     }
     if old.confCommands != new.confCommands { found.other("ssl_conf_command has changed") }
     found.flag(

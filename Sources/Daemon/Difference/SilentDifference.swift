@@ -17,7 +17,8 @@ enum SilentDifference {
     "proxy_ssl_certificate_key", "proxy_set_header", "client_identity", "proxy_auth", "proxy_auth_user_file",
     "message_envelope", "proxy_bind", "proxy_protocol", "proxy_set_body", "proxy_ignore_headers", "limit_req",
     "limit_req_zone", "limit_conn", "limit_conn_zone", "client_max_body_size", "underscores_in_headers",
-    "ignore_invalid_headers", "merge_slashes", "ssl_reject_handshake",
+    "ignore_invalid_headers", "merge_slashes", "ssl_reject_handshake", "ssl_ecdh_curve", "proxy_ssl_ecdh_curve",
+    "grpc_ssl_ecdh_curve",
   ]
 
   /// Directives that change neither who gets in nor where a request goes.

@@ -113,6 +113,11 @@ struct UpstreamDifference {
         "the cipher list towards the upstream is \(other.ciphers ?? "the default") (was \(one.ciphers ?? "the default"))"
       )
     }
+    if one.groupsInWords != other.groupsInWords {
+      found.other(
+        "the groups of the key exchange with the upstream are \(other.groupsInWords) "
+          + "(were \(one.groupsInWords))")
+    }
     if one.confCommands != other.confCommands { found.other("proxy_ssl_conf_command has changed") }
   }
 

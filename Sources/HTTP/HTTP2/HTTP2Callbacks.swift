@@ -15,8 +15,7 @@ enum HTTP2Callbacks {
     return result == 0 ? session : nil
   }
 
-  // Each session copies both, and nobody changes them after this.
-
+  // Each session copies it, and nobody changes it after this.
   private nonisolated(unsafe) static let callbacks: OpaquePointer? = {
     var callbacks: OpaquePointer?
     guard nghttp2_session_callbacks_new(&callbacks) == 0 else { return nil }
@@ -24,6 +23,7 @@ enum HTTP2Callbacks {
     return callbacks
   }()
 
+  // Each session copies it, and nobody changes it after this.
   private nonisolated(unsafe) static let options: OpaquePointer? = {
     var option: OpaquePointer?
     guard nghttp2_option_new(&option) == 0 else { return nil }

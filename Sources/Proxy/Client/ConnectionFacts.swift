@@ -108,7 +108,7 @@ final class ConnectionFacts {
     .connection, .pid, .hostname, .nginx_version, .server_addr, .server_port, .remote_addr, .remote_port,
     .binary_remote_addr, .realip_remote_addr, .realip_remote_port, .proxy_protocol_addr, .proxy_protocol_port,
     .proxy_protocol_server_addr, .proxy_protocol_server_port, .ssl_protocol, .ssl_cipher, .ssl_ciphers,
-    .ssl_curve, .ssl_curves, .ssl_server_name, .ssl_session_id, .ssl_session_reused,
+    .ssl_curve, .ssl_curves, .ssl_post_quantum, .ssl_server_name, .ssl_session_id, .ssl_session_reused,
     .ssl_alpn_protocol, .ssl_sigalg, .ssl_sigalgs, .ssl_client_sigalg, .ssl_client_verify, .ssl_client_cert,
     .ssl_client_raw_cert, .ssl_client_escaped_cert,
     .ssl_client_s_dn, .ssl_client_i_dn, .ssl_client_s_dn_legacy, .ssl_client_i_dn_legacy, .ssl_client_serial,
@@ -186,6 +186,7 @@ final class ConnectionFacts {
     case .ssl_cipher: Array(tls.cipherName.utf8)
     case .ssl_ciphers: Array(tls.clientCiphers.utf8)
     case .ssl_curve: Array(tls.groupName.utf8)
+    case .ssl_post_quantum: Array((tls.keyExchange.isPostQuantum ? "yes" : "no").utf8)
     case .ssl_curves: Array(tls.clientGroupNames.utf8)
     case .ssl_server_name: tls.serverName
     case .ssl_session_id: Array(tls.sessionID.utf8)

@@ -36,6 +36,7 @@ enum UpstreamFailureLog {
     exchange.worker.counters.upstreams.count(session.trustOutcome)
     session.meter?.didJudge(session.trustOutcome)
     exchange.worker.counters.upstreamSessions.count(session.isResumed ? .resumed : .full)
+    if let group = session.keyExchange { exchange.worker.counters.upstreamKeyExchanges.count(group) }
     guard session.trustOutcome == .reportOnlyMismatch, let warning = session.peer.warning else { return }
     exchange.log(.warn, "\(warning) while SSL handshaking to upstream")
   }

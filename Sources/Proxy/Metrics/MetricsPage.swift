@@ -133,6 +133,7 @@ struct MetricsPage {
     page.tally(
       "sallyport_client_sessions_total", "Handshakes of clients that completed, in full or by a resumed session.",
       label: "kind", workers.map(\.sessions))
+    keyExchanges("client", "clients", workers.map(\.keyExchanges))
     page.tally(
       "sallyport_client_refusals_total", "Requests refused for who the client is.", label: "reason",
       workers.map(\.refusals))
@@ -150,6 +151,16 @@ struct MetricsPage {
       "sallyport_limits_total", "What sallyport did because of a limit.", label: "event", workers.map(\.limits))
   }
 
+  private mutating func keyExchanges(_ side: String, _ people: String, _ counters: [Counter<KeyExchange>]) {
+    let name = "sallyport_\(side)_key_exchanges_total"
+    page.family(name, .counter, "Handshakes with \(people) that completed, by the group of the key exchange.")
+    for (place, group) in KeyExchange.allCases.enumerated() {
+      page.sample(
+        name, ["group": group.rawValue, "post_quantum": group.isPostQuantum ? "yes" : "no"],
+        counters.reduce(UInt64(0)) { $0 &+ $1.all[place].count })
+    }
+  }
+
   // MARK: Upstreams
 
   private mutating func upstreams(_ snapshot: MetricsSnapshot) {
@@ -159,6 +170,7 @@ struct MetricsPage {
     page.tally(
       "sallyport_upstream_sessions_total", "Handshakes with upstreams that completed, in full or by a resumed session.",
       label: "kind", snapshot.workers.map(\.upstreamSessions))
+    keyExchanges("upstream", "upstreams", snapshot.workers.map(\.upstreamKeyExchanges))
     page.family(
       "sallyport_upstream_exhausted_total", .counter, "Requests for which no server of the group could be tried.")
     for (upstream, count) in snapshot.exhausted {

@@ -17,6 +17,7 @@ public final class WorkerCounters: Sendable {
   public let handshakeCauses = Counter<HandshakeCause>()
   public let certificateFaults = Counter<CertificateFault>()
   public let sessions = Counter<HandshakeKind>()
+  public let keyExchanges = Counter<KeyExchange>()
   public let refusals = Counter<ClientRefusal>()
   /// Requests in progress that were cut after a reload (`ssl_revoked_connections`).
   public let revoked = Counter<RevokedRequest>()
@@ -25,6 +26,7 @@ public final class WorkerCounters: Sendable {
   /// One for each handshake with an upstream.
   public let upstreams = Counter<TrustOutcome>()
   public let upstreamSessions = Counter<HandshakeKind>()
+  public let upstreamKeyExchanges = Counter<KeyExchange>()
   /// What clients of HTTP/2 did too much of.
   package let http2 = Counter<HTTP2Limit>()
   let limits = Counter<LimitEvent>()
@@ -39,6 +41,7 @@ public final class WorkerCounters: Sendable {
   func handshakeDidComplete(_ tls: TLSStream) {
     clients.count(ClientOutcome(tls.clientVerdict))
     sessions.count(tls.isResumed ? .resumed : .full)
+    keyExchanges.count(tls.keyExchange)
     if let fault = tls.refusedCertificate { certificateFaults.count(fault) }
   }
 

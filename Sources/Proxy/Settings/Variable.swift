@@ -63,7 +63,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case ssl_client_fingerprint, ssl_client_v_start, ssl_client_v_end, ssl_client_v_remain
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
-  case ssl_client_spki, ssl_client_verdict
+  case ssl_client_spki, ssl_client_verdict, ssl_post_quantum
   case message_signature_keyid, message_signature_verdict
   // limits
   case limit_req_status, limit_conn_status, limit_rate
@@ -79,7 +79,8 @@ extension SimpleVariable {
   package var isOursAlone: Bool {
     switch self {
     case .ssl_client_s_dn_cn, .ssl_client_san_dns, .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip,
-      .ssl_client_spki, .ssl_client_verdict, .upstream_ssl_result, .upstream_ssl_spki, .message_signature_keyid,
+      .ssl_client_spki, .ssl_client_verdict, .ssl_post_quantum,
+      .upstream_ssl_result, .upstream_ssl_spki, .message_signature_keyid,
       .message_signature_verdict, .traceparent, .tracestate, .trace_id, .span_id:
       true
     default: false

@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Observability
+import TLS
 import Upstream
 
 /// The page of `status` for people: one HTML document without a script, in the light or dark colours of the reader's
@@ -128,14 +129,23 @@ struct StatusHTML {
         return sum == 0 || label.rawValue.isEmpty ? nil : Row([what, label.rawValue, StatusWords.count(sum)])
       }
     }
+    func keyExchanges(_ what: String, _ counters: [Counter<KeyExchange>]) -> [Row] {
+      KeyExchange.allCases.enumerated().compactMap { place, group in
+        let sum = counters.reduce(UInt64(0)) { $0 &+ $1.all[place].count }
+        return sum == 0 ? nil : Row([what, KeyExchange.inWords(group.rawValue), StatusWords.count(sum)])
+      }
+    }
     let workers = snapshot.workers
-    table(
-      "Handshakes", ["What", "Result", "Count"], names: 2,
-      rows("Client's certificate", workers.map(\.clients)) + rows("Not completed", workers.map(\.handshakeCauses))
-        + rows("Certificate refused", workers.map(\.certificateFaults))
-        + rows("Request refused", workers.map(\.refusals))
-        + rows("Request cut after a reload", workers.map(\.revoked)) + rows("Session", workers.map(\.sessions))
-        + rows("Upstream's certificate", workers.map(\.upstreams)))
+    var all = rows("Client's certificate", workers.map(\.clients))
+    all += rows("Not completed", workers.map(\.handshakeCauses))
+    all += rows("Certificate refused", workers.map(\.certificateFaults))
+    all += rows("Request refused", workers.map(\.refusals))
+    all += rows("Request cut after a reload", workers.map(\.revoked))
+    all += rows("Session", workers.map(\.sessions))
+    all += keyExchanges("Key exchange", workers.map(\.keyExchanges))
+    all += rows("Upstream's certificate", workers.map(\.upstreams))
+    all += keyExchanges("Upstream's key exchange", workers.map(\.upstreamKeyExchanges))
+    table("Handshakes", ["What", "Result", "Count"], names: 2, all)
   }
 
   private mutating func certificates(_ snapshot: MetricsSnapshot) {

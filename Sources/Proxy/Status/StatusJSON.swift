@@ -110,7 +110,9 @@ enum StatusJSON {
     counts("client_refusals", workers.map(\.refusals), &json)
     counts("client_requests_cut", workers.map(\.revoked), &json)
     counts("client_sessions", workers.map(\.sessions), &json)
+    counts("client_key_exchanges", workers.map(\.keyExchanges), &json)
     counts("upstream_handshakes", workers.map(\.upstreams), &json)
+    counts("upstream_key_exchanges", workers.map(\.upstreamKeyExchanges), &json)
   }
 
   private static func ages(_ snapshot: MetricsSnapshot, _ json: inout JSONText) {
