@@ -45,7 +45,7 @@ import Testing
     let text = try await cast.openssl("x509", "-in", "evil.crt", "-noout", "-text")
     #expect(text.contains("CA:FALSE") && !text.contains("CA:TRUE") && !text.contains("Certificate Sign"))
     #expect(text.contains("TLS Web Client Authentication\n") && !text.contains("Code Signing"))
-    #expect(text.contains("Subject: CN = evil\n"), "\(text)")
+    #expect(text.withPlainNames.contains("Subject: CN=evil\n"), "\(text)")
     #expect(text.contains("DNS:evil.test, IP Address:10.0.0.1, URI:urn:x:y, email:e@x.test"))
     let renamed = try await cast.ca(
       "sign", "-", "--profile", "server", "--name", "api", "--san", "DNS:api.test", "--days", "5", "--out",
@@ -54,7 +54,7 @@ import Testing
     try await cast.openssl(
       "verify", "-purpose", "sslserver", "-verify_hostname", "api.test", "-CAfile", "ca/ca.crt", "api.crt")
     let page = try await cast.openssl("x509", "-in", "api.crt", "-noout", "-subject", "-ext", "subjectAltName")
-    #expect(page.contains("CN = api") && !page.contains("evil"), "\(page)")
+    #expect(page.withPlainNames.contains("CN=api") && !page.contains("evil"), "\(page)")
     #expect(try await scene.run("openssl", ["x509", "-in", "api.crt", "-checkend", "\(6 * 86_400)"]).status == 1)
     let again = try await cast.ca("sign", scene.path("evil.csr"), "--out", scene.path("api.crt"))
     #expect(again.status == 1 && again.errors.contains("is there already"))

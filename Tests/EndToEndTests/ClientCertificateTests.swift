@@ -115,7 +115,7 @@ import Testing
     let front = try await start(scene)
     let result = try await scene.run(
       "openssl", ["s_client", "-connect", "127.0.0.1:\(front.port)", "-tls1_2"], input: [])
-    #expect(result.text.contains("Acceptable client certificate CA names\nCN = Test Root"))
+    #expect(result.text.withPlainNames.contains("Acceptable client certificate CA names\nCN=Test Root"))
   }
 }
 

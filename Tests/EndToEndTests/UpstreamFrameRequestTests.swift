@@ -71,7 +71,11 @@ import Testing
     #expect(try await proxy.curl("/s", chunked, input: Array("four".utf8)).text == "four")
     #expect(try await proxy.curl("/s", chunked, input: []).text == "")
     #expect(try await proxy.curl("/", ["-X", "POST"]).text == "")
-    #expect(upstream.requests.map { $0["content-length"] } == ["4", "4", "4", nil, nil, "0"])
+    let lengths = upstream.requests.map { $0["content-length"] }
+    // HTTP/2 has no chunks: curl 8 drops the field and says the length, which it knows.
+    let unknown = scene.speech == .http2 ? lengths[3...4] : [nil, nil]
+    #expect(lengths[..<3] == ["4", "4", "4"] && lengths[5] == "0" && lengths[3...4] == unknown)
+    #expect(unknown == [nil, nil] || unknown == ["4", "0"])
     #expect(upstream.requests[5].pieces.isEmpty)
   }
 

@@ -224,7 +224,8 @@ import Testing
     for _ in 0..<4 { served.append(try await proxy.curl("/").text) }
     #expect(served == ["0", "0", "1", "1"])
     proxy.daemon.signal(SIGTERM)
-    _ = try await held
+    // The process ends under it, which curl 8 calls a framing error (16).
+    _ = try? await held
   }
 
   @Test(arguments: ["Negotiate YII=", "NTLM TlRM"])

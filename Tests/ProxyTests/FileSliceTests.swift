@@ -43,7 +43,8 @@ import Transport
   private func takeAll(_ rig: Rig, _ client: MemoryStream) async throws {
     client.takesNothing = false
     client.exchange?.streamDidDrain()
-    try await turn(rig, until: "the end of the response", [client]) { $0.hasEnded }
+    try await turn(rig, until: "the end of the response", [client]) { $0.hasEnded || $0.cutReason != nil }
+    #expect(client.cutReason == nil)
   }
 
   @Test func `a client that takes nothing gets one slice read for it`() async throws {

@@ -9,6 +9,11 @@ package struct ToolResult: Sendable {
   package var everything: String { text + errors }
 }
 
+extension String {
+  /// What openssl(1) says, with distinguished names in one spelling: from 3.2 on it writes `CN=a`, before that `CN = a`.
+  package var withPlainNames: String { replacing(#/\b(CN|OU|O|C) = /#) { "\($0.output.1)=" } }
+}
+
 package struct ToolFailed: Error, CustomStringConvertible {
   package let description: String
   package init(description: String) { self.description = description }
