@@ -41,8 +41,8 @@ public enum PresentedIdentityCache: Sendable, Hashable {
 /// loop has one such object, without a lock.
 ///
 /// A pool thread loads a file, and checks the file for changes every four seconds of use, unless
-/// `proxy_ssl_certificate_cache` says another time. The number of entries is limited, so a client that chooses names can't fill the memory. If a certificate can't be loaded, the request fails;
-/// there is never a handshake without the certificate.
+/// `proxy_ssl_certificate_cache` says another time. The number of entries is limited, so a client that chooses names can't
+/// fill the memory. If a certificate can't be loaded, the request fails; there is never a handshake without the certificate.
 package final class PresentedIdentities {
   package typealias Outcome = Result<UpstreamTLSContext, Refusal>
 
