@@ -187,6 +187,8 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public var ciphers: String?
   /// nil: OpenSSL's own list (`proxy_ssl_ecdh_curve`).
   public var curves: String?
+  /// The directive that gives `curves`, for messages.
+  @NotCompared public var curvesDirective: String = "proxy_ssl_ecdh_curve"
   public var confCommands: [ConfCommand] = []
   /// Where the configuration sets this, for messages.
   @NotCompared public var location: SourceLocation?

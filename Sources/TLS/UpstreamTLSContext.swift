@@ -91,7 +91,7 @@ public final class UpstreamTLSContext: @unchecked Sendable {
   ) throws(TLSSettingsError) {
     try ContextBasics.setVersions(settings.versions, on: handle)
     try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
-    try ContextBasics.setGroups(settings.curves, of: "proxy_ssl_ecdh_curve", on: handle)
+    try ContextBasics.setGroups(settings.curves, of: settings.curvesDirective, on: handle)
     if let identity = material.identity { try ContextBasics.use(identity, on: handle) }
     if settings.offersHTTP2 {
       // The length of the one name, and the name (RFC 7301 §3.1).

@@ -55,6 +55,7 @@ extension SettingsBuilder {
     tls.versions = versions(scope.value("proxy_ssl_protocols"))
     tls.ciphers = scope.text("proxy_ssl_ciphers")
     tls.curves = scope.text("proxy_ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
+    if scope.isGRPC { tls.curvesDirective = "grpc_ssl_ecdh_curve" }
     tls.confCommands = confCommands(scope.list("proxy_ssl_conf_command"))
     tls.location = facts.pass.location
     return tls

@@ -23,7 +23,7 @@ struct HTTP2FrameScan {
 
   init(preface: Int) { skip = preface }
 
-  /// How many of the bytes belong together, at least one: up to the end of a frame, or of a header, which is then returned.
+  /// How many of the bytes belong together, at least one: up to the end of a frame. Returns the header if it ends in them.
   /// The caller judges the header before anybody reads these bytes.
   mutating func next(_ bytes: UnsafeRawBufferPointer) -> (count: Int, header: Header?) {
     if skip > 0 {
@@ -31,24 +31,32 @@ struct HTTP2FrameScan {
       skip -= count
       return (count, nil)
     }
+    // Nearly always a header is whole in one read.
+    if headerCount == 0, bytes.count >= Self.headerSize {
+      header = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
+      return found(bytes[Self.headerSize - 1], at: Self.headerSize, of: bytes.count)
+    }
     var count = 0
     while count < bytes.count {
       let byte = bytes[count]
       count += 1
-      if headerCount < Self.headerSize - 1 {
-        header = header << 8 | UInt64(byte)
-        headerCount += 1
-        continue
-      }
-      // length 24, type 8, flags 8, and the first 24 of the stream's 32 bits
-      let found = Header(
-        length: Int(header >> 40), type: UInt32(header >> 32 & 0xFF), flags: UInt32(header >> 24 & 0xFF),
-        stream: Int32(truncatingIfNeeded: (header << 8 | UInt64(byte)) & 0x7FFF_FFFF))
-      skip = found.length
-      headerCount = 0
-      header = 0
-      return (count, found)
+      guard headerCount < Self.headerSize - 1 else { return found(byte, at: count, of: bytes.count) }
+      header = header << 8 | UInt64(byte)
+      headerCount += 1
     }
     return (count, nil)
+  }
+
+  /// Takes the last octet of a header, and what follows of its payload.
+  private mutating func found(_ last: UInt8, at count: Int, of available: Int) -> (count: Int, header: Header?) {
+    // length 24, type 8, flags 8, and the first 24 of the stream's 32 bits
+    let found = Header(
+      length: Int(header >> 40), type: UInt32(header >> 32 & 0xFF), flags: UInt32(header >> 24 & 0xFF),
+      stream: Int32(truncatingIfNeeded: (header << 8 | UInt64(last)) & 0x7FFF_FFFF))
+    let payload = min(found.length, available - count)
+    skip = found.length - payload
+    headerCount = 0
+    header = 0
+    return (count + payload, found)
   }
 }
