@@ -24,6 +24,7 @@ public final class Worker {
   @exclusivity(unchecked) var randomWords = RandomWords()
   /// The buffer into which an HTTP/2 connection reads. No bytes are left in it between two reads.
   @exclusivity(unchecked) var input = ByteBuffer()
+  let http2Line: HTTP2Line
   /// Request bodies that are kept in memory, 32 MiB in all.
   let bodies = BodyGauge(limit: 32 << 20)
   /// Responses that wait in streams of HTTP/2, in a rate or for their compression, and slices of files that are read. Above
@@ -68,6 +69,7 @@ public final class Worker {
     self.trace = trace
     self.loop = loop
     self.shared = shared
+    self.http2Line = HTTP2Line(loop: loop)
     self.ownFields = OwnFields(clock)
     self.metrics = metrics
     self.traffic = metrics.traffic.addWorker()

@@ -27,7 +27,7 @@ import Testing
       for size in Self.sizes {
         let frames = HTTP2Frames()
         #expect(frames.start(.server, HTTP2Announcement()))
-        let isWell = (preface + error + size).withUnsafeBytes { frames.receive($0) }
+        let isWell = (preface + error + size).withUnsafeBytes { frames.receive($0) } != nil
         if isWell { _ = frames.pull { _ in true } } else { frames.terminate(.protocolError) }
         _ = frames.pull { _ in true }
         #expect(!frames.isAlive, "\(error) \(size)")
@@ -39,8 +39,8 @@ import Testing
     let frames = HTTP2Frames()
     #expect(frames.start(.server, HTTP2Announcement()))
     let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + Self.frame(4)
-    #expect(preface.withUnsafeBytes { frames.receive($0) } && frames.failure == nil)
-    #expect(Self.frame(2, stream: 0, [0, 0, 0, 0, 1]).withUnsafeBytes { !frames.receive($0) })
+    #expect(preface.withUnsafeBytes { frames.receive($0) } != nil && frames.failure == nil)
+    #expect(Self.frame(2, stream: 0, [0, 0, 0, 0, 1]).withUnsafeBytes { frames.receive($0) } == nil)
     #expect(frames.failure == "Protocol error")
   }
 
@@ -64,10 +64,38 @@ import Testing
       + Self.frame(6, [UInt8](repeating: 0, count: 8)) + [0, 0, 1]
     bytes.withUnsafeBytes { bytes in
       for start in stride(from: 0, to: bytes.count, by: size) {
-        #expect(frames.receive(UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + size, bytes.count)])))
+        #expect(frames.receive(UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + size, bytes.count)])) != nil)
       }
     }
     #expect(frames.kinds == [.settings, .headers, .reset, .data, .data, .other, .ping])
     #expect(frames.lengths == [6, 6, 4, 3, 0, 1, 8])
+  }
+
+  private final class Content: HTTP2Frames {
+    var kinds: [HTTP2FrameKind] = []
+    override var hasEnough: Bool { kinds.count.isMultiple(of: 2) }
+    override func frameDidBegin(_ frame: HTTP2FrameHeader) -> Bool {
+      kinds.append(frame.kind)
+      return true
+    }
+  }
+
+  @Test(arguments: 1...40) func `a peer that has caused enough is read up to the end of a frame`(size: Int) {
+    let frames = Content()
+    #expect(frames.start(.server, HTTP2Announcement()))
+    let ping = Self.frame(6, [UInt8](repeating: 0, count: 8))
+    let bytes = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + Self.frame(4) + ping + ping + ping + ping
+    let ends = [24, 24 + 9, 24 + 9 + 17, 24 + 9 + 34, 24 + 9 + 51, bytes.count]
+    bytes.withUnsafeBytes { bytes in
+      var position = 0
+      while position < bytes.count {
+        let part = UnsafeRawBufferPointer(rebasing: bytes[position..<min(position + size, bytes.count)])
+        let taken = frames.receive(part) ?? 0
+        #expect(taken > 0 && taken <= part.count)
+        position += max(1, taken)
+        if taken < part.count { #expect(frames.hasEnough && ends.contains(position), "stopped at \(position)") }
+      }
+    }
+    #expect(frames.kinds == [.settings, .ping, .ping, .ping, .ping])
   }
 }

@@ -144,19 +144,25 @@ open class HTTP2Frames {
     nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: value)
   }
 
-  /// Reads bytes of the peer. Returns false if the connection can't go on: `failure` says why.
-  public final func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    var rest = bytes
-    while !rest.isEmpty {
+  /// Whether the peer's frames have caused enough work for now. `receive` then stops at the end of a frame.
+  open var hasEnough: Bool { false }
+
+  /// Reads bytes of the peer until it `hasEnough`, at least one frame of them. Returns how many it read; nil if the
+  /// connection can't go on: `failure` says why.
+  public final func receive(_ bytes: UnsafeRawBufferPointer) -> Int? {
+    var taken = 0
+    while taken < bytes.count {
+      if taken > 0, hasEnough { return taken }
+      let rest = UnsafeRawBufferPointer(rebasing: bytes[taken...])
       let (count, header) = scan.next(rest)
       if let header, !begin(header) {
         note(NGHTTP2_ERR_PROTO.rawValue)
-        return false
+        return nil
       }
-      guard feed(UnsafeRawBufferPointer(rebasing: rest[..<count])) else { return false }
-      rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+      guard feed(UnsafeRawBufferPointer(rebasing: rest[..<count])) else { return nil }
+      taken += count
     }
-    return true
+    return taken
   }
 
   private func begin(_ header: HTTP2FrameScan.Header) -> Bool {

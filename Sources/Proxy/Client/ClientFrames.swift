@@ -15,6 +15,7 @@ final class ClientFrames: HTTP2Frames {
   private var isUnwantedBlock = false
   /// What the client's header blocks have caused so far: one for each block, and one for each kilobyte of its fields.
   private(set) var work = 0
+  private var workAtTurn = 0
 
   /// Whether a header block has begun and not ended.
   var isInBlock: Bool { block.stream != nil }
@@ -26,6 +27,11 @@ final class ClientFrames: HTTP2Frames {
   }
 
   // MARK: Bounds
+
+  /// From now on the client may cause the work of one turn, until `receive` stops.
+  func beginTurn() { workAtTurn = work }
+
+  override var hasEnough: Bool { work &- workAtTurn >= HTTP2Turn.work }
 
   /// Whether the client causes far more work than it does.
   var isStrained: Bool { connection.map { bounds.isStrained(now: $0.now) } ?? false }

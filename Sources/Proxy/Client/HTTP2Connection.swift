@@ -32,6 +32,10 @@ final class HTTP2Connection: ClientConnection {
   private var left: [HTTP2Stream] = [], drained: [HTTP2Stream] = []
   /// libnghttp2 is reading: nothing may be pulled.
   private var isReceiving = false, turn = HTTP2Turn()
+  /// Bytes that were read, and wait for the next turn.
+  private var unread = ByteBuffer()
+  /// Set by the worker's `HTTP2Line`.
+  var isInLine = false
   private lazy var pause = HTTP2Pause(self, transport.loop)
   private var deadline = HTTP2Deadline(), noted: Set<HTTP2Limit> = []
   /// The location of the last response. It retains its generation, so a move to another clears it.
@@ -74,8 +78,11 @@ final class HTTP2Connection: ClientConnection {
     // The handshake may be over, for which requests wait.
     if open.hasHeld, !session.isEarly { for stream in open.takeHeld() { beginHeld(stream) } }
     pump()
-    if transport.hasPeerEnd, !transport.mayHaveInput { close() }
+    if transport.hasPeerEnd, !hasInput { close() }
   }
+
+  /// The connection's place in the worker's line has come.
+  func takeTurn() { if !isOver { streamAgain() } }
 
   override func streamAgain() {
     streamIsReadable()
@@ -104,19 +111,32 @@ final class HTTP2Connection: ClientConnection {
 
   // MARK: Input
 
+  private var hasInput: Bool { transport.mayHaveInput || !unread.isEmpty }
+
   private func pump() {
     guard !isReceiving, !isOver, !pause.isOn else { return }
-    turn.begin(work: frames.work, isStrained: frames.isStrained)
+    if hasInput, transport.pendingCount < Self.watermark, worker.http2Line.admits(self) { takeInput() }
+    if isOver { return }
+    if frames.hasOutput { hasOutput() }
+    settle()
+  }
+
+  private func takeInput() {
+    let line = worker.http2Line, before = frames.work
+    turn.begin(work: before, isStrained: frames.isStrained)
+    frames.beginTurn()
+    defer { line.didWork(frames.work &- before) }
     while !isOver, transport.pendingCount < Self.watermark {
-      if frames.isStrained, turn.taken > 0 {
-        pause.begin()
-        break
+      if frames.isStrained, turn.taken > 0 { return pause.begin() }
+      if turn.isOver(work: frames.work) { return line.wait(self) }
+      if !unread.isEmpty {
+        var bytes = ByteBuffer()
+        bytes.swap(with: &unread)
+        turn.didRead(bytes.count)
+        receive(bytes.readable)
+        continue
       }
-      if turn.isOver(work: frames.work) {
-        transport.loop.again(transport)
-        break
-      }
-      guard transport.mayHaveInput else { break }
+      guard transport.mayHaveInput else { return }
       worker.input.removeAll()
       worker.input.reserve(turn.readSize)
       switch transport.read(into: UnsafeMutableRawBufferPointer(rebasing: worker.input.writable[..<turn.readSize])) {
@@ -124,14 +144,10 @@ final class HTTP2Connection: ClientConnection {
         worker.input.didWrite(count)
         turn.didRead(count)
         receive(worker.input.readable)
-        continue
-      case .wouldBlock: break
+      case .wouldBlock: return
       case .end, .failed: return close()
       }
-      break
     }
-    if frames.hasOutput { hasOutput() }
-    settle()
   }
 
   /// Takes bytes that were read to see which protocol the client speaks.
@@ -142,9 +158,10 @@ final class HTTP2Connection: ClientConnection {
 
   private func receive(_ bytes: UnsafeRawBufferPointer) {
     isReceiving = true
-    let isWell = frames.receive(bytes)
+    let count = frames.receive(bytes)
     isReceiving = false
-    if !isWell { fail() }
+    guard let count else { return fail() }
+    if count < bytes.count { unread.append(UnsafeRawBufferPointer(rebasing: bytes[count...])) }
   }
 
   /// The connection can't go on.

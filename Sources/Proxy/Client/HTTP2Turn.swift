@@ -1,3 +1,4 @@
+import DequeModule
 import Transport
 
 /// How much an HTTP/2 connection reads before other connections of its worker get their turn.
@@ -7,7 +8,9 @@ import Transport
 /// connection that exceeds the work of a turn reads in smaller pieces, until its turns are small again, so that no client
 /// holds the worker for long.
 struct HTTP2Turn {
-  private static let bytes = 1 << 20, work = 32
+  /// Requests and kilobytes of fields.
+  static let work = 32
+  private static let bytes = 1 << 20
   private static let smallest = 64, largest = 16 * 1024
   /// The largest read of a connection whose streams are reset again and again.
   private static let strained = 512
@@ -32,6 +35,56 @@ struct HTTP2Turn {
     guard done >= Self.work else { return taken >= Self.bytes }
     readSize = max(Self.smallest, readSize / (done >= 4 * Self.work ? 8 : 2))
     return true
+  }
+}
+
+/// Divides the time of a worker among its HTTP/2 connections.
+///
+/// Each has its `HTTP2Turn`, but dozens of turns in one batch of events would keep everybody else waiting. So all
+/// connections together have a bound for a batch, and those that come later wait in a line for the next batches.
+final class HTTP2Line: EventTarget {
+  /// The work of one batch, in the units of `HTTP2Turn`: some milliseconds.
+  private static let work = 64
+
+  private var left = work
+  /// Retained, because a connection may close while it waits.
+  private var line = Deque<HTTP2Connection>()
+  private var isCalling = false
+
+  /// Whether the connection may take a turn now. If not, it is called in a later batch.
+  func admits(_ connection: HTTP2Connection) -> Bool {
+    if isCalling || left > 0 && line.isEmpty { return true }
+    wait(connection)
+    return false
+  }
+
+  /// Calls `takeTurn` when those that came earlier have had theirs.
+  func wait(_ connection: HTTP2Connection) {
+    guard !connection.isInLine else { return }
+    connection.isInLine = true
+    line.append(connection)
+    if !isCalling { loop.again(self) }
+  }
+
+  /// A turn is over, in which a client caused so much work.
+  func didWork(_ work: Int) {
+    guard work > 0 else { return }
+    left -= work
+    if !isCalling { loop.again(self) }
+  }
+
+  override func again() {
+    left = Self.work
+    isCalling = true
+    // A connection that has more to do than a turn waits behind the others again.
+    for _ in 0..<line.count where left > 0 {
+      guard let connection = line.popFirst() else { break }
+      connection.isInLine = false
+      connection.takeTurn()
+      loop.cork.flush()
+    }
+    isCalling = false
+    if line.isEmpty { left = Self.work } else { loop.again(self) }
   }
 }
 

@@ -16,7 +16,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   var at = 0
   while at < bytes.count {
     let end = min(bytes.count, at + step)
-    guard bytes[at..<end].withUnsafeBytes({ frames.receive($0) }) else { break }
+    guard bytes[at..<end].withUnsafeBytes({ frames.receive($0) }) != nil else { break }
     guard frames.pull({ _ in true }) else { break }
     at = end
   }

@@ -18,7 +18,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
   var at = 0
   while at < bytes.count {
     let end = min(bytes.count, at + step)
-    guard bytes[at..<end].withUnsafeBytes({ frames.receive($0) }), frames.pull({ _ in true }) else { break }
+    guard bytes[at..<end].withUnsafeBytes({ frames.receive($0) }) != nil, frames.pull({ _ in true }) else { break }
     at = end
   }
   return 0
