@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -8,6 +9,13 @@ import Testing
 
   @Test(arguments: [0, 1]) func `a kept connection may send one more request after QUIT`(former: Int) async throws {
     let scene = try Scene.ofTest()
+    // On a busy machine, the second of DrainPatience.idle can pass before the request goes: such a try shows nothing.
+    for _ in 0..<10 where try await sendsAfterQuit(scene, former) { return }
+    Issue.record("in ten tries, the log never told of the drain within its second")
+  }
+
+  /// Returns false if the request went so late that the connection may have been closed before.
+  private func sendsAfterQuit(_ scene: Scene, _ former: Int) async throws -> Bool {
     let port = try scene.port()
     let daemon = try await Sallyport.start(
       scene, configuration("server { listen 127.0.0.1:\(port); return 200 hello; }"))
@@ -21,19 +29,25 @@ import Testing
       #expect(first["Connection"]?.lowercased() == "keep-alive")
     }
     try await until("the connection to be taken") { try await scene.takesConnections(port) }
-    // The connection stays for a second (DrainPatience.idle), so no step between waits for a thread of Swift's pool.
-    let (last, closed) = try await offPool {
+    // No step between waits for a thread of Swift's pool.
+    let closed = try await offPool { () -> Bool? in
+      let start = ContinuousClock.now
+      let told = daemon.errorLog.components(separatedBy: "gracefully shutting down").count
       daemon.signal(SIGQUIT)
       var looks = 0
-      while looks < 30_000, !daemon.errorLog.contains("gracefully shutting down") {
+      while looks < 30_000, daemon.errorLog.components(separatedBy: "gracefully shutting down").count == told {
         looks += 1
         usleep(1000)
       }
       try client.write(Self.request)
-      return (try client.response(), try client.isClosedByPeer())
+      guard ContinuousClock.now - start < .milliseconds(900) else { return nil }
+      let last = try client.response()
+      #expect(last.status == 200 && last.text == "hello" && last["Connection"]?.lowercased() == "close")
+      return try client.isClosedByPeer()
     }
-    #expect(last.status == 200 && last.text == "hello" && last["Connection"]?.lowercased() == "close" && closed)
+    #expect(closed != false)
     #expect(try await daemon.process.ended() == .exited(0))
+    return closed != nil
   }
 
   @Test func `a kept connection that sends nothing is closed in good order, and the process ends`() async throws {
