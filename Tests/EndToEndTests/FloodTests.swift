@@ -30,6 +30,13 @@ import Testing
       return row?.split(separator: " ").last.flatMap { Int($0) } ?? -1
     }
 
+    /// How many connections of clients the worker has.
+    func connections() async throws -> Int {
+      let page = try await scene.curl(["http://127.0.0.1:\(plain)/"]).text
+      let rows = page.split(separator: "\n").filter { $0.hasPrefix("sallyport_client_connections{") }
+      return rows.reduce(0) { $0 + ($1.split(separator: " ").last.flatMap { Int($0) } ?? 0) }
+    }
+
     func alice(from address: String = "127.0.0.1") async throws -> String {
       try await scene.curl(cast.to(port) + cast.alice.curl + ["--interface", address, "https://localhost/"]).text
     }
@@ -135,14 +142,16 @@ import Testing
   @Test(.disabled(if: Sanitizer.isUsed, "a sanitizer has an allocator of its own"))
   func `memory goes back after many connections have ended`() async throws {
     let front = try await Front()
-    try await offPool {
-      let crowd = try (0..<400).map { _ in
+    let crowd = try await offPool {
+      try (0..<400).map { _ in
         let wire = try Wire.dial(port: front.port)
         try wire.write([0x16, 0x03, 0x01, 0x02, 0x00, 0x01])
         return wire
       }
-      crowd.forEach { $0.close() }
     }
+    // A busy worker may otherwise accept each of them after its end, and never have many at a time.
+    try await until("the worker to have all connections") { try await front.connections() >= 400 }
+    for wire in crowd { wire.close() }
     #expect(try await front.has("memory_returned"))
   }
 }
