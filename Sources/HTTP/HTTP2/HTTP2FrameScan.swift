@@ -23,8 +23,8 @@ struct HTTP2FrameScan {
 
   init(preface: Int) { skip = preface }
 
-  /// How many of the bytes belong together, at least one: up to the end of a frame. Returns the header if it ends in them.
-  /// The caller judges the header before anybody reads these bytes.
+  /// How many of the bytes belong together, at least one: up to the end of a frame. Returns the frame's
+  /// header once its last octet is among them. The caller judges the header before anybody reads these bytes.
   mutating func next(_ bytes: UnsafeRawBufferPointer) -> (count: Int, header: Header?) {
     if skip > 0 {
       let count = min(skip, bytes.count)

@@ -152,7 +152,7 @@ final class HTTP2Connection: ClientConnection {
 
   /// Takes bytes that were read to see which protocol the client speaks.
   func take(_ bytes: UnsafeRawBufferPointer) {
-    receive(bytes)
+    unread.append(bytes)
     pump()
   }
 
