@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -27,6 +28,11 @@ import Testing
       }
       // The worker finds the requests of all clients at once.
       daemon.signal(SIGSTOP)
+      // A thread that still runs would begin a part of them before the last one is sent.
+      let tasks = "/proc/\(daemon.process.identifier)/task"
+      while try FileManager.default.contentsOfDirectory(atPath: tasks).contains(where: {
+        !((try? String(contentsOfFile: "\(tasks)/\($0)/stat", encoding: .utf8))?.contains(") T ") ?? true)
+      }) { usleep(1000) }
       for client in clients { client.send((0..<100).map { .get(2 * $0 + 1, "/burst") }) }
       try one.write("GET /one HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
       daemon.signal(SIGCONT)
