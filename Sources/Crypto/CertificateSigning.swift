@@ -20,8 +20,10 @@ extension CertificateBuilder {
       try succeed(ASN1_STRING_set(X509_getm_notAfter(draft), rawNotAfter, CInt(clamping: rawNotAfter.count)))
     }
     try succeed(X509_set_pubkey(draft, key))
-    try addExtensions(to: draft, issuer: issuer?.handle)
-    guard X509_sign(draft, signer.handle, signatureDigest.algorithm) > 0 else { throw OpenSSLError.drain() }
+    try addExtensions(to: draft, KeyKind(key), issuer: issuer?.handle)
+    guard X509_sign(draft, signer.handle, signer.digest(signatureDigest.algorithm)) > 0 else {
+      throw OpenSSLError.drain()
+    }
     return certificate
   }
 
@@ -42,7 +44,9 @@ extension CertificateBuilder {
     }
   }
 
-  private func addExtensions(to draft: OpaquePointer, issuer: OpaquePointer?) throws(OpenSSLError) {
+  private func addExtensions(
+    to draft: OpaquePointer, _ key: KeyKind, issuer: OpaquePointer?
+  ) throws(OpenSSLError) {
     try add(NID_subject_key_identifier, "hash", to: draft, issuer)
     if issuer != nil { try add(NID_authority_key_identifier, "keyid:always", to: draft, issuer) }
     switch purpose {
@@ -55,7 +59,10 @@ extension CertificateBuilder {
       }
     case .leaf(let usages):
       try add(NID_basic_constraints, "critical,CA:FALSE", to: draft, issuer)
-      try add(NID_key_usage, "critical,digitalSignature,keyEncipherment", to: draft, issuer)
+      // Only RSA can encrypt a key (RFC 8813 §3, RFC 9881 §5).
+      let usage =
+        if case .rsa = key { "critical,digitalSignature,keyEncipherment" } else { "critical,digitalSignature" }
+      try add(NID_key_usage, usage, to: draft, issuer)
       if !usages.isEmpty {
         try add(NID_ext_key_usage, usages.map(\.rawValue).joined(separator: ","), to: draft, issuer)
       }

@@ -33,6 +33,10 @@ enum EncryptedKey {
           OpenSSLError.discard()
           return PrivateKey(owning: key)
         }
+        if let algorithm = PostQuantumSignature(ofPrivateKey: plain), !algorithm.isAvailable {
+          OpenSSLError.discard()
+          throw .missing(algorithm)
+        }
       }
       let error = OpenSSLError.drain()
       if error.isUnsupported { unsupported = error }

@@ -14,7 +14,11 @@ enum MaterialContents {
   init(_ bytes: SecretBytes) throws(CryptoError) {
     self = try bytes.withUnsafeBytes { (raw) throws(CryptoError) in
       let sequence: UInt8 = 0x30
-      if raw.first == sequence, let object = Self.der(raw, bytes) { return object }
+      if raw.first == sequence {
+        if let object = Self.der(raw, bytes) { return object }
+        let algorithm = PostQuantumSignature(ofPrivateKey: raw) ?? PostQuantumSignature(ofPublicKey: raw)
+        if let algorithm, !algorithm.isAvailable { throw CryptoError.missing(algorithm) }
+      }
       let blocks = try PEMBlock.all(in: raw)
       guard !blocks.isEmpty else { throw CryptoError.malformed("neither PEM nor DER nor PKCS#12") }
       return .pem(blocks)

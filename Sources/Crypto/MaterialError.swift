@@ -48,6 +48,8 @@ extension MaterialError {
       self.init(
         reference, "\(kind.noun) is encrypted in a way that this OpenSSL does not support (\(reason))",
         hint: "old PKCS#12 files need OpenSSL's legacy provider (legacy.so); or export anew with AES-256")
+    case .missing:
+      self.init(reference, "\(error)", hint: "use a key of ECDSA, RSA or Ed25519, or a system with the newer OpenSSL")
     case .token(let fault, let hint): self.init(reference, fault, hint: hint)
     case .absent(let what): self.init(reference, "\(what); expected \(kind.expectation)")
     case .malformed(let reason): self.init(reference, "\(reason); expected \(kind.expectation)")

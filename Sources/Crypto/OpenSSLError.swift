@@ -59,6 +59,8 @@ public enum CryptoError: Error, Sendable, Hashable, CustomStringConvertible {
   case wrongPassword
   /// Encrypted by an algorithm that this OpenSSL lacks.
   case unsupported(String)
+  /// A key of an algorithm that this OpenSSL lacks.
+  case missing(PostQuantumSignature)
   /// A token, or the engine that leads to it, refused.
   case token(String, hint: String)
 
@@ -69,6 +71,7 @@ public enum CryptoError: Error, Sendable, Hashable, CustomStringConvertible {
     case .passwordRequired: "encrypted, and no pass phrase was given"
     case .wrongPassword: "encrypted, and none of the given pass phrases opens it"
     case .unsupported(let reason): "encrypted in a way that this OpenSSL does not support: \(reason)"
+    case .missing(let algorithm): "a key of \(algorithm.rawValue), but \(algorithm.absence)"
     case .token(let fault, _): fault
     }
   }

@@ -16,6 +16,7 @@ public final class PrivateKey: @unchecked Sendable {
     case p256
     /// The modulus in bits, 2048 or more.
     case rsa(bits: UInt32)
+    case postQuantum(PostQuantumSignature)
   }
 
   package static func generate(_ kind: Kind = .p256) throws(OpenSSLError) -> PrivateKey {
@@ -23,15 +24,24 @@ public final class PrivateKey: @unchecked Sendable {
       switch kind {
       case .p256: copenssl_ec_generate("P-256")
       case .rsa(let bits): copenssl_rsa_generate(bits)
+      case .postQuantum(let algorithm): copenssl_generate(algorithm.rawValue)
       }
-    guard let key else { throw OpenSSLError.drain() }
+    guard let key else {
+      let error = OpenSSLError.drain()
+      if case .postQuantum(let algorithm) = kind, !algorithm.isAvailable {
+        throw OpenSSLError(codes: error.codes, description: algorithm.absence)
+      }
+      throw error
+    }
     return PrivateKey(owning: key)
   }
 
   /// Parses one unencrypted DER key: PKCS#8, PKCS#1 or SEC 1.
   package convenience init(der: UnsafeRawBufferPointer) throws(CryptoError) {
     guard let key = decoded(der, free: EVP_PKEY_free, { d2i_AutoPrivateKey(nil, $0, $1) }) else {
-      throw .malformed("not a DER private key (\(OpenSSLError.drain()))")
+      let error = OpenSSLError.drain()
+      if let algorithm = PostQuantumSignature(ofPrivateKey: der), !algorithm.isAvailable { throw .missing(algorithm) }
+      throw .malformed("not a DER private key (\(error))")
     }
     OpenSSLError.discard()
     self.init(owning: key)
@@ -51,6 +61,17 @@ public final class PrivateKey: @unchecked Sendable {
 
   /// Whether a provider of OpenSSL has the key; a token's key belongs to an engine.
   package var isOfProvider: Bool { EVP_PKEY_get0_provider(handle) != nil }
+
+  /// The hash function of a signature of this key, if it may be chosen; nil for a key whose signature has its own: Ed25519,
+  /// ML-DSA, SLH-DSA. OpenSSL refuses a choice there.
+  func digest(_ chosen: OpaquePointer?) -> OpaquePointer? {
+    defer { OpenSSLError.discard() }
+    var name = [CChar](repeating: 0, count: 64)
+    let isFixed = 2
+    guard EVP_PKEY_get_default_digest_name(handle, &name, name.count) == isFixed else { return chosen }
+    let text = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return text.isEmpty || text == "UNDEF" ? nil : chosen
+  }
 
   /// Whether the certificate belongs to this key.
   package func matches(_ certificate: Certificate) -> Bool {

@@ -11,7 +11,9 @@ public struct PublicKey: Sendable, Hashable {
   /// Parses exactly one DER SubjectPublicKeyInfo with a key that OpenSSL understands.
   package init(der: UnsafeRawBufferPointer) throws(CryptoError) {
     guard let key = decoded(der, free: EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) }) else {
-      throw .malformed("not a DER public key (\(OpenSSLError.drain()))")
+      let error = OpenSSLError.drain()
+      if let algorithm = PostQuantumSignature(ofPublicKey: der), !algorithm.isAvailable { throw .missing(algorithm) }
+      throw .malformed("not a DER public key (\(error))")
     }
     defer { EVP_PKEY_free(key) }
     subjectPublicKeyInfo = Array(der)

@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-/// Makes CRLs, for the local authority and every test, with SHA-256 signatures.
+/// Makes CRLs, for the local authority and every test. The hash of signatures is SHA-256 where the key leaves the choice.
 package struct RevocationListBuilder: Sendable {
   package var revoked: [RevocationList.Entry]
   /// RFC 5280 §5.2.3: increases from CRL to CRL.
@@ -46,7 +46,9 @@ package struct RevocationListBuilder: Sendable {
     try addNumber(NID_crl_number, isCritical: false, to: draft)
     if isDelta { try addNumber(NID_delta_crl, isCritical: true, to: draft) }
     try succeed(X509_CRL_sort(draft))
-    guard X509_CRL_sign(draft, authority.key.handle, EVP_sha256()) > 0 else { throw OpenSSLError.drain() }
+    guard X509_CRL_sign(draft, authority.key.handle, authority.key.digest(EVP_sha256())) > 0 else {
+      throw OpenSSLError.drain()
+    }
     return MemoryBIO.text { PEM_write_bio_X509_CRL($0, draft) }
   }
 

@@ -26,7 +26,7 @@ package final class SigningRequest: @unchecked Sendable {
 
   package var keyKind: KeyKind {
     defer { OpenSSLError.discard() }
-    return KeyKind(X509_REQ_get0_pubkey(handle))
+    return KeyKind(X509_REQ_get0_pubkey(handle), encoding: X509_REQ_get_X509_PUBKEY(handle))
   }
 
   package var signatureAlgorithm: SigningAlgorithm { SigningAlgorithm(X509_REQ_get_signature_nid(handle)) }

@@ -223,6 +223,11 @@ struct MaterialLoader {
       report(
         Diagnostic(.warning, at: reference.location, "\"\(reference)\": \(certificate.subject) \(text)", hint: hint))
     }
+    if case .unreadable(let algorithm?) = certificate.keyKind {
+      return warn(
+        "has a key of \(algorithm.rawValue), but \(algorithm.absence): no signature of it can be verified",
+        hint: "run sallyport on a system with the newer OpenSSL")
+    }
     if certificate.notAfter.hasEnded(at: now) { return warn("expired on \(certificate.notAfterWords)") }
     guard case .at(let begin) = certificate.notBefore, begin <= now else {
       return warn("is not valid before \(certificate.notBeforeWords)")

@@ -15,9 +15,9 @@ package struct CertificateRenewal: Sendable {
 
   /// `which`: a serial, or a common name. A common name must lead to one certificate, or to several with the same
   /// names, such as those of earlier renewals; of these, the one in the file to replace is renewed, otherwise the one that
-  /// ends last.
+  /// ends last. `key`: the kind of a new key; nil for that of the old one.
   package init(
-    _ which: String, in store: AuthorityStore, folder: String, key: PrivateKey.Kind = .p256, days: Int64? = nil
+    _ which: String, in store: AuthorityStore, folder: String, key: PrivateKey.Kind? = nil, days: Int64? = nil
   ) throws(AuthorityError) {
     let index = try store.index()
     var found: [(certificate: Certificate, notAfter: Int64)] = []
@@ -45,7 +45,7 @@ package struct CertificateRenewal: Sendable {
         "\"\(which)\" has \(found.count) valid certificates with different names",
         hint: "give the serial: \(found.map(\.certificate.serial).joined(separator: ", "))")
     }
-    let profile = try Self.profile(of: last, key, days)
+    let profile = try Self.profile(of: last, key ?? last.keyKind.successor, days)
     self.profile = profile
     certificatePath = "\(folder)/\(profile.name).crt"
     keyPath = "\(folder)/\(profile.name).key"

@@ -33,8 +33,8 @@ package struct RequestedCertificate: Sendable {
   private static func check(_ request: SigningRequest) throws(AuthorityError) {
     guard request.keyKind.isIssuable else {
       throw AuthorityError(
-        "the request's key is \(request.keyKind); expected RSA of 2048 to 8192 bits, ECDSA P-256, P-384 or P-521, or "
-          + "Ed25519", hint: "the owner makes a new key and a new request")
+        "the request's key is \(request.keyKind); expected \(KeyKind.issuable)",
+        hint: "the owner makes a new key and a new request")
     }
     guard !request.signatureAlgorithm.isWeak else {
       throw AuthorityError(

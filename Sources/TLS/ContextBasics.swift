@@ -21,6 +21,7 @@ enum ContextBasics {
     copenssl_ctx_set_read_ahead(context, 1)
     SSL_CTX_set_options(
       context, COPENSSL_OP_NO_COMPRESSION | COPENSSL_OP_NO_RENEGOTIATION)
+    CertificateCompression.turnOff(context)
     return context
   }
 
@@ -99,6 +100,11 @@ enum ContextBasics {
   }
 
   static func use(_ pair: CertifiedKey, on context: OpaquePointer) throws(TLSSettingsError) {
+    if case .postQuantum(let algorithm) = pair.certificate.keyKind, !algorithm.isOfTLS {
+      throw TLSSettingsError(
+        "the certificate's key is \(algorithm.rawValue), and TLS has no signatures of SLH-DSA",
+        hint: "a CA may have such a key; a server or client needs ML-DSA, ECDSA, RSA or Ed25519")
+    }
     guard SSL_CTX_use_certificate(context, pair.certificate.handle) == 1,
       SSL_CTX_use_PrivateKey(context, pair.key.handle) == 1
     else { throw TLSSettingsError("OpenSSL refuses the certificate: \(OpenSSLReasons.words())") }

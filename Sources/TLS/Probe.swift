@@ -181,11 +181,13 @@ package struct Probe: Sendable {
     let request =
       "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: sallyport-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     let bytes = speaksHTTP2 ? ProbeHTTP2.request(host: host, path: path) : Array(request.utf8)
-    if case .failed(let reason) = client.perform(ssl, { SSL_write($0, bytes, Int32(bytes.count)) }) {
-      return .refused(recorder.alertWords ?? reason)
-    }
     var answer: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 4096)
+    if case .failed(let reason) = client.perform(ssl, { SSL_write($0, bytes, Int32(bytes.count)) }) {
+      // A server that refuses says why and closes. What it said has arrived, although the connection takes nothing more.
+      _ = client.perform(ssl) { SSL_read($0, &buffer, Int32(buffer.count)) }
+      return .refused(recorder.alertWords ?? reason)
+    }
     reading: while answer.count < 65_536 {
       switch client.perform(ssl, { SSL_read($0, &buffer, Int32(buffer.count)) }) {
       case .done(let count):

@@ -164,6 +164,9 @@ public final class ServerTLSContext: @unchecked Sendable {
     if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
     try Self.setDH(material.dhParameters, on: handle)
     if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }
+    if settings.compressesCertificates, settings.compressionHindrance == nil {
+      CertificateCompression.turnOn(handle)
+    }
     try ContextBasics.apply(settings.confCommands, server: true, on: handle)
   }
 

@@ -51,7 +51,10 @@ enum SignatureScheme {
       return "rsa_pss_\(key == EVP_PKEY_RSA_PSS ? "pss" : "rsae")_\(digest)"
     case EVP_PKEY_EC: return curves[digest].map { "ecdsa_\($0)_\(digest)" } ?? "ecdsa_\(digest)"
     case EVP_PKEY_DSA: return "dsa_\(digest)"
-    default: return OBJ_nid2sn(type).map { String(cString: $0).lowercased() } ?? ""
+    // ML-DSA-65 is mldsa65 in TLS.
+    default:
+      let name = OBJ_nid2sn(type).map { String(cString: $0).lowercased() } ?? ""
+      return name.hasPrefix("ml-dsa-") ? name.filter { $0 != "-" } : name
     }
   }
 

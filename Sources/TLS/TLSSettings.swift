@@ -137,6 +137,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var stapling = StaplingSettings.off
   /// `ssl_early_data`; see `earlyDataHindrance`.
   public var earlyData = false
+  /// `ssl_certificate_compression`; see `compressionHindrance`.
+  public var compressesCertificates = false
   /// `http2`: ALPN offers HTTP/2 before HTTP/1.1.
   public var offersHTTP2 = false
   public var sessionCache: SessionCacheSettings = .none

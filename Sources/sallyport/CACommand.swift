@@ -48,16 +48,32 @@ struct AuthorityPassword: ParsableArguments {
 }
 
 /// The kinds of new keys.
-enum KeyChoice: String, ExpressibleByArgument, CaseIterable {
-  case p256, rsa2048, rsa3072, rsa4096
+struct KeyChoice: ExpressibleByArgument {
+  let kind: PrivateKey.Kind
 
-  var kind: PrivateKey.Kind {
-    switch self {
-    case .p256: .p256
-    case .rsa2048: .rsa(bits: 2048)
-    case .rsa3072: .rsa(bits: 3072)
-    case .rsa4096: .rsa(bits: 4096)
-    }
+  static let p256 = KeyChoice(kind: .p256)
+
+  /// `--key p256`, and the post-quantum ones by OpenSSL's names in any case: `ml-dsa-65`.
+  private static let choices: [(name: String, kind: PrivateKey.Kind)] =
+    [
+      ("p256", .p256), ("rsa2048", .rsa(bits: 2048)), ("rsa3072", .rsa(bits: 3072)), ("rsa4096", .rsa(bits: 4096)),
+    ] + PostQuantumSignature.allCases.map { ($0.rawValue.lowercased(), .postQuantum($0)) }
+
+  init(kind: PrivateKey.Kind) { self.kind = kind }
+
+  init?(argument: String) {
+    guard let choice = Self.choices.first(where: { $0.name == argument.lowercased() }) else { return nil }
+    kind = choice.kind
+  }
+
+  var defaultValueDescription: String { Self.choices.first { $0.kind == kind }?.name ?? "" }
+  static var allValueStrings: [String] { choices.map(\.name) }
+
+  /// Refuses a kind whose keys sign certificates, but no handshakes.
+  func checkForTLS() throws {
+    guard case .postQuantum(let algorithm) = kind, !algorithm.isOfTLS else { return }
+    throw ValidationError(
+      "--key \(algorithm.rawValue.lowercased()): TLS has no signatures of SLH-DSA, so it is only for the key of a CA")
   }
 }
 

@@ -36,6 +36,7 @@ struct CAIssueCommand: ParsableCommand {
 
   func validate() throws {
     try CATool.check(days: days)
+    try key.checkForTLS()
     guard (client == nil) != (server == nil) else {
       throw ValidationError("give --client NAME or --server NAME")
     }

@@ -21,7 +21,7 @@ struct CARenewCommand: ParsableCommand {
   var ca = false
   @Flag(help: "Make a new key: NAME.key.")
   var newKey = false
-  @Option(help: "The kind of a new key.")
+  @Option(help: "The kind of a new key. The default is that of the old key.")
   var key: KeyChoice?
   @Flag(help: "Revoke the old certificate.")
   var revokeOld = false
@@ -37,6 +37,7 @@ struct CARenewCommand: ParsableCommand {
     if ca, newKey || key != nil || revokeOld || days != nil {
       throw ValidationError("--ca keeps the key and takes no other option")
     }
+    try key?.checkForTLS()
     if key != nil, !newKey { throw ValidationError("--key is for a new key: --new-key") }
   }
 
@@ -59,7 +60,7 @@ struct CARenewCommand: ParsableCommand {
 
   private func renew(_ which: String, _ authority: LocalAuthority) throws(AuthorityError) {
     let renewal = try CertificateRenewal(
-      which, in: authority.store, folder: out, key: (key ?? .p256).kind, days: days)
+      which, in: authority.store, folder: out, key: key?.kind, days: days)
     let (certificatePath, keyPath) = (renewal.certificatePath, renewal.keyPath)
     if let (old, successor) = renewal.interruption {
       print("an earlier renewal wrote \(keyPath) and ended before it wrote \(certificatePath): this completes it")

@@ -10,7 +10,7 @@ struct CASignCommand: ParsableCommand {
     commandName: "sign", abstract: "Sign a certificate signing request (CSR): the private key stays with its owner.",
     discussion: """
       The command checks that the request is signed by its own key, and that the key is strong: RSA of 2048 bits or \
-      more, ECDSA P-256, P-384 or P-521, or Ed25519. It takes the common name and the alternative names of the request, \
+      more, ECDSA P-256, P-384 or P-521, Ed25519, or ML-DSA. It takes the common name and the alternative names of the request, \
       unless --name or --san replace them, and nothing else: no extension, no organization. It prints the names first, \
       and at a terminal it asks before it signs. Anybody can write any name into a request, so read them.
       """)

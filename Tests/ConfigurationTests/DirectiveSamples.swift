@@ -140,6 +140,7 @@ extension DirectiveSample {
     "ssl_stapling_responder": .init("ssl_stapling_responder http://o.test/;", beside: "ssl_stapling on;"),
     "ssl_reload": .init("ssl_reload off;"),
     "ssl_early_data": .init("ssl_early_data on;", server: certificate),
+    "ssl_certificate_compression": .init("ssl_certificate_compression on;", server: certificate),
     "ssl_buffer_size": .init("ssl_buffer_size 4k;"),
   ]
 

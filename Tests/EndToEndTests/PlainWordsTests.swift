@@ -82,7 +82,10 @@ import Testing
     _ = try await Sallyport.start(
       scene,
       configuration(
-        "server { listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) return 200 \"<$ssl_curve|$ssl_curves>\"; }"))
+        """
+        server { listen 127.0.0.1:\(port) ssl; \(Cast.tls(verify: "off")) ssl_ecdh_curve P-384;
+          return 200 "<$ssl_curve|$ssl_curves>"; }
+        """))
     let result = try await scene.curl(["-k", "--curves", "P-384:X25519:P-256", "https://127.0.0.1:\(port)/"])
     #expect(result.text == "<secp384r1|secp384r1:X25519:prime256v1>", "\(result.text) \(result.errors)")
   }

@@ -29,11 +29,12 @@ import Testing
           location / { return 200 "left=$ssl_client_v_remain;"; } }
         """))
     let broken = try scene.identity("broken", certificate(end, .leaf([.clientAuth])))
-    guard try await canBeShown(broken.certificate, scene) else { return }
-    let result = try await scene.curl(cast.to(port) + broken.curl + ["https://localhost/"])
-    #expect(result.status == 400)
-    try await until("the log line") { scene.text("times.log").contains("GMT|-|-|\n") }
-    #expect(scene.text("times.log").hasPrefix("FAILED:"))
+    if try await canBeShown(broken.certificate, scene) {
+      let result = try await scene.curl(cast.to(port) + broken.curl + ["https://localhost/"])
+      #expect(result.status == 400)
+      try await until("the log line") { scene.text("times.log").contains("GMT|-|-|\n") }
+      #expect(scene.text("times.log").hasPrefix("FAILED:"))
+    }
     #expect(daemon.process.ending == nil)
     let good = try await scene.curl(cast.to(port) + cast.alice.curl + ["https://localhost/"])
     #expect(good.status == 200 && good.text == "left=364;" || good.text == "left=365;")

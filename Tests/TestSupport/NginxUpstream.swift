@@ -20,19 +20,23 @@ package final class NginxUpstream: Sendable {
     return server
   }
 
+  /// Only root may write to the folders that Debian's nginx has for bodies.
+  package static func temporaryPaths(in folder: String) -> String {
+    ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map { "\($0)_temp_path \(folder)/\($0);" }
+      .joined(separator: " ")
+  }
+
   private init(_ scene: Scene, name: String, _ servers: String) throws {
     self.scene = scene
     self.name = name
     let folder = try scene.makeFolder(name)
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-      .map { "\($0)_temp_path \(folder)/\($0);" }.joined(separator: " ")
     let configuration = try scene.write(
       "\(name).conf",
       text: """
         daemon off; master_process off; pid \(folder)/nginx.pid; error_log \(folder)/error.log info;
         events { worker_connections 512; }
         http {
-          \(temporary)
+          \(Self.temporaryPaths(in: folder))
           log_format all '$request|$status|$request_length|$ssl_client_verify|$ssl_client_s_dn|$ssl_session_reused|$connection_requests';
           access_log \(folder)/access.log all;
           \(servers)

@@ -50,6 +50,15 @@ static inline int copenssl_ctx_set_num_tickets(SSL_CTX *ctx, size_t n) { return 
 static inline long copenssl_ctx_set_max_send_fragment(SSL_CTX *ctx, long n) { return SSL_CTX_set_max_send_fragment(ctx, n); }
 static inline int copenssl_ctx_use_cert(SSL_CTX *ctx, X509 *cert) { return SSL_CTX_use_certificate(ctx, cert); }
 
+// Certificate compression (RFC 8879), from OpenSSL 3.2 on. A binary that was built with an older one finds it in a newer one.
+extern int SSL_CTX_compress_certs(SSL_CTX *ctx, int alg) __attribute__((weak));
+extern int SSL_CTX_set1_cert_comp_preference(SSL_CTX *ctx, int *algs, size_t len) __attribute__((weak));
+static inline int copenssl_ctx_can_compress_certs(SSL_CTX *ctx) {
+  int known[] = {1, 2, 3}; // TLSEXT_comp_cert_zlib, _brotli, _zstd
+  return SSL_CTX_compress_certs && SSL_CTX_set1_cert_comp_preference && SSL_CTX_set1_cert_comp_preference(ctx, known, 3);
+}
+static inline int copenssl_ctx_compress_certs(SSL_CTX *ctx) { return SSL_CTX_compress_certs ? SSL_CTX_compress_certs(ctx, 0) : 0; }
+
 // SSL
 static inline int copenssl_set_tlsext_host_name(SSL *ssl, const char *name) { return (int)SSL_set_tlsext_host_name(ssl, name); }
 static inline long copenssl_set_mode(SSL *ssl, long mode) { return SSL_set_mode(ssl, mode); }
@@ -102,6 +111,7 @@ static inline const ASN1_STRING *copenssl_general_name_string(const GENERAL_NAME
 // EVP
 static inline EVP_PKEY *copenssl_ec_generate(const char *curve) { return EVP_EC_gen(curve); }
 static inline EVP_PKEY *copenssl_rsa_generate(unsigned int bits) { return EVP_RSA_gen(bits); }
+static inline EVP_PKEY *copenssl_generate(const char *algorithm) { return EVP_PKEY_Q_keygen(NULL, NULL, algorithm); }
 
 // Objects at rest (Crypto): macros and typed stacks behind certificates, PEM and PKCS#12.
 static inline void copenssl_free(void *p) { OPENSSL_free(p); }

@@ -37,6 +37,7 @@ extension SettingsBuilder {
     tls.stapling = stapling(scope)
     tls.sessionTimeout = scope.seconds("ssl_session_timeout") ?? 300
     tls.earlyData = scope.flag("ssl_early_data") ?? false
+    tls.compressesCertificates = scope.flag("ssl_certificate_compression") ?? false
     if let line = scope.value("ssl_buffer_size"), let size = Quantity.size(line.text(0)) {
       if (512...16384).contains(size) {
         tls.bufferSize = size

@@ -71,6 +71,7 @@ package enum DirectiveExamples {
     "ssl_stapling_responder": "ssl_stapling_responder http://ocsp.example/;",
     "ssl_reload": "ssl_reload off;",
     "ssl_early_data": "ssl_early_data on;",
+    "ssl_certificate_compression": "ssl_certificate_compression on;",
     "ssl_buffer_size": "ssl_buffer_size 4k;",
   ]
 

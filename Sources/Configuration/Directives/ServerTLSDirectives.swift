@@ -106,8 +106,9 @@ let serverTLSDirectives: [DirectiveEntry] = [
     "ssl_early_data", levels, .flag, "off",
     "Whether to accept TLS 1.3 early data, for requests with safe methods only, marked `Early-Data: 1`. Other requests wait for the end of the handshake."
   ),
-  .inert(
-    "ssl_certificate_compression", levels,
-    because: "certificates go to clients uncompressed, as OpenSSL before 3.2 sends them"),
+  .value(
+    "ssl_certificate_compression", levels, .flag, "off",
+    "Whether to send the server's certificates compressed (RFC 8879), and to take clients' certificates so. Needs OpenSSL 3.2 or later with zlib, zstd or brotli; no effect with `ssl_stapling`."
+  ),
   .value("ssl_buffer_size", levels, .size, "16k", "The plain-text size of one TLS record."),
 ]

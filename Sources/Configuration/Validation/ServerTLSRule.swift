@@ -26,6 +26,7 @@ enum ServerTLSRule: CaseIterable {
   case ticketKeysWithoutTickets
   case statusWithoutVerification
   case earlyDataWithoutEffect
+  case compressionWithoutEffect
   case certificatesReadInHandshakes
   case cacheOfNoCertificates
   case staplingOfNamedCertificates
@@ -90,6 +91,13 @@ enum ServerTLSRule: CaseIterable {
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"ssl_early_data\" has no effect: \(reason)", hint: "ssl_early_data off;")
+    case .compressionWithoutEffect:
+      guard let tls = facts.tls, tls.compressesCertificates, let reason = tls.compressionHindrance,
+        let line = facts.scope.value("ssl_certificate_compression")
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"ssl_certificate_compression\" has no effect: \(reason)",
+        hint: "ssl_certificate_compression off;")
     case .certificatesReadInHandshakes:
       guard let named = facts.tls?.namedCertificates.first, facts.scope.value("ssl_certificate_cache") == nil else {
         return nil

@@ -35,7 +35,7 @@ enum SilentDifference {
     "charset_types", "sendfile",
     "tcp_nopush", "tcp_nodelay", "types_hash_max_size", "lingering_close", "lingering_time", "lingering_timeout",
     "ssl_certificate_cache", "proxy_ssl_certificate_cache", "grpc_ssl_certificate_cache", "proxy_pass_trailers",
-    "ssl_expiry_warning",
+    "ssl_expiry_warning", "ssl_certificate_compression",
   ]
 
   static func compare(_ old: String, _ new: String, _ found: inout TrustChanges) {

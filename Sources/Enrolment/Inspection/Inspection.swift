@@ -62,7 +62,9 @@ extension InspectionPage {
     say("key", "key", .text("\(key)"))
     if !digest.isEmpty { say("pin", "pin", .text(Pin.spelling(publicKeyDigest: digest)), note: "for proxy_ssl_pin") }
     warn("the key is weak: attackers can or soon could compute the private key", when: key.isWeak)
-    warn("the key can't be read", when: key == .unreadable)
+    if case .unreadable(let algorithm) = key {
+      warn("the key can't be read\(algorithm.map { ": \($0.absence)" } ?? "")")
+    }
   }
 
   mutating func say(_ algorithm: SigningAlgorithm, isJudged: Bool = true) {
