@@ -136,7 +136,7 @@ package struct Probe: Sendable {
       case NID_X9_62_id_ecPublicKey: "ECDSA"
       case NID_rsaEncryption: "RSA"
       case NID_rsassaPss: "RSA-PSS"
-      default: OBJ_nid2sn(key).map { String(cString: $0) } ?? ""
+      default: OBJ_nid2ln(key).map { String(cString: $0) } ?? ""
       }
     guard copenssl_get_peer_signature_nid(ssl, &digest) == 1, digest != 0, let hash = OBJ_nid2sn(digest) else {
       return name

@@ -53,7 +53,7 @@ enum SignatureScheme {
     case EVP_PKEY_DSA: return "dsa_\(digest)"
     // ML-DSA-65 is mldsa65 in TLS.
     default:
-      let name = OBJ_nid2sn(type).map { String(cString: $0).lowercased() } ?? ""
+      let name = OBJ_nid2ln(type).map { String(cString: $0).lowercased() } ?? ""
       return name.hasPrefix("ml-dsa-") ? name.filter { $0 != "-" } : name
     }
   }
