@@ -72,6 +72,36 @@ struct `ML-DSA and SLH-DSA` {
     #expect(probe.text.contains(algorithm), "\(probe.everything)")
   }
 
+  @Test func `a server with keys of both kinds shows each client what it can verify`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    try await ca(scene, "init", scene.path("ca"), "--key", "ml-dsa-65")
+    for (role, name) in [("--server", "localhost"), ("--client", "bob")] {
+      try await ca(scene, "issue", scene.path("ca"), role, name, "--key", "ml-dsa-65", "--out", scene.folder)
+    }
+    try scene.write("both.pem", text: scene.text("ca.pem") + scene.text("ca/ca.crt"))
+    let port = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        """
+        server {
+          listen 127.0.0.1:\(port) ssl; server_name localhost; ssl_verify_client on; ssl_client_certificate both.pem;
+          ssl_certificate server.pem; ssl_certificate_key server.key;
+          ssl_certificate localhost.crt; ssl_certificate_key localhost.key;
+          return 200 "$ssl_sigalg $ssl_client_sigalg";
+        }
+        """))
+    let bob = ["--cert", scene.path("bob.crt"), "--key", scene.path("bob.key")]
+    let to = ["--cacert", scene.path("both.pem"), "--connect-to", "::127.0.0.1:\(port)", "https://localhost/"]
+    #expect(try await scene.curl(bob + to).text == "mldsa65 mldsa65")
+    #expect(try await scene.curl(cast.alice.curl + to).text == "mldsa65 ecdsa_secp256r1_sha256")
+    let old = try await scene.run(
+      "openssl",
+      ["s_client", "-connect", "127.0.0.1:\(port)", "-servername", "localhost", "-sigalgs", "ECDSA+SHA256"]
+        + cast.alice.openssl)
+    #expect(old.text.contains("Peer signature type: ecdsa_secp256r1_sha256"), "\(old.text)")
+  }
+
   @Test func `an authority of SLH-DSA signs for other keys; one for TLS is refused with the reason`() async throws {
     let scene = try Scene.ofTest()
     try await ca(scene, "init", scene.path("root"), "--root", "--key", "slh-dsa-sha2-128s", "--name", "Root")
