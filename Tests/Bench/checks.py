@@ -47,7 +47,8 @@ def check(stage, start):
         status, body = fetch(proxy.port, "/1k", certificates, certificates.rogue, certificates.rogue_key)
         expect("with an untrusted client certificate", status is None or status >= 400, status or body)
         status, body = fetch(proxy.port, "/dn", certificates, *client)
-        expect("the client's name at the upstream", status == 200 and b"client-1" in body, body)
+        if proxy.kind.names_client:
+            expect("the client's name at the upstream", status == 200 and b"client-1" in body, body)
         bare = stage.tools.wrk(proxy.port, "/1k", 2, 1, shows_certificate=False)
         expect("the load generator without a certificate gets no 2xx", bare["requests"] == bare["status"], bare)
         refuses = proxy.kind.refuses

