@@ -4,8 +4,8 @@ import Transport
 /// The BIO between an SSL and its stream's socket: reads call recv directly, writes collect in the worker's output
 /// cork.
 ///
-/// OpenSSL's socket BIO lacks two properties of this one. A read shorter than asked for means that the socket is
-/// drained. All records of a pump leave in one send.
+/// OpenSSL's socket BIO lacks three properties of this one. A read shorter than asked for means that the socket is
+/// drained. All records of a pump leave in one send. What a peer sends at once in a handshake is read at once.
 enum SessionBIO {
   nonisolated(unsafe) private static let method: OpaquePointer? = {
     guard let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "sallyport stream") else { return nil }
@@ -19,7 +19,7 @@ enum SessionBIO {
       guard let stream = SessionBIO.stream(bio) else { return -1 }
       // OpenSSL would read on as long as such messages come.
       if stream._withUnsafeGuaranteedRef({ $0.isFlooding }) { return -1 }
-      let outcome = stream._withUnsafeGuaranteedRef { $0.receive(into: .init(start: bytes, count: Int(count))) }
+      let outcome = stream._withUnsafeGuaranteedRef { $0.receiveRecords(into: .init(start: bytes, count: Int(count))) }
       switch outcome {
       case .bytes(let count): return Int32(truncatingIfNeeded: count)
       case .wouldBlock:

@@ -75,6 +75,10 @@ public final class TLSStream: ByteStream {
   public internal(set) var isFlooding = false
   /// The stream is open, although the handshake is not over. What it reads may be a replay (RFC 8470 §3).
   public var isEarly: Bool { keepsAdvancing }
+  /// What a read of the socket in the handshake took beyond the bytes that OpenSSL asked for.
+  private var unreadRecords = ByteBuffer()
+  /// The octets that a read in the handshake takes at once; most flights have fewer.
+  private static let flightSize = 4096
   /// The largest plaintext of one record (RFC 8446 §5.1).
   private static let recordSize = 16 * 1024
   /// The judgement of the client; final when the stream opens.
@@ -276,8 +280,29 @@ public final class TLSStream: ByteStream {
 
   // MARK: Traffic
 
+  /// Reads for the BIO. In handshakes, OpenSSL 3.2 and later ask for the header and the contents of each record apart,
+  /// whatever SSL_CTX_set_read_ahead says: nine reads of a flight with a client's certificate. One read takes all.
+  func receiveRecords(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
+    if unreadRecords.isEmpty {
+      guard !isOpen, target.count < Self.flightSize else { return receive(into: target) }
+      unreadRecords.reserve(Self.flightSize)
+      switch receive(into: unreadRecords.writable) {
+      case .bytes(let count): unreadRecords.didWrite(count)
+      case let outcome:
+        unreadRecords.release()
+        return outcome
+      }
+    }
+    let part = unreadRecords.readable.prefix(target.count)
+    target.copyMemory(from: UnsafeRawBufferPointer(rebasing: part))
+    unreadRecords.consume(part.count)
+    if unreadRecords.isEmpty { unreadRecords.release() }
+    return .bytes(part.count)
+  }
+
   public override var hasBufferedInput: Bool {
     guard let ssl else { return false }
+    if !unreadRecords.isEmpty { return true }
     if let earlyData, !earlyData.bytes.isEmpty { return true }
     return SSL_has_pending(ssl) == 1
   }
