@@ -251,12 +251,15 @@ import Testing
     }
   }
 
-  /// All of Tests/package: the Debian package, and a machine with systemd on which it is installed.
-  @Test(.enabled(if: bootsMachine, "SALLYPORT_TEST_PACKAGE is not set, or root does not run the tests"))
-  func `the package installs, serves, is upgraded and leaves, under systemd and by the commands of README`()
-    async throws
-  {
-    let result = try await Scene.ofTest().run("\(checkout)/Tests/package", [], within: .seconds(600))
+  /// All of Tests/package: the Debian package, and a machine with systemd on which it is installed: of the release that
+  /// runs the tests, and of the next one. They wait for each other.
+  @Test(
+    .enabled(if: bootsMachine, "SALLYPORT_TEST_PACKAGE is not set, or root does not run the tests"),
+    arguments: [[], ["--release", "trixie"]])
+  func `the package installs, serves, is upgraded and leaves, under systemd and by the commands of README`(
+    release: [String]
+  ) async throws {
+    let result = try await Scene.ofTest().run("\(checkout)/Tests/package", release, within: .seconds(900))
     #expect(result.status == 0, "\(result.everything)")
   }
 
