@@ -75,13 +75,14 @@ extension Certificate {
   package func issued(_ other: Certificate) -> Bool { X509_check_issued(handle, other.handle) == X509_V_OK }
 
   /// nginx's $ssl_client_serial: upper-case hexadecimal octets, `-` before a negative number.
-  package var serial: String { Self.hexadecimal(X509_get0_serialNumber(handle)) ?? "" }
+  package var serial: String { Self.hexadecimal(UnsafeRawPointer(X509_get0_serialNumber(handle))) ?? "" }
 
-  /// Returns upper-case hexadecimal octets, `-` before a negative number; nil for nil.
-  static func hexadecimal(_ number: UnsafePointer<ASN1_INTEGER>?) -> String? {
-    guard let number = number?.pointee else { return nil }
-    let octets = Array(UnsafeBufferPointer(start: number.data, count: Int(max(0, number.length))))
-    let sign = number.type & V_ASN1_NEG != 0 ? "-" : ""
+  /// Returns upper-case hexadecimal octets, `-` before a negative number; nil for nil. `number`: ASN1_INTEGER*, borrowed.
+  static func hexadecimal(_ number: UnsafeRawPointer?) -> String? {
+    guard let number else { return nil }
+    let octets = Array(
+      UnsafeBufferPointer(start: copenssl_string_bytes(number), count: copenssl_string_count(number)))
+    let sign = copenssl_integer_is_negative(number) != 0 ? "-" : ""
     return sign + (octets.isEmpty ? "00" : Hex.encode(octets, .upper))
   }
 

@@ -119,24 +119,22 @@ package struct OCSPRequest: Sendable, Hashable {
     let id = try identifier()
     defer { OCSP_CERTID_free(id) }
     var status: CInt = -1
-    var reason: CInt = 0
-    var revokedAt: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
-    var thisUpdate: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
-    var nextUpdate: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
-    guard OCSP_resp_find_status(basic, id, &status, &reason, &revokedAt, &thisUpdate, &nextUpdate) == 1 else {
+    var thisUpdate: UnsafeRawPointer?
+    var nextUpdate: UnsafeRawPointer?
+    guard copenssl_ocsp_find(basic, id, &status, &thisUpdate, &nextUpdate) == 1 else {
       OpenSSLError.discard()
       throw OCSPError("the response is for another certificate")
     }
     // A response without an expiry must be recent; an old one may be a replay.
     let unbounded = -1
     guard
-      OCSP_check_validity(
+      copenssl_ocsp_is_current(
         thisUpdate, nextUpdate, Self.tolerance, nextUpdate == nil ? Int(Self.boundWithoutEnd) : unbounded) == 1
     else {
       OpenSSLError.discard()
       throw OCSPError("the response is not current")
     }
-    // OCSP_check_validity has accepted both times, but a response whose times can't be read is not valid.
+    // OCSP_check_validity(3) has accepted both times, but a response whose times can't be read is not valid.
     guard let begin = Certificate.seconds(thisUpdate) else {
       throw OCSPError("the response's thisUpdate can't be read")
     }

@@ -28,8 +28,10 @@ public final class RevocationList: @unchecked Sendable {
     guard let handle = decoded(der, free: X509_CRL_free, { d2i_X509_CRL(nil, $0, $1) }) else {
       throw .malformed("not a DER revocation list (\(OpenSSLError.drain()))")
     }
-    let end = X509_CRL_get0_nextUpdate(handle)
-    let times = (made: Certificate.seconds(X509_CRL_get0_lastUpdate(handle)), end: Certificate.seconds(end))
+    let end = UnsafeRawPointer(X509_CRL_get0_nextUpdate(handle))
+    let times = (
+      made: Certificate.seconds(UnsafeRawPointer(X509_CRL_get0_lastUpdate(handle))), end: Certificate.seconds(end)
+    )
     self.handle = handle
     sha256 = Digest.collect { X509_CRL_digest(handle, EVP_sha256(), $0, $1) }
     thisUpdate = times.made ?? 0
@@ -49,7 +51,7 @@ public final class RevocationList: @unchecked Sendable {
   private var fault: String? {
     var critical: CInt = 0
     if let delta = X509_CRL_get_ext_d2i(handle, NID_delta_crl, &critical, nil) {
-      ASN1_INTEGER_free(delta.assumingMemoryBound(to: ASN1_INTEGER.self))
+      copenssl_integer_free(delta)
       return "a delta revocation list, which names only what changed"
     }
     guard let raw = X509_CRL_get_ext_d2i(handle, NID_issuing_distribution_point, &critical, nil) else {

@@ -32,9 +32,11 @@ extension RevocationList {
   package var entries: [Entry] {
     (0..<copenssl_sk_X509_REVOKED_num(handle)).compactMap { index in
       guard let entry = copenssl_sk_X509_REVOKED_value(handle, index),
-        let serial = Certificate.hexadecimal(X509_REVOKED_get0_serialNumber(entry))
+        let serial = Certificate.hexadecimal(UnsafeRawPointer(X509_REVOKED_get0_serialNumber(entry)))
       else { return nil }
-      return Entry(serial: serial, date: Certificate.seconds(X509_REVOKED_get0_revocationDate(entry)) ?? thisUpdate)
+      return Entry(
+        serial: serial,
+        date: Certificate.seconds(UnsafeRawPointer(X509_REVOKED_get0_revocationDate(entry))) ?? thisUpdate)
     }
   }
 }

@@ -16,9 +16,8 @@ extension RevocationList {
         // -1: the CRL lacks the extension; -2: it has several; other values: the extension can't be read.
         return .failure(critical == -1 ? .absent : .unreadable)
       }
-      let integer = raw.assumingMemoryBound(to: ASN1_INTEGER.self)
-      defer { ASN1_INTEGER_free(integer) }
-      guard let octets = Certificate.hexadecimal(integer), !octets.hasPrefix("-") else { return .failure(.unreadable) }
+      defer { copenssl_integer_free(raw) }
+      guard let octets = Certificate.hexadecimal(raw), !octets.hasPrefix("-") else { return .failure(.unreadable) }
       var digits = octets.utf8[...]
       while digits.starts(with: "00".utf8) { digits = digits.dropFirst(2) }
       return .success(Number(octets: String(Substring(digits))))
@@ -38,8 +37,8 @@ extension RevocationList {
     guard let raw = X509_CRL_get_ext_d2i(list, NID_authority_key_identifier, nil, nil) else { return nil }
     let named = raw.assumingMemoryBound(to: AUTHORITY_KEYID.self)
     defer { AUTHORITY_KEYID_free(named) }
-    guard let id = named.pointee.keyid?.pointee else { return nil }
-    return Array(UnsafeBufferPointer(start: id.data, count: Int(max(0, id.length))))
+    guard let id = UnsafeRawPointer(named.pointee.keyid) else { return nil }
+    return Array(UnsafeBufferPointer(start: copenssl_string_bytes(id), count: copenssl_string_count(id)))
   }
 
   /// Whether both CRLs have a number of the same CA and key, and this one's is greater. CRLs of two keys of one CA (while

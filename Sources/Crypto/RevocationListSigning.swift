@@ -35,11 +35,9 @@ package struct RevocationListBuilder: Sendable {
     let version2 = 1
     try succeed(X509_CRL_set_version(draft, version2))
     try succeed(X509_CRL_set_issuer_name(draft, X509_get_subject_name(authority.certificate.handle)))
-    try setTime(thisUpdate) { X509_CRL_set1_lastUpdate(draft, $0) }
-    try setTime(nextUpdate) { X509_CRL_set1_nextUpdate(draft, $0) }
+    try succeed(copenssl_crl_set_times(draft, time_t(thisUpdate), time_t(nextUpdate)))
     if let rawNextUpdate {
-      let end = UnsafeMutablePointer(mutating: X509_CRL_get0_nextUpdate(draft))
-      try succeed(ASN1_STRING_set(end, rawNextUpdate, CInt(clamping: rawNextUpdate.count)))
+      try succeed(copenssl_crl_set_raw_end(draft, rawNextUpdate, CInt(clamping: rawNextUpdate.count)))
     }
     for entry in revoked { try add(entry, to: draft) }
     try add(NID_authority_key_identifier, "keyid:always", to: draft, authority.certificate.handle)
@@ -70,20 +68,12 @@ package struct RevocationListBuilder: Sendable {
     guard let serial = BN_to_ASN1_INTEGER(number, nil) else { throw OpenSSLError.drain() }
     defer { ASN1_INTEGER_free(serial) }
     try succeed(X509_REVOKED_set_serialNumber(entry, serial))
-    try setTime(named.date) { X509_REVOKED_set_revocationDate(entry, UnsafeMutablePointer(mutating: $0)) }
+    try succeed(copenssl_revoked_set_date(entry, time_t(named.date)))
     guard let reason = named.reason else { return }
     guard let code = ASN1_ENUMERATED_new() else { throw OpenSSLError.drain() }
     defer { ASN1_ENUMERATED_free(code) }
     try succeed(ASN1_ENUMERATED_set(code, reason.rawValue))
     try succeed(X509_REVOKED_add1_ext_i2d(entry, NID_crl_reason, UnsafeMutableRawPointer(code), 0, 0))
-  }
-
-  private func setTime(
-    _ seconds: Int64, _ set: (UnsafePointer<ASN1_TIME>) -> CInt
-  ) throws(OpenSSLError) {
-    guard let time = ASN1_TIME_set(nil, time_t(seconds)) else { throw OpenSSLError.drain() }
-    defer { ASN1_TIME_free(time) }
-    try succeed(set(time))
   }
 
   private func add(

@@ -3,17 +3,18 @@ import COpenSSL
 
 /// Loads a private key through OpenSSL, as of an HSM: `store:URI` (OSSL_STORE(3)), `engine:pkcs11:ID`.
 ///
-/// OpenSSL's own configuration names the providers (OPENSSL_CONF). Without a PKCS#11 provider, this uses OpenSSL's
-/// PKCS#11 engine. The key never leaves its token.
+/// OpenSSL's own configuration names the providers (OPENSSL_CONF). Without a PKCS#11 provider, `pkcs11:` leads to OpenSSL's
+/// PKCS#11 engine, which OpenSSL 4 no longer has. The key never leaves its token.
 enum StoredKey {
   static func load(
     _ name: MaterialReference.KeyName, passwords: [SecretBytes], _ tokens: TokenRefusals
   ) throws(CryptoError) -> PrivateKey {
     switch name {
-    case .engine(let identifier): try TokenKey.load(identifier, passwords: passwords, tokens)
+    case .engine(let identifier): try TokenKey.load(identifier, by: .engine, passwords: passwords, tokens)
     case .store(let uri):
-      uri.hasPrefix("pkcs11:") && !hasLoader(of: "pkcs11")
-        ? try TokenKey.load(uri, passwords: passwords, tokens) : try load(uri, passwords: passwords)
+      uri.hasPrefix("pkcs11:")
+        ? try TokenKey.load(uri, by: hasLoader(of: "pkcs11") ? .provider : .engine, passwords: passwords, tokens)
+        : try load(uri, password: passwords.first)
     }
   }
 
@@ -24,18 +25,17 @@ enum StoredKey {
     return loader != nil
   }
 
-  /// Tries only the first pass phrase, as a PIN: a token counts wrong PINs and locks itself. Never prompts at a
-  /// terminal. Blocks, with a token for a long time.
-  private static func load(_ uri: String, passwords: [SecretBytes]) throws(CryptoError) -> PrivateKey {
+  /// `password`: a token's PIN, or a pass phrase. Never prompts at a terminal. Blocks, with a token for a long time.
+  static func load(_ uri: String, password: SecretBytes?) throws(CryptoError) -> PrivateKey {
     guard let method = UI_UTIL_wrap_read_pem_callback(copyPassword, 0) else {
       throw .malformed("OpenSSL gives no way to say a PIN (\(OpenSSLError.drain()))")
     }
     defer { UI_destroy_method(method) }
     let none = SecretBytes([])
-    let key = (passwords.first ?? none).withUnsafeBytes { bytes in
+    let key = (password ?? none).withUnsafeBytes { bytes in
       var phrase = bytes
       return withUnsafeMutablePointer(to: &phrase) { phrase in
-        open(uri, method, passwords.isEmpty ? nil : UnsafeMutableRawPointer(phrase))
+        open(uri, method, password == nil ? nil : UnsafeMutableRawPointer(phrase))
       }
     }
     guard let key else { throw .malformed("OpenSSL finds no private key there (\(OpenSSLError.drain()))") }

@@ -2,11 +2,17 @@ import Bytes
 import COpenSSL
 import Synchronization
 
-/// Loads a private key of a PKCS#11 token through OpenSSL's pkcs11 engine: docs/decisions/0013.
+/// Loads a private key of a PKCS#11 token through a provider or OpenSSL's pkcs11 engine: docs/decisions/0013.
 ///
 /// The first such key loads the engine, which then stays loaded. `load` releases its own references to the engine
 /// before it returns; the key holds one as long as it exists. Nothing prompts at a terminal.
 enum TokenKey {
+  enum Way {
+    case engine
+    /// pkcs11-provider, which openssl.cnf names.
+    case provider
+  }
+
   /// A prompt that always fails. The engine keeps it, so it is never freed.
   // Nothing writes to it after this; OpenSSL only reads it.
   nonisolated(unsafe) private static let asksNobody = UI_UTIL_wrap_read_pem_callback({ _, _, _, _ in -1 }, 0)
@@ -14,7 +20,7 @@ enum TokenKey {
   /// `identifier`: an RFC 7512 URI, or an older spelling of the engine's. The PIN is the URI's, else the first pass
   /// phrase. Blocks, with a token for a long time.
   static func load(
-    _ identifier: String, passwords: [SecretBytes], _ tokens: TokenRefusals
+    _ identifier: String, by way: Way, passwords: [SecretBytes], _ tokens: TokenRefusals
   ) throws(CryptoError) -> PrivateKey {
     let saysPIN = identifier.contains("pin-value=") || identifier.contains("pin-source=")
     guard saysPIN || passwords.first?.isEmpty == false else {
@@ -31,10 +37,19 @@ enum TokenKey {
           "the token has refused this PIN before, and is not asked again",
           hint: "a token locks itself after some wrong PINs; correct it, and start anew if it stands in a pin-source")
       }
+      if way == .provider {
+        do throws(CryptoError) { return try StoredKey.load(identifier, password: pin) } catch {
+          // The provider doesn't tell a wrong PIN from a missing key, and a token locks itself after some wrong PINs.
+          refusals.insert(attempt)
+          throw .token(
+            "the provider of PKCS#11 gives no such private key: no token has it, or its token refuses the PIN",
+            hint: "compare with `openssl storeutl -keys`; the same is not asked again before a new start")
+        }
+      }
       guard let engine = copenssl_engine("pkcs11") else {
         throw .token(
           "OpenSSL has neither a provider nor an engine for PKCS#11 here (\(OpenSSLError.drain()))",
-          hint: "install libengine-pkcs11-openssl, or a provider for PKCS#11 and name it in openssl.cnf")
+          hint: "install libengine-pkcs11-openssl; or pkcs11-provider, and name it in openssl.cnf (OPENSSL_CONF)")
       }
       defer { copenssl_engine_free(engine) }
       do throws(OpenSSLError) {

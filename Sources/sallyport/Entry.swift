@@ -1,6 +1,7 @@
 import ArgumentParser
 import CLinux
 import Configuration
+import Crypto
 import Glibc
 import Observability
 
@@ -11,6 +12,7 @@ enum Entry {
     // A file at its largest size (RLIMIT_FSIZE) must be an error like a full disk: the signal would end the process in the
     // middle of a change.
     signal(SIGXFSZ, SIG_IGN)
+    OpenSSLStart.prepare()
     var words = words
     switch NginxWords.read(words) {
     case .none: break

@@ -102,7 +102,7 @@ import Testing
     #expect(result.text.hasPrefix("c.test "))
   }
 
-  @Test(arguments: [1, 7, 40]) func `CVE-2026-32305: a ClientHello in many records and segments is understood`(
+  @Test(arguments: [1, 7, 40, 1200]) func `CVE-2026-32305: a ClientHello in many records and segments is understood`(
     size: Int
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene, serverNames: names())

@@ -76,6 +76,66 @@ struct `Keys of a PKCS#11 token` {
     }
   }
 
+  @Test(
+    .enabled(if: SoftToken.provider != nil, "pkcs11-provider is not installed"),
+    arguments: [PrivateKey.Kind.p256, .rsa(bits: 2048)])
+  func `serve on both sides through a provider, after a reload too`(kind: PrivateKey.Kind) async throws {
+    let scene = try Scene.ofTest()
+    let (cast, token) = try await stage(scene, kind)
+    try scene.write("pins", text: "\(SoftToken.pin)\n")
+    let bob = try scene.identity("bob", cast.authority.client(commonName: "bob"))
+    let (port, inner) = try (scene.port(), scene.port())
+    let text = servers(
+      port, inner, server: "store:pkcs11:token=test;object=server;pin-value=\(SoftToken.pin)",
+      alice: "store:pkcs11:token=test;object=alice", lines: "proxy_ssl_password_file pins;")
+    let environment = try token.environmentOfProvider().merging(["OPENSSL_ENGINES": scene.folder]) { $1 }
+    let daemon = try await Sallyport.start(scene, text, environment: environment)
+    for generation in 1...2 {
+      for version in `Client certificates`.versions {
+        let result = try await scene.curl(cast.to(port) + bob.curl + version + ["https://localhost/"])
+        #expect(result.status == 200 && result.text == "bob by alice", "\(version): \(result.text)")
+      }
+      guard generation == 1 else { break }
+      daemon.signal(SIGHUP)
+      try await daemon.logged("reconfigured: generation 2")
+    }
+    daemon.signal(SIGQUIT)
+    #expect(try await daemon.process.ended() == .exited(0))
+    #expect(daemon.errors.isEmpty && !daemon.errorLog.contains(SoftToken.pin))
+  }
+
+  @Test(.enabled(if: SoftToken.provider != nil, "pkcs11-provider is not installed"))
+  func `through a provider, a wrong PIN and a missing key are told, not asked for, and not tried again`() async throws {
+    let scene = try Scene.ofTest()
+    let (_, token) = try await stage(scene)
+    let environment = try token.environmentOfProvider()
+    let (port, inner) = try (scene.port(), scene.port())
+    for (key, reason) in [
+      ("store:pkcs11:token=test;object=server;pin-value=9999", "no token has it, or its token refuses the PIN"),
+      (
+        "store:pkcs11:token=test;object=none;pin-value=\(SoftToken.pin)",
+        "no token has it, or its token refuses the PIN"
+      ), ("store:pkcs11:token=test;object=server", "no PIN for the token was given"),
+    ] {
+      try scene.write(
+        "sallyport.conf", text: Sallyport.withUser(servers(port, inner, server: key, alice: "alice.key")))
+      let check = try await scene.sallyport(
+        "check", "--config", scene.path("sallyport.conf"), environment: environment)
+      #expect(check.status == 1 && check.everything.contains(reason), "\(check.everything)")
+      #expect(!check.everything.contains("Enter PIN") && !check.everything.contains("pin-value=9"))
+    }
+    try scene.write("server.key", text: "nothing yet\n")
+    _ = try scene.identity("own", TestAuthority().server())
+    let good = servers(port, inner, server: "own.key", alice: "alice.key").replacing("server.pem", with: "own.pem")
+    let daemon = try await Sallyport.start(scene, good, environment: environment)
+    try daemon.rewrite(
+      servers(port, inner, server: "store:pkcs11:token=test;object=server;pin-value=9999", alice: "alice.key"))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("its token refuses the PIN")
+    daemon.signal(SIGHUP)
+    try await daemon.logged("has refused this PIN before, and is not asked again")
+  }
+
   @Test func `a wrong PIN, none, and a key that is not there stop the start, each with its reason`() async throws {
     let scene = try Scene.ofTest()
     let (_, token) = try await stage(scene)

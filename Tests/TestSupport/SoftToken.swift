@@ -11,6 +11,31 @@ package struct SoftToken: Sendable {
   /// SoftHSM (softhsm2). Whether OpenSSL has the engine (libengine-pkcs11-openssl) its own test says.
   package static let isInstalled = access(tool, X_OK) == 0 && access(module, R_OK) == 0
 
+  /// The provider of PKCS#11 (pkcs11-provider), which Debian 12 doesn't have.
+  package static let provider = ["x86_64", "aarch64"].map { "/usr/lib/\($0)-linux-gnu/ossl-modules/pkcs11.so" }
+    .first { access($0, R_OK) == 0 }
+
+  /// The same, for whoever is to see the token through the provider.
+  package func environmentOfProvider() throws -> [String: String] {
+    let settings = try scene.write(
+      "provider.cnf",
+      text: """
+        openssl_conf = init
+        [init]
+        providers = providers
+        [providers]
+        default = default
+        pkcs11 = pkcs11
+        [default]
+        activate = 1
+        [pkcs11]
+        pkcs11-module-path = \(Self.module)
+        activate = 1
+
+        """)
+    return environment.merging(["OPENSSL_CONF": settings]) { $1 }
+  }
+
   /// For whoever is to see the token.
   package let environment: [String: String]
   private let scene: Scene

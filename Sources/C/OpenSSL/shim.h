@@ -141,6 +141,42 @@ static const uint64_t COPENSSL_OP_NO_TLSv1_1 = SSL_OP_NO_TLSv1_1;
 static const uint64_t COPENSSL_OP_NO_TLSv1_2 = SSL_OP_NO_TLSv1_2;
 static const uint64_t COPENSSL_OP_NO_TLSv1_3 = SSL_OP_NO_TLSv1_3;
 
+// Strings and times of ASN.1. Their structure is OpenSSL's own from version 4 on, so Swift has only raw pointers to them.
+static inline size_t copenssl_string_count(const void *string) { int count = ASN1_STRING_length(string); return count > 0 ? (size_t)count : 0; }
+static inline const unsigned char *copenssl_string_bytes(const void *string) { return ASN1_STRING_get0_data(string); }
+static inline int copenssl_integer_is_negative(const void *integer) { return (ASN1_STRING_type(integer) & V_ASN1_NEG) != 0; }
+static inline void copenssl_integer_free(void *integer) { ASN1_INTEGER_free(integer); }
+static inline int copenssl_time_print(BIO *bio, const void *time) { return ASN1_TIME_print(bio, time); }
+static inline int copenssl_time_to_tm(const void *time, struct tm *parts) { return ASN1_TIME_to_tm(time, parts); }
+static inline int copenssl_crl_set_times(X509_CRL *crl, time_t made, time_t end) {
+  ASN1_TIME *first = ASN1_TIME_set(NULL, made), *last = ASN1_TIME_set(NULL, end);
+  int done = first && last && X509_CRL_set1_lastUpdate(crl, first) && X509_CRL_set1_nextUpdate(crl, last);
+  ASN1_TIME_free(first);
+  ASN1_TIME_free(last);
+  return done;
+}
+/// For tests of what must be refused: octets that need not be a time.
+static inline int copenssl_crl_set_raw_end(X509_CRL *crl, const unsigned char *bytes, int count) {
+  return ASN1_STRING_set((ASN1_STRING *)X509_CRL_get0_nextUpdate(crl), bytes, count);
+}
+static inline int copenssl_revoked_set_date(X509_REVOKED *entry, time_t seconds) {
+  ASN1_TIME *date = ASN1_TIME_set(NULL, seconds);
+  int done = date && X509_REVOKED_set_revocationDate(entry, date);
+  ASN1_TIME_free(date);
+  return done;
+}
+static inline int copenssl_ocsp_find(OCSP_BASICRESP *response, OCSP_CERTID *id, int *status, const void **begin, const void **end) {
+  int reason = -1;
+  ASN1_GENERALIZEDTIME *revoked = NULL, *first = NULL, *last = NULL;
+  int found = OCSP_resp_find_status(response, id, status, &reason, &revoked, &first, &last);
+  *begin = first;
+  *end = last;
+  return found;
+}
+static inline int copenssl_ocsp_is_current(const void *begin, const void *end, long tolerance, long most) {
+  return OCSP_check_validity((ASN1_GENERALIZEDTIME *)begin, (ASN1_GENERALIZEDTIME *)end, tolerance, most);
+}
+
 // Revocation lists (RFC 5280 §5).
 static inline int copenssl_idp_is_partial(const ISSUING_DIST_POINT *idp) {
   return idp->onlyuser > 0 || idp->onlyCA > 0 || idp->onlyattr > 0 || idp->onlysomereasons != NULL;
