@@ -112,6 +112,7 @@ struct BinaryStarter: Sendable {
     var bytes = [UInt8](repeating: 0, count: room + header)
     var descriptors = [Int32](repeating: -1, count: Int(linux_passed_descriptors))
     var last: pid_t = 0
+    linux_release_code()
     while true {
       var number: Int32 = 0
       let count = linux_receive_descriptors(channel, &bytes, bytes.count, &descriptors, &number)

@@ -1,3 +1,4 @@
+import CLinux
 import Configuration
 import Dispatch
 import Glibc
@@ -167,6 +168,8 @@ final class Supervisor {
     }
     watchFiles()
     announced()
+    // Most of the program's code is for commands and for reading a configuration.
+    linux_release_code()
   }
 
   private var summary: String {

@@ -1,7 +1,10 @@
+#define _GNU_SOURCE
 #include "CLinux.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
 
 // The command line as the system gave it to the process. Swift reads it from /proc/self/cmdline, which is not there where
 // /proc is not mounted. glibc, and no other C library, hands argc and argv to constructors.
@@ -38,4 +41,23 @@ int linux_has_sanitizer(void) {
 #else
   return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #endif
+}
+
+static int release_object(struct dl_phdr_info *object, size_t size, void *page) {
+  (void)size;
+  uintptr_t mask = *(uintptr_t *)page - 1;
+  for (int index = 0; index < object->dlpi_phnum; index++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[index];
+    // What is written to must stay: the kernel would read the file's bytes again.
+    if (part->p_type != PT_LOAD || part->p_flags & PF_W) continue;
+    uintptr_t begin = (object->dlpi_addr + part->p_vaddr + mask) & ~mask;
+    uintptr_t end = (object->dlpi_addr + part->p_vaddr + part->p_memsz) & ~mask;
+    if (end > begin) madvise((void *)begin, end - begin, MADV_DONTNEED);
+  }
+  return 0;
+}
+
+void linux_release_code(void) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  dl_iterate_phdr(release_object, &page);
 }

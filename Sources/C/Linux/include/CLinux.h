@@ -17,6 +17,10 @@
 // A word of the command line, from 0, the command's own name; NULL behind the last. Needs no /proc.
 const char *linux_argument(int index);
 
+// Takes the pages of code and constants out of the process's memory. They stay in the kernel's cache of files, so whoever
+// needs one gets it from there, without a disk. For code that only a start needs.
+void linux_release_code(void);
+
 static inline int linux_accept4(int fd, struct sockaddr *addr, socklen_t *len) {
   extern int accept4(int, struct sockaddr *, socklen_t *, int);
   return accept4(fd, addr, len, SOCK_NONBLOCK | SOCK_CLOEXEC);
