@@ -12,8 +12,9 @@ package struct SoftToken: Sendable {
   package static let isInstalled = access(tool, X_OK) == 0 && access(module, R_OK) == 0
 
   /// The provider of PKCS#11 (pkcs11-provider), which Debian 12 doesn't have.
-  package static let provider = ["x86_64", "aarch64"].map { "/usr/lib/\($0)-linux-gnu/ossl-modules/pkcs11.so" }
-    .first { access($0, R_OK) == 0 }
+  package static let provider = ["x86_64", "aarch64"].map { (machine: String) -> String in
+    "/usr/lib/\(machine)-linux-gnu/ossl-modules/pkcs11.so"
+  }.first { access($0, R_OK) == 0 }
 
   /// The same, for whoever is to see the token through the provider.
   package func environmentOfProvider() throws -> [String: String] {
