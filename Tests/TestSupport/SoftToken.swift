@@ -4,7 +4,8 @@ import Glibc
 
 /// A PKCS#11 token in software, of one test: SoftHSM's, in the scene's folder.
 package struct SoftToken: Sendable {
-  package static let pin = "4711"
+  /// With letters, so that no port or process in a log has it by chance.
+  package static let pin = "four711seven"
   private static let tool = "/usr/bin/softhsm2-util"
   private static let module = "/usr/lib/softhsm/libsofthsm2.so"
 
