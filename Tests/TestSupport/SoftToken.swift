@@ -26,11 +26,11 @@ package struct SoftToken: Sendable {
         [init]
         providers = providers
         [providers]
-        default = default
-        pkcs11 = pkcs11
-        [default]
+        default = of_openssl
+        pkcs11 = of_token
+        [of_openssl]
         activate = 1
-        [pkcs11]
+        [of_token]
         pkcs11-module-path = \(Self.module)
         activate = 1
 
