@@ -285,6 +285,26 @@ import Testing
     #expect(scene.text("sallyport.pid") == "\(daemon.process.identifier)\n")
   }
 
+  /// Code and constants stay in the kernel's cache, and come back from there when they are needed.
+  @Test(.disabled(if: Sanitizer.isUsed, "a sanitizer's code is needed always"))
+  func `the code that only a start needs is not in the process's memory`() async throws {
+    let scene = try Scene.ofTest(), port = try scene.port()
+    let daemon = try await Sallyport.start(scene, configuration("server { listen 127.0.0.1:\(port); return 200 x; }"))
+    func sizes() async throws -> (all: Int, resident: Int) {
+      let maps = try await scene.succeed("cat", "/proc/\(daemon.process.identifier)/smaps").split(separator: "\n")
+      let start = try #require(maps.firstIndex { $0.contains(" r-xp ") && $0.hasSuffix("/sallyport") })
+      func value(_ name: String) -> Int {
+        maps[start...].first { $0.hasPrefix("\(name):") }.flatMap { Int($0.split(separator: " ")[1]) } ?? 0
+      }
+      return (value("Size"), value("Rss"))
+    }
+    try await until("the code has left") {
+      let found = try await sizes()
+      return found.resident < found.all / 3
+    }
+    #expect(try await scene.curl(["http://127.0.0.1:\(port)/"]).text == "x")
+  }
+
   @Test(arguments: [("", UInt64(0)), ("worker_rlimit_core 4k;", 4096)])
   func `no core is left unless one is asked for`(line: String, soft: UInt64) async throws {
     // What the daemon is started with allows them. Below sudo, which allows none, none can be asked for.
