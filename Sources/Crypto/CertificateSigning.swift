@@ -108,11 +108,7 @@ extension CertificateBuilder {
         GENERAL_NAME_free(general)
         throw OpenSSLError.drain()
       }
-      guard let string = ASN1_STRING_type_new(type == GEN_IPADD ? V_ASN1_OCTET_STRING : V_ASN1_IA5STRING) else {
-        throw OpenSSLError.drain()
-      }
-      GENERAL_NAME_set0_value(general, type, string)
-      try succeed(ASN1_STRING_set(string, bytes, CInt(clamping: bytes.count)))
+      try succeed(copenssl_general_name_set(general, type, bytes, CInt(clamping: bytes.count)))
     }
     try succeed(X509_add1_ext_i2d(draft, NID_subject_alt_name, UnsafeMutableRawPointer(names), 0, 0))
   }

@@ -67,12 +67,12 @@ extension SubjectAlternativeName {
     for index in 0..<copenssl_sk_GENERAL_NAME_num(names) {
       guard let name = copenssl_sk_GENERAL_NAME_value(names, index),
         let kind = SubjectAlternativeName.Kind(generalName: copenssl_general_name_type(name)),
-        let string = copenssl_general_name_string(name)?.pointee
+        let string = UnsafeRawPointer(copenssl_general_name_string(name))
       else {
         others += 1
         continue
       }
-      let bytes = Array(UnsafeBufferPointer(start: string.data, count: Int(max(0, string.length))))
+      let bytes = Array(UnsafeBufferPointer(start: copenssl_string_bytes(string), count: copenssl_string_count(string)))
       all.append(SubjectAlternativeName(kind: kind, bytes: bytes))
     }
     return (all, others)

@@ -154,9 +154,12 @@ import Testing
     let port = try scene.port()
     let daemon = try await Sallyport.start(scene, server(port))
     let process = "\(daemon.process.identifier)"
+    // The watch of files and its clock have their descriptors.
+    try list(scene, cast, revoking: [], number: 2)
+    try await daemon.logged("generation 2")
     // Of what passes nobody hears when it has: only the try on the clock finds it over.
     try await scene.succeed("prlimit", "--pid", process, "--nofile=8:")
-    try list(scene, cast, revoking: [bob], number: 2)
+    try list(scene, cast, revoking: [bob], number: 3)
     try await daemon.logged("[error]", "the changed files were not loaded")
     try await scene.succeed("prlimit", "--pid", process, "--nofile=1024:")
     try await until("the list to count") { try await ask(scene, cast, port, bob).status == 400 }

@@ -34,7 +34,7 @@ struct ServedExample: Sendable {
       case .nginx:
         text = text.replacing(#/listen ([0-9.:]+) ssl;(\s+)http2 on;/#) { "listen \($0.output.1) ssl http2;" }
           .replacing("error_log stderr warn;", with: "error_log nginx.err info;")
-          .replacing(#/(?m)^http \{/#, with: "http { \(NginxUpstream.temporaryPaths(in: scene.folder))")
+          .replacing(#/(?m)^http \{/#, with: "http { \(NginxUpstream.ownPaths(in: scene.folder))")
       }
       texts[server] = text
     }

@@ -89,8 +89,8 @@ import Testing
     let path = try scene.write("x.conf", text: Sallyport.withUser(text))
     let ours = try await scene.sallyport("check", "--dump", "--config", path)
     #expect(ours.status == 0 && ours.errors.contains("configuration \(path) is valid"), "\(ours.everything)")
-    // nginx also gets folders for bodies that a user other than root may write to.
-    let folders = NginxUpstream.temporaryPaths(in: scene.folder)
+    // nginx also gets places that a user other than root may write to.
+    let folders = NginxUpstream.ownPaths(in: scene.folder)
     let path2 = try scene.write(
       "y.conf", text: Sallyport.withUser(text.replacing("# all", with: "# all\n\(folders)")))
     let theirs = try await scene.run(

@@ -26,6 +26,11 @@ package final class NginxUpstream: Sendable {
       .joined(separator: " ")
   }
 
+  /// The same, and a log in place of Debian's.
+  package static func ownPaths(in folder: String) -> String {
+    "access_log \(folder)/nginx-access.log; " + temporaryPaths(in: folder)
+  }
+
   private init(_ scene: Scene, name: String, _ servers: String) throws {
     self.scene = scene
     self.name = name

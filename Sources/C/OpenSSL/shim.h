@@ -145,6 +145,16 @@ static const uint64_t COPENSSL_OP_NO_TLSv1_3 = SSL_OP_NO_TLSv1_3;
 static inline size_t copenssl_string_count(const void *string) { int count = ASN1_STRING_length(string); return count > 0 ? (size_t)count : 0; }
 static inline const unsigned char *copenssl_string_bytes(const void *string) { return ASN1_STRING_get0_data(string); }
 static inline int copenssl_integer_is_negative(const void *integer) { return (ASN1_STRING_type(integer) & V_ASN1_NEG) != 0; }
+/// Copies the octets. Returns 0 when memory is short.
+static inline int copenssl_general_name_set(GENERAL_NAME *name, int type, const unsigned char *bytes, int count) {
+  ASN1_STRING *string = ASN1_STRING_type_new(type == GEN_IPADD ? V_ASN1_OCTET_STRING : V_ASN1_IA5STRING);
+  if (!string || !ASN1_STRING_set(string, bytes, count)) {
+    ASN1_STRING_free(string);
+    return 0;
+  }
+  GENERAL_NAME_set0_value(name, type, string);
+  return 1;
+}
 static inline void copenssl_integer_free(void *integer) { ASN1_INTEGER_free(integer); }
 static inline int copenssl_time_print(BIO *bio, const void *time) { return ASN1_TIME_print(bio, time); }
 static inline int copenssl_time_to_tm(const void *time, struct tm *parts) { return ASN1_TIME_to_tm(time, parts); }
