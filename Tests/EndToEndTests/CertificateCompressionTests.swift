@@ -33,7 +33,7 @@ import Testing
     return port
   }
 
-  @Test func `without the directive, nobody compresses`() async throws {
+  @Test func `CVE-2025-66199: without the directive, nobody compresses a certificate`() async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let port = try await start(scene, "")
     let seen = try await certificates(scene, port, cast.alice)
