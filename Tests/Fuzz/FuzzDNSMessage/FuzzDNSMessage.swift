@@ -1,4 +1,5 @@
 import DNS
+import Transport
 
 /// A message of a DNS server about www.example.com, read as an answer for each type of record.
 ///

@@ -38,7 +38,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     outgoing.forward(field)
   }
   var rebuilt = ByteBuffer()
-  HTTP1Encoder.request(outgoing, whole.version, to: &rebuilt)
+  HTTP1Encoder.request(outgoing, whole.version == .http10 ? .http10 : .http11, to: &rebuilt)
   let again = RequestHead()
   var generous = limits
   generous.lineBytes += 4
