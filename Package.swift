@@ -181,7 +181,8 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzChallenge", ["UpstreamAuth", "Crypto", "Bytes"]), ("FuzzNTLM", ["UpstreamAuth", "Bytes"]),
     ("FuzzEnrolment", ["Enrolment", "Bytes"]), ("FuzzGRPCHealth", ["Proxy"]),
     ("FuzzInspection", ["Enrolment", "Crypto", "Bytes"]),
-    ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS", "Transport"]), ("FuzzFileRequest", ["HTTP", "Files"]),
+    ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS", "Transport"]),
+    ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
