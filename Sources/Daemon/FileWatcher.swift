@@ -21,8 +21,9 @@ final class FileWatcher {
   /// Waits this long after the first event: a certificate and its key are replaced one after the other.
   private static let settleTime = DispatchTimeInterval.milliseconds(400)
   private static let lookInterval = DispatchTimeInterval.seconds(4)
-  private static let events = UInt32(
-    IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_ATTRIB | IN_MODIFY)
+  /// No IN_MODIFY: a log in the same folder would wake this process with each line. A file that its writer keeps open is
+  /// compared by the timer.
+  private static let events = UInt32(IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_CLOSE_WRITE | IN_DELETE | IN_ATTRIB)
 
   /// `changed` gets the changed files. `tick` runs with every comparison by the timer.
   init(changed: @escaping @MainActor ([String]) -> Void, tick: @escaping @MainActor () -> Void) {
@@ -81,8 +82,10 @@ final class FileWatcher {
 
   /// Compares the files `settleTime` after the first of a series of events.
   private func heard() {
+    // One read at a time: who writes in the folder without a pause keeps no signal from this queue. What is left
+    // comes with the next event of the source.
     var buffer = [UInt8](repeating: 0, count: 4096)
-    while Glibc.read(descriptor, &buffer, buffer.count) > 0 {}
+    _ = Glibc.read(descriptor, &buffer, buffer.count)
     guard settling == nil else { return }
     let item = DispatchWorkItem { [weak self] in
       MainActor.assumeIsolated {

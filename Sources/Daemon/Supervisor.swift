@@ -50,6 +50,7 @@ final class Supervisor {
   private var retry = RetryTurns()
   private let predecessor: Predecessor?
   private var replacement: BinaryReplacement?
+  private var hasReleasedCode = false
 
   init(_ start: Start, fleet: WorkerFleet, announced: @escaping @MainActor () -> Void) {
     source = start.source
@@ -161,6 +162,7 @@ final class Supervisor {
       filesChanged($0)
     } tick: { [unowned self] in
       watchRevocations()
+      releaseCodeOnce()
       fleet.metrics.process.take(.sample())
       logs.losses.tell(errorLog)
       shared.challenges.retry()
@@ -168,8 +170,13 @@ final class Supervisor {
     }
     watchFiles()
     announced()
-    // Most of the program's code is for commands and for reading a configuration.
-    linux_release_code()
+  }
+
+  /// Most of the program's code is for commands and for reading a configuration. Seconds after the start, since the first
+  /// clients would wait while the kernel maps the pages that serve them once more.
+  private func releaseCodeOnce() {
+    if !hasReleasedCode { linux_release_code() }
+    hasReleasedCode = true
   }
 
   private var summary: String {

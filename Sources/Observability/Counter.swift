@@ -1,18 +1,20 @@
 /// Counts events by label, for metrics. Each worker has its own, and only the worker writes it. Use it for events that
-/// happen at most once a connection, because a count looks the label up.
+/// happen at most once a connection, because a count looks for the label among all of them. It keeps no dictionary: each
+/// type of label would have the Swift runtime search all conformances of the program at the start.
 public final class Counter<Label>: Sendable
 where Label: CaseIterable & Hashable & Sendable & RawRepresentable, Label.RawValue == String {
   private let row: CountRow
-  private let places: [Label: Int]
 
   public init() {
-    let labels = Array(Label.allCases)
-    row = CountRow(labels.count)
-    places = Dictionary(labels.enumerated().map { ($1, $0) }) { first, _ in first }
+    row = CountRow(Label.allCases.count)
   }
 
   public func count(_ label: Label) {
-    if let place = places[label] { row.add(at: place) }
+    var place = 0
+    for each in Label.allCases {
+      if each == label { return row.add(at: place) }
+      place += 1
+    }
   }
 
   /// The counts of every label since the start, in the order of the label's cases.

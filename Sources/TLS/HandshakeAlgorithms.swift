@@ -116,8 +116,11 @@ enum HandshakeAlgorithms {
       !["SCRYPT", "SIPHASH", "POLY1305", "CMAC", "SM2", "HKDF", "TLS1-PRF"].contains(name)
     // The public key in a certificate. A key for key exchange alone can sign neither a handshake nor a certificate.
     case OSSL_OP_DECODER:
-      properties.contains("input=der") && properties.contains("structure=SubjectPublicKeyInfo")
-        && !["SM2", "DH", "DHX", "X25519", "X448"].contains(name) && !name.contains("MLKEM") && !name.contains("ML-KEM")
+      // The hybrid groups are X25519MLKEM768, X448MLKEM1024, SecP256r1MLKEM768 and SecP384r1MLKEM1024.
+      !["SM2", "DH", "X25519", "X448", "ML-KEM", "SecP"].contains { name.hasPrefix($0) }
+        && properties.split(separator: ",").filter { ["input=der", "structure=SubjectPublicKeyInfo"].contains($0) }
+          .count
+          == 2
     default: true
     }
   }

@@ -2,6 +2,7 @@ import ArgumentParser
 import CLinux
 import Configuration
 import Crypto
+import Daemon
 import Glibc
 import Observability
 
@@ -28,6 +29,7 @@ enum Entry {
     // `demo` without a further word means `demo serve`, whose --help explains the demo's options.
     if words.first == "demo", words.dropFirst().first?.hasPrefix("-") == true { words.insert("serve", at: 1) }
     if words == ["help", "demo"] { words = ["demo", "serve", "--help"] }
+    if let path = RunCommand.plainPath(in: words) { Daemon.run(ConfigurationSource(path)) }
     // For probes, 2 means that the probe itself is wrong, and not the process.
     if words.first == "health" { Sallyport.run(words, usage: 2) }
     Sallyport.main(words)

@@ -115,8 +115,37 @@ package struct DirectiveEntry: Sendable, Hashable {
   package var inheritance = Inheritance.none
   /// nginx's default as the manual writes it; empty when there is no default.
   package var initial = ""
-  package var help = ""
+  /// What the directive does, as the manual writes it. A row of gRPC has the text of the row that it was made from, with
+  /// the names changed when somebody asks for it: only the manual and the page do.
+  package var help: String { isOfGRPC ? GRPCWords.renamed(text) : text }
   package var status = DirectiveStatus.supported
+  private var text = ""
+  /// A row of `proxy_…` under gRPC's prefix.
+  private var isOfGRPC = false
+
+  init(
+    name: String, contexts: DirectiveContexts, form: ArgumentForm, isRepeatable: Bool = false,
+    inheritance: Inheritance = .none, initial: String = "", help: String = "",
+    status: DirectiveStatus = .supported
+  ) {
+    self.name = name
+    self.contexts = contexts
+    self.form = form
+    self.isRepeatable = isRepeatable
+    self.inheritance = inheritance
+    self.initial = initial
+    self.status = status
+    text = help
+  }
+
+  /// The row under gRPC's prefix.
+  func inGRPC(named name: String, initial: String) -> DirectiveEntry {
+    var entry = self
+    entry.name = name
+    entry.initial = initial
+    entry.isOfGRPC = true
+    return entry
+  }
 
   /// Creates a directive that may appear once per level, and that inner levels inherit.
   static func value(

@@ -15,11 +15,16 @@ package enum DirectiveTable {
     ("Passwords and enrolment", enrolmentDirectives),
   ]
 
-  /// The entries by name. The meaning of a name can depend on the context (`server`).
+  /// The entries of a name in `families`. The meaning of a name can depend on the context (`server`).
   private static let byName: [String: [DirectiveEntry]] = Dictionary(
-    grouping: families.flatMap(\.entries) + plannedDirectives + foreignDirectives, by: \.name)
+    grouping: families.flatMap(\.entries), by: \.name)
 
-  package static func entries(named name: String) -> [DirectiveEntry] { byName[name] ?? [] }
+  /// The names that sallyport knows only to refuse them. A start without a fault never makes this table.
+  private static let refused: [String: [DirectiveEntry]] = Dictionary(
+    grouping: plannedDirectives + foreignDirectives, by: \.name)
+
+  /// The rows of a name: those of `families`, or, if there are none, those that tell why the name is refused.
+  package static func entries(named name: String) -> [DirectiveEntry] { byName[name] ?? refused[name] ?? [] }
 
   /// Returns the supported name nearest to a misspelt name, and prefers names that are valid in this context.
   package static func nearest(to name: String, in context: DirectiveContexts) -> String? {
@@ -30,7 +35,7 @@ package enum DirectiveTable {
   private static let supported = families.flatMap(\.entries).filter { $0.status == .supported }.map {
     (contexts: $0.contexts, spelling: Spelling($0.name))
   }
-  private static let everything = byName.keys.sorted().map { Spelling($0) }
+  private static let everything = Set(byName.keys).union(refused.keys).sorted().map { Spelling($0) }
 }
 
 /// A word as bytes, for the edit distance in "did you mean" hints.

@@ -25,12 +25,13 @@ extension DirectiveEntry {
 
   fileprivate var inGRPC: DirectiveEntry? {
     guard !Self.left.contains(name) else { return nil }
-    var entry = self
-    func renamed(_ text: String) -> String { text.replacing("proxy_", with: "grpc_") }
-    entry.name = renamed(name)
-    entry.help = renamed(help)
-    entry.initial = renamed(initial).replacing("$grpc_host", with: "$proxy_host")
-    if name == "proxy_set_header" { entry.initial = "Host $proxy_host; TE trailers" }
-    return entry
+    return inGRPC(
+      named: "grpc_" + name.dropFirst("proxy_".count),
+      initial: name == "proxy_set_header" ? "Host $proxy_host; TE trailers" : initial)
   }
+}
+
+/// Words about `proxy_…` as gRPC's directives have them.
+enum GRPCWords {
+  static func renamed(_ text: String) -> String { text.replacing("proxy_", with: "grpc_") }
 }
