@@ -27,8 +27,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
   private var input = ByteBuffer(), parser = HeadParser(), decoder = BodyDecoder(.none)
   private var isPaused = false, asksAgain = false
   private var awaited = Awaited.nothing
-  /// `wireBytesOut` of the transport when the deadline was set.
-  private var sentAtDeadline: UInt64 = 0
+  private var mark = ProgressMark()
   private var interimHeads = 0
 
   private static let readSize = 16 * 1024, pumpLimit = 1 << 20
@@ -155,7 +154,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
 
   private func watchDeadline() {
     guard !isPaused, phase != .waiting, phase != .closed else { return }
-    sentAtDeadline = transport.wireBytesOut
+    mark.set(transport.wireBytesOut)
     if transport.pendingCount > 0 {
       awaited = .sending
       transport.setDeadline(in: timeouts.send)
@@ -170,7 +169,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
 
   /// Restarts the deadline after progress. Writing more bytes to an upstream that takes none is no progress.
   private func renewDeadline() {
-    if awaited != .sending || transport.wireBytesOut != sentAtDeadline { watchDeadline() }
+    if awaited != .sending || mark.isPassed(at: transport.wireBytesOut) { watchDeadline() }
   }
 
   func transportDidDrain() {
@@ -180,7 +179,7 @@ final class HTTP1UpstreamStream: UpstreamStream {
 
   override func deadlinePassed() {
     // The upstream is slow but takes bytes: `proxy_send_timeout` applies between two writes, not to the whole request.
-    if awaited == .sending, transport.wireBytesOut != sentAtDeadline { return watchDeadline() }
+    if awaited == .sending, mark.isPassed(at: transport.wireBytesOut) { return watchDeadline() }
     if transport.pendingCount > 0 { return fail(.sendTimeout) }
     fail(phase == .readingBody ? .invalidBody("upstream timed out (110: Connection timed out)") : .readTimeout)
   }

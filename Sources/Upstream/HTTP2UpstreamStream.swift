@@ -37,7 +37,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
   /// Whether a RST_STREAM of ours ends the stream: libnghttp2's, which found a fault of the upstream, where an observer is left.
   var isResetByUs = false
   /// Bytes of the request that the upstream's window has taken, and how many when the deadline was set.
-  private var taken: UInt64 = 0, takenAtDeadline: UInt64 = 0
+  private var taken: UInt64 = 0, mark = ProgressMark()
 
   init(_ session: HTTP2UpstreamSession, isOnKeptSession: Bool) {
     http2 = session
@@ -263,7 +263,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   private func watchDeadline() {
     guard !isPaused, hasObserver else { return }
-    takenAtDeadline = taken
+    mark.set(taken)
     if !pending.isEmpty {
       setDeadline(in: timeouts.send)
     } else if case .ended = request {
@@ -275,7 +275,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   override func deadlinePassed() {
     // The upstream is slow but takes bytes: `proxy_send_timeout` applies between two writes.
-    if !pending.isEmpty, taken != takenAtDeadline { return watchDeadline() }
+    if !pending.isEmpty, mark.isPassed(at: taken) { return watchDeadline() }
     if !pending.isEmpty { return fail(.sendTimeout) }
     http2.streamDidTimeOut(after: timeouts.read)
     fail(hasFinalHead ? .invalidBody("upstream timed out (110: Connection timed out)") : .readTimeout)

@@ -110,7 +110,7 @@ import Transport
     let client = try ask(rig, "Accept-Encoding: gzip")
     try await waiting(rig, client)
     #expect(client.head.contains("Content-Encoding: gzip"))
-    #expect(client.exchange?.account.compression.compressor?.received == UInt64(Self.slice))
+    #expect(client.exchange.flatMap { GzipFilter.compressor(of: $0) }?.received == UInt64(Self.slice))
     // Half of the slice waits for the next turn of the loop.
     #expect(rig.worker.responses.used >= Self.slice / 2 && rig.worker.responses.used <= Self.slice)
     client.exchange?.clientDidLeave()
@@ -124,11 +124,11 @@ import Transport
     // The loop of the rig stays in one turn.
     let clients = try (0..<20).map { _ in try ask(rig, "Accept-Encoding: gzip") }
     try await waiting(rig, clients)
-    let compressors = clients.compactMap { $0.exchange?.account.compression.compressor }
-    let done = compressors.map { Int($0.received) - $0.keptBytes }
+    let compressors = clients.compactMap { $0.exchange.flatMap { GzipFilter.compressor(of: $0) } }
+    let done = compressors.map { Int($0.received) - $0.kept.count }
     #expect(compressors.count == 20 && done.reduce(0, +) == CompressionGauge.turnSize / 2)
     for compressor in compressors { compressor.again() }
-    #expect(compressors.map { Int($0.received) - $0.keptBytes }.reduce(0, +) == CompressionGauge.turnSize)
+    #expect(compressors.map { Int($0.received) - $0.kept.count }.reduce(0, +) == CompressionGauge.turnSize)
     for client in clients { client.exchange?.clientDidLeave() }
     #expect(rig.worker.responses.used == 0)
   }

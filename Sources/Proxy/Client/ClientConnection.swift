@@ -11,8 +11,6 @@ class ClientConnection: StreamOwner {
   var exchanges: [Exchange] { [] }
   /// The time since which the connection waits for a request.
   var idleSince: UInt64 { 0 }
-  /// Adapts to a new generation, which now serves the connection.
-  func didMove() {}
   /// Ends the connection, on which no exchange is in progress.
   func end() {}
   /// Another generation serves now, and an exchange is in progress: the connection takes no further request, and ends with

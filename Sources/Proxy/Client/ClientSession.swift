@@ -49,6 +49,9 @@ final class ClientSession: StreamOwner {
     transport.owner = self
   }
 
+  /// Milliseconds since the connection was accepted.
+  var age: UInt64 { transport.loop.now &- facts.openedAt }
+
   /// Whether the handshake isn't over, so that a request may be a replay (RFC 8470 §3).
   var isEarly: Bool { tls?.isEarly ?? false }
 
@@ -193,7 +196,6 @@ final class ClientSession: StreamOwner {
     hostChoice = HostChoice()
     facts.forget()
     guard let connection else { return }
-    connection.didMove()
     admit()
     // A client without earlier requests gets a response with the reason; for other clients, the connection ends.
     if case .refused = admission, requests > 0 { connection.end() }

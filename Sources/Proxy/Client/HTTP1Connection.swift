@@ -33,12 +33,9 @@ final class HTTP1Connection: ClientConnection {
   private var parser = HeadParser(), isPumping = false, isLingering = false
   /// How the connection closes once the client has taken the waiting bytes.
   private var lastClosing = ByteStream.Closing.orderly
-  /// The location of the last response. It retains its generation, so a move to another clears it.
-  @exclusivity(unchecked) private var answered: LiveLocation?
-  /// The limits of that location, once the connection has moved.
-  private var formerLimits = LocationLimits()
-  /// The number of bytes sent when the transport's deadline was set.
-  private var sentAtDeadline: UInt64 = 0
+  /// That of the last response.
+  @exclusivity(unchecked) private var policy = ResponsePolicy.initial
+  private var mark = ProgressMark()
 
   private static let readSize = 16 * 1024, pumpLimit = 1 << 20
   /// While more bytes than this wait for a client, the connection doesn't read the client's next pipelined request.
@@ -69,9 +66,7 @@ final class HTTP1Connection: ClientConnection {
     case .idle:
       pump()
       // The request and the client's end came in one event. As in nginx, an upstream doesn't work for who has left.
-      if phase == .exchanging, transport.hasPeerEnd, stream.exchange?.handler is ProxyHandler {
-        stream.exchange?.clientDidLeave()
-      }
+      if phase == .exchanging, transport.hasPeerEnd { stream.exchange?.clientDidEndAtOnce() }
     case .exchanging:
       pump()
       if phase == .exchanging, transport.hasPeerEnd { stream.exchange?.clientDidLeave() }
@@ -113,14 +108,14 @@ final class HTTP1Connection: ClientConnection {
 
   override func streamDeadlinePassed() {
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
-    if transport.pendingCount > 0, transport.wireBytesOut != sentAtDeadline, phase != .lingering {
-      return watchSending(limits.sendTimeout)
+    if transport.pendingCount > 0, mark.isPassed(at: transport.wireBytesOut), phase != .lingering {
+      return watchSending(policy.sendTimeout)
     }
     switch phase {
     case .idle: idleDeadlinePassed()
     case .ending, .lingering:
       // Waiting bytes are lost, so the connection must not end as if the response were complete.
-      close(session.firstServer.root.limits.resetsTimedOut || transport.pendingCount > 0 ? .reset : .abrupt)
+      close(session.firstServer.policy.resetsTimedOut || transport.pendingCount > 0 ? .reset : .abrupt)
     // An exchange has the stream's deadline.
     case .exchanging, .rejoining, .tunnelling, .closed: break
     }
@@ -273,16 +268,8 @@ final class HTTP1Connection: ClientConnection {
 
   // MARK: Calls of the stream
 
-  private var limits: LocationLimits { answered?.limits ?? formerLimits }
-
-  /// Records the location of a response that begins.
-  func didAnswer(_ location: LiveLocation) { if answered !== location { answered = location } }
-
-  /// Adapts to a new generation, which now serves the connection.
-  override func didMove() {
-    formerLimits = limits
-    answered = nil
-  }
+  /// A response begins. Mostly its policy is that of the response before: then no count is touched.
+  func didAnswer(_ policy: ResponsePolicy) { if self.policy !== policy { self.policy = policy } }
 
   func becomeTunnel() { phase = .tunnelling }
 
@@ -291,8 +278,8 @@ final class HTTP1Connection: ClientConnection {
     // The client left earlier, and the exchange continued without the client.
     guard phase != .closed else { return }
     let isWhole = isBodyRead
-    guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, limits.keepaliveTimeout > 0
-    else { return end(lingers: !isWhole && limits.lingeringClose) }
+    guard keepsAlive, isWhole, !transport.hasPeerEnd || !input.isEmpty, policy.keepaliveTimeout > 0
+    else { return end(lingers: !isWhole && policy.lingers) }
     idleStart = transport.loop.now
     stream.isPipelined = !input.isEmpty
     // The head promised that the connection stays, and the client may be sending its next request. After a reload that
@@ -318,7 +305,7 @@ final class HTTP1Connection: ClientConnection {
 
   /// Milliseconds that the connection waits for a request.
   private var idleTimeout: Int {
-    session.isLeaving ? min(limits.keepaliveTimeout, DrainPatience.idle) : limits.keepaliveTimeout
+    session.isLeaving ? min(policy.keepaliveTimeout, DrainPatience.idle) : policy.keepaliveTimeout
   }
 
   /// A client may be sending a request at this moment. It gets some time, and its response says `Connection: close`.
@@ -328,7 +315,7 @@ final class HTTP1Connection: ClientConnection {
 
   /// Gives the client `timeout` milliseconds to take waiting bytes or to make its next request.
   private func watchSending(_ timeout: Int) {
-    sentAtDeadline = transport.wireBytesOut
+    mark.set(transport.wireBytesOut)
     transport.setDeadline(in: timeout)
   }
 
@@ -344,7 +331,7 @@ final class HTTP1Connection: ClientConnection {
     transport.loop.cork.flush()
     guard phase == .ending else { return }
     if transport.pendingCount > 0 || session.isEarly {
-      watchSending(limits.sendTimeout)
+      watchSending(policy.sendTimeout)
     } else {
       finishEnding()
     }
@@ -355,7 +342,7 @@ final class HTTP1Connection: ClientConnection {
     guard isLingering else { return close(lastClosing) }
     phase = .lingering
     transport.endOutput()
-    transport.setDeadline(in: min(limits.lingeringTimeout, limits.lingeringTime))
+    transport.setDeadline(in: policy.lingeringTimeout)
     if !isPumping { pump() }
   }
 
@@ -365,7 +352,7 @@ final class HTTP1Connection: ClientConnection {
     transport.loop.cork.flush()
     guard drains, phase != .closed, transport.pendingCount > 0 else { return close(closing) }
     (phase, isLingering, lastClosing) = (.ending, false, closing)
-    watchSending(limits.sendTimeout)
+    watchSending(policy.sendTimeout)
   }
 
   /// Ends the connection at once, even during an exchange.

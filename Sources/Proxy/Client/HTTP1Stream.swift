@@ -20,8 +20,7 @@ final class HTTP1Stream: ClientStream {
   /// Whether `watchSending` set the current deadline.
   private var isWatchingSending = false
   private(set) var sent: UInt64 = 0
-  /// `wireBytesOut` of the transport when the deadline was set.
-  private var sentAtDeadline: UInt64 = 0
+  private var mark = ProgressMark()
 
   override init(_ session: ClientSession) {
     self.transport = session.transport
@@ -78,24 +77,24 @@ final class HTTP1Stream: ClientStream {
   }
 
   override func send(head: OutgoingResponseHead) {
-    withExchange { send(head, of: $0) }
+    withExchange { exchange in borrowing(exchange.policy) { send(head, of: exchange, $0) } }
   }
 
-  private func send(_ head: OutgoingResponseHead, of exchange: Exchange) {
+  private func send(_ head: OutgoingResponseHead, of exchange: Exchange, _ policy: ResponsePolicy) {
     let framing: BodyFraming =
       switch head.body {
       case .none: .none
       case .length(let length): .length(length)
       case .stream:
-        exchange.head.version == .http11 && exchange.location.limits.chunkedResponses ? .chunked : .untilClose
+        exchange.head.version == .http11 && policy.chunksBodies ? .chunked : .untilClose
       }
-    if keepsAlive { keepsAlive = framing != .untilClose && mayTakeAnother(exchange) }
-    connectionRef?._withUnsafeGuaranteedRef { $0.didAnswer(exchange.location) }
+    if keepsAlive { keepsAlive = framing != .untilClose && mayTakeAnother(exchange, policy) }
+    connectionRef?._withUnsafeGuaranteedRef { $0.didAnswer(policy) }
     head.framing = framing
     if head.status == 101 {
       head.persistence = .upgrade
     } else {
-      head.persistence = keepsAlive ? .keepAlive(announced: exchange.location.limits.keepaliveAnnounced) : .close
+      head.persistence = keepsAlive ? .keepAlive(announced: policy.keepaliveAnnounced) : .close
     }
     self.framing = framing
     borrowing(worker) {
@@ -105,13 +104,10 @@ final class HTTP1Stream: ClientStream {
     }
   }
 
-  /// Whether the connection may take another request: `keepalive_requests`, `keepalive_timeout` and `keepalive_time` of
-  /// the location allow it, and this request is completely read.
-  private func mayTakeAnother(_ exchange: Exchange) -> Bool {
-    guard exchange.head.keepsAlive, isBodyRead else { return false }
-    let limits = exchange.location.limits
-    return session.requests < limits.keepaliveRequests && limits.keepaliveTimeout > 0 && !session.isLeaving
-      && loop.now &- session.facts.openedAt < UInt64(max(0, limits.keepaliveTime))
+  /// Whether the connection may take another request: the policy allows it, and this request is completely read.
+  private func mayTakeAnother(_ exchange: Exchange, _ policy: ResponsePolicy) -> Bool {
+    guard exchange.head.keepsAlive, isBodyRead, policy.keepaliveTimeout > 0, !session.isLeaving else { return false }
+    return !policy.isUsedUp(requests: session.requests, age: session.age)
   }
 
   override func send(body bytes: UnsafeRawBufferPointer) {
@@ -150,7 +146,7 @@ final class HTTP1Stream: ClientStream {
 
   override func watchSending(_ timeout: Int) {
     guard !transport.isClosed else { return }
-    sentAtDeadline = transport.wireBytesOut
+    mark.set(transport.wireBytesOut)
     isWatchingSending = true
     setDeadline(in: timeout)
   }
@@ -164,12 +160,12 @@ final class HTTP1Stream: ClientStream {
   override func deadlinePassed() {
     guard let exchange else { return }
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
-    if transport.pendingCount > 0, transport.wireBytesOut != sentAtDeadline {
-      return watchSending(exchange.location.limits.sendTimeout)
+    if transport.pendingCount > 0, mark.isPassed(at: transport.wireBytesOut) {
+      return watchSending(exchange.policy.sendTimeout)
     }
     // What waits, if anything does, is not for the client to take: a rate or the compression keeps it back.
     if isWatchingSending, transport.pendingCount == 0 {
-      if exchange.waitingBytes > 0 { return watchSending(exchange.location.limits.sendTimeout) }
+      if exchange.waitingBytes > 0 { return watchSending(exchange.policy.sendTimeout) }
       return didDrain(bodyTimeout: isBodyRead ? nil : exchange.bodyTimeout)
     }
     exchange.deadlinePassed()

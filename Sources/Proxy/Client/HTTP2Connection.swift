@@ -38,9 +38,8 @@ final class HTTP2Connection: ClientConnection {
   var isInLine = false
   private lazy var pause = HTTP2Pause(self, transport.loop)
   private var deadline = HTTP2Deadline(), noted: Set<HTTP2Limit> = []
-  /// The location of the last response. It retains its generation, so a move to another clears it.
-  private var answered: LiveLocation?
-  private var formerLimits = LocationLimits()
+  /// That of the last response.
+  private var policy = ResponsePolicy.initial
 
   /// While more bytes than this wait for the client, the connection reads nothing and asks no stream for more.
   private static let watermark = 64 * 1024
@@ -70,7 +69,6 @@ final class HTTP2Connection: ClientConnection {
   override var idleSince: UInt64 { idleStart }
   var hasClientLeft: Bool { transport.isClosed || transport.hasPeerEnd }
   private var isOver: Bool { if case .closed = phase { true } else { false } }
-  private var limits: LocationLimits { answered?.limits ?? formerLimits }
 
   // MARK: Transport events
 
@@ -202,9 +200,6 @@ final class HTTP2Connection: ClientConnection {
   func takeExchange() -> Exchange { worker.takeExchange() }
   var headLimits: HeadLimits { session.firstServer.headLimits }
   var now: UInt64 { transport.loop.now }
-  private var isTooOld: Bool {
-    now &- session.facts.openedAt >= UInt64(max(0, session.firstServer.root.limits.keepaliveTime))
-  }
 
   /// Begins a request of early data after the handshake, unless a reload came meanwhile (`takesRequests`).
   private func beginHeld(_ stream: HTTP2Stream) {
@@ -224,7 +219,7 @@ final class HTTP2Connection: ClientConnection {
     stream.requestNumber = session.requests
     active += 1
     stream.exchange = exchange
-    if session.requests >= session.firstServer.root.limits.keepaliveRequests || isTooOld { leave() }
+    if session.firstServer.policy.isUsedUp(requests: session.requests, age: session.age) { leave() }
     if endsStream { stream.inputDidEnd(nil) }
     // The reload came while the client sent the head.
     guard session.live === worker.live else { return giveUp(stream) }
@@ -287,7 +282,7 @@ final class HTTP2Connection: ClientConnection {
 
   // MARK: Output
 
-  func didAnswer(_ location: LiveLocation) { if answered !== location { answered = location } }
+  func didAnswer(_ policy: ResponsePolicy) { if self.policy !== policy { self.policy = policy } }
 
   /// Has the frames sent that libnghttp2 has ready, after this batch of events: responses of several upstreams then make
   /// one TLS record and one system call.
@@ -345,9 +340,9 @@ final class HTTP2Connection: ClientConnection {
     deadline.set(awaited, transport, again: again) {
       switch awaited {
       case .nothing: nil
-      case .request where session.requests > 0: limits.keepaliveTimeout
+      case .request where session.requests > 0: policy.keepaliveTimeout
       case .request, .headers: session.firstServer.settings.head.timeout
-      case .sending: limits.sendTimeout
+      case .sending: policy.sendTimeout
       case .answerToShutdown: Self.shutdownTime
       }
     }
@@ -361,12 +356,6 @@ final class HTTP2Connection: ClientConnection {
   }
 
   // MARK: Ends
-
-  /// Adapts to a new generation, which now serves the connection.
-  override func didMove() {
-    formerLimits = limits
-    answered = nil
-  }
 
   override func end() { leave() }
   override func retire() { leave() }

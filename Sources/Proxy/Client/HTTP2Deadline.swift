@@ -15,18 +15,18 @@ struct HTTP2Deadline {
   }
 
   private(set) var awaited = Awaited.nothing
-  private var sentAtDeadline: UInt64 = 0
+  private var mark = ProgressMark()
 
   /// Whether the client has taken waiting bytes since the deadline was set: `send_timeout` applies between two writes.
   func hasProgress(_ transport: ByteStream) -> Bool {
-    awaited == .sending && transport.wireBytesOut != sentAtDeadline
+    awaited == .sending && mark.isPassed(at: transport.wireBytesOut)
   }
 
   /// `timeout` in milliseconds; nil for no deadline. `again`: sets the same deadline once more.
   mutating func set(_ next: Awaited, _ transport: ByteStream, again: Bool, _ timeout: () -> Int?) {
     guard again || next != awaited else { return }
     awaited = next
-    sentAtDeadline = transport.wireBytesOut
+    mark.set(transport.wireBytesOut)
     transport.setDeadline(in: timeout())
   }
 }

@@ -42,8 +42,8 @@ final class HTTP2Stream: ClientStream {
   /// Whether the exchange waits for the pending bytes to go.
   private(set) var isWatchingSending = false
   private(set) var sent: UInt64 = 0
-  /// Bytes of the response that the client's window has taken, and how many when the deadline was set.
-  private var taken: UInt64 = 0, takenAtDeadline: UInt64 = 0
+  /// Bytes of the response that the client's window has taken.
+  private var taken: UInt64 = 0, mark = ProgressMark()
   private var sendTimeout = 60_000
   /// Whether the response has gone while the client still sends its body.
   private var isLingering = false
@@ -73,7 +73,7 @@ final class HTTP2Stream: ClientStream {
     isTunnel = false
     isWatchingSending = false
     taken = 0
-    takenAtDeadline = 0
+    mark.set(0)
     isLingering = false
   }
 
@@ -201,8 +201,9 @@ final class HTTP2Stream: ClientStream {
 
   override func send(head: OutgoingResponseHead) {
     guard let connection, let exchange, case .waiting = output else { return }
-    sendTimeout = exchange.location.limits.sendTimeout
-    connection.didAnswer(exchange.location)
+    let policy = exchange.policy
+    sendTimeout = policy.sendTimeout
+    connection.didAnswer(policy)
     head.persistence = .keepAlive(announced: nil)
     if exchange.head.isExtendedConnect, head.status != 101, head.status < 300 {
       // A client would take any other 2xx for the beginning of its WebSocket (RFC 8441 §5).
@@ -258,14 +259,14 @@ final class HTTP2Stream: ClientStream {
 
   override func watchSending(_ timeout: Int) {
     guard connection != nil else { return }
-    takenAtDeadline = taken
+    mark.set(taken)
     isWatchingSending = true
     setDeadline(in: timeout)
   }
 
   override func deadlinePassed() {
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
-    if !pending.isEmpty, taken != takenAtDeadline { return watchSending(sendTimeout) }
+    if !pending.isEmpty, mark.isPassed(at: taken) { return watchSending(sendTimeout) }
     guard let exchange else {
       if isLingering { connection?.reset(self, .noError) } else { connection?.didStall(self) }
       return

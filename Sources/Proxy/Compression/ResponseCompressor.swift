@@ -5,23 +5,11 @@ import Observability
 import Transport
 
 /// Compresses the body of one response as it comes. In one turn of the loop it compresses a bounded number of bytes, and
-/// keeps the rest; what it keeps counts as waiting for the client, so that its source pauses.
-final class ResponseCompressor: EventTarget {
-  private enum End {
-    case open
-    case whole(Trailers?)
-    /// The upstream's response broke off.
-    case broken
-    case sent
-  }
-
-  private let exchange: Exchange
+/// keeps the rest.
+final class ResponseCompressor: BodyFilter {
   private let stream: GzipStream
   private let place: CompressionGauge.Place
-  private var kept: WaitingBytes
   private var output = ByteBuffer()
-  private var end = End.open
-  private var isStopped = false
   /// The clock of the turn, and the bytes compressed in it.
   private var turn: UInt64 = 0
   private var spent = 0
@@ -35,17 +23,12 @@ final class ResponseCompressor: EventTarget {
   private static let patience = 10
 
   init(_ exchange: Exchange, _ stream: GzipStream, _ place: CompressionGauge.Place) {
-    self.exchange = exchange
     self.stream = stream
     self.place = place
-    kept = WaitingBytes(in: exchange.worker.responses)
-    super.init(loop: exchange.worker.loop)
+    super.init(exchange)
   }
 
-  /// Bytes that are not compressed yet.
-  var keptBytes: Int { kept.count }
-
-  func send(_ bytes: UnsafeRawBufferPointer) {
+  override func send(_ bytes: UnsafeRawBufferPointer) {
     received &+= UInt64(bytes.count)
     if turn != loop.now { (turn, spent) = (loop.now, 0) }
     let room = kept.isEmpty ? Self.slice - spent : 0
@@ -58,42 +41,15 @@ final class ResponseCompressor: EventTarget {
     if !isStopped, !hasDeadline { setDeadline(in: Self.patience) }
   }
 
-  /// The response ends with these trailers when all bytes are compressed. False: all were, and the last bytes are sent.
-  func keepsEnd(_ trailers: Trailers?) -> Bool {
-    if isStopped { return false }
-    guard kept.isEmpty else {
-      end = .whole(trailers)
-      return true
-    }
-    if case .sent = end { return false }
-    end = .sent
-    compress(UnsafeRawBufferPointer(start: nil, count: 0), .finish)
-    return isStopped
+  override func finish(_ end: BodyEnd) {
+    let flush: GzipStream.Flush = if case .whole = end { .finish } else { .sync }
+    compress(UnsafeRawBufferPointer(start: nil, count: 0), flush)
+    if !isStopped { pass(end) }
   }
 
-  /// The response breaks off when all bytes are compressed. False: all were, and are sent as far as they go.
-  func keepsBreak() -> Bool {
-    if isStopped { return false }
-    guard kept.isEmpty else {
-      end = .broken
-      return true
-    }
-    if case .sent = end { return false }
-    end = .sent
-    compress(UnsafeRawBufferPointer(start: nil, count: 0), .sync)
-    return isStopped
-  }
+  override func didStop() { place.giveBack() }
 
-  /// The exchange has ended.
-  func stop() {
-    guard !isStopped else { return }
-    isStopped = true
-    kept.release()
-    loop.forgetDeadline(of: self)
-    place.giveBack()
-  }
-
-  /// Compresses more of what is kept, and asks for more, or ends the response, once nothing is.
+  /// Compresses more of what is kept.
   override func again() {
     guard !isStopped, !kept.isEmpty else { return }
     var piece = ByteBuffer()
@@ -105,20 +61,12 @@ final class ResponseCompressor: EventTarget {
     if !kept.isEmpty { loop.again(self) } else { kept.release() }
     compress(piece.readable, .none)
     guard !isStopped, kept.isEmpty else { return }
-    switch end {
-    case .open:
-      if !hasDeadline { setDeadline(in: Self.patience) }
-      // If bytes still wait for the client, the stream tells when it has taken them.
-      guard exchange.waitingBytes > 0 else { return exchange.handler?.clientDidDrain() ?? () }
-      exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
-    case .whole(let trailers): exchange.complete(trailers)
-    case .broken: BrokenResponse.end(exchange)
-    case .sent: break
-    }
+    if isOpen, !hasDeadline { setDeadline(in: Self.patience) }
+    didPassKept()
   }
 
   override func deadlinePassed() {
-    guard !isStopped, kept.isEmpty, case .open = end else { return }
+    guard !isStopped, kept.isEmpty, isOpen else { return }
     compress(UnsafeRawBufferPointer(start: nil, count: 0), .sync)
   }
 
@@ -131,40 +79,9 @@ final class ResponseCompressor: EventTarget {
     }
     produced &+= UInt64(made.count)
     // The exchange may end within the call.
-    if !made.isEmpty { exchange.sendCoded(made.readable) }
+    if !made.isEmpty { pass(made.readable) }
     made.removeAll()
-    if case .open = end, !isStopped { made.swap(with: &output) }
-  }
-}
-
-/// The compression of one exchange's response.
-final class ExchangeCompression {
-  /// nil: the response isn't compressed.
-  private(set) var compressor: ResponseCompressor?
-
-  /// Bytes that wait to be compressed.
-  var keptBytes: Int { compressor?.keptBytes ?? 0 }
-
-  func begin(_ compressor: ResponseCompressor) { self.compressor = compressor }
-
-  /// At the end of every exchange.
-  @inline(__always)
-  func reset() { if compressor != nil { clear() } }
-
-  @inline(never)
-  private func clear() {
-    compressor?.stop()
-    compressor = nil
-  }
-
-  /// `$gzip_ratio`, with two decimals; nothing without a compressed response.
-  func appendRatio(to output: inout ByteBuffer) {
-    guard let compressor, compressor.produced > 0 else { return }
-    let hundredths = (compressor.received &* 1000 / compressor.produced &+ 5) / 10
-    output.append(decimal: hundredths / 100)
-    output.append(0x2E)
-    if hundredths % 100 < 10 { output.append(0x30) }
-    output.append(decimal: hundredths % 100)
+    if isOpen, !isStopped { made.swap(with: &output) }
   }
 }
 

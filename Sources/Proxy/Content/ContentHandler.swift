@@ -3,6 +3,8 @@ import HTTP
 
 /// The content of a location, compiled at load. It makes a handler for each request that passes the earlier phases.
 class LiveContent {
+  /// The filters of the content's own responses. They come before those of the location.
+  var filters: [ResponseFilter] { [] }
   /// Returns a handler for one exchange; nil if the location has no content, so that the response is 404.
   func handler(for worker: Worker) -> ContentHandler? { nil }
   /// Whether a collected request body may come here through a named error page.
@@ -23,8 +25,13 @@ class ContentHandler {
   func admits(_ count: Int, in kept: RequestBody) -> Bool { true }
   /// The request's body is complete: collected, or streamed to the handler.
   func requestBodyDidEnd(_ trailers: Trailers?) {}
-  /// The client has taken all waiting bytes.
+  /// The client has taken all waiting bytes, and no filter keeps any: the source may bring more.
   func clientDidDrain() {}
+  /// The source is to bring nothing until `clientDidDrain`.
+  func pauseSource() {}
+  /// Whether the work is in vain for a client that has ended its side together with its request, as in nginx that of an
+  /// upstream is.
+  var endsWithClient: Bool { false }
   /// The client has left. Returns true if the handler continues without the client.
   func goesOnWithoutClient() -> Bool { false }
   /// Bytes of the client after `becomeTunnel`, and their end.

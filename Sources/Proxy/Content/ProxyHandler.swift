@@ -65,9 +65,6 @@ final class ProxyHandler: ContentHandler {
 
   override func cancel() { attempt.abandon() }
 
-  /// Whether `proxy_limit_rate` may hold the response back.
-  var hasReadRate: Bool { serve { $1.readRate != nil } ?? false }
-
   /// The group whose servers the handler tries.
   var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
 
@@ -271,6 +268,7 @@ final class ProxyHandler: ContentHandler {
   }
 
   override func clientDidDrain() { attempt.resume() }
+  override func pauseSource() { attempt.stream?.pause() }
 
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
   func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
@@ -294,7 +292,7 @@ final class ProxyHandler: ContentHandler {
     attempt.noteStatus(of: failure)
     if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker) }
     UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
-    if case .streaming = exchange.progress.state { return BrokenResponse.end(exchange) }
+    if case .streaming = exchange.progress.state { return exchange.breakOff() }
     attempt.leave()
     switch decide(failure.condition, exchange, onKept: onKept) {
     case .sameServer: tryNext(again: attempt.lastServer)
@@ -360,6 +358,8 @@ final class ProxyHandler: ContentHandler {
   }
 
   // MARK: The client
+
+  override var endsWithClient: Bool { true }
 
   /// `proxy_ignore_client_abort`: the handler completes a request that was read in full.
   override func goesOnWithoutClient() -> Bool {

@@ -36,7 +36,6 @@ final class UpstreamAttempt: AttemptObserver {
   private var refusedKey = ""
   /// The body of this attempt's request, if it isn't the client's.
   var body: OwnBody?
-  private var pacing = UpstreamPacing.undecided
   /// The worker counts the exchange among those that are about to need a connection.
   @exclusivity(unchecked) private var isExpecting = false
   @exclusivity(unchecked) private var placeWait: PlaceWait?
@@ -60,7 +59,6 @@ final class UpstreamAttempt: AttemptObserver {
       self.callDeadline = nil
     }
     if body != nil { body = nil }
-    if case .undecided = pacing {} else { pacing.stop() }
     isUnderWay = false
     while !records.isEmpty { records.removeLast() }
     selection = Selection()
@@ -250,16 +248,11 @@ final class UpstreamAttempt: AttemptObserver {
 
   override func attemptBody(_ bytes: UnsafeRawBufferPointer) {
     if !records.isEmpty { records[records.count - 1].bodyBytes &+= UInt64(bytes.count) }
-    handler?._withUnsafeGuaranteedRef { handler in
-      handler.responseBody(bytes)
-      if handler.hasReadRate { pacing.take(bytes.count, self, handler) }
-    }
+    handler?._withUnsafeGuaranteedRef { $0.responseBody(bytes) }
   }
 
-  /// The client has taken all waiting bytes: reads on, unless `proxy_limit_rate` lets nothing be read yet.
-  func resume() {
-    if !pacing.holds { stream?.resume() }
-  }
+  /// The client has taken all waiting bytes: reads on.
+  func resume() { stream?.resume() }
 
   override func attemptDidPump() { handler?._withUnsafeGuaranteedRef { $0.responseDidPump() } }
 

@@ -55,6 +55,8 @@ final class Exchange {
     return session
   }
   var facts: ConnectionFacts { session.facts }
+  /// What the response asks of its connection.
+  var policy: ResponsePolicy { location.policy }
 
   // Both call without counting.
   @inline(__always)
@@ -323,6 +325,10 @@ final class Exchange {
   func setState(_ state: ResponseProgress.State) { progress.state = state }
   func setOver() { account.isOver = true }
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
+  /// Adds a filter of the response's body, next to the client.
+  func append(_ filter: BodyFilter) { account.filters.append(filter) }
+  /// Has a filter that the location may not have begin with the response.
+  func ask(for filter: ResponseFilter) { account.askedFilter = filter }
   func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
   func setBody(_ state: ExchangeBody.State) {
     if case .collecting(let kept) = state { kept.begunAt = worker.loop.now }

@@ -11,32 +11,31 @@ extension Exchange {
 
   /// Bytes that the client has not taken yet.
   var waitingBytes: Int {
-    (withStream { $0.waitingBytes } ?? 0) + (account.limiting.pacer?.keptBytes ?? 0) + account.compression.keptBytes
+    (withStream { $0.waitingBytes } ?? 0) + account.filters.keptBytes
   }
 
   /// Sends the head that was built in `response`.
   func sendHead() {
-    if let gzip = location.gzip { gzip.begin(self) }
     setStatus(Int(response.status))
+    if !location.filters.isEmpty || account.askedFilter != nil { beginFilters() }
     if case .none = response.body { setState(.streaming(hasBody: false)) } else { setState(.streaming(hasBody: true)) }
     withStream { $0.send(head: response) }
-    if location.rate != nil || account.limiting.rate != nil { ResponseRate.begin(self) }
+  }
+
+  @inline(never)
+  private func beginFilters() {
+    for filter in location.filters { filter.begin(self) }
+    account.askedFilter?.begin(self)
   }
 
   /// Sends bytes of the response's body, where it has one.
   func sendBody(_ bytes: UnsafeRawBufferPointer) {
     guard case .streaming(hasBody: true) = progress.state else { return }
-    if let compressor = account.compression.compressor { return compressor.send(bytes) }
-    sendCoded(bytes)
-  }
-
-  /// Sends bytes of the body in the content coding that the head announced.
-  func sendCoded(_ bytes: UnsafeRawBufferPointer) {
-    if let pacer = account.limiting.pacer { return pacer.send(bytes) }
+    if let filter = account.filters.first { return filter.send(bytes) }
     passBody(bytes)
   }
 
-  /// Passes bytes of the body to the client, whatever the rate.
+  /// Passes bytes of the body to the client, behind all filters.
   func passBody(_ bytes: UnsafeRawBufferPointer) {
     didSendBody(bytes.count)
     withStream { $0.send(body: bytes) }
@@ -44,23 +43,40 @@ extension Exchange {
 
   /// The response is whole.
   func complete(_ trailers: Trailers? = nil) {
-    if case .streaming(hasBody: true) = progress.state {
-      if let compressor = account.compression.compressor, compressor.keepsEnd(trailers) { return }
-      if let pacer = account.limiting.pacer, pacer.keepsEnd(trailers) { return }
-      if let trailers, head.acceptsTrailers, withStream({ $0.takesTrailers }) == true {
-        didSendTrailers(shown(trailers))
-      }
-      if !location.addedTrailers.isEmpty {
-        didSendTrailers(ConfiguredFields(exchange: self).trailers(after: account.sentTrailers))
-      }
-      withStream { $0.end(account.sentTrailers) }
-    }
-    end(.complete)
+    guard case .streaming(hasBody: true) = progress.state else { return end(.complete) }
+    endBody(.whole(trailers.flatMap { shown($0) }))
   }
 
+  /// The source of the response broke off.
+  func breakOff() { endBody(.broken) }
+
+  private func endBody(_ end: BodyEnd) {
+    if let filter = account.filters.first { filter.end(end) } else { bodyDidEnd(end) }
+  }
+
+  /// The body's end has passed all filters.
+  func bodyDidEnd(_ bodyEnd: BodyEnd) {
+    switch bodyEnd {
+    case .whole(let trailers):
+      if let trailers { didSendTrailers(trailers) }
+      withStream { $0.end(trailers) }
+      end(.complete)
+    case .broken: end(.upstreamBroke)
+    }
+  }
+
+  /// The trailers of a source that the client gets.
   private func shown(_ trailers: Trailers) -> Trailers? {
+    guard head.acceptsTrailers, withStream({ $0.takesTrailers }) == true else { return nil }
     guard let handler else { return trailers }
     return trailers.removing { handler.hides($0, in: $1) }
+  }
+
+  /// No filter keeps bytes of the response: asks the source for more, or, if bytes wait for the client, has the stream tell
+  /// when the client has taken them. A stream of HTTP/2 tells only if it is asked to.
+  func askForMore() {
+    if waitingBytes > 0 { return stream?.watchSending(location.limits.sendTimeout) ?? () }
+    if !account.filters.holdsSource { handler?.clientDidDrain() }
   }
 
   /// The 101 was sent: bytes go both ways as they are.
@@ -259,11 +275,14 @@ extension Exchange {
 
   // MARK: Events of the client
 
-  func streamDidDrain() { ResponseRate.streamDidDrain(self) }
+  func streamDidDrain() { if !account.filters.drain() { handler?.clientDidDrain() } }
   func tunnelBytes(_ bytes: UnsafeRawBufferPointer) { handler?.tunnelBytes(bytes) }
   func tunnelDidEnd() { handler?.tunnelClientDidEnd() }
   /// The worker stops.
   func streamWasCut() { end(.workerStops) }
+
+  /// The request and the client's end came in one event.
+  func clientDidEndAtOnce() { if handler?.endsWithClient == true { clientDidLeave() } }
 
   func clientDidLeave() {
     guard stream != nil else { return }

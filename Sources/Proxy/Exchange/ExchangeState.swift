@@ -45,8 +45,10 @@ struct ExchangeAccount {
   let limiting = ExchangeLimits()
   /// Subrequests, and what an upstream's X-Accel-Redirect left.
   let internalRequests = InternalRequests()
-  /// The compression of the response's body.
-  let compression = ExchangeCompression()
+  /// The filters of the response's body.
+  var filters = BodyFilterChain()
+  /// A filter that the response itself asks for, besides those of its location.
+  var askedFilter: ResponseFilter?
   /// Whether the exchange ends: the access record is being written.
   var isOver = false
   /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
@@ -62,7 +64,8 @@ struct ExchangeAccount {
     if sentTrailers != nil { sentTrailers = nil }
     limiting.reset()
     internalRequests.reset()
-    compression.reset()
+    filters.reset()
+    if askedFilter != nil { askedFilter = nil }
   }
 }
 

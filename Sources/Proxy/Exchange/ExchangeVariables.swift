@@ -152,7 +152,7 @@ extension Exchange {
     case .document_root: location.files?.appendRoot(self, to: &output)
     case .realpath_root: location.files?.appendRealRoot(self, to: &output)
     case .request_filename: location.files?.appendFile(self, to: &output)
-    case .gzip_ratio: account.compression.appendRatio(to: &output)
+    case .gzip_ratio: GzipFilter.appendRatio(of: self, to: &output)
     case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
     case .limit_req_status: output.append(account.limiting.requests)
     case .connections_active: output.append(decimal: worker.metrics.traffic.totals.active)

@@ -42,8 +42,7 @@ struct FileResponse {
     build(status)
     let body = FileBody(facts.size > 0 ? [.file(0..<facts.size)] : [])
     guard status == 200 else { return hasBody(status) ? body : FileBody() }
-    // As in nginx, a compressed response has no ranges.
-    if let gzip = exchange.location.gzip, gzip.applies(to: exchange) { return body }
+    if exchange.location.filters.contains(where: { $0.changesBytes(of: exchange) }) { return body }
     return ranges(type, body)
   }
 
@@ -89,7 +88,7 @@ struct FileResponse {
       exchange.fail(ErrorResponse(416))
       return nil
     case .parts(let parts):
-      exchange.location.gzip?.addVary(exchange)
+      for filter in exchange.location.filters { filter.beginRange(exchange) }
       outgoing.status = 206
       exchange.setStatus(206)
       if let part = parts.first, parts.count == 1 {

@@ -26,8 +26,6 @@ final class ExchangeLimits {
   private var delay: RequestDelay?
   /// Bytes per second, by the upstream's X-Accel-Limit-Rate; 0 is no limit.
   private(set) var rate: Int?
-  /// nil: the response isn't paced.
-  private(set) var pacer: ResponsePacer?
 
   func judgeRequest(_ verdict: Verdict) {
     isUsed = true
@@ -71,11 +69,6 @@ final class ExchangeLimits {
     self.rate = rate
   }
 
-  func begin(_ pacer: ResponsePacer) {
-    isUsed = true
-    self.pacer = pacer
-  }
-
   func endDelay() {
     delay?.stop()
     delay = nil
@@ -93,8 +86,6 @@ final class ExchangeLimits {
     releaseCounts()
     endDelay()
     rate = nil
-    pacer?.stop()
-    pacer = nil
   }
 }
 

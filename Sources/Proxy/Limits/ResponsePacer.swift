@@ -3,76 +3,27 @@ import HTTP
 import Observability
 import Transport
 
-/// Sends the body of an exchange's response at the rate of `limit_rate`: it keeps the bytes that may not go yet, and its
-/// deadline sends them. What it keeps counts as waiting for the client, so that the upstream pauses.
-final class ResponsePacer: EventTarget {
-  private enum End {
-    case open
-    case whole(Trailers?)
-    /// The upstream's response broke off.
-    case broken
-  }
-
-  private let exchange: Exchange
+/// Sends the body of a response at the rate of `limit_rate`: keeps the bytes that may not go yet, and its deadline sends
+/// them.
+final class ResponsePacer: BodyFilter {
   private var pace: ResponsePace
-  private var kept: WaitingBytes
-  private var end = End.open
-  private var isStopped = false
 
   /// Bytes of the response that may wait in the stream before the pacer waits for the client instead of the clock.
   private static let watermark = 65_536
 
   init(_ exchange: Exchange, _ pace: ResponsePace) {
-    self.exchange = exchange
     self.pace = pace
-    kept = WaitingBytes(in: exchange.worker.responses)
-    super.init(loop: exchange.worker.loop)
+    super.init(exchange)
   }
 
-  /// Bytes that may not go yet.
-  var keptBytes: Int { kept.count }
-
-  func send(_ bytes: UnsafeRawBufferPointer) {
+  override func send(_ bytes: UnsafeRawBufferPointer) {
     kept.append(bytes)
     _ = sendAllowed()
   }
 
-  /// The response ends with these trailers when all bytes have gone. False: they have gone already.
-  func keepsEnd(_ trailers: Trailers?) -> Bool {
-    guard !isStopped, !kept.isEmpty else { return false }
-    end = .whole(trailers)
-    return true
-  }
+  override func proceed() { if sendAllowed() { didPassKept() } }
 
-  /// The response breaks off when all bytes have gone. False: they have gone already.
-  func keepsBreak() -> Bool {
-    guard !isStopped, !kept.isEmpty else { return false }
-    end = .broken
-    return true
-  }
-
-  /// The exchange has ended.
-  func stop() {
-    isStopped = true
-    kept.release()
-    loop.forgetDeadline(of: self)
-  }
-
-  /// Sends what may go now, and asks for more, or ends the response, once nothing is kept.
-  func proceed() {
-    guard sendAllowed() else { return }
-    switch end {
-    // If bytes still wait for the client, the stream tells when it has taken them.
-    case .open:
-      guard exchange.waitingBytes > 0 else { return exchange.handler?.clientDidDrain() ?? () }
-      // A stream of HTTP/2 tells only if it is asked to.
-      exchange.stream?.watchSending(exchange.location.limits.sendTimeout)
-    case .whole(let trailers): exchange.complete(trailers)
-    case .broken: BrokenResponse.end(exchange)
-    }
-  }
-
-  /// Whether nothing is kept any more.
+  /// Sends what may go now. Returns whether nothing is kept any more.
   private func sendAllowed() -> Bool {
     while !isStopped, !kept.isEmpty {
       let count = min(pace.allowed(now: loop.now), kept.count)
@@ -88,7 +39,7 @@ final class ResponsePacer: EventTarget {
       var piece = ByteBuffer()
       piece.append(UnsafeRawBufferPointer(rebasing: kept.readable[..<count]))
       kept.consume(count)
-      exchange.passBody(piece.readable)
+      pass(piece.readable)
     }
     return !isStopped
   }
@@ -96,8 +47,9 @@ final class ResponsePacer: EventTarget {
   override func deadlinePassed() { proceed() }
 }
 
-/// A location's `limit_rate` and `limit_rate_after`, and what `set $limit_rate` sets.
-struct LiveRate {
+/// A location's `limit_rate` and `limit_rate_after`, and what `set $limit_rate` sets. The rate of a response is that of
+/// X-Accel-Limit-Rate, `$limit_rate` or `limit_rate`, the first of them that there is.
+final class ResponseRate: ResponseFilter {
   private let rate: LiveTemplate?
   private let free: LiveTemplate?
   private let slot: Int?
@@ -108,19 +60,26 @@ struct LiveRate {
     slot = settings.slot
   }
 
-  /// Bytes per second; 0: no limit.
-  func rate(_ exchange: Exchange) -> Int {
-    setRate(exchange) ?? rate.flatMap { Self.size($0.bytes(exchange), exchange) } ?? 0
+  override func begin(_ exchange: Exchange) {
+    let rate =
+      exchange.account.limiting.rate ?? setRate(exchange) ?? rate.flatMap { Self.size($0.bytes(exchange), exchange) }
+    Self.pace(exchange, rate ?? 0, free: { free.flatMap { Self.size($0.bytes(exchange), exchange) } ?? 0 })
+  }
+
+  /// Paces the response, if it has a body and `rate` is above 0. `free`: bytes that go at full speed.
+  private static func pace(_ exchange: Exchange, _ rate: Int, free: () -> Int) {
+    if case .none = exchange.response.body { return }
+    guard exchange.stream != nil, !exchange.isSubrequest, rate > 0 else { return }
+    exchange.account.limiting.setRate(rate)
+    exchange.append(
+      ResponsePacer(exchange, ResponsePace(rate: rate, free: free(), start: exchange.account.startedAt)))
   }
 
   /// What `set $limit_rate` has set in this exchange.
-  func setRate(_ exchange: Exchange) -> Int? {
+  private func setRate(_ exchange: Exchange) -> Int? {
     guard let slot, let text = exchange.variables.value(slot) else { return nil }
     return Self.size(text, exchange)
   }
-
-  /// Bytes that go at full speed.
-  func free(_ exchange: Exchange) -> Int { free.flatMap { Self.size($0.bytes(exchange), exchange) } ?? 0 }
 
   /// nil, after a line in the log, for a text that is no size. An empty text is no limit, as in nginx.
   static func size(_ text: [UInt8], _ exchange: Exchange) -> Int? {
@@ -129,38 +88,10 @@ struct LiveRate {
     exchange.log(.error, "invalid size \"\(LogEscape.text(text))\"")
     return nil
   }
-}
-
-/// The rate of a response in an exchange: that of X-Accel-Limit-Rate, `$limit_rate` or `limit_rate`, the first of them
-/// that there is.
-enum ResponseRate {
-  /// Begins to pace the response, if a rate applies to it.
-  @inline(never)
-  static func begin(_ exchange: Exchange) {
-    guard case .streaming(hasBody: true) = exchange.progress.state, exchange.stream != nil, !exchange.isSubrequest
-    else {
-      return
-    }
-    let (limits, settings) = (exchange.account.limiting, exchange.location.rate)
-    let rate = limits.rate ?? settings?.rate(exchange) ?? 0
-    guard rate > 0 else { return }
-    limits.setRate(rate)
-    let free = settings?.free(exchange) ?? 0
-    limits.begin(
-      ResponsePacer(exchange, ResponsePace(rate: rate, free: free, start: exchange.account.startedAt)))
-  }
 
   /// The value of `$limit_rate`. As in nginx, `limit_rate` shows in it only once the response has begun.
   static func value(_ exchange: Exchange) -> Int {
     exchange.account.limiting.rate ?? exchange.location.rate?.setRate(exchange) ?? 0
-  }
-
-  /// The client has taken all waiting bytes. A pacer that keeps bytes asks the handler for more only when they have gone.
-  static func streamDidDrain(_ exchange: Exchange) {
-    if let pacer = exchange.account.limiting.pacer, pacer.keptBytes > 0 { return pacer.proceed() }
-    // The compressor asks the handler for more when it has nothing left.
-    if exchange.account.compression.keptBytes > 0 { return }
-    exchange.handler?.clientDidDrain()
   }
 
   /// Takes the rate of an upstream's X-Accel-Limit-Rate.
@@ -172,5 +103,14 @@ enum ResponseRate {
       return
     }
     exchange.account.limiting.setRate(rate)
+    exchange.ask(for: Asked())
+  }
+
+  /// X-Accel-Limit-Rate where the location has no rate. Elsewhere the location's own filter heeds it.
+  private final class Asked: ResponseFilter {
+    override func begin(_ exchange: Exchange) {
+      guard exchange.location.rate == nil else { return }
+      ResponseRate.pace(exchange, exchange.account.limiting.rate ?? 0, free: { 0 })
+    }
   }
 }

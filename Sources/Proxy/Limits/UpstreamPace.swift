@@ -1,5 +1,5 @@
+import HTTP
 import Transport
-import Upstream
 
 /// How fast a response may be read from an upstream: `proxy_limit_rate` with nginx's arithmetic, as a value. It saturates.
 struct UpstreamPace: Equatable {
@@ -26,63 +26,42 @@ struct UpstreamPace: Equatable {
   }
 }
 
-/// What `proxy_limit_rate` has decided for one attempt.
-enum UpstreamPacing {
-  case undecided
-  case free
-  case paced(UpstreamPacer)
+/// `proxy_limit_rate` of a location.
+final class UpstreamRate: ResponseFilter {
+  private let rate: LiveTemplate
 
-  var holds: Bool { if case .paced(let pacer) = self { pacer.isHolding } else { false } }
+  init(_ rate: Template) { self.rate = LiveTemplate(rate) }
 
-  mutating func stop() {
-    if case .paced(let pacer) = self { pacer.stop() }
-    self = .undecided
-  }
-
-  /// Takes bytes of a response that goes on to the client. A response that sallyport keeps for itself isn't paced.
-  mutating func take(_ count: Int, _ attempt: UpstreamAttempt, _ handler: ProxyHandler) {
-    guard let exchange = handler.exchange, let pass = handler.pass else { return }
-    if case .undecided = self {
-      guard case .streaming = exchange.progress.state else { return }
-      let rate = pass.readRate.flatMap { LiveRate.size($0.bytes(exchange), exchange) } ?? 0
-      self =
-        rate > 0
-        ? .paced(UpstreamPacer(attempt, UpstreamPace(rate: rate, start: exchange.worker.loop.now), exchange)) : .free
-    }
-    if case .paced(let pacer) = self { pacer.take(count) }
+  override func begin(_ exchange: Exchange) {
+    if case .none = exchange.response.body { return }
+    let rate = ResponseRate.size(self.rate.bytes(exchange), exchange) ?? 0
+    if rate > 0 { exchange.append(UpstreamPacer(exchange, UpstreamPace(rate: rate, start: exchange.worker.loop.now))) }
   }
 }
 
-/// Pauses the upstream of an attempt, and reads on when the rate allows it.
-final class UpstreamPacer: EventTarget {
-  // The attempt holds the pacer, and stops it before it goes on.
-  private unowned let attempt: UpstreamAttempt
-  private unowned let exchange: Exchange
+/// Has the source of a response wait when it has brought more than the rate allows. It keeps no bytes itself.
+final class UpstreamPacer: BodyFilter {
   private var pace: UpstreamPace
-  private(set) var isHolding = false
+  private var isHolding = false
 
-  init(_ attempt: UpstreamAttempt, _ pace: UpstreamPace, _ exchange: Exchange) {
-    self.attempt = attempt
-    self.exchange = exchange
+  init(_ exchange: Exchange, _ pace: UpstreamPace) {
     self.pace = pace
-    super.init(loop: exchange.worker.loop)
+    super.init(exchange)
   }
 
-  func take(_ count: Int) {
-    guard let wait = pace.take(count, now: loop.now), let stream = attempt.stream else { return }
+  override func send(_ bytes: UnsafeRawBufferPointer) {
+    pass(bytes)
+    guard !isStopped, let wait = pace.take(bytes.count, now: loop.now) else { return }
     isHolding = true
-    stream.pause()
+    exchange.handler?.pauseSource()
     setDeadline(in: wait)
   }
 
-  func stop() {
-    isHolding = false
-    loop.forgetDeadline(of: self)
-  }
+  override var holdsSource: Bool { isHolding }
 
   override func deadlinePassed() {
-    stop()
-    // A client that has bytes to take resumes the upstream itself.
-    if exchange.waitingBytes == 0 { attempt.resume() }
+    isHolding = false
+    loop.forgetDeadline(of: self)
+    exchange.askForMore()
   }
 }

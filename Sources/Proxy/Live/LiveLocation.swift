@@ -20,11 +20,10 @@ final class LiveLocation {
   /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
-  let addedTrailers: [LiveField]
   let expires: LiveExpires?
   /// nil: `charset off`.
   let charset: LiveCharset?
-  /// Whether one of these four says anything.
+  /// Whether one of these three says anything.
   let changesFields: Bool
   let earlyHints: [LiveTemplate]
   let realIP: LiveRealIP?
@@ -38,11 +37,12 @@ final class LiveLocation {
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
   /// nil: neither `limit_rate` nor `set $limit_rate`.
-  let rate: LiveRate?
+  let rate: ResponseRate?
   /// nil: neither `root` nor `alias` says where files are.
   let files: LiveFiles?
-  /// nil: `gzip off`.
-  let gzip: LiveCompression?
+  /// What happens to the responses that leave here: those of the content, then those of the location, in nginx's order.
+  let filters: [ResponseFilter]
+  let policy: ResponsePolicy
   var limits: LocationLimits { settings.limits }
 
   /// `outer`: for an `if` or a `limit_except`, the content of the location around it, and its rewrite steps, of which the
@@ -52,6 +52,7 @@ final class LiveLocation {
     outer: (content: LiveContent, rewrite: [PhaseStep])? = nil
   ) {
     self.settings = settings
+    self.policy = ResponsePolicy(settings.limits)
     let program = isRoot || outer != nil ? RewriteProgram([]) : RewriteProgram(settings.rewrite)
     let realIP = settings.realIP.map { LiveRealIP($0, resolved: makers.generation.realIPHosts) }
     self.realIP = realIP
@@ -69,7 +70,6 @@ final class LiveLocation {
     let content = isInherited ? own : makers.trace.map { ExplainedContent(own, $0) } ?? own
     self.content = content
     self.files = settings.files.map { LiveFiles($0, real: makers.generation.realFolders[$0.root.folder]) }
-    self.gzip = LiveCompression(settings)
     self.hasOwnContent = !isEmpty
     for (condition, block) in program.blocks {
       let inside = LiveLocation(settings: block, makers: makers, outer: (content, rewrite))
@@ -88,16 +88,21 @@ final class LiveLocation {
     let expires = LiveExpires(settings.expires)
     self.expires = expires
     self.addedFields = settings.addedFields.map { LiveField($0) }
-    self.addedTrailers = settings.addedTrailers.map { LiveField($0) }
     self.charset = settings.charset.map { LiveCharset($0) }
     self.changesFields =
-      expires != nil || settings.charset != nil || !settings.addedFields.isEmpty || !settings.addedTrailers.isEmpty
+      expires != nil || settings.charset != nil || !settings.addedFields.isEmpty
     self.earlyHints = settings.earlyHints.map { LiveTemplate($0) }
     self.errorLog = makers.errorLog(settings.errorLogs)
     let accessLogs = settings.accessLogs.compactMap(makers.accessLogs.log)
     self.accessLogs = accessLogs
     self.hasAccessLogs = !accessLogs.isEmpty
-    self.rate = settings.traffic?.rate.map { LiveRate($0) }
+    let rate = settings.traffic?.rate.map { ResponseRate($0) }
+    self.rate = rate
+    let ownFilters: [ResponseFilter?] = [
+      settings.compression.map { GzipFilter($0) }, rate,
+      settings.addedTrailers.isEmpty ? nil : AddedTrailers(settings.addedTrailers),
+    ]
+    self.filters = content.filters + ownFilters.compactMap { $0 }
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
@@ -222,8 +227,8 @@ final class LiveProxyPass: LiveContent {
   let origin: LiveOrigin
   /// `proxy_set_body`
   let body: LiveTemplate?
-  /// `proxy_limit_rate`
-  let readRate: LiveTemplate?
+  override var filters: [ResponseFilter] { ownFilters }
+  private let ownFilters: [ResponseFilter]
 
   /// `tokens`: `server_tokens` of the location.
   init(_ settings: ProxyPassSettings, tokens: Bool, makers: LiveMakers) {
@@ -269,7 +274,7 @@ final class LiveProxyPass: LiveContent {
     let origin = LiveOrigin(settings.origin)
     self.origin = origin
     self.body = settings.body.map { LiveTemplate($0) }
-    self.readRate = settings.readRate.map { LiveTemplate($0) }
+    self.ownFilters = settings.readRate.map { [UpstreamRate($0)] } ?? []
     self.trust = settings.tlsName.constant.flatMap { [context] name in
       origin.settled.map {
         UpstreamTrust(

@@ -134,6 +134,8 @@ final class LiveServer {
   let name: [UInt8]
   let context: ServerTLSContext?
   let root: LiveLocation
+  /// What a connection is asked for before its first response.
+  var policy: ResponsePolicy { root.policy }
   /// Steps of the server block itself, before a location is found.
   let rewrite: [PhaseStep]
   let locations: LocationTree

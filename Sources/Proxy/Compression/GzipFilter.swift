@@ -5,17 +5,13 @@ import Patterns
 
 /// `gzip on` of a location in one worker: decides which responses are compressed, as nginx's gzip module does, and begins
 /// their compression.
-final class LiveCompression {
+final class GzipFilter: ResponseFilter {
   private let settings: CompressionSettings
 
-  /// nil: nothing is compressed there.
-  init?(_ location: LocationSettings) {
-    guard let settings = location.compression else { return nil }
-    self.settings = settings
-  }
+  init(_ settings: CompressionSettings) { self.settings = settings }
 
-  /// Begins to compress the response whose head is built, if that applies to it.
-  func begin(_ exchange: Exchange) {
+  /// Begins to compress the response, if that applies to it.
+  override func begin(_ exchange: Exchange) {
     guard isOfKind(exchange) else { return }
     addVary(exchange)
     guard isFor(exchange) else { return }
@@ -35,7 +31,7 @@ final class LiveCompression {
     guard let stream = GzipStream(level: settings.level, length: length) else { return place.giveBack() }
     Self.describe(exchange.response)
     exchange.response.body = .stream
-    exchange.account.compression.begin(ResponseCompressor(exchange, stream, place))
+    exchange.append(ResponseCompressor(exchange, stream, place))
   }
 
   private static func describe(_ outgoing: OutgoingResponseHead) {
@@ -44,14 +40,30 @@ final class LiveCompression {
     outgoing.add("Content-Encoding", "gzip")
   }
 
-  /// `gzip_vary`, also where this client gets the response as it is. For a file of which ranges are sent, before the head
-  /// says so.
-  func addVary(_ exchange: Exchange) {
+  override func beginRange(_ exchange: Exchange) { addVary(exchange) }
+
+  /// `gzip_vary`, also where this client gets the response as it is.
+  private func addVary(_ exchange: Exchange) {
     if settings.sendsVary, isOfKind(exchange) { exchange.response.add("Vary", "Accept-Encoding") }
   }
 
-  /// Whether the response whose head is built will be compressed.
-  func applies(to exchange: Exchange) -> Bool { isOfKind(exchange) && isFor(exchange) }
+  /// As in nginx, a compressed response has no ranges.
+  override func changesBytes(of exchange: Exchange) -> Bool { isOfKind(exchange) && isFor(exchange) }
+
+  /// `$gzip_ratio`, with two decimals; nothing without a compressed response.
+  static func appendRatio(of exchange: Exchange, to output: inout ByteBuffer) {
+    guard let compressor = compressor(of: exchange), compressor.produced > 0 else { return }
+    let hundredths = (compressor.received &* 1000 / compressor.produced &+ 5) / 10
+    output.append(decimal: hundredths / 100)
+    output.append(0x2E)
+    if hundredths % 100 < 10 { output.append(0x30) }
+    output.append(decimal: hundredths % 100)
+  }
+
+  /// nil: the response isn't compressed.
+  static func compressor(of exchange: Exchange) -> ResponseCompressor? {
+    exchange.account.filters.find { $0 is ResponseCompressor } as? ResponseCompressor
+  }
 
   /// As in nginx: a 200, 403 or 404 with a body that is long enough, of a listed type and without a coding of its own.
   private func isOfKind(_ exchange: Exchange) -> Bool {

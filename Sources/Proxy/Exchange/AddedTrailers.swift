@@ -1,0 +1,47 @@
+import Bytes
+import HTTP
+
+/// `add_trailer` of a location.
+final class AddedTrailers: ResponseFilter {
+  private let fields: [LiveField]
+
+  init(_ fields: [AddedField]) { self.fields = fields.map { LiveField($0) } }
+
+  /// In HTTP/1.1, trailers need chunked framing, so the length is not announced. HTTP/1.0 gets none.
+  override func begin(_ exchange: Exchange) {
+    let response = exchange.response
+    if case .none = response.body { return }
+    let isUsual = ConfiguredFields.isUsual(response.status)
+    let these = fields.filter { isUsual || $0.always }
+    if these.isEmpty { return }
+    if case .length = response.body {
+      response.expectsTrailers = true
+      if exchange.head.version == .http11, exchange.location.limits.chunkedResponses { response.body = .stream }
+    }
+    exchange.append(Filter(exchange, these))
+  }
+
+  /// Adds the trailers of one response, after those of the upstream, when its last byte has gone.
+  private final class Filter: BodyFilter {
+    private let fields: [LiveField]
+
+    init(_ exchange: Exchange, _ fields: [LiveField]) {
+      self.fields = fields
+      super.init(exchange)
+    }
+
+    override func finish(_ end: BodyEnd) {
+      guard case .whole(var trailers) = end, exchange.withStream({ $0.takesTrailers }) == true else { return pass(end) }
+      for field in fields {
+        // As in nginx, `$sent_trailer_…` has those of the lines before.
+        exchange.didSendTrailers(trailers)
+        var value = ByteBuffer()
+        field.value.append(exchange, to: &value)
+        guard !value.isEmpty else { continue }
+        FieldValue.makeValid(&value, from: 0)
+        trailers = Trailers(adding: [(field.name, Array(value.readable))], to: trailers)
+      }
+      pass(.whole(trailers))
+    }
+  }
+}

@@ -1,0 +1,163 @@
+import Bytes
+import HTTP
+import Transport
+
+/// What a location does to the responses that leave it, compiled at load. One object serves all exchanges of its
+/// location (nginx: a header filter, which may begin a body filter).
+///
+/// An exchange runs the location's filters in the order of the list, which is nginx's, after the head is built and before
+/// it goes. The same order has the chain of body filters that they begin.
+class ResponseFilter {
+  /// May change the head, and have a `BodyFilter` take the body.
+  func begin(_ exchange: Exchange) {}
+  /// Whether the filter will change the bytes of the response whose head is built, so that the response has no ranges.
+  func changesBytes(of exchange: Exchange) -> Bool { false }
+  /// A range of the response whose head is built will go in its place: the filter adds what also the head of a range must
+  /// say, and is not begun for the whole.
+  func beginRange(_ exchange: Exchange) {}
+}
+
+/// How the body of a response ends.
+enum BodyEnd {
+  case whole(Trailers?)
+  /// Its source broke off. As in nginx, the client first gets all that came, and then an end that it can't take for the
+  /// response's.
+  case broken
+}
+
+/// One response's body on its way to the client: changes the bytes, or delays them (nginx: a body filter).
+///
+///     handler ─► filter ─► … ─► filter ─► stream
+///
+/// A filter takes all bytes that it is given. What it keeps counts as waiting for the client, so that the source pauses,
+/// and the source hears no drain until all filters have passed on what they kept. The end of the body waits for the
+/// kept bytes too. A filter lives until its exchange ends; after `stop` it makes no calls.
+class BodyFilter: EventTarget {
+  final let exchange: Exchange
+  /// The bytes that may not go on yet.
+  final var kept: WaitingBytes
+  /// The next filter towards the client; nil: the client's stream is next.
+  fileprivate final var next: BodyFilter?
+  /// The end that waits for the kept bytes.
+  private final var waitingEnd: BodyEnd?
+  /// Whether more bytes may come.
+  private(set) final var isOpen = true
+  private(set) final var isStopped = false
+
+  init(_ exchange: Exchange) {
+    self.exchange = exchange
+    kept = WaitingBytes(in: exchange.worker.responses)
+    super.init(loop: exchange.worker.loop)
+  }
+
+  // MARK: What a filter does
+
+  func send(_ bytes: UnsafeRawBufferPointer) { pass(bytes) }
+  /// The body ends, and nothing is kept any more.
+  func finish(_ end: BodyEnd) { pass(end) }
+  /// The client has taken all bytes that had gone on: sends kept ones that waited for that.
+  func proceed() {}
+  /// Whether the source must not be asked for more yet.
+  var holdsSource: Bool { false }
+  /// The exchange has ended: gives back what the filter holds besides `kept`.
+  func didStop() {}
+
+  // MARK: What a filter asks for
+
+  /// Gives bytes to the next filter or to the client. The exchange may end within the call.
+  final func pass(_ bytes: UnsafeRawBufferPointer) {
+    if let next { next.send(bytes) } else { exchange.passBody(bytes) }
+  }
+
+  final func pass(_ end: BodyEnd) {
+    if let next { next.end(end) } else { exchange.bodyDidEnd(end) }
+  }
+
+  /// Nothing is kept any more: the end follows if it has come, or the source is asked for more.
+  final func didPassKept() {
+    if let waitingEnd {
+      self.waitingEnd = nil
+      return finish(waitingEnd)
+    }
+    exchange.askForMore()
+  }
+
+  // MARK: For the exchange
+
+  final func end(_ end: BodyEnd) {
+    guard isOpen, !isStopped else { return }
+    isOpen = false
+    if kept.isEmpty { finish(end) } else { waitingEnd = end }
+  }
+
+  final func stop() {
+    guard !isStopped else { return }
+    isStopped = true
+    kept.release()
+    loop.forgetDeadline(of: self)
+    didStop()
+  }
+
+  /// Returns whether this filter, or one behind it, sees to the bytes that the source is asked for next.
+  fileprivate final func drain() -> Bool {
+    if let next, next.drain() { return true }
+    guard kept.isEmpty else {
+      proceed()
+      return true
+    }
+    return holdsSource
+  }
+}
+
+/// The body filters of one response.
+struct BodyFilterChain {
+  /// The one that gets the bytes of the source; nil: they go to the client's stream.
+  private(set) var first: BodyFilter?
+
+  /// Adds a filter behind the others, next to the client.
+  mutating func append(_ filter: BodyFilter) {
+    guard var last = first else {
+      first = filter
+      return
+    }
+    while let next = last.next { last = next }
+    last.next = filter
+  }
+
+  var keptBytes: Int {
+    var count = 0
+    var filter = first
+    while let each = filter {
+      count += each.kept.count
+      filter = each.next
+    }
+    return count
+  }
+
+  var holdsSource: Bool { find { $0.holdsSource } != nil }
+
+  func find(_ matches: (BodyFilter) -> Bool) -> BodyFilter? {
+    var filter = first
+    while let each = filter {
+      if matches(each) { return each }
+      filter = each.next
+    }
+    return nil
+  }
+
+  /// Returns whether a filter sees to the bytes that come next.
+  func drain() -> Bool { first?.drain() ?? false }
+
+  /// At the end of every exchange.
+  @inline(__always)
+  mutating func reset() { if first != nil { clear() } }
+
+  @inline(never)
+  private mutating func clear() {
+    var filter = first.take()
+    while let each = filter {
+      each.stop()
+      filter = each.next.take()
+    }
+  }
+}
