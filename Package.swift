@@ -17,7 +17,7 @@ let cLibraries = ["CLinux", "COpenSSL", "CSystemd", "CPCRE2", "CCrypt", "CNGHTTP
 
 let rows: [ModuleRow] = [
   // 1 Foundations: no protocol
-  ("Bytes", [], [], "byte windows, base64, hex, secrets"),
+  ("Bytes", [], [], "byte windows, base64, hex, secrets, tables and registries that modules share"),
   ("Observability", ["CLinux", "Bytes"], [log], "diagnostics, error log, access log"),
   ("Patterns", ["CPCRE2", "Bytes"], [], "regular expressions with a bound on their work"),
   ("Transport", ["CLinux", "Bytes"], [heap, deque], "event loop, sockets, deadlines, signals"),
@@ -28,7 +28,7 @@ let rows: [ModuleRow] = [
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
   ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
-  ("DNS", ["CAres", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
+  ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Policy: values in, values out

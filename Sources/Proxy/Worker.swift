@@ -26,10 +26,10 @@ public final class Worker {
   @exclusivity(unchecked) var input = ByteBuffer()
   let http2Line: HTTP2Line
   /// Request bodies that are kept in memory, 32 MiB in all.
-  let bodies = BodyGauge(limit: 32 << 20)
+  let bodies = BodyMemoryBudget(limit: 32 << 20)
   /// Responses that wait in streams of HTTP/2, in a rate or for their compression, and slices of files that are read. Above
   /// 32 MiB, files are read in small slices.
-  let responses = BodyGauge(limit: 32 << 20)
+  let responses = BodyMemoryBudget(limit: 32 << 20)
   /// Streams of HTTP/2 that are open.
   var streams = PeakCount()
   /// Responses that are being compressed, at most 256: 68 MiB of zlib's memory.
@@ -111,7 +111,9 @@ public final class Worker {
     exchanges.removeAll()
     // Busy sessions stay in their generation, so those of every earlier one are judged by this one.
     for session in Array(sessions.values) where session.live !== fresh { session.move(to: fresh) }
-    if patience > 0, old.clients > 0 { old.shutdown = ShutdownDeadline(self, old, patience) }
+    if patience > 0, old.clients > 0 {
+      old.shutdown = loop.after(patience) { [unowned self, weak old] in if let old { cut(clientsOf: old) } }
+    }
     endLeaving()
   }
 
@@ -209,7 +211,7 @@ public final class Worker {
     leaving.removeAll { old in
       guard old.clients == 0 else { return false }
       dropSparesLater()
-      old.shutdown?.stop()
+      old.shutdown?.cancel()
       old.close()
       return true
     }
@@ -305,24 +307,6 @@ public final class Worker {
     proxyHandlers.append(handler)
     placeQueue.connectionDidFree()
   }
-}
-
-/// The moment at which `worker_shutdown_timeout` has passed for a previous generation.
-final class ShutdownDeadline: EventTarget {
-  private unowned let worker: Worker
-  private weak var generation: LiveGeneration?
-
-  /// `patience`: milliseconds.
-  init(_ worker: Worker, _ generation: LiveGeneration, _ patience: Int) {
-    self.worker = worker
-    self.generation = generation
-    super.init(loop: worker.loop)
-    setDeadline(in: patience)
-  }
-
-  override func deadlinePassed() { if let generation { worker.cut(clientsOf: generation) } }
-
-  func stop() { loop.forgetDeadline(of: self) }
 }
 
 /// Hands over old lines of a worker's access logs once a second. That of the first worker also writes the summaries of folded lines.

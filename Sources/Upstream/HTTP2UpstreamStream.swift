@@ -4,19 +4,11 @@ import Transport
 
 /// One attempt's request and response, as a stream of HTTP/2.
 ///
-///     request:   pending bytes ──► window of the upstream ──► ended
-///     response:  head ──► body (paused ◄──► flowing) ──► ended
+///     request:   the sending half
+///     response:  head ──► the receiving half ──► over
 final class HTTP2UpstreamStream: UpstreamStream {
-  private enum Request {
-    case waiting, sending
-    case ended(Trailers?)
-  }
-
-  private enum Response {
-    case awaitingHead, readingBody
-    /// The upstream has ended its side. The observer hears of it when the body isn't paused.
-    case ended(Trailers?)
-    case over
+  private enum Response: Equatable {
+    case awaitingHead, readingBody, over
   }
 
   private let http2: HTTP2UpstreamSession
@@ -24,20 +16,15 @@ final class HTTP2UpstreamStream: UpstreamStream {
   /// 0 until the request's head was sent.
   private var id: Int32 = 0
   private(set) var method = HTTP.Method.get
-  private var request = Request.waiting
-  private var pending = ByteBuffer()
-  /// Whether libnghttp2 waits for `resume`.
-  private var isDeferred = false
+  private var request = HTTP2SendingHalf(in: nil)
   private var response = Response.awaitingHead
-  private var received = ByteBuffer()
-  private var isPaused = false, asksAgain = false
+  private var input = HTTP2ReceivingHalf(isPaused: false)
+  private var asksAgain = false
   private var interimHeads = 0
   /// Whether the request's head has gone to the upstream. libnghttp2 keeps it back while the upstream allows no more streams.
   var isOnWire = false
   /// Whether a RST_STREAM of ours ends the stream: libnghttp2's, which found a fault of the upstream, where an observer is left.
   var isResetByUs = false
-  /// Bytes of the request that the upstream's window has taken, and how many when the deadline was set.
-  private var taken: UInt64 = 0, mark = ProgressMark()
 
   init(_ session: HTTP2UpstreamSession, isOnKeptSession: Bool) {
     http2 = session
@@ -54,10 +41,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   /// Whether somebody takes what the upstream still sends on this stream.
   var takesInput: Bool {
-    switch response {
-    case .awaitingHead, .readingBody: hasObserver
-    case .ended, .over: false
-    }
+    response != .over && input.takesInput && hasObserver
   }
 
   var hasFinalHead: Bool {
@@ -87,7 +71,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
       return failLater()
     }
     self.id = id
-    request = hasBody ? .sending : .ended(nil)
+    request.begin(hasBody: hasBody)
     http2.hasOutput()
     watchDeadline()
   }
@@ -103,62 +87,40 @@ final class HTTP2UpstreamStream: UpstreamStream {
   }
 
   override func send(body bytes: UnsafeRawBufferPointer) {
-    guard case .sending = request else { return }
-    pending.append(bytes)
+    guard request.append(bytes) else { return }
     bytesSent &+= UInt64(bytes.count)
     announce()
     watchDeadline()
   }
 
   override func requestDidEnd(_ trailers: Trailers?) {
-    if case .sending = request {
-      request = .ended(trailers)
-      announce()
-    }
+    if request.end(trailers) { announce() }
     watchDeadline()
   }
 
   private func announce() {
-    if isDeferred {
-      isDeferred = false
-      http2.frames.resume(id)
-    }
+    if request.mustResume() { http2.frames.resume(id) }
     http2.hasOutput()
   }
 
-  override var waitingBytes: Int { pending.count }
+  override var waitingBytes: Int { request.count }
 
   /// What the stream has ready, at most `room` bytes.
-  func ready(room: Int) -> HTTP2Output {
-    let count = min(pending.count, room)
-    switch request {
-    case .sending where count > 0: return .bytes(count)
-    case .ended(let trailers):
-      return count == pending.count ? .last(count, hasTrailers: trailers != nil) : .bytes(count)
-    case .sending, .waiting:
-      isDeferred = true
-      return .none
-    }
-  }
-
-  var pendingTrailers: Trailers? {
-    if case .ended(let trailers) = request { trailers } else { nil }
-  }
+  func ready(room: Int) -> HTTP2Output { request.ready(room: room) }
+  var pendingTrailers: Trailers? { request.trailers }
 
   /// Writes the first `count` pending bytes. Returns whether these were the last ones and more may come.
   func write(_ count: Int, to transport: ByteStream) -> Bool {
-    let bytes = pending.readable
-    transport.write(UnsafeRawBufferPointer(rebasing: bytes[..<min(count, bytes.count)]))
-    pending.consume(min(count, bytes.count))
-    taken &+= UInt64(count)
-    return count > 0 && pending.isEmpty
+    transport.write(request.first(count))
+    request.didTake(count)
+    return count > 0 && request.isEmpty
   }
 
   /// The upstream has taken all pending bytes.
   func didDrain() {
-    guard hasObserver, pending.isEmpty else { return }
+    guard hasObserver, request.isEmpty else { return }
     watchDeadline()
-    if case .sending = request { withObserver { $0.attemptDidDrain() } }
+    if request.isOpen { withObserver { $0.attemptDidDrain() } }
   }
 
   // MARK: The response
@@ -166,22 +128,17 @@ final class HTTP2UpstreamStream: UpstreamStream {
   override func askAgain() { asksAgain = true }
 
   override func pause() {
-    isPaused = true
+    _ = input.pause()
     setDeadline(in: nil)
   }
 
   override func resume() {
-    guard isPaused else { return }
-    isPaused = false
-    if !received.isEmpty {
-      // The observer may pause, or give up, within the call.
-      var arrived = ByteBuffer()
-      arrived.swap(with: &received)
-      deliver(arrived.readable)
-    }
-    guard !isPaused, hasObserver else { return }
+    guard let arrived = input.resume() else { return }
+    // The observer may pause, or give up, within the call.
+    if !arrived.isEmpty { deliver(arrived.readable) }
+    guard input.isFlowing, hasObserver else { return }
     watchDeadline()
-    if case .ended(let trailers) = response { deliverEnd(trailers) }
+    if case .whole(let trailers) = input.settled { deliverEnd(trailers) }
   }
 
   /// A head is complete; it is in the observer's `answer`.
@@ -200,16 +157,15 @@ final class HTTP2UpstreamStream: UpstreamStream {
     observer.hasFinalHead = true
     noteHead()
     response = .readingBody
-    if endsStream { response = .ended(nil) }
-    guard observer.attemptHead(head), hasObserver, endsStream, !isPaused else { return }
-    deliverEnd(nil)
+    if endsStream { _ = input.arriveEnd(nil) }
+    if observer.attemptHead(head), hasObserver, endsStream, input.isFlowing { deliverEnd(nil) }
   }
 
   /// Bytes of the response's body have arrived.
   func inputDidArrive(_ bytes: UnsafeRawBufferPointer) {
     bytesReceived &+= UInt64(bytes.count)
     guard hasObserver else { return http2.frames.credit(id, bytes.count) }
-    if isPaused { return received.append(bytes) }
+    guard input.arrive(bytes) else { return }
     deliver(bytes)
     if hasObserver { watchDeadline() }
   }
@@ -222,9 +178,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   /// The upstream has ended its side of the stream.
   func inputDidEnd(_ trailers: Trailers?) {
-    guard case .readingBody = response else { return }
-    response = .ended(trailers)
-    if !isPaused { deliverEnd(trailers) }
+    guard response == .readingBody, !input.hasEnded else { return }
+    if input.arriveEnd(trailers) { deliverEnd(trailers) }
   }
 
   private func deliverEnd(_ trailers: Trailers?) {
@@ -253,7 +208,7 @@ final class HTTP2UpstreamStream: UpstreamStream {
   /// Takes the deadline back, and stops a request that the upstream answered before its end (RFC 9113 §8.1).
   private func finish() {
     loop.forgetDeadline(of: self)
-    if case .sending = request, id > 0 {
+    if request.isOpen, id > 0 {
       http2.frames.reset(id, .cancel)
       http2.hasOutput()
     }
@@ -262,11 +217,11 @@ final class HTTP2UpstreamStream: UpstreamStream {
   // MARK: Deadlines
 
   private func watchDeadline() {
-    guard !isPaused, hasObserver else { return }
-    mark.set(taken)
-    if !pending.isEmpty {
+    guard !input.isPaused, hasObserver else { return }
+    request.setMark()
+    if !request.isEmpty {
       setDeadline(in: timeouts.send)
-    } else if case .ended = request {
+    } else if request.hasEnded {
       setDeadline(in: timeouts.read)
     } else {
       setDeadline(in: nil)
@@ -275,8 +230,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   override func deadlinePassed() {
     // The upstream is slow but takes bytes: `proxy_send_timeout` applies between two writes.
-    if !pending.isEmpty, mark.isPassed(at: taken) { return watchDeadline() }
-    if !pending.isEmpty { return fail(.sendTimeout) }
+    if request.isSlowButMoving { return watchDeadline() }
+    if !request.isEmpty { return fail(.sendTimeout) }
     http2.streamDidTimeOut(after: timeouts.read)
     fail(hasFinalHead ? .invalidBody("upstream timed out (110: Connection timed out)") : .readTimeout)
   }
@@ -298,8 +253,8 @@ final class HTTP2UpstreamStream: UpstreamStream {
 
   private func end(_ result: Balancer.AttemptResult) {
     loop.forgetDeadline(of: self)
-    received.release()
-    pending.removeAll()
+    input.dropReceived()
+    request.dropWaiting()
     if id > 0 {
       http2.frames.reset(id, .cancel)
       http2.hasOutput()
@@ -309,11 +264,13 @@ final class HTTP2UpstreamStream: UpstreamStream {
     reportEnd(result)
   }
 
+  /// Whether the response came whole, and its end waits for the client.
+  private var isWhole: Bool { response == .readingBody && input.hasEnded }
+
   /// libnghttp2 has closed the stream, for this reason.
   func didClose(code: UInt32) {
     id = 0
-    // A response that came whole waits for the client.
-    if case .ended = response { return }
+    if isWhole { return }
     if case .refusedStream? = HTTP2ErrorCode(rawValue: code) { http2.hasRefused = true }
     guard hasObserver else { return loop.forgetDeadline(of: self) }
     sessionDidEnd(
@@ -324,11 +281,10 @@ final class HTTP2UpstreamStream: UpstreamStream {
   func sessionDidEnd(_ failure: AttemptFailure) {
     id = 0
     guard let observer else { return loop.forgetDeadline(of: self) }
-    if case .ended = response { return }
+    if isWhole { return }
     // A paused response keeps what came before the end: the client gets that, too.
-    if !received.isEmpty {
-      var arrived = ByteBuffer()
-      arrived.swap(with: &received)
+    let arrived = input.takeReceived()
+    if !arrived.isEmpty {
       observer.attemptBody(arrived.readable)
       guard hasObserver else { return loop.forgetDeadline(of: self) }
     }

@@ -43,7 +43,10 @@ public final class UpstreamGroup {
   /// By index in `servers`.
   var openSessions: [Int]
   /// Set while more sessions are idle than `keepalive` allows.
-  private var surplus: Surplus?
+  /// Closes idle sessions above `keepalive`; nil: there are none.
+  private var surplus: OneShotTimer?
+  /// Milliseconds that such a session stays idle before it is closed.
+  private static let surplusTime = 1000
 
   /// The servers of a list as they are now.
   public convenience init(_ list: GroupList, loop: EventLoop, budget: ConnectionBudget) {
@@ -309,13 +312,20 @@ public final class UpstreamGroup {
   private func limitIdle() {
     let limit = settings.keepalive.connections
     if (idle.count - 1) / 4 >= limit { idle.takeOldest()?.close() }
-    if surplus == nil { surplus = Surplus(self) }
+    if surplus == nil { watchSurplus() }
+  }
+
+  private func watchSurplus() {
+    surplus = loop.after(Self.surplusTime) { [weak self] in
+      guard let self, closeSurplus(now: loop.now) else { return }
+      watchSurplus()
+    }
   }
 
   /// Closes the sessions above `keepalive` that were not used for a second. Returns whether others are left.
   package func closeSurplus(now: UInt64) -> Bool {
     let limit = settings.keepalive.connections
-    while idle.count > limit, let oldest = idle.oldest, now &- oldest.idleSince >= UInt64(Surplus.time) {
+    while idle.count > limit, let oldest = idle.oldest, now &- oldest.idleSince >= UInt64(Self.surplusTime) {
       idle.takeOldest()?.close()
     }
     if idle.count > limit { return true }
@@ -352,7 +362,7 @@ public final class UpstreamGroup {
   /// Closes the idle sessions. A session that serves an attempt closes after it.
   public func close() {
     isClosed = true
-    surplus?.stop()
+    surplus?.cancel()
     surplus = nil
     for connection in idle.takeAll() { connection.close() }
     for session in multiplexed { if session.isIdle { session.close() } else { session.retire() } }

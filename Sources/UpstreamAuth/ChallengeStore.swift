@@ -1,3 +1,4 @@
+import Bytes
 package import Observability
 import Synchronization
 package import Transport
@@ -25,7 +26,6 @@ package final class ChallengeStore: Sendable {
     var former: [RememberedChallenge.DigestSession] = []
     /// Whether an answer may be sent before a challenge.
     var goesAhead = true
-    var lastUse: UInt64 = 0
 
     private static let formerLimit = 4
 
@@ -77,14 +77,15 @@ package final class ChallengeStore: Sendable {
   }
 
   private struct State {
-    var entries: [ChallengeKey: Entry] = [:]
-    var clock: UInt64 = 0
+    var entries = LRUTable<ChallengeKey, Entry>()
     /// A write is scheduled and has not read the entries yet.
     var isScheduled = false
     /// nil: in memory only, at least for now.
     var folder: Folder?
     /// A thread tries to take the directory.
     var isTaking = false
+
+    func entry(of key: ChallengeKey) -> Entry? { entries.place(of: key).flatMap { entries[$0] } }
   }
 
   static let limit = 4096
@@ -144,13 +145,10 @@ package final class ChallengeStore: Sendable {
     let (lock, entries) = try wanted.takeOver(log)
     state.withLock { state in
       for (key, challenge) in entries.prefix(Self.limit) {
-        if state.entries[key] == nil, state.entries.count >= Self.limit { continue }
-        state.clock += 1
-        if state.entries[key] == nil {
-          state.entries[key] = Entry(challenge)
-          state.entries[key]?.lastUse = state.clock
-        } else {
-          state.entries[key]?.add(challenge)
+        if let place = state.entries.place(of: key) {
+          state.entries[place]?.add(challenge)
+        } else if state.entries.count < Self.limit {
+          state.entries.insert(Entry(challenge), for: key)
         }
       }
       state.folder = Folder(file: wanted, lock: lock)
@@ -164,7 +162,8 @@ package final class ChallengeStore: Sendable {
   /// settings allow it here.
   package func ahead(_ key: ChallengeKey, isAdmitted: (Offer) -> Bool) -> PreparedAnswer? {
     let (answer, isDue) = state.withLock { state -> (PreparedAnswer?, Bool) in
-      guard var entry = state.entries[key], entry.goesAhead, let preview = entry.challenge.preview, isAdmitted(preview)
+      guard var entry = state.entry(of: key), entry.goesAhead, let preview = entry.challenge.preview,
+        isAdmitted(preview)
       else { return (nil, false) }
       return use(&entry, key, &state)
     }
@@ -175,9 +174,10 @@ package final class ChallengeStore: Sendable {
   /// Remembers an offer and answers it. If the offer is remembered already, its count continues.
   package func answer(_ key: ChallengeKey, _ offer: Offer) -> PreparedAnswer {
     let (answer, isDue) = state.withLock { state -> (PreparedAnswer?, Bool) in
-      if state.entries[key] == nil { Self.makeRoom(&state) }
-      var entry = state.entries[key] ?? Entry(RememberedChallenge(offer))
-      let isNew = entry.take(offer) || state.entries[key] == nil
+      let known = state.entry(of: key)
+      if known == nil { _ = state.entries.makeRoom(limit: Self.limit) }
+      var entry = known ?? Entry(RememberedChallenge(offer))
+      let isNew = entry.take(offer) || known == nil
       let (answer, isDue) = use(&entry, key, &state)
       return (answer, isDue || isNew && schedule(&state))
     }
@@ -188,11 +188,12 @@ package final class ChallengeStore: Sendable {
   /// Continues the session with another nonce, from `nextnonce`.
   package func advance(_ key: ChallengeKey, from nonce: [UInt8], to next: [UInt8]) {
     let isDue = state.withLock { state in
-      guard var entry = state.entries[key], case .digest(let session) = entry.challenge,
+      guard let place = state.entries.place(of: key), var entry = state.entries[place],
+        case .digest(let session) = entry.challenge,
         session.challenge.nonce == nonce, next != nonce
       else { return false }
       entry.advance(session, to: next)
-      state.entries[key] = entry
+      state.entries[place] = entry
       return schedule(&state)
     }
     if isDue { save() }
@@ -201,8 +202,8 @@ package final class ChallengeStore: Sendable {
   /// Stops sending answers before a challenge, because the server refused one.
   package func forget(_ key: ChallengeKey) {
     let isDue = state.withLock { state in
-      guard state.entries[key]?.goesAhead == true else { return false }
-      state.entries[key]?.goesAhead = false
+      guard let place = state.entries.place(of: key), state.entries[place]?.goesAhead == true else { return false }
+      state.entries[place]?.goesAhead = false
       return schedule(&state)
     }
     if isDue { save() }
@@ -214,22 +215,14 @@ package final class ChallengeStore: Sendable {
 
   private func use(_ entry: inout Entry, _ key: ChallengeKey, _ state: inout State) -> (PreparedAnswer?, Bool) {
     guard let answer = entry.challenge.use() else {
-      state.entries[key] = nil
+      state.entries.remove(key)
       return (nil, schedule(&state))
     }
-    state.clock += 1
-    entry.lastUse = state.clock
-    state.entries[key] = entry
+    state.entries.insert(entry, for: key)
     if case .digest(let digest) = answer, digest.count % (ChallengeFile.reserve / 2) == 0 {
       return (answer, schedule(&state))
     }
     return (answer, false)
-  }
-
-  private static func makeRoom(_ state: inout State) {
-    guard state.entries.count >= limit, let oldest = state.entries.min(by: { $0.value.lastUse < $1.value.lastUse })
-    else { return }
-    state.entries[oldest.key] = nil
   }
 
   // MARK: The directory
@@ -248,7 +241,7 @@ package final class ChallengeStore: Sendable {
   private func write() {
     let (folder, entries) = state.withLock { state in
       state.isScheduled = false
-      return (state.folder, state.entries.filter(\.value.goesAhead).map { ($0.key, $0.value.challenge) })
+      return (state.folder, state.entries.all.filter(\.value.goesAhead).map { ($0.key, $0.value.challenge) })
     }
     do throws(ChallengeFile.ParseError) { try folder?.file.write(entries) } catch {
       log.withLock { $0 }?.error(error.description)

@@ -20,8 +20,9 @@ end
 function done(summary, latency)
   local e = summary.errors
   io.write(string.format('\nJSON {"requests":%d,"duration_us":%d,"bytes":%d,"connect":%d,"read":%d,"write":%d,' ..
-    '"status":%d,"timeout":%d,"p50_us":%d,"p99_us":%d}\n', summary.requests, summary.duration, summary.bytes, e.connect,
-    e.read, e.write, e.status, e.timeout, latency:percentile(50), latency:percentile(99)))
+    '"status":%d,"timeout":%d,"p50_us":%d,"p99_us":%d,"p999_us":%d}\n', summary.requests, summary.duration, summary.bytes, e.connect,
+    e.read, e.write, e.status, e.timeout, latency:percentile(50), latency:percentile(99),
+    latency:percentile(99.9)))
 end
 """
 
@@ -168,7 +169,7 @@ class Requests:
         if not result["requests"]:
             raise BenchError("wrk got no response")
         return {"cost": cpu * self.scale / result["requests"], "rate": result["requests"] * 1e6 / result["duration_us"],
-                "p50_us": result["p50_us"], "p99_us": result["p99_us"], **busy}
+                "p50_us": result["p50_us"], "p99_us": result["p99_us"], "p999_us": result["p999_us"], **busy}
 
     def units(self, stage, port, seconds):
         """Runs a load that a proxy can bear under a tool; the number of its units."""

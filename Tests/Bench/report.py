@@ -55,9 +55,9 @@ def circumstances(report):
         for name, row in result["proxies"].items():
             median = {metric: values["median"] for metric, values in row.items()}
             rows.append([label, name, f"{median['rate']:.0f}", *(
-                f"{median[metric]:.0f}" if metric in median else "" for metric in ("p50_us", "p99_us")), *(
+                f"{median[metric]:.0f}" if metric in median else "" for metric in ("p50_us", "p99_us", "p999_us")), *(
                 f"{median[metric]:.0%}" for metric in ("proxy_busy", "load_busy", "others_busy"))])
-    return table(["workload", "proxy", "units a second", "p50 µs", "p99 µs", "proxy busy", "load busy", "others busy"],
+    return table(["workload", "proxy", "units a second", "p50 µs", "p99 µs", "p99.9 µs", "proxy busy", "load busy", "others busy"],
                  rows)
 
 

@@ -6,8 +6,9 @@ import Testing
 @Suite struct DirectiveExampleTests {
   @Test func `every supported directive has an example that sallyport accepts`() {
     for entry in DirectiveTable.families.flatMap(\.entries) where entry.status == .supported {
-      guard let example = DirectiveExamples.example(of: entry) else {
-        Issue.record("\(entry.name) has no example: add one to DirectiveExamples.swift")
+      let example = entry.example
+      guard !example.isEmpty else {
+        Issue.record("\(entry.name) has no example: add one to its row")
         continue
       }
       #expect(example.hasPrefix(entry.name + " ") || example == entry.name + ";", "\(entry.name): \(example)")
@@ -22,14 +23,6 @@ import Testing
         if case .failure(let refusal) = sample.settings(example, in: context) { refusals += refusal.reasons }
       }
       #expect(refusals.isEmpty, "\(example): \(refusals.first ?? "")")
-    }
-  }
-
-  @Test func `every example is of a directive`() {
-    for key in DirectiveExamples.table.keys {
-      let name = String(key.split(separator: "/").last ?? "")
-      let entries = DirectiveTable.entries(named: name).filter { $0.status == .supported }
-      #expect(!entries.isEmpty, "\(key)")
     }
   }
 }

@@ -51,7 +51,7 @@ import Transport
   }
 
   @Test func `when a worker's bodies take enough, each further one gets 16 KiB`() throws {
-    let gauge = BodyGauge(limit: 100_000)
+    let gauge = BodyMemoryBudget(limit: 100_000)
     var first: RequestBody? = RequestBody(allowance: 1 << 20, gauge: gauge)
     append(100_000, to: try #require(first))
     #expect(gauge.used == 100_000)
@@ -71,7 +71,7 @@ import Transport
   }
 
   @Test func `an envelope stays in memory and counts, as what it held and answers do`() throws {
-    let gauge = BodyGauge(limit: 100_000)
+    let gauge = BodyMemoryBudget(limit: 100_000)
     var envelope: RequestBody? = RequestBody(envelopeIn: gauge)
     // With no other body in memory, an envelope may exceed the limit.
     #expect(gauge.admits(200_000, having: 0))
@@ -97,7 +97,7 @@ import Transport
   }
 
   @Test func `a smaller allowance stays, and one without a gauge is counted nowhere`() throws {
-    let gauge = BodyGauge(limit: 0)
+    let gauge = BodyMemoryBudget(limit: 0)
     #expect(gauge.bound(100) == 100)
     let body = RequestBody(allowance: 1 << 20)
     append(1 << 20, to: body)

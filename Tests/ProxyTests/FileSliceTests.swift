@@ -145,7 +145,7 @@ import Transport
   }
 
   @Test func `waiting bytes are counted by the memory that they take`() {
-    let gauge = BodyGauge(limit: 1000)
+    let gauge = BodyMemoryBudget(limit: 1000)
     do {
       var waiting = WaitingBytes(in: gauge)
       [UInt8](repeating: 1, count: 100_000).withUnsafeBytes { waiting.append($0) }

@@ -62,7 +62,7 @@ package enum ConfigurationPage {
       case .list: facts += " Inherits all lines."
       }
       var paragraphs = [entry.help, facts]
-      if let example = DirectiveExamples.example(of: entry) { paragraphs.append("Example: `\(example)`") }
+      if !entry.example.isEmpty { paragraphs.append("Example: `\(entry.example)`") }
       page.item("`\(usage)`", paragraphs)
     }
   }

@@ -106,7 +106,17 @@ package enum DirectiveStatus: Sendable, Hashable {
   case foreign(String)
 }
 
-/// One row of the directive table.
+/// What a change of the directive means for who gets in and where a request goes, for `check --diff`.
+package enum TrustEffect: Sendable, Hashable {
+  /// It changes neither.
+  case none
+  /// The comparisons tell its effect in words.
+  case told
+  /// It may change either, and no comparison looks at it: the report says that it differs.
+  case untold
+}
+
+/// One row of the directive table: all that the manual, the checks, `check --diff` and the completions know of a directive.
 package struct DirectiveEntry: Sendable, Hashable {
   package var name: String
   package var contexts: DirectiveContexts
@@ -119,14 +129,18 @@ package struct DirectiveEntry: Sendable, Hashable {
   /// the names changed when somebody asks for it: only the manual and the page do.
   package var help: String { isOfGRPC ? GRPCWords.renamed(text) : text }
   package var status = DirectiveStatus.supported
+  /// A line that sallyport accepts, for the manual; empty for a directive without effect. In a row of gRPC as in `help`.
+  package var example: String { isOfGRPC ? GRPCWords.renamed(line) : line }
+  package var trust = TrustEffect.untold
   private var text = ""
+  private var line = ""
   /// A row of `proxy_…` under gRPC's prefix.
   private var isOfGRPC = false
 
   init(
     name: String, contexts: DirectiveContexts, form: ArgumentForm, isRepeatable: Bool = false,
-    inheritance: Inheritance = .none, initial: String = "", help: String = "",
-    status: DirectiveStatus = .supported
+    inheritance: Inheritance = .none, initial: String = "", help: String = "", example: String = "",
+    trust: TrustEffect = .untold, status: DirectiveStatus = .supported
   ) {
     self.name = name
     self.contexts = contexts
@@ -135,7 +149,9 @@ package struct DirectiveEntry: Sendable, Hashable {
     self.inheritance = inheritance
     self.initial = initial
     self.status = status
+    self.trust = trust
     text = help
+    line = example
   }
 
   /// The row under gRPC's prefix.
@@ -149,40 +165,48 @@ package struct DirectiveEntry: Sendable, Hashable {
 
   /// Creates a directive that may appear once per level, and that inner levels inherit.
   static func value(
-    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String
+    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String,
+    example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
-    DirectiveEntry(name: name, contexts: contexts, form: form, inheritance: .value, initial: initial, help: help)
+    DirectiveEntry(
+      name: name, contexts: contexts, form: form, inheritance: .value, initial: initial, help: help,
+      example: example, trust: trust)
   }
 
   /// Creates a directive whose lines in one level make a list.
   static func list(
-    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String
+    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String,
+    example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
     DirectiveEntry(
-      name: name, contexts: contexts, form: form, isRepeatable: true, inheritance: .list, initial: initial, help: help)
+      name: name, contexts: contexts, form: form, isRepeatable: true, inheritance: .list, initial: initial, help: help,
+      example: example, trust: trust)
   }
 
   /// Creates a directive that applies to its own level only.
   static func local(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String,
-    repeatable: Bool = false
+    repeatable: Bool = false, example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
     DirectiveEntry(
-      name: name, contexts: contexts, form: form, isRepeatable: repeatable, initial: initial, help: help)
+      name: name, contexts: contexts, form: form, isRepeatable: repeatable, initial: initial, help: help,
+      example: example, trust: trust)
   }
 
   /// Creates a directive that applies to its own level only and has no default.
   static func local(
-    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ help: String, repeatable: Bool = false
+    _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ help: String, repeatable: Bool = false,
+    example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
-    local(name, contexts, form, "", help, repeatable: repeatable)
+    local(name, contexts, form, "", help, repeatable: repeatable, example: example, trust: trust)
   }
 
   /// Creates a directive that is accepted and has no effect.
   static func inert(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String
   ) -> DirectiveEntry {
-    DirectiveEntry(name: name, contexts: contexts, form: form, isRepeatable: true, status: .withoutEffect(reason))
+    DirectiveEntry(
+      name: name, contexts: contexts, form: form, isRepeatable: true, trust: .none, status: .withoutEffect(reason))
   }
 
   /// Creates the rows for directives that are planned but not implemented.

@@ -18,7 +18,7 @@ package enum DirectiveManual {
         let initial = entry.initial.isEmpty ? "" : "`\(entry.initial.cell)`"
         let inherits = entry.inheritance == .none ? "" : entry.inheritance.rawValue
         text += "| `\(usage.cell)` | \(entry.contexts.names.joined(separator: ", ")) | \(initial) | \(inherits)"
-        let example = DirectiveExamples.example(of: entry).map { "`\($0.cell)`" } ?? ""
+        let example = entry.example.isEmpty ? "" : "`\(entry.example.cell)`"
         text += " | \(entry.help.cell) | \(example) |\n"
       }
     }

@@ -5,33 +5,39 @@ let fileDirectives: [DirectiveEntry] = [
   .value(
     "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
     "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
-      + " With variables it must begin with a fixed folder, which no request leaves."),
+      + " With variables it must begin with a fixed folder, which no request leaves.", example: "root /var/www/html;",
+    trust: .told),
   .value(
     "alias", .location, .words(1...1, "FOLDER/ | FILE"), "",
     "The folder of the files; the request's path follows without the location's prefix. In a location with a regular"
-      + " expression, the whole path of the file, with its captures."),
+      + " expression, the whole path of the file, with its captures.", example: "alias /var/www/html/;"),
   .list(
     "index", levels, .words(1...Int.max, "FILE …"), "index.html",
     "The files that stand for a folder. A folder without one gets status 403. The last one can be a path, such as"
-      + " `/index/$host.html`, with which the request goes on."),
+      + " `/index/$host.html`, with which the request goes on.", example: "index index.html index.htm;"),
   .local(
     "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
     "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"
-      + " word. It needs `root` or `alias`, and not an `alias` with a regular expression."),
+      + " word. It needs `root` or `alias`, and not an `alias` with a regular expression.",
+    example: "try_files $uri $uri/ /index.html;"),
   .list(
     "types", levels, .block(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",
-    "The Content-Type of files by the ends of their names: lines `TYPE ENDING …;`."),
+    "The Content-Type of files by the ends of their names: lines `TYPE ENDING …;`.",
+    example: "types { text/html html; text/css css; }", trust: .none),
   .value(
     "default_type", levels, .words(1...1, "TYPE"), "text/plain",
-    "The Content-Type of other files, and of the text of `return`."),
-  .value("log_not_found", levels, .flag, "on", "Whether the error log names files that are missing."),
-  .value("etag", levels, .flag, "on", "Whether files have an ETag."),
+    "The Content-Type of other files, and of the text of `return`.", example: "default_type application/octet-stream;",
+    trust: .none),
+  .value(
+    "log_not_found", levels, .flag, "on", "Whether the error log names files that are missing.",
+    example: "log_not_found off;", trust: .none),
+  .value("etag", levels, .flag, "on", "Whether files have an ETag.", example: "etag off;"),
   .value(
     "if_modified_since", levels, .oneOf(["off", "exact", "before"]), "exact",
-    "How the time of If-Modified-Since is compared with the file's."),
+    "How the time of If-Modified-Since is compared with the file's.", example: "if_modified_since before;"),
   .value(
     "max_ranges", levels, .number(0...Int.max), "no limit",
-    "How many ranges a request may ask for; 0 ignores Range."),
+    "How many ranges a request may ask for; 0 ignores Range.", example: "max_ranges 1;"),
   .inert("autoindex", levels, .oneOf(["off"]), because: "sallyport never lists a folder"),
   .inert("autoindex_exact_size", levels, because: "sallyport never lists a folder"),
   .inert("autoindex_format", levels, because: "sallyport never lists a folder"),
@@ -59,23 +65,31 @@ let compressionDirectives: [DirectiveEntry] = [
   .value(
     "gzip", levels.union(.locationIf), .flag, "off",
     "Compresses responses for clients that accept it. Over TLS, responses of upstreams to clients with a certificate, a"
-      + " Cookie or Authorization, and responses with Set-Cookie, stay as they are."),
+      + " Cookie or Authorization, and responses with Set-Cookie, stay as they are.", example: "gzip on;", trust: .none),
   .list(
     "gzip_types", levels, .words(1...Int.max, "TYPE … | *"), "text/html",
-    "The types that are compressed, and text/html in any case."),
-  .value("gzip_comp_level", levels, .number(1...9), "1", "How much work goes into the compression."),
+    "The types that are compressed, and text/html in any case.", example: "gzip_types text/css application/json;",
+    trust: .none),
   .value(
-    "gzip_min_length", levels, .size, "20", "The least length of a response that is compressed, if the length is known."
-  ),
-  .value("gzip_http_version", levels, .oneOf(["1.0", "1.1"]), "1.1", "The least version of requests."),
+    "gzip_comp_level", levels, .number(1...9), "1", "How much work goes into the compression.",
+    example: "gzip_comp_level 5;", trust: .none),
+  .value(
+    "gzip_min_length", levels, .size, "20",
+    "The least length of a response that is compressed, if the length is known.", example: "gzip_min_length 1k;",
+    trust: .none),
+  .value(
+    "gzip_http_version", levels, .oneOf(["1.0", "1.1"]), "1.1", "The least version of requests.",
+    example: "gzip_http_version 1.0;"),
   .value(
     "gzip_proxied", levels,
     .someOf(["off", "expired", "no-cache", "no-store", "private", "no_last_modified", "no_etag", "auth", "any"]), "off",
-    "When responses to requests with a Via field are compressed."),
-  .value("gzip_vary", levels, .flag, "off", "Whether such responses have `Vary: Accept-Encoding`."),
+    "When responses to requests with a Via field are compressed.", example: "gzip_proxied any;"),
+  .value(
+    "gzip_vary", levels, .flag, "off", "Whether such responses have `Vary: Accept-Encoding`.", example: "gzip_vary on;",
+    trust: .none),
   .list(
     "gzip_disable", levels, .words(1...Int.max, "REGEX … | msie6"), "",
-    "User-Agents that get no compressed responses."),
+    "User-Agents that get no compressed responses.", example: "gzip_disable msie6;"),
   .inert("gzip_buffers", levels, because: "compressed bytes are sent as they come"),
   .inert("gzip_window", levels, because: "zlib's memory depends on the length of the response"),
   .inert("gzip_hash", levels, because: "zlib's memory depends on the length of the response"),

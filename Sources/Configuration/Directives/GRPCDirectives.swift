@@ -4,12 +4,12 @@ let grpcDirectives: [DirectiveEntry] =
   [
     .local(
       "grpc_pass", [.location, .locationIf], .words(1...1, "[grpc[s]://]ADDRESS"),
-      "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`. A variable's value can have a scheme; without one it is not over TLS."
-    )
+      "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`. A variable's value can have a scheme; without one it is not over TLS.",
+      example: "grpc_pass grpc://127.0.0.1:50051;", trust: .told)
   ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC } + [
     .value(
       "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",
-      "The same as `proxy_protocol`, for gRPC upstreams.")
+      "The same as `proxy_protocol`, for gRPC upstreams.", example: "grpc_proxy_protocol v2;")
   ]
 
 extension DirectiveEntry {

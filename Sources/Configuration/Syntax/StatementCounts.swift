@@ -23,9 +23,11 @@ package struct StatementCounts {
     }
   }
 
-  /// The names of the directives that stand in one configuration only, or more often.
-  package func names(differingFrom other: StatementCounts) -> Set<String> {
+  /// The directives that stand in one configuration only, or more often, and of whose effect on trust no comparison tells:
+  /// `check --diff` must not say that nothing has changed when it has not looked.
+  package func uncompared(with other: StatementCounts) -> [String] {
     let keys = Set(counts.keys).union(other.counts.keys).filter { counts[$0] != other.counts[$0] }
     return Set(keys.compactMap(\.words.first))
+      .filter { name in DirectiveTable.entries(named: name).allSatisfy { $0.trust == .untold } }.sorted()
   }
 }

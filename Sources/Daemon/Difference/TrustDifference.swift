@@ -25,7 +25,10 @@ package struct TrustDifference {
 
   package init(from old: String, to new: String) throws(Refusal) {
     var changes = Self.changes(try ComparedConfiguration(old), try ComparedConfiguration(new))
-    SilentDifference.compare(old, new, &changes)
+    let uncompared = StatementCounts(path: new).uncompared(with: StatementCounts(path: old))
+    if !uncompared.isEmpty {
+      changes.other("this report doesn't compare these directives, which differ: \(uncompared.joined(separator: ", "))")
+    }
     self.changes = changes.all
   }
 

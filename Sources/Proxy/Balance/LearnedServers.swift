@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Synchronization
 
@@ -17,78 +18,44 @@ struct LearnedServers {
   }
 
   private struct Session {
-    var key: Key
     var server: [UInt8]
     var usedAt: UInt64
-    /// Towards the one used more recently, and less recently; -1 at the ends.
-    var newer = -1
-    var older = -1
   }
 
   /// The memory of a session: its place in the dictionary, the session and its server, with what both keep spare.
   static let bytesOfOne = 256
 
   let capacity: Int
-  private var sessions: [Session] = []
-  private var unused: [Int] = []
-  private var places: [Key: Int] = [:]
-  private var newest = -1
-  private var oldest = -1
+  private var sessions = LRUTable<Key, Session>()
 
   /// `size`: of the zone, in bytes.
   init(size: Int) { capacity = max(1, size / Self.bytesOfOne) }
 
-  var count: Int { places.count }
+  var count: Int { sessions.count }
 
   /// The server of a session; nil if there is none, or if its time has passed.
   func server(of key: Key, now: UInt64, timeout: UInt64) -> [UInt8]? {
-    guard let place = places[key], !isOver(sessions[place], now: now, timeout: timeout) else { return nil }
-    return sessions[place].server
+    guard let place = sessions.place(of: key), let session = sessions[place],
+      !isOver(session, now: now, timeout: timeout)
+    else { return nil }
+    return session.server
   }
 
   /// Notes that a server has answered a session. `mayCreate`: also if the session isn't known.
   mutating func learn(_ key: Key, _ server: [UInt8], now: UInt64, timeout: UInt64, mayCreate: Bool) {
-    while oldest >= 0, isOver(sessions[oldest], now: now, timeout: timeout) { dropOldest() }
-    if let place = places[key] {
-      unlink(place)
-      sessions[place].server = server
-      sessions[place].usedAt = now
-      return link(place)
+    while let oldest = sessions.oldest, let session = sessions[oldest], isOver(session, now: now, timeout: timeout) {
+      sessions.remove(oldest)
     }
-    guard mayCreate else { return }
-    if places.count >= capacity { dropOldest() }
-    let session = Session(key: key, server: server, usedAt: now)
-    let place = unused.popLast() ?? sessions.count
-    if place == sessions.count { sessions.append(session) } else { sessions[place] = session }
-    places[key] = place
-    link(place)
+    if sessions.place(of: key) == nil {
+      guard mayCreate else { return }
+      _ = sessions.makeRoom(limit: capacity)
+    }
+    sessions.insert(Session(server: server, usedAt: now), for: key)
   }
 
   private func isOver(_ session: Session, now: UInt64, timeout: UInt64) -> Bool {
     // Two workers read the clock at slightly different times.
     now > session.usedAt && now - session.usedAt >= timeout
-  }
-
-  private mutating func dropOldest() {
-    guard oldest >= 0 else { return }
-    let place = oldest
-    unlink(place)
-    places[sessions[place].key] = nil
-    sessions[place].server = []
-    unused.append(place)
-  }
-
-  private mutating func link(_ place: Int) {
-    sessions[place].newer = -1
-    sessions[place].older = newest
-    if newest >= 0 { sessions[newest].newer = place } else { oldest = place }
-    newest = place
-  }
-
-  private mutating func unlink(_ place: Int) {
-    let (newer, older) = (sessions[place].newer, sessions[place].older)
-    if newer >= 0 { sessions[newer].older = older } else { newest = older }
-    if older >= 0 { sessions[older].newer = newer } else { oldest = newer }
   }
 }
 
@@ -115,20 +82,9 @@ final class LearnZones: Sendable {
     let size: Int
   }
 
-  private struct Weak: Sendable {
-    weak var zone: LearnZone?
-  }
-
-  private let zones = Mutex<[Identity: Weak]>([:])
+  private let zones = ZoneRegistry<Identity, LearnZone>()
 
   func zone(_ settings: StickyLearnSettings, of group: String) -> LearnZone {
-    let identity = Identity(name: settings.zone, group: group, size: settings.size)
-    return zones.withLock { zones in
-      if let zone = zones[identity]?.zone { return zone }
-      zones = zones.filter { $0.value.zone != nil }
-      let zone = LearnZone(size: settings.size)
-      zones[identity] = Weak(zone: zone)
-      return zone
-    }
+    zones.zone(Identity(name: settings.zone, group: group, size: settings.size)) { _ in LearnZone(size: settings.size) }
   }
 }

@@ -30,7 +30,7 @@ final class ClientSession: StreamOwner {
   var tunnels = 0
   private var isOpening = true
   /// nil unless the requests in progress have a grace after their client was refused.
-  private var grace: RevocationGrace?
+  private var grace: OneShotTimer?
   let tls: TLSStream?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
@@ -245,7 +245,7 @@ final class ClientSession: StreamOwner {
     guard exchange.stream != nil else { return }
     let isTunnel = exchange.progress.state == .tunnel
     if case .drain(let time) = refusal.mode, !isLate, !isTunnel {
-      if grace == nil { grace = RevocationGrace(self, time) }
+      if grace == nil { grace = worker.loop.after(time) { [unowned self] in graceDidEnd() } }
       return
     }
     worker.counters.revoked.count(refusal.cause)
@@ -255,7 +255,7 @@ final class ClientSession: StreamOwner {
     exchange.streamWasCut()
   }
 
-  func graceDidEnd() {
+  private func graceDidEnd() {
     grace = nil
     guard !isClosed, let fresh = worker.live else { return }
     review(by: fresh, isLate: true)
@@ -298,7 +298,7 @@ final class ClientSession: StreamOwner {
   func close(_ closing: ByteStream.Closing = .orderly) {
     guard !isClosed else { return }
     isClosed = true
-    grace?.stop()
+    grace?.cancel()
     grace = nil
     if let tls, tls.isFlooding {
       log(worker.note(.messageFlood, of: facts.peer) ? .info : .debug, TLSStream.floodReason)

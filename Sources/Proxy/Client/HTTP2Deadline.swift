@@ -1,3 +1,4 @@
+import Bytes
 import Transport
 
 /// What the transport's deadline of an HTTP/2 connection stands for. It is set again only when that changes, because

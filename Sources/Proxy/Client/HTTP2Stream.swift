@@ -2,48 +2,22 @@ import Bytes
 import HTTP
 import Transport
 
-/// One stream of an HTTP/2 connection. It keeps what has arrived of a paused body, and what the client's window doesn't
-/// take yet of the response.
-///
-///     request:   paused ◄──► flowing ──► whole            discarded: late bytes are dropped
-///     response:  waiting ──► body ──► ended ──► closed
+/// One stream of an HTTP/2 connection. Its receiving half keeps what has arrived of a paused body, and its sending half what
+/// the client's window doesn't take yet of the response.
 final class HTTP2Stream: ClientStream {
-  private enum Input {
-    case paused, flowing, whole, discarded
-  }
-
-  private enum Output {
-    case waiting, body
-    case ended(Trailers?)
-    /// The response broke off: RST_STREAM follows the pending bytes.
-    case broken
-    case closed
-  }
-
   // Not retained: the connection owns its streams, and clears this when it closes (`connectionDidClose`).
   unowned(unsafe) private(set) var connection: HTTP2Connection?
   private(set) var id: Int32 = 0
   /// The place in `HTTP2Connection.open`.
   var place = 0
-  private var input = Input.paused
-  /// Whether the client has ended its side.
-  private(set) var hasInputEnded = false
-  private var received = ByteBuffer()
-  private var trailers: Trailers?
-  /// A fault of the trailers, which came while the body waited.
-  private var fault: BodyError?
-  private var output = Output.waiting
-  private var pending: WaitingBytes
+  private var input = HTTP2ReceivingHalf(isPaused: true)
+  private var output: HTTP2SendingHalf
   /// Whether the response ends with a DATA frame, which needs a window as the bytes before it do.
   private var endsWithData = false
-  /// Whether libnghttp2 waits for `resume`.
-  private var isDeferred = false
   private var isTunnel = false
   /// Whether the exchange waits for the pending bytes to go.
   private(set) var isWatchingSending = false
   private(set) var sent: UInt64 = 0
-  /// Bytes of the response that the client's window has taken.
-  private var taken: UInt64 = 0, mark = ProgressMark()
   private var sendTimeout = 60_000
   /// Whether the response has gone while the client still sends its body.
   private var isLingering = false
@@ -52,7 +26,7 @@ final class HTTP2Stream: ClientStream {
   private var counts: HeldCounts?
 
   override init(_ session: ClientSession) {
-    pending = WaitingBytes(in: session.worker.responses)
+    output = HTTP2SendingHalf(in: session.worker.responses)
     super.init(session)
   }
 
@@ -63,119 +37,87 @@ final class HTTP2Stream: ClientStream {
   func begin(_ connection: HTTP2Connection, _ id: Int32) {
     self.connection = connection
     self.id = id
-    input = .paused
-    hasInputEnded = false
-    trailers = nil
-    fault = nil
-    output = .waiting
+    input.reset()
+    output.reset()
     endsWithData = false
-    isDeferred = false
     isTunnel = false
     isWatchingSending = false
-    taken = 0
-    mark.set(0)
     isLingering = false
   }
 
-  private var isClosed: Bool { if case .closed = output { true } else { false } }
+  private var isClosed: Bool { output.isClosed }
   /// Whether neither an exchange nor the connection uses the stream any more.
   var isFree: Bool { isClosed && exchange == nil }
 
   // MARK: The request
 
   /// Whether somebody takes what the client still sends on this stream.
-  var takesInput: Bool {
-    switch input {
-    case .paused, .flowing: !hasInputEnded
-    case .whole, .discarded: false
-    }
-  }
-  override var isBodyRead: Bool { hasInputEnded && received.isEmpty }
+  var takesInput: Bool { input.takesInput }
+  override var isBodyRead: Bool { input.isRead }
   override var hasClientLeft: Bool {
     isClosed || connection?.hasClientLeft ?? true
   }
 
   /// Bytes of the request's body have arrived.
   func inputDidArrive(_ bytes: UnsafeRawBufferPointer) {
-    guard !bytes.isEmpty else { return }
-    switch input {
-    case .paused: received.append(bytes)
-    case .flowing: deliver(bytes)
-    case .whole, .discarded: break
-    }
+    if !bytes.isEmpty, input.arrive(bytes) { deliver(bytes) }
   }
 
   private func deliver(_ bytes: UnsafeRawBufferPointer) {
     guard let exchange else { return }
     if isTunnel { exchange.tunnelBytes(bytes) } else { exchange.requestBody(bytes) }
     connection?.credit(id, bytes.count)
-    guard case .flowing = input else { return }
-    watchBody(isTunnel ? nil : exchange.bodyTimeout)
+    if input.isFlowing { watchBody(isTunnel ? nil : exchange.bodyTimeout) }
   }
 
   /// The client has ended its side of the stream.
   func inputDidEnd(_ trailers: Trailers?) {
-    hasInputEnded = true
-    self.trailers = trailers
+    let isDue = input.arriveEnd(trailers)
     // curl (7.88) waits for a frame although both sides of its stream have ended, if the response ended first.
     if isLingering, let connection {
       connection.frames.wakePeer()
       connection.hasOutput()
     }
-    if case .flowing = input { deliverEnd() }
+    if isDue { deliverEnd(trailers) }
   }
 
-  private func deliverEnd() {
-    input = .whole
+  private func deliverEnd(_ trailers: Trailers?) {
+    input.close()
     watchBody(nil)
     if isTunnel { exchange?.tunnelDidEnd() } else { exchange?.requestBodyDidEnd(trailers: trailers) }
   }
 
   /// A block of trailers was invalid.
-  func inputIsInvalid(_ error: BodyError) {
-    switch input {
-    // The exchange waits for something else. It learns of the fault when it takes the body.
-    case .paused: fault = error
-    case .flowing: refuseInput(error)
-    case .discarded, .whole: break
-    }
-  }
+  func inputIsInvalid(_ error: BodyError) { if input.arriveFault(error) { refuseInput(error) } }
 
   private func refuseInput(_ error: BodyError) {
-    input = .discarded
+    input.close()
     exchange?.requestBodyIsInvalid(error)
   }
 
   override func resumeBody() {
-    guard case .paused = input else { return }
-    input = .flowing
-    if !received.isEmpty {
-      // The exchange may pause, or end, within the call.
-      var arrived = ByteBuffer()
-      arrived.swap(with: &received)
-      deliver(arrived.readable)
+    guard let arrived = input.resume() else { return }
+    // The exchange may pause, or end, within the call.
+    if !arrived.isEmpty { deliver(arrived.readable) }
+    guard input.isFlowing else { return }
+    switch input.settled {
+    case .invalid(let error): refuseInput(error)
+    case .whole(let trailers): deliverEnd(trailers)
+    case nil: if let exchange, !isTunnel { watchBody(exchange.bodyTimeout) }
     }
-    guard case .flowing = input else { return }
-    if let fault { return refuseInput(fault) }
-    if hasInputEnded { return deliverEnd() }
-    if let exchange, !isTunnel { watchBody(exchange.bodyTimeout) }
   }
 
-  override func pauseBody() {
-    guard case .flowing = input else { return }
-    input = .paused
-    watchBody(nil)
-  }
+  override func pauseBody() { if input.pause() { watchBody(nil) } }
 
   override func discardBody() {
     giveUpInput()
-    received.release()
+    input.dropReceived()
     watchBody(nil)
   }
 
   private func giveUpInput() {
     if takesInput { connection?.frames.didGiveUpInput() }
-    input = hasInputEnded ? .whole : .discarded
+    input.close()
   }
 
   /// Gives the client `timeout` milliseconds to send more of its body. A deadline of `watchSending` has priority.
@@ -183,7 +125,7 @@ final class HTTP2Stream: ClientStream {
 
   // MARK: The response
 
-  override var waitingBytes: Int { pending.count }
+  override var waitingBytes: Int { output.count }
   override var sentBytes: UInt64 { sent }
   override var takesTrailers: Bool { true }
 
@@ -200,7 +142,7 @@ final class HTTP2Stream: ClientStream {
   }
 
   override func send(head: OutgoingResponseHead) {
-    guard let connection, let exchange, case .waiting = output else { return }
+    guard let connection, let exchange, output.isWaiting else { return }
     let policy = exchange.policy
     sendTimeout = policy.sendTimeout
     connection.didAnswer(policy)
@@ -215,7 +157,7 @@ final class HTTP2Stream: ClientStream {
       case .length(0): head.status == 101 || head.expectsTrailers
       case .length, .stream: true
       }
-    output = hasBody ? .body : .ended(nil)
+    output.begin(hasBody: hasBody)
     let pointer = Unmanaged.passUnretained(self).toOpaque()
     let bytes = HTTP2Encoder.respond(head, connection.frames, id, pointer, hasBody: hasBody)
     if let bytes { sent &+= UInt64(bytes) } else { connection.frames.reset(id, .internalError) }
@@ -223,24 +165,19 @@ final class HTTP2Stream: ClientStream {
   }
 
   override func send(body bytes: UnsafeRawBufferPointer) {
-    guard case .body = output, let connection else { return }
-    pending.append(bytes)
+    guard let connection, output.append(bytes) else { return }
     sent &+= UInt64(bytes.count)
     announce(connection)
   }
 
   override func end(_ trailers: Trailers?) {
-    guard case .body = output, let connection else { return }
-    output = .ended(trailers)
+    guard let connection, output.end(trailers) else { return }
     endsWithData = true
     announce(connection)
   }
 
   private func announce(_ connection: HTTP2Connection) {
-    if isDeferred {
-      isDeferred = false
-      connection.frames.resume(id)
-    }
+    if output.mustResume() { connection.frames.resume(id) }
     connection.hasOutput()
   }
 
@@ -259,25 +196,25 @@ final class HTTP2Stream: ClientStream {
 
   override func watchSending(_ timeout: Int) {
     guard connection != nil else { return }
-    mark.set(taken)
+    output.setMark()
     isWatchingSending = true
     setDeadline(in: timeout)
   }
 
   override func deadlinePassed() {
     // The client is slow but takes bytes: `send_timeout` applies between two writes, not to the whole response.
-    if !pending.isEmpty, mark.isPassed(at: taken) { return watchSending(sendTimeout) }
+    if output.isSlowButMoving { return watchSending(sendTimeout) }
     guard let exchange else {
       if isLingering { connection?.reset(self, .noError) } else { connection?.didStall(self) }
       return
     }
     // What waits, if anything does, is not for the client to take: a rate or the compression keeps it back.
-    if isWatchingSending, pending.isEmpty {
+    if isWatchingSending, output.isEmpty {
       if exchange.waitingBytes > 0 { return watchSending(sendTimeout) }
       isWatchingSending = false
       return watchBody(isBodyRead ? nil : exchange.bodyTimeout)
     }
-    if !pending.isEmpty { connection?.note(.stalledStreams) }
+    if !output.isEmpty { connection?.note(.stalledStreams) }
     exchange.deadlinePassed()
   }
 
@@ -288,7 +225,7 @@ final class HTTP2Stream: ClientStream {
   /// window is not opened again.
   func responseDidGo() {
     counts = nil
-    guard !hasInputEnded else { return }
+    guard !input.hasEnded else { return }
     guard exchange == nil else {
       connection?.reset(self, .noError)
       return
@@ -299,51 +236,35 @@ final class HTTP2Stream: ClientStream {
   }
 
   /// What the stream has ready, at most `room` bytes.
-  func ready(room: Int) -> HTTP2Output {
-    let count = min(pending.count, room)
-    switch output {
-    case .body where count > 0, .broken where count > 0: return .bytes(count)
-    case .ended(let trailers):
-      return count == pending.count ? .last(count, hasTrailers: trailers != nil) : .bytes(count)
-    case .body, .waiting, .broken, .closed:
-      isDeferred = true
-      return .none
-    }
-  }
-
-  var pendingTrailers: Trailers? {
-    if case .ended(let trailers) = output { trailers } else { nil }
-  }
+  func ready(room: Int) -> HTTP2Output { output.ready(room: room) }
+  var pendingTrailers: Trailers? { output.trailers }
 
   /// Writes the first `count` pending bytes. Returns whether the exchange waited for this to be the last of them.
   func write(_ count: Int, to transport: ByteStream) -> Bool {
-    let bytes = pending.readable
-    transport.write(UnsafeRawBufferPointer(rebasing: bytes[..<min(count, bytes.count)]))
-    pending.consume(min(count, bytes.count))
-    taken &+= UInt64(count)
-    return pending.isEmpty && isWatchingSending
+    transport.write(output.first(count))
+    output.didTake(count)
+    return output.isEmpty && isWatchingSending
   }
 
   /// The client has taken all pending bytes, for which the exchange waited.
   func didDrain() {
-    guard isWatchingSending, pending.isEmpty else { return }
+    guard isWatchingSending, output.isEmpty else { return }
     isWatchingSending = false
-    if case .broken = output {
+    if output.isBroken {
       setDeadline(in: nil)
       connection?.reset(self, .internalError)
       return
     }
     guard let exchange else { return setDeadline(in: nil) }
-    if case .flowing = input, !isTunnel { setDeadline(in: exchange.bodyTimeout) } else { setDeadline(in: nil) }
+    if input.isFlowing, !isTunnel { setDeadline(in: exchange.bodyTimeout) } else { setDeadline(in: nil) }
     exchange.streamDidDrain()
   }
 
   /// libnghttp2 has closed the stream.
   func didClose() {
-    output = .closed
+    output.close()
     counts = nil
-    pending.release()
-    received.release()
+    input.dropReceived()
     if exchange == nil { endDeadline() }
   }
 
@@ -370,8 +291,8 @@ final class HTTP2Stream: ClientStream {
     exchange = nil
     endTunnel()
     isWatchingSending = false
-    if case .body = output { end(nil) }
-    if !hasInputEnded { discardBody() }
+    if output.isOpen { end(nil) }
+    if !input.hasEnded { discardBody() }
     if endsWithData, !isClosed { watchSending(sendTimeout) } else { endDeadline() }
     connection?.exchangeDidEnd(self)
   }
@@ -380,14 +301,13 @@ final class HTTP2Stream: ClientStream {
     exchange = nil
     endTunnel()
     giveUpInput()
-    if reason == .upstreamBroke, case .body = output, !pending.isEmpty {
+    if reason == .upstreamBroke, output.breakOff() {
       // What came goes first. The last of it leads to `didDrain`.
-      output = .broken
       watchSending(sendTimeout)
     } else {
       isWatchingSending = false
       endDeadline()
-      pending.release()
+      output.dropWaiting()
       if !isClosed { connection?.reset(self, reason == .upstreamBroke ? .internalError : .cancel) }
     }
     connection?.exchangeDidEnd(self)

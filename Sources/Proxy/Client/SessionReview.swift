@@ -109,19 +109,3 @@ enum SessionReview {
     }
   }
 }
-
-/// The time that `ssl_revoked_connections drain` leaves a refused client.
-final class RevocationGrace: EventTarget {
-  private unowned let session: ClientSession
-
-  /// `time`: milliseconds.
-  init(_ session: ClientSession, _ time: Int) {
-    self.session = session
-    super.init(loop: session.worker.loop)
-    setDeadline(in: time)
-  }
-
-  override func deadlinePassed() { session.graceDidEnd() }
-
-  func stop() { loop.forgetDeadline(of: self) }
-}

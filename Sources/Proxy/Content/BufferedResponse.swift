@@ -4,9 +4,9 @@ import Bytes
 /// refuses them, because the upstream has already done its work. The gauge refuses new requests instead.
 final class BufferedResponse {
   private(set) var body = ByteBuffer()
-  private let gauge: BodyGauge
+  private let gauge: BodyMemoryBudget
 
-  init(gauge: BodyGauge) { self.gauge = gauge }
+  init(gauge: BodyMemoryBudget) { self.gauge = gauge }
 
   deinit { gauge.giveBack(body.count) }
 

@@ -25,7 +25,7 @@ final class EnvelopeFilter {
     self.handler = handler
   }
 
-  private var bodies: BodyGauge { handler.worker.bodies }
+  private var bodies: BodyMemoryBudget { handler.worker.bodies }
 
   // MARK: The request
 

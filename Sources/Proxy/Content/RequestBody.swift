@@ -4,26 +4,6 @@ import Signature
 import Synchronization
 import Transport
 
-/// Counts the memory of all kept bodies of one worker: of requests, or of responses.
-///
-/// The limit for one body suits one client. Without a common limit, a thousand slow clients would take a gigabyte.
-final class BodyGauge {
-  private(set) var used = 0
-  private let limit: Int
-  /// `client_body_buffer_size` of nginx on 64-bit machines.
-  static let smallAllowance = 16 * 1024
-
-  init(limit: Int) { self.limit = limit }
-
-  /// Returns the number of bytes that a body with this allowance may take now.
-  func bound(_ allowance: Int) -> Int { used < limit ? allowance : min(allowance, Self.smallAllowance) }
-  /// Returns whether a body that must stay in memory may grow to `total` bytes, of which it has `own` already. Only the
-  /// other bodies count against the limit, so one body alone can be larger than the limit.
-  func admits(_ total: UInt64, having own: Int) -> Bool { total <= UInt64(Self.smallAllowance) || used - own < limit }
-  func take(_ count: Int) { used += count }
-  func giveBack(_ count: Int) { used = max(0, used - count) }
-}
-
 /// A collected request body, for `proxy_request_buffering on` and for sending the body again.
 ///
 /// The body is in memory up to its allowance, then in a file that disappears with it. Only a thread of the pool writes to
@@ -38,7 +18,7 @@ final class RequestBody {
   /// The bytes that a thread writes now; nil: none does.
   private var writing: Int?
   private let allowance: Int
-  private let gauge: BodyGauge?
+  private let gauge: BodyMemoryBudget?
   private let staysInMemory: Bool
   private let files: BodyFileSettings?
   /// Closes the file, which can take long. nil: whoever has the last reference does.
@@ -62,13 +42,13 @@ final class RequestBody {
 
   /// As many bytes are worth a job of the pool. While one is in progress and as many wait for the next, the client waits.
   private var pieceSize: Int {
-    let size = min(max(allowance, BodyGauge.smallAllowance), 128 * 1024)
+    let size = min(max(allowance, BodyMemoryBudget.smallAllowance), 128 * 1024)
     return gauge?.bound(size) ?? size
   }
 
   /// `allowance`: bytes that may stay in memory. Without a gauge, other bodies don't reduce it. `files`: where the body
   /// goes otherwise, or in any case.
-  init(allowance: Int, gauge: BodyGauge? = nil, files: BodyFileSettings? = nil, pool: BlockingPool? = nil) {
+  init(allowance: Int, gauge: BodyMemoryBudget? = nil, files: BodyFileSettings? = nil, pool: BlockingPool? = nil) {
     self.allowance = allowance
     self.gauge = gauge
     self.files = files
@@ -80,7 +60,7 @@ final class RequestBody {
   }
 
   /// Makes an empty body for an envelope, which stays in memory. The caller asks the gauge before it adds bytes.
-  init(envelopeIn gauge: BodyGauge) {
+  init(envelopeIn gauge: BodyMemoryBudget) {
     allowance = .max
     self.gauge = gauge
     staysInMemory = true
@@ -90,7 +70,7 @@ final class RequestBody {
   }
 
   /// Makes the body that an envelope contained.
-  init(opened plain: consuming ByteBuffer, by envelope: EnvelopeSettings, gauge: BodyGauge) {
+  init(opened plain: consuming ByteBuffer, by envelope: EnvelopeSettings, gauge: BodyMemoryBudget) {
     allowance = 0
     self.gauge = gauge
     staysInMemory = true

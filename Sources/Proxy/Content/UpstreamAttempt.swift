@@ -23,7 +23,7 @@ final class UpstreamAttempt: AttemptObserver {
   @exclusivity(unchecked) private var selection = Selection()
   /// Whether bytes of the request may have reached the server.
   @exclusivity(unchecked) private(set) var isRequestBegun = false
-  private var callDeadline: CallDeadline?
+  private var callDeadline: OneShotTimer?
   /// Whether the response led to an internal redirect (`abandonForRedirect`).
   private var keepsHead = false
   /// Of the last response that came whole.
@@ -55,7 +55,7 @@ final class UpstreamAttempt: AttemptObserver {
     endExpectation()
     hasWaited = false
     if let callDeadline {
-      callDeadline.stop()
+      callDeadline.cancel()
       self.callDeadline = nil
     }
     if body != nil { body = nil }
@@ -83,17 +83,15 @@ final class UpstreamAttempt: AttemptObserver {
 
   // MARK: Calls of the handler
 
-  /// Gives all attempts together `milliseconds`: the client's `grpc-timeout`.
+  /// Gives all attempts together `milliseconds`: the client's `grpc-timeout`. The client chose it, so its end says nothing
+  /// about the server: otherwise a client with tiny limits could take servers from all others (`max_fails`).
   func limit(to milliseconds: Int?) {
     guard let milliseconds else { return }
-    callDeadline = CallDeadline(self, loop: worker.loop, milliseconds)
-  }
-
-  /// The limit has passed. The client chose it, so it says nothing about the server: otherwise a client with tiny limits
-  /// could take servers from all others (`max_fails`).
-  fileprivate func callDeadlinePassed() {
-    abandon()
-    handler?._withUnsafeGuaranteedRef { $0.exchange.flatMap { GRPCCall($0) }?.deadlinePassed() }
+    callDeadline = worker.loop.after(milliseconds) { [weak self] in
+      guard let self else { return }
+      abandon()
+      handler?._withUnsafeGuaranteedRef { $0.exchange.flatMap { GRPCCall($0) }?.deadlinePassed() }
+    }
   }
 
   /// Tries the next server, or with `again` the same server over a new connection. The attempt reports the outcome to
@@ -351,19 +349,4 @@ final class UpstreamAttempt: AttemptObserver {
       }
     }
   }
-}
-
-/// The moment at which a client's `grpc-timeout` passes.
-private final class CallDeadline: EventTarget {
-  private weak var attempt: UpstreamAttempt?
-
-  init(_ attempt: UpstreamAttempt, loop: EventLoop, _ milliseconds: Int) {
-    self.attempt = attempt
-    super.init(loop: loop)
-    setDeadline(in: milliseconds)
-  }
-
-  override func deadlinePassed() { attempt?.callDeadlinePassed() }
-
-  func stop() { loop.forgetDeadline(of: self) }
 }

@@ -26,7 +26,7 @@ final class FileHandler: ContentHandler {
   static let sizeLimit: UInt64 = 1 << 20
   private static let sliceSize = 131_072
   /// While as many bytes wait for the client, nothing is read: the size of a small slice.
-  private static let watermark = BodyGauge.smallAllowance
+  private static let watermark = BodyMemoryBudget.smallAllowance
 
   /// Of a file only: an error page can repeat what the client sent.
   override var mayReflect: Bool { facts == nil }
@@ -47,7 +47,7 @@ final class FileHandler: ContentHandler {
 
   private func open(_ path: ServedPath, _ files: LiveFiles, _ exchange: Exchange) {
     let isWhole = FileRequest.method(exchange) == .get && !exchange.head.present.contains(.range)
-    let share = GaugeShare(of: exchange.worker.responses, wanted: isWhole ? Self.sliceSize : 0)
+    let share = BodyMemoryShare(of: exchange.worker.responses, wanted: isWhole ? Self.sliceSize : 0)
     let count = share.count
     FileRequest.run(exchange, { ServedFile.read(path, from: 0, count: count) }) { [self, share] exchange, result in
       switch result {
@@ -117,7 +117,7 @@ final class FileHandler: ContentHandler {
       return exchange.end(.upstreamBroke)
     }
     isReading = true
-    let share = GaugeShare(of: exchange.worker.responses, wanted: min(range.count, Self.sliceSize))
+    let share = BodyMemoryShare(of: exchange.worker.responses, wanted: min(range.count, Self.sliceSize))
     let count = share.count
     FileRequest.run(
       exchange, { ServedFile.read(path, from: range.lowerBound, count: count, expecting: facts) }

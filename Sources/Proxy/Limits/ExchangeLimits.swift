@@ -23,7 +23,8 @@ final class ExchangeLimits {
   private(set) var connections: Verdict?
   private var isUsed = false
   private var held: [(zone: ConnectionZone, key: [UInt8])] = []
-  private var delay: RequestDelay?
+  /// What the exchange waits for by the clock (`limit_req`, `auth_delay`).
+  private var delay: OneShotTimer?
   /// Bytes per second, by the upstream's X-Accel-Limit-Rate; 0 is no limit.
   private(set) var rate: Int?
 
@@ -59,19 +60,20 @@ final class ExchangeLimits {
     held.removeAll()
   }
 
-  func wait(_ delay: RequestDelay) {
+  /// Calls `end` after so many milliseconds, unless the exchange ends or goes on elsewhere before. The wait ends with its
+  /// exchange: clients that leave must not pile up what waits for them.
+  func wait(_ exchange: Exchange, milliseconds: Int, then end: @escaping (Exchange) -> Void) {
     isUsed = true
-    self.delay = delay
+    let serial = exchange.serial
+    delay = exchange.worker.loop.after(milliseconds) { [unowned self] in
+      delay = nil
+      if exchange.serial == serial { end(exchange) }
+    }
   }
 
   func setRate(_ rate: Int) {
     isUsed = true
     self.rate = rate
-  }
-
-  func endDelay() {
-    delay?.stop()
-    delay = nil
   }
 
   /// At the end of every exchange.
@@ -84,7 +86,8 @@ final class ExchangeLimits {
     requests = nil
     connections = nil
     releaseCounts()
-    endDelay()
+    delay?.cancel()
+    delay = nil
     rate = nil
   }
 }
@@ -103,39 +106,5 @@ extension ByteBuffer {
   /// Appends nothing without a verdict.
   mutating func append(_ verdict: ExchangeLimits.Verdict?) {
     if let verdict { append(verdict.name) }
-  }
-}
-
-/// The wait of an exchange that `limit_req` or `auth_delay` delays. The exchange keeps it, so that it ends with the
-/// exchange: clients that leave must not pile up what waits for them.
-final class RequestDelay: EventTarget {
-  enum End {
-    case resume
-    case fail(ErrorResponse)
-  }
-
-  private let exchange: Exchange
-  private let serial: UInt64
-  private let end: End
-
-  /// Resumes or fails the exchange after this many milliseconds, unless it has ended before.
-  init(_ exchange: Exchange, milliseconds: Int, then end: End = .resume) {
-    self.exchange = exchange
-    self.end = end
-    serial = exchange.serial
-    super.init(loop: exchange.worker.loop)
-    setDeadline(in: milliseconds)
-  }
-
-  func stop() { loop.forgetDeadline(of: self) }
-
-  override func deadlinePassed() {
-    stop()
-    guard exchange.serial == serial else { return }
-    exchange.account.limiting.endDelay()
-    switch end {
-    case .resume: exchange.resume(.next)
-    case .fail(let failure): exchange.fail(failure)
-    }
   }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import Synchronization
 
 /// A `limit_req_zone`, shared by all workers. The lock is held for one look-up.
@@ -27,10 +28,7 @@ final class ConnectionZone: Sendable {
   func release(_ key: [UInt8]) { counts.withLock { $0.release(key) } }
 }
 
-/// The zones in use. A generation that declares a zone with the name, key and size of an earlier one gets the same
-/// object, so a reload forgets no request. As in nginx, another rate keeps the states.
-///
-/// A zone lives as long as a location of a worker that uses it.
+/// The zones in use, by name, key and size. As in nginx, another rate keeps the states.
 final class LimitZones: Sendable {
   private struct Identity: Hashable {
     let name: String
@@ -44,29 +42,14 @@ final class LimitZones: Sendable {
     }
   }
 
-  private struct Weak<Zone: AnyObject & Sendable>: Sendable {
-    weak var zone: Zone?
-  }
-
-  private let requests = Mutex<[Identity: Weak<RequestZone>]>([:])
-  private let connections = Mutex<[Identity: Weak<ConnectionZone>]>([:])
+  private let requests = ZoneRegistry<Identity, RequestZone>()
+  private let connections = ZoneRegistry<Identity, ConnectionZone>()
 
   func requestZone(_ settings: LimitZoneSettings) -> RequestZone {
-    requests.withLock { Self.zone(settings, in: &$0) { RequestZone(size: $0) } }
+    requests.zone(Identity(settings)) { _ in RequestZone(size: settings.size) }
   }
 
   func connectionZone(_ settings: LimitZoneSettings) -> ConnectionZone {
-    connections.withLock { Self.zone(settings, in: &$0) { ConnectionZone(size: $0) } }
-  }
-
-  private static func zone<Zone: AnyObject & Sendable>(
-    _ settings: LimitZoneSettings, in zones: inout [Identity: Weak<Zone>], make: (Int) -> Zone
-  ) -> Zone {
-    let identity = Identity(settings)
-    if let zone = zones[identity]?.zone { return zone }
-    zones = zones.filter { $0.value.zone != nil }
-    let zone = make(settings.size)
-    zones[identity] = Weak(zone: zone)
-    return zone
+    connections.zone(Identity(settings)) { _ in ConnectionZone(size: settings.size) }
   }
 }

@@ -42,8 +42,6 @@ final class DynamicGroups {
   private struct Made {
     let group: UpstreamGroup
     let addresses: Set<SocketAddress>
-    /// In milliseconds of the loop's clock.
-    var usedAt: UInt64
   }
 
   private enum Entry {
@@ -67,7 +65,7 @@ final class DynamicGroups {
   var connector: UpstreamGroup.Connector?
   /// nil if no location shows metrics.
   var meters: GroupMeters?
-  private var entries: [Key: Entry] = [:]
+  private var entries = LRUTable<Key, Entry>()
   private let loop: EventLoop
   private let budget: ConnectionBudget
   private let resolver: Resolver
@@ -115,22 +113,22 @@ final class DynamicGroups {
 
   private func findBySystem(_ host: String, _ port: UInt16, _ found: @escaping (Found) -> Void) {
     let key = Key(authority: "\(host):\(port)")
-    switch entries[key] {
-    case .ready(var made, let expires) where expires.map({ $0 > loop.now }) ?? true:
-      made.usedAt = loop.now
-      entries[key] = .ready(made, expires: expires)
+    let place = entries.place(of: key)
+    switch place.flatMap({ entries[$0] }) {
+    case .ready(let made, let expires) where expires.map({ $0 > loop.now }) ?? true:
+      if let place { entries.use(place) }
       return found(.success(made.group))
     case .resolving(let others, let former):
-      entries[key] = .resolving(others + [found], former: former)
+      entries.insert(.resolving(others + [found], former: former), for: key)
       return
-    case .ready(let made, _): entries[key] = .resolving([found], former: made)
+    case .ready(let made, _): entries.insert(.resolving([found], former: made), for: key)
     case nil:
       if let address = SocketAddress(literal: host, port: port) {
         return found(.success(group(of: [address], name: nil, key: key)))
       }
       // Every entry still waits for the resolver.
       guard makeRoom() else { return found(.failure(.crowded)) }
-      entries[key] = .resolving([found], former: nil)
+      entries.insert(.resolving([found], former: nil), for: key)
     }
     let box = LoopBox(self)
     resolver.resolve(host, port: port, on: loop) { answer in
@@ -164,16 +162,18 @@ final class DynamicGroups {
     of addresses: [SocketAddress], name: UpstreamAddress?, key: Key, expires: UInt64? = nil
   ) -> UpstreamGroup {
     let all = Set(addresses)
-    let former = entries[key]?.made
-    if let former, former.addresses == all {
-      entries[key] = .ready(Made(group: former.group, addresses: all, usedAt: loop.now), expires: expires)
-      return former.group
+    let place = entries.place(of: key)
+    if let former = place.flatMap({ entries[$0]?.made }) {
+      if former.addresses == all {
+        entries.insert(.ready(former, expires: expires), for: key)
+        return former.group
+      }
+      former.group.close()
     }
-    former?.group.close()
     // A group is made even if every entry waits for the resolver: their number is bounded, so this one's is.
-    if entries[key] == nil { _ = makeRoom() }
-    let made = Made(group: make(addresses, of: name, key: key), addresses: all, usedAt: loop.now)
-    entries[key] = .ready(made, expires: expires)
+    if place == nil { _ = makeRoom() }
+    let made = Made(group: make(addresses, of: name, key: key), addresses: all)
+    entries.insert(.ready(made, expires: expires), for: key)
     return made.group
   }
 
@@ -186,14 +186,14 @@ final class DynamicGroups {
   }
 
   private func resolved(_ key: Key, _ answer: Resolver.Answer, of name: UpstreamAddress) {
-    guard case .resolving(let waiting, let former) = entries[key] else { return }
+    guard let place = entries.place(of: key), case .resolving(let waiting, let former) = entries[place] else { return }
     let result: Found
     switch answer {
     case .addresses(let addresses) where !addresses.isEmpty:
       result = .success(group(of: addresses, name: name, key: key, expires: loop.now &+ lifetime))
     case .addresses, .tooManyNames:
       // No request goes out by what was known. The next one asks again.
-      entries[key] = former.map { .ready($0, expires: 0) }
+      if let former { entries[place] = .ready(former, expires: 0) } else { entries.remove(place) }
       result = .failure(answer == .tooManyNames ? .crowded : .unknownHost)
     }
     for found in waiting { found(result) }
@@ -217,17 +217,13 @@ final class DynamicGroups {
 
   /// Drops the group that was used least recently if there are as many entries as may be. Returns whether there is room.
   private func makeRoom() -> Bool {
-    guard entries.count >= Self.limit else { return true }
-    let oldest = entries.min { left, right in Self.age(left.value) < Self.age(right.value) }
-    guard let oldest, case .ready(let made, _) = oldest.value else { return false }
-    made.group.close()
-    entries[oldest.key] = nil
-    return true
-  }
-
-  /// When the entry was used; those that wait for the resolver come last.
-  private static func age(_ entry: Entry) -> UInt64 {
-    if case .ready(let made, _) = entry { made.usedAt } else { .max }
+    switch entries.makeRoom(limit: Self.limit, where: { if case .ready = $0 { true } else { false } }) {
+    case .free: return true
+    case .made(let entry):
+      entry.made?.group.close()
+      return true
+    case .none: return false
+    }
   }
 
   /// $proxy_host and $proxy_port of an authority, as nginx makes them: the default port is left out of the first.
@@ -242,10 +238,10 @@ final class DynamicGroups {
     )
   }
 
-  var made: [UpstreamGroup] { entries.values.compactMap(\.made?.group) }
+  var made: [UpstreamGroup] { entries.all.compactMap(\.value.made?.group) }
 
   func close() {
     for group in made { group.close() }
-    entries.removeAll()
+    entries = LRUTable()
   }
 }

@@ -48,7 +48,7 @@ final class LiveGeneration {
   /// Connections of clients that it serves.
   var clients = 0
   /// Cuts those that are left of a previous generation; nil without `worker_shutdown_timeout`.
-  var shutdown: ShutdownDeadline?
+  var shutdown: OneShotTimer?
 
   /// `trace`: see `LiveMakers`.
   init(

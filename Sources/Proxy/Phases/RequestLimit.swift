@@ -87,7 +87,7 @@ final class RequestLimit: PhaseStep {
       "delaying request\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)), by zone \"\(name)\"")
     exchange.account.limiting.judgeRequest(response.isDryRun ? .delayedDryRun : .delayed)
     if response.isDryRun { return .next }
-    exchange.account.limiting.wait(RequestDelay(exchange, milliseconds: wait))
+    exchange.account.limiting.wait(exchange, milliseconds: wait) { $0.resume(.next) }
     // The client's end may have come with its request, and then no later event announces it.
     if exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
     return .wait

@@ -1,3 +1,4 @@
+import Bytes
 import Synchronization
 import Transport
 
@@ -26,26 +27,17 @@ public final class GroupZones: Sendable {
     let isChecked: Bool
   }
 
-  private struct Weak: Sendable {
-    weak var balancer: SharedBalancer?
-  }
-
-  private let known = Mutex<[Identity: Weak]>([:])
+  private let known = ZoneRegistry<Identity, SharedBalancer>()
 
   public init() {}
 
   func balancer(zone: String, _ group: ResolvedGroup, isChecked: Bool, _ plan: Balancer.Plan) -> SharedBalancer {
     let identity = Identity(
       zone: zone, group: group.settings.name, addresses: group.servers.map(\.address), isChecked: isChecked)
-    return known.withLock { known in
-      if let balancer = known[identity]?.balancer {
-        balancer.withLock { $0.replace(plan) }
-        return balancer
-      }
-      known = known.filter { $0.value.balancer != nil }
-      let balancer = SharedBalancer(Balancer(plan, seed: UInt64.random(in: 0 ... .max)))
-      known[identity] = Weak(balancer: balancer)
-      return balancer
+    return known.zone(identity) { balancer in
+      balancer.withLock { $0.replace(plan) }
+    } make: { _ in
+      SharedBalancer(Balancer(plan, seed: UInt64.random(in: 0 ... .max)))
     }
   }
 }

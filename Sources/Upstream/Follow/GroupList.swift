@@ -1,3 +1,4 @@
+import Bytes
 import Synchronization
 public import Transport
 
@@ -110,11 +111,7 @@ public final class GroupLists: Sendable {
     let names: [FollowedName]
   }
 
-  private struct Weak: Sendable {
-    weak var list: GroupList?
-  }
-
-  private let known = Mutex<[Identity: Weak]>([:])
+  private let known = ZoneRegistry<Identity, GroupList>()
 
   public init() {}
 
@@ -123,16 +120,11 @@ public final class GroupLists: Sendable {
     let names = group.settings.servers.compactMap(\.followed)
     guard !names.isEmpty else { return nil }
     let identity = Identity(zone: group.settings.zone ?? "", group: group.settings.name, names: names)
-    return known.withLock { known in
-      if let list = known[identity]?.list {
-        list.adopt(group)
-        return list
-      }
-      known = known.filter { $0.value.list != nil }
-      let former = known.first { $0.key.zone == identity.zone && $0.key.group == identity.group }
-      let list = GroupList(group, after: former?.value.list)
-      known[identity] = Weak(list: list)
-      return list
+    return known.zone(identity) { list in
+      list.adopt(group)
+    } make: { others in
+      let former = others.first { $0.identity.zone == identity.zone && $0.identity.group == identity.group }
+      return GroupList(group, after: former?.zone)
     }
   }
 }
