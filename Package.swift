@@ -30,6 +30,7 @@ let rows: [ModuleRow] = [
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
   ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
+  ("Language", ["Observability"], [], "nginx's language: statements, files, levels, the rows of directives"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Policy: values in, values out
   (
@@ -56,7 +57,8 @@ let rows: [ModuleRow] = [
   (
     "Proxy",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "DNS",
+      "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
+      "DNS",
       "Identity",
       "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
@@ -65,7 +67,8 @@ let rows: [ModuleRow] = [
   (
     "Configuration",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Identity", "Envelope",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Identity",
+      "Envelope",
       "Signature",
       "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
     ], [],
@@ -74,7 +77,8 @@ let rows: [ModuleRow] = [
   (
     "Daemon",
     [
-      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "DNS", "Systemd",
+      "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "Language",
+      "DNS", "Systemd",
       "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),
@@ -125,7 +129,8 @@ targets.append(
   .executableTarget(
     name: "sallyport",
     dependencies: named([
-      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Transport", "Envelope", "Signature", "Enrolment",
+      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Language", "Transport", "Envelope", "Signature",
+      "Enrolment",
       "Configuration", "Daemon",
     ])
       + [arguments], swiftSettings: settings))

@@ -3,6 +3,7 @@ import Glibc
 package import Observability
 import Proxy
 import Sandbox
+import Language
 
 /// The result of `sallyport check`. It reads a configuration, loads its material and resolves its names as `run` would,
 /// but binds no socket and opens no log.

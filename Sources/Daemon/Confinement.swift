@@ -4,6 +4,7 @@ import Crypto
 import Glibc
 package import Observability
 import Sandbox
+package import Language
 
 /// The sandbox of this process: the files that Landlock leaves it, and the system calls that seccomp leaves it.
 ///

@@ -6,6 +6,7 @@ package import Observability
 import Proxy
 import Systemd
 import Transport
+package import Language
 
 /// Runs the daemon, for `sallyport run` and `sallyport demo`.
 package enum Daemon {

@@ -1,5 +1,6 @@
 package import Configuration
 package import Crypto
+import Language
 import Enrolment
 import Observability
 package import Proxy

@@ -2,6 +2,7 @@ import Configuration
 import Crypto
 import Glibc
 import Observability
+import Language
 
 /// A configuration file and its formatted text, for `sallyport format`.
 package struct FormattedFile {

@@ -1,5 +1,6 @@
 package import Configuration
 package import Observability
+package import Language
 
 /// Where a configuration names a path, for messages about a path whose setting keeps no place.
 package enum PathPlaces {

@@ -2,6 +2,7 @@ package import Configuration
 import Crypto
 package import Observability
 package import Proxy
+package import Language
 
 /// Why a start or a reload was refused: everything that was found, in the order of the configuration.
 package struct Refusal: Error, Sendable, CustomStringConvertible {

@@ -4,6 +4,7 @@ import Enrolment
 import Glibc
 import Observability
 import Proxy
+import Language
 
 /// Finds the files that the serving user can't read, although root could when it started the process.
 ///

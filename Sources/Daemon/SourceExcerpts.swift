@@ -1,5 +1,6 @@
 package import Configuration
 package import Observability
+package import Language
 
 /// The lines of the configuration that diagnostics are about, with secrets masked.
 ///

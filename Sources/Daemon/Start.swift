@@ -3,6 +3,7 @@ import Glibc
 import Observability
 import Proxy
 import Systemd
+import Language
 
 /// Does everything that comes before the first worker. The order matters: what needs root or the file system comes
 /// before privileges are dropped, and nothing of another process is changed until this process holds every socket.

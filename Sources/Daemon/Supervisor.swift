@@ -7,6 +7,7 @@ import Proxy
 import Systemd
 import Transport
 import UpstreamAuth
+import Language
 
 /// Starts the workers, handles signals, and decides when a generation changes or the process ends.
 ///

@@ -5,6 +5,7 @@ import Crypto
 import Daemon
 import Glibc
 import Observability
+import Language
 
 /// Starts the process: reads the arguments and runs the command that they name.
 @main

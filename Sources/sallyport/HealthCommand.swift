@@ -3,6 +3,7 @@ import Configuration
 import Daemon
 import Glibc
 import Observability
+import Language
 
 struct HealthCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

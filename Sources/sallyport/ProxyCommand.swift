@@ -5,6 +5,7 @@ import Daemon
 import Glibc
 import Observability
 import Transport
+import Language
 
 struct ProxyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Configuration
 import Daemon
+import Language
 
 struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -3,6 +3,7 @@ import Proxy
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct AccessLogTests {
   private func problems(_ line: String) -> [String] {

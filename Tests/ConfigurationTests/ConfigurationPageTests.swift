@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct `The manual page sallyport.conf(5)` {
   private let page = ConfigurationPage.roff(date: "2026-01-02", version: "sallyport 9.9.9")

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct DirectiveCheckerTests {
   private func problems(_ text: String) -> [String] { ParsedText(text).tableProblems }

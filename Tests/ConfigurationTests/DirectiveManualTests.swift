@@ -2,6 +2,7 @@ import Glibc
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct DirectiveManualTests {
   @Test func `the manual says what the table says`() throws {

@@ -2,6 +2,7 @@ import Observability
 import Patterns
 
 @testable import Configuration
+@testable import Language
 
 /// How a row of the directive table is shown to be heard: two configurations that differ in its lines alone.
 struct DirectiveSample {

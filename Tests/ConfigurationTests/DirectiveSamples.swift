@@ -1,4 +1,5 @@
 @testable import Configuration
+@testable import Language
 
 extension DirectiveSample {
   /// By name, or by context and name where a name means two things.

@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 /// Every supported row of the directive table, in each of its contexts: what is said reaches the settings.
 @Suite struct DirectiveWalkTests {

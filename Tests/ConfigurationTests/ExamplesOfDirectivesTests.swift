@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 /// The examples of docs/DIRECTIVES.md.
 @Suite struct DirectiveExampleTests {

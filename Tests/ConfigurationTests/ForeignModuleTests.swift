@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 /// Directives and variables of modules that aren't nginx's, and nginx's own of 1.29 to 1.31.
 @Suite struct ForeignModuleTests {

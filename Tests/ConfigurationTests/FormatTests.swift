@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct FormatTests {
   private static let texts: [(String, String)] = [

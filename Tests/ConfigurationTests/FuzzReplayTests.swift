@@ -2,6 +2,7 @@ import Observability
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 /// What the fuzzer starts from and what it once found, loaded again by every test run. As in the fuzz target, what
 /// follows the first 0xFF byte is the file `inc`.

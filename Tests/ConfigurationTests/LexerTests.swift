@@ -2,6 +2,7 @@ import Observability
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct LexerTests {
   @Test func `blanks of every kind separate words and a semicolon ends the statement`() {

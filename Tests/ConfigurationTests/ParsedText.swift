@@ -1,6 +1,7 @@
 import Observability
 
 @testable import Configuration
+@testable import Language
 
 /// Files of a test, kept in memory.
 func memory(_ files: [String: String]) -> SourceFiles {

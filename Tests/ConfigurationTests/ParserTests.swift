@@ -2,6 +2,7 @@ import Observability
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct ParserTests {
   @Test func `blocks nest`() {

@@ -8,6 +8,7 @@ import Transport
 import Upstream
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct `A word that a command writes` {
   /// Everything that has a meaning in the language, and what looks like it.

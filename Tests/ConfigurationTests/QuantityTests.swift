@@ -1,6 +1,7 @@
 import Testing
 
 @testable import Configuration
+@testable import Language
 
 @Suite struct QuantityTests {
   @Test(arguments: [

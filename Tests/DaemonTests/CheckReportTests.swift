@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import Daemon
+@testable import Language
 
 @Suite struct `What check prints` {
   private func report(_ text: String, isStrict: Bool = false) throws -> (CheckReport, path: String) {

@@ -3,6 +3,7 @@ import Testing
 
 @testable import Configuration
 @testable import Daemon
+@testable import Language
 
 @Suite struct `What the sandbox must know of a configuration` {
   private func needs(_ text: String) throws -> [FileNeed] {

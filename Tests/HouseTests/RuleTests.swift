@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+@testable import Language
 
 /// The rules of how this is written that a test can hold.
 @Suite struct `Rules of the house` {
@@ -66,7 +67,7 @@ import Testing
   /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
   @Test(arguments: ["Configuration", "Proxy", "HTTP", "Upstream"])
   func `an event loop opens no file, and settings are made without one`(module: String) {
-    let allowed = ["Sources/Configuration/Syntax/SourceFiles.swift", "Sources/Proxy/Content/BodyFile.swift"]
+    let allowed = ["Sources/Language/SourceFiles.swift", "Sources/Proxy/Content/BodyFile.swift"]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
       for line in file.code {
         for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {

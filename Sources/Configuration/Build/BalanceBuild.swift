@@ -1,6 +1,7 @@
 import Observability
 import Proxy
 import Upstream
+import Language
 
 extension SettingsBuilder {
   private static let methods: Set<String> = ["hash", "ip_hash", "least_conn", "least_time", "random"]

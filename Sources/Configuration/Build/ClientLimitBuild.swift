@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 extension SettingsBuilder {
   /// The limits of what all clients together may take.

@@ -1,6 +1,7 @@
 import Identity
 import Observability
 import TLS
+import Language
 
 extension SettingsBuilder {
   /// Builds the rules of `ssl_client_allow` and `ssl_client_deny`. Each of the two directives is inherited separately.

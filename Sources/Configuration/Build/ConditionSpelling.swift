@@ -1,5 +1,6 @@
 import Crypto
 import Observability
+import Language
 
 /// Parses the words of an `if`, as nginx's `ngx_http_rewrite_if_condition`.
 enum ConditionSpelling {

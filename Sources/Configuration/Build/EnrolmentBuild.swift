@@ -1,6 +1,7 @@
 import Enrolment
 import Observability
 import Proxy
+import Language
 
 /// Builds the settings of `auth_basic` and `enrolment`: clients' passwords, and certificates for users with a password.
 extension SettingsBuilder {

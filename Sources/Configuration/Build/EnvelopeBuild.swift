@@ -2,6 +2,7 @@ import Crypto
 import Envelope
 import Observability
 import Proxy
+import Language
 
 extension SettingsBuilder {
   /// Builds `message_envelope` of a location that proxies; nil where it is off or invalid.

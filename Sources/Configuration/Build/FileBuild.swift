@@ -1,6 +1,7 @@
 import HTTP
 import Observability
 import Proxy
+import Language
 
 /// Builds `root`, `alias` and what belongs to files.
 extension SettingsBuilder {

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// Builds what decides the way of a request through the phases: `satisfy`, `limit_except`, `valid_referers` and others.
 extension SettingsBuilder {

@@ -1,6 +1,7 @@
 import DNS
 import Observability
 import Upstream
+import Language
 
 extension SettingsBuilder {
   /// Builds `resolve` and `service` of a server; nil without them, or for an address, which needs no DNS.

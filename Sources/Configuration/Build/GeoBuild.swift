@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// Builds `geo`.
 extension SettingsBuilder {

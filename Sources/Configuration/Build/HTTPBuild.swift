@@ -2,6 +2,7 @@ import Crypto
 import Observability
 import Proxy
 import TLS
+import Language
 
 extension SettingsBuilder {
   /// Builds the `http {}` block: first what servers refer to, then the servers, then the checks across all servers.
@@ -59,7 +60,7 @@ extension SettingsBuilder {
     diagnostics += ClientIdentityRule.diagnostics(facts)
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
-    if isTLS, let diagnostic = CompressionRule.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
+    if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
     if root.locations.isEmpty, root.files == nil, !root.action.isContent, !root.rewrite.contains(where: \.isReturn),
       tls?.rejectsHandshake != true || alsoPlain
     {

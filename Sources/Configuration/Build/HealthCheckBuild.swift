@@ -2,6 +2,7 @@ import Observability
 import Proxy
 import Transport
 import Upstream
+import Language
 
 extension SettingsBuilder {
   /// Builds the `health_check` of a location. `pass`: what the location's `proxy_pass` names. `tlsName` and `identity`:

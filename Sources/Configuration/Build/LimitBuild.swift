@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// A `limit_req_zone`, or without a rate a `limit_conn_zone`.
 struct LimitZone {

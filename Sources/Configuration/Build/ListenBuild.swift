@@ -3,6 +3,7 @@ import Glibc
 import Observability
 import Proxy
 import Transport
+import Language
 
 extension SettingsBuilder {
   /// Builds a server's `listen` lines. Without a line, it uses nginx's default port: 80, or 8000 without root's rights.

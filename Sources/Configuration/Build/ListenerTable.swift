@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// One parsed `listen` line.
 struct ListenLine {

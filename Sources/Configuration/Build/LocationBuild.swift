@@ -1,6 +1,7 @@
 import Observability
 import Patterns
 import Proxy
+import Language
 
 /// The kind of a level: the part of a server outside its locations, a location inside another level, or the block of an
 /// `if` or a `limit_except`, which is a location that requests reach only by way of the one around it.
@@ -70,6 +71,7 @@ extension SettingsBuilder {
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
+    let traffic = trafficLimits(scope)
     return LocationSettings(
       match: level.match, action: action, rewrite: level.isConditional ? [] : rewriteSteps(level),
       locations: innerLocations(level),
@@ -77,10 +79,21 @@ extension SettingsBuilder {
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
-      traffic: trafficLimits(scope), addedTrailers: addedFields(scope, "add_trailer"), expires: expires(scope),
+      traffic: traffic, filters: filters(scope, traffic), expires: expires(scope),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
-      bodyFiles: bodyFiles(scope), files: files, types: types(scope), compression: compression(scope),
+      bodyFiles: bodyFiles(scope), files: files, types: types(scope),
       charset: charset(scope))
+  }
+
+  /// What happens to the responses of a level, in nginx's order.
+  private mutating func filters(
+    _ scope: Scope, _ traffic: TrafficLimitSettings?
+  ) -> [any ResponseFilterSettings] {
+    let trailers = addedFields(scope, "add_trailer")
+    let all: [(any ResponseFilterSettings)?] = [
+      Gzip.read(scope, &diagnostics), traffic?.rate, trailers.isEmpty ? nil : AddedTrailerSettings(trailers),
+    ]
+    return all.compactMap { $0 }
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

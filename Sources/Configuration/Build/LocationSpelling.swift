@@ -1,4 +1,5 @@
 import Proxy
+import Language
 
 /// Parses the words before a location's brace, as nginx's `ngx_http_core_location`. The modifier may touch the path.
 enum LocationSpelling {

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// A `log_format`: its escaping and its text.
 struct LogFormat {

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 extension SettingsBuilder {
   /// Builds the settings of the main context and `events {}`.

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// Builds `map` and `split_clients`, and finds circles among variables that are computed.
 extension SettingsBuilder {

@@ -1,6 +1,7 @@
 import Observability
 import Patterns
 import Proxy
+import Language
 
 extension SettingsBuilder {
   /// Builds all `match` blocks, before any `health_check` names one of them.

@@ -1,6 +1,7 @@
 import Observability
 import Proxy
 import TLS
+import Language
 
 /// `ssl_certificate` and `ssl_certificate_key` with variables, and `ssl_certificate_cache`.
 extension SettingsBuilder {

@@ -2,6 +2,7 @@ import Observability
 import Proxy
 import Transport
 import UpstreamAuth
+import Language
 
 /// Builds what concerns the request that goes to an upstream, and what sallyport makes of its response's fields.
 extension SettingsBuilder {

@@ -3,6 +3,7 @@ import Proxy
 import TLS
 import Upstream
 import UpstreamAuth
+import Language
 
 /// The parts of a `proxy_pass` argument.
 struct PassedURL {

@@ -1,6 +1,7 @@
 import Observability
 import Proxy
 import Transport
+import Language
 
 extension SettingsBuilder {
   /// Builds `set_real_ip_from`, `real_ip_header` and `real_ip_recursive`. Each is inherited on its own, as in nginx.

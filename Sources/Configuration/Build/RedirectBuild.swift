@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// `proxy_redirect` and `proxy_cookie_…`.
 extension SettingsBuilder {

@@ -2,6 +2,7 @@ import DNS
 import Observability
 import Transport
 import Upstream
+import Language
 
 extension SettingsBuilder {
   /// Builds `resolver` and `resolver_timeout`. Each is inherited on its own, as in nginx.

@@ -1,6 +1,7 @@
 import Observability
 import Proxy
 import Transport
+import Language
 
 extension SettingsBuilder {
   /// Builds the lines of `add_header` or `add_trailer`.

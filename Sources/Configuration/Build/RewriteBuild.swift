@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// Builds the directives of nginx's rewrite module.
 extension SettingsBuilder {

@@ -1,6 +1,7 @@
 import Glibc
 import Observability
 import Proxy
+import Language
 
 extension SettingsBuilder {
   /// Builds the `server_name` lines. Without a line, the server has the empty name.

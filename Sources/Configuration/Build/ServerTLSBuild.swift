@@ -3,6 +3,7 @@ import Identity
 import Observability
 import Proxy
 import TLS
+import Language
 
 extension SettingsBuilder {
   /// Builds a server's TLS settings for clients. Call this only for a server with a TLS `listen`.

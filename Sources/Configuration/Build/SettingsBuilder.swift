@@ -3,6 +3,7 @@ import Identity
 import Observability
 import Proxy
 import Upstream
+import Language
 
 /// Builds settings from checked directives. It records each error and continues with a default, to report all errors.
 struct SettingsBuilder {

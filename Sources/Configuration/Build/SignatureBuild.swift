@@ -2,6 +2,7 @@ import Crypto
 import Observability
 import Proxy
 import Signature
+import Language
 
 extension SettingsBuilder {
   /// Builds `message_signature` of a level; nil where it is off or invalid.

@@ -1,6 +1,7 @@
 import Crypto
 import Observability
 import TLS
+import Language
 
 /// Builds the OCSP settings of a server block: the status of clients' certificates, and the stapled response.
 extension SettingsBuilder {

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 extension SettingsBuilder {
   /// `stub_status`. nginx takes any word after it, `off` too, and serves the page all the same.

@@ -1,6 +1,7 @@
 import HTTP
 import Observability
 import Proxy
+import Language
 
 extension SettingsBuilder {
   mutating func sticky(_ line: Directive, of group: String) -> StickySettings? {

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// Builds `auth_request`, `mirror` and what belongs to them.
 extension SettingsBuilder {

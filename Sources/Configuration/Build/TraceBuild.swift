@@ -1,4 +1,5 @@
 import Proxy
+import Language
 
 extension Scope {
   /// `trace_context`

@@ -3,6 +3,7 @@ import Proxy
 import Transport
 import Upstream
 import UpstreamAuth
+import Language
 
 extension Scope {
   /// The line that turns on upstream authentication; nil when there is no line, or the line says `off`.

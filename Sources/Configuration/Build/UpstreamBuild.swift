@@ -1,6 +1,7 @@
 import Observability
 import Transport
 import Upstream
+import Language
 
 extension SettingsBuilder {
   /// Builds all `upstream` blocks, before any `proxy_pass` refers to one of them.

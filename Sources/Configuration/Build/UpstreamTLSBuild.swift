@@ -3,6 +3,7 @@ import Observability
 import Proxy
 import TLS
 import Upstream
+import Language
 
 extension SettingsBuilder {
   /// Collects the directives in effect for a location's upstream, own and inherited, without checking them.

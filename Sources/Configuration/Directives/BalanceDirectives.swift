@@ -1,3 +1,5 @@
+import Language
+
 /// How a group picks a server (nginx: ngx_http_upstream_module and the modules of its methods).
 let balanceDirectives: [DirectiveEntry] = [
   .local(

@@ -1,3 +1,5 @@
+import Language
+
 /// Limits of what all clients together may take. nginx has none of them.
 let clientLimitDirectives: [DirectiveEntry] = [
   .local(

@@ -1,3 +1,5 @@
+import Language
+
 /// The manual page sallyport.conf(5), in roff. It comes from the table of directives, as docs/DIRECTIVES.md does, so the
 /// page describes the binary that prints it.
 package enum ConfigurationPage {

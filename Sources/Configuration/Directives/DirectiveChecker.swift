@@ -1,4 +1,5 @@
 package import Observability
+package import Language
 
 /// Checks a tree of directives against the table: names, contexts, words and their values, and duplicates.
 ///
@@ -164,16 +165,6 @@ enum Expected {
   static let milliseconds = "a time: 500ms, 30s, 5m, 1h 30m, 1d; a bare number is seconds"
   static let seconds = "a time in whole seconds: 30s, 5m, 1h 30m, 1d; a bare number is seconds"
 }
-
-/// Parses `on` or `off`, without case as in nginx.
-func Flag(_ text: String) -> Bool? {
-  switch text.lowercased() {
-  case "on": true
-  case "off": false
-  default: nil
-  }
-}
-
 extension String {
   fileprivate var trimmingFinalBlanks: String {
     var copy = self

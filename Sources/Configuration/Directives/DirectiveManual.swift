@@ -1,3 +1,5 @@
+import Language
+
 /// Generates docs/DIRECTIVES.md from the table. A test compares the file with the output.
 package enum DirectiveManual {
   package static func markdown() -> String {

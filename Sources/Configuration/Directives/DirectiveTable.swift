@@ -1,3 +1,6 @@
+package import Language
+import Proxy
+
 /// All directives that sallyport recognises, by name.
 package enum DirectiveTable {
   /// The groups of directives, in the order of the manual's chapters.
@@ -7,7 +10,7 @@ package enum DirectiveTable {
     ("Message envelopes", envelopeDirectives), ("Message signatures", signatureDirectives),
     ("Upstream authentication", upstreamAuthDirectives),
     ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
-    ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", compressionDirectives),
+    ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", Gzip.directives),
     ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
     ("Name resolution", resolverDirectives),
     ("Limits", limitDirectives + clientLimitDirectives), ("Subrequests", subrequestDirectives),

@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// Passwords of clients (nginx's auth_basic module), and certificates for users with a password.

@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// Message envelopes, which nginx does not have.

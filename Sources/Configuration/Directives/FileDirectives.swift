@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// Small files (nginx: core, index and try_files modules).
@@ -58,44 +60,4 @@ let fileDirectives: [DirectiveEntry] = [
   .inert("open_file_cache_valid", levels, because: "files are opened anew for each request"),
   .inert("types_hash_max_size", levels, because: "the tables grow as needed"),
   .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
-]
-
-/// Compression (nginx: gzip module).
-let compressionDirectives: [DirectiveEntry] = [
-  .value(
-    "gzip", levels.union(.locationIf), .flag, "off",
-    "Compresses responses for clients that accept it. Over TLS, responses of upstreams to clients with a certificate, a"
-      + " Cookie or Authorization, and responses with Set-Cookie, stay as they are.", example: "gzip on;", trust: .none),
-  .list(
-    "gzip_types", levels, .words(1...Int.max, "TYPE … | *"), "text/html",
-    "The types that are compressed, and text/html in any case.", example: "gzip_types text/css application/json;",
-    trust: .none),
-  .value(
-    "gzip_comp_level", levels, .number(1...9), "1", "How much work goes into the compression.",
-    example: "gzip_comp_level 5;", trust: .none),
-  .value(
-    "gzip_min_length", levels, .size, "20",
-    "The least length of a response that is compressed, if the length is known.", example: "gzip_min_length 1k;",
-    trust: .none),
-  .value(
-    "gzip_http_version", levels, .oneOf(["1.0", "1.1"]), "1.1", "The least version of requests.",
-    example: "gzip_http_version 1.0;"),
-  .value(
-    "gzip_proxied", levels,
-    .someOf(["off", "expired", "no-cache", "no-store", "private", "no_last_modified", "no_etag", "auth", "any"]), "off",
-    "When responses to requests with a Via field are compressed.", example: "gzip_proxied any;"),
-  .value(
-    "gzip_vary", levels, .flag, "off", "Whether such responses have `Vary: Accept-Encoding`.", example: "gzip_vary on;",
-    trust: .none),
-  .list(
-    "gzip_disable", levels, .words(1...Int.max, "REGEX … | msie6"), "",
-    "User-Agents that get no compressed responses.", example: "gzip_disable msie6;"),
-  .inert("gzip_buffers", levels, because: "compressed bytes are sent as they come"),
-  .inert("gzip_window", levels, because: "zlib's memory depends on the length of the response"),
-  .inert("gzip_hash", levels, because: "zlib's memory depends on the length of the response"),
-  .inert("gzip_no_buffer", levels, because: "compressed bytes are sent as they come"),
-  .inert("postpone_gzipping", levels, because: "compressed bytes are sent as they come"),
-  .inert(
-    "gzip_static", levels, .oneOf(["off"]), because: "sallyport sends no files that were compressed before; use gzip"),
-  .inert("gunzip", levels, .oneOf(["off"]), because: "sallyport decompresses nothing; the client says what it accepts"),
 ]

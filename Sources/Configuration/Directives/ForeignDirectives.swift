@@ -1,3 +1,5 @@
+import Language
+
 private let noFiles = "sallyport serves small files by root and alias only; proxy_pass to a file server"
 private let noContent = "sallyport forwards content unchanged; let the upstream do it"
 private let noStream = "sallyport proxies HTTP only"

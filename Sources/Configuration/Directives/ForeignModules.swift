@@ -1,3 +1,5 @@
+import Language
+
 /// A module that isn't part of nginx: its directives and variables, for messages. sallyport has none of them.
 struct ForeignModule: Sendable {
   /// As its users call it.

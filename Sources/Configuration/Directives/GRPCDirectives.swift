@@ -1,3 +1,5 @@
+import Language
+
 /// gRPC towards upstreams (nginx: ngx_http_grpc_module). The rows are those of the proxy module and of TLS towards upstreams
 /// under another prefix, since `grpc_pass` is built like `proxy_pass`; those that make no sense over gRPC are left out.
 let grpcDirectives: [DirectiveEntry] =
@@ -29,9 +31,4 @@ extension DirectiveEntry {
       named: "grpc_" + name.dropFirst("proxy_".count),
       initial: name == "proxy_set_header" ? "Host $proxy_host; TE trailers" : initial)
   }
-}
-
-/// Words about `proxy_…` as gRPC's directives have them.
-enum GRPCWords {
-  static func renamed(_ text: String) -> String { text.replacing("proxy_", with: "grpc_") }
 }

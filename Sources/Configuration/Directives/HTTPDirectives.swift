@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 private let heads: DirectiveContexts = [.http, .server]
 

@@ -1,3 +1,5 @@
+import Language
+
 /// Active health checks (nginx's commercial edition: ngx_http_upstream_hc_module).
 let healthCheckDirectives: [DirectiveEntry] = [
   .local(

@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// Limits (nginx: limit_req, limit_conn and core modules).

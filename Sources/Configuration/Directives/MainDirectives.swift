@@ -1,3 +1,5 @@
+import Language
+
 /// The main context and `events` (nginx: core and event modules).
 let mainDirectives: [DirectiveEntry] = [
   .local(

@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// The upstream side of a location (nginx: ngx_http_proxy_module).

@@ -1,3 +1,5 @@
+import Language
+
 /// Where the client is (nginx: ngx_http_realip_module).
 let realIPDirectives: [DirectiveEntry] = [
   .list(

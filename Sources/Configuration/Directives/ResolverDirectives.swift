@@ -1,3 +1,5 @@
+import Language
+
 /// How names are resolved while requests are served (nginx: core module).
 let resolverDirectives: [DirectiveEntry] = [
   .value(

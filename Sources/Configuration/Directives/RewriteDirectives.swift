@@ -1,3 +1,5 @@
+import Language
+
 private let blocks: DirectiveContexts = [.server, .location, .serverIf, .locationIf]
 private let levels: DirectiveContexts = [.http, .server, .location, .locationIf]
 

@@ -1,3 +1,5 @@
+import Language
+
 private let levels: DirectiveContexts = [.http, .server]
 
 /// TLS towards clients (nginx: ngx_http_ssl_module).

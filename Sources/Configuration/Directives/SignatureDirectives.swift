@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// HTTP message signatures (RFC 9421), which nginx does not have.

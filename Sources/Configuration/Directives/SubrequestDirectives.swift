@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// Requests that sallyport sends for another one (nginx: ngx_http_auth_request_module, ngx_http_mirror_module).

@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// Responses to an upstream's authentication challenge. nginx has no such directives.

@@ -1,3 +1,5 @@
+import Language
+
 private let levels = DirectiveContexts.everyHTTP
 
 /// TLS towards upstreams (nginx: ngx_http_proxy_module; the directives for pins are sallyport's own).

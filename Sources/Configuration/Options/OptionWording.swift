@@ -1,4 +1,5 @@
 package import Observability
+import Language
 
 /// Rewrites diagnostics about the text that `sallyport proxy` made: they name the option or the variable, and never a
 /// directive or a line of the text.

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// The configuration that the options of `sallyport proxy` stand for, and the option behind each of its lines.
 package struct ProxyText: Sendable {

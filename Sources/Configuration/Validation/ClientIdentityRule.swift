@@ -1,6 +1,7 @@
 import Identity
 import Observability
 import TLS
+import Language
 
 /// Errors in a server's rules about client identity. Each case is one rule; a level is the server or a location in it.
 enum ClientIdentityRule: CaseIterable {

@@ -1,5 +1,6 @@
 import Enrolment
 import Observability
+import Language
 
 /// Errors and warnings for a location that issues certificates.
 enum EnrolmentRule {

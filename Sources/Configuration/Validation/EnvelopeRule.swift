@@ -2,6 +2,7 @@ import Crypto
 import Envelope
 import Observability
 import Proxy
+import Language
 
 /// The directives in effect for a location's envelopes, its own and the inherited ones, before any check.
 struct EnvelopeFacts {

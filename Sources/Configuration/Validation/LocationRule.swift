@@ -1,6 +1,7 @@
 import Observability
 import Proxy
 import Upstream
+import Language
 
 /// Errors in locations, such as a path that can't match.
 enum LocationRule {

@@ -1,5 +1,6 @@
 import Crypto
 import Observability
+import Language
 
 /// Checks that a pin can be parsed. A hash is checked here; a file is checked when it is loaded.
 enum PinSpellingRule {

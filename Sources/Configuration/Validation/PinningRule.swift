@@ -1,6 +1,7 @@
 import Crypto
 import Observability
 import Proxy
+import Language
 
 /// Errors in a location's pins for its upstream (docs/SECURITY.md, *Trust in upstreams*). Each case is one rule, and
 /// the cases are in the order of the messages.

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// On each address, a name belongs to one server; as in nginx, the first server keeps it.
 enum ServerNameRule {

@@ -1,5 +1,6 @@
 import Observability
 import TLS
+import Language
 
 /// A server's TLS directives, as input of the rules.
 struct ServerTLSFacts {

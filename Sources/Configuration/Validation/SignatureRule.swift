@@ -1,6 +1,7 @@
 import Observability
 import Proxy
 import Signature
+import Language
 
 /// Errors in `message_signature` that only other directives show.
 enum SignatureRule {

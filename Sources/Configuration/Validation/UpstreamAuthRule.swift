@@ -3,6 +3,7 @@ import Proxy
 import Transport
 import Upstream
 import UpstreamAuth
+import Language
 
 /// The directives in effect for a location whose upstream may send an authentication challenge.
 struct UpstreamAuthFacts {

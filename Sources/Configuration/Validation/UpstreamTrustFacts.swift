@@ -3,6 +3,7 @@ import Observability
 import Proxy
 import TLS
 import Upstream
+import Language
 
 /// A value from the configuration, and its place.
 struct Said<Value> {

@@ -2,6 +2,7 @@ import Observability
 import Proxy
 import Transport
 import Upstream
+import Language
 
 /// Errors in a location's trust in its upstream, except pins. Each case is one rule, in the order of the messages.
 enum UpstreamTrustRule: CaseIterable {

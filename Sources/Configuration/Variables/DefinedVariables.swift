@@ -1,6 +1,7 @@
 import Observability
 import Patterns
 import Proxy
+import Language
 
 /// Collects what the configuration defines: variables by `set` and named captures, and the patterns with the captures.
 ///

@@ -1,5 +1,6 @@
 import Observability
 import Proxy
+import Language
 
 /// Compiles text with `$name`, `${name}` and `$1` into a template, as nginx's `ngx_http_script_compile`.
 struct TemplateCompiler {

@@ -4,6 +4,7 @@ import Crypto
 import Glibc
 package import Proxy
 import Transport
+import Language
 
 /// A name of the abstract socket on which a process answers `sallyport health`.
 ///

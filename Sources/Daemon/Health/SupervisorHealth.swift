@@ -1,3 +1,4 @@
+import Language
 import Configuration
 import Crypto
 import Glibc

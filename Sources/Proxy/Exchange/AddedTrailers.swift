@@ -1,6 +1,15 @@
 import Bytes
 import HTTP
 
+/// `add_trailer`
+package struct AddedTrailerSettings: ResponseFilterSettings {
+  private let fields: [AddedField]
+
+  package init(_ fields: [AddedField]) { self.fields = fields }
+
+  package func filter() -> ResponseFilter { AddedTrailers(fields) }
+}
+
 /// `add_trailer` of a location.
 final class AddedTrailers: ResponseFilter {
   private let fields: [LiveField]

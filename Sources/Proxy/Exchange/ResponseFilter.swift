@@ -7,7 +7,7 @@ import Transport
 ///
 /// An exchange runs the location's filters in the order of the list, which is nginx's, after the head is built and before
 /// it goes. The same order has the chain of body filters that they begin.
-class ResponseFilter {
+package class ResponseFilter {
   /// May change the head, and have a `BodyFilter` take the body.
   func begin(_ exchange: Exchange) {}
   /// Whether the filter will change the bytes of the response whose head is built, so that the response has no ranges.

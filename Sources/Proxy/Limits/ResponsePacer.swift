@@ -47,6 +47,10 @@ final class ResponsePacer: BodyFilter {
   override func deadlinePassed() { proceed() }
 }
 
+extension RateLimitSettings: ResponseFilterSettings {
+  package func filter() -> ResponseFilter { ResponseRate(self) }
+}
+
 /// A location's `limit_rate` and `limit_rate_after`, and what `set $limit_rate` sets. The rate of a response is that of
 /// X-Accel-Limit-Rate, `$limit_rate` or `limit_rate`, the first of them that there is.
 final class ResponseRate: ResponseFilter {

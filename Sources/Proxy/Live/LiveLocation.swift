@@ -96,13 +96,9 @@ final class LiveLocation {
     let accessLogs = settings.accessLogs.compactMap(makers.accessLogs.log)
     self.accessLogs = accessLogs
     self.hasAccessLogs = !accessLogs.isEmpty
-    let rate = settings.traffic?.rate.map { ResponseRate($0) }
-    self.rate = rate
-    let ownFilters: [ResponseFilter?] = [
-      settings.compression.map { GzipFilter($0) }, rate,
-      settings.addedTrailers.isEmpty ? nil : AddedTrailers(settings.addedTrailers),
-    ]
-    self.filters = content.filters + ownFilters.compactMap { $0 }
+    let ownFilters = settings.filters.map { $0.filter() }
+    self.rate = ownFilters.lazy.compactMap { $0 as? ResponseRate }.first
+    self.filters = content.filters + ownFilters
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.

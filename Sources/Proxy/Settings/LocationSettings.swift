@@ -146,6 +146,11 @@ public struct ErrorLogSettings: Sendable, Hashable {
   }
 }
 
+/// What a feature does to the responses of a location, as the configuration says it. Each worker makes a filter of it.
+package protocol ResponseFilterSettings: Sendable {
+  func filter() -> ResponseFilter
+}
+
 /// Everything that may differ from location to location; a server block has one for what stands outside locations.
 ///
 /// Immutable once built; shared by all workers. A class, so that an exchange holds a pointer.
@@ -159,8 +164,8 @@ public final class LocationSettings: Sendable {
   /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
   public let clientRules: ClientRules?
   public let addedFields: [AddedField]
-  /// `add_trailer`.
-  public let addedTrailers: [AddedField]
+  /// What happens to the responses that leave here, in nginx's order.
+  package let filters: [any ResponseFilterSettings]
   /// nil: as the upstream says.
   public let expires: ExpiresSettings?
   public let errorPages: [ErrorPage]
@@ -191,20 +196,18 @@ public final class LocationSettings: Sendable {
   /// nil: neither `root` nor `alias`.
   public let files: FileSettings?
   public let types: TypeSettings
-  /// nil: `gzip off`.
-  public let compression: CompressionSettings?
   /// nil: `charset off`.
   public let charset: CharsetSettings?
 
-  public init(
+  package init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
-    addedTrailers: [AddedField] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
+    filters: [any ResponseFilterSettings] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
     subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
-    files: FileSettings? = nil, types: TypeSettings = TypeSettings(), compression: CompressionSettings? = nil,
+    files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
     charset: CharsetSettings? = nil
   ) {
     self.charset = charset
@@ -212,8 +215,7 @@ public final class LocationSettings: Sendable {
     self.bodyFiles = bodyFiles
     self.files = files
     self.types = types
-    self.compression = compression
-    self.addedTrailers = addedTrailers
+    self.filters = filters
     self.expires = expires
     self.match = match
     self.action = action

@@ -1,3 +1,4 @@
+import Language
 import ArgumentParser
 import Configuration
 import Daemon

@@ -1,5 +1,6 @@
 import Configuration
 import Observability
+import Language
 
 /// A configuration; what follows the first 0xFF byte is a file that it may include as `inc`.
 ///

@@ -75,3 +75,12 @@ package enum Quantity {
     return overflow || overflowOfSum ? nil : sum
   }
 }
+
+/// Parses `on` or `off`, without case as in nginx.
+package func Flag(_ text: String) -> Bool? {
+  switch text.lowercased() {
+  case "on": true
+  case "off": false
+  default: nil
+  }
+}

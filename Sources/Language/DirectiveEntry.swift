@@ -137,7 +137,7 @@ package struct DirectiveEntry: Sendable, Hashable {
   /// A row of `proxy_…` under gRPC's prefix.
   private var isOfGRPC = false
 
-  init(
+  package init(
     name: String, contexts: DirectiveContexts, form: ArgumentForm, isRepeatable: Bool = false,
     inheritance: Inheritance = .none, initial: String = "", help: String = "", example: String = "",
     trust: TrustEffect = .untold, status: DirectiveStatus = .supported
@@ -155,7 +155,7 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// The row under gRPC's prefix.
-  func inGRPC(named name: String, initial: String) -> DirectiveEntry {
+  package func inGRPC(named name: String, initial: String) -> DirectiveEntry {
     var entry = self
     entry.name = name
     entry.initial = initial
@@ -164,7 +164,7 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// Creates a directive that may appear once per level, and that inner levels inherit.
-  static func value(
+  package static func value(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String,
     example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
@@ -174,7 +174,7 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// Creates a directive whose lines in one level make a list.
-  static func list(
+  package static func list(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String,
     example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
@@ -184,7 +184,7 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// Creates a directive that applies to its own level only.
-  static func local(
+  package static func local(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ initial: String, _ help: String,
     repeatable: Bool = false, example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
@@ -194,7 +194,7 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// Creates a directive that applies to its own level only and has no default.
-  static func local(
+  package static func local(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, _ help: String, repeatable: Bool = false,
     example: String = "", trust: TrustEffect = .untold
   ) -> DirectiveEntry {
@@ -202,7 +202,7 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// Creates a directive that is accepted and has no effect.
-  static func inert(
+  package static func inert(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String
   ) -> DirectiveEntry {
     DirectiveEntry(
@@ -210,12 +210,12 @@ package struct DirectiveEntry: Sendable, Hashable {
   }
 
   /// Creates the rows for directives that are planned but not implemented.
-  static func planned(_ names: String, meanwhile: String = "") -> [DirectiveEntry] {
+  package static func planned(_ names: String, meanwhile: String = "") -> [DirectiveEntry] {
     rows(names, .planned(meanwhile))
   }
 
   /// Creates the rows for nginx's directives that are outside sallyport's scope.
-  static func foreign(_ names: String, instead: String) -> [DirectiveEntry] {
+  package static func foreign(_ names: String, instead: String) -> [DirectiveEntry] {
     rows(names, .foreign(instead))
   }
 
@@ -225,4 +225,9 @@ package struct DirectiveEntry: Sendable, Hashable {
         name: String($0), contexts: [], form: .words(0...Int.max, ""), isRepeatable: true, status: status)
     }
   }
+}
+
+/// Words about `proxy_…` as gRPC's directives have them.
+package enum GRPCWords {
+  package static func renamed(_ text: String) -> String { text.replacing("proxy_", with: "grpc_") }
 }

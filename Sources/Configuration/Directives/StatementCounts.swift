@@ -1,3 +1,5 @@
+import Language
+
 /// How often each statement stands in a configuration with its included files, whatever its order, place and spelling.
 /// `check --diff` finds by it what has changed and has no sentence of its own.
 package struct StatementCounts {

@@ -1,15 +1,15 @@
-import Observability
+package import Observability
 
 /// One level of the configuration and the levels around it. It applies nginx's rules of inheritance.
-final class Scope {
+package final class Scope {
   private let byName: [String: [Directive]]
   /// The directives of this level, in the order of the file.
-  let directives: [Directive]
-  let outer: Scope?
+  package let directives: [Directive]
+  package let outer: Scope?
   /// Whether this is the view of `inProxyNames`.
-  let isGRPC: Bool
+  package let isGRPC: Bool
 
-  init(_ directives: [Directive], outer: Scope?) {
+  package init(_ directives: [Directive], outer: Scope?) {
     self.directives = directives
     self.outer = outer
     isGRPC = false
@@ -28,30 +28,30 @@ final class Scope {
 
   /// The level for a `grpc_pass`: each directive `grpc_…` under the name `proxy_…`, and none of the proxy module. What
   /// is built for `proxy_pass` is so built for `grpc_pass`.
-  var inProxyNames: Scope { Scope(inProxyNames: self) }
+  package var inProxyNames: Scope { Scope(inProxyNames: self) }
 
   /// Returns the directives of this name in this level itself.
-  func own(_ name: String) -> [Directive] { byName[name] ?? [] }
+  package func own(_ name: String) -> [Directive] { byName[name] ?? [] }
 
   /// Returns a directive that may appear once: the one of the nearest level that has it.
-  func value(_ name: String) -> Directive? {
+  package func value(_ name: String) -> Directive? {
     byName[name]?.last ?? outer?.value(name)
   }
 
   /// Returns the lines of a list directive: all lines of the nearest level that has any.
-  func list(_ name: String) -> [Directive] {
+  package func list(_ name: String) -> [Directive] {
     byName[name] ?? outer?.list(name) ?? []
   }
 
   /// Returns the lines of two directives that make one list, in the order of the file.
-  func list(_ first: String, _ second: String) -> [Directive] {
+  package func list(_ first: String, _ second: String) -> [Directive] {
     if byName[first] == nil, byName[second] == nil { return outer?.list(first, second) ?? [] }
     return directives.filter { $0.name == first || $0.name == second }
   }
 
   /// Returns the lines of a list directive as `name_inherit` says: `off` takes none of the outer lines, and `merge` puts
   /// them before its own (nginx 1.29.3).
-  func inheritingList(_ name: String) -> [Directive] {
+  package func inheritingList(_ name: String) -> [Directive] {
     let own = byName[name] ?? []
     switch text("\(name)_inherit")?.lowercased() {
     case "off": return own
@@ -60,18 +60,18 @@ final class Scope {
     }
   }
 
-  func flag(_ name: String) -> Bool? { value(name).flatMap { Flag($0.text(0)) } }
-  func number(_ name: String) -> Int? { value(name).flatMap { Quantity.number($0.text(0)) } }
-  func size(_ name: String) -> Int? { value(name).flatMap { Quantity.size($0.text(0)) } }
-  func milliseconds(_ name: String) -> Int? { value(name).flatMap { Quantity.milliseconds($0.text(0)) } }
-  func seconds(_ name: String) -> Int? { value(name).flatMap { Quantity.seconds($0.text(0)) } }
-  func text(_ name: String) -> String? { value(name)?.text(0) }
+  package func flag(_ name: String) -> Bool? { value(name).flatMap { Flag($0.text(0)) } }
+  package func number(_ name: String) -> Int? { value(name).flatMap { Quantity.number($0.text(0)) } }
+  package func size(_ name: String) -> Int? { value(name).flatMap { Quantity.size($0.text(0)) } }
+  package func milliseconds(_ name: String) -> Int? { value(name).flatMap { Quantity.milliseconds($0.text(0)) } }
+  package func seconds(_ name: String) -> Int? { value(name).flatMap { Quantity.seconds($0.text(0)) } }
+  package func text(_ name: String) -> String? { value(name)?.text(0) }
 }
 
 extension Directive {
   /// Returns the text of a word, or an empty text if the word is missing. The checker refuses a missing required word.
-  func text(_ index: Int) -> String { index < arguments.count ? arguments[index].text : "" }
+  package func text(_ index: Int) -> String { index < arguments.count ? arguments[index].text : "" }
 
   /// Returns the place of a word, or the place of the directive's name if the word is missing.
-  func place(_ index: Int) -> SourceLocation { index < arguments.count ? arguments[index].location : location }
+  package func place(_ index: Int) -> SourceLocation { index < arguments.count ? arguments[index].location : location }
 }

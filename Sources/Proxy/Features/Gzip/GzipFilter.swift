@@ -6,9 +6,9 @@ import Patterns
 /// `gzip on` of a location in one worker: decides which responses are compressed, as nginx's gzip module does, and begins
 /// their compression.
 final class GzipFilter: ResponseFilter {
-  private let settings: CompressionSettings
+  private let settings: Gzip
 
-  init(_ settings: CompressionSettings) { self.settings = settings }
+  init(_ settings: Gzip) { self.settings = settings }
 
   /// Begins to compress the response, if that applies to it.
   override func begin(_ exchange: Exchange) {

@@ -1,0 +1,142 @@
+package import HTTP
+package import Language
+package import Observability
+package import Patterns
+
+/// gzip (nginx: ngx_http_gzip_module): which responses of a location are compressed.
+///
+/// The folder is the whole feature: the directives and what they set here, what happens to a response in `GzipFilter`, and
+/// the body on its way in `ResponseCompressor`.
+package struct Gzip: FeatureSettings, ResponseFilterSettings {
+  /// What `gzip_proxied` names: responses to requests that came through another proxy (Via) are compressed if one of
+  /// these holds.
+  package struct Proxied: OptionSet, Sendable, Hashable {
+    package let rawValue: UInt16
+    package init(rawValue: UInt16) { self.rawValue = rawValue }
+    static let expired = Proxied(rawValue: 1)
+    static let noCache = Proxied(rawValue: 2)
+    static let noStore = Proxied(rawValue: 4)
+    static let `private` = Proxied(rawValue: 8)
+    static let noLastModified = Proxied(rawValue: 16)
+    static let noETag = Proxied(rawValue: 32)
+    static let auth = Proxied(rawValue: 64)
+    static let any = Proxied(rawValue: 128)
+  }
+
+  var isOn = false
+  var level = 1
+  var minLength: UInt64 = 20
+  /// Lower-case.
+  var types: Set<[UInt8]> = [Array("text/html".utf8)]
+  /// `gzip_types *`
+  var takesAnyType = false
+  /// `gzip_http_version 1.0`
+  var takesHTTP10 = false
+  /// Empty: `off`.
+  var proxied: Proxied = []
+  var sendsVary = false
+  /// `gzip_disable`, by User-Agent.
+  var disabledAgents: [RegularExpression] = []
+  /// `gzip_disable msie6`
+  var disablesOldExplorer = false
+
+  package init() {}
+
+  // MARK: Directives
+
+  private static let levels = DirectiveContexts.everyHTTP
+
+  package static let rows: [Row<Gzip>] = [
+    .flag(
+      "gzip", levels.union(.locationIf), \.isOn,
+      "Compresses responses for clients that accept it. Over TLS, responses of upstreams to clients with a certificate, a"
+        + " Cookie or Authorization, and responses with Set-Cookie, stay as they are.", example: "gzip on;",
+      trust: .none),
+    .words(
+      "gzip_types", levels, usage: "TYPE … | *", initial: "text/html",
+      "The types that are compressed, and text/html in any case.", example: "gzip_types text/css application/json;",
+      trust: .none
+    ) { gzip, word, _ in
+      if word.text == "*" {
+        gzip.takesAnyType = true
+      } else {
+        gzip.types.insert(Array(word.text.lowercased().utf8))
+      }
+    },
+    .number(
+      "gzip_comp_level", levels, 1...9, \.level, "How much work goes into the compression.",
+      example: "gzip_comp_level 5;", trust: .none),
+    .size(
+      "gzip_min_length", levels, \.minLength,
+      "The least length of a response that is compressed, if the length is known.", example: "gzip_min_length 1k;",
+      trust: .none),
+    .choice(
+      "gzip_http_version", levels, ["1.0": true, "1.1": false], \.takesHTTP10, "The least version of requests.",
+      example: "gzip_http_version 1.0;"),
+    .line(
+      "gzip_proxied", levels, .someOf(["off"] + conditions.map(\.key)), initial: "off",
+      "When responses to requests with a Via field are compressed.", example: "gzip_proxied any;"
+    ) { gzip, line, diagnostics in
+      let words = line.arguments.map { $0.text.lowercased() }
+      if words.contains("off"), words.count > 1 {
+        diagnostics.append(
+          Diagnostic(
+            .error, at: line.location, "\"off\" beside other words in \"gzip_proxied\"",
+            hint: "off alone, or the other words"))
+      }
+      gzip.proxied = conditions.reduce(into: []) { if words.contains($1.key) { $0.formUnion($1.value) } }
+    },
+    .flag(
+      "gzip_vary", levels, \.sendsVary, "Whether such responses have `Vary: Accept-Encoding`.",
+      example: "gzip_vary on;", trust: .none),
+    .words(
+      "gzip_disable", levels, usage: "REGEX … | msie6",
+      "User-Agents that get no compressed responses.", example: "gzip_disable msie6;"
+    ) { gzip, word, diagnostics in
+      if word.text == "msie6" { return gzip.disablesOldExplorer = true }
+      do throws(PatternError) {
+        gzip.disabledAgents.append(try RegularExpression(word.text, caseless: true))
+      } catch {
+        diagnostics.append(
+          Diagnostic(.error, at: word.location, "invalid regular expression \"\(word.text)\": \(error)"))
+      }
+    },
+    .inert("gzip_buffers", levels, because: "compressed bytes are sent as they come"),
+    .inert("gzip_window", levels, because: "zlib's memory depends on the length of the response"),
+    .inert("gzip_hash", levels, because: "zlib's memory depends on the length of the response"),
+    .inert("gzip_no_buffer", levels, because: "compressed bytes are sent as they come"),
+    .inert("postpone_gzipping", levels, because: "compressed bytes are sent as they come"),
+    .inert(
+      "gzip_static", levels, .oneOf(["off"]), because: "sallyport sends no files that were compressed before; use gzip"),
+    .inert(
+      "gunzip", levels, .oneOf(["off"]), because: "sallyport decompresses nothing; the client says what it accepts"),
+  ]
+
+  private static let conditions: KeyValuePairs<String, Proxied> = [
+    "expired": .expired, "no-cache": .noCache, "no-store": .noStore, "private": .private,
+    "no_last_modified": .noLastModified, "no_etag": .noETag, "auth": .auth, "any": .any,
+  ]
+
+  // MARK: Effect
+
+  /// The settings of a level; nil: nothing is compressed there.
+  package static func read(_ scope: Scope, _ diagnostics: inout [Diagnostic]) -> Gzip? {
+    // Most levels have none of the feature, and a configuration may have 10,000 server blocks.
+    guard scope.flag("gzip") == true else { return nil }
+    return Gzip(scope, &diagnostics)
+  }
+
+  package func filter() -> ResponseFilter { GzipFilter(self) }
+
+  /// Tells, for a server with TLS, that responses to clients with an identity stay as they are.
+  package static func sparesIdentities(_ scope: Scope, _ root: LocationSettings) -> Diagnostic? {
+    let first = root.withNested.first { location in
+      if case .proxy = location.action { location.filters.contains { $0 is Gzip } } else { false }
+    }
+    guard let first else { return nil }
+    return Diagnostic(
+      .notice, at: scope.value("gzip")?.location ?? first.location,
+      "over TLS, \"gzip\" leaves responses to clients with a certificate, a Cookie or Authorization as they are",
+      hint: "the size of a compressed response can tell its secrets (BREACH); the upstream may compress what is public")
+  }
+}
