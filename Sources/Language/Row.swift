@@ -18,8 +18,8 @@ extension FeatureSettings {
   package static var directives: [DirectiveEntry] { rows.map(\.entry) }
 }
 
-/// One directive of a feature: its row, and how a value gets into the feature's settings. The default that the manual prints
-/// is the initial value of what the row sets.
+/// One directive of a feature: its row, and how a value gets into the feature's settings. The manual prints the initial value
+/// of the property that a row sets as the default; `words` and `line`, which set by a function, say how it is written.
 package struct Row<Settings: FeatureSettings>: Sendable {
   package typealias Read = @Sendable (inout Settings, Scope, inout [Diagnostic]) -> Void
 

@@ -4,21 +4,19 @@
 public final class Counter<Label>: Sendable
 where Label: CaseIterable & Hashable & Sendable & RawRepresentable, Label.RawValue == String {
   private let row: CountRow
+  private let labels: [Label]
 
   public init() {
-    row = CountRow(Label.allCases.count)
+    labels = Array(Label.allCases)
+    row = CountRow(labels.count)
   }
 
   public func count(_ label: Label) {
-    var place = 0
-    for each in Label.allCases {
-      if each == label { return row.add(at: place) }
-      place += 1
-    }
+    for place in labels.indices where labels[place] == label { return row.add(at: place) }
   }
 
   /// The counts of every label since the start, in the order of the label's cases.
   public var all: [(label: Label, count: UInt64)] {
-    Label.allCases.enumerated().map { ($1, row.value(at: $0)) }
+    labels.enumerated().map { ($1, row.value(at: $0)) }
   }
 }

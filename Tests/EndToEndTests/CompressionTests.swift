@@ -212,6 +212,8 @@ import Testing
     #expect(try await !isCompressed("/sets"))
     #expect(try await !isCompressed("/fixed"))
     #expect(try await isCompressed("/a.html", identity[0], identity[1], identity[2], identity[3]))
+    // As without an identity: a compressed file has no ranges.
+    #expect(try await isCompressed("/a.html", identity[0], identity[1], identity[2], identity[3], "-r", "0-9"))
     let open = try await scene.curl(Self.gzip + ["-H", "Cookie: a=b", "http://127.0.0.1:\(plain)/"])
     #expect(open["Content-Encoding"] == "gzip")
   }

@@ -6,14 +6,15 @@ import Transport
 /// location (nginx: a header filter, which may begin a body filter).
 ///
 /// An exchange runs the location's filters in the order of the list, which is nginx's, after the head is built and before
-/// it goes. The same order has the chain of body filters that they begin.
+/// it goes. The body filters that they begin stand in the same order.
 package class ResponseFilter {
   /// May change the head, and have a `BodyFilter` take the body.
   func begin(_ exchange: Exchange) {}
-  /// Whether the filter will change the bytes of the response whose head is built, so that the response has no ranges.
-  func changesBytes(of exchange: Exchange) -> Bool { false }
-  /// A range of the response whose head is built will go in its place: the filter adds what also the head of a range must
-  /// say, and is not begun for the whole.
+  /// Whether the filter will change the bytes of a file whose head is built with status 200, so that the response has no
+  /// ranges.
+  func changesBytes(ofFile exchange: Exchange) -> Bool { false }
+  /// The head of a whole file is built, and a range of it will go in its place, with status 206: the filter adds what the
+  /// head of a range must say too.
   func beginRange(_ exchange: Exchange) {}
 }
 

@@ -42,7 +42,7 @@ struct FileResponse {
     build(status)
     let body = FileBody(facts.size > 0 ? [.file(0..<facts.size)] : [])
     guard status == 200 else { return hasBody(status) ? body : FileBody() }
-    if exchange.location.filters.contains(where: { $0.changesBytes(of: exchange) }) { return body }
+    if exchange.location.filters.contains(where: { $0.changesBytes(ofFile: exchange) }) { return body }
     return ranges(type, body)
   }
 

@@ -119,11 +119,13 @@ package struct Gzip: FeatureSettings, ResponseFilterSettings {
 
   // MARK: Effect
 
-  /// The settings of a level; nil: nothing is compressed there.
+  /// The settings of a level; nil: nothing is compressed there, and no fault of its lines is one.
   package static func read(_ scope: Scope, _ diagnostics: inout [Diagnostic]) -> Gzip? {
-    // Most levels have none of the feature, and a configuration may have 10,000 server blocks.
-    guard scope.flag("gzip") == true else { return nil }
-    return Gzip(scope, &diagnostics)
+    var faults: [Diagnostic] = []
+    let gzip = Gzip(scope, &faults)
+    guard gzip.isOn else { return nil }
+    diagnostics += faults
+    return gzip
   }
 
   package func filter() -> ResponseFilter { GzipFilter(self) }
@@ -135,7 +137,7 @@ package struct Gzip: FeatureSettings, ResponseFilterSettings {
     }
     guard let first else { return nil }
     return Diagnostic(
-      .notice, at: scope.value("gzip")?.location ?? first.location,
+      .notice, at: scope.flag("gzip") == true ? scope.value("gzip")?.location : first.location,
       "over TLS, \"gzip\" leaves responses to clients with a certificate, a Cookie or Authorization as they are",
       hint: "the size of a compressed response can tell its secrets (BREACH); the upstream may compress what is public")
   }

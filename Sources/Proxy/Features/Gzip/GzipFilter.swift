@@ -14,7 +14,7 @@ final class GzipFilter: ResponseFilter {
   override func begin(_ exchange: Exchange) {
     guard isOfKind(exchange) else { return }
     addVary(exchange)
-    guard isFor(exchange) else { return }
+    guard isFor(exchange, mayReflect: exchange.handler?.mayReflect ?? true) else { return }
     let outgoing = exchange.response
     switch outgoing.body {
     // To HEAD: what the response to GET would say.
@@ -48,7 +48,9 @@ final class GzipFilter: ResponseFilter {
   }
 
   /// As in nginx, a compressed response has no ranges.
-  override func changesBytes(of exchange: Exchange) -> Bool { isOfKind(exchange) && isFor(exchange) }
+  override func changesBytes(ofFile exchange: Exchange) -> Bool {
+    isOfKind(exchange) && isFor(exchange, mayReflect: false)
+  }
 
   /// `$gzip_ratio`, with two decimals; nothing without a compressed response.
   static func appendRatio(of exchange: Exchange, to output: inout ByteBuffer) {
@@ -77,13 +79,14 @@ final class GzipFilter: ResponseFilter {
     return settings.takesAnyType || settings.types.contains(Self.type(of: outgoing))
   }
 
-  private func isFor(_ exchange: Exchange) -> Bool {
+  /// Whether this client gets a response of that kind compressed. `mayReflect`: as in `ContentHandler`.
+  private func isFor(_ exchange: Exchange, mayReflect: Bool) -> Bool {
     let head = exchange.head, bytes = head.bytes.readable
     guard let field = head.first(.acceptEncoding), GzipAcceptance.accepts(bytes[field.value]) else { return false }
     if settings.disablesOldExplorer || !settings.disabledAgents.isEmpty, isDisabled(exchange) { return false }
     if head.version == .http10 && !settings.takesHTTP10 { return false }
-    if head.first(.via) != nil, !isForProxies(exchange) { return false }
-    if mayTell(exchange) { return false }
+    if head.first(.via) != nil, !isForProxies(exchange, isFile: !mayReflect) { return false }
+    if mayReflect, mayTell(exchange) { return false }
     // Of a proxy, RFC 9111 §5.2.2.6 demands this.
     return !Self.list("cache_control", of: exchange.response, has: "no-transform")
   }
@@ -91,14 +94,14 @@ final class GzipFilter: ResponseFilter {
   /// BREACH: the size of a compressed body tells what text of the request it repeats, also under TLS. So the responses to
   /// a client with an identity are sent as they are, unless the body comes from a file.
   private func mayTell(_ exchange: Exchange) -> Bool {
-    guard exchange.facts.isTLS, exchange.handler?.mayReflect ?? true else { return false }
+    guard exchange.facts.isTLS else { return false }
     let present = exchange.head.present
     return present.contains(.cookie) || present.contains(.authorization) || exchange.facts.hasClientCertificate
       || !Self.value("set_cookie", of: exchange.response).isEmpty
   }
 
-  /// `gzip_proxied`
-  private func isForProxies(_ exchange: Exchange) -> Bool {
+  /// `gzip_proxied`. `isFile`: as in nginx, the Last-Modified of a file is not one that `no_last_modified` asks for.
+  private func isForProxies(_ exchange: Exchange, isFile: Bool) -> Bool {
     let (proxied, outgoing) = (settings.proxied, exchange.response)
     if proxied.isEmpty { return false }
     if proxied.contains(.any) { return true }
@@ -115,7 +118,7 @@ final class GzipFilter: ResponseFilter {
       return proxied.contains(.noCache) && says("no-cache") || proxied.contains(.noStore) && says("no-store")
         || proxied.contains(.private) && says("private")
     }
-    if proxied.contains(.noLastModified), exchange.handler?.mayReflect ?? true,
+    if proxied.contains(.noLastModified), !isFile,
       !Self.value("last_modified", of: outgoing).isEmpty
     {
       return false
