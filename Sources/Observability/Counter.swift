@@ -3,14 +3,16 @@
 /// type of label would have the Swift runtime search all conformances of the program at the start.
 public final class Counter<Label>: Sendable
 where Label: CaseIterable & Hashable & Sendable & RawRepresentable, Label.RawValue == String {
-  private let row: CountRow
-  private let labels: [Label]
+  @usableFromInline let row: CountRow
+  @usableFromInline let labels: [Label]
 
   public init() {
     labels = Array(Label.allCases)
     row = CountRow(labels.count)
   }
 
+  // Inlined: where the type of the labels is known, the search is a few comparisons.
+  @inlinable
   public func count(_ label: Label) {
     for place in labels.indices where labels[place] == label { return row.add(at: place) }
   }
