@@ -34,7 +34,9 @@ enum TokenKey {
     return try tokens.digests.withLock { (refusals) throws(CryptoError) in
       guard !refusals.contains(attempt) else {
         throw .token(
-          "the token has refused this PIN before, and is not asked again",
+          way == .provider
+            ? "the provider of PKCS#11 gave no such private key, or its token has refused this PIN before, and is not asked again"
+            : "the token has refused this PIN before, and is not asked again",
           hint: "a token locks itself after some wrong PINs; correct it, and start anew if it stands in a pin-source")
       }
       if way == .provider {
