@@ -179,7 +179,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
   for (name, uses) in [
     ("FuzzRequestHead", ["HTTP", "Bytes"]), ("FuzzResponseHead", ["HTTP", "Bytes"]),
     ("FuzzHTTP2Client", ["HTTP", "Bytes"]), ("FuzzHTTP2Upstream", ["HTTP", "Bytes"]),
-    ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Observability"]),
+    ("FuzzChunked", ["HTTP", "Bytes"]), ("FuzzConfiguration", ["Configuration", "Language", "Observability"]),
     ("FuzzCertificate", ["Crypto", "Bytes"]), ("FuzzCertificateFacts", ["CertificateFacts"]),
     ("FuzzServerName", ["TLS"]), ("FuzzProbeHTTP2", ["TLS"]),
     ("FuzzEnvelope", ["Envelope", "Crypto", "Bytes"]),
