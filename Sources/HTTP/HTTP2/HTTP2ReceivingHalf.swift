@@ -50,7 +50,8 @@ public struct HTTP2ReceivingHalf: ~Copyable {
   /// The peer has ended its side. Returns whether the owner delivers the end now.
   public mutating func arriveEnd(_ trailers: Trailers?) -> Bool {
     hasEnded = true
-    end = .whole(trailers)
+    // A fault that waits to be told stays one.
+    if end == nil { end = .whole(trailers) }
     return flow == .flowing
   }
 

@@ -13,15 +13,19 @@ package struct AddedTrailerSettings: ResponseFilterSettings {
 /// `add_trailer` of a location.
 final class AddedTrailers: ResponseFilter {
   private let fields: [LiveField]
+  /// Those with `always`, for the statuses whose responses get no others.
+  private let everywhere: [LiveField]
 
-  init(_ fields: [AddedField]) { self.fields = fields.map { LiveField($0) } }
+  init(_ fields: [AddedField]) {
+    self.fields = fields.map { LiveField($0) }
+    everywhere = self.fields.filter(\.always)
+  }
 
   /// In HTTP/1.1, trailers need chunked framing, so the length is not announced. HTTP/1.0 gets none.
   override func begin(_ exchange: Exchange) {
     let response = exchange.response
     if case .none = response.body { return }
-    let isUsual = ConfiguredFields.isUsual(response.status)
-    let these = fields.filter { isUsual || $0.always }
+    let these = ConfiguredFields.isUsual(response.status) ? fields : everywhere
     if these.isEmpty { return }
     if case .length = response.body {
       response.expectsTrailers = true
