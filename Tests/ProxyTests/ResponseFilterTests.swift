@@ -63,7 +63,7 @@ import Transport
     #expect(client.body.utf8.count == 30)
   }
 
-  @Test func `what came before a break goes first, at its rate, and then the response breaks`() throws {
+  @Test func `a break waits for the bytes that a rate keeps`() throws {
     let rig = try rig("limit_rate 10;")
     let client = try ask(rig, String(repeating: "a", count: 20))
     let pacer = try #require(client.exchange?.account.filters.first as? ResponsePacer)
