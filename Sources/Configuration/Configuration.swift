@@ -1,4 +1,5 @@
 public import Observability
+public import Proxy
 package import Language
 
 /// Reads a configuration in nginx's language: the result is settings, or a list of all errors.

@@ -1,3 +1,4 @@
+package import Proxy
 import CLinux
 package import Configuration
 import Crypto

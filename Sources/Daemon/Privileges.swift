@@ -1,3 +1,4 @@
+import Proxy
 import CLinux
 import Configuration
 import Glibc

@@ -1,3 +1,4 @@
+import Proxy
 import Configuration
 import Observability
 

@@ -84,3 +84,10 @@ package func Flag(_ text: String) -> Bool? {
   default: nil
   }
 }
+
+/// Describes the values that a directive expects.
+package enum Expected {
+  package static let size = "a size in bytes, with \"k\", \"m\" or \"g\" for more: 512, 16k, 1m"
+  package static let milliseconds = "a time: 500ms, 30s, 5m, 1h 30m, 1d; a bare number is seconds"
+  package static let seconds = "a time in whole seconds: 30s, 5m, 1h 30m, 1d; a bare number is seconds"
+}

@@ -1,4 +1,4 @@
-import Proxy
+@testable import Proxy
 import Testing
 import Upstream
 

@@ -1,3 +1,4 @@
+@testable import Proxy
 import Testing
 
 @testable import Configuration

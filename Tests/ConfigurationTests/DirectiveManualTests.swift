@@ -1,3 +1,4 @@
+@testable import Proxy
 import Glibc
 import Testing
 

@@ -1,3 +1,4 @@
+@testable import Proxy
 @testable import Configuration
 @testable import Language
 

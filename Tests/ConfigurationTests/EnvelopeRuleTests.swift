@@ -1,7 +1,8 @@
 import Crypto
 import Envelope
 import Observability
-import Proxy
+@testable import Language
+@testable import Proxy
 import Testing
 
 @testable import Configuration

@@ -1,5 +1,5 @@
 import DNS
-import Proxy
+@testable import Proxy
 import Testing
 import Upstream
 

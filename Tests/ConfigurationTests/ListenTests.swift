@@ -1,6 +1,6 @@
 import Observability
 import Patterns
-import Proxy
+@testable import Proxy
 import Testing
 import Transport
 

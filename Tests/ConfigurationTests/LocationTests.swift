@@ -1,6 +1,7 @@
 import Observability
 import Patterns
-import Proxy
+@testable import Language
+@testable import Proxy
 import Testing
 
 @testable import Configuration

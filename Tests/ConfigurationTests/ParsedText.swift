@@ -1,3 +1,4 @@
+@testable import Proxy
 import Observability
 
 @testable import Configuration

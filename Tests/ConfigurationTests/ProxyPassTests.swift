@@ -1,5 +1,5 @@
 import Observability
-import Proxy
+@testable import Proxy
 import TLS
 import Testing
 import Transport

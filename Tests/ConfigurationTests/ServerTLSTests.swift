@@ -1,6 +1,6 @@
 import Crypto
 import Observability
-import Proxy
+@testable import Proxy
 import TLS
 import Testing
 

@@ -1,3 +1,4 @@
+@testable import Proxy
 import Configuration
 import Observability
 import Testing

@@ -26,8 +26,8 @@ import Testing
     }
   }
 
-  @Test(arguments: ["Sources/Proxy/Exchange/", "Sources/Proxy/Phases/", "Sources/Proxy/Content/"])
-  func `exchanges, phases and handlers name no transport`(folder: String) {
+  @Test(arguments: ["Sources/Proxy/Exchange/", "Sources/Proxy/Location/", "Sources/Proxy/Features/"])
+  func `exchanges, locations and features name no transport`(folder: String) {
     #expect(!lines(of: folder).isEmpty)
     for line in lines(of: folder) {
       for name in ["ByteStream", "TLSStream", "HTTP1Connection", "HTTP1Stream"] {

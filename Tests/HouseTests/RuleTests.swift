@@ -67,7 +67,7 @@ import Testing
   /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
   @Test(arguments: ["Configuration", "Proxy", "HTTP", "Upstream"])
   func `an event loop opens no file, and settings are made without one`(module: String) {
-    let allowed = ["Sources/Language/SourceFiles.swift", "Sources/Proxy/Content/BodyFile.swift"]
+    let allowed = ["Sources/Language/SourceFiles.swift", "Sources/Proxy/Body/BodyFile.swift"]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {
       for line in file.code {
         for call in ["realpath(", "realPath(", "Glibc.open(", "= stat()", "opendir(", "access(", ".read(expecting"] {
@@ -94,8 +94,9 @@ import Testing
     "Enrolment/CertificateRecord.swift", "Enrolment/CertificateRenewal.swift", "Enrolment/EnrolmentService.swift",
     "Enrolment/Inspection/Inspection.swift", "Enrolment/RequestedCertificate.swift", "Enrolment/TrustedRoot.swift",
     "Observability/ClockText.swift", "Observability/LogSink.swift", "Observability/SyslogSocket.swift",
-    "Proxy/Client/ConnectionFacts.swift", "Proxy/Content/UpstreamAuthentication.swift",
-    "Proxy/Metrics/MetricsSnapshot.swift", "Proxy/Metrics/ProcessRecord.swift", "TLS/ChainVerification.swift",
+    "Proxy/Client/ConnectionFacts.swift", "Proxy/Features/ProxyAuth/UpstreamAuthentication.swift",
+    "Proxy/Features/Metrics/MetricsSnapshot.swift", "Proxy/Features/Metrics/ProcessRecord.swift",
+    "TLS/ChainVerification.swift",
     "TLS/ClientStatusCheck.swift", "TLS/OCSPClient.swift", "TLS/Probe.swift", "TLS/ServerTLSContext.swift",
     "TLS/KeyProof.swift", "Enrolment/ServerRenewal.swift", "TLS/TLSCallbacks.swift",
   ]

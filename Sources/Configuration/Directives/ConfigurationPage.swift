@@ -1,3 +1,4 @@
+import Proxy
 import Language
 
 /// The manual page sallyport.conf(5), in roff. It comes from the table of directives, as docs/DIRECTIVES.md does, so the

@@ -1,3 +1,4 @@
+import Proxy
 package import Observability
 package import Language
 
@@ -159,12 +160,6 @@ extension DirectiveEntry {
   }
 }
 
-/// Describes the values that a directive expects.
-enum Expected {
-  static let size = "a size in bytes, with \"k\", \"m\" or \"g\" for more: 512, 16k, 1m"
-  static let milliseconds = "a time: 500ms, 30s, 5m, 1h 30m, 1d; a bare number is seconds"
-  static let seconds = "a time in whole seconds: 30s, 5m, 1h 30m, 1d; a bare number is seconds"
-}
 extension String {
   fileprivate var trimmingFinalBlanks: String {
     var copy = self

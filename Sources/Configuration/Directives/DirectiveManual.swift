@@ -1,3 +1,4 @@
+import Proxy
 import Language
 
 /// Generates docs/DIRECTIVES.md from the table. A test compares the file with the output.

@@ -1,3 +1,4 @@
+import Proxy
 import Language
 
 /// How often each statement stands in a configuration with its included files, whatever its order, place and spelling.

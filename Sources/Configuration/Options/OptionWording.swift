@@ -1,3 +1,4 @@
+import Proxy
 package import Observability
 import Language
 

@@ -1,3 +1,4 @@
+import Proxy
 /// The options of `sallyport proxy` that make a configuration. Each has a variable of the environment.
 package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   case listen

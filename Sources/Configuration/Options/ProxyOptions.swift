@@ -1,3 +1,5 @@
+import Language
+import Proxy
 /// The options of `sallyport proxy` together with the variables of the environment.
 ///
 /// An option wins over its variable. A variable with the prefix `SALLYPORT_` that no option has is a fault, because a

@@ -1,3 +1,4 @@
+import Proxy
 /// One value of `--to`: the scheme and the authority of an upstream server.
 struct ProxyTarget: Hashable {
   let isTLS: Bool

@@ -1,0 +1,41 @@
+package import Language
+
+/// All directives that sallyport recognises, by name.
+package enum DirectiveTable {
+  /// The groups of directives, in the order of the manual's chapters.
+  package static let families: [(title: String, entries: [DirectiveEntry])] = [
+    ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
+    ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
+    ("Message envelopes", envelopeDirectives), ("Message signatures", signatureDirectives),
+    ("Upstream authentication", upstreamAuthDirectives),
+    ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
+    ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", Gzip.directives),
+    ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
+    ("Name resolution", resolverDirectives),
+    ("Limits", limitDirectives + clientLimitDirectives), ("Subrequests", subrequestDirectives),
+    ("Where the client is", realIPDirectives),
+    ("Passwords and enrolment", enrolmentDirectives),
+  ]
+
+  /// The entries of a name in `families`. The meaning of a name can depend on the context (`server`).
+  private static let byName: [String: [DirectiveEntry]] = Dictionary(
+    grouping: families.flatMap(\.entries), by: \.name)
+
+  /// The names that sallyport knows only to refuse them. A start without a fault never makes this table.
+  private static let refused: [String: [DirectiveEntry]] = Dictionary(
+    grouping: plannedDirectives + foreignDirectives, by: \.name)
+
+  /// The rows of a name: those of `families`, or, if there are none, those that tell why the name is refused.
+  package static func entries(named name: String) -> [DirectiveEntry] { byName[name] ?? refused[name] ?? [] }
+
+  /// Returns the supported name nearest to a misspelt name, and prefers names that are valid in this context.
+  package static func nearest(to name: String, in context: DirectiveContexts) -> String? {
+    Spelling.nearest(to: name, among: supported.filter { $0.contexts.contains(context) }.map(\.spelling))
+      ?? Spelling.nearest(to: name, among: everything)
+  }
+
+  private static let supported = families.flatMap(\.entries).filter { $0.status == .supported }.map {
+    (contexts: $0.contexts, spelling: Spelling($0.name))
+  }
+  private static let everything = Set(byName.keys).union(refused.keys).sorted().map { Spelling($0) }
+}

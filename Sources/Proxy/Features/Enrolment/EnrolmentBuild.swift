@@ -1,0 +1,78 @@
+import Enrolment
+import Observability
+import Language
+
+/// Builds the settings of `auth_basic` and `enrolment`: clients' passwords, and certificates for users with a password.
+extension SettingsBuilder {
+  /// Builds the settings of `auth_basic` and its user file; nil where no password is required.
+  mutating func basicAccess(_ scope: Scope) -> BasicAccessSettings? {
+    guard let line = scope.value("auth_basic"), line.text(0) != "off" else { return nil }
+    guard let file = scope.value("auth_basic_user_file") else {
+      error(
+        line.location, "\"auth_basic\" without \"auth_basic_user_file\": no client could log in",
+        hint: "auth_basic_user_file FILE; with one USER:HASH on each line")
+      return nil
+    }
+    let realm = template(line, 0)
+    if file.text(0).hasPrefix("$") {
+      error(
+        file.location, "\"auth_basic_user_file\" begins with a variable: a client could name any file",
+        hint: "begin with a folder: auth_basic_user_file users/\(file.text(0));")
+      return nil
+    }
+    if file.text(0).contains("$") {
+      return BasicAccessSettings(realm: realm, source: .named(template(file, 0), folder: folder))
+    }
+    return material(file).map { BasicAccessSettings(realm: realm, source: .file($0)) }
+  }
+
+  /// Builds the settings of `enrolment on` in this level itself; nil without it, or when a part of it is missing.
+  mutating func enrolment(_ scope: Scope, _ access: BasicAccessSettings?) -> EnrolmentSettings? {
+    guard let line = scope.own("enrolment").first, Flag(line.text(0)) == true else { return nil }
+    let authority = material(scope.value("enrolment_authority"))
+    if scope.value("enrolment_authority") == nil {
+      error(
+        line.location, "\"enrolment\" without \"enrolment_authority\": no CA could sign certificates",
+        hint: "enrolment_authority DIR; `sallyport ca init DIR` creates one")
+    }
+    if scope.value("auth_basic").map({ $0.text(0) == "off" }) ?? true {
+      error(
+        line.location, "\"enrolment\" without \"auth_basic\": every client would get a certificate",
+        hint: "auth_basic \"…\"; auth_basic_user_file FILE;")
+    }
+    let failures = failureLimit(scope)
+    guard let authority, let access else { return nil }
+    guard let users = access.users else {
+      error(
+        line.location, "\"enrolment\" with variables in \"auth_basic_user_file\": whom would it enrol?",
+        hint: "auth_basic_user_file FILE; without variables")
+      return nil
+    }
+    return EnrolmentSettings(
+      authority: authority, passwords: material(scope.value("ssl_password_file")), users: users,
+      renewBefore: Int64(scope.seconds("enrolment_renew_before") ?? 30 * 86_400),
+      strength: scope.text("enrolment_pkcs12")
+        .flatMap { EnrolmentSettings.Strength(rawValue: $0.lowercased()) } ?? .modern,
+      maxDevices: scope.number("enrolment_max_devices") ?? 10, failures: failures.count, failureTime: failures.time)
+  }
+
+  private mutating func failureLimit(_ scope: Scope) -> (count: Int, time: Int64) {
+    var limit: (count: Int, time: Int64) = (10, 60)
+    guard let line = scope.value("enrolment_failures") else { return limit }
+    if let count = Quantity.number(line.text(0)), (1...1000).contains(count) {
+      limit.count = count
+    } else {
+      error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"enrolment_failures\" directive", hint: "1 to 1000")
+    }
+    guard line.arguments.count > 1 else { return limit }
+    if let time = Quantity.seconds(line.text(1)), time > 0 {
+      limit.time = Int64(time)
+    } else {
+      error(
+        line.place(1), "invalid value \"\(line.text(1))\" in \"enrolment_failures\" directive",
+        hint: "it must be \(Expected.seconds)")
+    }
+    return limit
+  }
+}

@@ -1,0 +1,201 @@
+import Crypto
+import Envelope
+import Observability
+import Language
+
+/// The directives in effect for a location's envelopes, its own and the inherited ones, before any check.
+struct EnvelopeFacts {
+  let scope: Scope
+  let pass: Directive
+  /// The line that turns envelopes on or off.
+  let line: Directive?
+  let isOn: Bool
+  let cipher: Cipher?
+  let keys: Directive?
+  let macKeys: Directive?
+  let mac: EnvelopeMAC?
+  let macFault: EnvelopeMACError?
+
+  init(_ scope: Scope, _ pass: Directive, mac: EnvelopeMAC?, macFault: EnvelopeMACError?) {
+    self.scope = scope
+    self.pass = pass
+    line = scope.value("message_envelope")
+    isOn = scope.flag("message_envelope") ?? false
+    cipher = scope.text("message_envelope_cipher").flatMap { Cipher(rawValue: $0.lowercased()) }
+    keys = scope.value("message_envelope_key")
+    macKeys = scope.value("message_envelope_mac_key")
+    self.mac = mac
+    self.macFault = macFault
+  }
+
+  var maxSize: Int { scope.size("message_envelope_max_size") ?? 1 << 20 }
+
+  /// The replay window; nil when it is off.
+  var replayWindow: UInt64? {
+    scope.text("message_envelope_replay_window").flatMap { Quantity.milliseconds($0) }.flatMap {
+      $0 > 0 ? UInt64($0) : nil
+    }
+  }
+
+  var fields: [[UInt8]]? { if case .fields(let names) = mac?.scope { names } else { nil } }
+}
+
+/// Errors in a location's envelope directives. Each case is one rule.
+enum EnvelopeRule: CaseIterable {
+  case malformedMAC
+  case malformedWindow
+  case withoutCipher
+  case withoutKey
+  case unauthenticatedCipher
+  case withoutMACKey
+  case keyOfNoMAC
+  case unpairedKeys
+  case unboundedSize
+  case sizeAboveBodyLimit
+  case bodyNotPassed
+  case fieldSetByHand
+  case fieldsUnauthenticated
+  case replayOfForgedIV
+  case saidWhereOff
+
+  func diagnostics(_ facts: EnvelopeFacts) -> [Diagnostic] {
+    if self == .saidWhereOff { return facts.isOn ? [] : saidWhereOff(facts).map { [$0] } ?? [] }
+    guard facts.isOn, let line = facts.line else { return [] }
+    switch self {
+    case .malformedMAC, .malformedWindow, .unboundedSize, .sizeAboveBodyLimit:
+      return value(facts).map { [$0] } ?? []
+    case .fieldsUnauthenticated, .replayOfForgedIV: return warning(facts).map { [$0] } ?? []
+    case .bodyNotPassed, .fieldSetByHand: return beside(facts)
+    default: return keys(facts, line).map { [$0] } ?? []
+    }
+  }
+
+  private func error(_ line: Directive, _ message: String, _ hint: String, word: Int? = nil) -> Diagnostic {
+    Diagnostic(.error, at: word.map { line.place($0) } ?? line.location, message, hint: hint)
+  }
+
+  // MARK: Cipher, MAC and keys
+
+  private func keys(_ facts: EnvelopeFacts, _ line: Directive) -> Diagnostic? {
+    switch self {
+    case .withoutCipher where facts.scope.value("message_envelope_cipher") == nil:
+      return error(
+        line, "\"message_envelope on\" without \"message_envelope_cipher\"", "message_envelope_cipher aes-256-gcm;")
+    case .withoutKey where facts.keys == nil:
+      return error(
+        line, "\"message_envelope on\" without \"message_envelope_key\"",
+        "message_envelope_key FILE; to create a key: openssl rand -hex \(facts.cipher?.keyCount ?? 32)")
+    case .unauthenticatedCipher:
+      guard facts.macFault == nil, facts.mac == nil, let cipher = facts.cipher, !cipher.isAuthenticated,
+        let mac = facts.scope.value("message_envelope_mac")
+      else { return nil }
+      return error(
+        mac, "\"message_envelope_mac none\" with \(cipher.rawValue): an attacker could change a sealed message",
+        "use aes-256-gcm, or a MAC")
+    case .withoutMACKey where facts.mac != nil && facts.macKeys == nil:
+      return error(
+        line, "\"message_envelope on\" without \"message_envelope_mac_key\"",
+        "message_envelope_mac_key FILE; or, with aes-256-gcm, message_envelope_mac none")
+    case .keyOfNoMAC:
+      guard facts.macFault == nil, facts.mac == nil, let keys = facts.macKeys else { return nil }
+      return error(
+        keys, "\"message_envelope_mac_key\" beside \"message_envelope_mac none\"", "remove one of the two")
+    case .unpairedKeys:
+      guard facts.mac != nil, let keys = facts.keys, let macKeys = facts.macKeys,
+        keys.arguments.count != macKeys.arguments.count
+      else { return nil }
+      return error(
+        macKeys, "\(macKeys.arguments.count) MAC keys, but \(keys.arguments.count) keys of the cipher",
+        "give one for each, the current pair first; the cipher's keys are at \(keys.location)")
+    default: return nil
+    }
+  }
+
+  // MARK: Values
+
+  private func value(_ facts: EnvelopeFacts) -> Diagnostic? {
+    let size = facts.scope.value("message_envelope_max_size")
+    switch self {
+    case .malformedMAC:
+      guard let fault = facts.macFault, let line = facts.scope.value("message_envelope_mac") else { return nil }
+      return error(line, fault.reason, fault.hint, word: fault.word)
+    case .malformedWindow:
+      guard let line = facts.scope.value("message_envelope_replay_window"), line.text(0).lowercased() != "off",
+        Quantity.milliseconds(line.text(0)) == nil
+      else { return nil }
+      return error(
+        line, "invalid value \"\(line.text(0))\" in \"\(line.name)\" directive", "off, or \(Expected.milliseconds)",
+        word: 0)
+    case .unboundedSize:
+      guard let size, !(1...EnvelopeSettings.sizeLimit).contains(facts.maxSize) else { return nil }
+      return error(
+        size, "invalid value \"\(size.text(0))\" in \"\(size.name)\" directive",
+        "from 1 to \(EnvelopeSettings.sizeLimit >> 20)m: sallyport holds a whole message in memory", word: 0)
+    case .sizeAboveBodyLimit:
+      let limit = facts.scope.size("client_max_body_size") ?? 1 << 20
+      guard let size, limit > 0, facts.maxSize > limit else { return nil }
+      return Diagnostic(
+        .warning, at: size.location, "\"\(size.name)\" is above \"client_max_body_size\", which applies first",
+        hint: "client_max_body_size \(size.text(0));")
+    default: return nil
+    }
+  }
+
+  // MARK: Other directives
+
+  private func beside(_ facts: EnvelopeFacts) -> [Diagnostic] {
+    if self == .bodyNotPassed {
+      let isOff = facts.scope.flag("proxy_pass_request_body") == false
+      let isFiled = facts.scope.text("client_body_in_file_only").map { $0.lowercased() != "off" } ?? false
+      let lines = [
+        isOff ? facts.scope.value("proxy_pass_request_body") : nil, facts.scope.value("proxy_set_body"),
+        isFiled ? facts.scope.value("client_body_in_file_only") : nil,
+      ].compactMap { $0 }
+      return lines.map { line in
+        let said = ([line.name] + (line.name == "proxy_set_body" ? [] : [line.text(0)])).joined(separator: " ")
+        return error(line, "\"\(said)\" beside \"message_envelope on\"", "remove one of the two")
+      }
+    }
+    let names: Set = ["content-type", "accept-encoding", "range", "content-encoding"]
+    return facts.scope.list("proxy_set_header").filter {
+      names.contains($0.text(0).lowercased()) && !$0.text(1).isEmpty
+    }.map {
+      error(
+        $0, "\"\($0.text(0))\" is set here, but message_envelope sets or removes this field",
+        "remove one of the two; the other is at \(facts.line?.location ?? facts.pass.location)")
+    }
+  }
+
+  private func warning(_ facts: EnvelopeFacts) -> Diagnostic? {
+    guard facts.fields != nil, let line = facts.scope.value("message_envelope_mac") else { return nil }
+    if self == .fieldsUnauthenticated {
+      let isTagged = facts.cipher?.isAuthenticated ?? false
+      let joining = "joining is ambiguous: an attacker can move data from one field to the next"
+      if isTagged {
+        return Diagnostic(
+          .warning, at: line.location,
+          "\"fields\": the MAC authenticates only the listed members, and \(joining)",
+          hint: "hmac-sha256 payload authenticates the whole body")
+      }
+      return Diagnostic(
+        .warning, at: line.location,
+        "\"fields\" with CBC protects no secret: neither the IV nor unlisted members are authenticated, so an "
+          + "attacker can learn the content of a recorded message, at least its first block, from the responses to "
+          + "changed copies; and \(joining)",
+        hint: "message_envelope_cipher aes-256-gcm, or message_envelope_mac hmac-sha256 payload")
+    }
+    guard let window = facts.scope.value("message_envelope_replay_window"), facts.replayWindow != nil,
+      facts.cipher?.isAuthenticated == false
+    else { return nil }
+    return Diagnostic(
+      .warning, at: window.location, "with \"fields\" and CBC the IV is not authenticated: a replay can use another IV",
+      hint: "hmac-sha256 payload, or aes-256-gcm")
+  }
+
+  private func saidWhereOff(_ facts: EnvelopeFacts) -> Diagnostic? {
+    guard let line = facts.scope.directives.first(where: { $0.name.hasPrefix("message_envelope_") }) else { return nil }
+    return Diagnostic(
+      .warning, at: line.location, "\"\(line.name)\" has no effect here: message_envelope is off",
+      hint: "message_envelope on;")
+  }
+}

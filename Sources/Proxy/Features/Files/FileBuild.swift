@@ -1,0 +1,178 @@
+import HTTP
+import Observability
+import Language
+
+/// Builds `root`, `alias` and what belongs to files.
+extension SettingsBuilder {
+  mutating func files(_ level: Level) -> FileSettings? {
+    let scope = level.scope
+    let tryFiles = level.isConditional ? nil : scope.own("try_files").first
+    guard let root = fileRoot(level) else {
+      if let tryFiles {
+        error(tryFiles.location, "\"try_files\" without \"root\" or \"alias\"", hint: "name the folder: root /folder;")
+      }
+      return nil
+    }
+    if root.kind == .wholeAlias, let tryFiles {
+      error(
+        tryFiles.location, "\"try_files\" beside an \"alias\" in a location with a regular expression",
+        hint: "use root, or a location with a prefix")
+    }
+    var index = scope.list("index").flatMap { line in line.arguments.map { template($0) } }
+    if index.isEmpty { index = [Template(literal: "index.html")] }
+    var files = FileSettings(root: root, index: index, tryFiles: tryFiles.flatMap { self.tryFiles($0) })
+    files.sendsETag = scope.flag("etag") ?? true
+    files.logsAbsence = scope.flag("log_not_found") ?? true
+    files.maxRanges = scope.number("max_ranges") ?? .max
+    switch scope.text("if_modified_since")?.lowercased() {
+    case "off": files.comparison = .off
+    case "before": files.comparison = .before
+    default: break
+    }
+    return files
+  }
+
+  // MARK: Where they are
+
+  private mutating func fileRoot(_ level: Level) -> FileRoot? {
+    let scope = level.scope
+    if let alias = scope.own("alias").first {
+      if let root = scope.own("root").first {
+        error(alias.location, "\"alias\" beside \"root\"", hint: "one of them; root is at \(root.location)")
+      }
+      return self.alias(alias, level.match)
+    }
+    if let line = scope.own("root").first { return place(line, .root) }
+    switch level {
+    case .server: return scope.value("root").flatMap { place($0, .root) }
+    case .location(_, _, let outer), .conditional(_, _, let outer): return fileRoot(outer)
+    }
+  }
+
+  private mutating func alias(_ line: Directive, _ match: LocationMatch) -> FileRoot? {
+    let endsWithSlash = line.text(0).hasSuffix("/")
+    switch match {
+    case .named(let name):
+      error(
+        line.location, "the \"alias\" directive cannot be used inside the named location \"@\(name)\"", hint: "root")
+      return nil
+    case .regex: return place(line, .wholeAlias)
+    case .exact(let path): return place(line, .alias(prefix: path.count))
+    case .prefix(let path), .prefixNoRegex(let path):
+      let spelling = String(decoding: path, as: UTF8.self)
+      if path.last == 0x2F, !endsWithSlash, !line.text(0).contains("$") {
+        error(
+          line.place(0),
+          "\"alias\" has no slash at its end, but location \"\(spelling)\" has: paths would join its name",
+          hint: "alias \(line.text(0))/;")
+      } else if path.last != 0x2F, endsWithSlash {
+        warning(
+          line.place(0),
+          "\"alias\" has a slash at its end, but location \"\(spelling)\" has none: it also matches \"\(spelling)…\"",
+          hint: "location \(spelling)/ { … }")
+      }
+      return place(line, .alias(prefix: path.count))
+    }
+  }
+
+  private mutating func place(_ line: Directive, _ kind: FileRoot.Kind) -> FileRoot? {
+    guard let word = line.arguments.first else { return nil }
+    if word.text.hasPrefix("$") {
+      error(
+        word.location, "\"\(line.name)\" begins with a variable: a request could choose any folder",
+        hint: "begin with a folder: \(line.name) /srv/$host;")
+      return nil
+    }
+    let whole = template(Word(resolve(word.text, in: folder), at: word.location, quoted: word.quoted))
+    if whole.uses(where: { $0 == .simple(.document_root) || $0 == .simple(.request_filename) }) {
+      error(word.location, "\"\(line.name)\" names itself by a variable", hint: "use another variable")
+      return nil
+    }
+    var parts = whole.parts
+    guard case .literal(var path)? = parts.first else { return nil }
+    if parts.count == 1 {
+      if kind == .root { while path.count > 1, path.last == 0x2F { path.removeLast() } }
+      parts = []
+    } else {
+      // What follows the last slash before the first variable is a part of a name that a request completes.
+      let end = path.lastIndex(of: 0x2F).map { $0 + 1 } ?? 0
+      parts[0] = .literal(Array(path[end...]))
+      path = Array(path[..<end])
+      if end == path.count, case .literal(let rest) = parts[0], rest.isEmpty { parts.removeFirst() }
+    }
+    guard path.first == 0x2F, path != [0x2F] else {
+      error(
+        word.location, "\"\(line.name) \(word.text)\" would serve every file that the process can read, keys too",
+        hint: "name a folder that holds only what is served")
+      return nil
+    }
+    return FileRoot(kind: kind, folder: path, rest: Template(parts))
+  }
+
+  // MARK: try_files
+
+  private mutating func tryFiles(_ line: Directive) -> TryFilesSettings? {
+    guard let last = line.arguments.last else { return nil }
+    let candidates = line.arguments.dropLast().map { word in
+      let isFolder = word.text.hasSuffix("/")
+      let name = Word(isFolder ? String(word.text.dropLast()) : word.text, at: word.location, quoted: word.quoted)
+      return TryFilesSettings.Candidate(path: template(name), isFolder: isFolder)
+    }
+    if last.text.hasPrefix("@") {
+      return TryFilesSettings(candidates: candidates, fallback: .named(String(last.text.dropFirst())))
+    }
+    if last.text.hasPrefix("=") {
+      guard let code = Quantity.number(String(last.text.dropFirst())), code == 204 || (400...599).contains(code) else {
+        error(last.location, "invalid code \"\(last.text)\" in \"try_files\" directive", hint: "=204, or =400 to =599")
+        return nil
+      }
+      return TryFilesSettings(candidates: candidates, fallback: .status(code))
+    }
+    guard last.text.hasPrefix("/") || last.text.hasPrefix("$") else {
+      error(
+        last.location, "the last word of \"try_files\" is no path: \"\(last.text)\"", hint: "/path, @name or =CODE")
+      return nil
+    }
+    return TryFilesSettings(candidates: candidates, fallback: .path(template(last)))
+  }
+
+  // MARK: types
+
+  mutating func types(_ scope: Scope) -> TypeSettings {
+    var types = TypeSettings()
+    if let standard = scope.text("default_type") { types.standard = Array(standard.utf8) }
+    if let line = scope.value("default_type"), !Self.isFieldText(line.text(0)) {
+      error(line.place(0), "a control character in \"default_type\"", hint: "such as text/plain")
+    }
+    let blocks = scope.list("types")
+    if !blocks.isEmpty { types.table = typeTable(blocks) }
+    return types
+  }
+
+  private static func isFieldText(_ text: String) -> Bool { text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+
+  /// Levels that inherit the same blocks share one table.
+  private mutating func typeTable(_ blocks: [Directive]) -> TypeTable {
+    let places = blocks.map(\.location)
+    if let known = typeTables[places] { return known }
+    var types: [[UInt8]: [UInt8]] = [:]
+    for line in blocks.flatMap({ $0.block ?? [] }) {
+      guard !line.arguments.isEmpty, line.block == nil, Self.isFieldText(line.name) else {
+        error(line.location, "invalid line in \"types\"", hint: "TYPE ENDING …;")
+        continue
+      }
+      for word in line.arguments {
+        let former = types.updateValue(Array(line.name.utf8), forKey: Array(word.text.lowercased().utf8))
+        if let former {
+          warning(
+            word.location,
+            "duplicate extension \"\(word.text)\", content type: \"\(line.name)\", previous content type: \"\(String(decoding: former, as: UTF8.self))\"",
+            hint: "the last one counts")
+        }
+      }
+    }
+    let table = TypeTable(types)
+    typeTables[places] = table
+    return table
+  }
+}

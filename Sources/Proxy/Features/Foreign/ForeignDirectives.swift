@@ -1,0 +1,140 @@
+package import Language
+
+private let noFiles = "sallyport serves small files by root and alias only; proxy_pass to a file server"
+private let noContent = "sallyport forwards content unchanged; let the upstream do it"
+private let noStream = "sallyport proxies HTTP only"
+private let oneUpstreamProtocol = "sallyport speaks HTTP and gRPC to upstreams; put a gateway between them"
+let noCache = "sallyport keeps no copies; use a cache as upstream"
+private let noScripts = "sallyport runs no scripts"
+private let commercial = "it belongs to nginx's commercial edition"
+
+private func family(_ prefix: String, _ suffixes: String) -> String {
+  suffixes.split(whereSeparator: { $0 == " " || $0 == "\n" }).map { prefix + $0 }.joined(separator: " ")
+}
+
+private let gatewaySuffixes = """
+  bind buffer_size buffering buffers busy_buffers_size cache cache_background_update cache_bypass cache_key cache_lock
+  cache_lock_age cache_lock_timeout cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge
+  cache_revalidate cache_use_stale cache_valid connect_timeout force_ranges hide_header ignore_client_abort ignore_headers
+  intercept_errors limit_rate max_temp_file_size next_upstream next_upstream_timeout next_upstream_tries no_cache param
+  pass pass_header pass_request_body pass_request_headers read_timeout request_buffering request_dynamic send_timeout
+  socket_keepalive store store_access temp_file_write_size temp_path
+  """
+private let gatewayTLSSuffixes = """
+  ssl_certificate ssl_certificate_cache ssl_certificate_key ssl_ciphers ssl_conf_command ssl_crl ssl_key_log ssl_name
+  ssl_password_file ssl_protocols ssl_server_name ssl_session_reuse ssl_trusted_certificate ssl_verify ssl_verify_depth
+  """
+
+/// All other directives of stock nginx 1.28. They are outside sallyport's scope; the error says what to do instead.
+package let foreignDirectives: [DirectiveEntry] =
+  DirectiveEntry.foreign(
+    """
+    random_index
+    create_full_put_path dav_access dav_methods min_delete_depth empty_gif flv mp4
+    mp4_buffer_size mp4_limit_rate mp4_limit_rate_after mp4_max_buffer_size mp4_start_key_frame f4f f4f_buffer_size
+    hls hls_buffers hls_forward_args hls_fragment hls_mp4_buffer_size hls_mp4_max_buffer_size
+    """, instead: noFiles)
+  + DirectiveEntry.foreign(
+    """
+    gunzip_buffers sub_filter
+    sub_filter_last_modified sub_filter_once sub_filter_types ssi ssi_ignore_recycled_buffers ssi_last_modified
+    ssi_min_file_chunk ssi_silent_errors ssi_types ssi_value_length add_after_body add_before_body addition_types
+    charset_map override_charset source_charset image_filter image_filter_buffer
+    image_filter_interlace image_filter_jpeg_quality image_filter_sharpen image_filter_transparency
+    image_filter_webp_quality xml_entities xslt_last_modified xslt_param xslt_string_param xslt_stylesheet xslt_types
+    slice
+    """, instead: noContent)
+  + DirectiveEntry.foreign(
+    """
+    stream mail imap_auth imap_capabilities imap_client_buffer pop3_auth pop3_capabilities smtp_auth smtp_capabilities
+    smtp_client_buffer smtp_greeting_delay starttls protocol timeout xclient auth_http auth_http_header
+    auth_http_pass_client_cert auth_http_timeout max_errors proxy_pass_error_message proxy_smtp_auth
+    proxy_protocol_timeout proxy_timeout proxy_requests proxy_responses proxy_download_rate proxy_upload_rate
+    proxy_half_close proxy_session_drop proxy_buffer proxy_ssl preread_buffer_size preread_timeout ssl_preread
+    ssl_handshake_timeout ssl_alpn pass mqtt mqtt_preread mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect
+    """, instead: noStream)
+  + DirectiveEntry.foreign(
+    family("fastcgi_", gatewaySuffixes) + " "
+      + family("fastcgi_", "catch_stderr index keep_conn send_lowat split_path_info"), instead: oneUpstreamProtocol)
+  + DirectiveEntry.foreign(family("scgi_", gatewaySuffixes), instead: oneUpstreamProtocol)
+  + DirectiveEntry.foreign(
+    family("uwsgi_", gatewaySuffixes) + " " + family("uwsgi_", gatewayTLSSuffixes) + " "
+      + family("uwsgi_", "modifier1 modifier2 string"), instead: oneUpstreamProtocol)
+  + DirectiveEntry.foreign(
+    family(
+      "grpc_",
+      """
+      ssl_key_log
+      """), instead: "leave it out: it changes nothing that the upstream or the client sees")
+  + DirectiveEntry.foreign(
+    family(
+      "memcached_",
+      """
+      bind buffer_size connect_timeout force_ranges gzip_flag next_upstream next_upstream_timeout next_upstream_tries
+      key pass read_timeout send_timeout socket_keepalive
+      """), instead: oneUpstreamProtocol)
+  + DirectiveEntry.foreign(
+    family(
+      "tunnel_",
+      """
+      allow_upstream bind bind_dynamic buffer_size connect_timeout next_upstream next_upstream_timeout
+      next_upstream_tries pass read_timeout send_lowat send_timeout socket_keepalive
+      """), instead: "sallyport is not a forward proxy")
+  + DirectiveEntry.foreign(
+    family(
+      "proxy_",
+      """
+      cache_background_update cache_convert_head cache_key cache_lock cache_lock_age
+      cache_lock_timeout cache_max_range_offset cache_methods cache_min_uses cache_path cache_purge cache_revalidate
+      cache_use_stale cache_valid store store_access
+      """), instead: noCache)
+  + DirectiveEntry.foreign(
+    "proxy_force_ranges",
+    instead: "sallyport forwards Range and the upstream's answer to it; let the upstream answer ranges")
+  + DirectiveEntry.foreign("proxy_ssl_key_log ssl_key_log", instead: "session keys are never written")
+  + DirectiveEntry.foreign("ssl_engine", instead: "name the key of a token in ssl_certificate_key")
+  + DirectiveEntry.foreign("ssl_ech_file ssl_encrypted_hello_key", instead: "OpenSSL 3.0 has no ECH")
+  + DirectiveEntry.foreign(
+    """
+    js_access js_body_filter js_content js_engine js_context_reuse js_fetch_buffer_size js_fetch_ciphers
+    js_fetch_max_response_buffer_size js_fetch_protocols js_fetch_timeout js_fetch_trusted_certificate js_fetch_verify
+    js_fetch_verify_depth js_filter js_header_filter js_import js_include js_path js_periodic js_preload_object
+    js_preread js_set js_shared_dict_zone js_var perl perl_modules perl_require perl_set
+    """, instead: noScripts)
+  + DirectiveEntry.foreign("load_module", instead: "sallyport has no loadable modules")
+  + DirectiveEntry.foreign(
+    """
+    api status status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
+    state queue ntlm health_check_timeout keyval keyval_zone zone_sync zone_sync_buffers
+    zone_sync_connect_retry_interval zone_sync_connect_timeout zone_sync_interval zone_sync_recv_buffer_size
+    zone_sync_server zone_sync_ssl zone_sync_timeout auth_jwt auth_jwt_claim_set auth_jwt_header_set
+    auth_jwt_key_cache auth_jwt_key_file auth_jwt_key_request auth_jwt_leeway auth_jwt_require auth_jwt_type auth_oidc
+    oidc_provider internal_redirect mgmt license_token upstream_conf client_id issuer
+    """, instead: commercial)
+  + DirectiveEntry.foreign("require", instead: "a health check has no variables; use status, header and body")
+  + DirectiveEntry.foreign(
+    """
+    http3 http3_hq http3_max_concurrent_streams http3_stream_buffer_size quic_active_connection_id_limit quic_bpf quic_gso
+    quic_host_key quic_retry quic_stream_buffer_size
+    """, instead: "leave it out: clients are served HTTP/1.1 and HTTP/2")
+  + DirectiveEntry.foreign(
+    """
+    geoip_city geoip_country geoip_org geoip_proxy geoip_proxy_recursive ancient_browser ancient_browser_value
+    modern_browser modern_browser_value secure_link
+    secure_link_md5 secure_link_secret userid userid_domain userid_expires userid_flags userid_mark userid_name
+    userid_p3p userid_path userid_service
+    """, instead: "decide in the upstream")
+  + DirectiveEntry.foreign(
+    """
+    otel_exporter otel_service_name otel_span_attr otel_span_name otel_trace otel_trace_context otel_resource_attr
+    google_perftools_profiles debug_connection
+    """, instead: "use the access log and the error log")
+  + DirectiveEntry.foreign(
+    """
+    acme_certificate acme_issuer acme_shared_zone account_key accept_terms_of_service
+    """, instead: "renew certificates with a separate ACME client")
+  + DirectiveEntry.foreign(
+    "worker_priority working_directory", instead: "set it in the service manager (Nice=, WorkingDirectory=)")
+  + DirectiveEntry.foreign(
+    "add_header_inherit max_headers keepalive_min_timeout post_action",
+    instead: "leave it out")

@@ -1,0 +1,130 @@
+package import Language
+
+/// A module that isn't part of nginx: its directives and variables, for messages. sallyport has none of them.
+package struct ForeignModule: Sendable {
+  /// As its users call it.
+  package var name: String
+  /// Names of directives; `*` stands for any text.
+  package var directives: [String] = []
+  /// Names of variables without `$`; `*` stands for any text.
+  package var variables: [String] = []
+  /// What to do instead.
+  package var instead: String
+
+  package static func ofDirective(_ name: String) -> ForeignModule? {
+    foreignModules.first { $0.directives.contains { Self.matches(name, $0) } }
+  }
+
+  package static func ofVariable(_ name: String) -> ForeignModule? {
+    let name = name.lowercased()
+    return foreignModules.first { $0.variables.contains { Self.matches(name, $0) } }
+  }
+
+  /// Whether the text is what the pattern says, in which `*` stands for any text: one in the middle, or one at either end.
+  private static func matches(_ text: String, _ pattern: String) -> Bool {
+    let parts = pattern.split(separator: "*", omittingEmptySubsequences: false)
+    guard let first = parts.first, let last = parts.last, parts.count > 1 else { return text == pattern }
+    guard text.hasPrefix(first), text.hasSuffix(last), text.utf8.count >= first.utf8.count + last.utf8.count else {
+      return false
+    }
+    return parts.dropFirst().dropLast().allSatisfy { text.dropFirst(first.count).contains($0) }
+  }
+}
+
+private let noScripts = "sallyport runs no scripts; decide with map, if and auth_request, or in the upstream"
+private let variablesOfIngress = "it is a variable of that template, not of nginx; define it with set or map"
+
+/// What configurations out of packages, images and Kubernetes often have.
+package let foreignModules: [ForeignModule] = [
+  ForeignModule(
+    name: "headers-more", directives: ["more_*"],
+    instead: "add_header and proxy_hide_header for responses, proxy_set_header for requests"),
+  ForeignModule(
+    name: "lua-nginx-module (OpenResty)", directives: ["*_by_lua*", "lua_*"], variables: ["lua_*"],
+    instead: noScripts),
+  ForeignModule(
+    name: "ingress-nginx's template",
+    variables: [
+      "best_http_host", "pass_access_scheme", "pass_port", "pass_server_port", "proxy_upstream_name",
+      "proxy_alternative_upstream_name", "proxy_upstream_addr", "redirect_to_https", "the_real_ip",
+      "full_x_forwarded_proto", "req_id",
+    ], instead: variablesOfIngress),
+  ForeignModule(
+    name: "ngx_http_voms_module", variables: ["voms_*"],
+    instead: "sallyport reads no VOMS attributes of proxy certificates; let the upstream read $ssl_client_escaped_cert"),
+  ForeignModule(
+    name: "set-misc-nginx-module",
+    directives: [
+      "set_unescape_uri", "set_escape_uri", "set_hashed_upstream", "set_if_empty", "set_quote_*", "set_encode_*",
+      "set_decode_*", "set_md5", "set_sha1", "set_hmac_*", "set_random", "set_secure_random_*", "set_rotate",
+      "set_local_today", "set_formatted_*", "set_crypt", "set_misc_*",
+    ], instead: "map covers what depends on values; the rest is the upstream's"),
+  ForeignModule(
+    name: "echo-nginx-module", directives: ["echo", "echo_*"], variables: ["echo_*"],
+    instead: "return CODE TEXT; answers with a text"),
+  ForeignModule(
+    name: "ngx_brotli", directives: ["brotli", "brotli_*"], variables: ["brotli_ratio"],
+    instead: "gzip compresses; or let the upstream compress"),
+  ForeignModule(
+    name: "zstd-nginx-module", directives: ["zstd", "zstd_*"], variables: ["zstd_ratio"],
+    instead: "gzip compresses; or let the upstream compress"),
+  ForeignModule(
+    name: "ModSecurity-nginx", directives: ["modsecurity", "modsecurity_*"],
+    instead: "put the firewall behind sallyport"),
+  ForeignModule(
+    name: "naxsi", directives: ["MainRule", "BasicRule", "CheckRule", "SecRulesEnabled", "LearningMode", "DeniedUrl"],
+    instead: "put the firewall behind sallyport"),
+  ForeignModule(
+    name: "ngx_http_geoip2_module", directives: ["geoip2", "geoip2_*"], variables: ["geoip2_*"],
+    instead: "geo with the networks, or decide in the upstream"),
+  ForeignModule(
+    name: "nginx-module-vts", directives: ["vhost_traffic_status", "vhost_traffic_status_*"], variables: ["vts_*"],
+    instead: "metrics; and status;"),
+  ForeignModule(
+    name: "nginx-opentracing", directives: ["opentracing", "opentracing_*"], variables: ["opentracing_*"],
+    instead: "trace_context on; and the access log"),
+  ForeignModule(
+    name: "opentelemetry's module", directives: ["opentelemetry", "opentelemetry_*"], variables: ["opentelemetry_*"],
+    instead: "trace_context on; and the access log"),
+  ForeignModule(
+    name: "nginx-auth-ldap", directives: ["auth_ldap", "auth_ldap_*", "ldap_server"],
+    instead: "auth_request to a service that asks the directory"),
+  ForeignModule(
+    name: "ngx_http_auth_pam_module", directives: ["auth_pam", "auth_pam_*"], instead: "auth_basic, or auth_request"),
+  ForeignModule(
+    name: "spnego-http-auth-nginx-module", directives: ["auth_gss", "auth_gss_*"],
+    instead: "auth_request to a service that knows Kerberos"),
+  ForeignModule(
+    name: "ngx_http_substitutions_filter_module", directives: ["subs_filter", "subs_filter_*"],
+    instead: "sallyport forwards content unchanged; let the upstream do it"),
+  ForeignModule(
+    name: "nginx-upstream-fair", directives: ["fair"], instead: "least_conn; or least_time;"),
+  ForeignModule(
+    name: "nginx_upstream_check_module", directives: ["check", "check_*"], instead: "health_check"),
+  ForeignModule(
+    name: "nginx-upsync-module", directives: ["upsync", "upsync_*"], instead: "server … resolve;"),
+  ForeignModule(
+    name: "ngx_cache_purge", directives: ["cache_purge_*"], instead: noCache),
+  ForeignModule(
+    name: "srcache-nginx-module", directives: ["srcache_*"], instead: noCache),
+  ForeignModule(
+    name: "ngx_pagespeed", directives: ["pagespeed", "pagespeed_*"],
+    instead: "sallyport forwards content unchanged; let the upstream do it"),
+  ForeignModule(
+    name: "nginx-rtmp-module", directives: ["rtmp", "rtmp_*"], instead: "sallyport proxies HTTP only"),
+  ForeignModule(
+    name: "Phusion Passenger", directives: ["passenger_*"], instead: "start the application and name it in proxy_pass"),
+  ForeignModule(
+    name: "nchan", directives: ["nchan_*"], variables: ["nchan_*"], instead: "put it behind sallyport as an upstream"),
+  ForeignModule(
+    name: "ngx-fancyindex", directives: ["fancyindex", "fancyindex_*"], instead: "sallyport never lists a folder"),
+  ForeignModule(
+    name: "nginx-upload-module", directives: ["upload_*"], instead: "let the upstream read the form"),
+  ForeignModule(
+    name: "nginx-dav-ext-module", directives: ["dav_ext_*"], instead: "let the upstream do it"),
+  ForeignModule(
+    name: "nginx-ajp-module", directives: ["ajp_*"], instead: "sallyport speaks HTTP and gRPC to upstreams"),
+  ForeignModule(
+    name: "redis2-nginx-module", directives: ["redis_*", "redis2_*"],
+    instead: "sallyport speaks HTTP and gRPC to upstreams"),
+]

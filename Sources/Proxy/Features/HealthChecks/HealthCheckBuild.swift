@@ -1,0 +1,168 @@
+import Observability
+import Transport
+import Upstream
+import Language
+
+extension SettingsBuilder {
+  /// Builds the `health_check` of a location. `pass`: what the location's `proxy_pass` names. `tlsName` and `identity`:
+  /// what its TLS uses, which no client may choose here.
+  mutating func healthCheck(
+    _ scope: Scope, _ url: PassedURL, tlsName: Template, identity: PresentedIdentitySettings?
+  ) -> HealthCheckSettings? {
+    guard let line = scope.own("health_check").first else { return nil }
+    guard case .group(let index, _) = url.target, namedGroups.values.contains(index) else {
+      error(
+        line.location, "\"health_check\" without an upstream group",
+        hint: "the proxy_pass of this location must name an \"upstream\" block: its servers are checked")
+      return nil
+    }
+    if let server = groups[index].servers.first(where: { $0.followed != nil }) {
+      error(
+        line.location, "\"health_check\" of a group whose servers DNS says",
+        hint: "leave out \"resolve\" at \(server.location), or the check: max_fails counts failures of requests")
+    }
+    if let identity {
+      error(
+        line.location, "\"health_check\" beside a \"proxy_ssl_certificate\" with variables",
+        hint: "a check is of no client, so no variable says what it presents; that directive is at \(identity.location)"
+      )
+    }
+    let isOfClient = tlsName.uses {
+      ![.simple(.proxy_host), .simple(.proxy_port), .simple(.server_name), .simple(.host)].contains($0)
+    }
+    if url.scheme == .https, isOfClient {
+      error(
+        line.location, "\"health_check\" beside a \"proxy_ssl_name\" that depends on the client",
+        hint: "a check is of no client; write the name that the servers' certificates have")
+    }
+    var draft = HealthCheckDraft(isGRPC: scope.isGRPC, group: groups[index])
+    var seen: Set<String> = []
+    for word in line.arguments {
+      let name = word.text.splitAtEquals.name
+      guard seen.insert(name).inserted else {
+        error(word.location, "duplicate parameter \"\(name)\"", hint: "write it once")
+        continue
+      }
+      take(word, into: &draft)
+    }
+    if let fault = draft.contradiction { error(line.location, fault.message, hint: fault.hint) }
+    return draft.settings
+  }
+
+  private mutating func take(_ word: Word, into draft: inout HealthCheckDraft) {
+    let (name, value) = word.text.splitAtEquals
+    switch (name, value) {
+    case ("interval", let value?): draft.common.interval = duration(word, value, from: 10) ?? draft.common.interval
+    case ("jitter", let value?): draft.common.jitter = duration(word, value, from: 0) ?? draft.common.jitter
+    case ("fails", let value?): draft.common.fails = number(word, value, in: 1...1_000_000) ?? 1
+    case ("passes", let value?): draft.common.passes = number(word, value, in: 1...1_000_000) ?? 1
+    case ("port", let value?): draft.common.port = number(word, value, in: 1...65535).map { UInt16($0) }
+    case ("mandatory", nil): draft.common.isMandatory = true
+    case ("persistent", nil): draft.common.isPersistent = true
+    case ("uri", let value?): draft.target = target(word, value)
+    case ("match", let value?):
+      guard let match = matches[value] else {
+        error(
+          word.location, "no match block \"\(value)\"",
+          hint: Spelling.nearest(to: value, among: matches.keys.sorted()).map { "did you mean \"\($0)\"?" }
+            ?? "write it in http: match \(value) { status 200; }")
+        return
+      }
+      draft.match = match
+    case ("type", "grpc"?): draft.asksGRPC = true
+    case ("type", _):
+      error(word.location, "invalid parameter \"\(word.text)\"", hint: "type=grpc, or leave it out for HTTP")
+    case ("grpc_service", let value?):
+      if value.isEmpty || value.contains("$") {
+        error(word.location, "invalid parameter \"\(word.text)\"", hint: "the name of a service, without variables")
+      }
+      draft.service = value
+    case ("grpc_status", let value?): draft.status = number(word, value, in: 1...16)
+    case ("keepalive_time", _):
+      error(
+        word.location, "`keepalive_time` is nginx's, but not supported here",
+        hint: "leave it out: each check opens a connection, so that it verifies the server each time")
+    default:
+      let known = [
+        "interval", "jitter", "fails", "passes", "uri", "port", "mandatory", "persistent", "match", "type",
+        "grpc_service", "grpc_status",
+      ]
+      error(
+        word.location, "invalid parameter \"\(word.text)\"",
+        hint: Spelling.nearest(to: name, among: known).map { "did you mean \"\($0)\"?" }
+          ?? "interval=TIME, jitter=TIME, fails=N, passes=N, uri=/…, port=N, mandatory, match=NAME or type=grpc")
+    }
+  }
+
+  /// Parses a time of at most 24 days, in milliseconds.
+  private mutating func duration(_ word: Word, _ text: String, from least: Int) -> Int? {
+    guard let time = Quantity.milliseconds(text), (least...(24 * 86_400_000)).contains(time) else {
+      error(
+        word.location, "invalid parameter \"\(word.text)\"",
+        hint: "it must be \(Expected.milliseconds)\(least > 0 ? "; at least \(least)ms" : "")")
+      return nil
+    }
+    return time
+  }
+
+  private mutating func target(_ word: Word, _ text: String) -> [UInt8]? {
+    if text.contains("$") {
+      error(
+        word.location, "variables in \"uri\" of \"health_check\"",
+        hint: "a check is of no client, so that most variables have no value; write the path itself")
+      return nil
+    }
+    let bytes = Array(text.utf8)
+    guard bytes.first == UInt8(ascii: "/"), bytes.allSatisfy({ (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") })
+    else {
+      error(
+        word.location, "invalid parameter \"\(word.text)\"",
+        hint: "a path that begins with \"/\", percent-encoded, and a query if needed: uri=/health?full=1")
+      return nil
+    }
+    return bytes
+  }
+}
+
+/// The parameters of a `health_check`, before it is known whether they fit together.
+private struct HealthCheckDraft {
+  var isGRPC: Bool
+  var group: UpstreamGroupSettings
+  var common = HealthCheckSettings()
+  var target: [UInt8]?
+  var match: ResponseMatch?
+  var asksGRPC = false
+  var service: String?
+  var status: Int?
+
+  init(isGRPC: Bool, group: UpstreamGroupSettings) {
+    self.isGRPC = isGRPC
+    self.group = group
+  }
+
+  var contradiction: (message: String, hint: String)? {
+    if common.isPersistent, !common.isMandatory {
+      return ("\"persistent\" without \"mandatory\"", "mandatory persistent")
+    }
+    if common.port != nil, group.servers.contains(where: { $0.address.port == nil }) {
+      return ("\"port\" for a group with a unix socket", "leave port out: a unix socket has none")
+    }
+    guard asksGRPC else {
+      if service != nil { return ("\"grpc_service\" without \"type=grpc\"", "write type=grpc before it") }
+      if status != nil { return ("\"grpc_status\" without \"type=grpc\"", "write type=grpc before it") }
+      return nil
+    }
+    if !isGRPC { return ("\"type=grpc\" in a location without grpc_pass", "leave type out, or use grpc_pass") }
+    if target != nil { return ("\"uri\" beside \"type=grpc\"", "leave uri out: the path is the method's name") }
+    if match != nil { return ("\"match\" beside \"type=grpc\"", "leave match out: grpc_status says what passes too") }
+    return nil
+  }
+
+  var settings: HealthCheckSettings {
+    var settings = common
+    settings.kind =
+      asksGRPC
+      ? .grpc(service: service ?? "", orStatus: status) : .http(target: target ?? [UInt8(ascii: "/")], match: match)
+    return settings
+  }
+}

@@ -1,0 +1,171 @@
+import Bytes
+import Glibc
+import Observability
+import Transport
+import Language
+
+extension SettingsBuilder {
+  /// Builds a server's `listen` lines. Without a line, it uses nginx's default port: 80, or 8000 without root's rights.
+  mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
+    let lines = server.own("listen")
+    if lines.isEmpty {
+      let port: UInt16 = geteuid() == 0 ? 80 : 8000
+      let address = ListenAddress.socket(.ipv4(address: 0, port: port))
+      return [ListenLine(addresses: [address], isTLS: allTLS, location: place)]
+    }
+    return lines.compactMap { line in
+      do throws(Authority.ParseError) {
+        var parsed = ListenLine(addresses: try Self.listenAddresses(line.text(0)), location: line.location)
+        parsed.isTLS = allTLS
+        readParameters(of: line, into: &parsed)
+        return parsed
+      } catch {
+        self.error(line.place(0), "\(error.reason) in \"listen\" directive: \"\(line.text(0))\"", hint: error.hint)
+        return nil
+      }
+    }
+  }
+
+  package static func listenAddresses(_ text: String) throws(Authority.ParseError) -> [ListenAddress] {
+    if text.hasPrefix("systemd:") {
+      let name = String(text.dropFirst("systemd:".count))
+      guard !name.isEmpty else { throw .init(reason: "no name", hint: "systemd:NAME, as FileDescriptorName= says") }
+      return [.systemd(name: name)]
+    }
+    if text.lowercased().hasPrefix("unix:") {
+      guard case .unix(let path) = try Authority(parsing: text) else { return [] }
+      return [.socket(.unix(path: path))]
+    }
+    let (host, ports) = try splitPorts(text)
+    return try ports.map { (port) throws(Authority.ParseError) in .socket(try socketAddress(host, port)) }
+  }
+
+  /// Splits the text into the host and its ports: `443`, `*:443`, `10.0.0.1`, `[::]:8000-8010`.
+  private static func splitPorts(_ text: String) throws(Authority.ParseError) -> (String, ClosedRange<UInt16>) {
+    let invalidPort = Authority.ParseError(reason: "invalid port", hint: "a port, or a range of them, from 1 to 65535")
+    func range(_ text: Substring) throws(Authority.ParseError) -> ClosedRange<UInt16> {
+      let ends = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+      let numbers = ends.compactMap { HostPort.port($0) }
+      guard numbers.count == ends.count, let low = numbers.first, let high = numbers.last, low <= high,
+        high - low < 1024
+      else { throw invalidPort }
+      return low...high
+    }
+    if text.utf8.allSatisfy({ $0 &- 48 < 10 || $0 == UInt8(ascii: "-") }) { return ("*", try range(text[...])) }
+    let parts: HostPort.Parts
+    do throws(HostPort.ParseError) { parts = try HostPort.Parts(of: text[...]) } catch {
+      throw error == .missingBracket ? .init(reason: "invalid address", hint: "the \"]\" is missing") : invalidPort
+    }
+    let host = parts.isBracketed ? "[\(parts.host)]" : String(parts.host)
+    guard let ports = parts.port else { return (host, 80...80) }
+    return (host, try range(ports))
+  }
+
+  private static func socketAddress(_ host: String, _ port: UInt16) throws(Authority.ParseError) -> SocketAddress {
+    if host == "*" { return .ipv4(address: 0, port: port) }
+    if host.lowercased() == "localhost" { return .ipv4(address: 0x7F00_0001, port: port) }
+    if host.hasPrefix("[") {
+      if let address = SocketAddress(literal: String(host.dropFirst().dropLast()), port: port), case .ipv6 = address {
+        return address
+      }
+    } else if let address = SocketAddress(literal: host, port: port), case .ipv4 = address {
+      return address
+    }
+    throw Authority.ParseError(
+      reason: "invalid address", hint: "an IP address ([ ] for IPv6), \"*\", \"localhost\", unix:PATH or systemd:NAME")
+  }
+
+  private static func hint(forUnsupported name: String) -> String {
+    switch name {
+    case "setfib": "leave it out: routing tables for sockets (SO_SETFIB) are FreeBSD's, and Linux has none"
+    case "accept_filter":
+      "leave it out: accept filters are FreeBSD's and NetBSD's; on Linux \"deferred\" does what dataready does"
+    default: "leave it out: sallyport listens by TCP, which every client of Multipath TCP speaks too"
+    }
+  }
+
+  /// Bytes for SO_RCVBUF and SO_SNDBUF.
+  private mutating func bufferSize(_ word: Word, _ value: String) -> Int? {
+    if let size = Quantity.size(value), size > 0, size <= Int(Int32.max) { return size }
+    error(word.location, "invalid parameter \"\(word.text)\"", hint: "a size from 1 byte to under 2g, such as 64k")
+    return nil
+  }
+
+  private mutating func readParameters(of line: Directive, into listen: inout ListenLine) {
+    for word in line.arguments.dropFirst() {
+      let (name, value) = word.text.splitAtEquals
+      switch (name, value) {
+      case ("ssl", nil): listen.isTLS = true
+      case ("default_server", nil), ("default", nil): listen.isDefault = true
+      case ("bind", nil): listen.options = listen.options ?? ListenOptions()
+      case ("reuseport", nil): set(&listen) { $0.reuseport = true }
+      case ("backlog", let value?):
+        if let backlog = number(word, value, in: 1...65535) { set(&listen) { $0.backlog = backlog } }
+      case ("ipv6only", let value?):
+        guard let only = Flag(value), listen.addresses.allSatisfy(\.isIPv6) else {
+          error(word.location, "invalid parameter \"\(word.text)\"", hint: "ipv6only=on or off, with an IPv6 address")
+          continue
+        }
+        set(&listen) { $0.ipv6only = only }
+      case ("so_keepalive", let value?):
+        guard let keepalive = Self.keepalive(value) else {
+          error(word.location, "invalid parameter \"\(word.text)\"", hint: "on, off or IDLE:INTERVAL:COUNT, as 30m::10")
+          continue
+        }
+        set(&listen) { $0.keepalive = keepalive }
+      case ("http2", nil):
+        listen.isHTTP2 = true
+        warning(
+          word.location, "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
+          hint: "write \"http2 on;\" in the server")
+      case ("proxy_protocol", nil): listen.expectsProxyHeader = true
+      case ("quic", nil), ("http3", nil), ("spdy", nil):
+        error(word.location, "`listen … \(name)` is nginx's, but not supported here", hint: "leave it out")
+      case ("deferred", nil): set(&listen) { $0.isDeferred = true }
+      case ("rcvbuf", let value?):
+        if let size = bufferSize(word, value) { set(&listen) { $0.receiveBuffer = size } }
+      case ("sndbuf", let value?):
+        if let size = bufferSize(word, value) { set(&listen) { $0.sendBuffer = size } }
+      case ("fastopen", let value?):
+        if let count = number(word, value, in: 0...65535) { set(&listen) { $0.fastOpenQueue = count } }
+      case ("setfib", _), ("accept_filter", _), ("multipath", nil):
+        error(
+          word.location, "`listen … \(name)` is nginx's, but not supported here", hint: Self.hint(forUnsupported: name))
+      default:
+        let known =
+          ["ssl", "default_server", "http2", "reuseport", "backlog", "ipv6only", "so_keepalive"]
+          + ["proxy_protocol", "deferred", "rcvbuf", "sndbuf", "fastopen", "bind"]
+        let nearest = Spelling.nearest(to: name, among: known)
+        error(
+          word.location, "invalid parameter \"\(word.text)\" in \"listen\" directive",
+          hint: nearest.map { "did you mean \"\($0)\"?" })
+      }
+    }
+  }
+
+  private func set(_ listen: inout ListenLine, _ change: (inout ListenOptions) -> Void) {
+    var options = listen.options ?? ListenOptions()
+    change(&options)
+    listen.options = options
+  }
+
+  private static func keepalive(_ text: String) -> TCPKeepalive? {
+    if let flag = Flag(text) { return flag ? .on : .off }
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 3, text != "::" else { return nil }
+    let idle = Quantity.seconds(parts[0])
+    let interval = Quantity.seconds(parts[1])
+    let count = Quantity.number(parts[2])
+    guard parts[0].isEmpty == (idle == nil), parts[1].isEmpty == (interval == nil), parts[2].isEmpty == (count == nil)
+    else { return nil }
+    let values = [idle, interval, count]
+    guard values.allSatisfy({ $0.map { (1...32767).contains($0) } ?? true }) else { return nil }
+    return .parameters(idle: idle, interval: interval, count: count)
+  }
+}
+
+extension ListenAddress {
+  fileprivate var isIPv6: Bool {
+    if case .socket(.ipv6) = self { true } else { false }
+  }
+}

@@ -1,0 +1,247 @@
+import Observability
+import Language
+
+/// A `log_format`: its escaping and its text.
+struct LogFormat {
+  var escape: LogEscaping
+  var text: Template
+
+  /// The formats that a configuration needn't define: nginx's, and `json` with one object in each line.
+  static let combined =
+    "$remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \"$http_user_agent\""
+}
+
+extension SettingsBuilder {
+  /// Builds the error logs. Without `error_log`, the log goes to `stderr` at level `error` and above.
+  mutating func errorLogs(_ scope: Scope) -> [ErrorLogSettings] {
+    let lines = scope.list("error_log")
+    if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
+    return lines.compactMap { line in
+      var level = LogLevel.error
+      if line.arguments.count > 1 {
+        guard let named = LogLevel(name: line.text(1)) else {
+          error(
+            line.place(1), "invalid log level \"\(line.text(1))\"",
+            hint: "it must be one of debug, info, notice, warn, error, crit, alert, emerg")
+          return nil
+        }
+        level = named
+      }
+      return destination(line).map { ErrorLogSettings(destination: $0, level: level) }
+    }
+  }
+
+  private mutating func destination(_ line: Directive) -> LogDestination? {
+    if line.name == "error_log", line.text(0) == "off" {
+      warning(
+        line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; logs the least")
+    }
+    guard !line.text(0).contains("$") else {
+      error(
+        line.place(0), "the name of an \"\(line.name)\" has no variables",
+        hint: "name one file; access_log can have variables in the name of a file")
+      return nil
+    }
+    do {
+      return try LogDestination(parsing: line.text(0), relativeTo: folder)
+    } catch {
+      self.error(line.place(0), error.message)
+      return nil
+    }
+  }
+
+  mutating func collectFormats(_ scope: Scope) {
+    formats["combined"] = LogFormat(escape: .default, text: template(Word(LogFormat.combined, at: .nowhere)))
+    for line in scope.own("log_format") {
+      let name = line.text(0)
+      guard formats[name] == nil else {
+        error(line.place(0), "duplicate \"log_format\" name \"\(name)\"", hint: "use another name")
+        continue
+      }
+      var escape = LogEscaping.default
+      var words = line.arguments.dropFirst()
+      if let first = words.first, first.text.hasPrefix("escape=") {
+        words = words.dropFirst()
+        guard let named = LogEscaping(rawValue: String(first.text.dropFirst("escape=".count))) else {
+          error(first.location, "unknown log format escaping \"\(first.text)\"", hint: "escape=default, json or none")
+          continue
+        }
+        escape = named
+      }
+      formats[name] = LogFormat(escape: escape, text: Template(words.flatMap { template($0).parts }))
+    }
+    // Many files for nginx define a format of this name; theirs takes precedence.
+    if formats["json"] == nil {
+      // Its members mean the same in each configuration, also where one defines a variable of such a name.
+      formats["json"] = LogFormat(escape: .json, text: ownTemplate(LogFormat.json))
+    }
+  }
+
+  /// Builds the access logs. Without `access_log`, there is no access log: no folder for logs exists on every system.
+  mutating func accessLogs(_ scope: Scope) -> [AccessLogSettings] {
+    let lines = scope.list("access_log")
+    if lines.contains(where: { $0.text(0) == "off" }) { return [] }
+    let cache = openLogCache(scope)
+    return lines.compactMap { accessLog($0, cache) }
+  }
+
+  /// `cache`: `open_log_file_cache`.
+  private mutating func accessLog(_ line: Directive, _ cache: OpenLogCache) -> AccessLogSettings? {
+    var format: LogFormat?
+    var condition: Template?
+    var buffer: Int?
+    var flush: (milliseconds: Int, word: Word)?
+    for word in line.arguments.dropFirst() {
+      if word.text.hasPrefix("if=") {
+        condition = template(Word(String(word.text.dropFirst(3)), at: word.location))
+      } else if word.text.hasPrefix("buffer=") {
+        buffer = bufferSize(word)
+        if buffer == nil { return nil }
+      } else if word.text.hasPrefix("flush=") {
+        guard let time = flushTime(word) else { return nil }
+        flush = (time, word)
+      } else if word.text == "gzip" || word.text.hasPrefix("gzip=") {
+        error(word.location, "`access_log … gzip` is nginx's, but not supported here: compress when you rotate")
+      } else if let named = formats[word.text] {
+        format = named
+      } else {
+        let nearest = Spelling.nearest(to: word.text, among: formats.keys.sorted())
+        error(
+          word.location, "unknown log format \"\(word.text)\"",
+          hint: nearest.map { "did you mean \"\($0)\"?" } ?? "define it: log_format \(word.text) '…';")
+      }
+    }
+    if let flush, buffer == nil {
+      error(
+        flush.word.location, "\"\(flush.word.text)\" without a buffer",
+        hint: "write \"buffer=64k \(flush.word.text)\"; without both, sallyport writes after one second at the latest")
+      return nil
+    }
+    guard let format = format ?? formats["combined"] else { return nil }
+    if line.text(0).contains("$") {
+      guard buffer == nil else {
+        error(
+          line.place(0), "buffered logs cannot have variables in name",
+          hint: "remove buffer= and flush=: lines are collected for at most one second anyway")
+        return nil
+      }
+      return namedLog(line, cache).map { folder, name in
+        AccessLogSettings(
+          destination: .folder(folder), name: name, format: format.text, escape: format.escape, condition: condition)
+      }
+    }
+    guard let destination = destination(line) else { return nil }
+    let buffering = buffer.map { LogBuffering(capacity: $0, flush: flush?.milliseconds) }
+    if let buffering, !admits(buffering, of: destination, line) { return nil }
+    return AccessLogSettings(
+      destination: .fixed(destination), format: format.text, escape: format.escape, condition: condition,
+      buffering: buffering)
+  }
+
+  /// An `access_log` with variables: its folder, and the name of the file below it.
+  private mutating func namedLog(_ line: Directive, _ cache: OpenLogCache) -> (LogFolderSettings, name: Template)? {
+    guard let word = line.arguments.first else { return nil }
+    let (count, template) = (diagnostics.count, template(word))
+    guard diagnostics.count == count else { return nil }
+    var parts = template.parts
+    guard case .literal(let bytes)? = parts.first, let slash = bytes.lastIndex(of: 0x2F), slash > 0,
+      !word.text.hasPrefix("syslog:")
+    else {
+      error(
+        word.location, "\"\(word.text)\" has no folder before its first variable",
+        hint: "begin with a fixed folder that isn't /, such as /var/log/sallyport/$host.log: no request leaves it")
+      return nil
+    }
+    let folder = String(decoding: bytes[...slash], as: UTF8.self)
+    let rest = Array(bytes[(slash + 1)...])
+    parts[0] = .literal(rest)
+    if rest.isEmpty { parts.removeFirst() }
+    let path = word.text.hasPrefix("/") || self.folder.isEmpty ? folder : "\(self.folder)/\(folder)"
+    return (LogFolderSettings(folder: path, text: word.text, cache: cache), Template(parts))
+  }
+
+  /// nginx's `off | max=N [inactive=TIME] [min_uses=N] [valid=TIME]`. For logs with variables only: others stay open.
+  private mutating func openLogCache(_ scope: Scope) -> OpenLogCache {
+    guard let line = scope.value("open_log_file_cache") else { return .standard }
+    if line.arguments.count == 1, line.text(0) == "off" { return .off }
+    // nginx's defaults.
+    var cache = OpenLogCache(max: 0, inactive: 10_000, valid: 60_000, leastUses: 1)
+    for word in line.arguments {
+      let parts = word.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+      let text = parts.count == 2 ? parts[1] : ""
+      switch parts[0] {
+      case "max": cache.max = openLogNumber(text, 1...10_000, word) ?? 1
+      case "min_uses": cache.leastUses = openLogNumber(text, 1...1_000_000, word) ?? 1
+      case "inactive": cache.inactive = openLogTime(text, word) ?? 0
+      case "valid": cache.valid = openLogTime(text, word) ?? 0
+      default: invalidLogCache(word, "off, or max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]")
+      }
+    }
+    if cache.max == 0 {
+      error(
+        line.location, "\"open_log_file_cache\" must have the \"max\" parameter", hint: "open_log_file_cache max=100;")
+    }
+    return cache
+  }
+
+  private mutating func openLogNumber(_ text: String, _ range: ClosedRange<Int>, _ word: Word) -> Int? {
+    if let number = Quantity.number(text), range.contains(number) { return number }
+    invalidLogCache(word, "a number from \(range.lowerBound) to \(range.upperBound)")
+    return nil
+  }
+
+  private mutating func openLogTime(_ text: String, _ word: Word) -> Int? {
+    if let time = Quantity.seconds(text), time <= 31_536_000 { return time * 1000 }
+    invalidLogCache(word, "a time of up to a year: valid=60s")
+    return nil
+  }
+
+  private mutating func invalidLogCache(_ word: Word, _ hint: Wording) {
+    error(word.location, "invalid parameter \"\(word.text)\" in \"open_log_file_cache\"", hint: hint)
+  }
+
+  private mutating func bufferSize(_ word: Word) -> Int? {
+    guard let size = Quantity.size(String(word.text.dropFirst("buffer=".count))), size > 0,
+      size <= Self.largestLogBuffer
+    else {
+      error(word.location, "invalid buffer size \"\(word.text)\"", hint: "from 1 to 16m, such as buffer=64k")
+      return nil
+    }
+    return size
+  }
+
+  private mutating func flushTime(_ word: Word) -> Int? {
+    guard let time = Quantity.milliseconds(String(word.text.dropFirst("flush=".count))), time > 0 else {
+      error(word.location, "invalid flush time \"\(word.text)\"", hint: "a time such as flush=5s")
+      return nil
+    }
+    return time
+  }
+
+  private static let largestLogBuffer = 16 << 20
+
+  /// Each log has one buffer in a worker, so all lines with `buffer=` must agree.
+  private mutating func admits(_ buffering: LogBuffering, of destination: LogDestination, _ line: Directive) -> Bool {
+    if case .syslog = destination {
+      error(line.place(0), "lines to syslog can't be buffered", hint: "remove buffer= and flush=")
+      return false
+    }
+    if destination == .journal {
+      error(line.place(0), "lines to the journal can't be buffered", hint: "remove buffer= and flush=")
+      return false
+    }
+    if let other = logBuffers[destination], other != buffering {
+      error(
+        line.place(0), "\"access_log \(line.text(0))\" is already defined with another buffer= or flush=",
+        hint: "give every line for this file the same ones")
+      return false
+    }
+    logBuffers[destination] = buffering
+    return true
+  }
+}
+
+extension SourceLocation {
+  /// A placeholder location for sallyport's own text, which is in no file.
+  static let nowhere = SourceLocation(file: "", line: 0, column: 0)
+}

@@ -1,0 +1,111 @@
+import Observability
+import Transport
+import UpstreamAuth
+import Language
+
+/// Builds what concerns the request that goes to an upstream, and what sallyport makes of its response's fields.
+extension SettingsBuilder {
+  /// As in nginx, a name that stands twice is a warning.
+  mutating func ignoredHeaders(_ scope: Scope) -> IgnoredResponseFields {
+    guard let line = scope.value("proxy_ignore_headers") else { return [] }
+    var fields: IgnoredResponseFields = []
+    for word in line.arguments {
+      guard let field = IgnoredResponseFields.named[word.text.lowercased()] else { continue }
+      if fields.contains(field) {
+        warning(word.location, "duplicate value \"\(word.text)\"", hint: "write it once")
+      }
+      fields.insert(field)
+    }
+    return fields
+  }
+
+  /// `proxy_set_body`
+  mutating func outgoingBody(_ scope: Scope) -> Template? {
+    scope.isGRPC ? nil : scope.value("proxy_set_body").map { template($0, 0) }
+  }
+
+  // MARK: How connections to upstreams begin
+
+  mutating func origin(_ scope: Scope) -> OriginSettings {
+    var origin = OriginSettings()
+    origin.fixed.isKeptAlive = scope.flag("proxy_socket_keepalive") ?? false
+    origin.fixed.sendBuffer = scope.size("proxy_socket_sndbuf")
+    origin.fixed.receiveBuffer = scope.size("proxy_socket_rcvbuf")
+    if let line = scope.value("proxy_bind") { readBind(line, into: &origin) }
+    // In the view of gRPC, the row `grpc_proxy_protocol` has this name.
+    if let line = scope.value(scope.isGRPC ? "proxy_proxy_protocol" : "proxy_protocol") {
+      origin.header = headerForm(line, scope)
+    }
+    return origin
+  }
+
+  private mutating func readBind(_ line: Directive, into origin: inout OriginSettings) {
+    if let word = line.arguments.dropFirst().first {
+      if word.text == "transparent" {
+        error(
+          word.location, "\"transparent\" needs CAP_NET_ADMIN, which sallyport doesn't keep",
+          hint: "a header of the PROXY protocol tells the upstream the client's address")
+      } else {
+        error(word.location, "invalid parameter \"\(word.text)\"", hint: "proxy_bind ADDRESS[:PORT] | off")
+      }
+    }
+    let text = line.text(0)
+    if text == "off" { return }
+    let template = template(line, 0)
+    guard template.constant != nil else {
+      origin.local = template
+      return
+    }
+    if text.isEmpty { return }
+    origin.fixed.local = SocketAddress(binding: text)
+    if origin.fixed.local == nil {
+      error(
+        line.place(0), "invalid address \"\(text)\"", hint: "such as 192.0.2.1, 192.0.2.1:8000 or [2001:db8::1], or off"
+      )
+    }
+  }
+
+  private mutating func headerForm(_ line: Directive, _ scope: Scope) -> ProxyHeaderForm? {
+    let form: ProxyHeaderForm?
+    switch line.arguments.map({ $0.text.lowercased() }) {
+    case ["off"]: return nil
+    case ["on"]: form = .version1
+    case ["v2"]: form = .version2(hasCertificate: false)
+    case ["v2", "certificate"]: form = .version2(hasCertificate: true)
+    default:
+      form = nil
+      error(
+        line.place(0),
+        "invalid form \"\(line.arguments.map(\.text).joined(separator: " "))\" of the PROXY header",
+        hint: "on, off, v2, or v2 certificate")
+    }
+    if scope.authSchemes.contains(.ntlm) {
+      error(
+        line.location, "a PROXY header beside \"proxy_auth ntlm\", which keeps a connection for a user",
+        hint: "the header is of one client; remove one of the two")
+    }
+    return form
+  }
+
+  // MARK: Bodies in files
+
+  /// `client_body_in_file_only` and `client_body_temp_path`; nil without both.
+  mutating func bodyFiles(_ scope: Scope) -> BodyFileSettings? {
+    var files = BodyFileSettings()
+    switch scope.text("client_body_in_file_only")?.lowercased() {
+    case "on": files.use = .kept
+    case "clean": files.use = .removed
+    default: break
+    }
+    if let line = scope.value("client_body_temp_path") {
+      if line.text(0).isEmpty || line.text(0).utf8.contains(0) {
+        error(line.place(0), "invalid path \"\(line.text(0))\" in \"\(line.name)\" directive", hint: "a folder")
+      }
+      for word in line.arguments.dropFirst() where !["1", "2", "3"].contains(word.text) {
+        error(word.location, "invalid path level \"\(word.text)\"", hint: "1, 2 or 3; levels have no effect")
+      }
+      files.folder = resolve(line.text(0), in: folder)
+    }
+    return files == BodyFileSettings() ? nil : files
+  }
+}

@@ -1,0 +1,296 @@
+import Observability
+import TLS
+import Upstream
+import UpstreamAuth
+import Language
+
+/// The parts of a `proxy_pass` argument.
+struct PassedURL {
+  /// The address; nil when it contains variables.
+  var authority: Authority?
+  var target: UpstreamTarget
+  var uri: [UInt8]?
+  /// The URL as written, with its scheme and without its URI part.
+  var base: String
+
+  /// nil: each value of the target says it.
+  var scheme: UpstreamScheme? { target.scheme }
+}
+
+extension SettingsBuilder {
+  /// Builds a `grpc_pass` like a `proxy_pass` of HTTP/2. Messages about its directives have their names.
+  mutating func grpcPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
+    if let other = level.scope.own("proxy_pass").first {
+      error(directive.location, "\"grpc_pass\" beside \"proxy_pass\"", hint: "the other is at \(other.location)")
+    }
+    if let line = level.scope.value("message_envelope"), Flag(line.text(0)) == true {
+      error(
+        directive.location, "\"message_envelope\" seals whole bodies, and gRPC sends streams",
+        hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
+    }
+    if let line = level.scope.directives.first(where: { $0.name.hasPrefix("proxy_") && $0.name != "proxy_pass" }) {
+      let own = line.name == "proxy_protocol" ? "grpc_proxy_protocol" : line.name.replacing("proxy_", with: "grpc_")
+      let isRow = DirectiveTable.entries(named: own).contains { $0.status == .supported }
+      warning(
+        line.location, "\"\(line.name)\" has no effect on grpc_pass",
+        hint: isRow ? "write \(own)" : "leave it out: it is not for gRPC")
+    }
+    let before = diagnostics.count
+    let settings = proxyPass(directive, level.inProxyNames)
+    for index in before..<diagnostics.count { diagnostics[index].replace("proxy_", with: "grpc_") }
+    return settings
+  }
+
+  mutating func proxyPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
+    guard let url = passedURL(directive, level) else { return nil }
+    let scope = level.scope
+    let facts = upstreamTrustFacts(scope, url, directive)
+    diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += PinningRule.allCases.flatMap { $0.diagnostics(facts) }
+    let name = url.authority.map { Template(literal: $0.nameForTLS) } ?? Template([.variable(.simple(.proxy_host))])
+    let fields = setFields(scope)
+    let version = scope.upstreamVersion
+    diagnostics += KeptConnectionRule.check(
+      groups, kept: keptGroups, url.target, version: version, fields: fields, at: directive.location)
+    let (count, size) = buffers(scope.value("proxy_buffers")) ?? (8, 8192)
+    let headBufferSize = headBufferSize(scope)
+    let isBuffered = scope.flag("proxy_buffering") ?? true
+    let defaultPort = url.scheme?.defaultPort ?? 80
+    let tlsName = scope.value("proxy_ssl_name").map { template($0, 0) } ?? name
+    let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
+    return ProxyPassSettings(
+      target: url.target, uri: url.uri,
+      host: url.authority?.proxyHost(defaultPort: defaultPort) ?? "",
+      port: url.authority?.proxyPort(defaultPort: defaultPort) ?? "",
+      replacedPrefix: level.match.prefixLength,
+      tls: facts.mayUseTLS ? upstreamTLS(scope, facts, version) : nil,
+      identity: identity, tlsName: tlsName, version: version,
+      setFields: fields, clientIdentity: scope.identityForm,
+      method: scope.value("proxy_method").map { template($0, 0) },
+      passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,
+      passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
+      redirects: redirectRewrites(scope, url, level), interceptsErrors: scope.flag("proxy_intercept_errors") ?? false,
+      headBufferSize: headBufferSize, bufferTotal: isBuffered ? count * size : headBufferSize,
+      requestBuffering: scope.flag("proxy_request_buffering") ?? !scope.isGRPC,
+      timeouts: timeouts(scope), retry: retry(scope),
+      ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
+      authentication: upstreamAuth(scope, url, fields),
+      envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
+      healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
+      cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
+      body: outgoingBody(scope), origin: origin(scope),
+      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: signing(scope),
+      nameResolution: nameResolution(scope), passesTrailers: scope.passesTrailers)
+  }
+
+  /// `message_signature`: what it says of this upstream.
+  private mutating func signing(_ scope: Scope) -> SignatureSettings? {
+    let signing = signature(scope, .sign)
+    if let settings = signing ?? signature(scope, .verify) { diagnostics += SignatureRule.besidePass(scope, settings) }
+    return signing
+  }
+
+  private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
+    directive.arguments.first.flatMap { passedURL($0, directive, level) }
+  }
+
+  private mutating func passedURL(_ word: Word, _ directive: Directive, _ level: Level) -> PassedURL? {
+    let text = word.text
+    let schemes = UpstreamScheme.spellings(isGRPC: level.scope.isGRPC)
+    let lower = text.lowercased()
+    // With a variable in the scheme or in place of it, each value says its scheme.
+    let fixed = lower.prefix { $0 != "$" }
+    if fixed != lower[...],
+      schemes.contains(where: { $0.spelling.count + 3 > fixed.count && "\($0.spelling)://".hasPrefix(fixed) })
+    {
+      return PassedURL(authority: nil, target: .url(template(word)), uri: nil, base: text)
+    }
+    if level.scope.isGRPC, !lower.contains("://") {
+      // nginx: without a scheme, it is grpc.
+      return passedURL(Word("grpc://" + text, at: word.location, quoted: word.quoted), directive, level)
+    }
+    guard let (spelling, scheme) = schemes.first(where: { lower.hasPrefix("\($0.spelling)://") }) else {
+      error(
+        word.location, "invalid URL prefix in \"\(text)\"",
+        hint: "it must begin with \(schemes[1].spelling):// or \(schemes[0].spelling)://")
+      return nil
+    }
+    let rest = String(text.dropFirst(spelling.count + 3))
+    if rest.contains("$") {
+      let template = template(Word(rest, at: word.location, quoted: word.quoted))
+      return PassedURL(authority: nil, target: .template(template, scheme), uri: nil, base: text)
+    }
+    let (authorityText, uri) = Self.splitURI(rest)
+    if level.scope.isGRPC, let uri {
+      error(
+        word.location, "\"proxy_pass\" cannot have a URI part",
+        hint: "leave out \"\(uri)\": the path is the method's name")
+      return nil
+    }
+    if uri != nil, let kind = level.kindWithoutURI {
+      error(
+        word.location, "\"proxy_pass\" cannot have URI part \(kind)",
+        hint: "leave out \"\(uri ?? "")\": what would it replace?")
+      return nil
+    }
+    do {
+      let authority = try Authority(parsing: authorityText)
+      return try target(authority, scheme, directive).map {
+        PassedURL(
+          authority: authority, target: .group($0, scheme), uri: uri.map { Array($0.utf8) },
+          base: "\(scheme.rawValue)://\(authorityText)")
+      }
+    } catch {
+      self.error(word.location, "\(error.reason) in \"proxy_pass\" directive: \"\(text)\"", hint: error.hint)
+      return nil
+    }
+  }
+
+  /// Finds the `upstream` block of this name, or makes a group of the one address.
+  private mutating func target(
+    _ authority: Authority, _ scheme: UpstreamScheme, _ directive: Directive
+  ) throws(Authority.ParseError) -> Int? {
+    if case .host(let host, let port) = authority, let index = namedGroups[host.lowercased()] {
+      if let port {
+        throw .init(
+          reason: "upstream \"\(host)\" may not have port \(port)",
+          hint: "the servers of the group have their own ports")
+      }
+      return index
+    }
+    if case .host(let host, _) = authority, !host.contains("."),
+      let nearest = Spelling.nearest(to: host.lowercased(), among: namedGroups.keys.sorted())
+    {
+      warning(
+        directive.place(0), "\"\(host)\" is not an upstream block; sallyport resolves it as a host name",
+        hint: "did you mean \"\(nearest)\"?")
+    }
+    return group(for: authority, defaultPort: scheme.defaultPort, at: directive.location)
+  }
+
+  /// Splits the URI part off, in `host:80/path` and in `unix:/socket:/path`.
+  private static func splitURI(_ text: String) -> (authority: String, uri: String?) {
+    if text.lowercased().hasPrefix("unix:") {
+      let path = text.dropFirst("unix:".count)
+      guard let colon = path.firstIndex(of: ":") else { return (text, nil) }
+      let uri = path[path.index(after: colon)...]
+      return (String(text[..<colon]), uri.isEmpty ? nil : String(uri))
+    }
+    guard let start = text.firstIndex(where: { $0 == "/" || $0 == "?" }) else { return (text, nil) }
+    let uri = String(text[start...])
+    return (String(text[..<start]), uri.hasPrefix("?") ? "/\(uri)" : uri)
+  }
+
+  /// Builds the `proxy_set_header` lines, then nginx's default fields for names that no line sets.
+  private mutating func setFields(_ scope: Scope) -> [SetField] {
+    var fields: [SetField] = []
+    for line in scope.list("proxy_set_header") {
+      guard let name = fieldName(line) else { continue }
+      fields.append(SetField(name: name, value: fieldValue(line)))
+    }
+    func says(_ name: String) -> Bool { fields.contains { $0.name.lowercasedText == name } }
+    if !says("host") {
+      // As in nginx, also what `set $proxy_host` says.
+      fields.append(SetField(name: Array("Host".utf8), value: template(Word("$proxy_host", at: .nowhere))))
+    }
+    if scope.traceMode != .off {
+      // A field whose value is empty isn't sent, and neither is the client's.
+      for (name, variable) in [("traceparent", SimpleVariable.traceparent), ("tracestate", .tracestate)]
+      where !says(name) {
+        fields.append(SetField(name: Array(name.utf8), value: Template([.variable(.simple(variable))])))
+      }
+    }
+    if scope.isGRPC, !says("te") {
+      fields.append(SetField(name: Array("TE".utf8), value: Template(literal: "trailers")))
+    }
+    return fields
+  }
+
+  /// Builds the hidden fields: nginx's own list and `proxy_hide_header`, without `proxy_pass_header`.
+  private mutating func hiddenFields(_ scope: Scope) -> [[UInt8]] {
+    let own = [
+      "date", "server", "x-pad", "x-accel-expires", "x-accel-redirect", "x-accel-limit-rate", "x-accel-buffering",
+      "x-accel-charset",
+    ]
+    let passed = Set(scope.list("proxy_pass_header").compactMap { fieldName($0)?.lowercasedText })
+    var hidden = own.filter { !passed.contains($0) }
+    // It would announce fields that the client doesn't get.
+    if !scope.passesTrailers, !passed.contains("trailer") { hidden.append("trailer") }
+    for line in scope.list("proxy_hide_header") {
+      if let name = fieldName(line)?.lowercasedText, !hidden.contains(name) { hidden.append(name) }
+    }
+    return hidden.map { Array($0.utf8) }
+  }
+
+  /// The size of the buffer for a response head. The default is 16k; nginx's users often raise nginx's 4k to fit heads.
+  private mutating func headBufferSize(_ scope: Scope) -> Int {
+    guard let line = scope.value("proxy_buffer_size"), let size = Quantity.size(line.text(0)) else { return 16384 }
+    guard (1...(16 << 20)).contains(size) else {
+      error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"proxy_buffer_size\" directive", hint: "from 1 to 16m")
+      return 16384
+    }
+    return size
+  }
+
+  private func timeouts(_ scope: Scope) -> UpstreamTimeouts {
+    var timeouts = UpstreamTimeouts()
+    timeouts.connect = scope.milliseconds("proxy_connect_timeout") ?? timeouts.connect
+    timeouts.send = scope.milliseconds("proxy_send_timeout") ?? timeouts.send
+    timeouts.read = scope.milliseconds("proxy_read_timeout") ?? timeouts.read
+    return timeouts
+  }
+
+  private func retry(_ scope: Scope) -> RetrySettings {
+    var retry = RetrySettings()
+    if let line = scope.value("proxy_next_upstream") {
+      let words = line.arguments.map { $0.text.lowercased() }
+      retry.conditions = words.contains("off") ? [] : RetryConditions(words.compactMap { RetryConditions.named[$0] })
+    }
+    retry.tries = scope.number("proxy_next_upstream_tries") ?? 0
+    retry.timeout = scope.milliseconds("proxy_next_upstream_timeout") ?? 0
+    return retry
+  }
+}
+
+extension RetryConditions {
+  fileprivate static let named: [String: RetryConditions] = [
+    "error": .error, "timeout": .timeout, "invalid_header": .invalidHeader, "http_500": .http500, "http_502": .http502,
+    "http_503": .http503, "http_504": .http504, "http_403": .http403, "http_404": .http404, "http_429": .http429,
+    "non_idempotent": .nonIdempotent,
+  ]
+}
+
+extension [UInt8] {
+  fileprivate var lowercasedText: String { String(decoding: self, as: UTF8.self).lowercased() }
+}
+
+extension LocationMatch {
+  /// The number of path bytes that the URI of `proxy_pass` replaces.
+  fileprivate var prefixLength: Int {
+    switch self {
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): path.count
+    case .regex, .named: 0
+    }
+  }
+
+  /// The name of the location's kind if nginx allows no URI part in it, for the message; otherwise nil.
+  fileprivate var kindWithoutURI: String? {
+    switch self {
+    case .prefix, .prefixNoRegex, .exact: nil
+    case .regex: "in a regular expression location"
+    case .named: "in a named location"
+    }
+  }
+}
+
+extension Level {
+  fileprivate var kindWithoutURI: String? {
+    if case .conditional(_, let block, _) = self { block.rawValue } else { match.kindWithoutURI }
+  }
+}
+
+extension Scope {
+  /// `proxy_pass_trailers`. gRPC has its status in the trailers, so they always pass there.
+  fileprivate var passesTrailers: Bool { isGRPC || flag("proxy_pass_trailers") ?? true }
+}

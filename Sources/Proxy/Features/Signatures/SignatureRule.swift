@@ -1,0 +1,103 @@
+import Observability
+import Signature
+import Language
+
+/// Errors in `message_signature` that only other directives show.
+enum SignatureRule {
+  /// Allowed times, in seconds: a signature of a year is a password.
+  static let times = 1...86_400
+  static let timeHint = "a time in whole seconds, from 1s to 1d"
+
+  static func mode(_ scope: Scope) -> SignatureSettings.Mode? {
+    switch scope.text("message_signature")?.lowercased() {
+    case "verify": .verify
+    case "sign": .sign
+    default: nil
+    }
+  }
+
+  private static let perConnection: Set = [
+    "connection", "proxy-connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect",
+  ]
+
+  /// Why a request for an upstream can't be signed over this component; nil if it can.
+  static func unsignable(_ component: Component) -> String? {
+    guard let name = component.field.map({ String(decoding: $0, as: UTF8.self) }) else { return nil }
+    if name == "host" { return "\"host\" is no field of every request: HTTP/2 has none" }
+    if perConnection.contains(name) {
+      return "\"\(name)\" belongs to one connection, so a signature can't cover it"
+    }
+    if name == "signature" || name == "signature-input" { return "a signature can't cover \"\(name)\" here" }
+    return nil
+  }
+
+  /// Warns of directives for the other mode.
+  static func withoutEffect(_ scope: Scope, _ mode: SignatureSettings.Mode) -> [Diagnostic] {
+    let other = mode == .verify ? "message_signature_expires" : "message_signature_max_age"
+    return scope.own(other).prefix(1).map {
+      Diagnostic(
+        .warning, at: $0.location,
+        "\"\(other)\" has no effect with \"message_signature \(scope.text("message_signature") ?? "")\"",
+        hint: mode == .verify ? "message_signature_max_age limits the age" : "message_signature_expires sets the end")
+    }
+  }
+
+  /// Warns of directives where signatures are off, and of signing without an upstream.
+  static func hasNoEffect(_ scope: Scope) -> Diagnostic? {
+    if mode(scope) == nil {
+      guard let line = scope.directives.first(where: { $0.name.hasPrefix("message_signature_") }),
+        ["location", "server"].allSatisfy({ scope.own($0).isEmpty })
+      else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"\(line.name)\" has no effect here: message_signature is off",
+        hint: "message_signature verify; or sign")
+    }
+    guard mode(scope) == .sign, let line = scope.own("message_signature").first,
+      ["proxy_pass", "grpc_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
+    else { return nil }
+    return Diagnostic(
+      .warning, at: line.location,
+      "\"message_signature sign\" without proxy_pass: sallyport signs only requests for upstreams",
+      hint: "use it together with proxy_pass")
+  }
+
+  /// Finds contradictions with the directives beside a `proxy_pass` or `grpc_pass`.
+  static func besidePass(_ scope: Scope, _ settings: SignatureSettings) -> [Diagnostic] {
+    let line = scope.value("message_signature_components")?.location ?? settings.location
+    let coversDigest = settings.components.contains(where: \.coversDigest)
+    var found: [Diagnostic] = []
+    if coversDigest, scope.isGRPC {
+      found.append(
+        Diagnostic(
+          .error, at: line, "a signature with \"content-digest\" covers a whole body, and gRPC sends streams",
+          hint: "message_signature_components without content-digest"))
+    }
+    guard settings.mode == .sign else { return found }
+    if coversDigest, !scope.isGRPC, scope.flag("proxy_request_buffering") == false,
+      let buffering = scope.value("proxy_request_buffering")
+    {
+      found.append(
+        Diagnostic(
+          .error, at: buffering.location,
+          "\"proxy_request_buffering off\" beside a signature with \"content-digest\": the digest of a body is known only when the body is whole",
+          hint:
+            "message_signature_components without content-digest, or proxy_request_buffering on; the signature is at \(line)"
+        ))
+    }
+    if let auth = scope.value("proxy_auth"), auth.text(0).lowercased() != "off" {
+      found.append(
+        Diagnostic(
+          .error, at: auth.location,
+          "\"proxy_auth\" beside \"message_signature sign\": the answer to a challenge would change a signed request",
+          hint: "remove one of the two; the signature is at \(settings.location)"))
+    }
+    let ours = Set(["signature", "signature-input"]).union(coversDigest ? ["content-digest"] : [])
+    for field in scope.list("proxy_set_header") where ours.contains(field.text(0).lowercased()) {
+      found.append(
+        Diagnostic(
+          .error, at: field.location, "\"\(field.text(0))\" is set here, but message_signature writes this field",
+          hint: "remove one of the two; the signature is at \(settings.location)"))
+    }
+    return found
+  }
+}

@@ -1,0 +1,116 @@
+import HTTP
+import Observability
+import Language
+
+extension SettingsBuilder {
+  mutating func sticky(_ line: Directive, of group: String) -> StickySettings? {
+    switch line.text(0) {
+    case "cookie": return stickyCookie(line).map { .cookie($0) }
+    case "route": return .route(line.arguments.dropFirst().compactMap { stickyVariable($0, $0.text) })
+    case "learn": return stickyLearn(line, of: group).map { .learn($0) }
+    default:
+      error(line.place(0), "unknown parameter \"\(line.text(0))\"", hint: "cookie, route or learn")
+      return nil
+    }
+  }
+
+  /// The template of one variable, `$name`.
+  private mutating func stickyVariable(_ word: Word, _ text: String) -> Template? {
+    let template = template(Word(text, at: word.location, quoted: word.quoted))
+    guard template.parts.count == 1, template.constant == nil else {
+      error(word.location, "invalid variable name \"\(text)\"", hint: "a variable alone, such as $cookie_session")
+      return nil
+    }
+    return template
+  }
+
+  private mutating func stickyCookie(_ line: Directive) -> StickyCookieSettings? {
+    let name = Array(line.text(1).utf8)
+    guard !name.isEmpty, name.allSatisfy(Self.isOfToken) else {
+      error(line.place(1), "invalid cookie name \"\(line.text(1))\"", hint: "letters, digits, \"-\" and \"_\"")
+      return nil
+    }
+    var cookie = StickyCookieSettings(name: name)
+    var seen: Set<String> = []
+    for word in line.arguments.dropFirst(2) {
+      let (parameter, value) = word.text.splitAtEquals
+      guard seen.insert(parameter).inserted else {
+        error(word.location, "parameter \"\(parameter)\" is duplicate", hint: "write it once")
+        continue
+      }
+      switch (parameter, value) {
+      case ("httponly", nil): cookie.isHTTPOnly = true
+      case ("secure", nil): cookie.isSecure = true
+      case ("expires", "max"?): cookie.lifetime = .longest
+      case ("expires", let value?):
+        if let seconds = Quantity.seconds(value) {
+          cookie.lifetime = .seconds(seconds)
+        } else {
+          error(word.location, "invalid \"expires\" parameter value", hint: "max, or \(Expected.seconds)")
+        }
+      case ("domain", let value?) where !value.isEmpty:
+        cookie.domain = template(Word(value, at: word.location, quoted: word.quoted))
+      case ("path", let value?) where !value.isEmpty && value.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x3B }:
+        cookie.path = Array(value.utf8)
+      case ("samesite", let value?):
+        let template = template(Word(value, at: word.location, quoted: word.quoted))
+        if let constant = template.constant,
+          !["strict", "lax", "none"].contains(String(decoding: constant, as: UTF8.self).lowercased())
+        {
+          error(word.location, "invalid \"samesite\" parameter value", hint: "strict, lax or none")
+        }
+        cookie.sameSite = template
+      default:
+        error(
+          word.location, "unknown parameter \"\(word.text)\"",
+          hint: "expires=TIME, domain=DOMAIN, httponly, samesite=strict, secure or path=PATH")
+      }
+    }
+    return cookie
+  }
+
+  private mutating func stickyLearn(_ line: Directive, of group: String) -> StickyLearnSettings? {
+    var learn = StickyLearnSettings(creates: [], lookups: [], zone: "", size: 0, timeout: 600_000, isEarly: false)
+    for word in line.arguments.dropFirst() {
+      let (parameter, value) = word.text.splitAtEquals
+      switch (parameter, value) {
+      case ("create", let value?): if let variable = stickyVariable(word, value) { learn.creates.append(variable) }
+      case ("lookup", let value?): if let variable = stickyVariable(word, value) { learn.lookups.append(variable) }
+      case ("header", nil): learn.isEarly = true
+      case ("timeout", let value?):
+        if let time = Quantity.milliseconds(value), time > 0 {
+          learn.timeout = time
+        } else {
+          error(word.location, "invalid timeout \"\(word.text)\"", hint: "above 0; \(Expected.milliseconds)")
+        }
+      case ("zone", _):
+        guard learn.zone.isEmpty, let place = zonePlace(word) else { continue }
+        (learn.zone, learn.size) = place
+      default:
+        error(
+          word.location, "unknown parameter \"\(word.text)\"",
+          hint: "create=$VARIABLE, lookup=$VARIABLE, zone=NAME:SIZE, timeout=TIME or header")
+      }
+    }
+    for (name, isMissing) in [
+      ("lookup", learn.lookups.isEmpty), ("create", learn.creates.isEmpty), ("zone", learn.zone.isEmpty),
+    ] where isMissing {
+      error(
+        line.location, "\"\(name)\" parameter is not specified",
+        hint: "sticky learn create=$upstream_cookie_session lookup=$cookie_session zone=sessions:1m;")
+      return nil
+    }
+    if let other = stickyZones[learn.zone] {
+      error(
+        line.location, "sticky zone \"\(learn.zone)\" is already used in upstream \"\(other)\"",
+        hint: "use another name")
+    }
+    stickyZones[learn.zone] = group
+    return learn
+  }
+
+  /// The bytes of a token (RFC 9110 §5.6.2) that cookies of all browsers can have.
+  static func isOfToken(_ byte: UInt8) -> Bool {
+    (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10 || [0x2D, 0x2E, 0x5F, 0x7E].contains(byte)
+  }
+}

@@ -1,0 +1,106 @@
+import Crypto
+import Observability
+import TLS
+import Upstream
+import Language
+
+extension SettingsBuilder {
+  /// Collects the directives in effect for a location's upstream, own and inherited, without checking them.
+  mutating func upstreamTrustFacts(_ scope: Scope, _ url: PassedURL, _ pass: Directive) -> UpstreamTrustFacts {
+    var facts = UpstreamTrustFacts(scheme: url.scheme, pass: pass)
+    facts.verify = Said(scope.value("proxy_ssl_verify"), scope.flag("proxy_ssl_verify"))
+    facts.trustSystem = Said(scope.value("proxy_ssl_trust_system"), scope.flag("proxy_ssl_trust_system"))
+    facts.verifyName = Said(scope.value("proxy_ssl_verify_name"), scope.flag("proxy_ssl_verify_name"))
+    facts.allowInvalid = Said(scope.value("proxy_ssl_allow_invalid"), scope.flag("proxy_ssl_allow_invalid"))
+    facts.reportOnly = Said(scope.value("proxy_ssl_pin_report_only"), scope.flag("proxy_ssl_pin_report_only"))
+    facts.trustedCertificate = scope.value("proxy_ssl_trusted_certificate")
+    facts.pinning = Said(scope.value("proxy_ssl_pinning"), scope.text("proxy_ssl_pinning")?.lowercased())
+    facts.pins = scope.list("proxy_ssl_pin").flatMap { pins($0) }
+    facts.certificate = UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate"))
+    facts.revocation = scope.list("proxy_ssl_crl").first
+    // As in nginx, an empty certificate needs no key, also where an outer level names one.
+    let isNone = scope.value("proxy_ssl_certificate") != nil && facts.certificate == nil
+    facts.certificateKey = isNone ? nil : UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
+    facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
+    if scope.value("proxy_ssl_name") == nil, case .group(let index, _) = url.target,
+      case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index
+    {
+      facts.namedGroup = groups[index]
+    }
+    if case .group(let index, _) = url.target { facts.group = groups[index] }
+    return facts
+  }
+
+  mutating func upstreamTLS(
+    _ scope: Scope, _ facts: UpstreamTrustFacts, _ version: UpstreamVersion
+  ) -> UpstreamTLSSettings {
+    var tls = UpstreamTLSSettings()
+    tls.offersHTTP2 = version == .http2
+    tls.trust = facts.settings(
+      trusted: material(facts.trustedCertificate),
+      pins: facts.pins.map {
+        PinSource(spelling: $0.word.text, scope: $0.scope, folder: folder, location: $0.word.location)
+      })
+    tls.verifyDepth = scope.number("proxy_ssl_verify_depth") ?? 1
+    tls.revocationLists = scope.list("proxy_ssl_crl").flatMap { materials($0) }
+    tls.reloads = scope.flag("ssl_reload") ?? true
+    if facts.identityHasVariables {
+      // The certificate differs per request: see `presentedIdentity`.
+    } else if let certificate = material(facts.certificate) {
+      tls.certificate = CertificateSource(certificate: certificate, key: material(facts.certificateKey))
+    }
+    tls.passwordFile = material(scope.value("proxy_ssl_password_file"))
+    tls.sendsServerName = scope.flag("proxy_ssl_server_name") ?? false
+    tls.reusesSessions = scope.flag("proxy_ssl_session_reuse") ?? true
+    tls.versions = versions(scope.value("proxy_ssl_protocols"))
+    tls.ciphers = scope.text("proxy_ssl_ciphers")
+    tls.curves = scope.text("proxy_ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
+    if scope.isGRPC { tls.curvesDirective = "grpc_ssl_ecdh_curve" }
+    tls.confCommands = confCommands(scope.list("proxy_ssl_conf_command"))
+    tls.location = facts.pass.location
+    return tls
+  }
+
+  /// The certificate that sallyport presents, if it depends on the request; nil if it is the same for all requests.
+  mutating func presentedIdentity(_ scope: Scope, _ facts: UpstreamTrustFacts) -> PresentedIdentitySettings? {
+    // Also where it has no effect, so that its faults are told.
+    let cache = presentedCache(scope)
+    guard facts.identityHasVariables, let certificate = facts.certificate else {
+      if let line = scope.own("proxy_ssl_certificate_cache").first, line.text(0) != "off" {
+        warning(
+          line.location, "\"proxy_ssl_certificate_cache\" has no effect: no certificate here has variables",
+          hint: "leave it out: other certificates are read at start and at reload")
+      }
+      return nil
+    }
+    return PresentedIdentitySettings(
+      certificate: template(certificate, 0), key: facts.certificateKey.map { template($0, 0) }, folder: folder,
+      location: certificate.location, cache: cache)
+  }
+
+  /// `proxy_ssl_certificate_cache`
+  private mutating func presentedCache(_ scope: Scope) -> PresentedIdentityCache {
+    guard let line = scope.value("proxy_ssl_certificate_cache") else { return .standard }
+    return certificateCache(line).map { .kept($0) } ?? .off
+  }
+
+  /// Parses the pins of one `proxy_ssl_pin` line. Hashes are checked here, files when they are loaded.
+  private mutating func pins(_ line: Directive) -> [SaidPin] {
+    var words = line.arguments[...]
+    let scope: Pin.Scope = words.first?.isChainWord == true ? .chain : .leaf
+    if scope == .chain { words.removeFirst() }
+    if words.isEmpty {
+      error(
+        line.place(0), "\"proxy_ssl_pin chain\" without a pin",
+        hint: "proxy_ssl_pin chain sha256//BASE64; a file of that name is ./chain")
+    }
+    return words.map { word in
+      if let diagnostic = PinSpellingRule.diagnostic(word, folder: folder) { diagnostics.append(diagnostic) }
+      return SaidPin(word: word, spelling: Pin.Spelling(word.text), scope: scope)
+    }
+  }
+}
+
+extension Word {
+  fileprivate var isChainWord: Bool { text == "chain" && !quoted }
+}

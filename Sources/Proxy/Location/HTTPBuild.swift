@@ -1,0 +1,105 @@
+import Crypto
+import Observability
+import TLS
+import Language
+
+extension SettingsBuilder {
+  /// Builds the `http {}` block: first what servers refer to, then the servers, then the checks across all servers.
+  mutating func httpSettings(_ block: [Directive], at place: SourceLocation, outer: Scope) -> HTTPSettings {
+    let http = Scope(block, outer: outer)
+    variables.collect(from: block)
+    diagnostics += variables.diagnostics
+    computed = computedVariables(http)
+    collectFormats(http)
+    collectGroups(http)
+    collectMatches(http)
+    collectLimitZones(http)
+    let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
+    if blocks.isEmpty {
+      error(
+        place, "\"http\" has no \"server\" block: sallyport has nothing to serve", hint: "server { listen 443 ssl; … }")
+    }
+    for (index, (directive, scope)) in blocks.enumerated() {
+      for line in listenLines(scope, at: directive.location, allTLS: isObsoleteTLS(scope)) {
+        diagnostics += listeners.add(line, server: index)
+      }
+    }
+    let speakingTLS = Set(listeners.listeners.filter(\.isTLS).flatMap(\.servers))
+    let speakingPlain = Set(listeners.listeners.filter { !$0.isTLS }.flatMap(\.servers))
+    let listensHTTP2 = Set(listeners.http2.flatMap { listeners.listeners[$0].servers })
+    for (index, (directive, scope)) in blocks.enumerated() {
+      servers.append(
+        server(
+          scope, at: directive.location, isTLS: speakingTLS.contains(index), alsoPlain: speakingPlain.contains(index),
+          http2: http2(scope, listensHTTP2: listensHTTP2.contains(index))))
+    }
+    diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
+    return HTTPSettings(
+      listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
+      slots: variables.slots.count,
+      computed: computed, setNames: variables.setNames, slotNames: variables.slotNames,
+      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
+      expiryNotice: http.seconds("ssl_expiry_warning").map { .before(seconds: Int64(clamping: $0)) } ?? .standard)
+  }
+
+  /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.
+  private mutating func isObsoleteTLS(_ scope: Scope) -> Bool {
+    guard let line = scope.value("ssl") else { return false }
+    warning(line.location, "the \"ssl\" directive is obsolete", hint: "write \"listen … ssl\" instead")
+    return Flag(line.text(0)) ?? false
+  }
+
+  private mutating func server(
+    _ scope: Scope, at place: SourceLocation, isTLS: Bool, alsoPlain: Bool, http2: HTTP2Settings
+  ) -> ServerSettings {
+    var tls = isTLS ? serverTLS(scope) : nil
+    tls?.offersHTTP2 = http2.isOn
+    let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, place: place)
+    diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
+    diagnostics += ClientIdentityRule.diagnostics(facts)
+    let root = location(.server(scope), at: place)
+    diagnostics += LocationRule.namedTargets(of: root)
+    if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
+    if root.locations.isEmpty, root.files == nil, !root.action.isContent, !root.rewrite.contains(where: \.isReturn),
+      tls?.rejectsHandshake != true || alsoPlain
+    {
+      warning(
+        place, "this server responds to every request with 404", hint: "it has no location, no return and no root")
+    }
+    return ServerSettings(
+      names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), http2: http2, root: root,
+      location: place)
+  }
+
+  private func http2(_ scope: Scope, listensHTTP2: Bool) -> HTTP2Settings {
+    var settings = HTTP2Settings()
+    settings.isOn = scope.flag("http2") ?? false || listensHTTP2
+    settings.concurrentStreams = scope.number("http2_max_concurrent_streams") ?? settings.concurrentStreams
+    settings.bodyPrereadSize = scope.size("http2_body_preread_size") ?? settings.bodyPrereadSize
+    return settings
+  }
+
+  private mutating func head(_ scope: Scope) -> ClientHeadSettings {
+    var head = ClientHeadSettings()
+    head.timeout = scope.milliseconds("client_header_timeout") ?? head.timeout
+    if let (count, size) = buffers(scope.value("large_client_header_buffers")) {
+      head.buffers = count
+      head.bufferSize = size
+    }
+    head.ignoresInvalidFields = scope.flag("ignore_invalid_headers") ?? true
+    head.underscoresInFields = scope.flag("underscores_in_headers") ?? false
+    head.fields = scope.number("max_headers") ?? head.fields
+    head.mergesSlashes = scope.flag("merge_slashes") ?? true
+    return head
+  }
+}
+
+extension RewriteStep {
+  /// Whether the step can respond.
+  var isReturn: Bool {
+    switch self {
+    case .return, .rewrite, .if: true
+    case .set, .setArguments, .break: false
+    }
+  }
+}

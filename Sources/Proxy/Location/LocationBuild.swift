@@ -1,0 +1,225 @@
+import Observability
+import Patterns
+import Language
+
+/// The kind of a level: the part of a server outside its locations, a location inside another level, or the block of an
+/// `if` or a `limit_except`, which is a location that requests reach only by way of the one around it.
+indirect enum Level {
+  case server(Scope)
+  case location(Scope, LocationMatch, outer: Level)
+  case conditional(Scope, Block, outer: Level)
+
+  enum Block: String {
+    case `if` = "inside \"if\" statement"
+    case limitExcept = "inside \"limit_except\" block"
+  }
+
+  var scope: Scope {
+    switch self {
+    case .server(let scope), .location(let scope, _, _), .conditional(let scope, _, _): scope
+    }
+  }
+
+  /// The level for a `grpc_pass`.
+  var inProxyNames: Level {
+    switch self {
+    case .server(let scope): .server(scope.inProxyNames)
+    case .location(let scope, let match, let outer): .location(scope.inProxyNames, match, outer: outer)
+    case .conditional(let scope, let block, let outer): .conditional(scope.inProxyNames, block, outer: outer)
+    }
+  }
+
+  var match: LocationMatch {
+    switch self {
+    case .server: .prefix([])
+    case .location(_, let match, _): match
+    case .conditional(_, _, let outer): outer.match
+    }
+  }
+
+  var isConditional: Bool { if case .conditional = self { true } else { false } }
+}
+
+extension SettingsBuilder {
+  mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
+    let scope = level.scope
+    var action = LocationAction.none
+    if let pass = scope.own("proxy_pass").first, let settings = proxyPass(pass, level) { action = .proxy(settings) }
+    if let pass = scope.own("grpc_pass").first, let settings = grpcPass(pass, level) { action = .proxy(settings) }
+    if let line = scope.own("metrics").first {
+      if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
+      action = .metrics
+    }
+    if let line = scope.own("status").first {
+      if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
+      action = .statusPage
+    }
+    if let line = scope.own("stub_status").first, let settings = stubStatus(scope, line) { action = settings }
+    let access = basicAccess(scope)
+    if let settings = enrolment(scope, access) {
+      diagnostics += EnrolmentRule.check(level, scope)
+      action = .enrolment(settings)
+    }
+    let files = files(level)
+    if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
+      diagnostics.append(diagnostic)
+    }
+    // A wrong line is an error also where no `proxy_pass` needs it.
+    _ = nameResolution(scope)
+    if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
+    if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
+    if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
+    diagnostics += LocationRule.returnsBeforeAccess(scope)
+    let traffic = trafficLimits(scope)
+    return LocationSettings(
+      match: level.match, action: action, rewrite: level.isConditional ? [] : rewriteSteps(level),
+      locations: innerLocations(level),
+      accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
+      errorPages: errorPages(scope), earlyHints: earlyHints(scope),
+      accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
+      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
+      traffic: traffic, filters: filters(scope, traffic), expires: expires(scope),
+      realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
+      bodyFiles: bodyFiles(scope), files: files, types: types(scope),
+      charset: charset(scope))
+  }
+
+  /// What happens to the responses of a level, in nginx's order.
+  private mutating func filters(
+    _ scope: Scope, _ traffic: TrafficLimitSettings?
+  ) -> [any ResponseFilterSettings] {
+    let trailers = addedFields(scope, "add_trailer")
+    let all: [(any ResponseFilterSettings)?] = [
+      Gzip.read(scope, &diagnostics), traffic?.rate, trailers.isEmpty ? nil : AddedTrailerSettings(trailers),
+    ]
+    return all.compactMap { $0 }
+  }
+
+  private mutating func earlyHints(_ scope: Scope) -> [Template] {
+    scope.value("early_hints").map { line in line.arguments.indices.map { template(line, $0) } } ?? []
+  }
+
+  private mutating func innerLocations(_ level: Level) -> [LocationSettings] {
+    var seen: [String: SourceLocation] = [:]
+    return level.scope.own("location").compactMap { directive in
+      guard let spelling = LocationSpelling(directive), let match = match(spelling, in: level, directive) else {
+        return nil
+      }
+      if let key = match.duplicateKey {
+        if let first = seen[key] {
+          error(directive.location, "duplicate location \"\(match.spelling)\"", hint: "the first is at \(first)")
+          return nil
+        }
+        seen[key] = directive.location
+      }
+      let scope = Scope(directive.block ?? [], outer: level.scope)
+      return location(.location(scope, match, outer: level), at: directive.location)
+    }
+  }
+
+  private mutating func match(_ spelling: LocationSpelling, in level: Level, _ directive: Directive) -> LocationMatch? {
+    let match: LocationMatch
+    switch spelling {
+    case .prefix(let word): match = .prefix(path(word))
+    case .prefixNoRegex(let word): match = .prefixNoRegex(path(word))
+    case .exact(let word): match = .exact(path(word))
+    case .regex(let word, _, _):
+      guard let pattern = variables.pattern(at: word) else { return nil }
+      match = .regex(pattern, slots: variables.namedCaptures(of: pattern))
+    case .named(let word): match = .named(word.text)
+    case .invalid(let word):
+      error(word.location, "invalid location modifier \"\(word.text)\"", hint: "one of =, ^~, ~ and ~*")
+      return nil
+    }
+    guard let fault = Self.nestingFault(match, in: level) else { return match }
+    error(directive.location, fault)
+    return nil
+  }
+
+  private mutating func path(_ word: Word) -> [UInt8] {
+    if let diagnostic = LocationRule.neverMatches(word) { diagnostics.append(diagnostic) }
+    return Array(word.text.utf8)
+  }
+
+  private static func nestingFault(_ match: LocationMatch, in level: Level) -> String? {
+    guard case .location(_, let outer, _) = level else { return nil }
+    let inner = match.spelling
+    switch (outer, match) {
+    case (.exact, _): return "location \"\(inner)\" cannot be inside the exact location \"\(outer.spelling)\""
+    case (.named, _): return "location \"\(inner)\" cannot be inside the named location \"\(outer.spelling)\""
+    case (_, .named): return "named location \"\(inner)\" can be on the server level only"
+    case (_, .regex): return nil
+    default:
+      guard inner.hasPrefix(outer.spelling) else {
+        return "location \"\(inner)\" is outside location \"\(outer.spelling)\""
+      }
+      return nil
+    }
+  }
+
+  private mutating func limits(_ scope: Scope) -> LocationLimits {
+    var limits = LocationLimits()
+    limits.maxBodySize = scope.size("client_max_body_size").map { UInt64($0) } ?? limits.maxBodySize
+    limits.bodyBufferSize = scope.size("client_body_buffer_size")
+    limits.bodyTimeout = scope.milliseconds("client_body_timeout") ?? limits.bodyTimeout
+    limits.bodyMinRate = scope.size("client_body_min_rate") ?? limits.bodyMinRate
+    limits.chunkedResponses = scope.flag("chunked_transfer_encoding") ?? true
+    limits.sendTimeout = scope.milliseconds("send_timeout") ?? limits.sendTimeout
+    readKeepalive(scope.value("keepalive_timeout"), into: &limits)
+    limits.keepaliveRequests = scope.number("keepalive_requests") ?? limits.keepaliveRequests
+    limits.keepaliveTime = scope.milliseconds("keepalive_time") ?? limits.keepaliveTime
+    limits.lingeringClose = scope.text("lingering_close").map { $0.lowercased() != "off" } ?? true
+    limits.lingeringTime = scope.milliseconds("lingering_time") ?? limits.lingeringTime
+    limits.lingeringTimeout = scope.milliseconds("lingering_timeout") ?? limits.lingeringTimeout
+    limits.resetsTimedOut = scope.flag("reset_timedout_connection") ?? false
+    return limits
+  }
+
+  private mutating func readKeepalive(_ directive: Directive?, into limits: inout LocationLimits) {
+    guard let directive else { return }
+    if let timeout = Quantity.milliseconds(directive.text(0)) {
+      limits.keepaliveTimeout = timeout
+    } else {
+      error(
+        directive.place(0), "invalid value \"\(directive.text(0))\" in \"keepalive_timeout\" directive",
+        hint: "it must be \(Expected.milliseconds)")
+    }
+    guard directive.arguments.count > 1 else { return }
+    limits.keepaliveAnnounced = Quantity.seconds(directive.text(1))
+    if limits.keepaliveAnnounced == nil {
+      error(
+        directive.place(1), "invalid value \"\(directive.text(1))\" in \"keepalive_timeout\" directive",
+        hint: "it must be \(Expected.seconds)")
+    }
+  }
+
+  private func redirects(_ scope: Scope) -> RedirectSettings {
+    var redirects = RedirectSettings()
+    redirects.absolute = scope.flag("absolute_redirect") ?? true
+    redirects.portIn = scope.flag("port_in_redirect") ?? true
+    redirects.serverNameIn = scope.flag("server_name_in_redirect") ?? false
+    redirects.serverTokens = scope.flag("server_tokens") ?? true
+    return redirects
+  }
+}
+
+extension LocationMatch {
+  /// The path, pattern or name as written, for messages and for the check of nesting.
+  var spelling: String {
+    switch self {
+    case .prefix(let path), .prefixNoRegex(let path), .exact(let path): String(decoding: path, as: UTF8.self)
+    case .regex(let pattern, _): pattern.pattern
+    case .named(let name): "@\(name)"
+    }
+  }
+
+  /// The key by which two locations are duplicates; nil for regular expressions, which are tried in order.
+  fileprivate var duplicateKey: String? {
+    switch self {
+    case .prefix, .prefixNoRegex: "prefix \(spelling)"
+    case .exact: "exact \(spelling)"
+    case .named: spelling
+    case .regex: nil
+    }
+  }
+}

@@ -1,0 +1,144 @@
+import Observability
+import Upstream
+import Language
+
+/// Errors in locations, such as a path that can't match.
+enum LocationRule {
+  /// Warns of a path that no request has: a request's path begins with `/`, and the proxy compares it decoded.
+  static func neverMatches(_ word: Word) -> Diagnostic? {
+    if !word.text.hasPrefix("/") {
+      let regex = word.text.contains("\\") || word.text.contains("^") || word.text.contains("$")
+      return Diagnostic(
+        .warning, at: word.location, "location \"\(word.text)\" matches no request: a path begins with \"/\"",
+        hint: regex ? "a regular expression needs \"~\" before it" : "write \"/\(word.text)\"")
+    }
+    if word.text.contains("%") {
+      return Diagnostic(
+        .warning, at: word.location, "location \"\(word.text)\" matches no request: paths are compared decoded",
+        hint: "write the character itself, and quote a blank")
+    }
+    return nil
+  }
+
+  /// Warns of a location without content, where nginx would serve a file.
+  static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
+    guard
+      [
+        "proxy_pass", "grpc_pass", "metrics", "status", "stub_status", "enrolment", "return", "location", "deny",
+        "rewrite", "if",
+      ]
+      .allSatisfy({
+        scope.own($0).isEmpty
+      })
+    else {
+      return nil
+    }
+    return Diagnostic(
+      .warning, at: place, "this location responds to every request with 404",
+      hint: "it has no proxy_pass, no return and no root")
+  }
+
+  /// Warns of access rules that `return` bypasses: nginx runs the rewrite phase (`return`) before the access phase.
+  ///
+  /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
+  /// locations, so for them the rule warns only of a response with content (a status below 300).
+  static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
+    guard let answer = scope.own("return").first else { return [] }
+    let status = Quantity.number(answer.text(0)) ?? 302
+    let password = scope.value("auth_basic").flatMap { $0.text(0) == "off" ? nil : $0 }
+    let judges = [
+      (password, "asks for a password", "auth_basic off;"),
+      (scope.list("allow", "deny").first { $0.name == "deny" }, "is judged", "allow all;"),
+      (scope.value("auth_request").flatMap { $0.text(0) == "off" ? nil : $0 }, "is asked", "auth_request off;"),
+      (
+        SignatureRule.mode(scope) == .verify ? scope.value("message_signature") : nil, "is judged",
+        "message_signature off;"
+      ),
+    ]
+    return judges.compactMap { line, act, remedy in
+      guard let line else { return nil }
+      let isOwn = scope.own(line.name).contains { $0.location == line.location }
+      guard isOwn || status < 300 else { return nil }
+      return Diagnostic(
+        .warning, at: answer.location,
+        "\"return\" answers before \"\(line.name)\" \(act): every client gets this response, as in nginx",
+        hint: "\(line.name) is at \(line.location); if this is intended, write here: \(remedy)")
+    }
+  }
+
+  /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
+  static func sealsNothing(_ scope: Scope) -> Diagnostic? {
+    guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,
+      ["proxy_pass", "grpc_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
+    else { return nil }
+    return Diagnostic(
+      .warning, at: line.location,
+      "\"message_envelope on\" without proxy_pass: sallyport seals only responses of upstreams",
+      hint: "use it together with proxy_pass")
+  }
+
+  /// Refuses a health check where no upstream is named.
+  static func checksNothing(_ scope: Scope) -> Diagnostic? {
+    guard let line = scope.own("health_check").first,
+      ["proxy_pass", "grpc_pass"].allSatisfy({ scope.own($0).isEmpty })
+    else { return nil }
+    return Diagnostic(
+      .error, at: line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
+      hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")
+  }
+
+  /// Refuses a location with two sources of content.
+  static func answersTwice(_ scope: Scope, at line: Directive) -> Diagnostic? {
+    guard let pass = scope.own("proxy_pass").first ?? scope.own("grpc_pass").first else { return nil }
+    return Diagnostic(
+      .error, at: line.location, "\"\(line.name)\" beside \"proxy_pass\": a location can have only one content handler",
+      hint: "use a separate location; proxy_pass is at \(pass.location)")
+  }
+
+  /// Checks that every `@name` in `error_page` is a location of the server.
+  static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
+    var names: Set<String> = []
+    for case .named(let name) in root.locations.map(\.match) { names.insert(name) }
+    return missing(in: root, names)
+  }
+
+  private static func missing(in location: LocationSettings, _ names: Set<String>) -> [Diagnostic] {
+    var found: [Diagnostic] = []
+    for case .named(let name) in location.errorPages.map(\.target) where !names.contains(name) {
+      found.append(
+        Diagnostic(
+          .error, at: location.location,
+          "an error page for this location is \"@\(name)\", which is not a location of this server",
+          hint: "location @\(name) { … }"))
+    }
+    if case .named(let name)? = location.files?.tryFiles?.fallback, !names.contains(name) {
+      found.append(
+        Diagnostic(
+          .error, at: location.location,
+          "\"try_files\" of this location ends in \"@\(name)\", which is not a location of this server",
+          hint: "location @\(name) { … }"))
+    }
+    return found + (location.locations + location.conditional).flatMap { missing(in: $0, names) }
+  }
+}
+
+/// Warns of a group with `keepalive` whose connections the location's directives close after each request.
+enum KeptConnectionRule {
+  /// `kept`: the groups whose block has the directive.
+  static func check(
+    _ groups: [UpstreamGroupSettings], kept: Set<Int>, _ target: UpstreamTarget, version: UpstreamVersion,
+    fields: [SetField],
+    at place: SourceLocation
+  ) -> [Diagnostic] {
+    guard case .group(let index, _) = target, index < groups.count, groups[index].keepalive.connections > 0,
+      kept.contains(index)
+    else { return [] }
+    guard version == .http10 || version == .http11 && fields.contains(where: \.closesConnection) else { return [] }
+    return [
+      Diagnostic(
+        .warning, at: place,
+        "connections to \"\(groups[index].name)\" are not kept open, although the group has keepalive",
+        hint: "proxy_http_version 1.1; proxy_set_header Connection \"\";")
+    ]
+  }
+}

@@ -1,0 +1,132 @@
+import Crypto
+import Identity
+package import Observability
+import Upstream
+package import Language
+
+/// Builds settings from checked directives. It records each error and continues with a default, to report all errors.
+package struct SettingsBuilder {
+  /// The folder of the main file.
+  let folder: String
+  package var diagnostics: [Diagnostic] = []
+  var variables = DefinedVariables()
+  /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
+  var computed: [Int: ComputedVariable] = [:]
+  var tables: [Int: Directive] = [:]
+  /// Some of them need each other, or too long a chain.
+  var hasCircles = false
+  var formats: [String: LogFormat] = [:]
+  /// `buffer=` and `flush=` of each log.
+  var logBuffers: [LogDestination: LogBuffering] = [:]
+  var groups: [UpstreamGroupSettings] = []
+  /// By index in `groups`: the key of `hash`, and `sticky`.
+  var balances: [Int: BalanceSettings] = [:]
+  /// Indices of groups with `keepalive`.
+  var keptGroups: Set<Int> = []
+  /// Zones of `sticky learn`, with the group that has each.
+  var stickyZones: [String: String] = [:]
+  /// Indices into `groups`. Keys are lower-case names of `upstream` blocks; keys of `addressGroups`, name and port.
+  var namedGroups: [String: Int] = [:]
+  var addressGroups: [String: Int] = [:]
+  /// By the names of `match` blocks.
+  var matches: [String: ResponseMatch] = [:]
+  /// `limit_req_zone` and `limit_conn_zone`, by name.
+  var limitZones: [String: LimitZone] = [:]
+  /// `types` by the places of the blocks.
+  var typeTables: [[SourceLocation]: TypeTable] = [:]
+  var servers: [ServerSettings] = []
+  var listeners = ListenerTable()
+  /// Client rules by the places of their lines. Levels that inherit the same lines share one object.
+  var clientRules: [[SourceLocation]: ClientRules?] = [:]
+
+  /// `resolver` lines by their places; nil for a line with an error.
+  var resolvers: [SourceLocation: ResolverSettings?] = [:]
+
+  package init(folder: String) { self.folder = folder }
+
+  package mutating func build(_ directives: [Directive]) -> Settings? {
+    let scope = Scope(directives, outer: nil)
+    let main = mainSettings(scope)
+    guard let http = scope.own("http").first, let block = http.block else {
+      diagnostics.append(
+        Diagnostic(.error, at: nil, "no \"http\" block: sallyport has nothing to serve", hint: "http { server { … } }"))
+      return nil
+    }
+    return Settings(main: main, http: httpSettings(block, at: http.location, outer: scope), folder: folder)
+  }
+
+  // MARK: Shared by all parts
+
+  mutating func error(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
+    diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
+  }
+
+  @_disfavoredOverload
+  mutating func error(_ place: SourceLocation?, _ message: String, hint: String? = nil) {
+    diagnostics.append(Diagnostic(.error, at: place, message, hint: hint))
+  }
+
+  mutating func warning(_ place: SourceLocation?, _ message: Wording, hint: Wording? = nil) {
+    diagnostics.append(Diagnostic(.warning, at: place, message, hint: hint))
+  }
+
+  mutating func template(_ word: Word) -> Template {
+    do {
+      return try TemplateCompiler(defined: variables).compile(word)
+    } catch {
+      diagnostics.append(error.diagnostic)
+      return Template([])
+    }
+  }
+
+  /// A text of sallyport's own, whose variables are those that sallyport has, whatever the configuration defines.
+  func ownTemplate(_ text: String) -> Template {
+    (try? TemplateCompiler(defined: DefinedVariables()).compile(Word(text, at: .nowhere))) ?? Template([])
+  }
+
+  mutating func template(_ directive: Directive, _ index: Int) -> Template {
+    index < directive.arguments.count ? template(directive.arguments[index]) : Template([])
+  }
+
+  /// Returns the first file or credential that a directive names.
+  mutating func material(_ directive: Directive?) -> MaterialReference? {
+    directive.flatMap { directive in directive.arguments.first.flatMap { material(directive, $0) } }
+  }
+
+  /// Returns all files and credentials that a directive names.
+  mutating func materials(_ directive: Directive) -> [MaterialReference] {
+    directive.arguments.compactMap { material(directive, $0) }
+  }
+
+  /// Returns the file or credential that one word of a directive names.
+  mutating func material(_ directive: Directive, at index: Int) -> MaterialReference? {
+    index < directive.arguments.count ? material(directive, directive.arguments[index]) : nil
+  }
+
+  private mutating func material(_ directive: Directive, _ word: Word) -> MaterialReference? {
+    if word.text.contains("$") {
+      error(word.location, "variables in \"\(directive.name)\" are not supported yet", hint: "name a file")
+      return nil
+    }
+    do {
+      return try MaterialReference(
+        parsing: word.text, relativeTo: folder, location: word.location,
+        isKey: directive.name.hasSuffix("certificate_key"))
+    } catch {
+      diagnostics.append(error.diagnostic)
+      return nil
+    }
+  }
+
+  /// Parses a count and a size, whose product must fit in a machine's memory.
+  mutating func buffers(_ directive: Directive?) -> (count: Int, size: Int)? {
+    guard let directive, let count = Quantity.number(directive.text(0)), let size = Quantity.size(directive.text(1))
+    else { return nil }
+    let (total, overflow) = count.multipliedReportingOverflow(by: size)
+    guard !overflow, total <= 1 << 30 else {
+      error(directive.location, "\"\(directive.name)\" asks for more than 1g in all", hint: "fewer or smaller buffers")
+      return nil
+    }
+    return (count, size)
+  }
+}

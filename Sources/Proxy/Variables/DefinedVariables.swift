@@ -1,0 +1,209 @@
+import Observability
+import Patterns
+import Language
+
+/// Collects what the configuration defines: variables by `set` and named captures, and the patterns with the captures.
+///
+/// Why a separate pass: nginx allows a variable before the line that defines it.
+struct DefinedVariables {
+  private(set) var slots: [String: Int] = [:]
+  var slotNames: [Int: String] { Dictionary(slots.map { ($1, $0) }, uniquingKeysWith: { first, _ in first }) }
+  /// Names that something else than `set` gives a value, too.
+  private var otherNames: Set<String> = []
+  private(set) var diagnostics: [Diagnostic] = []
+  /// The patterns by the place of their word. A pattern that does not compile is missing, and reported.
+  private var patterns: [SourceLocation: RegularExpression] = [:]
+
+  mutating func collect(from directives: [Directive]) {
+    for directive in directives {
+      switch directive.name {
+      case "set": define(directive)
+      case "auth_request_set": defineByAnswer(directive)
+      case "server_name":
+        for word in directive.arguments where word.text.hasPrefix("~") {
+          // The host is compared in lower case; nginx ignores case for a pattern with capitals.
+          let pattern = String(word.text.dropFirst())
+          compile(pattern, at: word, caseless: pattern.utf8.contains { $0 &- 65 < 26 }, what: "server name")
+        }
+      case "location":
+        if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
+          compile(pattern, at: word, caseless: caseless, what: "location")
+        }
+      case "rewrite":
+        if let word = directive.arguments.first { compile(word.text, at: word, caseless: false, what: "rewrite") }
+      case "if":
+        // The builder reports a condition that can't be parsed.
+        if let spelling = try? ConditionSpelling(directive), case .matches(_, let word, let caseless, _) = spelling {
+          compile(word.text, at: word, caseless: caseless, what: "condition")
+        }
+      case "valid_referers":
+        for word in directive.arguments where word.text.hasPrefix("~") {
+          compileUnnamed(String(word.text.dropFirst()), at: word, what: "referer")
+        }
+      case "map", "geo", "split_clients":
+        compute(directive)
+        continue
+      case "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags":
+        guard let word = directive.arguments.first, word.text.hasPrefix("~") else { break }
+        // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
+        let isCaseless = word.text.hasPrefix("~*"), hasCase = ["proxy_redirect", "proxy_cookie_path"]
+        compile(
+          String(word.text.dropFirst(isCaseless ? 2 : 1)), at: word,
+          caseless: isCaseless || !hasCase.contains(directive.name), what: directive.name)
+      default: break
+      }
+      if let block = directive.block { collect(from: block) }
+    }
+  }
+
+  /// The variable that the configuration defines under a name; nil if it defines none.
+  ///
+  /// As in nginx, a variable of the proxy's own keeps its value until a `set` runs, and any other definition replaces it.
+  /// To nginx's configurations, a name that only sallyport has is free: its value never shows through.
+  func variable(named name: String) -> Variable? {
+    // `set $limit_rate` has a slot, but what it sets is the rate.
+    guard name != "limit_rate", let slot = slots[name] else { return nil }
+    guard case .known(let own) = VariableNames.look(up: name), !own.isOursAlone, !otherNames.contains(name) else {
+      return .slot(slot)
+    }
+    return .settable(slot: slot, own)
+  }
+
+  func pattern(at word: Word) -> RegularExpression? { patterns[word.location] }
+
+  func namedCaptures(of pattern: RegularExpression) -> [NamedCapture] {
+    pattern.names.compactMap { name, number in
+      slots[name.lowercased()].map { NamedCapture(group: number, slot: $0) }
+    }
+  }
+
+  /// The names of variables that only `set` gives a value, by slot.
+  var setNames: [Int: String] {
+    let others = otherNames
+    return slots.reduce(into: [:]) { names, entry in
+      if !others.contains(entry.key) { names[entry.value] = entry.key }
+    }
+  }
+
+  /// A variable of `map`, `geo` or `split_clients`, and the regular expressions of a `map`.
+  private mutating func compute(_ directive: Directive) {
+    guard let word = directive.arguments.last, word.text.hasPrefix("$"), word.text.utf8.count > 1,
+      word.text.utf8.dropFirst().allSatisfy(TemplateCompiler.isNameByte)
+    else {
+      return report(
+        directive.arguments.last, "invalid variable name \"\(directive.arguments.last?.text ?? "")\"",
+        hint: "the last word before the block is $NAME")
+    }
+    let name = word.text.dropFirst().lowercased()
+    allot(name, word)
+    otherNames.insert(name)
+    guard directive.name == "map" else { return }
+    for line in directive.block ?? [] where line.name.hasPrefix("~") {
+      let isCaseless = line.name.hasPrefix("~*")
+      compile(
+        String(line.name.dropFirst(isCaseless ? 2 : 1)), at: line.nameWord, caseless: isCaseless, what: "map parameter")
+    }
+  }
+
+  private mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
+    guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
+    do throws(PatternError) {
+      patterns[word.location] = try RegularExpression(pattern, caseless: true)
+    } catch {
+      report(word, "invalid regular expression \"\(pattern)\": \(error)", hint: nil)
+    }
+  }
+
+  private mutating func define(_ directive: Directive) {
+    let word = directive.arguments.first
+    let name = String(directive.text(0).dropFirst()).lowercased()
+    guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
+      return report(word, "invalid variable name \"\(directive.text(0))\"", hint: "expected: set $NAME VALUE;")
+    }
+    if name != "args" { allot(name, word, isSet: true) }
+  }
+
+  /// A variable of `auth_request_set`. nginx doesn't warn of it where it has no value.
+  private mutating func defineByAnswer(_ directive: Directive) {
+    let name = String(directive.text(0).dropFirst()).lowercased()
+    guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
+      return report(
+        directive.arguments.first, "invalid variable name \"\(directive.text(0))\"",
+        hint: "expected: auth_request_set $NAME VALUE;")
+    }
+    if name == "args" { return }
+    allot(name, directive.arguments.first, isSet: true)
+    otherNames.insert(name)
+  }
+
+  /// `isSet`: by `set` or `auth_request_set`, which nginx also allows for its own `$limit_rate`.
+  private mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
+    guard isFree(name) || isSet && name == "limit_rate" else {
+      return report(
+        word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
+    }
+    guard slots[name] == nil else { return }
+    slots[name] = slots.count
+    if case .known(let own) = VariableNames.look(up: name), own.isOursAlone {
+      diagnostics.append(
+        Diagnostic(
+          .notice, at: word?.location,
+          "\"$\(name)\" is the variable that this configuration defines, and not sallyport's of that name"))
+    }
+  }
+
+  /// Whether a configuration may define a variable of this name. As in nginx, one of a field or an argument is free, unless
+  /// nginx has one of that very name.
+  private func isFree(_ name: String) -> Bool {
+    if nginxFieldVariables.contains(name) { return false }
+    return switch VariableNames.look(up: name) {
+    case .unknown: true
+    case .planned: false
+    case .known(.simple(.proxy_host)), .known(.simple(.proxy_port)): true
+    case .known(let variable): variable.isOfPrefix || variable.isOursAlone
+    }
+  }
+
+  private mutating func compile(_ pattern: String, at word: Word, caseless: Bool, what: String) {
+    guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
+    do throws(PatternError) {
+      let compiled = try RegularExpression(pattern, caseless: caseless)
+      patterns[word.location] = compiled
+      for (name, _) in compiled.names {
+        allot(name.lowercased(), word)
+        otherNames.insert(name.lowercased())
+      }
+    } catch {
+      report(
+        word, "invalid regular expression \"\(pattern)\": \(error)",
+        hint: pattern.contains("(?<") || !word.quoted ? "an expression with \"{\", \"}\" or \";\" needs quotes" : nil)
+    }
+  }
+
+  private mutating func report(_ word: Word?, _ message: String, hint: String?) {
+    diagnostics.append(Diagnostic(.error, at: word?.location, message, hint: hint))
+  }
+}
+
+/// The variables of fields that nginx has by their whole name, so that `set` can't define them.
+private let nginxFieldVariables: Set<String> = [
+  "http_host", "http_user_agent", "http_referer", "http_via", "http_x_forwarded_for", "http_cookie",
+  "sent_http_content_type", "sent_http_content_length", "sent_http_location", "sent_http_last_modified",
+  "sent_http_connection", "sent_http_keep_alive", "sent_http_transfer_encoding", "sent_http_cache_control",
+  "sent_http_link",
+]
+
+extension Variable {
+  /// Whether its name is a prefix with a name of the user's.
+  fileprivate var isOfPrefix: Bool {
+    switch self {
+    case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamTrailer, .upstreamCookie,
+      .proxyTLV:
+      true
+    case .simple, .capture, .escapedCapture, .slot, .settable: false
+    }
+  }
+
+  /// Whether nginx has no variable of that name.
+  fileprivate var isOursAlone: Bool { if case .simple(let variable) = self { variable.isOursAlone } else { false } }
+}

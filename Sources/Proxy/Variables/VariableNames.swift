@@ -1,0 +1,44 @@
+import Transport
+
+/// The names of variables: nginx's and sallyport's own.
+enum VariableNames {
+  enum Answer {
+    case known(Variable)
+    case planned
+    case unknown
+  }
+
+  /// Finds the variable for a name without its `$`. As in nginx, the name's case does not matter.
+  static func look(up name: String) -> Answer {
+    let name = name.lowercased()
+    if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
+    if planned.contains(name) { return .planned }
+    // As in nginx, the prefix alone is a variable, which is empty: `$arg_`.
+    for (prefix, make) in prefixes where name.hasPrefix(prefix) {
+      return .known(make(Array(name.dropFirst(prefix.count).utf8)))
+    }
+    if name.hasPrefix("proxy_protocol_tlv_") {
+      return ProxyTLV(name: name.dropFirst("proxy_protocol_tlv_".count)).map { .known(.proxyTLV($0)) } ?? .unknown
+    }
+    return .unknown
+  }
+
+  /// Longer prefixes come first: `upstream_http_x` must not be read as `http_x`.
+  private static let prefixes: [(String, @Sendable ([UInt8]) -> Variable)] = [
+    ("arg_", { .argument($0) }), ("http_", { .requestField($0) }), ("cookie_", { .cookie($0) }),
+    ("sent_http_", { .sentField($0) }), ("sent_trailer_", { .sentTrailer($0) }),
+    ("upstream_http_", { .upstreamField($0) }), ("upstream_cookie_", { .upstreamCookie($0) }),
+    ("upstream_trailer_", { .upstreamTrailer($0) }),
+  ]
+
+  /// nginx's variables that have no value in sallyport yet.
+  private static let planned: Set<String> = [
+    "ssl_server_cert_type", "http3", "server_rewrite", "upstream_queue_time", "secure_link", "slice_range",
+    "memcached_key", "ancient_browser", "modern_browser", "msie",
+    "date_local", "date_gmt", "uid_got", "uid_set", "uid_reset", "fastcgi_script_name", "fastcgi_path_info",
+    "ssl_ech_status", "ssl_ech_outer_server_name",
+  ]
+
+  /// All names, for suggestions.
+  static let all: [String] = SimpleVariable.allCases.map(\.rawValue)
+}
