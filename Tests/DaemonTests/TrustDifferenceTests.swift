@@ -1,3 +1,4 @@
+@testable import Proxy
 import Crypto
 import TestSupport
 import Testing

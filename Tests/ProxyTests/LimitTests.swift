@@ -234,9 +234,9 @@ import Testing
     // The error page was asked at the upstream: the redirect isn't judged again.
     #expect(rig.upstreams.count == 2)
     let exchange = try #require(second.exchange)
-    #expect(exchange.account.limiting.requests == .rejected)
+    #expect(exchange.account.states.known(RequestLimitState.self)?.verdict == .rejected)
     first.exchange?.clientDidLeave()
-    #expect(exchange.account.limiting.connections == nil)
+    #expect(exchange.account.states.known(ConnectionLimitState.self)?.verdict == nil)
   }
 
   @Test func `an empty key is not limited, and neither is one above nginx's bounds`() throws {
@@ -245,7 +245,7 @@ import Testing
     var streams: [MemoryStream] = []
     for _ in 0..<3 { streams.append(try rig.ask("GET / HTTP/1.1", "Host: h")) }
     #expect(rig.upstreams.count == 3)
-    #expect(streams.allSatisfy { $0.exchange?.account.limiting.requests == nil })
+    #expect(streams.allSatisfy { $0.exchange?.account.states.known(RequestLimitState.self)?.verdict == nil })
   }
 
   @Test func `a count of limit_conn lasts as long as its exchange`() throws {
@@ -254,7 +254,8 @@ import Testing
     let first = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
     let second = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
     #expect(rig.upstreams.count == 1)
-    #expect(second.exchange == nil || second.exchange?.account.limiting.connections == .rejected)
+    #expect(
+      second.exchange == nil || second.exchange?.account.states.known(ConnectionLimitState.self)?.verdict == .rejected)
     first.exchange?.clientDidLeave()
     _ = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
     #expect(rig.upstreams.count == 2)

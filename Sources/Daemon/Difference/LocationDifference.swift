@@ -90,7 +90,11 @@ struct LocationDifference {
     let names = (old.server.configuration.http.slotNames, new.server.configuration.http.slotNames)
     Self.compareRequests(old.settings, new.settings, names, &found)
     GuardDifference.compare(old.settings, new.settings, names, &found)
-    LimitDifference(names: names).compare(old.settings, new.settings, &found)
+    func size(_ settings: LocationSettings) -> Int? {
+      settings.limits.maxBodySize == 0 ? nil : Int(clamping: settings.limits.maxBodySize)
+    }
+    found.limit("the body of a request", size(old.settings), size(new.settings), unit: " bytes")
+    LocationSettings.compareFeatures(old.settings, new.settings, ComparedNames(old: names.0, new: names.1), &found)
     switch (old.settings.action, new.settings.action) {
     case (.proxy(let before), .proxy(let after)):
       UpstreamDifference(before, old.server.configuration, after, new.server.configuration).compare(&found)

@@ -1,7 +1,7 @@
 import Configuration
 package import Observability
 import Patterns
-import Proxy
+package import Proxy
 import TLS
 
 /// `sallyport check --diff`: what a change of configuration does to trust and access. It compares settings and the

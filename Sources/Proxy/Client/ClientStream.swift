@@ -101,8 +101,8 @@ class ClientStream: EventTarget {
 
   // MARK: Ends
 
-  /// Takes the counts of `limit_conn` of an exchange that ends, for as long as bytes of its response wait in the stream.
-  func hold(_ counts: HeldCounts) {}
+  /// Keeps an object of an exchange that ends, for as long as bytes of its response wait in the stream.
+  func hold(_ object: AnyObject) {}
   /// Ends the exchange's use of the stream: the client may send its next request. The exchange gets no more events.
   func release() {}
   /// Abandons an incomplete response. The stream ends so that the client can't take the part for a complete response.

@@ -23,7 +23,7 @@ final class HTTP2Stream: ClientStream {
   private var isLingering = false
 
   /// Counts of `limit_conn`, until the client has the response: a window may keep it back for long.
-  private var counts: HeldCounts?
+  private var held: [AnyObject] = []
 
   override init(_ session: ClientSession) {
     output = HTTP2SendingHalf(in: session.worker.responses)
@@ -224,7 +224,7 @@ final class HTTP2Stream: ClientStream {
   /// curl (7.88) loses a response whose stream is reset while it sends. Until then, its bytes are discarded, and the
   /// window is not opened again.
   func responseDidGo() {
-    counts = nil
+    held = []
     guard !input.hasEnded else { return }
     guard exchange == nil else {
       connection?.reset(self, .noError)
@@ -263,7 +263,7 @@ final class HTTP2Stream: ClientStream {
   /// libnghttp2 has closed the stream.
   func didClose() {
     output.close()
-    counts = nil
+    held = []
     input.dropReceived()
     if exchange == nil { endDeadline() }
   }
@@ -285,7 +285,7 @@ final class HTTP2Stream: ClientStream {
 
   // MARK: Ends
 
-  override func hold(_ counts: HeldCounts) { if !isClosed { self.counts = counts } }
+  override func hold(_ object: AnyObject) { if !isClosed { held.append(object) } }
 
   override func release() {
     exchange = nil

@@ -327,6 +327,10 @@ final class Exchange {
   func didSendBody(_ count: Int) { account.bodyBytesSent &+= UInt64(count) }
   /// Adds a filter of the response's body, next to the client.
   func append(_ filter: BodyFilter) { account.filters.append(filter) }
+  /// The state of a feature for this request, for a change.
+  func use<State: FeatureState>(_ kind: State.Type) -> State { account.states.use(kind) }
+  /// A subrequest begins with what features know of the main request.
+  func inheritStates(of main: Exchange) { account.states.inherit(main.account.states) }
   /// Has a filter that the location may not have begin with the response.
   func ask(for filter: ResponseFilter) { account.askedFilter = filter }
   func didSendTrailers(_ trailers: Trailers?) { account.sentTrailers = trailers }
@@ -340,6 +344,16 @@ final class Exchange {
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }
   func setOwnFields(_ fields: FieldBlock) { progress.ownFields = fields }
   func setPending(_ ticket: BlockingPool.Ticket?) { pending = ticket }
+
+  /// Calls `end` after so many milliseconds, unless the exchange ends or goes on elsewhere before. The wait ends with its
+  /// exchange: clients that leave must not pile up what waits for them.
+  func wait(milliseconds: Int, then end: @escaping (Exchange) -> Void) {
+    let begun = serial
+    account.delay = worker.loop.after(milliseconds) { [unowned self] in
+      account.delay = nil
+      if serial == begun { end(self) }
+    }
+  }
 
   /// The request ends, fails, or goes on elsewhere. What it has waited for must not move it any more.
   func dropWaits() {
@@ -428,7 +442,7 @@ final class Exchange {
     if isLogged, location.hasAccessLogs { AccessRecord.write(self) }
     // From here this call holds the stream, because the exchange may begin its next request before the call returns.
     self.streamRef = nil
-    if let counts = account.limiting.takeCounts() { streamRef._withUnsafeGuaranteedRef { $0.hold(counts) } }
+    streamRef._withUnsafeGuaranteedRef { account.states.end($0) }
     borrowing(worker) { $0.giveBack(self) }
     streamRef._withUnsafeGuaranteedRef { if case .complete = reason { $0.release() } else { $0.cut(reason) } }
     streamRef.release()

@@ -41,8 +41,10 @@ struct ExchangeAccount {
   var sentBytesAtStart: UInt64 = 0
   /// The trailers that went to the client.
   var sentTrailers: Trailers?
-  /// The verdicts of `limit_req` and `limit_conn`, and what they hold for the exchange.
-  let limiting = ExchangeLimits()
+  /// What features keep of the request.
+  var states = FeatureStates()
+  /// What the exchange waits for by the clock.
+  var delay: OneShotTimer?
   /// Subrequests, and what an upstream's X-Accel-Redirect left.
   let internalRequests = InternalRequests()
   /// The filters of the response's body.
@@ -62,7 +64,8 @@ struct ExchangeAccount {
     isReported = false
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }
-    limiting.reset()
+    states.reset()
+    if delay != nil { delay.take()?.cancel() }
     internalRequests.reset()
     filters.reset()
     if askedFilter != nil { askedFilter = nil }

@@ -34,10 +34,8 @@ class Subrequest: ClientStream {
   final func run(under main: Exchange, _ form: RequestHead.SubrequestForm, path: [UInt8], body: RequestBody?) {
     let exchange = main.worker.takeExchange()
     exchange.head.copy(main.head, as: form)
-    let (limits, verdicts) = (exchange.account.limiting, main.account.limiting)
     // As in nginx, a request that was counted is not counted again.
-    if let verdict = verdicts.requests { limits.judgeRequest(verdict) }
-    if let verdict = verdicts.connections { limits.judgeConnection(verdict) }
+    exchange.inheritStates(of: main)
     self.exchange = exchange
     // As in nginx, a mirror has the query that the main request has by now, and an `auth_request` has none.
     switch form {

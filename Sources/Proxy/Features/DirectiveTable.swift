@@ -3,19 +3,35 @@ package import Language
 /// All directives that sallyport recognises, by name.
 package enum DirectiveTable {
   /// The groups of directives, in the order of the manual's chapters.
-  package static let families: [(title: String, entries: [DirectiveEntry])] = [
-    ("Main and events", mainDirectives), ("TLS towards clients", serverTLSDirectives),
-    ("TLS towards upstreams", upstreamTLSDirectives), ("Proxying", proxyDirectives), ("gRPC", grpcDirectives),
-    ("Message envelopes", envelopeDirectives), ("Message signatures", signatureDirectives),
-    ("Upstream authentication", upstreamAuthDirectives),
-    ("Upstream groups", upstreamDirectives + balanceDirectives), ("Health checks", healthCheckDirectives),
-    ("HTTP", httpDirectives), ("Small files", fileDirectives), ("Compression", Gzip.directives),
-    ("Fields of responses", responseDirectives), ("Rewriting and decisions", rewriteDirectives),
-    ("Name resolution", resolverDirectives),
-    ("Limits", limitDirectives + clientLimitDirectives), ("Subrequests", subrequestDirectives),
-    ("Where the client is", realIPDirectives),
-    ("Passwords and enrolment", enrolmentDirectives),
-  ]
+  package static let families: [(title: String, entries: [DirectiveEntry])] = Chapter.allCases.map {
+    ($0.rawValue, Features.directives(of: $0) + rows(of: $0))
+  }
+
+  /// The rows of what is no feature of its own yet.
+  private static func rows(of chapter: Chapter) -> [DirectiveEntry] {
+    switch chapter {
+    case .main: mainDirectives
+    case .tls: serverTLSDirectives
+    case .upstreamTLS: upstreamTLSDirectives
+    case .proxy: proxyDirectives
+    case .grpc: grpcDirectives
+    case .envelopes: envelopeDirectives
+    case .signatures: signatureDirectives
+    case .proxyAuth: upstreamAuthDirectives
+    case .upstreams: upstreamDirectives + balanceDirectives
+    case .healthChecks: healthCheckDirectives
+    case .http: httpDirectives
+    case .files: fileDirectives
+    case .compression: []
+    case .fields: responseDirectives
+    case .rewrite: rewriteDirectives
+    case .resolver: resolverDirectives
+    case .limits: clientLimitDirectives
+    case .subrequests: subrequestDirectives
+    case .realIP: realIPDirectives
+    case .passwords: enrolmentDirectives
+    }
+  }
 
   /// The entries of a name in `families`. The meaning of a name can depend on the context (`server`).
   private static let byName: [String: [DirectiveEntry]] = Dictionary(

@@ -13,7 +13,7 @@ extension SettingsBuilder {
     collectFormats(http)
     collectGroups(http)
     collectMatches(http)
-    collectLimitZones(http)
+    for feature in Features.all { feature.begin(http, &self) }
     let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
     if blocks.isEmpty {
       error(

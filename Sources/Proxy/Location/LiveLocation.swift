@@ -36,8 +36,8 @@ final class LiveLocation {
   let referers: LiveReferers?
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
-  /// nil: neither `limit_rate` nor `set $limit_rate`.
-  let rate: ResponseRate?
+  /// What features' variables ask for.
+  let objects: [AnyObject]
   /// nil: neither `root` nor `alias` says where files are.
   let files: LiveFiles?
   /// What happens to the responses that leave here: those of the content, then those of the location, in nginx's order.
@@ -59,7 +59,9 @@ final class LiveLocation {
     let rewrite =
       makers.trace?.tracing(program.steps, settings.rewrite.flatWords(makers.generation.http.slotNames))
       ?? program.steps
-    var steps = Self.steps(settings, makers, rewrite: outer?.rewrite ?? rewrite)
+    var parts = LocationParts()
+    for feature in settings.features { feature.compile(&parts, makers) }
+    var steps = Self.steps(settings, makers, parts.steps, rewrite: outer?.rewrite ?? rewrite)
     if let realIP, !isRoot { steps.preaccess.insert(RealIPStep(realIP), at: 0) }
     if let trace = makers.trace { steps = trace.tracing(steps) }
     self.steps = steps
@@ -96,21 +98,23 @@ final class LiveLocation {
     let accessLogs = settings.accessLogs.compactMap(makers.accessLogs.log)
     self.accessLogs = accessLogs
     self.hasAccessLogs = !accessLogs.isEmpty
-    let ownFilters = settings.filters.map { $0.filter() }
-    self.rate = ownFilters.lazy.compactMap { $0 as? ResponseRate }.first
-    self.filters = content.filters + ownFilters
+    self.filters = content.filters + parts.filters
+    self.objects = parts.objects
+  }
+
+  /// What a feature's variables ask for; nil: the location has nothing of it.
+  func object<Part: AnyObject>(_: Part.Type) -> Part? {
+    for object in objects where type(of: object) == Part.self { return unsafeDowncast(object, to: Part.self) }
+    return nil
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
   private static func steps(
-    _ settings: LocationSettings, _ makers: LiveMakers, rewrite: [PhaseStep]
+    _ settings: LocationSettings, _ makers: LiveMakers, _ own: PhaseSteps, rewrite: [PhaseStep]
   ) -> PhaseSteps {
-    var steps = PhaseSteps()
+    var steps = own
     steps.rewrite = rewrite
     steps.satisfy = settings.flow.satisfy
-    let zones = makers.shared.limitZones
-    if let limits = settings.traffic?.requests { steps.preaccess.append(RequestLimit(limits, zones)) }
-    if let limits = settings.traffic?.connections { steps.preaccess.append(ConnectionLimit(limits, zones)) }
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, !settings.action.checksCredentials {
       steps.access.append(PasswordAccess(access, limits: makers.generation.guessLimits))

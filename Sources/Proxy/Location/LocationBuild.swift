@@ -70,7 +70,6 @@ extension SettingsBuilder {
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
-    let traffic = trafficLimits(scope)
     return LocationSettings(
       match: level.match, action: action, rewrite: level.isConditional ? [] : rewriteSteps(level),
       locations: innerLocations(level),
@@ -78,21 +77,10 @@ extension SettingsBuilder {
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
-      traffic: traffic, filters: filters(scope, traffic), expires: expires(scope),
+      features: Features.read(level, &self), expires: expires(scope),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
       bodyFiles: bodyFiles(scope), files: files, types: types(scope),
       charset: charset(scope))
-  }
-
-  /// What happens to the responses of a level, in nginx's order.
-  private mutating func filters(
-    _ scope: Scope, _ traffic: TrafficLimitSettings?
-  ) -> [any ResponseFilterSettings] {
-    let trailers = addedFields(scope, "add_trailer")
-    let all: [(any ResponseFilterSettings)?] = [
-      Gzip.read(scope, &diagnostics), traffic?.rate, trailers.isEmpty ? nil : AddedTrailerSettings(trailers),
-    ]
-    return all.compactMap { $0 }
   }
 
   private mutating func earlyHints(_ scope: Scope) -> [Template] {

@@ -146,11 +146,6 @@ public struct ErrorLogSettings: Sendable, Hashable {
   }
 }
 
-/// What a feature does to the responses of a location, as the configuration says it. Each worker makes a filter of it.
-package protocol ResponseFilterSettings: Sendable {
-  func filter() -> ResponseFilter
-}
-
 /// Everything that may differ from location to location; a server block has one for what stands outside locations.
 ///
 /// Immutable once built; shared by all workers. A class, so that an exchange holds a pointer.
@@ -164,8 +159,8 @@ public final class LocationSettings: Sendable {
   /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
   public let clientRules: ClientRules?
   public let addedFields: [AddedField]
-  /// What happens to the responses that leave here, in nginx's order.
-  package let filters: [any ResponseFilterSettings]
+  /// What features say here, in the order of `Features.all`.
+  let features: [any LocationFeature]
   /// nil: as the upstream says.
   public let expires: ExpiresSettings?
   public let errorPages: [ErrorPage]
@@ -183,8 +178,6 @@ public final class LocationSettings: Sendable {
   /// nil: nobody is asked for a password.
   public let basicAccess: BasicAccessSettings?
   public let flow: FlowSettings
-  /// nil: none of `limit_req`, `limit_conn` and `limit_rate`.
-  public let traffic: TrafficLimitSettings?
   /// nil: the client's address is that of the connection.
   public let realIP: RealIPSettings?
   /// nil: none of `auth_request`, `mirror` and `log_subrequest`.
@@ -199,13 +192,13 @@ public final class LocationSettings: Sendable {
   /// nil: `charset off`.
   public let charset: CharsetSettings?
 
-  package init(
+  init(
     match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(), traffic: TrafficLimitSettings? = nil,
-    filters: [any ResponseFilterSettings] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
+    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
+    features: [any LocationFeature] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
     subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
     files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
     charset: CharsetSettings? = nil
@@ -215,7 +208,7 @@ public final class LocationSettings: Sendable {
     self.bodyFiles = bodyFiles
     self.files = files
     self.types = types
-    self.filters = filters
+    self.features = features
     self.expires = expires
     self.match = match
     self.action = action
@@ -234,7 +227,6 @@ public final class LocationSettings: Sendable {
     self.location = location
     self.basicAccess = basicAccess
     self.flow = flow
-    self.traffic = traffic
     self.realIP = realIP
     self.signature = signature
   }

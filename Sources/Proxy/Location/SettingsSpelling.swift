@@ -47,6 +47,7 @@ extension Variable {
     func joined(_ prefix: String, _ name: [UInt8]) -> String { prefix + String(decoding: name, as: UTF8.self) }
     return switch self {
     case .simple(let simple): simple.rawValue
+    case .feature(let variable): variable.name
     case .argument(let name): joined("arg_", name)
     case .requestField(let name): joined("http_", name)
     case .cookie(let name): joined("cookie_", name)

@@ -2,6 +2,9 @@ import Observability
 import Patterns
 import Language
 
+/// Collects what a line of a feature's directive defines.
+typealias Definition = @Sendable (Directive, inout DefinedVariables) -> Void
+
 /// Collects what the configuration defines: variables by `set` and named captures, and the patterns with the captures.
 ///
 /// Why a separate pass: nginx allows a variable before the line that defines it.
@@ -16,6 +19,10 @@ struct DefinedVariables {
 
   mutating func collect(from directives: [Directive]) {
     for directive in directives {
+      if let definition = Features.definitions[directive.name] {
+        definition(directive, &self)
+        if directive.block != nil, ArgumentForm.namesOfTables.contains(directive.name) { continue }
+      }
       switch directive.name {
       case "set": define(directive)
       case "auth_request_set": defineByAnswer(directive)
@@ -200,10 +207,16 @@ extension Variable {
     case .argument, .requestField, .cookie, .sentField, .sentTrailer, .upstreamField, .upstreamTrailer, .upstreamCookie,
       .proxyTLV:
       true
-    case .simple, .capture, .escapedCapture, .slot, .settable: false
+    case .simple, .feature, .capture, .escapedCapture, .slot, .settable: false
     }
   }
 
   /// Whether nginx has no variable of that name.
-  fileprivate var isOursAlone: Bool { if case .simple(let variable) = self { variable.isOursAlone } else { false } }
+  fileprivate var isOursAlone: Bool {
+    switch self {
+    case .simple(let variable): variable.isOursAlone
+    case .feature(let variable): variable.isOursAlone
+    default: false
+    }
+  }
 }

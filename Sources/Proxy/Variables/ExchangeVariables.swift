@@ -27,6 +27,7 @@ extension Exchange {
   func append(_ variable: Variable, to output: inout ByteBuffer) {
     switch variable {
     case .simple(let simple): append(simple, to: &output)
+    case .feature(let variable): variable.append(self, &output)
     case .requestField(let name): name.withUnsafeBytes { appendRequestField($0, to: &output) }
     case .argument(let name): if !name.isEmpty { appendArgument(name, to: &output) }
     case .cookie(let name): if !name.isEmpty { appendCookie(name, to: &output) }
@@ -152,14 +153,10 @@ extension Exchange {
     case .document_root: location.files?.appendRoot(self, to: &output)
     case .realpath_root: location.files?.appendRealRoot(self, to: &output)
     case .request_filename: location.files?.appendFile(self, to: &output)
-    case .gzip_ratio: GzipFilter.appendRatio(of: self, to: &output)
-    case .limit_rate: output.append(decimal: UInt64(max(0, ResponseRate.value(self))))
-    case .limit_req_status: output.append(account.limiting.requests)
     case .connections_active: output.append(decimal: worker.metrics.traffic.totals.active)
     case .connections_reading: output.append(decimal: worker.metrics.traffic.totals.reading)
     case .connections_writing: output.append(decimal: worker.metrics.traffic.totals.writing)
     case .connections_waiting: output.append(decimal: worker.metrics.traffic.totals.waiting)
-    case .limit_conn_status: output.append(account.limiting.connections)
     case .message_signature_keyid: if let signature = account.signature { output.append(signature.keyID) }
     case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }
     case .tcpinfo_rtt, .tcpinfo_rttvar, .tcpinfo_snd_cwnd, .tcpinfo_rcv_space:

@@ -30,6 +30,8 @@ public enum Variable: Sendable, Hashable {
   case slot(Int)
   /// A field's or an argument's variable that `set` sets somewhere. Until it does, the variable has its own value.
   indirect case settable(slot: Int, Variable)
+  /// That of a feature.
+  case feature(FeatureVariable)
   /// $proxy_protocol_tlv_NAME
   case proxyTLV(ProxyTLV)
 }
@@ -65,9 +67,8 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
   case ssl_client_spki, ssl_client_verdict, ssl_post_quantum
   case message_signature_keyid, message_signature_verdict
-  // limits
-  case limit_req_status, limit_conn_status, limit_rate
-  case document_root, realpath_root, request_filename, gzip_ratio
+  // files
+  case document_root, realpath_root, request_filename
   // trace context
   case traceparent, tracestate, trace_id, span_id
   // all workers

@@ -12,6 +12,7 @@ enum VariableNames {
   static func look(up name: String) -> Answer {
     let name = name.lowercased()
     if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
+    if let variable = Features.variables[name] { return .known(.feature(variable)) }
     if planned.contains(name) { return .planned }
     // As in nginx, the prefix alone is a variable, which is empty: `$arg_`.
     for (prefix, make) in prefixes where name.hasPrefix(prefix) {
@@ -40,5 +41,5 @@ enum VariableNames {
   ]
 
   /// All names, for suggestions.
-  static let all: [String] = SimpleVariable.allCases.map(\.rawValue)
+  static let all: [String] = SimpleVariable.allCases.map(\.rawValue) + Features.variables.keys.sorted()
 }

@@ -7,7 +7,7 @@ enum DelayedDenial {
     let delay = exchange.location.settings.flow.denialDelay
     guard phase == .access, delay > 0 else { return false }
     exchange.log(.info, "delaying unauthorized request")
-    exchange.account.limiting.wait(exchange, milliseconds: delay) { $0.fail(failure) }
+    exchange.wait(milliseconds: delay) { $0.fail(failure) }
     return true
   }
 }

@@ -1,18 +1,18 @@
-package import HTTP
-package import Language
-package import Observability
-package import Patterns
+import HTTP
+import Language
+import Observability
+import Patterns
 
 /// gzip (nginx: ngx_http_gzip_module): which responses of a location are compressed.
 ///
 /// The folder is the whole feature: the directives and what they set here, what happens to a response in `GzipFilter`, and
 /// the body on its way in `ResponseCompressor`.
-package struct Gzip: FeatureSettings, ResponseFilterSettings {
+struct Gzip: FeatureSettings, LocationFeature {
   /// What `gzip_proxied` names: responses to requests that came through another proxy (Via) are compressed if one of
   /// these holds.
-  package struct Proxied: OptionSet, Sendable, Hashable {
-    package let rawValue: UInt16
-    package init(rawValue: UInt16) { self.rawValue = rawValue }
+  struct Proxied: OptionSet, Sendable, Hashable {
+    let rawValue: UInt16
+    init(rawValue: UInt16) { self.rawValue = rawValue }
     static let expired = Proxied(rawValue: 1)
     static let noCache = Proxied(rawValue: 2)
     static let noStore = Proxied(rawValue: 4)
@@ -40,13 +40,13 @@ package struct Gzip: FeatureSettings, ResponseFilterSettings {
   /// `gzip_disable msie6`
   var disablesOldExplorer = false
 
-  package init() {}
+  static let chapter = Chapter.compression
 
   // MARK: Directives
 
   private static let levels = DirectiveContexts.everyHTTP
 
-  package static let rows: [Row<Gzip>] = [
+  static let rows: [Row<Gzip>] = [
     .flag(
       "gzip", levels.union(.locationIf), \.isOn,
       "Compresses responses for clients that accept it. Over TLS, responses of upstreams to clients with a certificate, a"
@@ -76,10 +76,10 @@ package struct Gzip: FeatureSettings, ResponseFilterSettings {
     .line(
       "gzip_proxied", levels, .someOf(["off"] + conditions.map(\.key)), initial: "off",
       "When responses to requests with a Via field are compressed.", example: "gzip_proxied any;"
-    ) { gzip, line, diagnostics in
+    ) { gzip, line, builder in
       let words = line.arguments.map { $0.text.lowercased() }
       if words.contains("off"), words.count > 1 {
-        diagnostics.append(
+        builder.diagnostics.append(
           Diagnostic(
             .error, at: line.location, "\"off\" beside other words in \"gzip_proxied\"",
             hint: "off alone, or the other words"))
@@ -92,12 +92,12 @@ package struct Gzip: FeatureSettings, ResponseFilterSettings {
     .words(
       "gzip_disable", levels, usage: "REGEX … | msie6",
       "User-Agents that get no compressed responses.", example: "gzip_disable msie6;"
-    ) { gzip, word, diagnostics in
+    ) { gzip, word, builder in
       if word.text == "msie6" { return gzip.disablesOldExplorer = true }
       do throws(PatternError) {
         gzip.disabledAgents.append(try RegularExpression(word.text, caseless: true))
       } catch {
-        diagnostics.append(
+        builder.diagnostics.append(
           Diagnostic(.error, at: word.location, "invalid regular expression \"\(word.text)\": \(error)"))
       }
     },
@@ -117,23 +117,25 @@ package struct Gzip: FeatureSettings, ResponseFilterSettings {
     "no_last_modified": .noLastModified, "no_etag": .noETag, "auth": .auth, "any": .any,
   ]
 
+  static let variables = [FeatureVariable("gzip_ratio") { GzipFilter.appendRatio(of: $0, to: &$1) }]
+
   // MARK: Effect
 
   /// The settings of a level; nil: nothing is compressed there, and no fault of its lines is one.
-  package static func read(_ scope: Scope, _ diagnostics: inout [Diagnostic]) -> Gzip? {
-    var faults: [Diagnostic] = []
-    let gzip = Gzip(scope, &faults)
-    guard gzip.isOn else { return nil }
-    diagnostics += faults
-    return gzip
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Gzip? {
+    let before = builder.diagnostics
+    let gzip = Gzip(level.scope, &builder)
+    if gzip.isOn { return gzip }
+    builder.diagnostics = before
+    return nil
   }
 
-  package func filter() -> ResponseFilter { GzipFilter(self) }
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.filters.append(GzipFilter(self)) }
 
   /// Tells, for a server with TLS, that responses to clients with an identity stay as they are.
-  package static func sparesIdentities(_ scope: Scope, _ root: LocationSettings) -> Diagnostic? {
+  static func sparesIdentities(_ scope: Scope, _ root: LocationSettings) -> Diagnostic? {
     let first = root.withNested.first { location in
-      if case .proxy = location.action { location.filters.contains { $0 is Gzip } } else { false }
+      if case .proxy = location.action { location[Gzip.self] != nil } else { false }
     }
     guard let first else { return nil }
     return Diagnostic(

@@ -1,13 +1,27 @@
 import Bytes
 import HTTP
+import Language
 
-/// `add_trailer`
-package struct AddedTrailerSettings: ResponseFilterSettings {
+/// `add_trailer` (nginx: ngx_http_headers_module)
+struct AddTrailer: LocationFeature {
   private let fields: [AddedField]
 
-  package init(_ fields: [AddedField]) { self.fields = fields }
+  static let chapter = Chapter.fields
+  private static let levels = DirectiveContexts.everyHTTP
 
-  package func filter() -> ResponseFilter { AddedTrailers(fields) }
+  static let directives: [DirectiveEntry] = [
+    .list(
+      "add_trailer", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
+      "Adds a field after the body. A response of HTTP/1.1 is then chunked.",
+      example: "add_trailer X-Request-Time $request_time;")
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AddTrailer? {
+    let fields = builder.addedFields(level.scope, "add_trailer")
+    return fields.isEmpty ? nil : AddTrailer(fields: fields)
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.filters.append(AddedTrailers(fields)) }
 }
 
 /// `add_trailer` of a location.

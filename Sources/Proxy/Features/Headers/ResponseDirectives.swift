@@ -13,10 +13,6 @@ package let responseDirectives: [DirectiveEntry] = [
     "add_header_inherit", levels, inherits, "on",
     "What a level gets of the outer `add_header` lines: `merge` puts them before its own, `off` takes none.",
     example: "add_header_inherit merge;"),
-  .list(
-    "add_trailer", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
-    "Adds a field after the body. A response of HTTP/1.1 is then chunked.",
-    example: "add_trailer X-Request-Time $request_time;"),
   .value(
     "add_trailer_inherit", levels, inherits, "on",
     "What a level gets of the outer `add_trailer` lines: `merge` puts them before its own, `off` takes none.",

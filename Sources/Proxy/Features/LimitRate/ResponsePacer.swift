@@ -47,10 +47,6 @@ final class ResponsePacer: BodyFilter {
   override func deadlinePassed() { proceed() }
 }
 
-extension RateLimitSettings: ResponseFilterSettings {
-  package func filter() -> ResponseFilter { ResponseRate(self) }
-}
-
 /// A location's `limit_rate` and `limit_rate_after`, and what `set $limit_rate` sets. The rate of a response is that of
 /// X-Accel-Limit-Rate, `$limit_rate` or `limit_rate`, the first of them that there is.
 final class ResponseRate: ResponseFilter {
@@ -58,7 +54,7 @@ final class ResponseRate: ResponseFilter {
   private let free: LiveTemplate?
   private let slot: Int?
 
-  init(_ settings: RateLimitSettings) {
+  init(_ settings: LimitRate) {
     rate = settings.rate.map { LiveTemplate($0) }
     free = settings.free.map { LiveTemplate($0) }
     slot = settings.slot
@@ -66,7 +62,7 @@ final class ResponseRate: ResponseFilter {
 
   override func begin(_ exchange: Exchange) {
     let rate =
-      exchange.account.limiting.rate ?? setRate(exchange) ?? rate.flatMap { Self.size($0.bytes(exchange), exchange) }
+      Self.asked(of: exchange) ?? setRate(exchange) ?? rate.flatMap { Self.size($0.bytes(exchange), exchange) }
     Self.pace(exchange, rate ?? 0, free: { free.flatMap { Self.size($0.bytes(exchange), exchange) } ?? 0 })
   }
 
@@ -74,7 +70,7 @@ final class ResponseRate: ResponseFilter {
   private static func pace(_ exchange: Exchange, _ rate: Int, free: () -> Int) {
     if case .none = exchange.response.body { return }
     guard exchange.stream != nil, !exchange.isSubrequest, rate > 0 else { return }
-    exchange.account.limiting.setRate(rate)
+    exchange.use(ResponseRateState.self).rate = rate
     exchange.append(
       ResponsePacer(exchange, ResponsePace(rate: rate, free: free(), start: exchange.account.startedAt)))
   }
@@ -93,9 +89,14 @@ final class ResponseRate: ResponseFilter {
     return nil
   }
 
+  /// The rate that the response has, or that X-Accel-Limit-Rate asks for; nil before either.
+  private static func asked(of exchange: Exchange) -> Int? {
+    exchange.account.states.known(ResponseRateState.self)?.rate
+  }
+
   /// The value of `$limit_rate`. As in nginx, `limit_rate` shows in it only once the response has begun.
   static func value(_ exchange: Exchange) -> Int {
-    exchange.account.limiting.rate ?? exchange.location.rate?.setRate(exchange) ?? 0
+    asked(of: exchange) ?? exchange.location.object(ResponseRate.self)?.setRate(exchange) ?? 0
   }
 
   /// Takes the rate of an upstream's X-Accel-Limit-Rate.
@@ -106,15 +107,23 @@ final class ResponseRate: ResponseFilter {
     guard !text.isEmpty, text.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }), let rate = ResponsePace.size(text) else {
       return
     }
-    exchange.account.limiting.setRate(rate)
+    exchange.use(ResponseRateState.self).rate = rate
     exchange.ask(for: Asked())
   }
 
   /// X-Accel-Limit-Rate where the location has no rate. Elsewhere the location's own filter heeds it.
   private final class Asked: ResponseFilter {
     override func begin(_ exchange: Exchange) {
-      guard exchange.location.rate == nil else { return }
-      ResponseRate.pace(exchange, exchange.account.limiting.rate ?? 0, free: { 0 })
+      guard exchange.location.object(ResponseRate.self) == nil else { return }
+      ResponseRate.pace(exchange, ResponseRate.asked(of: exchange) ?? 0, free: { 0 })
     }
   }
+}
+
+/// The rate of one response.
+final class ResponseRateState: FeatureState {
+  /// Bytes per second; 0: no limit.
+  var rate: Int?
+
+  override func reset() { rate = nil }
 }

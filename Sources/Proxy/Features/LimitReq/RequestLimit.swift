@@ -16,7 +16,7 @@ final class RequestLimit: PhaseStep {
   private let lines: [Line]
   private let response: LimitResponseSettings
 
-  init(_ settings: RequestLimitSettings, _ zones: LimitZones) {
+  init(_ settings: LimitReq, _ zones: LimitZones) {
     lines = settings.lines.map {
       Line(
         zone: zones.requestZone($0.zone), key: LiveTemplate($0.zone.key), name: $0.zone.name,
@@ -29,8 +29,7 @@ final class RequestLimit: PhaseStep {
   override var words: String { lines.map { "limit_req zone=\($0.name)" }.joined(separator: ", ") }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
-    let limits = exchange.account.limiting
-    if limits.requests != nil { return .next }
+    if exchange.account.states.known(RequestLimitState.self) != nil { return .next }
     let now = exchange.worker.loop.now
     var reserved: [(Line, RequestStates.Reservation)] = []
     var isCounted = false
@@ -67,7 +66,7 @@ final class RequestLimit: PhaseStep {
       consider(line, line.zone.settle(reservation, rate: line.rate, now: now))
     }
     guard longest.wait > 0 else {
-      limits.judgeRequest(.passed)
+      exchange.use(RequestLimitState.self).verdict = .passed
       return .next
     }
     return delay(exchange, longest.wait, excess: longest.excess, longest.name)
@@ -75,7 +74,7 @@ final class RequestLimit: PhaseStep {
 
   private func refuse(_ exchange: Exchange, _ reserved: [(Line, RequestStates.Reservation)]) -> StepOutcome {
     for (line, reservation) in reserved { line.zone.release(reservation) }
-    exchange.account.limiting.judgeRequest(response.isDryRun ? .rejectedDryRun : .rejected)
+    exchange.use(RequestLimitState.self).verdict = response.isDryRun ? .rejectedDryRun : .rejected
     return response.isDryRun ? .next : response.refusal(of: exchange)
   }
 
@@ -85,9 +84,9 @@ final class RequestLimit: PhaseStep {
     exchange.log(
       level,
       "delaying request\(response.isDryRun ? ", dry run" : ""), excess: \(Self.text(excess)), by zone \"\(name)\"")
-    exchange.account.limiting.judgeRequest(response.isDryRun ? .delayedDryRun : .delayed)
+    exchange.use(RequestLimitState.self).verdict = response.isDryRun ? .delayedDryRun : .delayed
     if response.isDryRun { return .next }
-    exchange.account.limiting.wait(exchange, milliseconds: wait) { $0.resume(.next) }
+    exchange.wait(milliseconds: wait) { $0.resume(.next) }
     // The client's end may have come with its request, and then no later event announces it.
     if exchange.stream?.hasClientLeft == true { exchange.clientDidLeave() }
     return .wait
@@ -100,26 +99,11 @@ final class RequestLimit: PhaseStep {
   }
 }
 
-extension LimitResponseSettings {
-  func refusal(of exchange: Exchange) -> StepOutcome {
-    guard status == 444 else { return .fail(ErrorResponse(status)) }
-    exchange.end(.silent)
-    return .responded
-  }
-}
+/// What `limit_req` decided on one request. Once it has, an internal redirect or a subrequest doesn't count again.
+final class RequestLimitState: FeatureState {
+  var verdict = LimitVerdict.passed
 
-/// The bounds of nginx on a limit's key.
-enum LimitKey {
-  static let requestBytes = 65_535
-  static let connectionBytes = 255
-
-  /// Whether the limit applies: an empty key isn't limited, and a key that is too long is logged and isn't, either.
-  static func counts(_ key: [UInt8], upTo bound: Int, _ spelling: String, _ exchange: Exchange) -> Bool {
-    if key.count <= bound { return !key.isEmpty }
-    exchange.log(
-      .error,
-      "the value of the \"\(spelling)\" key is more than \(bound) bytes: \"\(LogEscape.text(Array(key.prefix(256))))…\""
-    )
-    return false
+  override func inherit(_ main: FeatureState) {
+    if let main = main as? RequestLimitState { verdict = main.verdict }
   }
 }

@@ -13,36 +13,58 @@ package struct TrustChange: Sendable, Hashable {
 
   package var direction: Direction
   package var sentence: String
+
+  package init(direction: Direction, sentence: String) {
+    self.direction = direction
+    self.sentence = sentence
+  }
+}
+
+/// The names of variables by slot, before and after a change: `set` numbers its variables anew in each configuration.
+package struct ComparedNames: Sendable {
+  package let old: [Int: String]
+  package let new: [Int: String]
+
+  package init(old: [Int: String], new: [Int: String]) {
+    self.old = old
+    self.new = new
+  }
 }
 
 /// Collects the changes of one level: a server block or a location.
-struct TrustChanges {
-  private(set) var all: [TrustChange] = []
+package struct TrustChanges {
+  package private(set) var all: [TrustChange] = []
 
-  mutating func opens(_ sentence: String) { all.append(TrustChange(direction: .opens, sentence: sentence)) }
-  mutating func closes(_ sentence: String) { all.append(TrustChange(direction: .closes, sentence: sentence)) }
-  mutating func other(_ sentence: String) { all.append(TrustChange(direction: .other, sentence: sentence)) }
+  package init() {}
+
+  package mutating func opens(_ sentence: String) { all.append(TrustChange(direction: .opens, sentence: sentence)) }
+  package mutating func closes(_ sentence: String) { all.append(TrustChange(direction: .closes, sentence: sentence)) }
+  package mutating func other(_ sentence: String) { all.append(TrustChange(direction: .other, sentence: sentence)) }
 
   /// A switch that opens when it is set.
-  mutating func flag(_ old: Bool, _ new: Bool, opens: String, closes: String) {
+  package mutating func flag(_ old: Bool, _ new: Bool, opens: String, closes: String) {
     if new && !old { self.opens(opens) }
     if old && !new { self.closes(closes) }
   }
 
   /// What was added opens, and what was removed closes; in the order of their texts.
-  mutating func set(_ old: Set<String>, _ new: Set<String>, added: (String) -> String, removed: (String) -> String) {
+  package mutating func set(
+    _ old: Set<String>, _ new: Set<String>, added: (String) -> String, removed: (String) -> String
+  ) {
     for one in new.subtracting(old).sorted() { opens(added(one)) }
     for one in old.subtracting(new).sorted() { closes(removed(one)) }
   }
 
   /// What was added closes, and what was removed opens.
-  mutating func guards(_ old: Set<String>, _ new: Set<String>, added: (String) -> String, removed: (String) -> String) {
+  package mutating func guards(
+    _ old: Set<String>, _ new: Set<String>, added: (String) -> String, removed: (String) -> String
+  ) {
     for one in old.subtracting(new).sorted() { opens(removed(one)) }
     for one in new.subtracting(old).sorted() { closes(added(one)) }
   }
 
   /// A limit: nil is none. A higher one opens.
-  mutating func limit(_ name: String, _ old: Int?, _ new: Int?, unit: String = "") {
+  package mutating func limit(_ name: String, _ old: Int?, _ new: Int?, unit: String = "") {
     switch (old, new) {
     case (let old?, nil): opens("\(name) is no longer limited (was \(old)\(unit))")
     case (nil, let new?): closes("\(name) is limited to \(new)\(unit)")
@@ -52,5 +74,5 @@ struct TrustChanges {
     }
   }
 
-  mutating func append(_ changes: some Sequence<TrustChange>) { all += changes }
+  package mutating func append(_ changes: some Sequence<TrustChange>) { all += changes }
 }

@@ -1,7 +1,8 @@
-package import Observability
+import Language
+import Observability
 
 /// What a feature's directives set at one level: a plain struct whose initial values are the defaults.
-package protocol FeatureSettings: Sendable {
+protocol FeatureSettings: Sendable {
   init()
   /// One row for each directive of the feature, in the order in which they are read and in which the manual has them.
   static var rows: [Row<Self>] { get }
@@ -9,26 +10,26 @@ package protocol FeatureSettings: Sendable {
 
 extension FeatureSettings {
   /// Reads the directives in effect at a level. It records each error and goes on with the default.
-  package init(_ scope: Scope, _ diagnostics: inout [Diagnostic]) {
+  init(_ scope: Scope, _ builder: inout SettingsBuilder) {
     self.init()
-    for row in Self.rows { row.read?(&self, scope, &diagnostics) }
+    for row in Self.rows { row.read?(&self, scope, &builder) }
   }
 
   /// The rows as the table of all directives has them.
-  package static var directives: [DirectiveEntry] { rows.map(\.entry) }
+  static var directives: [DirectiveEntry] { rows.map(\.entry) }
 }
 
 /// One directive of a feature: its row, and how a value gets into the feature's settings. The manual prints the initial value
 /// of the property that a row sets as the default; `words` and `line`, which set by a function, say how it is written.
-package struct Row<Settings: FeatureSettings>: Sendable {
-  package typealias Read = @Sendable (inout Settings, Scope, inout [Diagnostic]) -> Void
+struct Row<Settings: FeatureSettings>: Sendable {
+  typealias Read = @Sendable (inout Settings, Scope, inout SettingsBuilder) -> Void
 
   let entry: DirectiveEntry
   /// nil: the directive has no effect.
   let read: Read?
 
   /// `on` or `off`.
-  package static func flag(
+  static func flag(
     _ name: String, _ contexts: DirectiveContexts, _ place: WritableKeyPath<Settings, Bool> & Sendable,
     _ help: String, example: String, trust: TrustEffect = .untold
   ) -> Row {
@@ -39,7 +40,7 @@ package struct Row<Settings: FeatureSettings>: Sendable {
     }
   }
 
-  package static func number(
+  static func number(
     _ name: String, _ contexts: DirectiveContexts, _ range: ClosedRange<Int>,
     _ place: WritableKeyPath<Settings, Int> & Sendable, _ help: String, example: String,
     trust: TrustEffect = .untold
@@ -52,7 +53,7 @@ package struct Row<Settings: FeatureSettings>: Sendable {
   }
 
   /// A size in bytes.
-  package static func size(
+  static func size(
     _ name: String, _ contexts: DirectiveContexts, _ place: WritableKeyPath<Settings, UInt64> & Sendable,
     _ help: String, example: String, trust: TrustEffect = .untold
   ) -> Row {
@@ -64,7 +65,7 @@ package struct Row<Settings: FeatureSettings>: Sendable {
   }
 
   /// One of a few words, each of which stands for a value.
-  package static func choice<Value: Equatable & Sendable>(
+  static func choice<Value: Equatable & Sendable>(
     _ name: String, _ contexts: DirectiveContexts, _ words: KeyValuePairs<String, Value>,
     _ place: WritableKeyPath<Settings, Value> & Sendable, _ help: String, example: String,
     trust: TrustEffect = .untold
@@ -80,32 +81,32 @@ package struct Row<Settings: FeatureSettings>: Sendable {
   }
 
   /// All words of the lines in effect. `initial`: how the default is written. `set`: called for each word.
-  package static func words(
+  static func words(
     _ name: String, _ contexts: DirectiveContexts, usage: String, initial: String = "",
     _ help: String, example: String, trust: TrustEffect = .untold,
-    set: @escaping @Sendable (inout Settings, Word, inout [Diagnostic]) -> Void
+    set: @escaping @Sendable (inout Settings, Word, inout SettingsBuilder) -> Void
   ) -> Row {
     let form = ArgumentForm.words(1...Int.max, usage)
     return Row(entry: .list(name, contexts, form, initial, help, example: example, trust: trust)) {
-      settings, scope, diagnostics in
-      for line in scope.list(name) { for word in line.arguments { set(&settings, word, &diagnostics) } }
+      settings, scope, builder in
+      for line in scope.list(name) { for word in line.arguments { set(&settings, word, &builder) } }
     }
   }
 
   /// A line whose words mean something together. `set`: called with the line in effect, if there is one.
-  package static func line(
+  static func line(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm, initial: String, _ help: String,
     example: String, trust: TrustEffect = .untold,
-    set: @escaping @Sendable (inout Settings, Directive, inout [Diagnostic]) -> Void
+    set: @escaping @Sendable (inout Settings, Directive, inout SettingsBuilder) -> Void
   ) -> Row {
     Row(entry: .value(name, contexts, form, initial, help, example: example, trust: trust)) {
-      settings, scope, diagnostics in
-      if let line = scope.value(name) { set(&settings, line, &diagnostics) }
+      settings, scope, builder in
+      if let line = scope.value(name) { set(&settings, line, &builder) }
     }
   }
 
   /// A directive that is accepted and has no effect.
-  package static func inert(
+  static func inert(
     _ name: String, _ contexts: DirectiveContexts, _ form: ArgumentForm = .anything, because reason: String
   ) -> Row {
     Row(entry: .inert(name, contexts, form, because: reason), nil)

@@ -1,0 +1,127 @@
+import Language
+
+/// A feature: what nginx has in one module. Its directives, its variables, what it does in a location and what `check` says
+/// of it stand in one folder beside this file.
+///
+/// Who adds a feature makes a folder, and adds its type to `Features.all`.
+protocol Feature {
+  /// The chapter of the manual that has its directives.
+  static var chapter: Chapter { get }
+  /// In the order of the manual.
+  static var directives: [DirectiveEntry] { get }
+  static var variables: [FeatureVariable] { get }
+  /// By the name of a directive: the variables and regular expressions that its lines define for the whole configuration.
+  static var definitions: [String: Definition] { get }
+  /// Reads the lines of `http` itself that servers and locations refer to: zones, formats, tables.
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder)
+}
+
+extension Feature {
+  static var variables: [FeatureVariable] { [] }
+  static var definitions: [String: Definition] { [:] }
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
+}
+
+/// A feature of locations, as one location has it: an immutable value, which all workers share.
+protocol LocationFeature: Feature, Sendable {
+  /// Reads the directives in effect at a level. nil: the feature does nothing there. Errors go to the builder.
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self?
+  /// Adds what the requests of the location run. Called once in each worker.
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers)
+  /// The directive that keeps clients out of the location; nil: none does.
+  var guardingDirective: String? { get }
+  /// Lines of the policy that `check` prints, each with its label.
+  var policy: [(label: String, text: String)] { get }
+  /// Says what a change means for who gets in and where requests go, for `check --diff`. nil: the feature is not there.
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges)
+}
+
+extension LocationFeature {
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
+  var guardingDirective: String? { nil }
+  var policy: [(label: String, text: String)] { [] }
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
+}
+
+/// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
+enum Features {
+  static let all: [any Feature.Type] = [
+    LimitReq.self, LimitConn.self,
+    Gzip.self, LimitRate.self, AddTrailer.self,
+  ]
+
+  static let ofLocation: [any LocationFeature.Type] = all.compactMap { $0 as? any LocationFeature.Type }
+
+  /// The definitions of all features, by directive.
+  static let definitions: [String: Definition] = all.reduce(into: [:]) { all, feature in
+    all.merge(feature.definitions) { first, _ in first }
+  }
+
+  /// The variables of all features, by name.
+  static let variables: [String: FeatureVariable] = all.reduce(into: [:]) { all, feature in
+    for variable in feature.variables { all[variable.name] = variable }
+  }
+
+  /// The rows of a chapter.
+  static func directives(of chapter: Chapter) -> [DirectiveEntry] {
+    all.filter { $0.chapter == chapter }.flatMap { $0.directives }
+  }
+
+  /// What a level says, for each feature that it says something of.
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> [any LocationFeature] {
+    ofLocation.compactMap { read($0, level, &builder) }
+  }
+
+  private static func read<F: LocationFeature>(
+    _ feature: F.Type, _ level: Level, _ builder: inout SettingsBuilder
+  ) -> (any LocationFeature)? {
+    feature.read(level, &builder)
+  }
+}
+
+/// A chapter of the manual. The raw value is its title; the order is that of the manual.
+enum Chapter: String, CaseIterable {
+  case main = "Main and events"
+  case tls = "TLS towards clients"
+  case upstreamTLS = "TLS towards upstreams"
+  case proxy = "Proxying"
+  case grpc = "gRPC"
+  case envelopes = "Message envelopes"
+  case signatures = "Message signatures"
+  case proxyAuth = "Upstream authentication"
+  case upstreams = "Upstream groups"
+  case healthChecks = "Health checks"
+  case http = "HTTP"
+  case files = "Small files"
+  case compression = "Compression"
+  case fields = "Fields of responses"
+  case rewrite = "Rewriting and decisions"
+  case resolver = "Name resolution"
+  case limits = "Limits"
+  case subrequests = "Subrequests"
+  case realIP = "Where the client is"
+  case passwords = "Passwords and enrolment"
+}
+
+extension LocationSettings {
+  /// What the location has of a feature; nil: nothing. For what is loaded or reported; a request asks the parts that were
+  /// compiled.
+  package subscript<F>(feature: F.Type) -> F? {
+    for each in features { if let found = each as? F { return found } }
+    return nil
+  }
+
+  /// The directives that keep clients out, in the order of `Features.all`.
+  package var guardingDirectives: [String] { features.compactMap(\.guardingDirective) }
+
+  /// The features' lines of the policy that `check` prints.
+  package var policy: [(label: String, text: String)] { features.flatMap(\.policy) }
+
+  /// Says what the features of two locations differ in.
+  package static func compareFeatures(
+    _ old: LocationSettings, _ new: LocationSettings, _ names: ComparedNames, _ found: inout TrustChanges
+  ) {
+    func compare<F: LocationFeature>(_ feature: F.Type) { F.compare(old[F.self], new[F.self], names, &found) }
+    for feature in Features.ofLocation { compare(feature) }
+  }
+}

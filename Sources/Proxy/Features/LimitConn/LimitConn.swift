@@ -1,0 +1,110 @@
+import Bytes
+import Language
+import Observability
+
+/// limit_conn (nginx: ngx_http_limit_conn_module): how many requests of one key may be in progress.
+///
+/// The folder is the whole feature: the directives and what they set here, what happens to a request in `ConnectionLimit`,
+/// and the counts of a zone in `ConnectionCounts`.
+struct LimitConn: LocationFeature {
+  /// One line. `count`: how many exchanges of one key may be in progress, 1 to 65,535.
+  struct Line: Sendable, Hashable {
+    var zone: LimitZoneSettings
+    var count: Int
+    init(zone: LimitZoneSettings, count: Int) {
+      self.zone = zone
+      self.count = count
+    }
+  }
+
+  var lines: [Line]
+  var response: LimitResponseSettings
+
+  // MARK: Directives
+
+  static let chapter = Chapter.limits
+  private static let name = "limit_conn"
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "limit_conn_zone", .http, .words(2...2, "KEY zone=NAME:SIZE"),
+      "A zone for `limit_conn`. All workers share it, and a reload keeps it. If no further key fits, the request is"
+        + " refused.", repeatable: true, example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told),
+    .list(
+      "limit_conn", levels, .words(2...2, "ZONE NUMBER"), "",
+      "The number of requests with one value of the zone's key that may be in progress. Each stream of HTTP/2 counts,"
+        + " until the client has taken the response.", example: "limit_conn c 10;", trust: .told),
+    .value(
+      "limit_conn_dry_run", levels, .flag, "off",
+      "Counts and logs the requests that `limit_conn` limits, and passes them.", example: "limit_conn_dry_run on;"),
+    .value(
+      "limit_conn_status", levels, .number(400...599), "503", "The status of a request that `limit_conn` refuses.",
+      example: "limit_conn_status 429;"),
+    .value(
+      "limit_conn_log_level", levels, .oneOf(["info", "notice", "warn", "error"]), "error",
+      "The level of a refusal's line in the error log.", example: "limit_conn_log_level warn;"),
+  ]
+
+  static let variables = [
+    FeatureVariable("limit_conn_status") { exchange, output in
+      if let verdict = exchange.account.states.known(ConnectionLimitState.self)?.verdict { output.append(verdict.name) }
+    }
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
+    for line in http.own("limit_conn_zone") { builder.addLimitZone(line, hasRate: false) }
+  }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitConn? {
+    var lines: [Line] = []
+    for line in level.scope.list(name) {
+      guard let limit = Self.line(line, &builder) else { continue }
+      if lines.contains(where: { $0.zone.name == limit.zone.name }) {
+        builder.error(
+          line.location, "\"limit_conn\" directive is duplicate for zone \"\(limit.zone.name)\"", hint: "write it once")
+        continue
+      }
+      lines.append(limit)
+    }
+    return lines.isEmpty ? nil : LimitConn(lines: lines, response: LimitResponseSettings(level.scope, name))
+  }
+
+  private static func line(_ line: Directive, _ builder: inout SettingsBuilder) -> Line? {
+    guard let word = line.arguments.first,
+      let zone = builder.limitZone(word.text, at: word, of: name, hasRate: false)
+    else { return nil }
+    guard let count = Quantity.number(line.text(1)), count > 0 else {
+      builder.error(line.place(1), "invalid number of connections \"\(line.text(1))\"", hint: "1 to 65535")
+      return nil
+    }
+    guard count <= 65_535 else {
+      builder.error(line.place(1), "connection limit must be less 65536", hint: "1 to 65535")
+      return nil
+    }
+    return Line(zone: zone.settings, count: count)
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.steps.preaccess.append(ConnectionLimit(self, makers.shared.limitZones))
+  }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
+    let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
+    for name in Set(before.keys).union(after.keys).sorted() {
+      found.limit(
+        "the number of requests at a time by limit_conn of zone \(name)", before[name]?.count, after[name]?.count)
+      if let one = before[name], let other = after[name],
+        one.zone.key.text(names.old) != other.zone.key.text(names.new)
+      {
+        found.other(
+          "limit_conn of zone \(name) counts for each \(other.zone.key.text(names.new)) (was \(one.zone.key.text(names.old)))"
+        )
+      }
+    }
+    LimitResponseSettings.compare(name, old?.response, new?.response, &found)
+  }
+}

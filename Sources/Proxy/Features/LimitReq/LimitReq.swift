@@ -1,0 +1,150 @@
+import Bytes
+import Language
+import Observability
+
+/// limit_req (nginx: ngx_http_limit_req_module): how many requests of one key pass in a second.
+///
+/// The folder is the whole feature: the directives and what they set here, what happens to a request in `RequestLimit`, and
+/// the states of a zone in `RequestStates`.
+struct LimitReq: LocationFeature {
+  /// One line. `rate` is in thousandths of a request per second, `burst` and `delay` are in thousandths of a request.
+  struct Line: Sendable, Hashable {
+    var zone: LimitZoneSettings
+    var rate: Int
+    var burst: Int
+    /// Requests above the rate that are not delayed; `nodelay` has the largest number.
+    var delay: Int
+    init(zone: LimitZoneSettings, rate: Int, burst: Int, delay: Int) {
+      self.zone = zone
+      self.rate = rate
+      self.burst = burst
+      self.delay = delay
+    }
+  }
+
+  var lines: [Line]
+  var response: LimitResponseSettings
+
+  // MARK: Directives
+
+  static let chapter = Chapter.limits
+  private static let name = "limit_req"
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "limit_req_zone", .http, .words(3...3, "KEY zone=NAME:SIZE rate=NUMBERr/s|NUMBERr/m"),
+      "A zone for `limit_req`: the rate that each value of the key may have. All workers share it, and a reload keeps the"
+        + " states of a zone with the same name, key and size. A megabyte holds about 5,000 states (nginx: 8,000); a full"
+        + " zone forgets the one used least recently. `$ssl_client_spki` as the key limits each client identity.",
+      repeatable: true, example: "limit_req_zone $binary_remote_addr zone=z:10m rate=10r/s;", trust: .told),
+    .list(
+      "limit_req", levels, .words(1...3, "zone=NAME [burst=NUMBER] [nodelay | delay=NUMBER]"), "",
+      "Delays requests above the zone's rate, and refuses those above `burst`. A request with an empty key isn't limited.",
+      example: "limit_req zone=r burst=20 nodelay;", trust: .told),
+    .value(
+      "limit_req_dry_run", levels, .flag, "off",
+      "Counts and logs the requests that `limit_req` limits, and passes them.",
+      example: "limit_req_dry_run on;"),
+    .value(
+      "limit_req_status", levels, .number(400...599), "503", "The status of a request that `limit_req` refuses.",
+      example: "limit_req_status 429;"),
+    .value(
+      "limit_req_log_level", levels, .oneOf(["info", "notice", "warn", "error"]), "error",
+      "The level of a refusal's line in the error log; a delay's line is one level less severe.",
+      example: "limit_req_log_level warn;"),
+  ]
+
+  static let variables = [
+    FeatureVariable("limit_req_status") { exchange, output in
+      if let verdict = exchange.account.states.known(RequestLimitState.self)?.verdict { output.append(verdict.name) }
+    }
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {
+    for line in http.own("limit_req_zone") { builder.addLimitZone(line, hasRate: true) }
+  }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LimitReq? {
+    var lines: [Line] = []
+    for line in level.scope.list(name) {
+      guard let limit = Self.line(line, &builder) else { continue }
+      if lines.contains(where: { $0.zone.name == limit.zone.name }) {
+        builder.error(
+          line.location, "\"limit_req\" directive is duplicate for zone \"\(limit.zone.name)\"", hint: "write it once")
+        continue
+      }
+      lines.append(limit)
+    }
+    return lines.isEmpty ? nil : LimitReq(lines: lines, response: LimitResponseSettings(level.scope, name))
+  }
+
+  private static func line(_ line: Directive, _ builder: inout SettingsBuilder) -> Line? {
+    var zone: LimitZone?
+    var burst = 0
+    var delay = 0
+    for word in line.arguments {
+      let (name, value) = word.text.splitAtEquals
+      switch (name, value) {
+      case ("zone", let value?):
+        guard let found = builder.limitZone(value, at: word, of: name, hasRate: true) else { return nil }
+        zone = found
+      case ("burst", let value?), ("delay", let value?):
+        guard let amount = Quantity.thousandths(value[...]) else {
+          builder.error(word.location, "invalid \(name) value \"\(word.text)\"", hint: "a whole number above 0")
+          return nil
+        }
+        if name == "burst" { burst = amount } else { delay = amount }
+      case ("nodelay", nil): delay = Int.max
+      default:
+        builder.error(word.location, "invalid parameter \"\(word.text)\"", hint: "zone=, burst=, nodelay and delay=")
+        return nil
+      }
+    }
+    guard let zone, let rate = zone.rate else {
+      builder.error(line.location, "\"limit_req\" must have \"zone\" parameter", hint: "limit_req zone=NAME …;")
+      return nil
+    }
+    return Line(zone: zone.settings, rate: rate, burst: burst, delay: delay)
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.steps.preaccess.append(RequestLimit(self, makers.shared.limitZones))
+  }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    let before = Dictionary((old?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
+    let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
+    for name in Set(before.keys).union(after.keys).sorted() {
+      switch (before[name], after[name]) {
+      case (_?, nil): found.opens("limit_req of zone \(name) is gone")
+      case (nil, let line?):
+        found.closes("limit_req of zone \(name) is new: \(rate(line.rate)) for each \(line.zone.key.text(names.new))")
+      case (let one?, let other?):
+        let name = "limit_req of zone \(name)"
+        if other.rate != one.rate {
+          let sentence = "\(name) allows \(rate(other.rate)) (was \(rate(one.rate)))"
+          if other.rate > one.rate { found.opens(sentence) } else { found.closes(sentence) }
+        }
+        if other.burst > one.burst {
+          found.opens("\(name) allows a burst of \(other.burst / 1000) (was \(one.burst / 1000))")
+        }
+        if other.burst < one.burst {
+          found.closes("\(name) allows a burst of only \(other.burst / 1000) (was \(one.burst / 1000))")
+        }
+        if one.zone.key.text(names.old) != other.zone.key.text(names.new) {
+          found.other("\(name) counts for each \(other.zone.key.text(names.new)) (was \(one.zone.key.text(names.old)))")
+        }
+      case (nil, nil): break
+      }
+    }
+    LimitResponseSettings.compare(name, old?.response, new?.response, &found)
+  }
+
+  /// `rate`: in thousandths of a request per second.
+  private static func rate(_ rate: Int) -> String {
+    rate % 1000 == 0 ? "\(rate / 1000) requests per second" : "\(rate * 60 / 1000) requests per minute"
+  }
+}

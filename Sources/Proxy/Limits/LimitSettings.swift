@@ -1,0 +1,53 @@
+public import Observability
+
+/// `limit_req_zone` or `limit_conn_zone`: the states of one limit, which all workers share.
+public struct LimitZoneSettings: Sendable, Hashable {
+  public var name: String
+  /// The key as the configuration spells it. A reload keeps the states of a zone with the same name, key and size.
+  public var spelling: String
+  /// A request whose key is empty isn't limited.
+  public var key: Template
+  /// The memory for states, in bytes.
+  public var size: Int
+  public init(name: String, spelling: String, key: Template, size: Int) {
+    self.name = name
+    self.spelling = spelling
+    self.key = key
+    self.size = size
+  }
+}
+
+/// What `limit_req` and `limit_conn` have in common in a location.
+public struct LimitResponseSettings: Sendable, Hashable {
+  /// `limit_req_dry_run`, `limit_conn_dry_run`: counts and logs, and refuses nobody.
+  public var isDryRun = false
+  /// 400 to 599 (`limit_req_status`, `limit_conn_status`).
+  public var status = 503
+  /// The level of a refusal's line (`limit_req_log_level`, `limit_conn_log_level`).
+  public var level = LogLevel.error
+  public init() {}
+}
+
+extension LimitResponseSettings {
+  func refusal(of exchange: Exchange) -> StepOutcome {
+    guard status == 444 else { return .fail(ErrorResponse(status)) }
+    exchange.end(.silent)
+    return .responded
+  }
+}
+
+/// The bounds of nginx on a limit's key.
+enum LimitKey {
+  static let requestBytes = 65_535
+  static let connectionBytes = 255
+
+  /// Whether the limit applies: an empty key isn't limited, and a key that is too long is logged and isn't, either.
+  static func counts(_ key: [UInt8], upTo bound: Int, _ spelling: String, _ exchange: Exchange) -> Bool {
+    if key.count <= bound { return !key.isEmpty }
+    exchange.log(
+      .error,
+      "the value of the \"\(spelling)\" key is more than \(bound) bytes: \"\(LogEscape.text(Array(key.prefix(256))))…\""
+    )
+    return false
+  }
+}

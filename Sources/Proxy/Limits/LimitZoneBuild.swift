@@ -1,0 +1,123 @@
+import Language
+import Observability
+
+/// A zone of a limit, as a line of `http` declares it.
+struct LimitZone {
+  var settings: LimitZoneSettings
+  /// Thousandths of a request per second; nil: the zone counts what is in progress.
+  var rate: Int?
+}
+
+extension SettingsBuilder {
+  /// Reads a line that declares a zone. `hasRate`: `rate=` may stand in it.
+  mutating func addLimitZone(_ line: Directive, hasRate: Bool) {
+    var place: (name: String, size: Int)?
+    // nginx's default.
+    var rate: Int? = hasRate ? 1000 : nil
+    for word in line.arguments.dropFirst() {
+      if word.text.hasPrefix("zone=") {
+        guard let parsed = zonePlace(word) else { return }
+        place = parsed
+      } else if hasRate, word.text.hasPrefix("rate=") {
+        guard let parsed = Quantity.requestRate(word.text.dropFirst(5)) else {
+          return error(word.location, "invalid rate \"\(word.text)\"", hint: "such as rate=10r/s or rate=30r/m")
+        }
+        rate = parsed
+      } else {
+        return error(
+          word.location, "invalid parameter \"\(word.text)\"",
+          hint: hasRate ? "zone=NAME:SIZE and rate=" : "zone=NAME:SIZE")
+      }
+    }
+    guard let place else {
+      return error(
+        line.location, "\"\(line.name)\" must have \"zone\" parameter", hint: "\(line.name) KEY zone=NAME:SIZE …;")
+    }
+    if let taken = limitZones[place.name] {
+      return error(
+        line.location, "\(line.name) \"\(place.name)\" is already bound to key \"\(taken.settings.spelling)\"",
+        hint: "use another name")
+    }
+    let settings = LimitZoneSettings(
+      name: place.name, spelling: line.text(0), key: template(line, 0), size: place.size)
+    limitZones[place.name] = LimitZone(settings: settings, rate: rate)
+  }
+
+  mutating func zonePlace(_ word: Word) -> (name: String, size: Int)? {
+    let parts = word.text.dropFirst(5).split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.count == 2, !parts[0].isEmpty, let size = Quantity.size(String(parts[1])) else {
+      error(word.location, "invalid zone size \"\(word.text)\"", hint: "such as zone=one:10m")
+      return nil
+    }
+    guard size >= 32_768 else {
+      error(word.location, "zone \"\(parts[0])\" is too small", hint: "at least 32k")
+      return nil
+    }
+    return (String(parts[0]), size)
+  }
+
+  /// The zone of a name, which a line of a location asks for. `directive`: the one that names it.
+  mutating func limitZone(_ name: String, at word: Word, of directive: String, hasRate: Bool) -> LimitZone? {
+    guard let zone = limitZones[name] else {
+      error(
+        word.location, "\"\(directive)\" names the zone \"\(name)\", which no \"\(directive)_zone\" declares",
+        hint: "\(directive)_zone KEY zone=\(name):10m\(hasRate ? " rate=10r/s" : "");")
+      return nil
+    }
+    guard (zone.rate != nil) == hasRate else {
+      error(
+        word.location, "the shared memory zone \"\(name)\" is already declared for a different use",
+        hint: "\"\(directive)\" needs a zone of \"\(directive)_zone\"")
+      return nil
+    }
+    return zone
+  }
+}
+
+extension Quantity {
+  /// Parses `10r/s` or `10r/m`, to thousandths of a request per second.
+  static func requestRate(_ text: Substring) -> Int? {
+    let isPerMinute = text.hasSuffix("r/m")
+    let digits = isPerMinute || text.hasSuffix("r/s") ? text.dropLast(3) : text
+    return thousandths(digits).map { isPerMinute ? $0 / 60 : $0 }
+  }
+
+  /// A positive number, in thousandths.
+  static func thousandths(_ text: Substring) -> Int? {
+    guard let number = Quantity.number(String(text)), number > 0 else { return nil }
+    let (product, overflow) = number.multipliedReportingOverflow(by: 1000)
+    return overflow ? nil : product
+  }
+}
+
+extension LimitResponseSettings {
+  /// What the directives of a limit, whose names begin with `name`, say of what it refuses.
+  init(_ scope: Scope, _ name: String) {
+    self.init()
+    isDryRun = scope.flag("\(name)_dry_run") ?? isDryRun
+    status = scope.number("\(name)_status") ?? status
+    level = scope.text("\(name)_log_level").flatMap { LogLevel(name: $0) } ?? level
+  }
+
+  /// Says what a change of them means. `name`: the directive.
+  static func compare(_ name: String, _ old: Self?, _ new: Self?, _ found: inout TrustChanges) {
+    guard let old, let new else { return }
+    found.flag(
+      old.isDryRun, new.isDryRun, opens: "\(name) refuses nobody any more (dry run)", closes: "\(name) refuses again")
+  }
+}
+
+/// The value of a limit's variable.
+enum LimitVerdict {
+  case passed, delayed, rejected, delayedDryRun, rejectedDryRun
+
+  var name: StaticString {
+    switch self {
+    case .passed: "PASSED"
+    case .delayed: "DELAYED"
+    case .rejected: "REJECTED"
+    case .delayedDryRun: "DELAYED_DRY_RUN"
+    case .rejectedDryRun: "REJECTED_DRY_RUN"
+    }
+  }
+}

@@ -1,0 +1,20 @@
+import Bytes
+
+/// A variable of a feature. Two of one name are the same.
+public struct FeatureVariable: Sendable, Hashable {
+  /// Without `$`, lower-case.
+  let name: String
+  /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
+  let isOursAlone: Bool
+  /// Appends the value for an exchange; nothing if there is none.
+  let append: @Sendable (Exchange, inout ByteBuffer) -> Void
+
+  init(_ name: String, isOursAlone: Bool = false, append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void) {
+    self.name = name
+    self.isOursAlone = isOursAlone
+    self.append = append
+  }
+
+  public static func == (one: FeatureVariable, other: FeatureVariable) -> Bool { one.name == other.name }
+  public func hash(into hasher: inout Hasher) { hasher.combine(name) }
+}
