@@ -5,14 +5,14 @@ import Proxy
 
 extension LocationSettings {
   /// Whether the location issues certificates (`enrolment`).
-  var enrols: Bool { if case .enrolment = action { true } else { false } }
+  var enrols: Bool { self[EnrolmentSettings.self] != nil }
 }
 
 extension MaterialLoader {
   /// Reads the password files and authorities once. Requests read them again each time, and a fault must show before
   /// the first request.
   mutating func tryAccess(of location: LocationSettings) {
-    if case .enrolment(let desk) = location.action {
+    if let desk = location[EnrolmentSettings.self] {
       do throws(AuthorityError) { try EnrolmentService(desk, shared.enrolment).trial() } catch {
         report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
       }

@@ -19,7 +19,7 @@ final class AuthorityUpkeep {
     timer?.cancel()
     timer = nil
     let desks = http.everyLocation.compactMap { place -> EnrolmentSettings? in
-      if case .enrolment(let desk) = place.settings.action { desk } else { nil }
+      place.settings[EnrolmentSettings.self]
     }
     let settings = Dictionary(desks.map { ($0.authority, $0) }, uniquingKeysWith: { first, _ in first }).values
     guard !settings.isEmpty else { return }

@@ -95,20 +95,14 @@ struct EffectivePolicy {
 
   private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
     let hasRules = location.clientRules !== root.clientRules
-    if case .none = location.action, !hasRules { return }
+    if !location.hasContent, !hasRules { return }
     lines.append("  location \(location.match.asWritten)")
     if hasRules { describe(location.clientRules, 2) }
     if let access = location.basicAccess, !location.enrols {
       add(2, "password", access.users.map { "of \($0)" } ?? "of the file that the request names")
     }
-    switch location.action {
-    case .none: break
-    case .proxy(let pass): describe(pass)
-    case .metrics: add(2, "metrics", "for every client that this server lets in")
-    case .status: add(2, "stub_status", "for every client that this server lets in")
-    case .statusPage: add(2, "status", "for every client that this server lets in")
-    case .enrolment(let desk): add(2, "enrolment", "of \(desk.authority), for users with a password in \(desk.users)")
-    }
+    if let pass = location[ProxyPassSettings.self] { describe(pass) }
+    for line in location.policy { add(2, line.label, line.text) }
   }
 
   private mutating func describe(_ pass: ProxyPassSettings) {

@@ -66,5 +66,5 @@ extension MaterialLoader {
 }
 
 extension LocationSettings {
-  var envelope: EnvelopeSettings? { if case .proxy(let pass) = action { pass.envelope } else { nil } }
+  var envelope: EnvelopeSettings? { self[ProxyPassSettings.self]?.envelope }
 }

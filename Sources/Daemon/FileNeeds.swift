@@ -51,13 +51,13 @@ package enum FileNeeds {
     case .named(let path, let folder): needs += [folderOf(path, relativeTo: folder)].compactMap { $0 }
     case nil: break
     }
-    switch location.action {
-    case .enrolment(let enrolment):
+    if let enrolment = location[EnrolmentSettings.self] {
       if let folder = enrolment.authority.realPath() {
         needs.append(FileNeed(.change, folder, at: enrolment.authority.location))
       }
       needs += [enrolment.passwords, enrolment.users].compactMap { $0.flatMap { read($0) } }
-    case .proxy(let pass):
+    }
+    if let pass = location[ProxyPassSettings.self] {
       if case .permanent(folder: let folder)? = pass.authentication?.persistence {
         needs.append(FileNeed(.change, folder))
       }
@@ -66,7 +66,6 @@ package enum FileNeeds {
           path.flatMap { folderOf($0, relativeTo: identity.folder, at: identity.location) }
         }
       }
-    default: break
     }
     return needs
   }
@@ -103,10 +102,7 @@ package enum FileNeeds {
 extension LocationSettings {
   /// Whether a request body may go to a file: that of a `proxy_pass`, or one that a step collects before.
   fileprivate var mayKeepBodies: Bool {
-    if keepsBodies || signature != nil || subrequests?.mirrors != nil { return true }
-    switch action {
-    case .proxy, .enrolment: return true
-    default: return false
-    }
+    keepsBodies || signature != nil || subrequests?.mirrors != nil || self[ProxyPassSettings.self] != nil
+      || self[EnrolmentSettings.self] != nil
   }
 }

@@ -10,7 +10,7 @@ package enum GuessLimits {
   package static func resolved(_ http: HTTPSettings) -> [MaterialReference: FailureWindow.Limit] {
     let locations = http.everyLocation.map(\.settings)
     var guarded: [String: FailureWindow.Limit] = [:]
-    for case .enrolment(let desk) in locations.map(\.action) {
+    for case let desk? in locations.map({ $0[EnrolmentSettings.self] }) {
       guard let path = desk.users.realPath() else { continue }
       guarded[path] = guarded[path]?.stricter(desk.failureLimit) ?? desk.failureLimit
     }

@@ -54,7 +54,7 @@ package struct ProbePlan {
     var known: [Key: Int] = [:]
     var policies: [Judge: Result<ProbePolicy, ProbePolicy.Refused>] = [:]
     for (index, location) in http.everyLocation {
-      guard case .proxy(let pass) = location.action, let tls = pass.tls else { continue }
+      guard let pass = location[ProxyPassSettings.self], let tls = pass.tls else { continue }
       let place = Self.place(of: location, pass, in: http.servers[index])
       if let template = pass.target.template {
         unprobed.append(

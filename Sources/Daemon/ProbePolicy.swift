@@ -103,7 +103,7 @@ package struct ProbePolicy {
       ])
     }
     let passes = http.everyLocation.filter { $0.server == index }.compactMap { entry -> ProxyPassSettings? in
-      if case .proxy(let pass) = entry.settings.action, pass.tls != nil { pass } else { nil }
+      if let pass = entry.settings[ProxyPassSettings.self], pass.tls != nil { pass } else { nil }
     }
     let pass =
       passes.first { $0.authority == authority }

@@ -76,7 +76,7 @@ enum ServingAccess {
   ) -> [Diagnostic] {
     var seen: Set<MaterialReference> = []
     return http.everyLocation.compactMap { place in
-      guard case .enrolment(let desk) = place.settings.action, seen.insert(desk.authority).inserted,
+      guard let desk = place.settings[EnrolmentSettings.self], seen.insert(desk.authority).inserted,
         let reason = fault(desk, shared)
       else { return nil }
       return Diagnostic(
@@ -134,7 +134,7 @@ enum ServingAccess {
 extension LocationSettings {
   /// Whether the location may write a request body to a file, because it is larger than what stays in memory.
   var keepsBodies: Bool {
-    guard case .proxy(let pass) = action, pass.requestBuffering else { return false }
+    guard let pass = self[ProxyPassSettings.self], pass.requestBuffering else { return false }
     if bodyFiles?.isForEachBody ?? false { return true }
     guard let memory = limits.bodyBufferSize else { return true }
     return limits.maxBodySize == 0 || limits.maxBodySize > UInt64(clamping: memory)

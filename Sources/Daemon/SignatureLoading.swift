@@ -65,7 +65,7 @@ extension LocationSettings {
   /// Those to verify and to sign by.
   var signatures: [SignatureSettings] {
     var all = signature.map { [$0] } ?? []
-    if case .proxy(let pass) = action, let signing = pass.signing { all.append(signing) }
+    if let signing = self[ProxyPassSettings.self]?.signing { all.append(signing) }
     return all
   }
 }

@@ -11,7 +11,7 @@ import TLS
 package enum UnheededRevocations {
   package static func warnings(_ http: HTTPSettings) -> [Diagnostic] {
     let authorities = http.everyLocation.compactMap { place -> MaterialReference? in
-      if case .enrolment(let desk) = place.settings.action { desk.authority } else { nil }
+      place.settings[EnrolmentSettings.self]?.authority
     }
     guard !authorities.isEmpty else { return [] }
     return http.servers.compactMap { server in

@@ -13,10 +13,10 @@ extension HTTPSettings {
 
 extension LocationSettings {
   var upstreamAuth: UpstreamAuthSettings? {
-    if case .proxy(let pass) = action { pass.authentication } else { nil }
+    self[ProxyPassSettings.self]?.authentication
   }
 
   var upstreamTLS: UpstreamTLSSettings? {
-    if case .proxy(let pass) = action { pass.tls } else { nil }
+    self[ProxyPassSettings.self]?.tls
   }
 }

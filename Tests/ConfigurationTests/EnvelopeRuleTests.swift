@@ -19,7 +19,9 @@ private let joining =
 
 @Suite struct `Message envelopes, as configured` {
   private func settings(_ text: LoadedText) -> EnvelopeSettings? {
-    guard case .proxy(let pass)? = text.settings?.http.servers.first?.root.locations.first?.action else { return nil }
+    guard let pass = text.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
+      return nil
+    }
     return pass.envelope
   }
 

@@ -12,7 +12,8 @@ private func location(_ lines: String, at path: String = "/a.B/", http: String =
 }
 
 private func pass(_ lines: String, http: String = "") -> ProxyPassSettings? {
-  guard case .proxy(let pass)? = location(lines, http: http).settings?.http.servers.first?.root.locations.first?.action
+  guard
+    let pass = location(lines, http: http).settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self]
   else { return nil }
   return pass
 }

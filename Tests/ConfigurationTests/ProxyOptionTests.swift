@@ -142,7 +142,7 @@ import Upstream
   @Test func `an https upstream is verified by what is given, else by the system's CAs`() throws {
     func trust(_ changes: [ProxyOption: [String]]) throws -> String {
       let http = try settings(text(changes)).http
-      guard case .proxy(let pass)? = http.servers.first?.root.locations.first?.action else { return "no proxy" }
+      guard let pass = http.servers.first?.root.locations.first?[ProxyPassSettings.self] else { return "no proxy" }
       return switch try #require(pass.tls).trust {
       case .anybody: "anybody"
       case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"

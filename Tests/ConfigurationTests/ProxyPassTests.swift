@@ -14,7 +14,7 @@ private func location(_ lines: String, at path: String = "/a/", http: String = "
 
 private func pass(_ lines: String, at path: String = "/a/", http: String = "") -> ProxyPassSettings? {
   let settings = location(lines, at: path, http: http).settings
-  guard case .proxy(let pass)? = settings?.http.servers.first?.root.locations.first?.action else { return nil }
+  guard let pass = settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else { return nil }
   return pass
 }
 

@@ -10,7 +10,9 @@ import Upstream
   }
 
   private func resolution(_ loaded: LoadedText) -> NameResolutionSettings? {
-    guard case .proxy(let pass)? = loaded.settings?.http.servers.first?.root.locations.first?.action else { return nil }
+    guard let pass = loaded.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
+      return nil
+    }
     return pass.nameResolution
   }
 

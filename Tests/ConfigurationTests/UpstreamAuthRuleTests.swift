@@ -17,7 +17,9 @@ import UpstreamAuth
   }
 
   private func settings(_ text: LoadedText) -> ProxyPassSettings? {
-    guard case .proxy(let pass)? = text.settings?.http.servers.first?.root.locations.first?.action else { return nil }
+    guard let pass = text.settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
+      return nil
+    }
     return pass
   }
 

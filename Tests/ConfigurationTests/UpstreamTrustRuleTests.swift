@@ -1,6 +1,6 @@
 import Crypto
 import Observability
-import Proxy
+@testable import Proxy
 import TLS
 import Testing
 
@@ -27,7 +27,7 @@ private func upstream(_ lines: String, pass: String = "https://up.example") -> L
 }
 
 private func trust(_ lines: String) -> UpstreamTLSSettings? {
-  guard case .proxy(let pass)? = upstream(lines).settings?.http.servers.first?.root.locations.first?.action else {
+  guard let pass = upstream(lines).settings?.http.servers.first?.root.locations.first?[ProxyPassSettings.self] else {
     return nil
   }
   return pass.tls
@@ -128,8 +128,8 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
   @Test func `a certificate of ours that variables name is each request's own`() {
     func identity(_ lines: String) -> PresentedIdentitySettings? {
       guard
-        case .proxy(let pass)? = upstream("proxy_ssl_verify on; \(lines)").settings?.http.servers.first?.root.locations
-          .first?.action
+        let pass = upstream("proxy_ssl_verify on; \(lines)").settings?.http.servers.first?.root.locations
+          .first?[ProxyPassSettings.self]
       else { return nil }
       #expect(pass.identity == nil || pass.tls?.certificate == nil)
       return pass.identity
@@ -341,7 +341,7 @@ private func trust(_ lines: String) -> UpstreamTLSSettings? {
         + "location /b { proxy_pass https://a.example; } } }")
     let locations = try #require(loaded.settings?.http.servers.first?.root.locations)
     let pins = locations.map { location -> [String] in
-      guard case .proxy(let pass) = location.action else { return [] }
+      guard let pass = location[ProxyPassSettings.self] else { return [] }
       return pass.tls?.trust.pins?.sources.map(\.spelling) ?? []
     }
     #expect(pins == [[other], [aPin]])

@@ -17,7 +17,7 @@ private func loaded(_ http: String) throws -> HTTPSettings {
 private func pass(_ http: String) throws -> (pass: ProxyPassSettings, check: HealthCheckSettings, serverName: String) {
   let server = try #require(try loaded(http).servers.first)
   for location in server.root.withNested {
-    if case .proxy(let pass) = location.action, let check = pass.healthCheck {
+    if let pass = location[ProxyPassSettings.self], let check = pass.healthCheck {
       return (pass, check, server.primaryName)
     }
   }

@@ -69,7 +69,7 @@ final class Rig {
     _ http: HTTPSettings, _ replays: ReplayGuard?
   ) throws -> [EnvelopeSettings: MessageEnvelope] {
     var made: [EnvelopeSettings: MessageEnvelope] = [:]
-    for case .proxy(let pass) in http.servers.flatMap({ [$0.root] + $0.root.locations }).map(\.action) {
+    for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[ProxyPassSettings.self] }) {
       if let settings = pass.envelope { made[settings] = try envelope(settings.suite, replays) }
     }
     return made
@@ -77,7 +77,7 @@ final class Rig {
 
   private static func userFiles(_ http: HTTPSettings, _ text: String) throws -> [MaterialReference: UserFile] {
     var made: [MaterialReference: UserFile] = [:]
-    for case .proxy(let pass) in http.servers.flatMap({ [$0.root] + $0.root.locations }).map(\.action) {
+    for case let pass? in http.servers.flatMap({ [$0.root] + $0.root.locations }).map({ $0[ProxyPassSettings.self] }) {
       guard let users = pass.authentication?.users else { continue }
       made[users] = try Array(text.utf8).withUnsafeBytes { try UserFile(parsing: $0, users) }
     }

@@ -28,7 +28,7 @@ struct ComparedLocation {
   /// What a location that the old configuration has not means.
   func asNew(in server: ComparedServer) -> [TrustChange] {
     var found = TrustChanges()
-    let content = settings.action.inWords(server.configuration)
+    let content = settings.contentWords(server.configuration.http)
     let guards = [
       settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
       settings.accessRules.contains { !$0.allows } ? "deny" : "", settings.basicAccess == nil ? "" : "auth_basic",
@@ -40,42 +40,6 @@ struct ComparedLocation {
     let sentence = "is new: \(content), \(who)"
     if guards.isEmpty, !server.asksForCertificate { found.opens(sentence) } else { found.other(sentence) }
     return found.all
-  }
-}
-
-extension LocationAction {
-  func inWords(_ configuration: ComparedConfiguration) -> String {
-    switch self {
-    case .none: return "no upstream"
-    case .proxy(let pass): return "forwards to \(pass.destination(configuration.http))"
-    case .metrics: return "serves metrics"
-    case .status: return "serves stub_status"
-    case .statusPage: return "serves status"
-    case .enrolment(let desk): return "issues certificates of \(desk.authority)"
-    }
-  }
-
-  /// Equal for the same kind of content.
-  fileprivate var kind: Int {
-    switch self {
-    case .none: 0
-    case .proxy: 1
-    case .metrics: 2
-    case .status: 3
-    case .enrolment: 4
-    case .statusPage: 5
-    }
-  }
-}
-
-extension ProxyPassSettings {
-  func destination(_ http: HTTPSettings) -> String {
-    switch target {
-    case .group(let index, let scheme):
-      "\(scheme.rawValue)://\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
-    case .template(let template, let scheme): "\(scheme.rawValue)://\(template.asWritten)"
-    case .url(let template): template.asWritten
-    }
   }
 }
 
@@ -95,18 +59,12 @@ struct LocationDifference {
     }
     found.limit("the body of a request", size(old.settings), size(new.settings), unit: " bytes")
     LocationSettings.compareFeatures(old.settings, new.settings, ComparedNames(old: names.0, new: names.1), &found)
-    switch (old.settings.action, new.settings.action) {
-    case (.proxy(let before), .proxy(let after)):
+    if let before = old.settings[ProxyPassSettings.self], let after = new.settings[ProxyPassSettings.self] {
       UpstreamDifference(before, old.server.configuration, after, new.server.configuration).compare(&found)
-    case (.enrolment(let before), .enrolment(let after)):
-      if before.authority != after.authority {
-        found.other("issues certificates of \(after.authority) (was \(before.authority))")
-      }
-      if before.users != after.users { found.other("asks \(after.users) for passwords (was \(before.users))") }
-    case (let before, let after) where before.kind != after.kind:
-      let words = after.inWords(new.server.configuration)
-      if case .none = after { found.closes(words) } else { found.opens(words) }
-    default: break
+    }
+    if !new.settings.hasSameKindOfContent(as: old.settings) {
+      let words = new.settings.contentWords(new.server.configuration.http)
+      if new.settings.hasContent { found.opens(words) } else { found.closes(words) }
     }
     changes = found.all
   }

@@ -7,6 +7,8 @@ class LiveContent {
   var filters: [ResponseFilter] { [] }
   /// Returns a handler for one exchange; nil if the location has no content, so that the response is 404.
   func handler(for worker: Worker) -> ContentHandler? { nil }
+  /// Whether requests are signed on their way, so that the digest of a body is needed.
+  var signsRequests: Bool { false }
   /// Whether a collected request body may come here through a named error page.
   func takes(_ body: RequestBody) -> Bool { true }
 }

@@ -13,8 +13,7 @@ package enum DirectiveTable {
     case .main: mainDirectives
     case .tls: serverTLSDirectives
     case .upstreamTLS: upstreamTLSDirectives
-    case .proxy: proxyDirectives
-    case .grpc: grpcDirectives
+    case .proxy, .grpc: []
     case .envelopes: envelopeDirectives
     case .signatures: signatureDirectives
     case .proxyAuth: upstreamAuthDirectives
@@ -29,7 +28,7 @@ package enum DirectiveTable {
     case .limits: clientLimitDirectives
     case .subrequests: subrequestDirectives
     case .realIP: realIPDirectives
-    case .passwords: enrolmentDirectives
+    case .passwords: passwordDirectives
     }
   }
 

@@ -1,4 +1,6 @@
+import Enrolment
 import Language
+import Observability
 
 /// A feature: what nginx has in one module. Its directives, its variables, what it does in a location and what `check` says
 /// of it stand in one folder beside this file.
@@ -43,12 +45,31 @@ extension LocationFeature {
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
 }
 
+/// A feature that responds to requests. A location has the content of one feature at most: the last of `Features.all` that
+/// its lines name.
+protocol ContentFeature: LocationFeature {
+  /// The line of the level itself that names this content; nil: none does.
+  static func line(in scope: Scope) -> Directive?
+  /// Whether the content checks clients' passwords itself, so that nothing before it does.
+  var checksCredentials: Bool { get }
+  /// What the content does, for `check --diff`.
+  func words(_ http: HTTPSettings) -> String
+}
+
+extension ContentFeature {
+  var checksCredentials: Bool { false }
+}
+
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
 enum Features {
   static let all: [any Feature.Type] = [
     LimitReq.self, LimitConn.self,
+    ProxyPassSettings.self, GRPC.self, MetricsLocation.self, StatusLocation.self, StubStatus.self,
+    EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
   ]
+
+  static let contents: [any ContentFeature.Type] = all.compactMap { $0 as? any ContentFeature.Type }
 
   static let ofLocation: [any LocationFeature.Type] = all.compactMap { $0 as? any LocationFeature.Type }
 
@@ -111,6 +132,17 @@ extension LocationSettings {
     return nil
   }
 
+  /// nil: no feature responds here but for files.
+  var content: (any ContentFeature)? { features.last { $0 is any ContentFeature } as? any ContentFeature }
+
+  package var hasContent: Bool { content != nil }
+
+  package func hasSameKindOfContent(as other: LocationSettings) -> Bool {
+    content.map { ObjectIdentifier(type(of: $0)) } == other.content.map { ObjectIdentifier(type(of: $0)) }
+  }
+
+  package func contentWords(_ http: HTTPSettings) -> String { content?.words(http) ?? "no upstream" }
+
   /// The directives that keep clients out, in the order of `Features.all`.
   package var guardingDirectives: [String] { features.compactMap(\.guardingDirective) }
 
@@ -123,5 +155,15 @@ extension LocationSettings {
   ) {
     func compare<F: LocationFeature>(_ feature: F.Type) { F.compare(old[F.self], new[F.self], names, &found) }
     for feature in Features.ofLocation { compare(feature) }
+  }
+}
+
+extension SettingsBuilder {
+  /// Refuses a location with two sources of content. `line`: names a content that is not an upstream.
+  mutating func refuseSecondContent(at line: Directive, _ scope: Scope) {
+    guard let pass = ProxyPassSettings.line(in: scope) else { return }
+    error(
+      line.location, "\"\(line.name)\" beside \"proxy_pass\": a location can have only one content handler",
+      hint: "use a separate location; proxy_pass is at \(pass.location)")
   }
 }

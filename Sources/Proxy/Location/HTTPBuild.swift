@@ -60,7 +60,7 @@ extension SettingsBuilder {
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
-    if root.locations.isEmpty, root.files == nil, !root.action.isContent, !root.rewrite.contains(where: \.isReturn),
+    if root.locations.isEmpty, root.files == nil, !root.hasContent, !root.rewrite.contains(where: \.isReturn),
       tls?.rejectsHandshake != true || alsoPlain
     {
       warning(

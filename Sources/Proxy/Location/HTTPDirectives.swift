@@ -24,17 +24,6 @@ package let httpDirectives: [DirectiveEntry] = [
     "location", [.server, .location], .block(1...2, "[= | ~ | ~* | ^~] PATH | @NAME"),
     "Settings for the requests whose paths match.", repeatable: true,
     example: "location /api/ { proxy_pass http://127.0.0.1:8080; }", trust: .told),
-  .local(
-    "metrics", .location, .none,
-    "Serves counters of requests, handshakes and upstreams, and ages of certificates, as Prometheus text.",
-    example: "metrics;"),
-  .local(
-    "status", .location, .none,
-    "Serves the state of the process: a page for people that begins with what is wrong, or with `?format=json` as JSON.",
-    example: "status;"),
-  .local(
-    "stub_status", [.server, .location], .words(0...1, "[on]"),
-    "Serves nginx's page of connections and requests, over all workers, to GET and HEAD.", example: "stub_status;"),
   .value(
     "trace_context", levels, .oneOf(["off", "on", "restart"]), "off",
     "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`.",

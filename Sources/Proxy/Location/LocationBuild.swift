@@ -43,23 +43,7 @@ indirect enum Level {
 extension SettingsBuilder {
   mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
-    var action = LocationAction.none
-    if let pass = scope.own("proxy_pass").first, let settings = proxyPass(pass, level) { action = .proxy(settings) }
-    if let pass = scope.own("grpc_pass").first, let settings = grpcPass(pass, level) { action = .proxy(settings) }
-    if let line = scope.own("metrics").first {
-      if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
-      action = .metrics
-    }
-    if let line = scope.own("status").first {
-      if let diagnostic = LocationRule.answersTwice(scope, at: line) { diagnostics.append(diagnostic) }
-      action = .statusPage
-    }
-    if let line = scope.own("stub_status").first, let settings = stubStatus(scope, line) { action = settings }
     let access = basicAccess(scope)
-    if let settings = enrolment(scope, access) {
-      diagnostics += EnrolmentRule.check(level, scope)
-      action = .enrolment(settings)
-    }
     let files = files(level)
     if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
@@ -71,7 +55,7 @@ extension SettingsBuilder {
     if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
-      match: level.match, action: action, rewrite: level.isConditional ? [] : rewriteSteps(level),
+      match: level.match, rewrite: level.isConditional ? [] : rewriteSteps(level),
       locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),

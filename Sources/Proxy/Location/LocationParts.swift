@@ -1,8 +1,14 @@
 /// What the features of a location add to it, in one worker.
 struct LocationParts {
+  /// All that the configuration says of the location.
+  let settings: LocationSettings
   var steps = PhaseSteps()
+  /// nil: the location has no content of its own.
+  var content: LiveContent?
   /// What happens to the responses, the first filter first.
   var filters: [ResponseFilter] = []
   /// What a feature's variables or the way of a request ask for, by its type.
   var objects: [AnyObject] = []
+
+  init(_ settings: LocationSettings) { self.settings = settings }
 }

@@ -22,17 +22,9 @@ enum LocationRule {
 
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard
-      [
-        "proxy_pass", "grpc_pass", "metrics", "status", "stub_status", "enrolment", "return", "location", "deny",
-        "rewrite", "if",
-      ]
-      .allSatisfy({
-        scope.own($0).isEmpty
-      })
-    else {
-      return nil
-    }
+    guard Features.contents.allSatisfy({ $0.line(in: scope) == nil }),
+      ["return", "location", "deny", "rewrite", "if"].allSatisfy({ scope.own($0).isEmpty })
+    else { return nil }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",
       hint: "it has no proxy_pass, no return and no root")
@@ -69,7 +61,7 @@ enum LocationRule {
   /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
   static func sealsNothing(_ scope: Scope) -> Diagnostic? {
     guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,
-      ["proxy_pass", "grpc_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
+      !ProxyPassSettings.forwards(scope), scope.own("location").isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: line.location,
@@ -80,19 +72,11 @@ enum LocationRule {
   /// Refuses a health check where no upstream is named.
   static func checksNothing(_ scope: Scope) -> Diagnostic? {
     guard let line = scope.own("health_check").first,
-      ["proxy_pass", "grpc_pass"].allSatisfy({ scope.own($0).isEmpty })
+      !ProxyPassSettings.forwards(scope)
     else { return nil }
     return Diagnostic(
       .error, at: line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
       hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")
-  }
-
-  /// Refuses a location with two sources of content.
-  static func answersTwice(_ scope: Scope, at line: Directive) -> Diagnostic? {
-    guard let pass = scope.own("proxy_pass").first ?? scope.own("grpc_pass").first else { return nil }
-    return Diagnostic(
-      .error, at: line.location, "\"\(line.name)\" beside \"proxy_pass\": a location can have only one content handler",
-      hint: "use a separate location; proxy_pass is at \(pass.location)")
   }
 
   /// Checks that every `@name` in `error_page` is a location of the server.

@@ -24,21 +24,6 @@ public struct NamedCapture: Sendable, Hashable {
   }
 }
 
-/// What a location does with a request that was let in.
-public enum LocationAction: Sendable {
-  /// Nothing was said: 404.
-  case none
-  case proxy(ProxyPassSettings)
-  /// Metrics of the process (`metrics`).
-  case metrics
-  /// Counts of connections and requests (`stub_status`).
-  case status
-  /// The state of the process for people, or as JSON (`status`).
-  case statusPage
-  /// Certificates for who has a password (`enrolment`).
-  case enrolment(EnrolmentSettings)
-}
-
 /// `return`: a status alone, a redirect, or a text.
 public struct ReturnSettings: Sendable, Hashable {
   public enum Content: Sendable, Hashable {
@@ -151,7 +136,6 @@ public struct ErrorLogSettings: Sendable, Hashable {
 /// Immutable once built; shared by all workers. A class, so that an exchange holds a pointer.
 public final class LocationSettings: Sendable {
   public let match: LocationMatch
-  public let action: LocationAction
   public let rewrite: [RewriteStep]
   /// Nested locations.
   public let locations: [LocationSettings]
@@ -193,7 +177,7 @@ public final class LocationSettings: Sendable {
   public let charset: CharsetSettings?
 
   init(
-    match: LocationMatch, action: LocationAction, rewrite: [RewriteStep], locations: [LocationSettings],
+    match: LocationMatch, rewrite: [RewriteStep], locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
@@ -211,7 +195,6 @@ public final class LocationSettings: Sendable {
     self.features = features
     self.expires = expires
     self.match = match
-    self.action = action
     self.rewrite = rewrite
     self.locations = locations
     self.accessRules = accessRules

@@ -14,7 +14,7 @@ enum IdentityNames {
     let locations = root.withInner
     let slots = slots(in: locations, computed, from: Set(named.filter { $0.value.hasPrefix("ssl_") }.keys))
     var names: [[UInt8]] = []
-    for case .proxy(let pass) in locations.map(\.action) {
+    for case let pass? in locations.map({ $0[ProxyPassSettings.self] }) {
       if pass.clientIdentity != .off { names += IdentityFieldForm.names.map { Array($0.utf8) } }
       names += pass.setFields.filter { saysClient($0.value, slots) }.map(\.name)
     }

@@ -2,6 +2,66 @@ import Enrolment
 import Observability
 import Language
 
+/// `enrolment`: certificates for who has a password.
+extension EnrolmentSettings: ContentFeature {
+  static let chapter = Chapter.passwords
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "enrolment", .location, .flag, "off",
+      "Whether to issue a certificate to a user who sends a password (POST, JSON). Not in nginx.",
+      example: "enrolment on;"),
+    .value(
+      "enrolment_authority", levels, .words(1...1, "DIR"), "", "The folder that `sallyport ca` made. Not in nginx.",
+      example: "enrolment_authority ca;"),
+    .value(
+      "enrolment_renew_before", levels, .seconds, "30d",
+      "How long before its end a certificate can be renewed. Not in nginx.", example: "enrolment_renew_before 30d;"),
+    .value(
+      "enrolment_pkcs12", levels, .oneOf(["modern", "legacy"]), "modern",
+      "How to encrypt the PKCS#12; `legacy` uses RC2 and 3DES, for old devices. Not in nginx.",
+      example: "enrolment_pkcs12 legacy;"),
+    .value(
+      "enrolment_max_devices", levels, .number(1...10_000), "10",
+      "How many devices of one user can have a valid certificate; a further device gets 403. Not in nginx.",
+      example: "enrolment_max_devices 3;"),
+    .value(
+      "enrolment_failures", levels, .words(1...2, "COUNT [TIME]"), "10 60s",
+      "How many wrong passwords of a user or an address are allowed before sallyport responds with 429. Not in nginx.",
+      example: "enrolment_failures 5 10m;"),
+  ]
+
+  static func line(in scope: Scope) -> Directive? { scope.own("enrolment").first }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> EnrolmentSettings? {
+    guard let settings = builder.enrolment(level.scope, builder.basicAccess(level.scope)) else { return nil }
+    builder.diagnostics += EnrolmentRule.check(level, level.scope)
+    return settings
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    // Without `auth_basic` there are no users, and such a configuration doesn't load.
+    parts.content = parts.settings.basicAccess.map { EnrolmentContent(self, realm: LiveTemplate($0.realm)) }
+  }
+
+  var checksCredentials: Bool { true }
+
+  var policy: [(label: String, text: String)] {
+    [("enrolment", "of \(authority), for users with a password in \(users)")]
+  }
+
+  func words(_ http: HTTPSettings) -> String { "issues certificates of \(authority)" }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    guard let old, let new else { return }
+    if old.authority != new.authority {
+      found.other("issues certificates of \(new.authority) (was \(old.authority))")
+    }
+    if old.users != new.users { found.other("asks \(new.users) for passwords (was \(old.users))") }
+  }
+}
+
 /// Builds the settings of `auth_basic` and `enrolment`: clients' passwords, and certificates for users with a password.
 extension SettingsBuilder {
   /// Builds the settings of `auth_basic` and its user file; nil where no password is required.

@@ -7,8 +7,9 @@ enum EnrolmentRule {
   static func check(_ level: Level, _ scope: Scope) -> [Diagnostic] {
     guard let line = scope.own("enrolment").first else { return [] }
     var found: [Diagnostic] = []
-    for name in ["proxy_pass", "grpc_pass", "metrics", "status", "stub_status"] {
-      guard let other = scope.own(name).first else { continue }
+    let others = Features.contents.filter { $0 != EnrolmentSettings.self }.map { $0.line(in: scope) }
+    for case let other? in others {
+      let name = other.name
       found.append(
         Diagnostic(
           .error, at: line.location, "\"enrolment\" beside \"\(name)\": a location can have only one content handler",

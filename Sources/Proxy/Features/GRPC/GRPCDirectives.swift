@@ -1,18 +1,25 @@
-package import Language
+import Language
 
 /// gRPC towards upstreams (nginx: ngx_http_grpc_module). The rows are those of the proxy module and of TLS towards upstreams
 /// under another prefix, since `grpc_pass` is built like `proxy_pass`; those that make no sense over gRPC are left out.
-package let grpcDirectives: [DirectiveEntry] =
-  [
-    .local(
-      "grpc_pass", [.location, .locationIf], .words(1...1, "[grpc[s]://]ADDRESS"),
-      "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`. A variable's value can have a scheme; without one it is not over TLS.",
-      example: "grpc_pass grpc://127.0.0.1:50051;", trust: .told)
-  ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC } + [
-    .value(
-      "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",
-      "The same as `proxy_protocol`, for gRPC upstreams.", example: "grpc_proxy_protocol v2;")
-  ]
+enum GRPC: Feature {
+  static let chapter = Chapter.grpc
+
+  /// The `grpc_pass` of the level itself; its settings are those of a `proxy_pass`.
+  static func line(in scope: Scope) -> Directive? { scope.own("grpc_pass").first }
+
+  static let directives: [DirectiveEntry] =
+    [
+      .local(
+        "grpc_pass", [.location, .locationIf], .words(1...1, "[grpc[s]://]ADDRESS"),
+        "Forwards requests to a gRPC upstream, over HTTP/2. A client's `grpc-timeout` limits the request, and sallyport's own errors are answered as `grpc-status`. A variable's value can have a scheme; without one it is not over TLS.",
+        example: "grpc_pass grpc://127.0.0.1:50051;", trust: .told)
+    ] + (proxyDirectives + upstreamTLSDirectives).compactMap { $0.inGRPC } + [
+      .value(
+        "grpc_proxy_protocol", .everyHTTP, .words(1...2, "on | off | v2 [certificate]"), "off",
+        "The same as `proxy_protocol`, for gRPC upstreams.", example: "grpc_proxy_protocol v2;")
+    ]
+}
 
 extension DirectiveEntry {
   private static let left: Set<String> = [

@@ -65,7 +65,7 @@ package struct HealthRecords: Sendable {
     var byServer: [[[ServerHealth]]] = groups.map { $0.servers.map { _ in [] } }
     for server in http.servers {
       for location in server.root.withNested {
-        guard case .proxy(let pass) = location.action, let settings = pass.healthCheck,
+        guard let pass = location[ProxyPassSettings.self], let settings = pass.healthCheck,
           case .group(let index, let scheme) = pass.target, groups.indices.contains(index)
         else { continue }
         let group = groups[index]

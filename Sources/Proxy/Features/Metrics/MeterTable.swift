@@ -163,10 +163,7 @@ extension HTTPSettings {
   var showsMetrics: Bool {
     servers.contains { server in
       server.root.withNested.contains { location in
-        switch location.action {
-        case .metrics, .statusPage: true
-        case .none, .proxy, .status, .enrolment: false
-        }
+        location[MetricsLocation.self] != nil || location[StatusLocation.self] != nil
       }
     }
   }

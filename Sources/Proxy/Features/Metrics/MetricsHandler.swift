@@ -1,5 +1,32 @@
+import Language
 import HTTP
 import Observability
+
+/// `metrics`: a location with the counters of the process for Prometheus.
+struct MetricsLocation: ContentFeature {
+  static let chapter = Chapter.http
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "metrics", .location, .none,
+      "Serves counters of requests, handshakes and upstreams, and ages of certificates, as Prometheus text.",
+      example: "metrics;")
+  ]
+
+  static func line(in scope: Scope) -> Directive? { scope.own("metrics").first }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> MetricsLocation? {
+    guard let line = line(in: level.scope) else { return nil }
+    builder.refuseSecondContent(at: line, level.scope)
+    return MetricsLocation()
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = MetricsContent() }
+
+  var policy: [(label: String, text: String)] { [("metrics", "for every client that this server lets in")] }
+
+  func words(_ http: HTTPSettings) -> String { "serves metrics" }
+}
 
 /// `metrics`: responds with the workers' counters in Prometheus text format.
 final class MetricsContent: LiveContent {

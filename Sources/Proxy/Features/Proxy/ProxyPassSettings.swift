@@ -1,3 +1,4 @@
+import Language
 import Bytes
 public import Identity
 public import Observability
@@ -208,5 +209,37 @@ extension ProxyPassSettings {
     // More than one colon and no bracket: an IPv6 address.
     let isAddress = name.count(where: { $0 == 0x3A }) > 1
     return String(decoding: isAddress ? name[...] : name[..<end], as: UTF8.self)
+  }
+}
+
+extension ProxyPassSettings: ContentFeature {
+  static let chapter = Chapter.proxy
+  static let directives = proxyDirectives
+
+  private static func ownLine(in scope: Scope) -> Directive? { scope.own("proxy_pass").first }
+
+  static func line(in scope: Scope) -> Directive? { ownLine(in: scope) ?? GRPC.line(in: scope) }
+
+  /// Whether requests of the level itself go to an upstream.
+  static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ProxyPassSettings? {
+    if let line = GRPC.line(in: level.scope), let settings = builder.grpcPass(line, level) { return settings }
+    return ownLine(in: level.scope).flatMap { builder.proxyPass($0, level) }
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.content = LiveProxyPass(self, tokens: parts.settings.redirects.serverTokens, makers: makers)
+  }
+
+  func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
+
+  package func destination(_ http: HTTPSettings) -> String {
+    switch target {
+    case .group(let index, let scheme):
+      "\(scheme.rawValue)://\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
+    case .template(let template, let scheme): "\(scheme.rawValue)://\(template.asWritten)"
+    case .url(let template): template.asWritten
+    }
   }
 }

@@ -65,7 +65,7 @@ final class RequestBodySender {
     let kept =
       exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, files: files, pool: pool) }
       ?? RequestBody(allowance: adaptiveAllowance, gauge: exchange.worker.bodies, files: files, pool: pool)
-    if case .proxy(let pass) = exchange.location.settings.action, pass.signing != nil { kept.beginDigests([.sha256]) }
+    if exchange.location.content.signsRequests { kept.beginDigests([.sha256]) }
     return kept
   }
 

@@ -31,9 +31,11 @@ final class SignatureCheck: PhaseStep {
     accept = verifier.map { FieldBlock([(Array("Accept-Signature".utf8), $0.acceptSignature)]) }
   }
 
-  convenience init(_ settings: SignatureSettings, _ action: LocationAction, _ makers: LiveMakers) {
+  convenience init(_ settings: SignatureSettings, _ location: LocationSettings, _ makers: LiveMakers) {
     var envelope: MessageEnvelope?
-    if case .proxy(let pass) = action { envelope = pass.envelope.flatMap { makers.generation.envelopes[$0] } }
+    if let pass = location[ProxyPassSettings.self] {
+      envelope = pass.envelope.flatMap { makers.generation.envelopes[$0] }
+    }
     let signatures = makers.generation.signatures
     self.init(
       signatures.verifiers[settings], makers.shared.nonces, span: signatures.nonceSpan, envelope: envelope)

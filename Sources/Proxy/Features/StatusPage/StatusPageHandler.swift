@@ -1,5 +1,32 @@
+import Language
 import Bytes
 import HTTP
+
+/// `status`: a location with the state of the process, for people and as JSON.
+struct StatusLocation: ContentFeature {
+  static let chapter = Chapter.http
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "status", .location, .none,
+      "Serves the state of the process: a page for people that begins with what is wrong, or with `?format=json` as JSON.",
+      example: "status;")
+  ]
+
+  static func line(in scope: Scope) -> Directive? { scope.own("status").first }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StatusLocation? {
+    guard let line = line(in: level.scope) else { return nil }
+    builder.refuseSecondContent(at: line, level.scope)
+    return StatusLocation()
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = StatusPageContent() }
+
+  var policy: [(label: String, text: String)] { [("status", "for every client that this server lets in")] }
+
+  func words(_ http: HTTPSettings) -> String { "serves status" }
+}
 
 /// `status`: responds with the state of the process, as a page for people or as JSON (`?format=json`).
 final class StatusPageContent: LiveContent {

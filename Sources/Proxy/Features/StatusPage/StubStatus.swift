@@ -1,0 +1,49 @@
+import Observability
+import Language
+import HTTP
+
+/// `stub_status` (nginx: ngx_http_stub_status_module): a location with counts of connections and requests.
+struct StubStatus: ContentFeature {
+  static let chapter = Chapter.http
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "stub_status", [.server, .location], .words(0...1, "[on]"),
+      "Serves nginx's page of connections and requests, over all workers, to GET and HEAD.", example: "stub_status;")
+  ]
+
+  static func line(in scope: Scope) -> Directive? { scope.own("stub_status").first }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StubStatus? {
+    guard let line = line(in: level.scope) else { return nil }
+    builder.refuseSecondContent(at: line, level.scope)
+    // nginx takes any word after it, `off` too, and serves the page all the same.
+    if line.arguments.first.map({ $0.text.lowercased() == "on" }) ?? true { return StubStatus() }
+    builder.error(
+      line.place(0), "invalid value \"\(line.text(0))\" in \"stub_status\" directive",
+      hint: "write `stub_status;`, or leave the directive out")
+    return nil
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = StatusContent() }
+
+  var policy: [(label: String, text: String)] { [("stub_status", "for every client that this server lets in")] }
+
+  func words(_ http: HTTPSettings) -> String { "serves stub_status" }
+}
+
+/// `stub_status`: responds with nginx's page of counts, over all workers.
+final class StatusContent: LiveContent {
+  override func handler(for worker: Worker) -> ContentHandler? { StatusHandler() }
+}
+
+private final class StatusHandler: ContentHandler {
+  override func start(_ exchange: Exchange) {
+    guard exchange.head.method == .get || exchange.head.method == .head else {
+      return exchange.fail(ErrorResponse(405))
+    }
+    Array(exchange.worker.metrics.traffic.totals.page.utf8).withUnsafeBytes {
+      exchange.answer(status: 200, type: "text/plain", body: $0)
+    }
+  }
+}
