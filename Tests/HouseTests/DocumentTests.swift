@@ -65,6 +65,21 @@ import Testing
     #expect(count > 1000, "\(count)")
   }
 
+  /// The guarantees have the suites that show them in `*(…)*`.
+  @Test func `each suite that SECURITY names is there`() throws {
+    let page = try #require(Self.pages.first { $0.path == "docs/SECURITY.md" })
+    var suites: Set<String> = []
+    for line in SourceFile.tests.flatMap(\.lines) where line.contains("struct `") {
+      let pieces = line.split(separator: "`", omittingEmptySubsequences: false)
+      if pieces.count > 2 { suites.insert(String(pieces[1])) }
+    }
+    let prose = page.prose.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    let named = prose.matches(of: #/\*\(([^)]*)\)\*/#).flatMap { $0.output.1.split(separator: ";") }
+      .map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " .")) }
+    #expect(named.count > 30, "\(named.count)")
+    for name in named { #expect(suites.contains(name), "\(name)") }
+  }
+
   @Test func `a name that is misspelled or gone is found`() {
     for span in ["ssl_verify_dept", "ssl_verify_dept 2;", "proxy_pas http://a;", "gzipp on;"] {
       #expect(Self.fault(ofDirective: span)?.isEmpty == false, "\(span)")
