@@ -1,0 +1,319 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// What the documents name exists: files, headings, types and directives.
+@Suite struct `Documents` {
+  @Test func `the pages are found, and their backticks are in pairs`() {
+    #expect(Self.pages.count > 30)
+    #expect(Self.pages.contains { $0.path == "docs/operating/install.md" })
+    for page in Self.pages {
+      #expect(!page.text.isEmpty && page.unpaired.isEmpty, "\(page.path): \(page.unpaired)")
+    }
+  }
+
+  @Test func `each link leads to a file, and to a heading of it`() {
+    var count = 0
+    for page in Self.pages {
+      let folder = URL(fileURLWithPath: "\(checkout)/\(page.path)").deletingLastPathComponent()
+      for link in page.prose.matches(of: #/\]\(([^)\s]+)\)/#).map({ String($0.output.1) }) where !link.contains("://") {
+        count += 1
+        let parts = link.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        let target = parts[0].isEmpty ? "\(checkout)/\(page.path)" : folder.appendingPathComponent(parts[0]).path
+        #expect(access(target, R_OK) == 0, "\(page.path): \(link)")
+        guard parts.count > 1, let aim = try? String(contentsOfFile: target, encoding: .utf8) else { continue }
+        #expect(Page.anchors(in: aim).contains(parts[1]), "\(page.path): \(link)")
+      }
+    }
+    #expect(count > 100, "\(count)")
+  }
+
+  @Test func `each path in backticks exists`() {
+    var count = 0
+    for page in Self.pages {
+      for path in page.spans.flatMap(Self.paths) {
+        count += 1
+        #expect(Self.exists(path), "\(page.path): \(path)")
+      }
+    }
+    #expect(count > 30, "\(count)")
+  }
+
+  @Test func `each type that ARCHITECTURE and the decisions name is declared`() {
+    var count = 0
+    for page in Self.pages where page.path == "docs/ARCHITECTURE.md" || page.path.hasPrefix("docs/decisions/") {
+      for span in page.spans {
+        guard let fault = Self.fault(ofType: span) else { continue }
+        count += 1
+        #expect(fault.isEmpty, "\(page.path): \(span): \(fault)")
+      }
+    }
+    #expect(count > 300, "\(count)")
+  }
+
+  @Test func `each directive in backticks is one`() {
+    #expect(Self.directives.count > 500)
+    var count = 0
+    for page in Self.pages {
+      for span in page.spans {
+        guard let fault = Self.fault(ofDirective: span) else { continue }
+        count += 1
+        #expect(fault.isEmpty, "\(page.path): \(span): \(fault)")
+      }
+    }
+    #expect(count > 1000, "\(count)")
+  }
+
+  /// The guarantees have the suites that show them in `*(…)*`.
+  @Test func `each suite that SECURITY names is there`() throws {
+    let page = try #require(Self.pages.first { $0.path == "docs/SECURITY.md" })
+    var suites: Set<String> = []
+    for line in SourceFile.tests.flatMap(\.lines) where line.contains("struct `") {
+      let pieces = line.split(separator: "`", omittingEmptySubsequences: false)
+      if pieces.count > 2 { suites.insert(String(pieces[1])) }
+    }
+    let prose = page.prose.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+    let named = prose.matches(of: #/\*\(([^)]*)\)\*/#).flatMap { $0.output.1.split(separator: ";") }
+      .map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " .")) }
+    #expect(named.count > 30, "\(named.count)")
+    for name in named { #expect(suites.contains(name), "\(name)") }
+  }
+
+  @Test func `a name that is misspelled or gone is found`() {
+    for span in ["ssl_verify_dept", "ssl_verify_dept 2;", "proxy_pas http://a;", "gzipp on;"] {
+      #expect(Self.fault(ofDirective: span)?.isEmpty == false, "\(span)")
+    }
+    for span in ["ssl_verify_depth 2;", "gzip on;", "optional_no_ca"] {
+      #expect(Self.fault(ofDirective: span)?.isEmpty == true, "\(span)")
+    }
+    for span in ["ServerFailures", "Upstream/ServerFailures", "TLS/HeadParser", "Exchange.doesNotExist"] {
+      #expect(Self.fault(ofType: span)?.isEmpty == false, "\(span)")
+    }
+    for span in ["Exchange", "HTTP/HTTP1/HeadParser", "Exchange.end(EndReason)", "Proxy/Features/"] {
+      #expect(Self.fault(ofType: span)?.isEmpty == true, "\(span)")
+    }
+    #expect(!Self.exists("docs/NONE.md") && !Self.exists("Sources/*/None.swift"))
+    #expect(Self.exists("Tests/HouseTests/DocumentTests") && Self.exists("Sources/C/*/shim.h"))
+  }
+
+  @Test func `every exception is still needed`() {
+    let named = Set(Self.pages.flatMap(\.spans).flatMap { $0.split(separator: " ").map(String.init) })
+    for word in Self.foreignTypes.union(Self.foreignWords) { #expect(named.contains(word), "\(word)") }
+  }
+
+  // MARK: Exceptions
+
+  /// Names in ARCHITECTURE and the decisions that are not ours.
+  private static let foreignTypes: Set<String> = [
+    // Swift, its packages, Foundation and Dispatch.
+    "Data", "Deque", "DispatchSource", "Heap", "ParsableCommand", "Span", "Unmanaged",
+    // Fields of HTTP, and a part of one.
+    "By", "Date",
+    // What decision 0030 says that there is none of.
+    "HTTP2Mux",
+  ]
+
+  /// Words with an underscore that no directive and no source has.
+  private static let foreignWords: Set<String> = [
+    // Alerts of TLS.
+    "access_denied", "bad_certificate", "internal_error", "no_application_protocol",
+    // prctl(2).
+    "no_new_privs",
+    // Ends of `$proxy_protocol_tlv_…`.
+    "ssl_cn", "ssl_key_alg", "ssl_sig_alg", "ssl_version",
+  ]
+
+  // MARK: Rules
+
+  /// The words of a text in backticks that are paths of the checkout. `Sources/X` stands for any module.
+  private static func paths(in span: String) -> [String] {
+    span.split(separator: " ").compactMap { word in
+      let path = word.prefix { $0 != ":" }.trimmingCharacters(in: CharacterSet(charactersIn: ".,;()"))
+      let isOurs = ["Sources/", "Tests/", "docs/", "deploy/", "config/"].contains { path.hasPrefix($0) }
+      return isOurs && path != "Sources/X" ? path : nil
+    }
+  }
+
+  /// Swift files may lack their suffix. `*` stands for a part of one name.
+  private static func exists(_ path: String) -> Bool {
+    for name in [path, "\(path).swift"] where access("\(checkout)/\(name)", F_OK) == 0 { return true }
+    guard let star = path.firstIndex(of: "*"), let slash = path[..<star].lastIndex(of: "/") else { return false }
+    let folder = "\(checkout)/\(path[..<slash])"
+    let pattern = String(path[path.index(after: slash)...])
+    let names = FileManager.default.enumerator(atPath: folder)?.compactMap { $0 as? String } ?? []
+    return names.contains { fnmatch(pattern, $0, FNM_PATHNAME) == 0 }
+  }
+
+  /// nil for a text that names no type; "" for a type, file or folder that exists. The first name of several is a module,
+  /// and the last one must be of this module; which folder it is in may change.
+  private static func fault(ofType span: String) -> String? {
+    let shape = #/([A-Z][A-Za-z0-9]*(?:/[A-Z][A-Za-z0-9]*)*)(?:\.swift)?(?:\.([a-z][A-Za-z0-9]*)(?:\([^)]*\))?)?/?/#
+    guard let found = span.wholeMatch(of: shape), found.output.1.contains(where: \.isLowercase) else { return nil }
+    let names = found.output.1.split(separator: "/").map(String.init)
+    guard let first = names.first, let last = names.last, first != "Sources", first != "Tests" else { return nil }
+    if foreignTypes.contains(last) || packageWords.contains(last) { return "" }
+    guard let modules = index.names[last] else { return "nothing has the name \(last)" }
+    if index.modules.contains(first) {
+      guard modules.contains(first) else { return "the module \(first) has no \(last)" }
+    } else if index.names[first] == nil {
+      return "nothing has the name \(first)"
+    }
+    if let member = found.output.2, !index.words.contains(String(member)) { return "nothing has the name \(member)" }
+    return ""
+  }
+
+  /// nil for a text that names no directive; "" for a directive, or for a word that the sources have: a value, a label of a
+  /// metric, a part of a variable. A text that ends with a semicolon begins with a directive.
+  private static func fault(ofDirective span: String) -> String? {
+    let words = span.split(separator: " ")
+    guard let first = words.first else { return nil }
+    if words.count > 1, span.hasSuffix(";"), first.wholeMatch(of: #/[a-z][a-z0-9_]*/#) != nil {
+      return directives.contains(String(first)) ? "" : "no directive"
+    }
+    guard let found = first.wholeMatch(of: #/([a-z][a-z0-9]*(?:_[a-z0-9]+)+);?/#) else { return nil }
+    let name = String(found.output.1)
+    let isKnown = directives.contains(name) || index.words.contains(name) || foreignWords.contains(name)
+    return isKnown ? "" : "no directive, and no word of the sources"
+  }
+
+  // MARK: What exists
+
+  /// What the sources and tests have.
+  private struct Index {
+    /// Types, files and folders, with the modules that have them.
+    var names: [String: Set<String>] = [:]
+    /// Modules of Sources.
+    var modules: Set<String> = []
+    /// Words of Sources, without those of comments.
+    var words: Set<String> = []
+  }
+
+  private static let index: Index = {
+    let keywords: Set<String> = ["struct", "class", "enum", "protocol", "typealias", "actor", "extension"]
+    var index = Index()
+    for file in SourceFile.sources + SourceFile.tests {
+      let isSource = file.path.hasPrefix("Sources/")
+      if isSource { index.modules.insert(file.module) }
+      for part in file.path.split(separator: "/").dropFirst() {
+        let name = part.hasSuffix(".swift") ? part.dropLast(".swift".count) : part
+        index.names[String(name), default: []].insert(file.module)
+      }
+      for line in file.lines where !line.drop(while: { $0 == " " }).hasPrefix("//") {
+        let words = line.utf8.split { !isOfWord($0) }.map { String(decoding: $0, as: UTF8.self) }
+        if isSource { index.words.formUnion(words) }
+        for (keyword, name) in zip(words, words.dropFirst()) where keywords.contains(keyword) {
+          index.names[name, default: []].insert(file.module)
+        }
+      }
+    }
+    return index
+  }()
+
+  /// Names of targets, those of C libraries too.
+  private static let packageWords: Set<String> = {
+    let text = (try? String(contentsOfFile: "\(checkout)/Package.swift", encoding: .utf8)) ?? ""
+    return Set(text.utf8.split { !isOfWord($0) }.map { String(decoding: $0, as: UTF8.self) })
+      .filter { $0.first?.isUppercase == true }.union(["Package"])
+  }()
+
+  private static func isOfWord(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+    case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"): true
+    default: false
+    }
+  }
+
+  /// The first words in the first column of docs/DIRECTIVES.md, supported and not.
+  private static let directives: Set<String> = {
+    let text = (try? String(contentsOfFile: "\(checkout)/docs/DIRECTIVES.md", encoding: .utf8)) ?? ""
+    var names: Set<String> = []
+    for line in text.split(separator: "\n") where line.hasPrefix("| `") {
+      let cell = line.replacing("\\|", with: " ").split(separator: "|").first ?? ""
+      for (number, piece) in cell.split(separator: "`", omittingEmptySubsequences: false).enumerated()
+      where number % 2 == 1 {
+        if let name = piece.split(separator: " ").first { names.insert(String(name)) }
+      }
+    }
+    return names
+  }()
+
+  private static let pages: [Page] = {
+    var paths = ["README.md"]
+    for folder in ["docs", "docs/operating", "docs/decisions"] {
+      let names = (try? FileManager.default.contentsOfDirectory(atPath: "\(checkout)/\(folder)")) ?? []
+      paths += names.filter { $0.hasSuffix(".md") }.sorted().map { "\(folder)/\($0)" }
+    }
+    return paths.map(Page.init(path:))
+  }()
+
+  // MARK: Reading Markdown
+
+  private struct Page {
+    let path: String
+    let text: String
+    /// The texts in backticks, each on one line, without those of code blocks.
+    private(set) var spans: [String] = []
+    /// What is outside backticks and code blocks.
+    private(set) var prose = ""
+    /// Where backticks begin that don't end in the same paragraph.
+    private(set) var unpaired: [String] = []
+
+    init(path: String) {
+      self.path = path
+      text = (try? String(contentsOfFile: "\(checkout)/\(path)", encoding: .utf8)) ?? ""
+      var rest = Substring(Self.withoutBlocks(text))
+      while let start = rest.firstIndex(of: "`") {
+        prose += rest[..<start]
+        let ticks = rest[start...].prefix { $0 == "`" }
+        let body = rest[ticks.endIndex...]
+        guard let end = Self.end(of: ticks.count, in: body) else {
+          unpaired.append(String(body.prefix(60)))
+          rest = body
+          continue
+        }
+        let span = body[..<end.lowerBound]
+        if span.contains("\n\n") { unpaired.append(String(span.prefix(60))) }
+        spans.append(
+          span.replacing("\\|", with: "|").split(whereSeparator: \.isWhitespace).joined(separator: " "))
+        rest = body[end.upperBound...]
+      }
+      prose += rest
+    }
+
+    /// The next run of just as many backticks.
+    private static func end(of count: Int, in body: Substring) -> Range<Substring.Index>? {
+      var rest = body
+      while let start = rest.firstIndex(of: "`") {
+        let ticks = rest[start...].prefix { $0 == "`" }
+        if ticks.count == count { return ticks.startIndex..<ticks.endIndex }
+        rest = rest[ticks.endIndex...]
+      }
+      return nil
+    }
+
+    /// Empty lines in place of code blocks.
+    private static func withoutBlocks(_ text: String) -> String {
+      var isFenced = false
+      let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { line -> Substring in
+        if line.drop(while: { $0 == " " }).hasPrefix("```") {
+          isFenced.toggle()
+          return ""
+        }
+        return isFenced || line.hasPrefix("    ") ? "" : line
+      }
+      return lines.joined(separator: "\n")
+    }
+
+    /// The names that a browser of Markdown gives the headings.
+    static func anchors(in text: String) -> Set<String> {
+      Set(
+        withoutBlocks(text).split(separator: "\n").filter { $0.hasPrefix("#") }.map { line in
+          line.drop { $0 == "#" }.drop { $0 == " " }.lowercased().filter {
+            $0.isLetter || $0.isNumber || $0 == " " || $0 == "-" || $0 == "_"
+          }.replacing(" ", with: "-")
+        })
+    }
+  }
+}
