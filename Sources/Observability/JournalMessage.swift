@@ -28,7 +28,7 @@ public enum JournalField: String, Sendable, CaseIterable {
 
 /// Kinds of entries whose lines begin with a peer's words, and have a MESSAGE_ID.
 ///
-/// The identifiers never change. docs/OPERATING.md lists them.
+/// The identifiers never change. docs/operating/observe.md lists them.
 public enum JournalKind: String, Sendable, CaseIterable {
   /// A line of an access log.
   case request = "582beed7ca1542ec92b8af405fb3bf7f"

@@ -2,7 +2,7 @@ import Observability
 
 /// The events of the process that have a MESSAGE_ID in the journal: `journalctl MESSAGE_ID=…` finds each of them.
 ///
-/// The identifiers never change. docs/OPERATING.md lists them. The line of such an event begins with words of sallyport's
+/// The identifiers never change. docs/operating/observe.md lists them. The line of such an event begins with words of sallyport's
 /// own; lines about connections begin with `*NUMBER `, so no peer can write one of these.
 package enum JournalEvent: CaseIterable, Sendable {
   /// The process serves.

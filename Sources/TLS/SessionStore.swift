@@ -61,7 +61,7 @@ public final class SessionStore: Sendable {
   private let limit: Int
 
   public static let standardLimit = 1024
-  /// The measured memory of one parsed session (docs/OPERATING.md, *Sizing*).
+  /// The measured memory of one parsed session (docs/operating/run.md, *Sizing*).
   static let bytesPerSession = 12 * 1024
 
   public init(limit: Int) { self.limit = max(1, limit) }

@@ -70,7 +70,7 @@ extension TrustTerms where Pins == PinSet {
   /// (NIST SP 800-57 part 1, §5.6).
   static var leastKeyBits: Int { 80 }
 
-  /// Decides in the order of docs/SECURITY.md, *Upstreams*: chain, name, pin. A pure function, the same for a new
+  /// Decides in the order of docs/SECURITY.md, *Trust in upstreams*: chain, name, pin. A pure function, the same for a new
   /// handshake and for a resumed session.
   func judge(_ facts: PeerFacts) -> TrustResult {
     switch self {

@@ -43,9 +43,9 @@ import Testing
       for name in asked.sorted() { #expect(known.contains(name), "\(file): \(name)") }
     }
     // And the manual names every one that there is.
-    let manual = try String(contentsOfFile: "\(Self.folder)/../docs/OPERATING.md", encoding: .utf8)
+    let manual = try String(contentsOfFile: "\(Self.folder)/../docs/operating/observe.md", encoding: .utf8)
     for name in page.kinds.keys.sorted() where !name.hasPrefix("process_") {
-      #expect(manual.contains("`\(name)"), "OPERATING.md: \(name)")
+      #expect(manual.contains("`\(name)"), "observe.md: \(name)")
     }
   }
 

@@ -3,16 +3,16 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What people paste: README's first page, the head of the unit, the compose file. Each is run from the file itself.
+/// What people paste: the first configuration, the head of the unit, the compose file. Each is run from the file itself.
 @Suite(.staged) struct `What is there to be pasted` {
   private func file(_ name: String) throws -> String {
     try String(contentsOfFile: "\(checkout)/\(name)", encoding: .utf8)
   }
 
-  @Test func `the first page of README runs as pasted, from an empty folder to 200`() async throws {
+  @Test func `the first configuration of the documents runs as pasted, from an empty folder to 200`() async throws {
     let scene = try Scene.ofTest()
     let section = try #require(
-      file("README.md").split(separator: "\n## ").first { $0.hasPrefix("A first configuration") })
+      file("docs/operating/first-steps.md").split(separator: "\n## ").first { $0.hasPrefix("A first configuration") })
     let page = try #require(section.split(separator: "\nThe first `curl`").first)
     let block = page.split(separator: "\n", omittingEmptySubsequences: false).filter {
       $0.hasPrefix("    ") || $0.isEmpty
@@ -99,8 +99,8 @@ import Testing
         .subtracting(["libssl-dev", "libc-ares2", "libcares2"])
       #expect(other.isEmpty, "\(name): \(other)")
     }
-    let manual = try file("docs/OPERATING.md")
-    for name in Set(manifest).union(runtime) { #expect(manual.contains(name), "OPERATING.md: \(name)") }
+    let manual = try file("docs/operating/install.md")
+    for name in Set(manifest).union(runtime) { #expect(manual.contains(name), "install.md: \(name)") }
   }
 
   /// A list that nobody renews refuses every client after 30 days.

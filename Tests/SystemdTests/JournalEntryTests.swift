@@ -47,8 +47,8 @@ import Testing
     #expect(JournalEvent(line: "process 12") == nil)
   }
 
-  @Test func `OPERATING lists the identifiers`() throws {
-    let page = try String(contentsOfFile: "\(checkout)/docs/OPERATING.md", encoding: .utf8)
+  @Test func `the page about observing lists the identifiers`() throws {
+    let page = try String(contentsOfFile: "\(checkout)/docs/operating/observe.md", encoding: .utf8)
     for event in JournalEvent.allCases { #expect(page.contains(event.messageID)) }
     for kind in JournalKind.allCases { #expect(page.contains(kind.rawValue)) }
   }

@@ -55,7 +55,7 @@ let meantDifferences: [(difference: String, reason: String)] = [
   ),
   (
     "A reload cuts requests in progress, tunnels too, whose client the new configuration doesn't verify, or denies by `ssl_client_allow` and `ssl_client_deny` (`ssl_revoked_connections`); with nginx they last.",
-    "A tunnel, an event stream or a download can last for days. A revoked client must not keep it. `worker_shutdown_timeout` ends the others."
+    "A tunnel, an event stream or a download can last for days. A revoked client must not keep it. `worker_shutdown_timeout` of the replaced configuration ends the tunnels of clients that are still admitted, as in nginx."
   ),
   (
     "A subrequest of `auth_request` shows no `error_page`, and its response must be whole.",

@@ -7,7 +7,7 @@ package let subrequestDirectives: [DirectiveEntry] = [
   .value(
     "auth_request", levels, .words(1...1, "PATH | off"), "off",
     "Asks the location of this path, by a GET without a body, whether a request is admitted: 2xx admits, 401 and 403"
-      + " deny, and anything else is an error 500. See OPERATING.md, \"oauth2-proxy behind auth_request\".",
+      + " deny, and anything else is an error 500. See docs/operating/http.md.",
     example: "auth_request /oauth2/auth;", trust: .told),
   .list(
     "auth_request_set", levels, .words(2...2, "$VARIABLE VALUE"), "",

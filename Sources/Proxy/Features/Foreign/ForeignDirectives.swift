@@ -104,7 +104,7 @@ package let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign("load_module", instead: "sallyport has no loadable modules")
   + DirectiveEntry.foreign(
     """
-    api status status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
+    api status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
     state queue ntlm health_check_timeout keyval keyval_zone zone_sync zone_sync_buffers
     zone_sync_connect_retry_interval zone_sync_connect_timeout zone_sync_interval zone_sync_recv_buffer_size
     zone_sync_server zone_sync_ssl zone_sync_timeout auth_jwt auth_jwt_claim_set auth_jwt_header_set
@@ -136,5 +136,5 @@ package let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     "worker_priority working_directory", instead: "set it in the service manager (Nice=, WorkingDirectory=)")
   + DirectiveEntry.foreign(
-    "add_header_inherit max_headers keepalive_min_timeout post_action",
+    "keepalive_min_timeout post_action",
     instead: "leave it out")

@@ -25,7 +25,8 @@ package let mainDirectives: [DirectiveEntry] = [
     "worker_rlimit_core", .main, .size, "0", "The maximum size of a core file, which would contain keys and passwords.",
     example: "worker_rlimit_core 500m;"),
   .local(
-    "worker_shutdown_timeout", .main, .milliseconds, "How long a drain may take before connections are closed.",
+    "worker_shutdown_timeout", .main, .milliseconds,
+    "How long a drain, or after a reload the connections of the replaced configuration, may last before they are closed. Without it, there is no limit.",
     example: "worker_shutdown_timeout 30s;", trust: .none),
   .local(
     "pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs.",

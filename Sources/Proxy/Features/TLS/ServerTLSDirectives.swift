@@ -59,7 +59,7 @@ package let serverTLSDirectives: [DirectiveEntry] = [
     example: "ssl_verify_report_only on;", trust: .told),
   .value(
     "ssl_revoked_connections", levels, .words(1...2, "close | drain [TIME]"), "close",
-    "What becomes of requests in progress whose client a reload refuses: they are cut with the reload, or after a time (5s) in which a response can end. Tunnels are cut with the reload.",
+    "What happens to the requests in progress of a client that a reload refuses: `close` cuts them with the reload, `drain` after a time (5s) in which a response can end. Both cut the client's tunnels with the reload.",
     example: "ssl_revoked_connections drain 10s;"),
   .value(
     "ssl_verify_depth", levels, .number(0...100), "1", "The maximum length of a client's chain.",
