@@ -136,6 +136,8 @@ package struct DirectiveEntry: Sendable, Hashable {
   private var line = ""
   /// A row of `proxy_…` under gRPC's prefix.
   private var isOfGRPC = false
+  /// The default under gRPC's prefix; empty: the same. nil: gRPC has no such directive.
+  private var initialInGRPC: String? = ""
 
   package init(
     name: String, contexts: DirectiveContexts, form: ArgumentForm, isRepeatable: Bool = false,
@@ -154,12 +156,27 @@ package struct DirectiveEntry: Sendable, Hashable {
     line = example
   }
 
-  /// The row under gRPC's prefix.
-  package func inGRPC(named name: String, initial: String) -> DirectiveEntry {
+  /// The row under gRPC's prefix; nil: gRPC has no such directive.
+  package var inGRPC: DirectiveEntry? {
+    guard let initialInGRPC else { return nil }
     var entry = self
-    entry.name = name
-    entry.initial = initial
+    entry.name = "grpc_" + name.dropFirst("proxy_".count)
+    if !initialInGRPC.isEmpty { entry.initial = initialInGRPC }
     entry.isOfGRPC = true
+    return entry
+  }
+
+  /// The row of a directive that gRPC doesn't have.
+  package var withoutGRPC: DirectiveEntry {
+    var entry = self
+    entry.initialInGRPC = nil
+    return entry
+  }
+
+  /// The row, with another default where it stands under gRPC's prefix.
+  package func inGRPC(initial: String) -> DirectiveEntry {
+    var entry = self
+    entry.initialInGRPC = initial
     return entry
   }
 

@@ -10,25 +10,14 @@ package enum DirectiveTable {
   /// The rows of what is no feature of its own yet.
   private static func rows(of chapter: Chapter) -> [DirectiveEntry] {
     switch chapter {
-    case .main: mainDirectives
-    case .tls: serverTLSDirectives
-    case .upstreamTLS: upstreamTLSDirectives
-    case .proxy, .grpc: []
     case .envelopes: envelopeDirectives
     case .signatures: signatureDirectives
-    case .proxyAuth: upstreamAuthDirectives
-    case .upstreams: upstreamDirectives + balanceDirectives
-    case .healthChecks: healthCheckDirectives
-    case .http: httpDirectives
-    case .files: fileDirectives
-    case .compression: []
     case .fields: responseDirectives
     case .rewrite: rewriteDirectives
-    case .resolver: resolverDirectives
-    case .limits: clientLimitDirectives
     case .subrequests: subrequestDirectives
     case .realIP: realIPDirectives
     case .passwords: passwordDirectives
+    default: []
     }
   }
 

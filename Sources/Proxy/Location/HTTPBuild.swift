@@ -11,8 +11,6 @@ extension SettingsBuilder {
     diagnostics += variables.diagnostics
     computed = computedVariables(http)
     collectFormats(http)
-    collectGroups(http)
-    collectMatches(http)
     for feature in Features.all { feature.begin(http, &self) }
     let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }
     if blocks.isEmpty {

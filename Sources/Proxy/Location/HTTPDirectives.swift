@@ -1,185 +1,193 @@
-package import Language
+import Language
 
 private let levels = DirectiveContexts.everyHTTP
 private let heads: DirectiveContexts = [.http, .server]
 
 /// Servers, locations and their responses (nginx: core, rewrite, access, headers and log modules).
-package let httpDirectives: [DirectiveEntry] = [
-  .local(
-    "server", .http, .block(0...0, ""), "A server: addresses, names and locations.", repeatable: true,
-    example: "server { listen 80; return 301 https://$host$request_uri; }", trust: .told),
-  .local(
-    "listen", .server,
-    .words(
-      1...Int.max,
-      "ADDRESS[:PORT] | PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"
-        + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT] [http2]"),
-    "*:80 | *:8000", "The address on which the server listens.", repeatable: true,
-    example: "listen 127.0.0.1:8443 ssl;", trust: .told),
-  .local(
-    "server_name", .server, .words(1...Int.max, "NAME …"), "\"\"",
-    "Names of the server: exact, `*.x`, `x.*`, `.x` or `~regex`.", repeatable: true,
-    example: "server_name example.com *.example.com;", trust: .told),
-  .local(
-    "location", [.server, .location], .block(1...2, "[= | ~ | ~* | ^~] PATH | @NAME"),
-    "Settings for the requests whose paths match.", repeatable: true,
-    example: "location /api/ { proxy_pass http://127.0.0.1:8080; }", trust: .told),
-  .value(
-    "trace_context", levels, .oneOf(["off", "on", "restart"]), "off",
-    "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`.",
-    example: "trace_context on;"),
-  .local(
-    "internal", .location, .none, "Allows only internal redirects to this location.", example: "internal;", trust: .told
-  ),
-  .list(
-    "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
-    "The page or redirect that replaces an error.", example: "error_page 502 503 /unavailable;", trust: .told),
-  .value(
-    "early_hints", levels, .words(1...Int.max, "CONDITION …"), "",
-    "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`.",
-    example: "early_hints $http_sec_fetch_mode;"),
-  .list(
-    "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-    "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
-  .list(
-    "deny", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-    "Denies clients with these addresses.", example: "deny all;", trust: .told),
-  .list(
-    "access_log", levels.union([.locationIf, .limitExcept]),
-    .words(1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
-    "off (nginx: logs/access.log combined)",
-    "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed.",
-    example: "access_log /var/log/sallyport/access.log combined;", trust: .none),
-  .value(
-    "open_log_file_cache", levels, .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
-    "max=64 inactive=10s valid=0 (nginx: off)",
-    "How many files of an `access_log` with variables stay open, how long without a line, after how many writes, and how long until sallyport looks whether the name still leads to the file. Other logs stay open.",
-    example: "open_log_file_cache max=100 inactive=20s valid=1m;", trust: .none),
-  .local(
-    "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
-    "The format of a line in an access log.", repeatable: true,
-    example: "log_format f '$remote_addr \"$request\" $status';", trust: .none),
-  .value(
-    "keepalive_timeout", levels, .words(1...2, "TIME [TIME]"), "75s", "The maximum idle time of a client's connection.",
-    example: "keepalive_timeout 30s;", trust: .none),
-  .value(
-    "keepalive_requests", levels, .number(0...Int.max), "1000",
-    "The maximum number of requests on a client's connection.", example: "keepalive_requests 10000;", trust: .none),
-  .value(
-    "keepalive_time", levels, .milliseconds, "1h", "The maximum total time of a client's connection.",
-    example: "keepalive_time 10m;", trust: .none),
-  .value(
-    "client_header_timeout", heads, .milliseconds, "60s", "The time limit for reading a request head.",
-    example: "client_header_timeout 10s;", trust: .none),
-  .value(
-    "client_body_timeout", levels, .milliseconds, "60s", "The time limit between two reads of a body.",
-    example: "client_body_timeout 30s;", trust: .none),
-  .local(
-    "client_body_min_rate", levels, .size, "100",
-    "The bytes a second that a client must send of a body that sallyport collects before it passes it on"
-      + " (`proxy_request_buffering on`). They count from `client_body_timeout` after sallyport began to read the"
-      + " body on. A slower client gets 408. 0: no limit, as in nginx.", example: "client_body_min_rate 500;",
-    trust: .none),
-  .value(
-    "client_max_body_size", levels, .size, "1m", "The maximum size of a body; 0 means no limit.",
-    example: "client_max_body_size 20m;", trust: .told),
-  .value(
-    "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",
-    "How much of a buffered body stays in memory; a larger body goes to an unnamed file.",
-    example: "client_body_buffer_size 128k;", trust: .none),
-  .inert(
-    "client_header_buffer_size", heads, because: "a head's memory grows with it, up to `large_client_header_buffers`"),
-  .value(
-    "large_client_header_buffers", heads, .buffers, "4 8k",
-    "The buffers for a request head: a line must fit into one, the head into all of them. Over HTTP/2, a name and a value"
-      + " must each fit into one, and the names and values together into all.",
-    example: "large_client_header_buffers 8 16k;"),
-  .value(
-    "ignore_invalid_headers", heads, .flag, "on", "Whether to drop fields with invalid names; `off` forwards them.",
-    example: "ignore_invalid_headers off;", trust: .told),
-  .value(
-    "underscores_in_headers", heads, .flag, "off", "Whether field names can contain an underscore.",
-    example: "underscores_in_headers on;", trust: .told),
-  .value(
-    "max_headers", heads, .number(1...100_000), "1000",
-    "The maximum number of fields in a request head; more get 400. Over HTTP/2, pseudo-fields and cookies don't count.",
-    example: "max_headers 100;"),
-  .value(
-    "merge_slashes", heads, .flag, "on", "Whether several consecutive slashes in a path count as one.",
-    example: "merge_slashes off;", trust: .told),
-  .value(
-    "send_timeout", levels, .milliseconds, "60s", "The time limit between two writes to a client.",
-    example: "send_timeout 30s;", trust: .none),
-  .value(
-    "lingering_close", levels, .oneOf(["on", "off", "always"]), "on",
-    "Whether to read remaining data before closing a connection.", example: "lingering_close off;", trust: .none),
-  .value(
-    "lingering_time", levels, .milliseconds, "30s", "How long sallyport reads remaining data in total.",
-    example: "lingering_time 10s;", trust: .none),
-  .value(
-    "lingering_timeout", levels, .milliseconds, "5s", "How long sallyport waits for more remaining data.",
-    example: "lingering_timeout 2s;", trust: .none),
-  .value(
-    "reset_timedout_connection", levels, .flag, "off", "Whether to reset a connection that timed out.",
-    example: "reset_timedout_connection on;"),
-  .value(
-    "server_tokens", levels, .oneOf(["on", "off", "build"]), "on", "Whether to show the version.",
-    example: "server_tokens off;", trust: .none),
-  .value(
-    "absolute_redirect", levels, .flag, "on", "Whether redirects contain scheme and host.",
-    example: "absolute_redirect off;"),
-  .value(
-    "port_in_redirect", levels, .flag, "on", "Whether redirects contain the port.", example: "port_in_redirect off;"),
-  .value(
-    "server_name_in_redirect", levels, .flag, "off", "Whether redirects contain the server's name instead of the Host.",
-    example: "server_name_in_redirect on;"),
-  .value(
-    "http2", heads, .flag, "off",
-    "Whether clients may speak HTTP/2: by ALPN, or without TLS from the first byte. A request over HTTP/2 for a server"
-      + " block without it gets 421.", example: "http2 on;"),
-  .value(
-    "http2_max_concurrent_streams", heads, .number(1...1_000_000), "128",
-    "The maximum number of requests in progress on a connection.", example: "http2_max_concurrent_streams 64;"),
-  .value(
-    "http2_body_preread_size", heads, .size, "64k",
-    "How much of a request body a client may send before the upstream takes it.",
-    example: "http2_body_preread_size 128k;"),
-  .inert("http2_chunk_size", levels, because: "a frame of a response is as large as the client allows"),
-  .inert("http2_recv_buffer_size", .http, because: "every connection reads into one buffer of its worker"),
-  .inert("http2_pool_size", heads, because: "streams have no memory pools"),
-  .inert("http2_streams_index_size", heads, because: "libnghttp2 finds the streams"),
-  .inert("http2_idle_timeout", heads, because: "it is obsolete: `keepalive_timeout` applies"),
-  .inert("http2_recv_timeout", heads, because: "it is obsolete: `client_header_timeout` applies"),
-  .inert("http2_max_requests", heads, because: "it is obsolete: `keepalive_requests` applies"),
-  .inert("http2_max_field_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
-  .inert("http2_max_header_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
-  .inert("http2_push", levels, because: "it is obsolete: no browser takes pushed responses"),
-  .inert("http2_push_preload", levels, because: "it is obsolete: no browser takes pushed responses"),
-  .inert("http2_max_concurrent_pushes", heads, because: "it is obsolete: no browser takes pushed responses"),
-  .inert("tcp_nopush", levels, because: "sallyport sends related data in one call"),
-  .inert("tcp_nodelay", levels, because: "it is always on"),
-  .inert("send_lowat", levels, because: "it has no meaning on Linux"),
-  .inert("postpone_output", levels, because: "sallyport sends related data in one call"),
-  .value(
-    "client_body_in_file_only", levels, .oneOf(["on", "clean", "off"]), "off",
-    "Writes each body that is read whole to a file, whose name is `$request_body_file`; `clean` removes the file when the request ends, `on` leaves it.",
-    example: "client_body_in_file_only clean;"),
-  .value(
-    "client_body_temp_path", levels, .words(1...4, "FOLDER [LEVEL …]"), "$TMPDIR, or /tmp",
-    "The folder for bodies in files. The user that serves must be able to write to it. Levels are accepted and have no effect.",
-    example: "client_body_temp_path /var/lib/sallyport/bodies;"),
-  .inert(
-    "client_body_early_read", levels, .flag,
-    because: "`proxy_request_buffering` says whether a body is read before the upstream gets the request"),
-  .inert("client_body_in_single_buffer", levels, because: "a body in memory is always one buffer"),
-  .inert("connection_pool_size", heads, because: "memory is not kept in pools"),
-  .inert("request_pool_size", heads, because: "memory is not kept in pools"),
-  .inert("server_names_hash_max_size", .http, because: "the tables grow as needed"),
-  .inert("server_names_hash_bucket_size", .http, because: "the tables grow as needed"),
-  .inert("variables_hash_max_size", .http, because: "variables are resolved at load"),
-  .inert("variables_hash_bucket_size", .http, because: "variables are resolved at load"),
-  .inert("subrequest_output_buffer_size", levels, because: "the body of a subrequest's response is never kept"),
-  .inert("msie_padding", levels, because: "current browsers do not need it"),
-  .inert("msie_refresh", levels, because: "current browsers do not need it"),
-  .inert("keepalive_disable", levels, because: "current browsers do not need it"),
-]
+enum CoreHTTP: Feature {
+  static let chapter = Chapter.http
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "server", .http, .block(0...0, ""), "A server: addresses, names and locations.", repeatable: true,
+      example: "server { listen 80; return 301 https://$host$request_uri; }", trust: .told),
+    .local(
+      "listen", .server,
+      .words(
+        1...Int.max,
+        "ADDRESS[:PORT] | PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"
+          + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT] [http2]"),
+      "*:80 | *:8000", "The address on which the server listens.", repeatable: true,
+      example: "listen 127.0.0.1:8443 ssl;", trust: .told),
+    .local(
+      "server_name", .server, .words(1...Int.max, "NAME …"), "\"\"",
+      "Names of the server: exact, `*.x`, `x.*`, `.x` or `~regex`.", repeatable: true,
+      example: "server_name example.com *.example.com;", trust: .told),
+    .local(
+      "location", [.server, .location], .block(1...2, "[= | ~ | ~* | ^~] PATH | @NAME"),
+      "Settings for the requests whose paths match.", repeatable: true,
+      example: "location /api/ { proxy_pass http://127.0.0.1:8080; }", trust: .told),
+    .value(
+      "trace_context", levels, .oneOf(["off", "on", "restart"]), "off",
+      "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`.",
+      example: "trace_context on;"),
+    .local(
+      "internal", .location, .none, "Allows only internal redirects to this location.", example: "internal;",
+      trust: .told
+    ),
+    .list(
+      "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
+      "The page or redirect that replaces an error.", example: "error_page 502 503 /unavailable;", trust: .told),
+    .value(
+      "early_hints", levels, .words(1...Int.max, "CONDITION …"), "",
+      "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`.",
+      example: "early_hints $http_sec_fetch_mode;"),
+    .list(
+      "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+      "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
+    .list(
+      "deny", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+      "Denies clients with these addresses.", example: "deny all;", trust: .told),
+    .list(
+      "access_log", levels.union([.locationIf, .limitExcept]),
+      .words(
+        1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
+      "off (nginx: logs/access.log combined)",
+      "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed.",
+      example: "access_log /var/log/sallyport/access.log combined;", trust: .none),
+    .value(
+      "open_log_file_cache", levels, .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
+      "max=64 inactive=10s valid=0 (nginx: off)",
+      "How many files of an `access_log` with variables stay open, how long without a line, after how many writes, and how long until sallyport looks whether the name still leads to the file. Other logs stay open.",
+      example: "open_log_file_cache max=100 inactive=20s valid=1m;", trust: .none),
+    .local(
+      "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
+      "The format of a line in an access log.", repeatable: true,
+      example: "log_format f '$remote_addr \"$request\" $status';", trust: .none),
+    .value(
+      "keepalive_timeout", levels, .words(1...2, "TIME [TIME]"), "75s",
+      "The maximum idle time of a client's connection.",
+      example: "keepalive_timeout 30s;", trust: .none),
+    .value(
+      "keepalive_requests", levels, .number(0...Int.max), "1000",
+      "The maximum number of requests on a client's connection.", example: "keepalive_requests 10000;", trust: .none),
+    .value(
+      "keepalive_time", levels, .milliseconds, "1h", "The maximum total time of a client's connection.",
+      example: "keepalive_time 10m;", trust: .none),
+    .value(
+      "client_header_timeout", heads, .milliseconds, "60s", "The time limit for reading a request head.",
+      example: "client_header_timeout 10s;", trust: .none),
+    .value(
+      "client_body_timeout", levels, .milliseconds, "60s", "The time limit between two reads of a body.",
+      example: "client_body_timeout 30s;", trust: .none),
+    .local(
+      "client_body_min_rate", levels, .size, "100",
+      "The bytes a second that a client must send of a body that sallyport collects before it passes it on"
+        + " (`proxy_request_buffering on`). They count from `client_body_timeout` after sallyport began to read the"
+        + " body on. A slower client gets 408. 0: no limit, as in nginx.", example: "client_body_min_rate 500;",
+      trust: .none),
+    .value(
+      "client_max_body_size", levels, .size, "1m", "The maximum size of a body; 0 means no limit.",
+      example: "client_max_body_size 20m;", trust: .told),
+    .value(
+      "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",
+      "How much of a buffered body stays in memory; a larger body goes to an unnamed file.",
+      example: "client_body_buffer_size 128k;", trust: .none),
+    .inert(
+      "client_header_buffer_size", heads, because: "a head's memory grows with it, up to `large_client_header_buffers`"),
+    .value(
+      "large_client_header_buffers", heads, .buffers, "4 8k",
+      "The buffers for a request head: a line must fit into one, the head into all of them. Over HTTP/2, a name and a value"
+        + " must each fit into one, and the names and values together into all.",
+      example: "large_client_header_buffers 8 16k;"),
+    .value(
+      "ignore_invalid_headers", heads, .flag, "on", "Whether to drop fields with invalid names; `off` forwards them.",
+      example: "ignore_invalid_headers off;", trust: .told),
+    .value(
+      "underscores_in_headers", heads, .flag, "off", "Whether field names can contain an underscore.",
+      example: "underscores_in_headers on;", trust: .told),
+    .value(
+      "max_headers", heads, .number(1...100_000), "1000",
+      "The maximum number of fields in a request head; more get 400. Over HTTP/2, pseudo-fields and cookies don't count.",
+      example: "max_headers 100;"),
+    .value(
+      "merge_slashes", heads, .flag, "on", "Whether several consecutive slashes in a path count as one.",
+      example: "merge_slashes off;", trust: .told),
+    .value(
+      "send_timeout", levels, .milliseconds, "60s", "The time limit between two writes to a client.",
+      example: "send_timeout 30s;", trust: .none),
+    .value(
+      "lingering_close", levels, .oneOf(["on", "off", "always"]), "on",
+      "Whether to read remaining data before closing a connection.", example: "lingering_close off;", trust: .none),
+    .value(
+      "lingering_time", levels, .milliseconds, "30s", "How long sallyport reads remaining data in total.",
+      example: "lingering_time 10s;", trust: .none),
+    .value(
+      "lingering_timeout", levels, .milliseconds, "5s", "How long sallyport waits for more remaining data.",
+      example: "lingering_timeout 2s;", trust: .none),
+    .value(
+      "reset_timedout_connection", levels, .flag, "off", "Whether to reset a connection that timed out.",
+      example: "reset_timedout_connection on;"),
+    .value(
+      "server_tokens", levels, .oneOf(["on", "off", "build"]), "on", "Whether to show the version.",
+      example: "server_tokens off;", trust: .none),
+    .value(
+      "absolute_redirect", levels, .flag, "on", "Whether redirects contain scheme and host.",
+      example: "absolute_redirect off;"),
+    .value(
+      "port_in_redirect", levels, .flag, "on", "Whether redirects contain the port.", example: "port_in_redirect off;"),
+    .value(
+      "server_name_in_redirect", levels, .flag, "off",
+      "Whether redirects contain the server's name instead of the Host.",
+      example: "server_name_in_redirect on;"),
+    .value(
+      "http2", heads, .flag, "off",
+      "Whether clients may speak HTTP/2: by ALPN, or without TLS from the first byte. A request over HTTP/2 for a server"
+        + " block without it gets 421.", example: "http2 on;"),
+    .value(
+      "http2_max_concurrent_streams", heads, .number(1...1_000_000), "128",
+      "The maximum number of requests in progress on a connection.", example: "http2_max_concurrent_streams 64;"),
+    .value(
+      "http2_body_preread_size", heads, .size, "64k",
+      "How much of a request body a client may send before the upstream takes it.",
+      example: "http2_body_preread_size 128k;"),
+    .inert("http2_chunk_size", levels, because: "a frame of a response is as large as the client allows"),
+    .inert("http2_recv_buffer_size", .http, because: "every connection reads into one buffer of its worker"),
+    .inert("http2_pool_size", heads, because: "streams have no memory pools"),
+    .inert("http2_streams_index_size", heads, because: "libnghttp2 finds the streams"),
+    .inert("http2_idle_timeout", heads, because: "it is obsolete: `keepalive_timeout` applies"),
+    .inert("http2_recv_timeout", heads, because: "it is obsolete: `client_header_timeout` applies"),
+    .inert("http2_max_requests", heads, because: "it is obsolete: `keepalive_requests` applies"),
+    .inert("http2_max_field_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
+    .inert("http2_max_header_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
+    .inert("http2_push", levels, because: "it is obsolete: no browser takes pushed responses"),
+    .inert("http2_push_preload", levels, because: "it is obsolete: no browser takes pushed responses"),
+    .inert("http2_max_concurrent_pushes", heads, because: "it is obsolete: no browser takes pushed responses"),
+    .inert("tcp_nopush", levels, because: "sallyport sends related data in one call"),
+    .inert("tcp_nodelay", levels, because: "it is always on"),
+    .inert("send_lowat", levels, because: "it has no meaning on Linux"),
+    .inert("postpone_output", levels, because: "sallyport sends related data in one call"),
+    .value(
+      "client_body_in_file_only", levels, .oneOf(["on", "clean", "off"]), "off",
+      "Writes each body that is read whole to a file, whose name is `$request_body_file`; `clean` removes the file when the request ends, `on` leaves it.",
+      example: "client_body_in_file_only clean;"),
+    .value(
+      "client_body_temp_path", levels, .words(1...4, "FOLDER [LEVEL …]"), "$TMPDIR, or /tmp",
+      "The folder for bodies in files. The user that serves must be able to write to it. Levels are accepted and have no effect.",
+      example: "client_body_temp_path /var/lib/sallyport/bodies;"),
+    .inert(
+      "client_body_early_read", levels, .flag,
+      because: "`proxy_request_buffering` says whether a body is read before the upstream gets the request"),
+    .inert("client_body_in_single_buffer", levels, because: "a body in memory is always one buffer"),
+    .inert("connection_pool_size", heads, because: "memory is not kept in pools"),
+    .inert("request_pool_size", heads, because: "memory is not kept in pools"),
+    .inert("server_names_hash_max_size", .http, because: "the tables grow as needed"),
+    .inert("server_names_hash_bucket_size", .http, because: "the tables grow as needed"),
+    .inert("variables_hash_max_size", .http, because: "variables are resolved at load"),
+    .inert("variables_hash_bucket_size", .http, because: "variables are resolved at load"),
+    .inert("subrequest_output_buffer_size", levels, because: "the body of a subrequest's response is never kept"),
+    .inert("msie_padding", levels, because: "current browsers do not need it"),
+    .inert("msie_refresh", levels, because: "current browsers do not need it"),
+    .inert("keepalive_disable", levels, because: "current browsers do not need it"),
+  ]
+}

@@ -1,41 +1,46 @@
-package import Language
+import Language
 
 /// How a group picks a server (nginx: ngx_http_upstream_module and the modules of its methods).
-package let balanceDirectives: [DirectiveEntry] = [
-  .local(
-    "hash", .upstream, .words(1...2, "KEY [consistent]"), "",
-    "The server by the hash of a key, which can have variables: as Cache::Memcached, or with `consistent` as"
-      + " Cache::Memcached::Fast with 160 points a unit of weight. With an empty key, the servers take turns.",
-    repeatable: true, example: "hash $cookie_session consistent;"),
-  .local(
-    "ip_hash", .upstream, .none, "",
-    "The server by the client's address: the first three octets of IPv4, or all of IPv6.", repeatable: true,
-    example: "ip_hash;"),
-  .local(
-    "least_conn", .upstream, .none, "", "The server with the fewest active requests for its weight.", repeatable: true,
-    example: "least_conn;"),
-  .local(
-    "least_time", .upstream, .words(1...2, "header | last_byte [inflight]"), "",
-    "The server with the least average response time and the fewest active requests for its weight. `inflight` counts"
-      + " the age of requests without a response, too.", repeatable: true, example: "least_time header;"),
-  .local(
-    "random", .upstream,
-    .words(0...2, "[two [least_conn | least_time=header | least_time=last_byte]]"), "",
-    "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
-    example: "random two least_conn;"),
-  .local(
-    "sticky", .upstream,
-    .words(
-      2...Int.max,
-      "cookie NAME [expires=TIME|max] [domain=DOMAIN] [httponly] [samesite=strict|lax|none] [secure] [path=PATH]"
-        + " | route $VARIABLE … | learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=TIME] [header]"),
-    "",
-    "Binds a client to one server. A server that can't be used is replaced by one of the method's. A megabyte of a"
-      + " `learn` zone holds about 4,000 sessions; a full zone forgets the one used least recently.",
-    example: "sticky cookie srv_id expires=1h path=/;"),
-  .local(
-    "zone", .upstream, .words(1...2, "NAME [SIZE]"), "",
-    "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"
-      + " `least_conn` and turns are exact. A reload keeps it if the servers have the same addresses. `SIZE` is checked"
-      + " and has no effect.", example: "zone backend 64k;"),
-]
+enum Balance: Feature {
+  static let chapter = Chapter.upstreams
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "hash", .upstream, .words(1...2, "KEY [consistent]"), "",
+      "The server by the hash of a key, which can have variables: as Cache::Memcached, or with `consistent` as"
+        + " Cache::Memcached::Fast with 160 points a unit of weight. With an empty key, the servers take turns.",
+      repeatable: true, example: "hash $cookie_session consistent;"),
+    .local(
+      "ip_hash", .upstream, .none, "",
+      "The server by the client's address: the first three octets of IPv4, or all of IPv6.", repeatable: true,
+      example: "ip_hash;"),
+    .local(
+      "least_conn", .upstream, .none, "", "The server with the fewest active requests for its weight.",
+      repeatable: true,
+      example: "least_conn;"),
+    .local(
+      "least_time", .upstream, .words(1...2, "header | last_byte [inflight]"), "",
+      "The server with the least average response time and the fewest active requests for its weight. `inflight` counts"
+        + " the age of requests without a response, too.", repeatable: true, example: "least_time header;"),
+    .local(
+      "random", .upstream,
+      .words(0...2, "[two [least_conn | least_time=header | least_time=last_byte]]"), "",
+      "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
+      example: "random two least_conn;"),
+    .local(
+      "sticky", .upstream,
+      .words(
+        2...Int.max,
+        "cookie NAME [expires=TIME|max] [domain=DOMAIN] [httponly] [samesite=strict|lax|none] [secure] [path=PATH]"
+          + " | route $VARIABLE … | learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=TIME] [header]"),
+      "",
+      "Binds a client to one server. A server that can't be used is replaced by one of the method's. A megabyte of a"
+        + " `learn` zone holds about 4,000 sessions; a full zone forgets the one used least recently.",
+      example: "sticky cookie srv_id expires=1h path=/;"),
+    .local(
+      "zone", .upstream, .words(1...2, "NAME [SIZE]"), "",
+      "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"
+        + " `least_conn` and turns are exact. A reload keeps it if the servers have the same addresses. `SIZE` is checked"
+        + " and has no effect.", example: "zone backend 64k;"),
+  ]
+}

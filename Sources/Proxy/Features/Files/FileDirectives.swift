@@ -1,63 +1,68 @@
-package import Language
+import Language
 
 private let levels = DirectiveContexts.everyHTTP
 
 /// Small files (nginx: core, index and try_files modules).
-package let fileDirectives: [DirectiveEntry] = [
-  .value(
-    "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
-    "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
-      + " With variables it must begin with a fixed folder, which no request leaves.", example: "root /var/www/html;",
-    trust: .told),
-  .value(
-    "alias", .location, .words(1...1, "FOLDER/ | FILE"), "",
-    "The folder of the files; the request's path follows without the location's prefix. In a location with a regular"
-      + " expression, the whole path of the file, with its captures.", example: "alias /var/www/html/;"),
-  .list(
-    "index", levels, .words(1...Int.max, "FILE …"), "index.html",
-    "The files that stand for a folder. A folder without one gets status 403. The last one can be a path, such as"
-      + " `/index/$host.html`, with which the request goes on.", example: "index index.html index.htm;"),
-  .local(
-    "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
-    "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"
-      + " word. It needs `root` or `alias`, and not an `alias` with a regular expression.",
-    example: "try_files $uri $uri/ /index.html;"),
-  .list(
-    "types", levels, .block(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",
-    "The Content-Type of files by the ends of their names: lines `TYPE ENDING …;`.",
-    example: "types { text/html html; text/css css; }", trust: .none),
-  .value(
-    "default_type", levels, .words(1...1, "TYPE"), "text/plain",
-    "The Content-Type of other files, and of the text of `return`.", example: "default_type application/octet-stream;",
-    trust: .none),
-  .value(
-    "log_not_found", levels, .flag, "on", "Whether the error log names files that are missing.",
-    example: "log_not_found off;", trust: .none),
-  .value("etag", levels, .flag, "on", "Whether files have an ETag.", example: "etag off;"),
-  .value(
-    "if_modified_since", levels, .oneOf(["off", "exact", "before"]), "exact",
-    "How the time of If-Modified-Since is compared with the file's.", example: "if_modified_since before;"),
-  .value(
-    "max_ranges", levels, .number(0...Int.max), "no limit",
-    "How many ranges a request may ask for; 0 ignores Range.", example: "max_ranges 1;"),
-  .inert("autoindex", levels, .oneOf(["off"]), because: "sallyport never lists a folder"),
-  .inert("autoindex_exact_size", levels, because: "sallyport never lists a folder"),
-  .inert("autoindex_format", levels, because: "sallyport never lists a folder"),
-  .inert("autoindex_localtime", levels, because: "sallyport never lists a folder"),
-  .inert("disable_symlinks", levels, because: "below `root` and `alias`, no symbolic link is ever followed"),
-  .inert("sendfile", levels, because: "a thread beside the event loops reads files in slices"),
-  .inert("sendfile_max_chunk", levels, because: "a thread beside the event loops reads files in slices"),
-  .inert("aio", levels, because: "a thread beside the event loops reads files in slices"),
-  .inert("aio_write", levels, because: "a thread beside the event loops reads files in slices"),
-  .inert("directio", levels, because: "files are small"),
-  .inert("directio_alignment", levels, because: "files are small"),
-  .inert("output_buffers", levels, because: "a slice of a file has 128 KiB"),
-  .inert("read_ahead", levels, because: "files are small"),
-  .inert("open_file_cache", levels, because: "files are opened anew for each request"),
-  .inert("open_file_cache_events", levels, because: "files are opened anew for each request"),
-  .inert("open_file_cache_errors", levels, because: "files are opened anew for each request"),
-  .inert("open_file_cache_min_uses", levels, because: "files are opened anew for each request"),
-  .inert("open_file_cache_valid", levels, because: "files are opened anew for each request"),
-  .inert("types_hash_max_size", levels, because: "the tables grow as needed"),
-  .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
-]
+enum Files: Feature {
+  static let chapter = Chapter.files
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      "root", levels.union(.locationIf), .words(1...1, "FOLDER"), "none (nginx: html)",
+      "The folder of the files; the request's whole path follows. A relative name is relative to the main file's folder."
+        + " With variables it must begin with a fixed folder, which no request leaves.", example: "root /var/www/html;",
+      trust: .told),
+    .value(
+      "alias", .location, .words(1...1, "FOLDER/ | FILE"), "",
+      "The folder of the files; the request's path follows without the location's prefix. In a location with a regular"
+        + " expression, the whole path of the file, with its captures.", example: "alias /var/www/html/;"),
+    .list(
+      "index", levels, .words(1...Int.max, "FILE …"), "index.html",
+      "The files that stand for a folder. A folder without one gets status 403. The last one can be a path, such as"
+        + " `/index/$host.html`, with which the request goes on.", example: "index index.html index.htm;"),
+    .local(
+      "try_files", [.server, .location], .words(2...Int.max, "FILE … PATH | @NAME | =CODE"),
+      "Serves the first file or, with a slash at the end of its name, folder that is there; otherwise continues with the last"
+        + " word. It needs `root` or `alias`, and not an `alias` with a regular expression.",
+      example: "try_files $uri $uri/ /index.html;"),
+    .list(
+      "types", levels, .block(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",
+      "The Content-Type of files by the ends of their names: lines `TYPE ENDING …;`.",
+      example: "types { text/html html; text/css css; }", trust: .none),
+    .value(
+      "default_type", levels, .words(1...1, "TYPE"), "text/plain",
+      "The Content-Type of other files, and of the text of `return`.",
+      example: "default_type application/octet-stream;",
+      trust: .none),
+    .value(
+      "log_not_found", levels, .flag, "on", "Whether the error log names files that are missing.",
+      example: "log_not_found off;", trust: .none),
+    .value("etag", levels, .flag, "on", "Whether files have an ETag.", example: "etag off;"),
+    .value(
+      "if_modified_since", levels, .oneOf(["off", "exact", "before"]), "exact",
+      "How the time of If-Modified-Since is compared with the file's.", example: "if_modified_since before;"),
+    .value(
+      "max_ranges", levels, .number(0...Int.max), "no limit",
+      "How many ranges a request may ask for; 0 ignores Range.", example: "max_ranges 1;"),
+    .inert("autoindex", levels, .oneOf(["off"]), because: "sallyport never lists a folder"),
+    .inert("autoindex_exact_size", levels, because: "sallyport never lists a folder"),
+    .inert("autoindex_format", levels, because: "sallyport never lists a folder"),
+    .inert("autoindex_localtime", levels, because: "sallyport never lists a folder"),
+    .inert("disable_symlinks", levels, because: "below `root` and `alias`, no symbolic link is ever followed"),
+    .inert("sendfile", levels, because: "a thread beside the event loops reads files in slices"),
+    .inert("sendfile_max_chunk", levels, because: "a thread beside the event loops reads files in slices"),
+    .inert("aio", levels, because: "a thread beside the event loops reads files in slices"),
+    .inert("aio_write", levels, because: "a thread beside the event loops reads files in slices"),
+    .inert("directio", levels, because: "files are small"),
+    .inert("directio_alignment", levels, because: "files are small"),
+    .inert("output_buffers", levels, because: "a slice of a file has 128 KiB"),
+    .inert("read_ahead", levels, because: "files are small"),
+    .inert("open_file_cache", levels, because: "files are opened anew for each request"),
+    .inert("open_file_cache_events", levels, because: "files are opened anew for each request"),
+    .inert("open_file_cache_errors", levels, because: "files are opened anew for each request"),
+    .inert("open_file_cache_min_uses", levels, because: "files are opened anew for each request"),
+    .inert("open_file_cache_valid", levels, because: "files are opened anew for each request"),
+    .inert("types_hash_max_size", levels, because: "the tables grow as needed"),
+    .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
+  ]
+}

@@ -7,27 +7,34 @@ package let proxyDirectives: [DirectiveEntry] = [
   .local(
     "proxy_pass", [.location, .locationIf, .limitExcept], .words(1...1, "http[s]://ADDRESS[URI]"),
     "Forwards requests to an upstream. Variables can name it, and its scheme too (`proxy_pass $target`). A request that they lead to an https upstream gets 502 if the location has no trust settings.",
-    example: "proxy_pass http://127.0.0.1:8080;", trust: .told),
+    example: "proxy_pass http://127.0.0.1:8080;", trust: .told
+  ).withoutGRPC,
   .value(
     "proxy_http_version", levels, .oneOf(["1.0", "1.1", "2"]), "1.1", "The HTTP version for upstreams.",
-    example: "proxy_http_version 1.1;"),
+    example: "proxy_http_version 1.1;"
+  ).withoutGRPC,
   .value(
     "proxy_method", levels, .words(1...1, "METHOD"), "", "The method to send instead of the client's.",
-    example: "proxy_method POST;"),
+    example: "proxy_method POST;"
+  ).withoutGRPC,
   .list(
     "proxy_set_header", levels, .words(2...2, "FIELD VALUE"), "Host $proxy_host",
     "Sets a field of the request to the upstream; an empty value removes the field.",
-    example: "proxy_set_header X-Client $ssl_client_s_dn;", trust: .told),
+    example: "proxy_set_header X-Client $ssl_client_s_dn;", trust: .told
+  ).inGRPC(initial: "Host $proxy_host; TE trailers"),
   .value(
     "proxy_pass_request_headers", levels, .flag, "on", "Whether to forward the client's fields.",
-    example: "proxy_pass_request_headers off;"),
+    example: "proxy_pass_request_headers off;"
+  ).withoutGRPC,
   .value(
     "proxy_pass_request_body", levels, .flag, "on", "Whether to forward the client's body.",
-    example: "proxy_pass_request_body off;"),
+    example: "proxy_pass_request_body off;"
+  ).withoutGRPC,
   .value(
     "proxy_set_body", levels, .words(1...1, "TEXT"), "",
     "The body that the upstream gets in place of the client's, with its length. The client's body is read first.",
-    example: "proxy_set_body \"id=$request_id\";", trust: .told),
+    example: "proxy_set_body \"id=$request_id\";", trust: .told
+  ).withoutGRPC,
   .list(
     "proxy_hide_header", levels, .words(1...1, "FIELD"), "",
     "A field of the response that sallyport doesn't forward to the client.", example: "proxy_hide_header X-Powered-By;"),
@@ -38,7 +45,8 @@ package let proxyDirectives: [DirectiveEntry] = [
   .value(
     "proxy_pass_trailers", levels, .flag, "on (nginx: off)",
     "Whether the client gets the trailers of the upstream's response. With `off`, it doesn't get the field Trailer either.",
-    example: "proxy_pass_trailers off;", trust: .none),
+    example: "proxy_pass_trailers off;", trust: .none
+  ).withoutGRPC,
   .value(
     "proxy_ignore_headers", levels,
     .someOf([
@@ -50,36 +58,43 @@ package let proxyDirectives: [DirectiveEntry] = [
   .list(
     "proxy_redirect", levels, .words(1...2, "default | off | FROM TO"), "default",
     "Rewrites Location and Refresh in the response; FROM is the beginning of the URL, or a regular expression after `~` or `~*`.",
-    example: "proxy_redirect http://app.internal/ /;"),
+    example: "proxy_redirect http://app.internal/ /;"
+  ).withoutGRPC,
   .list(
     "proxy_cookie_domain", levels, .words(1...2, "off | FROM TO"), "off",
     "Rewrites the domain of the upstream's cookies; FROM is a domain, or a regular expression after `~`.",
-    example: "proxy_cookie_domain internal.example example.com;"),
+    example: "proxy_cookie_domain internal.example example.com;"
+  ).withoutGRPC,
   .list(
     "proxy_cookie_path", levels, .words(1...2, "off | FROM TO"), "off",
     "Rewrites the path of the upstream's cookies; FROM is the path's beginning, or a regular expression after `~` or `~*`.",
-    example: "proxy_cookie_path /app/ /;"),
+    example: "proxy_cookie_path /app/ /;"
+  ).withoutGRPC,
   .list(
     "proxy_cookie_flags", levels, .words(1...Int.max, "off | COOKIE [FLAG …]"), "off",
     "Sets (`secure`, `httponly`, `samesite=…`) or removes (`nosecure`, `nohttponly`, `nosamesite`) flags of the upstream's cookies; COOKIE is a name, or a regular expression after `~`.",
-    example: "proxy_cookie_flags session secure httponly;"),
+    example: "proxy_cookie_flags session secure httponly;"
+  ).withoutGRPC,
   .value(
     "proxy_intercept_errors", levels, .flag, "off", "Whether `error_page` also applies to the upstream's errors.",
     example: "proxy_intercept_errors on;"),
   .value(
     "proxy_buffering", levels, .flag, "on",
     "How much of a response can wait for a slow client: `on`, as much as `proxy_buffers`; `off`, one `proxy_buffer_size`. sallyport always forwards data as it arrives. X-Accel-Buffering has no effect.",
-    example: "proxy_buffering off;", trust: .none),
+    example: "proxy_buffering off;", trust: .none
+  ).withoutGRPC,
   .value(
     "proxy_buffer_size", levels, .size, "16k (nginx: 4k)", "The maximum size of a response head.",
     example: "proxy_buffer_size 32k;", trust: .none),
   .value(
     "proxy_buffers", levels, .buffers, "8 8k", "How much of a response can wait for a client.",
-    example: "proxy_buffers 16 8k;", trust: .none),
+    example: "proxy_buffers 16 8k;", trust: .none
+  ).withoutGRPC,
   .value(
     "proxy_limit_rate", levels, .words(1...1, "SIZE"), "0",
     "Bytes per second of a response that sallyport reads from the upstream, with variables if need be; 0 means no limit. It has no effect with `proxy_buffering off`.",
-    example: "proxy_limit_rate 1m;"),
+    example: "proxy_limit_rate 1m;"
+  ).withoutGRPC,
   .value(
     "proxy_bind", levels, .words(1...2, "ADDRESS[:PORT] | off"), "off",
     "The local address of connections to upstreams, with variables if need be. A kept connection serves only requests with the same local address. A value that is no address is answered with 500 (nginx: connects from another address). `transparent` isn't supported.",
@@ -87,7 +102,8 @@ package let proxyDirectives: [DirectiveEntry] = [
   .value(
     "proxy_protocol", levels, .words(1...2, "on | off | v2 [certificate]"), "off",
     "Begins each connection to an upstream with a header of the PROXY protocol, before TLS (nginx: stream module only). `on` sends version 1. `v2` sends version 2, with PP2_TYPE_SSL, and of a verified client the CN and the SHA-256 hash of its public key (TLV 0xE0); `certificate` adds the certificate in DER (TLV 0xE1). The address is that of `$remote_addr`. Each request has a connection of its own.",
-    example: "proxy_protocol v2;", trust: .told),
+    example: "proxy_protocol v2;", trust: .told
+  ).withoutGRPC,
   .value(
     "proxy_socket_keepalive", levels, .flag, "off",
     "Whether the system probes idle connections to upstreams (SO_KEEPALIVE).", example: "proxy_socket_keepalive on;"),
@@ -99,7 +115,8 @@ package let proxyDirectives: [DirectiveEntry] = [
     "The size of the system's receive buffer for connections to upstreams.", example: "proxy_socket_rcvbuf 256k;"),
   .value(
     "proxy_request_buffering", levels, .flag, "on", "Whether to read the whole body before contacting the upstream.",
-    example: "proxy_request_buffering off;", trust: .none),
+    example: "proxy_request_buffering off;", trust: .none
+  ).withoutGRPC,
   .value(
     "proxy_connect_timeout", levels, .milliseconds, "60s", "The time limit for connecting, including the handshake.",
     example: "proxy_connect_timeout 5s;", trust: .none),
@@ -126,44 +143,16 @@ package let proxyDirectives: [DirectiveEntry] = [
     example: "proxy_next_upstream_timeout 10s;"),
   .value(
     "proxy_ignore_client_abort", levels, .flag, "off",
-    "Whether the exchange continues if the client closes the connection.", example: "proxy_ignore_client_abort on;"),
-  .inert("proxy_cache", levels, .oneOf(["off"]), because: noCache),
-  .inert("proxy_cache_bypass", levels, because: noCache),
-  .inert("proxy_no_cache", levels, because: noCache),
-  .inert("proxy_busy_buffers_size", levels, because: "sallyport always sends what it can"),
-  .inert("proxy_max_temp_file_size", levels, because: "responses are never written to disk"),
-  .inert("proxy_temp_file_write_size", levels, because: "responses are never written to disk"),
-  .inert("proxy_temp_path", levels, because: "responses are never written to disk"),
-  .inert("proxy_headers_hash_bucket_size", levels, because: "fields are not kept in a hash of fixed size"),
-  .inert("proxy_headers_hash_max_size", levels, because: "fields are not kept in a hash of fixed size"),
-  .inert("proxy_send_lowat", levels, because: "it has no meaning on Linux"),
-]
-
-/// `upstream` blocks (nginx: ngx_http_upstream_module, ngx_http_upstream_keepalive_module).
-package let upstreamDirectives: [DirectiveEntry] = [
-  .local(
-    "upstream", .http, .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.", repeatable: true,
-    example: "upstream app { server 10.0.0.1:8080; server 10.0.0.2:8080 backup; }", trust: .told),
-  .local(
-    "server", .upstream,
-    .words(
-      1...Int.max,
-      "ADDRESS [weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [route=NAME] [backup] [drain]"
-        + " [down] [resolve] [service=NAME]"),
-    "One server of the group. `resolve`: DNS says its addresses, again whenever they have expired; needs `zone` and"
-      + " `resolver`. `service`: by the SRV records of that service.", repeatable: true,
-    example: "server 10.0.0.1:8080 weight=3 max_fails=2 fail_timeout=30s;", trust: .told),
-  .local(
-    "keepalive", .upstream, .words(1...2, "NUMBER [local]"), "32 local",
-    "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"
-      + " keeps none. With `local`, a connection serves only the location that opened it.", example: "keepalive 32;"),
-  .local(
-    "keepalive_requests", .upstream, .number(0...Int.max), "1000",
-    "The maximum number of requests on a kept connection.", example: "keepalive_requests 10000;", trust: .none),
-  .local(
-    "keepalive_time", .upstream, .milliseconds, "1h", "The maximum total time of a kept connection.",
-    example: "keepalive_time 10m;", trust: .none),
-  .local(
-    "keepalive_timeout", .upstream, .milliseconds, "60s", "The maximum idle time of a kept connection.",
-    example: "keepalive_timeout 30s;", trust: .none),
+    "Whether the exchange continues if the client closes the connection.", example: "proxy_ignore_client_abort on;"
+  ).withoutGRPC,
+  .inert("proxy_cache", levels, .oneOf(["off"]), because: noCache).withoutGRPC,
+  .inert("proxy_cache_bypass", levels, because: noCache).withoutGRPC,
+  .inert("proxy_no_cache", levels, because: noCache).withoutGRPC,
+  .inert("proxy_busy_buffers_size", levels, because: "sallyport always sends what it can").withoutGRPC,
+  .inert("proxy_max_temp_file_size", levels, because: "responses are never written to disk").withoutGRPC,
+  .inert("proxy_temp_file_write_size", levels, because: "responses are never written to disk").withoutGRPC,
+  .inert("proxy_temp_path", levels, because: "responses are never written to disk").withoutGRPC,
+  .inert("proxy_headers_hash_bucket_size", levels, because: "fields are not kept in a hash of fixed size").withoutGRPC,
+  .inert("proxy_headers_hash_max_size", levels, because: "fields are not kept in a hash of fixed size").withoutGRPC,
+  .inert("proxy_send_lowat", levels, because: "it has no meaning on Linux").withoutGRPC,
 ]

@@ -1,141 +1,146 @@
-package import Language
+import Language
 
 private let levels: DirectiveContexts = [.http, .server]
 
 /// TLS towards clients (nginx: ngx_http_ssl_module).
-package let serverTLSDirectives: [DirectiveEntry] = [
-  .value(
-    "ssl", levels, .flag, "off", "Obsolete: use `listen … ssl`. `on` turns on TLS for every `listen` of the server.",
-    example: "ssl on;"),
-  .list(
-    "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
-    "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several kinds of keys. With variables (`$ssl_server_name`, `$server_name`, `$server_addr`, `$server_port`, `$remote_addr`), each handshake reads the file as the serving user. If it can't, the handshake fails.",
-    example: "ssl_certificate server.crt;"),
-  .list(
-    "ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
-    "The key of the certificate at the same position; in a token: store:pkcs11:… or engine:pkcs11:….",
-    example: "ssl_certificate_key server.key;"),
-  .value(
-    "ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"), "off",
-    "How many certificates with variables, each with its key, stay in memory; those not used for `inactive` (10s) are dropped. After `valid` (60s), sallyport looks whether the files have changed.",
-    example: "ssl_certificate_cache max=1000 inactive=1h valid=1m;", trust: .none),
-  .value(
-    "ssl_password_file", levels, .words(1...1, "MATERIAL"), "",
-    "A file with pass phrases for keys and PKCS#12, one on each line.", example: "ssl_password_file server.pass;"),
-  .value(
-    "ssl_client_certificate", levels, .words(1...1, "MATERIAL"), "",
-    "The CAs that verify client certificates; the server sends their names to the client.",
-    example: "ssl_client_certificate clients-ca.crt;", trust: .told),
-  .value(
-    "ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "",
-    "Further CAs that verify client certificates; the server doesn't send their names.",
-    example: "ssl_trusted_certificate old-ca.crt;", trust: .told),
-  .list(
-    "ssl_crl", levels, .words(1...Int.max, "MATERIAL …"), "",
-    "Complete revocation lists (CRLs) of the client CAs; a file can contain several. Every CA of a chain needs one.",
-    example: "ssl_crl clients-ca.crl;", trust: .told),
-  .value(
-    "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
-    "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told),
-  .list(
-    "ssl_client_allow", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
-    "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
-    example: "ssl_client_allow dns=*.devices.example;", trust: .told),
-  .list(
-    "ssl_client_deny", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
-    "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
-    example: "ssl_client_deny cn=stolen-laptop;", trust: .told),
-  .value(
-    "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
-    "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
-    example: "client_identity rfc9440;", trust: .told),
-  .value(
-    "ssl_verify_reject", levels, .oneOf(["http", "handshake"]), "http",
-    "Refuses a client with an error page (400, 403), or with a TLS alert before any HTTP.",
-    example: "ssl_verify_reject handshake;"),
-  .value(
-    "ssl_verify_report_only", levels, .flag, "off",
-    "Lets in clients that ssl_verify_client, revocation, ssl_client_allow or ssl_client_deny would refuse. error.log, $ssl_client_verdict and the metrics tell of them. Upstreams get no data of a certificate that didn't verify.",
-    example: "ssl_verify_report_only on;", trust: .told),
-  .value(
-    "ssl_revoked_connections", levels, .words(1...2, "close | drain [TIME]"), "close",
-    "What happens to the requests in progress of a client that a reload refuses: `close` cuts them with the reload, `drain` after a time (5s) in which a response can end. Both cut the client's tunnels with the reload.",
-    example: "ssl_revoked_connections drain 10s;"),
-  .value(
-    "ssl_verify_depth", levels, .number(0...100), "1", "The maximum length of a client's chain.",
-    example: "ssl_verify_depth 2;", trust: .told),
-  .value(
-    "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
-    "The TLS versions that can be negotiated.", example: "ssl_protocols TLSv1.3;", trust: .told),
-  .value(
-    "ssl_ciphers", levels, .words(1...1, "CIPHERS"), "ECDHE and DHE with AES-GCM or ChaCha20",
-    "OpenSSL's cipher list for TLS 1.2 and earlier; with TLS 1.1 or earlier, the default is `HIGH:!aNULL:!MD5`.",
-    example: "ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20;", trust: .told),
-  .value(
-    "ssl_prefer_server_ciphers", levels, .flag, "off", "Whether the server's order of ciphers takes precedence.",
-    example: "ssl_prefer_server_ciphers on;"),
-  .value(
-    "ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto",
-    "The groups for the key exchange, in order of preference. auto: OpenSSL's own list, from 3.5 on with X25519MLKEM768, which is post-quantum.",
-    example: "ssl_ecdh_curve X25519:P-256;", trust: .told),
-  .value(
-    "ssl_dhparam", levels, .words(1...1, "MATERIAL"), "OpenSSL's own",
-    "DH parameters for DHE suites of TLS 1.2 and earlier, 2048 bits or more.", example: "ssl_dhparam dh.pem;"),
-  .list(
-    "ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "An OpenSSL configuration command (SSL_CONF).",
-    example: "ssl_conf_command Options PrioritizeChaCha;"),
-  .value(
-    "ssl_reject_handshake", levels, .flag, "off", "Whether to refuse every handshake for a name of this server.",
-    example: "ssl_reject_handshake on;", trust: .told),
-  .value(
-    "ssl_session_cache", levels, .words(1...2, "off | none | [builtin[:SIZE]] [shared:NAME:SIZE]"), "none",
-    "Where sallyport keeps sessions for resumption.", example: "ssl_session_cache shared:tls:10m;"),
-  .value(
-    "ssl_session_tickets", levels, .flag, "on", "Whether to issue session tickets.", example: "ssl_session_tickets off;"
-  ),
-  .value(
-    "ssl_session_timeout", levels, .seconds, "5m",
-    "How long a client can resume a session, from its last full handshake on: a resumption begins no new time.",
-    example: "ssl_session_timeout 1h;"),
-  .list(
-    "ssl_session_ticket_key", levels, .words(1...1, "MATERIAL"), "",
-    "48 or 80 random bytes that encrypt session tickets. The first key encrypts new tickets, all keys decrypt tickets. Several machines can share them.",
-    example: "ssl_session_ticket_key ticket.key;"),
-  .value(
-    "ssl_ocsp", levels, .oneOf(["on", "off", "leaf"]), "off",
-    "Whether to check client certificates by OCSP: `on` checks every certificate of the chain, `leaf` only the client's own.",
-    example: "ssl_ocsp leaf;"),
-  .value(
-    "ssl_ocsp_cache", levels, .words(1...1, "off | shared:NAME:SIZE"), "off",
-    "Where sallyport keeps OCSP responses about clients.", example: "ssl_ocsp_cache shared:ocsp:1m;"),
-  .value(
-    "ssl_ocsp_responder", levels, .words(1...1, "URL"), "",
-    "The OCSP responder to ask, instead of the one that a certificate names.",
-    example: "ssl_ocsp_responder http://ocsp.example/;"),
-  .value(
-    "ssl_stapling", levels, .flag, "off", "Whether to staple the OCSP response for the server's own certificate.",
-    example: "ssl_stapling on;"),
-  .value(
-    "ssl_stapling_file", levels, .words(1...1, "MATERIAL"), "",
-    "A file with the OCSP response as DER; sallyport then doesn't ask a responder.",
-    example: "ssl_stapling_file server.ocsp;"),
-  .value(
-    "ssl_stapling_responder", levels, .words(1...1, "URL"), "",
-    "The OCSP responder to ask, instead of the one that the server's certificate names.",
-    example: "ssl_stapling_responder http://ocsp.example/;"),
-  .inert("ssl_stapling_verify", levels, because: "a response is always verified before it is stapled"),
-  .value(
-    "ssl_reload", .everyHTTP, .flag, "on",
-    "Whether to load changed files of keys, certificates, CAs, CRLs, pins and pass phrases without a signal. With `off`, the loaded files stay in use until HUP.",
-    example: "ssl_reload off;"),
-  .value(
-    "ssl_early_data", levels, .flag, "off",
-    "Whether to accept TLS 1.3 early data, for requests with safe methods only, marked `Early-Data: 1`. Other requests wait for the end of the handshake.",
-    example: "ssl_early_data on;", trust: .told),
-  .value(
-    "ssl_certificate_compression", levels, .flag, "off",
-    "Whether to send the server's certificates compressed (RFC 8879), and to take clients' certificates so. Needs OpenSSL 3.2 or later with zlib, zstd or brotli; no effect with `ssl_stapling`.",
-    example: "ssl_certificate_compression on;", trust: .none),
-  .value(
-    "ssl_buffer_size", levels, .size, "16k", "The plain-text size of one TLS record.", example: "ssl_buffer_size 4k;"),
-]
+enum ServerTLS: Feature {
+  static let chapter = Chapter.tls
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      "ssl", levels, .flag, "off", "Obsolete: use `listen … ssl`. `on` turns on TLS for every `listen` of the server.",
+      example: "ssl on;"),
+    .list(
+      "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
+      "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several kinds of keys. With variables (`$ssl_server_name`, `$server_name`, `$server_addr`, `$server_port`, `$remote_addr`), each handshake reads the file as the serving user. If it can't, the handshake fails.",
+      example: "ssl_certificate server.crt;"),
+    .list(
+      "ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
+      "The key of the certificate at the same position; in a token: store:pkcs11:… or engine:pkcs11:….",
+      example: "ssl_certificate_key server.key;"),
+    .value(
+      "ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"), "off",
+      "How many certificates with variables, each with its key, stay in memory; those not used for `inactive` (10s) are dropped. After `valid` (60s), sallyport looks whether the files have changed.",
+      example: "ssl_certificate_cache max=1000 inactive=1h valid=1m;", trust: .none),
+    .value(
+      "ssl_password_file", levels, .words(1...1, "MATERIAL"), "",
+      "A file with pass phrases for keys and PKCS#12, one on each line.", example: "ssl_password_file server.pass;"),
+    .value(
+      "ssl_client_certificate", levels, .words(1...1, "MATERIAL"), "",
+      "The CAs that verify client certificates; the server sends their names to the client.",
+      example: "ssl_client_certificate clients-ca.crt;", trust: .told),
+    .value(
+      "ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "",
+      "Further CAs that verify client certificates; the server doesn't send their names.",
+      example: "ssl_trusted_certificate old-ca.crt;", trust: .told),
+    .list(
+      "ssl_crl", levels, .words(1...Int.max, "MATERIAL …"), "",
+      "Complete revocation lists (CRLs) of the client CAs; a file can contain several. Every CA of a chain needs one.",
+      example: "ssl_crl clients-ca.crl;", trust: .told),
+    .value(
+      "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
+      "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told),
+    .list(
+      "ssl_client_allow", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
+      "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
+      example: "ssl_client_allow dns=*.devices.example;", trust: .told),
+    .list(
+      "ssl_client_deny", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
+      "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
+      example: "ssl_client_deny cn=stolen-laptop;", trust: .told),
+    .value(
+      "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
+      "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
+      example: "client_identity rfc9440;", trust: .told),
+    .value(
+      "ssl_verify_reject", levels, .oneOf(["http", "handshake"]), "http",
+      "Refuses a client with an error page (400, 403), or with a TLS alert before any HTTP.",
+      example: "ssl_verify_reject handshake;"),
+    .value(
+      "ssl_verify_report_only", levels, .flag, "off",
+      "Lets in clients that ssl_verify_client, revocation, ssl_client_allow or ssl_client_deny would refuse. error.log, $ssl_client_verdict and the metrics tell of them. Upstreams get no data of a certificate that didn't verify.",
+      example: "ssl_verify_report_only on;", trust: .told),
+    .value(
+      "ssl_revoked_connections", levels, .words(1...2, "close | drain [TIME]"), "close",
+      "What happens to the requests in progress of a client that a reload refuses: `close` cuts them with the reload, `drain` after a time (5s) in which a response can end. Both cut the client's tunnels with the reload.",
+      example: "ssl_revoked_connections drain 10s;"),
+    .value(
+      "ssl_verify_depth", levels, .number(0...100), "1", "The maximum length of a client's chain.",
+      example: "ssl_verify_depth 2;", trust: .told),
+    .value(
+      "ssl_protocols", levels, .someOf(["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"]), "TLSv1.2 TLSv1.3",
+      "The TLS versions that can be negotiated.", example: "ssl_protocols TLSv1.3;", trust: .told),
+    .value(
+      "ssl_ciphers", levels, .words(1...1, "CIPHERS"), "ECDHE and DHE with AES-GCM or ChaCha20",
+      "OpenSSL's cipher list for TLS 1.2 and earlier; with TLS 1.1 or earlier, the default is `HIGH:!aNULL:!MD5`.",
+      example: "ssl_ciphers ECDHE+AESGCM:ECDHE+CHACHA20;", trust: .told),
+    .value(
+      "ssl_prefer_server_ciphers", levels, .flag, "off", "Whether the server's order of ciphers takes precedence.",
+      example: "ssl_prefer_server_ciphers on;"),
+    .value(
+      "ssl_ecdh_curve", levels, .words(1...1, "CURVES"), "auto",
+      "The groups for the key exchange, in order of preference. auto: OpenSSL's own list, from 3.5 on with X25519MLKEM768, which is post-quantum.",
+      example: "ssl_ecdh_curve X25519:P-256;", trust: .told),
+    .value(
+      "ssl_dhparam", levels, .words(1...1, "MATERIAL"), "OpenSSL's own",
+      "DH parameters for DHE suites of TLS 1.2 and earlier, 2048 bits or more.", example: "ssl_dhparam dh.pem;"),
+    .list(
+      "ssl_conf_command", levels, .words(2...2, "NAME VALUE"), "", "An OpenSSL configuration command (SSL_CONF).",
+      example: "ssl_conf_command Options PrioritizeChaCha;"),
+    .value(
+      "ssl_reject_handshake", levels, .flag, "off", "Whether to refuse every handshake for a name of this server.",
+      example: "ssl_reject_handshake on;", trust: .told),
+    .value(
+      "ssl_session_cache", levels, .words(1...2, "off | none | [builtin[:SIZE]] [shared:NAME:SIZE]"), "none",
+      "Where sallyport keeps sessions for resumption.", example: "ssl_session_cache shared:tls:10m;"),
+    .value(
+      "ssl_session_tickets", levels, .flag, "on", "Whether to issue session tickets.",
+      example: "ssl_session_tickets off;"
+    ),
+    .value(
+      "ssl_session_timeout", levels, .seconds, "5m",
+      "How long a client can resume a session, from its last full handshake on: a resumption begins no new time.",
+      example: "ssl_session_timeout 1h;"),
+    .list(
+      "ssl_session_ticket_key", levels, .words(1...1, "MATERIAL"), "",
+      "48 or 80 random bytes that encrypt session tickets. The first key encrypts new tickets, all keys decrypt tickets. Several machines can share them.",
+      example: "ssl_session_ticket_key ticket.key;"),
+    .value(
+      "ssl_ocsp", levels, .oneOf(["on", "off", "leaf"]), "off",
+      "Whether to check client certificates by OCSP: `on` checks every certificate of the chain, `leaf` only the client's own.",
+      example: "ssl_ocsp leaf;"),
+    .value(
+      "ssl_ocsp_cache", levels, .words(1...1, "off | shared:NAME:SIZE"), "off",
+      "Where sallyport keeps OCSP responses about clients.", example: "ssl_ocsp_cache shared:ocsp:1m;"),
+    .value(
+      "ssl_ocsp_responder", levels, .words(1...1, "URL"), "",
+      "The OCSP responder to ask, instead of the one that a certificate names.",
+      example: "ssl_ocsp_responder http://ocsp.example/;"),
+    .value(
+      "ssl_stapling", levels, .flag, "off", "Whether to staple the OCSP response for the server's own certificate.",
+      example: "ssl_stapling on;"),
+    .value(
+      "ssl_stapling_file", levels, .words(1...1, "MATERIAL"), "",
+      "A file with the OCSP response as DER; sallyport then doesn't ask a responder.",
+      example: "ssl_stapling_file server.ocsp;"),
+    .value(
+      "ssl_stapling_responder", levels, .words(1...1, "URL"), "",
+      "The OCSP responder to ask, instead of the one that the server's certificate names.",
+      example: "ssl_stapling_responder http://ocsp.example/;"),
+    .inert("ssl_stapling_verify", levels, because: "a response is always verified before it is stapled"),
+    .value(
+      "ssl_reload", .everyHTTP, .flag, "on",
+      "Whether to load changed files of keys, certificates, CAs, CRLs, pins and pass phrases without a signal. With `off`, the loaded files stay in use until HUP.",
+      example: "ssl_reload off;"),
+    .value(
+      "ssl_early_data", levels, .flag, "off",
+      "Whether to accept TLS 1.3 early data, for requests with safe methods only, marked `Early-Data: 1`. Other requests wait for the end of the handshake.",
+      example: "ssl_early_data on;", trust: .told),
+    .value(
+      "ssl_certificate_compression", levels, .flag, "off",
+      "Whether to send the server's certificates compressed (RFC 8879), and to take clients' certificates so. Needs OpenSSL 3.2 or later with zlib, zstd or brotli; no effect with `ssl_stapling`.",
+      example: "ssl_certificate_compression on;", trust: .none),
+    .value(
+      "ssl_buffer_size", levels, .size, "16k", "The plain-text size of one TLS record.", example: "ssl_buffer_size 4k;"),
+  ]
+}

@@ -1,0 +1,36 @@
+import Language
+
+/// `upstream` blocks (nginx: ngx_http_upstream_module, ngx_http_upstream_keepalive_module).
+enum UpstreamGroups: Feature {
+  static let chapter = Chapter.upstreams
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "upstream", .http, .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.", repeatable: true,
+      example: "upstream app { server 10.0.0.1:8080; server 10.0.0.2:8080 backup; }", trust: .told),
+    .local(
+      "server", .upstream,
+      .words(
+        1...Int.max,
+        "ADDRESS [weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [route=NAME] [backup] [drain]"
+          + " [down] [resolve] [service=NAME]"),
+      "One server of the group. `resolve`: DNS says its addresses, again whenever they have expired; needs `zone` and"
+        + " `resolver`. `service`: by the SRV records of that service.", repeatable: true,
+      example: "server 10.0.0.1:8080 weight=3 max_fails=2 fail_timeout=30s;", trust: .told),
+    .local(
+      "keepalive", .upstream, .words(1...2, "NUMBER [local]"), "32 local",
+      "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"
+        + " keeps none. With `local`, a connection serves only the location that opened it.", example: "keepalive 32;"),
+    .local(
+      "keepalive_requests", .upstream, .number(0...Int.max), "1000",
+      "The maximum number of requests on a kept connection.", example: "keepalive_requests 10000;", trust: .none),
+    .local(
+      "keepalive_time", .upstream, .milliseconds, "1h", "The maximum total time of a kept connection.",
+      example: "keepalive_time 10m;", trust: .none),
+    .local(
+      "keepalive_timeout", .upstream, .milliseconds, "60s", "The maximum idle time of a kept connection.",
+      example: "keepalive_timeout 30s;", trust: .none),
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectGroups(http) }
+}
