@@ -36,8 +36,6 @@ package struct ConfigurationDump: Sendable {
     files.flatMap { Array("# configuration file \($0.path):\n".utf8) + Self.masked($0.bytes, $0.path) + [0x0A] }
   }
 
-  /// Directives whose second word is a field's name and whose third is its value.
-  private static let fieldDirectives: Set<String> = ["proxy_set_header", "grpc_set_header", "add_header"]
   private static let secretFields: Set<String> = [
     "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key", "x-auth-token",
   ]
@@ -82,8 +80,9 @@ package struct ConfigurationDump: Sendable {
     return (secrets, end)
   }
 
+  /// Whether the word after these is the value of a field with credentials: `add_header`, `proxy_set_header`.
   private static func carriesCredentials(_ words: [String]) -> Bool {
-    words.count == 2 && fieldDirectives.contains(words[0]) && secretFields.contains(words[1].lowercased())
+    words.count == 2 && words[0].hasSuffix("_header") && secretFields.contains(words[1].lowercased())
   }
 
   /// A word without its quotes.

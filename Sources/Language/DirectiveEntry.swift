@@ -17,6 +17,21 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
 
+  /// The context of the lines in a block. `outer`: the context of the block itself.
+  package init(ofBlock name: String, in outer: DirectiveContexts) {
+    self =
+      switch name {
+      case "events": .events
+      case "http": .http
+      case "server": .server
+      case "upstream": .upstream
+      case "match": .match
+      case "if": outer == .server ? .serverIf : .locationIf
+      case "limit_except": .limitExcept
+      default: .location
+      }
+  }
+
   package var names: [String] {
     let all: [(DirectiveContexts, String)] = [
       (.main, "main"), (.events, "events"), (.http, "http"), (.server, "server"), (.location, "location"),
@@ -132,6 +147,8 @@ package struct DirectiveEntry: Sendable, Hashable {
   /// A line that sallyport accepts, for the manual; empty for a directive without effect. In a row of gRPC as in `help`.
   package var example: String { isOfGRPC ? GRPCWords.renamed(line) : line }
   package var trust = TrustEffect.untold
+  /// The option of `sallyport proxy` that says the same; nil: none does.
+  package private(set) var option: String?
   private var text = ""
   private var line = ""
   /// A row of `proxy_…` under gRPC's prefix.
@@ -163,6 +180,14 @@ package struct DirectiveEntry: Sendable, Hashable {
     entry.name = "grpc_" + name.dropFirst("proxy_".count)
     if !initialInGRPC.isEmpty { entry.initial = initialInGRPC }
     entry.isOfGRPC = true
+    entry.option = nil
+    return entry
+  }
+
+  /// The row, with the option of `sallyport proxy` that says the same.
+  package func option(_ name: String) -> DirectiveEntry {
+    var entry = self
+    entry.option = name
     return entry
   }
 

@@ -160,7 +160,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     try ContextBasics.setVersions(settings.versions, on: handle)
     try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     for pair in material.certificates { try ContextBasics.use(pair, on: handle) }
-    try ContextBasics.setGroups(settings.curves, of: "ssl_ecdh_curve", on: handle)
+    try ContextBasics.setGroups(settings.curves, of: settings.curvesDirective, on: handle)
     if settings.preferServerCiphers { SSL_CTX_set_options(handle, COPENSSL_OP_CIPHER_SERVER_PREFERENCE) }
     try Self.setDH(material.dhParameters, on: handle)
     if settings.bufferSize < 16384 { _ = copenssl_ctx_set_max_send_fragment(handle, max(512, settings.bufferSize)) }

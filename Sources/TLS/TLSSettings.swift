@@ -129,6 +129,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var preferServerCiphers = false
   /// nil is nginx's `auto`: OpenSSL's own list, which has X25519MLKEM768 from OpenSSL 3.5 on.
   public var curves: String?
+  /// The directive that gives `curves`, for messages.
+  @NotCompared public var curvesDirective: String = ""
   /// nil: OpenSSL's own parameters, sized to match the certificate's key.
   public var dhParameters: MaterialReference?
   public var confCommands: [ConfCommand] = []
@@ -190,7 +192,7 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   /// nil: OpenSSL's own list (`proxy_ssl_ecdh_curve`).
   public var curves: String?
   /// The directive that gives `curves`, for messages.
-  @NotCompared public var curvesDirective: String = "proxy_ssl_ecdh_curve"
+  @NotCompared public var curvesDirective: String = ""
   public var confCommands: [ConfCommand] = []
   /// Where the configuration sets this, for messages.
   @NotCompared public var location: SourceLocation?

@@ -34,24 +34,11 @@ package struct DirectiveChecker {
       var checked = directive
       let fits = checkForm(directive, entry)
       if let block = directive.block, entry.form.opensBlock, !ArgumentForm.namesOfTables.contains(entry.name) {
-        checked.block = check(block, in: innerContext(of: entry, outer: context))
+        checked.block = check(block, in: DirectiveContexts(ofBlock: entry.name, in: context))
       }
       if fits { sound.append(checked) }
     }
     return sound
-  }
-
-  private func innerContext(of entry: DirectiveEntry, outer: DirectiveContexts) -> DirectiveContexts {
-    switch entry.name {
-    case "events": .events
-    case "http": .http
-    case "server": .server
-    case "upstream": .upstream
-    case "match": .match
-    case "if": outer == .server ? .serverIf : .locationIf
-    case "limit_except": .limitExcept
-    default: .location
-    }
   }
 
   private mutating func entry(for directive: Directive, in context: DirectiveContexts) -> DirectiveEntry? {

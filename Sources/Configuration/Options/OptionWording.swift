@@ -38,16 +38,10 @@ package struct OptionWording: Sendable {
   }
 
   /// Directives of the text, with the options behind them. Longer names come first, because some contain others.
-  private static let names: [(directive: String, option: String)] = [
-    ("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE"),
-    ("proxy_ssl_trusted_certificate", "--upstream-ca"), ("proxy_ssl_certificate_key", "--upstream-key"),
-    ("proxy_ssl_password_file", "--password-file"), ("proxy_ssl_certificate", "--upstream-cert"),
-    ("proxy_ssl_name", "--upstream-name"), ("proxy_ssl_pin", "--pin"), ("proxy_pass", "--to"),
-    ("ssl_client_certificate", "--client-ca"), ("ssl_certificate_key", "--key"), ("ssl_certificate", "--cert"),
-    ("ssl_password_file", "--password-file"), ("ssl_verify_client", "--verify"), ("ssl_client_allow", "--allow"),
-    ("ssl_client_deny", "--deny"), ("ssl_crl", "--crl"), ("`user root;`", "--user root"),
-    ("`user NAME;`", "--user NAME"), ("`user`", "--user"),
-  ]
+  private static let names: [(directive: String, option: String)] =
+    [("ssl_password_file, or proxy_ssl_password_file towards an upstream", "--password-file FILE")]
+    + DirectiveTable.options.sorted { $0.directive.utf8.count > $1.directive.utf8.count }
+    + [("`user root;`", "--user root"), ("`user NAME;`", "--user NAME"), ("`user`", "--user")]
 
   static func inOptions(_ text: String) -> String {
     var spoken = text

@@ -21,6 +21,11 @@ package enum DirectiveTable {
     }
   }
 
+  /// The directives that options of `sallyport proxy` stand for.
+  package static let options: [(directive: String, option: String)] = families.flatMap(\.entries).compactMap { row in
+    row.option.map { (row.name, $0) }
+  }
+
   /// The entries of a name in `families`. The meaning of a name can depend on the context (`server`).
   private static let byName: [String: [DirectiveEntry]] = Dictionary(
     grouping: families.flatMap(\.entries), by: \.name)

@@ -37,14 +37,7 @@ extension SettingsBuilder {
       slots: variables.slots.count,
       computed: computed, setNames: variables.setNames, slotNames: variables.slotNames,
       resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
-      expiryNotice: http.seconds("ssl_expiry_warning").map { .before(seconds: Int64(clamping: $0)) } ?? .standard)
-  }
-
-  /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.
-  private mutating func isObsoleteTLS(_ scope: Scope) -> Bool {
-    guard let line = scope.value("ssl") else { return false }
-    warning(line.location, "the \"ssl\" directive is obsolete", hint: "write \"listen … ssl\" instead")
-    return Flag(line.text(0)) ?? false
+      expiryNotice: expiryNotice(http))
   }
 
   private mutating func server(

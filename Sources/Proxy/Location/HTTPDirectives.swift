@@ -12,14 +12,6 @@ enum CoreHTTP: Feature {
       "server", .http, .block(0...0, ""), "A server: addresses, names and locations.", repeatable: true,
       example: "server { listen 80; return 301 https://$host$request_uri; }", trust: .told),
     .local(
-      "listen", .server,
-      .words(
-        1...Int.max,
-        "ADDRESS[:PORT] | PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"
-          + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT] [http2]"),
-      "*:80 | *:8000", "The address on which the server listens.", repeatable: true,
-      example: "listen 127.0.0.1:8443 ssl;", trust: .told),
-    .local(
       "server_name", .server, .words(1...Int.max, "NAME …"), "\"\"",
       "Names of the server: exact, `*.x`, `x.*`, `.x` or `~regex`.", repeatable: true,
       example: "server_name example.com *.example.com;", trust: .told),

@@ -50,7 +50,7 @@ extension SettingsBuilder {
     }
     // A wrong line is an error also where no `proxy_pass` needs it.
     _ = nameResolution(scope)
-    if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
+    if let diagnostic = HealthChecks.checksNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)

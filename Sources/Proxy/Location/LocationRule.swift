@@ -69,16 +69,6 @@ enum LocationRule {
       hint: "use it together with proxy_pass")
   }
 
-  /// Refuses a health check where no upstream is named.
-  static func checksNothing(_ scope: Scope) -> Diagnostic? {
-    guard let line = scope.own("health_check").first,
-      !ProxyPassSettings.forwards(scope)
-    else { return nil }
-    return Diagnostic(
-      .error, at: line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
-      hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")
-  }
-
   /// Checks that every `@name` in `error_page` is a location of the server.
   static func namedTargets(of root: LocationSettings) -> [Diagnostic] {
     var names: Set<String> = []

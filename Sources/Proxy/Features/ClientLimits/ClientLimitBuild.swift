@@ -1,3 +1,5 @@
+import Crypto
+import TLS
 import Observability
 import Language
 
@@ -8,6 +10,10 @@ extension SettingsBuilder {
     limits.queueTimeout = http.milliseconds("client_queue_timeout") ?? limits.queueTimeout
     if let line = http.value("ssl_handshake_limit") { limits.handshakes = handshakeLimits(line) }
     return limits
+  }
+
+  func expiryNotice(_ http: Scope) -> ExpiryNotice {
+    http.seconds("ssl_expiry_warning").map { .before(seconds: Int64(clamping: $0)) } ?? .standard
   }
 
   private mutating func handshakeLimits(_ line: Directive) -> HandshakeLimits {

@@ -109,7 +109,7 @@ extension SettingsBuilder {
       return nil
     }
     return EnrolmentSettings(
-      authority: authority, passwords: material(scope.value("ssl_password_file")), users: users,
+      authority: authority, passwords: material(scope.passwordFile), users: users,
       renewBefore: Int64(scope.seconds("enrolment_renew_before") ?? 30 * 86_400),
       strength: scope.text("enrolment_pkcs12")
         .flatMap { EnrolmentSettings.Strength(rawValue: $0.lowercased()) } ?? .modern,

@@ -24,7 +24,7 @@ enum EnrolmentRule {
           "\"enrolment_renew_before\" is not shorter than the validity of a certificate: a device could renew at any time, without limit",
           hint: "less than \(CertificateProfile.clientDays)d"))
     }
-    if !isEncrypted(level) {
+    if !level.isEncrypted {
       found.append(
         Diagnostic(
           .warning, at: line.location,
@@ -32,18 +32,5 @@ enum EnrolmentRule {
           hint: "listen … ssl"))
     }
     return found
-  }
-
-  /// Whether every address of the server uses TLS, as far as the server's own lines show.
-  private static func isEncrypted(_ level: Level) -> Bool {
-    switch level {
-    case .location(_, _, let outer), .conditional(_, _, let outer): isEncrypted(outer)
-    case .server(let scope):
-      scope.flag("ssl") == true
-        || !scope.own("listen").isEmpty
-          && scope.own("listen").allSatisfy {
-            $0.arguments.contains { $0.text == "ssl" } || $0.text(0).hasPrefix("unix:")
-          }
-    }
   }
 }

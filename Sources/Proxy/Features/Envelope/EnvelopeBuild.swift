@@ -27,6 +27,6 @@ extension SettingsBuilder {
     guard let current = files(0) else { return nil }
     return EnvelopeSettings(
       suite: suite, current: current, previous: files(1), replayWindow: facts.replayWindow, maxSize: facts.maxSize,
-      reloads: scope.flag("ssl_reload") ?? true, location: pass.location)
+      reloads: scope.reloadsFiles, location: pass.location)
   }
 }

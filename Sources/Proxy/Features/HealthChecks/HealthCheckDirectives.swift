@@ -1,4 +1,5 @@
 import Language
+import Observability
 
 /// Active health checks (nginx's commercial edition: ngx_http_upstream_hc_module).
 enum HealthChecks: Feature {
@@ -31,4 +32,14 @@ enum HealthChecks: Feature {
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectMatches(http) }
+
+  /// Refuses a health check where no upstream is named.
+  static func checksNothing(_ scope: Scope) -> Diagnostic? {
+    guard let line = scope.own("health_check").first,
+      !ProxyPassSettings.forwards(scope)
+    else { return nil }
+    return Diagnostic(
+      .error, at: line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
+      hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")
+  }
 }

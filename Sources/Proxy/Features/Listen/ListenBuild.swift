@@ -169,3 +169,34 @@ extension ListenAddress {
     if case .socket(.ipv6) = self { true } else { false }
   }
 }
+
+extension Level {
+  /// Whether every address of the server uses TLS, as far as the server's own lines show.
+  var isEncrypted: Bool {
+    switch self {
+    case .location(_, _, let outer), .conditional(_, _, let outer): outer.isEncrypted
+    case .server(let scope):
+      scope.isObsoletelyEncrypted
+        || !scope.own("listen").isEmpty
+          && scope.own("listen").allSatisfy {
+            $0.arguments.contains { $0.text == "ssl" } || $0.text(0).hasPrefix("unix:")
+          }
+    }
+  }
+}
+
+/// `listen` (nginx: ngx_http_core_module)
+enum Listen: Feature {
+  static let chapter = Chapter.http
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "listen", .server,
+      .words(
+        1...Int.max,
+        "ADDRESS[:PORT] | PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"
+          + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT] [http2]"),
+      "*:80 | *:8000", "The address on which the server listens.", repeatable: true,
+      example: "listen 127.0.0.1:8443 ssl;", trust: .told)
+  ]
+}

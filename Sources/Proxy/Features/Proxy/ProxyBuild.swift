@@ -56,7 +56,7 @@ extension SettingsBuilder {
     let headBufferSize = headBufferSize(scope)
     let isBuffered = scope.flag("proxy_buffering") ?? true
     let defaultPort = url.scheme?.defaultPort ?? 80
-    let tlsName = scope.value("proxy_ssl_name").map { template($0, 0) } ?? name
+    let tlsName = scope.tlsNameLine.map { template($0, 0) } ?? name
     let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
     return ProxyPassSettings(
       target: url.target, uri: url.uri,
@@ -293,4 +293,22 @@ extension Level {
 extension Scope {
   /// `proxy_pass_trailers`. gRPC has its status in the trailers, so they always pass there.
   fileprivate var passesTrailers: Bool { isGRPC || flag("proxy_pass_trailers") ?? true }
+}
+
+extension Scope {
+  /// What `proxy_http_version` says; the default is that of nginx 1.30.
+  var upstreamVersion: UpstreamVersion {
+    switch versionLine?.text(0) {
+    case _ where isGRPC: .http2
+    case "2": .http2
+    case "1.1", nil: .http11
+    case .some: .http10
+    }
+  }
+
+  /// `proxy_http_version`
+  var versionLine: Directive? { value("proxy_http_version") }
+
+  /// The `proxy_set_header` lines in effect.
+  var setFieldLines: [Directive] { list("proxy_set_header") }
 }

@@ -8,7 +8,7 @@ package let proxyDirectives: [DirectiveEntry] = [
     "proxy_pass", [.location, .locationIf, .limitExcept], .words(1...1, "http[s]://ADDRESS[URI]"),
     "Forwards requests to an upstream. Variables can name it, and its scheme too (`proxy_pass $target`). A request that they lead to an https upstream gets 502 if the location has no trust settings.",
     example: "proxy_pass http://127.0.0.1:8080;", trust: .told
-  ).withoutGRPC,
+  ).option("--to").withoutGRPC,
   .value(
     "proxy_http_version", levels, .oneOf(["1.0", "1.1", "2"]), "1.1", "The HTTP version for upstreams.",
     example: "proxy_http_version 1.1;"

@@ -14,16 +14,6 @@ extension Scope {
     let named: [String: AuthSchemes] = ["basic": .basic, "digest": .digest, "ntlm": .ntlm]
     return AuthSchemes(upstreamAuth?.arguments.compactMap { named[$0.text.lowercased()] } ?? [])
   }
-
-  /// `proxy_http_version`; the default is that of nginx 1.30.
-  var upstreamVersion: UpstreamVersion {
-    switch text("proxy_http_version") {
-    case _ where isGRPC: .http2
-    case "2": .http2
-    case "1.1", nil: .http11
-    case .some: .http10
-    }
-  }
 }
 
 extension SettingsBuilder {
@@ -38,7 +28,7 @@ extension SettingsBuilder {
     guard let users = material(scope.value("proxy_auth_user_file")) else { return nil }
     return UpstreamAuthSettings(
       schemes: scope.authSchemes, users: users, spaces: spaces, persistence: persistence(scope),
-      reloads: scope.flag("ssl_reload") ?? true, location: line.location)
+      reloads: scope.reloadsFiles, location: line.location)
   }
 
   private func group(of target: UpstreamTarget) -> UpstreamGroupSettings? {

@@ -40,7 +40,7 @@ enum UpstreamAuthRule: CaseIterable {
         hint: "name the file that assigns users to clients: proxy_auth_user_file FILE;")
     case .fieldSetByHand:
       guard let field = facts.fields.first(where: { $0.name.spells("authorization") }),
-        let other = scope.list("proxy_set_header").first(where: { $0.text(0).lowercased() == "authorization" }),
+        let other = scope.setFieldLines.first(where: { $0.text(0).lowercased() == "authorization" }),
         !field.value.parts.isEmpty
       else { return nil }
       return Diagnostic(
@@ -65,7 +65,7 @@ enum UpstreamAuthRule: CaseIterable {
       return Diagnostic(
         .warning, at: first.location,
         "no server of this proxy_pass is in a \"proxy_auth_space\": sallyport answers no challenge",
-        hint: "the proxy_pass is at \(facts.scope.own("proxy_pass").first?.location ?? line.location)")
+        hint: "the proxy_pass is at \(ProxyPassSettings.line(in: facts.scope)?.location ?? line.location)")
     case .permanentWithoutState:
       guard isPermanent, scope.value("proxy_auth_state") == nil, let said = scope.value("proxy_auth_persistence")
       else { return nil }
@@ -81,7 +81,7 @@ enum UpstreamAuthRule: CaseIterable {
         .error, at: state.location, "\"proxy_auth_state\" without \"proxy_auth_persistence permanent\"",
         hint: "write proxy_auth_persistence permanent; or remove this line")
     case .oldVersionForNTLM:
-      guard scope.authSchemes.contains(.ntlm), let version = scope.value("proxy_http_version"),
+      guard scope.authSchemes.contains(.ntlm), let version = scope.versionLine,
         version.text(0) != "1.1"
       else { return nil }
       return Diagnostic(
@@ -90,7 +90,7 @@ enum UpstreamAuthRule: CaseIterable {
         hint: "use proxy_http_version 1.1; or remove this line")
     case .closeForNTLM:
       guard scope.authSchemes.contains(.ntlm),
-        let close = scope.list("proxy_set_header").first(where: {
+        let close = scope.setFieldLines.first(where: {
           $0.text(0).lowercased() == "connection" && $0.text(1).lowercased() == "close"
         })
       else { return nil }

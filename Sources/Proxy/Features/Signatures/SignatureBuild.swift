@@ -27,7 +27,7 @@ extension SettingsBuilder {
     guard let keys, let components, !diagnostics.contains(where: { $0.severity == .error }) else { return nil }
     return SignatureSettings(
       mode: mode, keys: keys, components: components, maxAge: maxAge, skew: skew, lifetime: lifetime,
-      hasNonce: scope.flag("message_signature_nonce") ?? false, label: label, reloads: scope.flag("ssl_reload") ?? true,
+      hasNonce: scope.flag("message_signature_nonce") ?? false, label: label, reloads: scope.reloadsFiles,
       location: line.location)
   }
 

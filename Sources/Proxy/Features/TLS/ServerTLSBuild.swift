@@ -10,11 +10,11 @@ extension SettingsBuilder {
     var tls = ServerTLSSettings()
     tls.presented = certificates(scope)
     tls.certificateCache = certificateCache(scope.value("ssl_certificate_cache"))
-    tls.passwordFile = material(scope.value("ssl_password_file"))
+    tls.passwordFile = material(scope.passwordFile)
     tls.clientCertificate = material(scope.value("ssl_client_certificate"))
     tls.trustedCertificate = material(scope.value("ssl_trusted_certificate"))
     tls.revocationLists = scope.list("ssl_crl").flatMap { materials($0) }
-    tls.reloads = scope.flag("ssl_reload") ?? true
+    tls.reloads = scope.reloadsFiles
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
     tls.rejection = scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? .http
     if scope.flag("ssl_verify_report_only") == true { tls.rejection = .reportOnly }
@@ -26,6 +26,7 @@ extension SettingsBuilder {
     tls.versions = versions(scope.value("ssl_protocols"))
     tls.ciphers = scope.text("ssl_ciphers")
     tls.preferServerCiphers = scope.flag("ssl_prefer_server_ciphers") ?? false
+    tls.curvesDirective = "ssl_ecdh_curve"
     tls.curves = scope.text("ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
     tls.dhParameters = material(scope.value("ssl_dhparam"))
     tls.confCommands = confCommands(scope.list("ssl_conf_command"))
@@ -135,4 +136,25 @@ extension SettingsBuilder {
     }
     return result
   }
+}
+
+extension Scope {
+  /// `ssl_reload`: whether changed files are taken up without a signal, those of other features too.
+  var reloadsFiles: Bool { flag("ssl_reload") ?? true }
+  /// `ssl_password_file`, which also opens the keys of a local authority.
+  var passwordFile: Directive? { value("ssl_password_file") }
+}
+
+extension SettingsBuilder {
+  /// Whether the server has `ssl on;`, which nginx dropped in 1.25. Every `listen` of the server then uses TLS.
+  mutating func isObsoleteTLS(_ scope: Scope) -> Bool {
+    guard let line = scope.value("ssl") else { return false }
+    warning(line.location, "the \"ssl\" directive is obsolete", hint: "write \"listen … ssl\" instead")
+    return Flag(line.text(0)) ?? false
+  }
+}
+
+extension Scope {
+  /// `ssl on;`
+  var isObsoletelyEncrypted: Bool { flag("ssl") == true }
 }

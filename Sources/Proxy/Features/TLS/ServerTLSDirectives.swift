@@ -13,22 +13,26 @@ enum ServerTLS: Feature {
     .list(
       "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
       "The server's certificate chain: PEM, DER or PKCS#12; repeatable for several kinds of keys. With variables (`$ssl_server_name`, `$server_name`, `$server_addr`, `$server_port`, `$remote_addr`), each handshake reads the file as the serving user. If it can't, the handshake fails.",
-      example: "ssl_certificate server.crt;"),
+      example: "ssl_certificate server.crt;"
+    ).option("--cert"),
     .list(
       "ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
       "The key of the certificate at the same position; in a token: store:pkcs11:… or engine:pkcs11:….",
-      example: "ssl_certificate_key server.key;"),
+      example: "ssl_certificate_key server.key;"
+    ).option("--key"),
     .value(
       "ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"), "off",
       "How many certificates with variables, each with its key, stay in memory; those not used for `inactive` (10s) are dropped. After `valid` (60s), sallyport looks whether the files have changed.",
       example: "ssl_certificate_cache max=1000 inactive=1h valid=1m;", trust: .none),
     .value(
       "ssl_password_file", levels, .words(1...1, "MATERIAL"), "",
-      "A file with pass phrases for keys and PKCS#12, one on each line.", example: "ssl_password_file server.pass;"),
+      "A file with pass phrases for keys and PKCS#12, one on each line.", example: "ssl_password_file server.pass;"
+    ).option("--password-file"),
     .value(
       "ssl_client_certificate", levels, .words(1...1, "MATERIAL"), "",
       "The CAs that verify client certificates; the server sends their names to the client.",
-      example: "ssl_client_certificate clients-ca.crt;", trust: .told),
+      example: "ssl_client_certificate clients-ca.crt;", trust: .told
+    ).option("--client-ca"),
     .value(
       "ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "",
       "Further CAs that verify client certificates; the server doesn't send their names.",
@@ -36,18 +40,22 @@ enum ServerTLS: Feature {
     .list(
       "ssl_crl", levels, .words(1...Int.max, "MATERIAL …"), "",
       "Complete revocation lists (CRLs) of the client CAs; a file can contain several. Every CA of a chain needs one.",
-      example: "ssl_crl clients-ca.crl;", trust: .told),
+      example: "ssl_crl clients-ca.crl;", trust: .told
+    ).option("--crl"),
     .value(
       "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
-      "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told),
+      "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told
+    ).option("--verify"),
     .list(
       "ssl_client_allow", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
       "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
-      example: "ssl_client_allow dns=*.devices.example;", trust: .told),
+      example: "ssl_client_allow dns=*.devices.example;", trust: .told
+    ).option("--allow"),
     .list(
       "ssl_client_deny", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
       "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
-      example: "ssl_client_deny cn=stolen-laptop;", trust: .told),
+      example: "ssl_client_deny cn=stolen-laptop;", trust: .told
+    ).option("--deny"),
     .value(
       "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
       "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",

@@ -22,7 +22,7 @@ extension SettingsBuilder {
     let isNone = scope.value("proxy_ssl_certificate") != nil && facts.certificate == nil
     facts.certificateKey = isNone ? nil : UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate_key"))
     facts.ownTLSLine = scope.directives.first { $0.name.hasPrefix(scope.isGRPC ? "grpc_ssl_" : "proxy_ssl_") }
-    if scope.value("proxy_ssl_name") == nil, case .group(let index, _) = url.target,
+    if scope.tlsNameLine == nil, case .group(let index, _) = url.target,
       case .host(let host, _)? = url.authority, namedGroups[host.lowercased()] == index
     {
       facts.namedGroup = groups[index]
@@ -43,7 +43,7 @@ extension SettingsBuilder {
       })
     tls.verifyDepth = scope.number("proxy_ssl_verify_depth") ?? 1
     tls.revocationLists = scope.list("proxy_ssl_crl").flatMap { materials($0) }
-    tls.reloads = scope.flag("ssl_reload") ?? true
+    tls.reloads = scope.reloadsFiles
     if facts.identityHasVariables {
       // The certificate differs per request: see `presentedIdentity`.
     } else if let certificate = material(facts.certificate) {
@@ -55,7 +55,7 @@ extension SettingsBuilder {
     tls.versions = versions(scope.value("proxy_ssl_protocols"))
     tls.ciphers = scope.text("proxy_ssl_ciphers")
     tls.curves = scope.text("proxy_ssl_ecdh_curve").flatMap { $0 == "auto" ? nil : $0 }
-    if scope.isGRPC { tls.curvesDirective = "grpc_ssl_ecdh_curve" }
+    tls.curvesDirective = "\(scope.isGRPC ? "grpc" : "proxy")_ssl_ecdh_curve"
     tls.confCommands = confCommands(scope.list("proxy_ssl_conf_command"))
     tls.location = facts.pass.location
     return tls
@@ -103,4 +103,9 @@ extension SettingsBuilder {
 
 extension Word {
   fileprivate var isChainWord: Bool { text == "chain" && !quoted }
+}
+
+extension Scope {
+  /// `proxy_ssl_name`
+  var tlsNameLine: Directive? { value("proxy_ssl_name") }
 }

@@ -13,7 +13,8 @@ enum UpstreamTLS: Feature {
     .value(
       "proxy_ssl_trusted_certificate", levels, .words(1...1, "MATERIAL"), "",
       "The CAs that verify upstream certificates.", example: "proxy_ssl_trusted_certificate upstream-ca.crt;",
-      trust: .told),
+      trust: .told
+    ).option("--upstream-ca"),
     .list(
       "proxy_ssl_crl", levels, .words(1...Int.max, "MATERIAL …"), "",
       "Complete revocation lists (CRLs) of the upstream's CAs. Every CA of a chain needs one.",
@@ -34,7 +35,8 @@ enum UpstreamTLS: Feature {
     .list(
       "proxy_ssl_pin", levels, .words(1...Int.max, "[chain] PIN …"), "",
       "Pins, of which one must match: `sha256//BASE64`, `sha256/BASE64`, `sha256:BASE64`, `spki:HEX`, `cert:HEX`, a file of certificates or public keys, a directory of certificates. `chain`: the key of any certificate of the verified chain can match.",
-      example: "proxy_ssl_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;", trust: .told),
+      example: "proxy_ssl_pin sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=;", trust: .told
+    ).option("--pin"),
     .value(
       "proxy_ssl_pin_report_only", levels, .flag, "off",
       "Whether to log a pin that doesn't match, and accept the upstream.", example: "proxy_ssl_pin_report_only on;",
@@ -45,18 +47,21 @@ enum UpstreamTLS: Feature {
       example: "proxy_ssl_allow_invalid on;", trust: .told),
     .value(
       "proxy_ssl_name", levels, .words(1...1, "NAME"), "$proxy_host", "The name for SNI and the name check.",
-      example: "proxy_ssl_name app.internal;", trust: .told),
+      example: "proxy_ssl_name app.internal;", trust: .told
+    ).option("--upstream-name"),
     .value(
       "proxy_ssl_server_name", levels, .flag, "off", "Whether to send the name as SNI.",
       example: "proxy_ssl_server_name on;"),
     .value(
       "proxy_ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
       "The client certificate that sallyport presents to an upstream that asks for one.",
-      example: "proxy_ssl_certificate client.crt;", trust: .told),
+      example: "proxy_ssl_certificate client.crt;", trust: .told
+    ).option("--upstream-cert"),
     .value(
       "proxy_ssl_certificate_key", levels, .words(1...1, "MATERIAL"), "",
       "The key of the client certificate; in a token: store:pkcs11:… or engine:pkcs11:….",
-      example: "proxy_ssl_certificate_key client.key;", trust: .told),
+      example: "proxy_ssl_certificate_key client.key;", trust: .told
+    ).option("--upstream-key"),
     .value(
       "proxy_ssl_certificate_cache", levels, .words(1...3, "off | max=NUMBER [inactive=TIME] [valid=TIME]"),
       "max=256 inactive=30s valid=4s (nginx: off)",
@@ -64,7 +69,8 @@ enum UpstreamTLS: Feature {
       example: "proxy_ssl_certificate_cache max=100 inactive=1h valid=1m;", trust: .none),
     .value(
       "proxy_ssl_password_file", levels, .words(1...1, "MATERIAL"), "",
-      "A file with pass phrases for this key, one on each line.", example: "proxy_ssl_password_file client.pass;"),
+      "A file with pass phrases for this key, one on each line.", example: "proxy_ssl_password_file client.pass;"
+    ).option("--password-file"),
     .value(
       "proxy_ssl_session_reuse", levels, .flag, "on", "Whether to resume sessions.",
       example: "proxy_ssl_session_reuse off;"),

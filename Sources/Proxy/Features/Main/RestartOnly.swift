@@ -1,11 +1,9 @@
-import Proxy
-import Configuration
-import Observability
+package import Observability
 
 /// Settings of the main context that take effect only at a start.
-enum RestartOnly {
+package enum RestartOnly {
   /// Returns a warning for each of these settings that differs.
-  static func differences(from old: MainSettings, to new: MainSettings) -> [Diagnostic] {
+  package static func differences(from old: MainSettings, to new: MainSettings) -> [Diagnostic] {
     let changed: [(name: String, differs: Bool)] = [
       ("worker_processes", old.workers != new.workers),
       ("worker_connections", old.workerConnections != new.workerConnections),
