@@ -63,8 +63,9 @@ extension ContentFeature {
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
 enum Features {
   static let all: [any Feature.Type] = [
-    Main.self, CoreHTTP.self, Listen.self, ServerTLS.self, ClientLimits.self, NameResolution.self, UpstreamGroups.self,
-    Balance.self,
+    Main.self, CoreHTTP.self, Listen.self, ClientBody.self, ServerTLS.self, ClientLimits.self, NameResolution.self,
+    UpstreamGroups.self,
+    Balance.self, Sticky.self,
     HealthChecks.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,

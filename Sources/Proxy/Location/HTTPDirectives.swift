@@ -69,22 +69,6 @@ enum CoreHTTP: Feature {
     .value(
       "client_header_timeout", heads, .milliseconds, "60s", "The time limit for reading a request head.",
       example: "client_header_timeout 10s;", trust: .none),
-    .value(
-      "client_body_timeout", levels, .milliseconds, "60s", "The time limit between two reads of a body.",
-      example: "client_body_timeout 30s;", trust: .none),
-    .local(
-      "client_body_min_rate", levels, .size, "100",
-      "The bytes a second that a client must send of a body that sallyport collects before it passes it on"
-        + " (`proxy_request_buffering on`). They count from `client_body_timeout` after sallyport began to read the"
-        + " body on. A slower client gets 408. 0: no limit, as in nginx.", example: "client_body_min_rate 500;",
-      trust: .none),
-    .value(
-      "client_max_body_size", levels, .size, "1m", "The maximum size of a body; 0 means no limit.",
-      example: "client_max_body_size 20m;", trust: .told),
-    .value(
-      "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",
-      "How much of a buffered body stays in memory; a larger body goes to an unnamed file.",
-      example: "client_body_buffer_size 128k;", trust: .none),
     .inert(
       "client_header_buffer_size", heads, because: "a head's memory grows with it, up to `large_client_header_buffers`"),
     .value(
@@ -159,17 +143,6 @@ enum CoreHTTP: Feature {
     .inert("tcp_nodelay", levels, because: "it is always on"),
     .inert("send_lowat", levels, because: "it has no meaning on Linux"),
     .inert("postpone_output", levels, because: "sallyport sends related data in one call"),
-    .value(
-      "client_body_in_file_only", levels, .oneOf(["on", "clean", "off"]), "off",
-      "Writes each body that is read whole to a file, whose name is `$request_body_file`; `clean` removes the file when the request ends, `on` leaves it.",
-      example: "client_body_in_file_only clean;"),
-    .value(
-      "client_body_temp_path", levels, .words(1...4, "FOLDER [LEVEL …]"), "$TMPDIR, or /tmp",
-      "The folder for bodies in files. The user that serves must be able to write to it. Levels are accepted and have no effect.",
-      example: "client_body_temp_path /var/lib/sallyport/bodies;"),
-    .inert(
-      "client_body_early_read", levels, .flag,
-      because: "`proxy_request_buffering` says whether a body is read before the upstream gets the request"),
     .inert("client_body_in_single_buffer", levels, because: "a body in memory is always one buffer"),
     .inert("connection_pool_size", heads, because: "memory is not kept in pools"),
     .inert("request_pool_size", heads, because: "memory is not kept in pools"),

@@ -131,10 +131,7 @@ extension SettingsBuilder {
 
   private mutating func limits(_ scope: Scope) -> LocationLimits {
     var limits = LocationLimits()
-    limits.maxBodySize = scope.size("client_max_body_size").map { UInt64($0) } ?? limits.maxBodySize
-    limits.bodyBufferSize = scope.size("client_body_buffer_size")
-    limits.bodyTimeout = scope.milliseconds("client_body_timeout") ?? limits.bodyTimeout
-    limits.bodyMinRate = scope.size("client_body_min_rate") ?? limits.bodyMinRate
+    ClientBody.read(scope, into: &limits)
     limits.chunkedResponses = scope.flag("chunked_transfer_encoding") ?? true
     limits.sendTimeout = scope.milliseconds("send_timeout") ?? limits.sendTimeout
     readKeepalive(scope.value("keepalive_timeout"), into: &limits)

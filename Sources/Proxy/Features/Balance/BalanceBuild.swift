@@ -9,13 +9,14 @@ extension SettingsBuilder {
   mutating func balance(_ scope: Scope, of group: inout UpstreamGroupSettings) -> BalanceSettings? {
     var balance = BalanceSettings()
     var before: Directive?
-    for line in scope.directives where Self.methods.contains(line.name) || ["keepalive", "sticky"].contains(line.name) {
+    for line in scope.directives
+    where Self.methods.contains(line.name) || ["keepalive", Sticky.name].contains(line.name) {
       guard Self.methods.contains(line.name) else {
         before = line
         continue
       }
       if let before {
-        if before.name == "sticky" {
+        if before.name == Sticky.name {
           error(
             line.location, "\"\(line.name)\" after \"sticky\": load balancing method redefined",
             hint: "write it above \"sticky\", which is at \(before.location)")
@@ -34,7 +35,7 @@ extension SettingsBuilder {
     }
     checkParameters(of: group, scope)
     group.zone = zoneName(scope)
-    if let line = scope.value("sticky") { balance.sticky = sticky(line, of: group.name) }
+    if let line = scope.value(Sticky.name) { balance.sticky = sticky(line, of: group.name) }
     group.isSticky = balance.sticky != nil
     return balance.key == nil && balance.sticky == nil ? nil : balance
   }

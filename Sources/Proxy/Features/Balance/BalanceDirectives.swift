@@ -28,16 +28,6 @@ enum Balance: Feature {
       "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
       example: "random two least_conn;"),
     .local(
-      "sticky", .upstream,
-      .words(
-        2...Int.max,
-        "cookie NAME [expires=TIME|max] [domain=DOMAIN] [httponly] [samesite=strict|lax|none] [secure] [path=PATH]"
-          + " | route $VARIABLE … | learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=TIME] [header]"),
-      "",
-      "Binds a client to one server. A server that can't be used is replaced by one of the method's. A megabyte of a"
-        + " `learn` zone holds about 4,000 sessions; a full zone forgets the one used least recently.",
-      example: "sticky cookie srv_id expires=1h path=/;"),
-    .local(
       "zone", .upstream, .words(1...2, "NAME [SIZE]"), "",
       "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"
         + " `least_conn` and turns are exact. A reload keeps it if the servers have the same addresses. `SIZE` is checked"

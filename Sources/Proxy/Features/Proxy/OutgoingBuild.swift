@@ -88,24 +88,4 @@ extension SettingsBuilder {
   }
 
   // MARK: Bodies in files
-
-  /// `client_body_in_file_only` and `client_body_temp_path`; nil without both.
-  mutating func bodyFiles(_ scope: Scope) -> BodyFileSettings? {
-    var files = BodyFileSettings()
-    switch scope.text("client_body_in_file_only")?.lowercased() {
-    case "on": files.use = .kept
-    case "clean": files.use = .removed
-    default: break
-    }
-    if let line = scope.value("client_body_temp_path") {
-      if line.text(0).isEmpty || line.text(0).utf8.contains(0) {
-        error(line.place(0), "invalid path \"\(line.text(0))\" in \"\(line.name)\" directive", hint: "a folder")
-      }
-      for word in line.arguments.dropFirst() where !["1", "2", "3"].contains(word.text) {
-        error(word.location, "invalid path level \"\(word.text)\"", hint: "1, 2 or 3; levels have no effect")
-      }
-      files.folder = resolve(line.text(0), in: folder)
-    }
-    return files == BodyFileSettings() ? nil : files
-  }
 }

@@ -28,23 +28,3 @@ public struct OriginSettings: Sendable, Hashable {
     return origin
   }
 }
-
-/// Where the request bodies of a location go that don't stay in memory.
-public struct BodyFileSettings: Sendable, Hashable {
-  /// `client_body_in_file_only`
-  public enum Use: Sendable, Hashable {
-    /// A body too large for memory goes to a file without a name.
-    case unnamed
-    /// Each body goes to a file with a name, which is removed when the exchange ends.
-    case removed
-    /// The same, and nobody but the operator removes the file.
-    case kept
-  }
-  public var use = Use.unnamed
-  /// `client_body_temp_path`; nil: $TMPDIR, or /tmp.
-  public var folder: String?
-  public init() {}
-
-  /// Whether every body that is read whole goes to a file.
-  package var isForEachBody: Bool { use != .unnamed }
-}

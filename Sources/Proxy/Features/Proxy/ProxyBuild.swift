@@ -29,7 +29,7 @@ extension SettingsBuilder {
         hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
     }
     if let line = level.scope.directives.first(where: { $0.name.hasPrefix("proxy_") && $0.name != "proxy_pass" }) {
-      let own = line.name == "proxy_protocol" ? "grpc_proxy_protocol" : line.name.replacing("proxy_", with: "grpc_")
+      let own = GRPC.directive(for: line.name)
       let isRow = DirectiveTable.entries(named: own).contains { $0.status == .supported }
       warning(
         line.location, "\"\(line.name)\" has no effect on grpc_pass",

@@ -114,3 +114,78 @@ extension SettingsBuilder {
     (byte | 0x20) &- 0x61 < 26 || byte &- 0x30 < 10 || [0x2D, 0x2E, 0x5F, 0x7E].contains(byte)
   }
 }
+
+/// `sticky` (nginx: ngx_http_upstream_sticky_module)
+enum Sticky: Feature {
+  static let name = "sticky"
+  static let chapter = Chapter.upstreams
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "sticky", .upstream,
+      .words(
+        2...Int.max,
+        "cookie NAME [expires=TIME|max] [domain=DOMAIN] [httponly] [samesite=strict|lax|none] [secure] [path=PATH]"
+          + " | route $VARIABLE … | learn create=$VARIABLE lookup=$VARIABLE zone=NAME:SIZE [timeout=TIME] [header]"),
+      "",
+      "Binds a client to one server. A server that can't be used is replaced by one of the method's. A megabyte of a"
+        + " `learn` zone holds about 4,000 sessions; a full zone forgets the one used least recently.",
+      example: "sticky cookie srv_id expires=1h path=/;")
+  ]
+}
+
+/// How requests are bound to a server (nginx: `sticky`).
+public enum StickySettings: Sendable, Hashable {
+  /// `sticky cookie`: the response tells the client its server.
+  case cookie(StickyCookieSettings)
+  /// `sticky route`: the first variable with a value names the server.
+  case route([Template])
+  /// `sticky learn`: sallyport remembers the servers of sessions.
+  case learn(StickyLearnSettings)
+}
+
+/// The cookie of `sticky cookie`.
+public struct StickyCookieSettings: Sendable, Hashable {
+  /// `expires=`: how long the client keeps the cookie.
+  public enum Lifetime: Sendable, Hashable {
+    case longest
+    case seconds(Int)
+  }
+
+  public var name: [UInt8]
+  /// nil: until the client's session ends.
+  public var lifetime: Lifetime?
+  public var domain: Template?
+  public var path: [UInt8]?
+  public var isHTTPOnly = false
+  public var isSecure = false
+  public var sameSite: Template?
+
+  public init(name: [UInt8]) { self.name = name }
+}
+
+/// `sticky learn`
+public struct StickyLearnSettings: Sendable, Hashable {
+  /// The first with a value names a new session.
+  public var creates: [Template]
+  /// The first with a value names the session of a request.
+  public var lookups: [Template]
+  public var zone: String
+  /// The memory for sessions, in bytes.
+  public var size: Int
+  /// Milliseconds after its last response in which a session is remembered.
+  public var timeout: Int
+  /// `header`: a session is learnt from the head of a response, not at its end.
+  public var isEarly: Bool
+
+  public init(
+    creates: [Template], lookups: [Template], zone: String, size: Int, timeout: Int, isEarly: Bool
+  ) {
+    self.creates = creates
+    self.lookups = lookups
+    self.zone = zone
+    self.size = size
+    self.timeout = timeout
+    self.isEarly = isEarly
+  }
+}

@@ -1,0 +1,87 @@
+import Language
+import Observability
+
+/// Bodies of requests (nginx: ngx_http_core_module): how large they may be, how slowly they may come, and where they wait.
+enum ClientBody: Feature {
+  static let chapter = Chapter.http
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      "client_body_timeout", levels, .milliseconds, "60s", "The time limit between two reads of a body.",
+      example: "client_body_timeout 30s;", trust: .none),
+    .local(
+      "client_body_min_rate", levels, .size, "100",
+      "The bytes a second that a client must send of a body that sallyport collects before it passes it on"
+        + " (`proxy_request_buffering on`). They count from `client_body_timeout` after sallyport began to read the"
+        + " body on. A slower client gets 408. 0: no limit, as in nginx.", example: "client_body_min_rate 500;",
+      trust: .none),
+    .value(
+      "client_max_body_size", levels, .size, "1m", "The maximum size of a body; 0 means no limit.",
+      example: "client_max_body_size 20m;", trust: .told),
+    .value(
+      "client_body_buffer_size", levels, .size, "up to 1m (nginx: 16k)",
+      "How much of a buffered body stays in memory; a larger body goes to an unnamed file.",
+      example: "client_body_buffer_size 128k;", trust: .none),
+    .value(
+      "client_body_in_file_only", levels, .oneOf(["on", "clean", "off"]), "off",
+      "Writes each body that is read whole to a file, whose name is `$request_body_file`; `clean` removes the file when the request ends, `on` leaves it.",
+      example: "client_body_in_file_only clean;"),
+    .value(
+      "client_body_temp_path", levels, .words(1...4, "FOLDER [LEVEL …]"), "$TMPDIR, or /tmp",
+      "The folder for bodies in files. The user that serves must be able to write to it. Levels are accepted and have no effect.",
+      example: "client_body_temp_path /var/lib/sallyport/bodies;"),
+    .inert(
+      "client_body_early_read", levels, .flag,
+      because: "`proxy_request_buffering` says whether a body is read before the upstream gets the request"),
+  ]
+
+  static func read(_ scope: Scope, into limits: inout LocationLimits) {
+    limits.maxBodySize = scope.size("client_max_body_size").map { UInt64($0) } ?? limits.maxBodySize
+    limits.bodyBufferSize = scope.size("client_body_buffer_size")
+    limits.bodyTimeout = scope.milliseconds("client_body_timeout") ?? limits.bodyTimeout
+    limits.bodyMinRate = scope.size("client_body_min_rate") ?? limits.bodyMinRate
+  }
+}
+
+/// Where the request bodies of a location go that don't stay in memory.
+public struct BodyFileSettings: Sendable, Hashable {
+  /// `client_body_in_file_only`
+  public enum Use: Sendable, Hashable {
+    /// A body too large for memory goes to a file without a name.
+    case unnamed
+    /// Each body goes to a file with a name, which is removed when the exchange ends.
+    case removed
+    /// The same, and nobody but the operator removes the file.
+    case kept
+  }
+  public var use = Use.unnamed
+  /// `client_body_temp_path`; nil: $TMPDIR, or /tmp.
+  public var folder: String?
+  public init() {}
+
+  /// Whether every body that is read whole goes to a file.
+  package var isForEachBody: Bool { use != .unnamed }
+}
+
+extension SettingsBuilder {
+  /// `client_body_in_file_only` and `client_body_temp_path`; nil without both.
+  mutating func bodyFiles(_ scope: Scope) -> BodyFileSettings? {
+    var files = BodyFileSettings()
+    switch scope.text("client_body_in_file_only")?.lowercased() {
+    case "on": files.use = .kept
+    case "clean": files.use = .removed
+    default: break
+    }
+    if let line = scope.value("client_body_temp_path") {
+      if line.text(0).isEmpty || line.text(0).utf8.contains(0) {
+        error(line.place(0), "invalid path \"\(line.text(0))\" in \"\(line.name)\" directive", hint: "a folder")
+      }
+      for word in line.arguments.dropFirst() where !["1", "2", "3"].contains(word.text) {
+        error(word.location, "invalid path level \"\(word.text)\"", hint: "1, 2 or 3; levels have no effect")
+      }
+      files.folder = resolve(line.text(0), in: folder)
+    }
+    return files == BodyFileSettings() ? nil : files
+  }
+}
