@@ -167,7 +167,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
     ("return 404 https://a/;", ReturnSettings(status: 404, content: .text(Template(literal: "https://a/")))),
   ])
   func `return has nginx's forms`(line: String, expected: ReturnSettings) {
-    #expect(locations("location / { \(line) }").first?.rewrite.map(\.returned) == [expected])
+    #expect(locations("location / { \(line) }").first?[Rewrite.self]?.steps.map(\.returned) == [expected])
   }
 
   @Test(arguments: [
@@ -215,7 +215,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
       "location / { return 200 \"$tenant${x}$1\"; } location ~ ^/(?<tenant>a) { set $X $tenant; return 204; }")
     let http = try #require(loaded.settings?.http)
     #expect(http.slots == 2)
-    let first = try #require(http.servers.first?.root.locations.first?.rewrite.first)
+    let first = try #require(http.servers.first?.root.locations.first?[Rewrite.self]?.steps.first)
     #expect(
       first.returned
         == ReturnSettings(

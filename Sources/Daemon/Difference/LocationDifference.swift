@@ -163,12 +163,6 @@ struct LocationDifference {
     {
       found.other("another field says which address a client has (real_ip_header, real_ip_recursive)")
     }
-    let steps = (old.rewrite.flatWords(names.0), new.rewrite.flatWords(names.1))
-    if steps.0 != steps.1 {
-      let gone = steps.0.filter { !steps.1.contains($0) }, added = steps.1.filter { !steps.0.contains($0) }
-      let words = gone.map { "without `\($0)`" } + added.map { "with `\($0)`" }
-      found.other("its rewrite directives differ: \(words.isEmpty ? "in their order" : words.joined(separator: ", "))")
-    }
     if errorPages(old, names.0) != errorPages(new, names.1) { found.other("its error pages differ") }
   }
 }

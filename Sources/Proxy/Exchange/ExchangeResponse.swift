@@ -359,17 +359,6 @@ extension Exchange {
     answerPage(status: 500)
   }
 
-  /// `rewrite_log`
-  func logRewrite(_ pattern: RegularExpression, _ subject: [UInt8], _ outcome: MatchOutcome) {
-    guard location.settings.flow.logsRewrites, outcome != .limit else { return }
-    let verb = outcome == .match ? "matches" : "does not match"
-    log(.notice, "\"\(pattern.pattern)\" \(verb) \"\(LogEscape.text(subject))\"")
-  }
-
-  func logRewritten(_ text: () -> String) {
-    if location.settings.flow.logsRewrites { log(.notice, text()) }
-  }
-
   // MARK: The error log
 
   /// Writes a line, with the client, server and request that nginx adds: also after a message with a long text of a peer,

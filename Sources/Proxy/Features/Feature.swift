@@ -30,6 +30,8 @@ protocol LocationFeature: Feature, Sendable {
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self?
   /// Adds what the requests of the location run. Called once in each worker.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers)
+  /// The locations that requests reach only by way of this one.
+  var conditional: [LocationSettings] { get }
   /// The directive that keeps clients out of the location; nil: none does.
   var guardingDirective: String? { get }
   /// Lines of the policy that `check` prints, each with its label.
@@ -40,6 +42,7 @@ protocol LocationFeature: Feature, Sendable {
 
 extension LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
+  var conditional: [LocationSettings] { [] }
   var guardingDirective: String? { nil }
   var policy: [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
@@ -67,6 +70,7 @@ enum Features {
     UpstreamGroups.self,
     Balance.self, Sticky.self,
     HealthChecks.self,
+    Rewrite.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,

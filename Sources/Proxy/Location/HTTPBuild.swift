@@ -51,7 +51,7 @@ extension SettingsBuilder {
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
-    if root.locations.isEmpty, root.files == nil, !root.hasContent, !root.rewrite.contains(where: \.isReturn),
+    if root.locations.isEmpty, root.files == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
       tls?.rejectsHandshake != true || alsoPlain
     {
       warning(
@@ -82,15 +82,5 @@ extension SettingsBuilder {
     head.fields = scope.number("max_headers") ?? head.fields
     head.mergesSlashes = scope.flag("merge_slashes") ?? true
     return head
-  }
-}
-
-extension RewriteStep {
-  /// Whether the step can respond.
-  var isReturn: Bool {
-    switch self {
-    case .return, .rewrite, .if: true
-    case .set, .setArguments, .break: false
-    }
   }
 }

@@ -91,7 +91,7 @@ final class LiveGeneration {
       return LiveServer(
         settings: settings, context: generation.serverContexts[index],
         root: LiveLocation(settings: settings.root, makers: makers, isRoot: true),
-        conditionals: makers.conditionals, trace: trace, names: generation.http.slotNames)
+        conditionals: makers.conditionals)
     }
     self.servers = servers
     self.serversOfContexts = Dictionary(

@@ -11,8 +11,9 @@ import Upstream
 /// One location in one worker: its settings, compiled into the steps of the phases and the content that an exchange runs.
 final class LiveLocation {
   let settings: LocationSettings
-  /// The root of a server block has no rewrite steps: the server's own phase runs them.
   let steps: PhaseSteps
+  /// The rewrite steps of a server block, which run before a location is found; empty but for its root.
+  let serverSteps: [PhaseStep]
   let hasNoSteps: Bool
   let content: LiveContent
   let inner: LocationTree
@@ -53,15 +54,14 @@ final class LiveLocation {
   ) {
     self.settings = settings
     self.policy = ResponsePolicy(settings.limits)
-    let program = isRoot || outer != nil ? RewriteProgram([]) : RewriteProgram(settings.rewrite)
     let realIP = settings.realIP.map { LiveRealIP($0, resolved: makers.generation.realIPHosts) }
     self.realIP = realIP
-    let rewrite =
-      makers.trace?.tracing(program.steps, settings.rewrite.flatWords(makers.generation.http.slotNames))
-      ?? program.steps
     var parts = LocationParts(settings)
     for feature in settings.features { feature.compile(&parts, makers) }
-    var steps = Self.steps(settings, makers, parts.steps, rewrite: outer?.rewrite ?? rewrite)
+    self.serverSteps = isRoot ? parts.steps.rewrite : []
+    if isRoot { parts.steps.rewrite = [] }
+    if let outer { parts.steps.rewrite = outer.rewrite }
+    var steps = Self.steps(settings, makers, parts.steps)
     if let realIP, !isRoot { steps.preaccess.insert(RealIPStep(realIP), at: 0) }
     if let trace = makers.trace { steps = trace.tracing(steps) }
     self.steps = steps
@@ -73,9 +73,8 @@ final class LiveLocation {
     self.content = content
     self.files = settings.files.map { LiveFiles($0, real: makers.generation.realFolders[$0.root.folder]) }
     self.hasOwnContent = !isEmpty
-    for (condition, block) in program.blocks {
-      let inside = LiveLocation(settings: block, makers: makers, outer: (content, rewrite))
-      condition.lead(to: makers.conditionals.add(inside))
+    for block in parts.blocks {
+      block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))
     }
     self.methodLimit = settings.flow.methodLimit.map { limit in
       LiveMethodLimit(
@@ -110,10 +109,9 @@ final class LiveLocation {
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
   private static func steps(
-    _ settings: LocationSettings, _ makers: LiveMakers, _ own: PhaseSteps, rewrite: [PhaseStep]
+    _ settings: LocationSettings, _ makers: LiveMakers, _ own: PhaseSteps
   ) -> PhaseSteps {
     var steps = own
-    steps.rewrite = rewrite
     steps.satisfy = settings.flow.satisfy
     if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, settings.content?.checksCredentials != true {

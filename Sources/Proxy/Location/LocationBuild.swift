@@ -55,8 +55,7 @@ extension SettingsBuilder {
     if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
-      match: level.match, rewrite: level.isConditional ? [] : rewriteSteps(level),
-      locations: innerLocations(level),
+      match: level.match, locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),

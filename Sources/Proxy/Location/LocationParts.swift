@@ -9,6 +9,23 @@ struct LocationParts {
   var filters: [ResponseFilter] = []
   /// What a feature's variables or the way of a request ask for, by its type.
   var objects: [AnyObject] = []
+  /// The locations inside that have the content of this one.
+  var blocks: [LocationBlock] = []
 
   init(_ settings: LocationSettings) { self.settings = settings }
+}
+
+/// A location that requests reach only by way of the one around it: the block of an `if` or a `limit_except`.
+struct LocationBlock {
+  let settings: LocationSettings
+  /// The rewrite steps that it has from the location around it; an exchange runs the rest of them there.
+  let rewrite: [PhaseStep]
+  /// Takes the location, when it is compiled.
+  let didCompile: (LiveLocation) -> Void
+
+  init(settings: LocationSettings, rewrite: [PhaseStep] = [], didCompile: @escaping (LiveLocation) -> Void) {
+    self.settings = settings
+    self.rewrite = rewrite
+    self.didCompile = didCompile
+  }
 }

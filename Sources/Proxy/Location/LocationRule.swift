@@ -22,8 +22,8 @@ enum LocationRule {
 
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard Features.contents.allSatisfy({ $0.line(in: scope) == nil }),
-      ["return", "location", "deny", "rewrite", "if"].allSatisfy({ scope.own($0).isEmpty })
+    guard Features.contents.allSatisfy({ $0.line(in: scope) == nil }), !Rewrite.decides(scope),
+      ["location", "deny"].allSatisfy({ scope.own($0).isEmpty })
     else { return nil }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",
@@ -35,7 +35,7 @@ enum LocationRule {
   /// Access rules in the same level as the `return` have no effect at all. Inherited rules may be meant for other
   /// locations, so for them the rule warns only of a response with content (a status below 300).
   static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
-    guard let answer = scope.own("return").first else { return [] }
+    guard let answer = Rewrite.response(scope) else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
     let password = scope.value("auth_basic").flatMap { $0.text(0) == "off" ? nil : $0 }
     let judges = [

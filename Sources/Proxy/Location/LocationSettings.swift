@@ -24,24 +24,6 @@ public struct NamedCapture: Sendable, Hashable {
   }
 }
 
-/// `return`: a status alone, a redirect, or a text.
-public struct ReturnSettings: Sendable, Hashable {
-  public enum Content: Sendable, Hashable {
-    /// The standard page of the status; 444 closes without an answer.
-    case standard
-    /// A Location for 301, 302, 303, 307, 308.
-    case redirect(Template)
-    /// A body of type text/plain.
-    case text(Template)
-  }
-  public var status: Int
-  public var content: Content
-  public init(status: Int, content: Content) {
-    self.status = status
-    self.content = content
-  }
-}
-
 /// One `add_header` or `add_trailer` line.
 public struct AddedField: Sendable, Hashable {
   public var name: [UInt8]
@@ -136,7 +118,6 @@ public struct ErrorLogSettings: Sendable, Hashable {
 /// Immutable once built; shared by all workers. A class, so that an exchange holds a pointer.
 public final class LocationSettings: Sendable {
   public let match: LocationMatch
-  public let rewrite: [RewriteStep]
   /// Nested locations.
   public let locations: [LocationSettings]
   public let accessRules: [AccessRule]
@@ -177,7 +158,7 @@ public final class LocationSettings: Sendable {
   public let charset: CharsetSettings?
 
   init(
-    match: LocationMatch, rewrite: [RewriteStep], locations: [LocationSettings],
+    match: LocationMatch, locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
@@ -195,7 +176,6 @@ public final class LocationSettings: Sendable {
     self.features = features
     self.expires = expires
     self.match = match
-    self.rewrite = rewrite
     self.locations = locations
     self.accessRules = accessRules
     self.clientRules = clientRules

@@ -148,15 +148,13 @@ final class LiveServer {
   var meter: RequestMeter?
 
   init(
-    settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations,
-    trace: ExplainTrace? = nil, names: [Int: String] = [:]
+    settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations
   ) {
     self.settings = settings
     self.name = Array(settings.primaryName.utf8)
     self.context = context
     self.root = root
-    let rewrite = RewriteProgram(settings.root.rewrite).steps
-    self.rewrite = trace?.tracing(rewrite, settings.root.rewrite.flatWords(names)) ?? rewrite
+    self.rewrite = root.serverSteps
     self.locations = root.inner
     self.conditionals = conditionals
     self.realIP = root.realIP

@@ -24,7 +24,6 @@ struct DefinedVariables {
         if directive.block != nil, ArgumentForm.namesOfTables.contains(directive.name) { continue }
       }
       switch directive.name {
-      case "set": define(directive)
       case "auth_request_set": defineByAnswer(directive)
       case "server_name":
         for word in directive.arguments where word.text.hasPrefix("~") {
@@ -35,13 +34,6 @@ struct DefinedVariables {
       case "location":
         if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
           compile(pattern, at: word, caseless: caseless, what: "location")
-        }
-      case "rewrite":
-        if let word = directive.arguments.first { compile(word.text, at: word, caseless: false, what: "rewrite") }
-      case "if":
-        // The builder reports a condition that can't be parsed.
-        if let spelling = try? ConditionSpelling(directive), case .matches(_, let word, let caseless, _) = spelling {
-          compile(word.text, at: word, caseless: caseless, what: "condition")
         }
       case "valid_referers":
         for word in directive.arguments where word.text.hasPrefix("~") {
@@ -121,15 +113,6 @@ struct DefinedVariables {
     }
   }
 
-  private mutating func define(_ directive: Directive) {
-    let word = directive.arguments.first
-    let name = String(directive.text(0).dropFirst()).lowercased()
-    guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
-      return report(word, "invalid variable name \"\(directive.text(0))\"", hint: "expected: set $NAME VALUE;")
-    }
-    if name != "args" { allot(name, word, isSet: true) }
-  }
-
   /// A variable of `auth_request_set`. nginx doesn't warn of it where it has no value.
   private mutating func defineByAnswer(_ directive: Directive) {
     let name = String(directive.text(0).dropFirst()).lowercased()
@@ -144,7 +127,7 @@ struct DefinedVariables {
   }
 
   /// `isSet`: by `set` or `auth_request_set`, which nginx also allows for its own `$limit_rate`.
-  private mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
+  mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
     guard isFree(name) || isSet && name == "limit_rate" else {
       return report(
         word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
@@ -171,7 +154,7 @@ struct DefinedVariables {
     }
   }
 
-  private mutating func compile(_ pattern: String, at word: Word, caseless: Bool, what: String) {
+  mutating func compile(_ pattern: String, at word: Word, caseless: Bool, what: String) {
     guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
     do throws(PatternError) {
       let compiled = try RegularExpression(pattern, caseless: caseless)
@@ -187,7 +170,7 @@ struct DefinedVariables {
     }
   }
 
-  private mutating func report(_ word: Word?, _ message: String, hint: String?) {
+  mutating func report(_ word: Word?, _ message: String, hint: String?) {
     diagnostics.append(Diagnostic(.error, at: word?.location, message, hint: hint))
   }
 }

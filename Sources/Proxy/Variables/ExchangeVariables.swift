@@ -58,7 +58,7 @@ extension Exchange {
       if !variable.isVolatile { set(slot, value) }
       return output.append(value)
     }
-    guard location.settings.flow.warnsOfUnset, let name = live.generation.http.setNames[slot] else { return }
+    guard location.object(UnsetSilence.self) == nil, let name = live.generation.http.setNames[slot] else { return }
     set(slot, [])
     log(.warn, "using uninitialized \"\(name)\" variable")
   }

@@ -40,7 +40,7 @@ enum IdentityNames {
     var count: Int
     repeat {
       count = found.count
-      for step in locations.flatMap({ $0.rewrite.withInner }) {
+      for step in locations.flatMap({ $0[Rewrite.self]?.steps.withInner ?? [] }) {
         switch step {
         case .set(let slot, let template) where saysClient(template, found): found.insert(slot)
         case .if(let block):

@@ -9,8 +9,6 @@ extension SettingsBuilder {
     flow.satisfy = scope.text("satisfy")?.lowercased() == "any" ? .any : .all
     flow.denialDelay = scope.milliseconds("auth_delay") ?? 0
     flow.recursesErrorPages = scope.flag("recursive_error_pages") ?? false
-    flow.logsRewrites = scope.flag("rewrite_log") ?? false
-    flow.warnsOfUnset = scope.flag("uninitialized_variable_warn") ?? true
     flow.methodLimit = scope.own("limit_except").first.map { methodLimit($0, level) }
     flow.referers = referers(scope)
     flow.trace = scope.traceMode

@@ -1,38 +1,7 @@
 package import Language
 
-private let blocks: DirectiveContexts = [.server, .location, .serverIf, .locationIf]
-private let levels: DirectiveContexts = [.http, .server, .location, .locationIf]
-
-/// nginx's rewrite, map, geo, split_clients and referer modules.
+/// nginx's map, geo, split_clients and referer modules.
 package let rewriteDirectives: [DirectiveEntry] = [
-  .local(
-    "return", blocks, .words(1...2, "CODE [TEXT] | CODE URL | URL"),
-    "Responds immediately, before `auth_basic`, `allow` and `deny` apply; 444 closes the connection without a response.",
-    repeatable: true, example: "return 301 https://$host$request_uri;", trust: .told),
-  .local(
-    "set", blocks, .words(2...2, "$VARIABLE VALUE"),
-    "Sets a variable. Of nginx's own variables, `$args`, `$limit_rate`, `$proxy_host`, `$proxy_port` and most of fields, cookies and arguments can be set.",
-    repeatable: true, example: "set $backend app;", trust: .told),
-  .local(
-    "rewrite", blocks, .words(2...3, "REGEX REPLACEMENT [last | break | redirect | permanent]"),
-    "Changes the path if the regular expression matches it, or redirects. The access rules of the location in which the request ends apply.",
-    repeatable: true, example: "rewrite ^/old/(.*)$ /new/$1 last;", trust: .told),
-  .local(
-    "break", blocks, .none, "Ends the directives of the rewrite module; the request stays in its location.",
-    repeatable: true, example: "break;", trust: .told),
-  .local(
-    "if", [.server, .location], .block(1...Int.max, "(CONDITION)"),
-    "Runs the directives in the block if the condition holds. In a location, the block is a location of its own, as in nginx. A thread beside the event loops looks at the files of `-f`, `-d`, `-e` and `-x`.",
-    repeatable: true, example: "if ($request_method = TRACE) { return 405; }", trust: .told),
-  .value(
-    "rewrite_log", levels, .flag, "off", "Whether to log what `rewrite` and `if` match, at level notice.",
-    example: "rewrite_log on;", trust: .none),
-  .value(
-    "uninitialized_variable_warn", levels, .flag, "on",
-    "Whether to log the use of a variable that `set` has not set, at level warn.",
-    example: "uninitialized_variable_warn off;"),
-  .inert("rewrite_log", .serverIf, because: "as in nginx, the value of the server block counts"),
-  .inert("uninitialized_variable_warn", .serverIf, because: "as in nginx, the value of the server block counts"),
   .local(
     "map", .http, .block(2...2, "STRING $VARIABLE"),
     "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",

@@ -52,6 +52,24 @@ public struct RewriteRule: Sendable {
   }
 }
 
+/// `return`: a status alone, a redirect, or a text.
+public struct ReturnSettings: Sendable, Hashable {
+  public enum Content: Sendable, Hashable {
+    /// The standard page of the status; 444 closes without an answer.
+    case standard
+    /// A Location for 301, 302, 303, 307, 308.
+    case redirect(Template)
+    /// A body of type text/plain.
+    case text(Template)
+  }
+  public var status: Int
+  public var content: Content
+  public init(status: Int, content: Content) {
+    self.status = status
+    self.content = content
+  }
+}
+
 /// The condition of an `if`.
 public enum RewriteCondition: Sendable {
   /// Neither empty nor `0`.
@@ -98,10 +116,6 @@ public struct FlowSettings: Sendable {
   public var denialDelay = 0
   /// `recursive_error_pages`
   public var recursesErrorPages = false
-  /// `rewrite_log`
-  public var logsRewrites = false
-  /// `uninitialized_variable_warn`
-  public var warnsOfUnset = true
   /// `limit_except`
   public var methodLimit: MethodLimit?
   /// `valid_referers`; nil without a line: every Referer is valid.
@@ -124,9 +138,6 @@ public enum TraceMode: String, Sendable, Hashable {
 extension LocationSettings {
   /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
   public var conditional: [LocationSettings] {
-    let blocks = rewrite.compactMap { step in
-      if case .if(let block) = step { block.location } else { nil }
-    }
-    return blocks + (flow.methodLimit.map { [$0.location] } ?? [])
+    features.flatMap(\.conditional) + (flow.methodLimit.map { [$0.location] } ?? [])
   }
 }

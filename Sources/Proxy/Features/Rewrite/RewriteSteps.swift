@@ -1,3 +1,7 @@
+import HTTP
+import Observability
+import Patterns
+
 /// `set`.
 final class SetStep: PhaseStep {
   private let slot: Int
@@ -76,5 +80,19 @@ final class BreakStep: PhaseStep {
   override func run(_ exchange: Exchange) -> StepOutcome {
     exchange.keepLocation()
     return .endPhase
+  }
+}
+
+/// `rewrite_log`
+extension Exchange {
+  func logRewrite(_ pattern: RegularExpression, _ subject: [UInt8], _ outcome: MatchOutcome) {
+    guard outcome != .limit else { return }
+    logRewritten {
+      "\"\(pattern.pattern)\" \(outcome == .match ? "matches" : "does not match") \"\(LogEscape.text(subject))\""
+    }
+  }
+
+  func logRewritten(_ text: () -> String) {
+    if location.object(RewriteLog.self) != nil { log(.notice, text()) }
   }
 }

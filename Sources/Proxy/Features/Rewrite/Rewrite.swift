@@ -1,0 +1,136 @@
+import Language
+import Observability
+
+/// The rewrite module (nginx: ngx_http_rewrite_module): directives that run in the order of the file, before a location is
+/// chosen or the content runs.
+///
+/// The folder is the whole feature: the directives here, how lines become steps in `RewriteBuild`, what the steps do in
+/// `RewriteSteps`, `RewriteRuleStep` and `ConditionStep`.
+struct Rewrite: LocationFeature {
+  /// The directives of the level itself.
+  var steps: [RewriteStep]
+  /// `rewrite_log`
+  var logsMatches = false
+  /// `uninitialized_variable_warn`
+  var warnsOfUnset = true
+
+  // MARK: Directives
+
+  static let chapter = Chapter.rewrite
+  private static let blocks: DirectiveContexts = [.server, .location, .serverIf, .locationIf]
+  private static let levels: DirectiveContexts = [.http, .server, .location, .locationIf]
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "return", blocks, .words(1...2, "CODE [TEXT] | CODE URL | URL"),
+      "Responds immediately, before `auth_basic`, `allow` and `deny` apply; 444 closes the connection without a response.",
+      repeatable: true, example: "return 301 https://$host$request_uri;", trust: .told),
+    .local(
+      "set", blocks, .words(2...2, "$VARIABLE VALUE"),
+      "Sets a variable. Of nginx's own variables, `$args`, `$limit_rate`, `$proxy_host`, `$proxy_port` and most of fields, cookies and arguments can be set.",
+      repeatable: true, example: "set $backend app;", trust: .told),
+    .local(
+      "rewrite", blocks, .words(2...3, "REGEX REPLACEMENT [last | break | redirect | permanent]"),
+      "Changes the path if the regular expression matches it, or redirects. The access rules of the location in which the request ends apply.",
+      repeatable: true, example: "rewrite ^/old/(.*)$ /new/$1 last;", trust: .told),
+    .local(
+      "break", blocks, .none, "Ends the directives of the rewrite module; the request stays in its location.",
+      repeatable: true, example: "break;", trust: .told),
+    .local(
+      "if", [.server, .location], .block(1...Int.max, "(CONDITION)"),
+      "Runs the directives in the block if the condition holds. In a location, the block is a location of its own, as in nginx. A thread beside the event loops looks at the files of `-f`, `-d`, `-e` and `-x`.",
+      repeatable: true, example: "if ($request_method = TRACE) { return 405; }", trust: .told),
+    .value(
+      "rewrite_log", levels, .flag, "off", "Whether to log what `rewrite` and `if` match, at level notice.",
+      example: "rewrite_log on;", trust: .none),
+    .value(
+      "uninitialized_variable_warn", levels, .flag, "on",
+      "Whether to log the use of a variable that `set` has not set, at level warn.",
+      example: "uninitialized_variable_warn off;"),
+    .inert("rewrite_log", .serverIf, because: "as in nginx, the value of the server block counts"),
+    .inert("uninitialized_variable_warn", .serverIf, because: "as in nginx, the value of the server block counts"),
+  ]
+
+  static let definitions: [String: Definition] = [
+    "set": { directive, defined in
+      let word = directive.arguments.first
+      let name = String(directive.text(0).dropFirst()).lowercased()
+      guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
+        return defined.report(
+          word, "invalid variable name \"\(directive.text(0))\"", hint: "expected: set $NAME VALUE;")
+      }
+      if name != "args" { defined.allot(name, word, isSet: true) }
+    },
+    "rewrite": { directive, defined in
+      if let word = directive.arguments.first {
+        defined.compile(word.text, at: word, caseless: false, what: "rewrite")
+      }
+    },
+    "if": { directive, defined in
+      // `read` reports a condition that can't be parsed.
+      if let spelling = try? ConditionSpelling(directive), case .matches(_, let word, let caseless, _) = spelling {
+        defined.compile(word.text, at: word, caseless: caseless, what: "condition")
+      }
+    },
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Rewrite? {
+    let rewrite = Rewrite(
+      // The steps of a block are those of the condition, in the level around it.
+      steps: level.isConditional ? [] : builder.rewriteSteps(level),
+      logsMatches: level.scope.flag("rewrite_log") ?? false,
+      warnsOfUnset: level.scope.flag("uninitialized_variable_warn") ?? true)
+    return rewrite.steps.isEmpty && !rewrite.logsMatches && rewrite.warnsOfUnset ? nil : rewrite
+  }
+
+  /// Whether the level itself has a directive that may respond or change the path.
+  static func decides(_ scope: Scope) -> Bool {
+    !["return", "rewrite", "if"].allSatisfy { scope.own($0).isEmpty }
+  }
+
+  /// The first `return` of the level itself.
+  static func response(_ scope: Scope) -> Directive? { scope.own("return").first }
+
+  /// Whether any of the steps can respond.
+  var mayRespond: Bool {
+    steps.contains {
+      switch $0 {
+      case .return, .rewrite, .if: true
+      case .set, .setArguments, .break: false
+      }
+    }
+  }
+
+  var conditional: [LocationSettings] {
+    steps.compactMap { if case .if(let block) = $0 { block.location } else { nil } }
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    let program = RewriteProgram(steps)
+    let names = makers.generation.http.slotNames
+    let steps = makers.trace?.tracing(program.steps, self.steps.flatWords(names)) ?? program.steps
+    parts.steps.rewrite = steps
+    for (condition, block) in program.blocks {
+      parts.blocks.append(
+        LocationBlock(settings: block, rewrite: steps) { condition.lead(to: makers.conditionals.add($0)) })
+    }
+    if logsMatches { parts.objects.append(RewriteLog()) }
+    if !warnsOfUnset { parts.objects.append(UnsetSilence()) }
+  }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    let before = old?.steps.flatWords(names.old) ?? [], after = new?.steps.flatWords(names.new) ?? []
+    if before == after { return }
+    let gone = before.filter { !after.contains($0) }, added = after.filter { !before.contains($0) }
+    let words = gone.map { "without `\($0)`" } + added.map { "with `\($0)`" }
+    found.other("its rewrite directives differ: \(words.isEmpty ? "in their order" : words.joined(separator: ", "))")
+  }
+}
+
+/// `rewrite_log on` of a location.
+final class RewriteLog {}
+
+/// `uninitialized_variable_warn off` of a location.
+final class UnsetSilence {}
