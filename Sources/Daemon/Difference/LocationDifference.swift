@@ -128,10 +128,6 @@ struct LocationDifference {
     found.flag(
       !old.isInternal, !new.isInternal, opens: "clients may ask for it directly (no longer internal)",
       closes: "clients can no longer ask for it directly (internal)")
-    let methods = (old.flow.methodLimit?.words, new.flow.methodLimit?.words)
-    if methods.0 != methods.1 {
-      found.other(methods.1.map { "limit_except lists \($0)" } ?? "limit_except is gone (was \(methods.0 ?? ""))")
-    }
   }
 
   private static func errorPages(_ settings: LocationSettings, _ names: [Int: String]) -> [String] {
@@ -173,11 +169,5 @@ extension AccountSource {
     case .file(let file): "\(file)"
     case .named(let path, _): path.asWritten
     }
-  }
-}
-
-extension MethodLimit {
-  fileprivate var words: String {
-    methods.map { String(decoding: $0, as: UTF8.self) }.sorted().joined(separator: " ")
   }
 }

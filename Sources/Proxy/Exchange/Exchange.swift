@@ -208,9 +208,9 @@ final class Exchange {
   /// `found`: that of the exchange.
   private func enter(_ found: LiveLocation) -> PhaseAction {
     var location = found
-    if let limit = found.methodLimit, !limit.allows(self) {
-      location = limit.location
-      self.location = location
+    if let entrance = found.entrance, let other = entrance.other(for: self) {
+      location = other
+      self.location = other
     }
     if location.settings.isInternal && redirection == .none && !target.isInternal { return .fail(ErrorResponse(404)) }
     if denies(location) { return .stop }

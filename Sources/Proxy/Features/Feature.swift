@@ -71,6 +71,7 @@ enum Features {
     Balance.self, Sticky.self,
     HealthChecks.self,
     Rewrite.self,
+    LimitExcept.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,

@@ -31,8 +31,7 @@ final class LiveLocation {
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
-  /// `limit_except`
-  let methodLimit: LiveMethodLimit?
+  let entrance: LocationEntrance?
   /// `valid_referers`
   let referers: LiveReferers?
   /// Whether the content is the location's own, not that of the location around an `if`.
@@ -76,11 +75,7 @@ final class LiveLocation {
     for block in parts.blocks {
       block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))
     }
-    self.methodLimit = settings.flow.methodLimit.map { limit in
-      LiveMethodLimit(
-        methods: limit.methods,
-        location: LiveLocation(settings: limit.location, makers: makers, outer: (content, [])))
-    }
+    self.entrance = parts.entrance
     self.referers = settings.flow.referers.map { LiveReferers($0) }
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
@@ -134,20 +129,5 @@ final class LiveLocation {
   private static func files(_ settings: LocationSettings, outer: LiveContent?) -> LiveContent {
     if let outer, type(of: outer) != LiveContent.self { return outer }
     return settings.files == nil ? LiveContent() : FileContent()
-  }
-}
-
-/// `limit_except` in one worker.
-struct LiveMethodLimit {
-  /// Upper-case names.
-  let methods: [[UInt8]]
-  /// For requests with another method.
-  let location: LiveLocation
-
-  /// Whether the request's method is listed. An error page is fetched with GET, or with HEAD for a HEAD request.
-  func allows(_ exchange: Exchange) -> Bool {
-    let isOwn = exchange.redirection.keepsBody || exchange.head.method == .head
-    let method = isOwn ? Array(exchange.head.bytes.readable[exchange.head.methodRange]) : Array("GET".utf8)
-    return methods.contains(method)
   }
 }

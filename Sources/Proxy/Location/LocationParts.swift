@@ -11,8 +11,16 @@ struct LocationParts {
   var objects: [AnyObject] = []
   /// The locations inside that have the content of this one.
   var blocks: [LocationBlock] = []
+  /// nil: each request that comes to the location stays there.
+  var entrance: LocationEntrance?
 
   init(_ settings: LocationSettings) { self.settings = settings }
+}
+
+/// Sends some requests that come to a location to another one.
+class LocationEntrance {
+  /// nil: the request stays.
+  func other(for exchange: Exchange) -> LiveLocation? { nil }
 }
 
 /// A location that requests reach only by way of the one around it: the block of an `if` or a `limit_except`.

@@ -126,6 +126,8 @@ public final class LocationSettings: Sendable {
   public let addedFields: [AddedField]
   /// What features say here, in the order of `Features.all`.
   let features: [any LocationFeature]
+  /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
+  public let conditional: [LocationSettings]
   /// nil: as the upstream says.
   public let expires: ExpiresSettings?
   public let errorPages: [ErrorPage]
@@ -174,6 +176,7 @@ public final class LocationSettings: Sendable {
     self.files = files
     self.types = types
     self.features = features
+    self.conditional = features.flatMap(\.conditional)
     self.expires = expires
     self.match = match
     self.locations = locations

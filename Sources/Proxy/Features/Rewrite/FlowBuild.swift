@@ -9,30 +9,9 @@ extension SettingsBuilder {
     flow.satisfy = scope.text("satisfy")?.lowercased() == "any" ? .any : .all
     flow.denialDelay = scope.milliseconds("auth_delay") ?? 0
     flow.recursesErrorPages = scope.flag("recursive_error_pages") ?? false
-    flow.methodLimit = scope.own("limit_except").first.map { methodLimit($0, level) }
     flow.referers = referers(scope)
     flow.trace = scope.traceMode
     return flow
-  }
-
-  private static let methods = [
-    "GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
-    "UNLOCK", "PATCH",
-  ]
-
-  private mutating func methodLimit(_ directive: Directive, _ level: Level) -> MethodLimit {
-    var names: [String] = []
-    for word in directive.arguments {
-      guard Self.methods.contains(word.text.uppercased()) else {
-        error(
-          word.location, "invalid method \"\(word.text)\"", hint: "one of \(Self.methods.joined(separator: ", "))")
-        continue
-      }
-      names.append(word.text.uppercased())
-    }
-    if names.contains("GET") { names.append("HEAD") }
-    let inner = Level.conditional(Scope(directive.block ?? [], outer: level.scope), .limitExcept, outer: level)
-    return MethodLimit(methods: names.map { Array($0.utf8) }, location: location(inner, at: directive.location))
   }
 
   private mutating func referers(_ scope: Scope) -> RefererSettings? {

@@ -23,10 +23,6 @@ package let rewriteDirectives: [DirectiveEntry] = [
     example: "valid_referers none server_names *.example.com;"),
   .inert("referer_hash_bucket_size", [.server, .location], because: "the tables grow as needed"),
   .inert("referer_hash_max_size", [.server, .location], because: "the tables grow as needed"),
-  .local(
-    "limit_except", .location, .block(1...Int.max, "METHOD …"),
-    "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`.",
-    example: "limit_except GET HEAD { deny all; }", trust: .told),
   .value(
     "satisfy", .everyHTTP, .oneOf(["all", "any"]), "all",
     "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case.",

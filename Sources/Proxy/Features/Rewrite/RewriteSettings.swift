@@ -97,17 +97,6 @@ public final class ConditionSettings: Sendable {
   }
 }
 
-/// `limit_except`: the settings for requests with other methods than the listed ones.
-public struct MethodLimit: Sendable {
-  /// Upper-case names.
-  public var methods: [[UInt8]]
-  public var location: LocationSettings
-  public init(methods: [[UInt8]], location: LocationSettings) {
-    self.methods = methods
-    self.location = location
-  }
-}
-
 /// Settings of a location about the way of a request through the phases.
 public struct FlowSettings: Sendable {
   /// `satisfy`
@@ -116,8 +105,6 @@ public struct FlowSettings: Sendable {
   public var denialDelay = 0
   /// `recursive_error_pages`
   public var recursesErrorPages = false
-  /// `limit_except`
-  public var methodLimit: MethodLimit?
   /// `valid_referers`; nil without a line: every Referer is valid.
   public var referers: RefererSettings?
   /// `trace_context`
@@ -133,11 +120,4 @@ public enum TraceMode: String, Sendable, Hashable {
   case on
   /// Every request begins a trace: for clients that must not choose identifiers.
   case restart
-}
-
-extension LocationSettings {
-  /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
-  public var conditional: [LocationSettings] {
-    features.flatMap(\.conditional) + (flow.methodLimit.map { [$0.location] } ?? [])
-  }
 }
