@@ -72,6 +72,7 @@ enum Features {
     HealthChecks.self,
     Rewrite.self,
     LimitExcept.self,
+    Referers.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,

@@ -32,8 +32,6 @@ final class LiveLocation {
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
   let entrance: LocationEntrance?
-  /// `valid_referers`
-  let referers: LiveReferers?
   /// Whether the content is the location's own, not that of the location around an `if`.
   let hasOwnContent: Bool
   /// What features' variables ask for.
@@ -76,7 +74,6 @@ final class LiveLocation {
       block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))
     }
     self.entrance = parts.entrance
-    self.referers = settings.flow.referers.map { LiveReferers($0) }
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty

@@ -1,11 +1,11 @@
 /// Values by host name, as nginx's hash with wildcards (`ngx_hash_find_combined`): the exact name, then the longest
 /// leading wildcard, then the longest trailing wildcard. Names are lower-case.
 struct NameTable<Value> {
-  var exact: [[UInt8]: Value]
+  var exact: [[UInt8]: Value] = [:]
   /// By suffix with its dot, as `.example.com`.
-  var suffixes: [[UInt8]: Value]
+  var suffixes: [[UInt8]: Value] = [:]
   /// By prefix with its dot, as `www.example.`.
-  var prefixes: [[UInt8]: Value]
+  var prefixes: [[UInt8]: Value] = [:]
 
   func find(_ name: [UInt8]) -> Value? {
     if let value = exact[name] { return value }
@@ -20,5 +20,37 @@ struct NameTable<Value> {
       }
     }
     return nil
+  }
+}
+
+extension NameTable: Sendable where Value: Sendable {}
+
+/// Collects values by host name, as nginx's `ngx_hash_add_key`.
+struct HostNames<Value> {
+  enum Fault: String {
+    case invalid = "invalid hostname or wildcard"
+    case conflicting = "conflicting parameter"
+  }
+
+  private(set) var table = NameTable<Value>()
+
+  var isEmpty: Bool { table.exact.isEmpty && table.suffixes.isEmpty && table.prefixes.isEmpty }
+
+  /// Adds a lower-case name. `areWild`: `*.x`, `.x` and `x.*` are wildcards.
+  mutating func add(_ name: String, _ value: Value, areWild: Bool) -> Fault? {
+    func claim(_ values: inout [[UInt8]: Value], _ key: some StringProtocol) -> Fault? {
+      let key = Array(key.utf8)
+      guard values[key] == nil else { return .conflicting }
+      values[key] = .some(value)
+      return nil
+    }
+    guard areWild else { return claim(&table.exact, name) }
+    if name.contains("..") || name.utf8.count(where: { $0 == 0x2A }) > 1 { return .invalid }
+    if name.hasPrefix("."), name.utf8.count > 1 {
+      return claim(&table.suffixes, name) ?? claim(&table.exact, name.dropFirst())
+    }
+    if name.hasPrefix("*."), name.utf8.count > 2 { return claim(&table.suffixes, name.dropFirst()) }
+    if name.hasSuffix(".*"), name.utf8.count > 2 { return claim(&table.prefixes, name.dropLast()) }
+    return name.contains("*") ? .invalid : claim(&table.exact, name)
   }
 }

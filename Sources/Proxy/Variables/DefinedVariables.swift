@@ -35,10 +35,6 @@ struct DefinedVariables {
         if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
           compile(pattern, at: word, caseless: caseless, what: "location")
         }
-      case "valid_referers":
-        for word in directive.arguments where word.text.hasPrefix("~") {
-          compileUnnamed(String(word.text.dropFirst()), at: word, what: "referer")
-        }
       case "map", "geo", "split_clients":
         compute(directive)
         continue
@@ -104,7 +100,7 @@ struct DefinedVariables {
     }
   }
 
-  private mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
+  mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
     guard !pattern.isEmpty else { return report(word, "empty regex in \(what)", hint: "write a pattern after \"~\"") }
     do throws(PatternError) {
       patterns[word.location] = try RegularExpression(pattern, caseless: true)

@@ -143,11 +143,6 @@ extension Exchange {
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
     case .server_name: borrowing(server) { output.append($0.name) }
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
-    case .invalid_referer:
-      if let referers = location.referers {
-        let referer = LiveReferers.field.withUnsafeBytes { head.value(named: $0) }.map { Array(bytes[$0]) }
-        if !referers.admit(referer, scratch: worker.patternScratch) { output.append(0x31) }
-      }
     case .request_body: body.shown.map { output.append($0.memory.readable) }
     case .request_body_file: if case .collected(let kept) = body.state { output.append(kept.path) }
     case .document_root: location.files?.appendRoot(self, to: &output)

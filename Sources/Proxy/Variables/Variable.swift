@@ -41,7 +41,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // request
   case args, query_string, is_args, uri, document_uri, request_uri, request, request_method, request_length
   case request_time, request_id, request_completion, host, scheme, https, server_protocol, http2
-  case content_length, content_type, invalid_referer, request_body, request_body_file, request_port, is_request_port
+  case content_length, content_type, request_body, request_body_file, request_port, is_request_port
   // answer
   case status, bytes_sent, body_bytes_sent
   // connection

@@ -80,19 +80,3 @@ public struct SplitSettings: Sendable {
   }
 }
 
-/// `valid_referers`.
-public struct RefererSettings: Sendable {
-  /// `none`: a request without Referer.
-  public var allowsNone = false
-  /// `blocked`: a Referer that doesn't begin with http:// or https://.
-  public var allowsBlocked = false
-  /// The path that a Referer must begin with, or nil for any, by lower-case host.
-  public var exact: [[UInt8]: [UInt8]?] = [:]
-  public var suffixes: [[UInt8]: [UInt8]?] = [:]
-  public var prefixes: [[UInt8]: [UInt8]?] = [:]
-  /// Against the host alone: the regular expressions of `server_names`.
-  public var namePatterns: [RegularExpression] = []
-  /// Against the Referer without its scheme.
-  public var patterns: [RegularExpression] = []
-  public init() {}
-}

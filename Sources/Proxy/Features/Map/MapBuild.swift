@@ -55,9 +55,9 @@ extension SettingsBuilder {
         }
       }
     }
-    map.exact = names.exact
-    map.suffixes = names.suffixes
-    map.prefixes = names.prefixes
+    map.exact = names.table.exact
+    map.suffixes = names.table.suffixes
+    map.prefixes = names.table.prefixes
     map.standard = standard ?? Template([])
     return ComputedVariable(.map(map), isVolatile: isVolatile)
   }

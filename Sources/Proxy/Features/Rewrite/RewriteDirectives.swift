@@ -16,13 +16,6 @@ package let rewriteDirectives: [DirectiveEntry] = [
     example: "split_clients $remote_addr $variant { 10% new; * old; }", trust: .told),
   .inert("map_hash_bucket_size", .http, because: "the tables grow as needed"),
   .inert("map_hash_max_size", .http, because: "the tables grow as needed"),
-  .list(
-    "valid_referers", [.server, .location],
-    .words(1...Int.max, "none | blocked | server_names | NAME[PATH] | ~REGEX …"), "",
-    "The Referer values for which `$invalid_referer` is empty.",
-    example: "valid_referers none server_names *.example.com;"),
-  .inert("referer_hash_bucket_size", [.server, .location], because: "the tables grow as needed"),
-  .inert("referer_hash_max_size", [.server, .location], because: "the tables grow as needed"),
   .value(
     "satisfy", .everyHTTP, .oneOf(["all", "any"]), "all",
     "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case.",

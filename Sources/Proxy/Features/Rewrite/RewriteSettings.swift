@@ -105,8 +105,6 @@ public struct FlowSettings: Sendable {
   public var denialDelay = 0
   /// `recursive_error_pages`
   public var recursesErrorPages = false
-  /// `valid_referers`; nil without a line: every Referer is valid.
-  public var referers: RefererSettings?
   /// `trace_context`
   public var trace = TraceMode.off
   public init() {}
