@@ -63,14 +63,14 @@ package enum ArgumentForm: Sendable, Hashable {
   case words(ClosedRange<Int>, String)
   /// A block, and the words before its brace.
   case block(ClosedRange<Int>, String)
+  /// The same, where the block has lines of its own form and no directives.
+  case table(ClosedRange<Int>, String)
 
   /// Any arguments, even a block: for a directive that has no effect.
   package static let anything = words(0...Int.max, "…")
 
-  /// The directives whose block has lines of its own form, not directives.
-  package static let namesOfTables: Set<String> = ["map", "geo", "split_clients", "types"]
-
-  package var opensBlock: Bool { if case .block = self { true } else { false } }
+  package var opensBlock: Bool { if case .block = self { true } else { isTable } }
+  package var isTable: Bool { if case .table = self { true } else { false } }
 
   /// The form as the manual writes it.
   package var usage: String {
@@ -85,7 +85,7 @@ package enum ArgumentForm: Sendable, Hashable {
     case .buffers: "NUMBER SIZE"
     case .environmentName: "NAME"
     case .words(_, let usage): usage
-    case .block(_, let usage): usage.isEmpty ? "{ … }" : "\(usage) { … }"
+    case .block(_, let usage), .table(_, let usage): usage.isEmpty ? "{ … }" : "\(usage) { … }"
     }
   }
 
@@ -95,7 +95,7 @@ package enum ArgumentForm: Sendable, Hashable {
     case .flag, .number, .size, .milliseconds, .seconds, .oneOf, .environmentName: 1...1
     case .someOf: 1...Int.max
     case .buffers: 2...2
-    case .words(let count, _), .block(let count, _): count
+    case .words(let count, _), .block(let count, _), .table(let count, _): count
     }
   }
 }

@@ -33,7 +33,7 @@ package struct DirectiveChecker {
       }
       var checked = directive
       let fits = checkForm(directive, entry)
-      if let block = directive.block, entry.form.opensBlock, !ArgumentForm.namesOfTables.contains(entry.name) {
+      if let block = directive.block, entry.form.opensBlock, !entry.form.isTable {
         checked.block = check(block, in: DirectiveContexts(ofBlock: entry.name, in: context))
       }
       if fits { sound.append(checked) }
@@ -106,7 +106,7 @@ package struct DirectiveChecker {
   private func fault(of word: Word, index: Int, form: ArgumentForm) -> String? {
     let text = word.text
     switch form {
-    case .none, .words, .block:
+    case .none, .words, .block, .table:
       return nil
     case .flag:
       return Flag(text) == nil ? "\"on\" or \"off\"" : nil

@@ -161,30 +161,11 @@ struct ComparedServer {
 extension HTTPSettings {
   /// The names that sallyport alone has, and that the configuration defines itself.
   fileprivate var replacedNames: Set<String> {
-    Set(slotNames.values.filter { SimpleVariable(rawValue: $0)?.isOursAlone == true })
+    Set(slotNames.values.filter { VariableNames.isOursAlone($0) })
   }
 
   /// Each computed variable with its name, independent of the order of the file.
   fileprivate var fingerprints: [String] {
     computed.map { "\(slotNames[$0] ?? "") \($1.fingerprint(slotNames))" }.sorted()
-  }
-}
-
-extension ComputedVariable {
-  /// Text that is equal for equal variables.
-  fileprivate func fingerprint(_ names: [Int: String]) -> String {
-    func text(_ table: [[UInt8]: Template]) -> String {
-      table.map { "\(String(decoding: $0, as: UTF8.self))=\($1.text(names))" }.sorted().joined(separator: ";")
-    }
-    switch source {
-    case .map(let map):
-      let patterns = map.patterns.map { "\($0.pattern.pattern)=\($0.value.text(names))" }.joined(separator: ";")
-      return "map \(map.subject.text(names)) \(text(map.exact)) \(text(map.suffixes)) \(text(map.prefixes)) \(patterns)"
-        + " \(map.standard.text(names))"
-    case .geo(let geo):
-      return
-        "geo \(geo.subject?.text(names) ?? "") \(geo.ipv4) \(geo.ipv6) \(geo.values) \(geo.standard ?? -1) \(geo.proxies)"
-    case .split(let split): return "split \(split.subject.text(names)) \(split.parts)"
-    }
   }
 }

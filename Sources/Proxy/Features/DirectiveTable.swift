@@ -34,6 +34,9 @@ package enum DirectiveTable {
   private static let refused: [String: [DirectiveEntry]] = Dictionary(
     grouping: plannedDirectives + foreignDirectives, by: \.name)
 
+  /// The directives whose blocks have lines of their own form.
+  static let tables = Set(families.flatMap(\.entries).filter(\.form.isTable).map(\.name))
+
   /// The rows of a name: those of `families`, or, if there are none, those that tell why the name is refused.
   package static func entries(named name: String) -> [DirectiveEntry] { byName[name] ?? refused[name] ?? [] }
 

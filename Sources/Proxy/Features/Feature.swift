@@ -73,6 +73,7 @@ enum Features {
     Rewrite.self,
     LimitExcept.self,
     Referers.self,
+    Map.self, Geo.self, SplitClients.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,

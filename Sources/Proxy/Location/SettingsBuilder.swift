@@ -13,6 +13,8 @@ package struct SettingsBuilder {
   /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
   var computed: [Int: ComputedVariable] = [:]
   var tables: [Int: Directive] = [:]
+  /// Where those lines stand in `http`, by slot.
+  var tableOrder: [Int: Int] = [:]
   /// Some of them need each other, or too long a chain.
   var hasCircles = false
   var formats: [String: LogFormat] = [:]

@@ -21,7 +21,6 @@ struct DefinedVariables {
     for directive in directives {
       if let definition = Features.definitions[directive.name] {
         definition(directive, &self)
-        if directive.block != nil, ArgumentForm.namesOfTables.contains(directive.name) { continue }
       }
       switch directive.name {
       case "auth_request_set": defineByAnswer(directive)
@@ -35,9 +34,6 @@ struct DefinedVariables {
         if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
           compile(pattern, at: word, caseless: caseless, what: "location")
         }
-      case "map", "geo", "split_clients":
-        compute(directive)
-        continue
       case "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags":
         guard let word = directive.arguments.first, word.text.hasPrefix("~") else { break }
         // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
@@ -47,7 +43,7 @@ struct DefinedVariables {
           caseless: isCaseless || !hasCase.contains(directive.name), what: directive.name)
       default: break
       }
-      if let block = directive.block { collect(from: block) }
+      if let block = directive.block, !DirectiveTable.tables.contains(directive.name) { collect(from: block) }
     }
   }
 
@@ -80,24 +76,20 @@ struct DefinedVariables {
     }
   }
 
-  /// A variable of `map`, `geo` or `split_clients`, and the regular expressions of a `map`.
-  private mutating func compute(_ directive: Directive) {
+  /// Defines the variable that is the last word before a table. Returns false if the name is no valid one.
+  mutating func defineTable(_ directive: Directive) -> Bool {
     guard let word = directive.arguments.last, word.text.hasPrefix("$"), word.text.utf8.count > 1,
       word.text.utf8.dropFirst().allSatisfy(TemplateCompiler.isNameByte)
     else {
-      return report(
+      report(
         directive.arguments.last, "invalid variable name \"\(directive.arguments.last?.text ?? "")\"",
         hint: "the last word before the block is $NAME")
+      return false
     }
     let name = word.text.dropFirst().lowercased()
     allot(name, word)
     otherNames.insert(name)
-    guard directive.name == "map" else { return }
-    for line in directive.block ?? [] where line.name.hasPrefix("~") {
-      let isCaseless = line.name.hasPrefix("~*")
-      compile(
-        String(line.name.dropFirst(isCaseless ? 2 : 1)), at: line.nameWord, caseless: isCaseless, what: "map parameter")
-    }
+    return true
   }
 
   mutating func compileUnnamed(_ pattern: String, at word: Word, what: String) {
@@ -191,7 +183,7 @@ extension Variable {
   }
 
   /// Whether nginx has no variable of that name.
-  fileprivate var isOursAlone: Bool {
+  var isOursAlone: Bool {
     switch self {
     case .simple(let variable): variable.isOursAlone
     case .feature(let variable): variable.isOursAlone

@@ -170,30 +170,3 @@ package struct HandshakeTables: Sendable {
     return text.contains(0x2F) ? nil : text
   }
 }
-
-extension ComputedVariable {
-  fileprivate var templates: [Template] {
-    switch source {
-    case .map(let map): [map.subject] + map.values
-    case .geo(let geo): [geo.subject].compactMap { $0 }
-    case .split(let split): [split.subject]
-    }
-  }
-}
-
-extension GeoSettings {
-  /// nginx looks up 255.255.255.255 for what is no address.
-  func value(of address: SocketAddress?) -> [UInt8] {
-    let number = address.flatMap { AddressRange.number($0) } ?? 0xFFFF_FFFF_FFFF
-    let table = AddressRange.isIPv4(number) ? ipv4 : ipv6
-    guard let index = table.find(number) ?? standard, values.indices.contains(index) else { return [] }
-    return values[index]
-  }
-}
-
-extension SplitSettings {
-  func value(of subject: [UInt8]) -> [UInt8] {
-    let hash = MurmurHash2.hash(subject)
-    return parts.first { part in part.bound.map { hash < $0 } ?? true }?.value ?? []
-  }
-}

@@ -26,7 +26,7 @@ enum Files: Feature {
         + " word. It needs `root` or `alias`, and not an `alias` with a regular expression.",
       example: "try_files $uri $uri/ /index.html;"),
     .list(
-      "types", levels, .block(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",
+      "types", levels, .table(0...0, ""), "text/html html; image/gif gif; image/jpeg jpg",
       "The Content-Type of files by the ends of their names: lines `TYPE ENDING …;`.",
       example: "types { text/html html; text/css css; }", trust: .none),
     .value(

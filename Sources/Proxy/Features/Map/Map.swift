@@ -1,0 +1,151 @@
+import Bytes
+import HTTP
+import Language
+import Observability
+public import Patterns
+
+/// map (nginx: ngx_http_map_module): a variable whose value depends on a text.
+enum Map: Feature {
+  static let chapter = Chapter.rewrite
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "map", .http, .table(2...2, "STRING $VARIABLE"),
+      "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",
+      repeatable: true, example: "map $http_upgrade $connection_upgrade { default upgrade; \"\" close; }", trust: .told),
+    .inert("map_hash_bucket_size", .http, because: "the tables grow as needed"),
+    .inert("map_hash_max_size", .http, because: "the tables grow as needed"),
+  ]
+
+  static let definitions: [String: Definition] = [
+    "map": { directive, defined in
+      guard defined.defineTable(directive) else { return }
+      for line in directive.block ?? [] where line.name.hasPrefix("~") {
+        let isCaseless = line.name.hasPrefix("~*")
+        defined.compile(
+          String(line.name.dropFirst(isCaseless ? 2 : 1)), at: line.nameWord, caseless: isCaseless,
+          what: "map parameter")
+      }
+    }
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.addTables(http, "map", map) }
+
+  private static func map(_ directive: Directive, _ builder: inout SettingsBuilder) -> ComputedVariable {
+    var map = MapSettings(subject: builder.template(directive, 0))
+    var names = HostNames<Template>()
+    var isVolatile = false
+    var standard: Template?
+    for line in directive.block ?? [] {
+      if line.arguments.isEmpty, line.name == "hostnames" {
+        map.takesHostNames = true
+        continue
+      }
+      if line.arguments.isEmpty, line.name == "volatile" {
+        isVolatile = true
+        continue
+      }
+      guard line.arguments.count == 1, line.block == nil else {
+        builder.error(line.location, "invalid number of the map parameters", hint: "TEXT VALUE;")
+        continue
+      }
+      let value = builder.template(line, 0)
+      if line.name == "default" {
+        if standard != nil {
+          builder.error(line.location, "duplicate default map parameter", hint: "leave one of them out")
+        }
+        standard = value
+      } else if line.name.hasPrefix("~") {
+        guard let pattern = builder.variables.pattern(at: line.nameWord) else { continue }
+        map.patterns.append((pattern, builder.variables.namedCaptures(of: pattern), value))
+      } else {
+        let key = line.name.hasPrefix("\\") ? String(line.name.dropFirst()) : line.name
+        if let fault = names.add(key.asciiLowercased, value, areWild: map.takesHostNames) {
+          builder.error(line.location, "\(fault.rawValue) \"\(key)\"", hint: "each text once; case doesn't matter")
+        }
+      }
+    }
+    map.exact = names.table.exact
+    map.suffixes = names.table.suffixes
+    map.prefixes = names.table.prefixes
+    map.standard = standard ?? Template([])
+    return ComputedVariable(.map(map), isVolatile: isVolatile)
+  }
+}
+
+extension Directive {
+  /// The name as a word: a line of a `map` begins with a text, not with a directive's name.
+  var nameWord: Word { Word(name, at: location) }
+}
+
+extension String {
+  fileprivate var asciiLowercased: String {
+    String(decoding: utf8.map { $0 &- 65 < 26 ? $0 | 0x20 : $0 }, as: UTF8.self)
+  }
+}
+
+/// What one `map` says.
+public struct MapSettings: Sendable {
+  public var subject: Template
+  /// Values by lower-case text.
+  public var exact: [[UInt8]: Template] = [:]
+  /// Values by wildcard name (`hostnames`): suffixes as `.example.com`, and prefixes as `www.example.`.
+  public var suffixes: [[UInt8]: Template] = [:]
+  public var prefixes: [[UInt8]: Template] = [:]
+  public var patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: Template)] = []
+  public var standard = Template([])
+  /// `hostnames`
+  public var takesHostNames = false
+  public init(subject: Template) { self.subject = subject }
+
+  /// All values.
+  public var values: [Template] {
+    Array(exact.values) + Array(suffixes.values) + Array(prefixes.values) + patterns.map(\.value) + [standard]
+  }
+
+  /// Text that is equal for equal values.
+  func fingerprint(_ names: [Int: String]) -> String {
+    func text(_ table: [[UInt8]: Template]) -> String {
+      table.map { "\(String(decoding: $0, as: UTF8.self))=\($1.text(names))" }.sorted().joined(separator: ";")
+    }
+    let patterns = patterns.map { "\($0.pattern.pattern)=\($0.value.text(names))" }.joined(separator: ";")
+    return "map \(subject.text(names)) \(text(exact)) \(text(suffixes)) \(text(prefixes)) \(patterns)"
+      + " \(standard.text(names))"
+  }
+}
+
+/// `map` in one worker.
+final class LiveMap: LiveVariable {
+  private let subject: LiveTemplate
+  private let names: NameTable<LiveTemplate>
+  private let patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: LiveTemplate)]
+  private let standard: LiveTemplate
+  private let takesHostNames: Bool
+
+  init(_ settings: MapSettings, isVolatile: Bool) {
+    subject = LiveTemplate(settings.subject)
+    names = NameTable(
+      exact: settings.exact.mapValues { LiveTemplate($0) }, suffixes: settings.suffixes.mapValues { LiveTemplate($0) },
+      prefixes: settings.prefixes.mapValues { LiveTemplate($0) })
+    patterns = settings.patterns.map { ($0.pattern, $0.captures, LiveTemplate($0.value)) }
+    standard = LiveTemplate(settings.standard)
+    takesHostNames = settings.takesHostNames
+    super.init(isVolatile: isVolatile)
+  }
+
+  override func value(for exchange: Exchange) -> [UInt8]? {
+    var subject = subject.bytes(exchange)
+    if takesHostNames, subject.last == 0x2E { subject.removeLast() }
+    if let found = names.find(subject.map(ASCII.lower)) { return found.bytes(exchange) }
+    // As in nginx, no regular expression is tried on an empty text.
+    guard !subject.isEmpty else { return standard.bytes(exchange) }
+    for entry in patterns {
+      switch exchange.match(entry.pattern, subject, entry.captures, keepsOnMiss: true) {
+      case .match: return entry.value.bytes(exchange)
+      case .noMatch: continue
+      case .limit: return nil
+      }
+    }
+    return standard.bytes(exchange)
+  }
+}

@@ -1,0 +1,122 @@
+import Language
+import Observability
+
+/// A variable of `map`, `geo` or `split_clients`. It is computed when a template first asks for it.
+public struct ComputedVariable: Sendable {
+  public enum Source: Sendable {
+    case map(MapSettings)
+    case geo(GeoSettings)
+    case split(SplitSettings)
+  }
+
+  public var source: Source
+  /// Whether each use computes it anew (`volatile`).
+  public var isVolatile: Bool
+
+  public init(_ source: Source, isVolatile: Bool = false) {
+    self.source = source
+    self.isVolatile = isVolatile
+  }
+
+  /// Text that is equal for equal variables.
+  package func fingerprint(_ names: [Int: String]) -> String {
+    switch source {
+    case .map(let map): map.fingerprint(names)
+    case .geo(let geo): geo.fingerprint(names)
+    case .split(let split): split.fingerprint(names)
+    }
+  }
+
+  /// The texts with variables that its value needs.
+  var templates: [Template] {
+    switch source {
+    case .map(let map): [map.subject] + map.values
+    case .geo(let geo): [geo.subject].compactMap { $0 }
+    case .split(let split): [split.subject]
+    }
+  }
+
+  /// The slots that its value needs.
+  fileprivate var slots: [Int] {
+    templates.flatMap(\.parts).compactMap { part in
+      if case .variable(.slot(let slot)) = part { slot } else { nil }
+    }
+  }
+}
+
+/// A variable of `map`, `geo` or `split_clients` in one worker.
+class LiveVariable {
+  /// Computed at each use, not once in a request.
+  final let isVolatile: Bool
+
+  init(isVolatile: Bool) { self.isVolatile = isVolatile }
+
+  /// The value for an exchange; nil if it can't be told, because a regular expression reached its limit.
+  func value(for exchange: Exchange) -> [UInt8]? { [] }
+
+  static func make(_ variable: ComputedVariable) -> LiveVariable {
+    switch variable.source {
+    case .map(let map): LiveMap(map, isVolatile: variable.isVolatile)
+    case .geo(let geo): LiveGeo(geo, isVolatile: variable.isVolatile)
+    case .split(let split): LiveSplit(split, isVolatile: variable.isVolatile)
+    }
+  }
+}
+
+extension SettingsBuilder {
+  /// Builds the variables that the lines of a directive define: the last word before a block is the name. As in nginx, the
+  /// last definition of a name in the file counts, whatever its directive is.
+  mutating func addTables(
+    _ http: Scope, _ name: String, _ make: (Directive, inout SettingsBuilder) -> ComputedVariable
+  ) {
+    for (index, line) in http.directives.enumerated() where line.name == name {
+      guard let word = line.arguments.last, let slot = variables.slots[word.text.dropFirst().lowercased()] else {
+        continue
+      }
+      let variable = make(line, &self)
+      if let other = tableOrder[slot], other > index { continue }
+      computed[slot] = variable
+      tables[slot] = line
+      tableOrder[slot] = index
+    }
+  }
+
+  /// Refuses a variable that needs itself, and chains so long that computing them would need much stack.
+  mutating func refuseCircles() {
+    var depths: [Int: Int] = [:]
+    var path: [Int] = []
+    let (computed, places) = (computed, tables.compactMapValues(\.arguments.last))
+    func name(_ slot: Int) -> String { places[slot]?.text ?? "" }
+    for root in computed.keys.sorted() {
+      // A walk without recursion: a configuration may hold a very long chain.
+      var stack: [(slot: Int, rest: [Int])] = []
+      func needs(_ slot: Int) -> [Int] { computed[slot]?.slots.filter { computed[$0] != nil } ?? [] }
+      if depths[root] == nil { stack.append((root, needs(root))) }
+      while let top = stack.last {
+        path = stack.map(\.slot)
+        guard let next = top.rest.last else {
+          depths[top.slot] = 1 + (needs(top.slot).compactMap { depths[$0] }.max() ?? 0)
+          stack.removeLast()
+          continue
+        }
+        stack[stack.count - 1].rest.removeLast()
+        if let start = path.firstIndex(of: next) {
+          hasCircles = true
+          let circle = (path[start...] + [next]).map(name).joined(separator: " → ")
+          error(
+            places[next]?.location, "cycle while evaluating variable \"\(name(next).dropFirst())\"",
+            hint: "the variables need each other: \(circle)")
+          depths[top.slot] = 1
+        } else if depths[next] == nil {
+          stack.append((next, needs(next)))
+        }
+      }
+      if let depth = depths[root], depth > 100 {
+        hasCircles = true
+        error(
+          places[root]?.location, "the \"\(name(root))\" variable needs a chain of more than 100 variables",
+          hint: "nginx evaluates at most 100")
+      }
+    }
+  }
+}
