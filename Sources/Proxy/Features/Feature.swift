@@ -74,6 +74,7 @@ enum Features {
     LimitExcept.self,
     Referers.self,
     Map.self, Geo.self, SplitClients.self,
+    ServerNames.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,

@@ -58,7 +58,8 @@ extension SettingsBuilder {
         place, "this server responds to every request with 404", hint: "it has no location, no return and no root")
     }
     return ServerSettings(
-      names: serverNames(scope), primaryName: primaryName(scope), tls: tls, head: head(scope), http2: http2, root: root,
+      names: ServerNames.read(scope, &self), primaryName: ServerNames.primary(scope), tls: tls, head: head(scope),
+      http2: http2, root: root,
       location: place)
   }
 

@@ -12,10 +12,6 @@ enum CoreHTTP: Feature {
       "server", .http, .block(0...0, ""), "A server: addresses, names and locations.", repeatable: true,
       example: "server { listen 80; return 301 https://$host$request_uri; }", trust: .told),
     .local(
-      "server_name", .server, .words(1...Int.max, "NAME …"), "\"\"",
-      "Names of the server: exact, `*.x`, `x.*`, `.x` or `~regex`.", repeatable: true,
-      example: "server_name example.com *.example.com;", trust: .told),
-    .local(
       "location", [.server, .location], .block(1...2, "[= | ~ | ~* | ^~] PATH | @NAME"),
       "Settings for the requests whose paths match.", repeatable: true,
       example: "location /api/ { proxy_pass http://127.0.0.1:8080; }", trust: .told),
@@ -146,8 +142,6 @@ enum CoreHTTP: Feature {
     .inert("client_body_in_single_buffer", levels, because: "a body in memory is always one buffer"),
     .inert("connection_pool_size", heads, because: "memory is not kept in pools"),
     .inert("request_pool_size", heads, because: "memory is not kept in pools"),
-    .inert("server_names_hash_max_size", .http, because: "the tables grow as needed"),
-    .inert("server_names_hash_bucket_size", .http, because: "the tables grow as needed"),
     .inert("variables_hash_max_size", .http, because: "variables are resolved at load"),
     .inert("variables_hash_bucket_size", .http, because: "variables are resolved at load"),
     .inert("subrequest_output_buffer_size", levels, because: "the body of a subrequest's response is never kept"),

@@ -5,17 +5,6 @@ public import TLS
 public import Transport
 public import Upstream
 
-/// One `server_name` argument.
-public enum ServerName: Sendable {
-  /// Lower-case. The empty name is for requests without Host.
-  case exact(String)
-  /// `*.example.com` (suffix ".example.com"), or `.example.com` (also the bare name); lower-case.
-  case leadingWildcard(suffix: String, matchesBare: Bool)
-  /// `www.example.*` (prefix "www.example."); lower-case.
-  case trailingWildcard(prefix: String)
-  case regex(RegularExpression, slots: [NamedCapture])
-}
-
 /// One `server {}`. Immutable; shared by all workers.
 public final class ServerSettings: Sendable {
   public let names: [ServerName]

@@ -3,17 +3,6 @@ import Transport
 
 // Spells settings as in the configuration language, for `sallyport check`.
 
-extension ServerName {
-  package var asWritten: String {
-    switch self {
-    case .exact(let name): name
-    case .leadingWildcard(let suffix, let matchesBare): matchesBare ? suffix : "*\(suffix)"
-    case .trailingWildcard(let prefix): "\(prefix)*"
-    case .regex(let expression, _): "~\(expression.pattern)"
-    }
-  }
-}
-
 extension LocationMatch {
   package var asWritten: String {
     switch self {

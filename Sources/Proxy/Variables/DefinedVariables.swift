@@ -24,12 +24,6 @@ struct DefinedVariables {
       }
       switch directive.name {
       case "auth_request_set": defineByAnswer(directive)
-      case "server_name":
-        for word in directive.arguments where word.text.hasPrefix("~") {
-          // The host is compared in lower case; nginx ignores case for a pattern with capitals.
-          let pattern = String(word.text.dropFirst())
-          compile(pattern, at: word, caseless: pattern.utf8.contains { $0 &- 65 < 26 }, what: "server name")
-        }
       case "location":
         if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
           compile(pattern, at: word, caseless: caseless, what: "location")

@@ -141,7 +141,6 @@ extension Exchange {
     case .connection_requests: output.append(decimal: UInt64(withStream { $0.requestNumber } ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- borrowing(facts) { $0.openedAt }, to: &output)
     case .msec, .time_local, .time_iso8601: appendTime(variable, to: &output)
-    case .server_name: borrowing(server) { output.append($0.name) }
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
     case .request_body: body.shown.map { output.append($0.memory.readable) }
     case .request_body_file: if case .collected(let kept) = body.state { output.append(kept.path) }

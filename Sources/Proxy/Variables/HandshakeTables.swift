@@ -46,7 +46,7 @@ package struct HandshakeTables: Sendable {
   private func hindrance(in template: Template, captured: Set<Int>, _ seen: inout Set<Int>) -> Hindrance? {
     for case .variable(let variable) in template.parts {
       switch variable {
-      case .simple(.server_name), .capture: continue
+      case .feature(ServerNames.variable), .capture: continue
       case .simple(let simple) where HandshakeVariable(rawValue: simple.rawValue) != nil: continue
       case .slot(let slot) where captured.contains(slot): continue
       case .slot(let slot): if let found = hindrance(to: slot, &seen) { return found }
@@ -155,7 +155,7 @@ package struct HandshakeTables: Sendable {
     of variable: Variable, _ match: Match, _ known: (HandshakeVariable) -> [UInt8]?
   ) -> [UInt8]? {
     switch variable {
-    case .simple(.server_name): return serverName
+    case .feature(ServerNames.variable): return serverName
     case .simple(let simple): return HandshakeVariable(rawValue: simple.rawValue).flatMap { known($0) }
     case .capture(let group): return captured(group, match)
     case .slot(let slot): return match.group(of: slot).map { captured($0, match) } ?? value(of: slot, known)

@@ -12,6 +12,8 @@ struct LiveTemplate {
     case plain(SimpleVariable)
     /// Of the connection, unless `set_real_ip_from` says for the request who the client is.
     case client(SimpleVariable, place: Int)
+    /// A variable of a feature: an index into `features`.
+    case feature(Int)
     /// A variable with a parameter: an index into `others`.
     case other(Int)
   }
@@ -20,18 +22,23 @@ struct LiveTemplate {
   let constant: [UInt8]?
   let steps: [Step]
   private let text: [UInt8]
+  private let features: [FeatureVariable]
   private let others: [Variable]
 
   init(_ template: Template) {
     var text: [UInt8] = []
+    var features: [FeatureVariable] = []
     var others: [Variable] = []
-    steps = template.parts.map { Self.step($0, text: &text, others: &others) }
+    steps = template.parts.map { Self.step($0, text: &text, features: &features, others: &others) }
     constant = template.constant
     self.text = text
+    self.features = features
     self.others = others
   }
 
-  static func step(_ part: Template.Part, text: inout [UInt8], others: inout [Variable]) -> Step {
+  static func step(
+    _ part: Template.Part, text: inout [UInt8], features: inout [FeatureVariable], others: inout [Variable]
+  ) -> Step {
     switch part {
     case .literal(let bytes):
       defer { text += bytes }
@@ -44,6 +51,9 @@ struct LiveTemplate {
       case .remote_addr, .remote_port, .binary_remote_addr: return .client(variable, place: place)
       default: return .connection(variable, place: place)
       }
+    case .variable(.feature(let variable)):
+      features.append(variable)
+      return .feature(features.count - 1)
     case .variable(let variable):
       others.append(variable)
       return .other(others.count - 1)
@@ -70,6 +80,7 @@ struct LiveTemplate {
       borrowing(exchange.facts) { _ = $0.append(variable, place: place, to: &output) }
     case .client(let variable, let place): exchange.appendClient(variable, place: place, to: &output)
     case .simple(let variable), .plain(let variable): exchange.append(ofRequest: variable, to: &output)
+    case .feature(let index): features[index].append(exchange, &output)
     case .other(let index): exchange.append(others[index], to: &output)
     }
   }

@@ -47,7 +47,7 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // connection
   case connection, connection_requests, connection_time, pipe, msec, pid, hostname, time_local, time_iso8601
   case nginx_version
-  case server_name, server_addr, server_port, remote_addr, remote_port, binary_remote_addr, remote_user
+  case server_addr, server_port, remote_addr, remote_port, binary_remote_addr, remote_user
   case realip_remote_addr, realip_remote_port
   case tcpinfo_rtt, tcpinfo_rttvar, tcpinfo_snd_cwnd, tcpinfo_rcv_space
   case proxy_protocol_addr, proxy_protocol_port, proxy_protocol_server_addr, proxy_protocol_server_port

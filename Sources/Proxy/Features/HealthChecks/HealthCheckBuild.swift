@@ -28,7 +28,7 @@ extension SettingsBuilder {
       )
     }
     let isOfClient = tlsName.uses {
-      ![.simple(.proxy_host), .simple(.proxy_port), .simple(.server_name), .simple(.host)].contains($0)
+      ![.simple(.proxy_host), .simple(.proxy_port), .feature(ServerNames.variable), .simple(.host)].contains($0)
     }
     if url.scheme == .https, isOfClient {
       error(

@@ -73,7 +73,7 @@ extension ProxyPassSettings {
       case .literal(let bytes): value += bytes
       case .variable(.simple(.proxy_host)): value += host.utf8
       case .variable(.simple(.proxy_port)): value += port.utf8
-      case .variable(.simple(.server_name)), .variable(.simple(.host)): value += serverName.utf8
+      case .variable(.feature(ServerNames.variable)), .variable(.simple(.host)): value += serverName.utf8
       case .variable: return nil
       }
     }

@@ -10,12 +10,13 @@ struct JournalRecord {
 
   init() {
     let variables: [(JournalField, SimpleVariable)] = [
-      (.connection, .connection), (.client, .remote_addr), (.server, .server_name), (.status, .status),
+      (.connection, .connection), (.client, .remote_addr), (.status, .status),
       (.method, .request_method), (.uri, .request_uri), (.verify, .ssl_client_verify), (.subject, .ssl_client_s_dn),
       (.issuer, .ssl_client_i_dn), (.serial, .ssl_client_serial), (.fingerprint, .ssl_client_fingerprint),
       (.upstream, .upstream_addr),
     ]
-    values = variables.map { ($0, LiveTemplate(Template([.variable(.simple($1))]))) }
+    let server = (JournalField.server, Variable.feature(ServerNames.variable))
+    values = ([server] + variables.map { ($0, .simple($1)) }).map { ($0, LiveTemplate(Template([.variable($1)]))) }
   }
 
   /// Sends the line. It can hold every byte: `escape=none`, or a client's text.

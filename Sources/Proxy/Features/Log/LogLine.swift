@@ -39,7 +39,7 @@ final class LogLine {
         case .literal, .connection:
           runs[runs.count - 1].append(step)
           continue
-        case .client, .simple, .plain, .other: break
+        case .client, .simple, .plain, .feature, .other: break
         }
       }
       switch step {
@@ -53,7 +53,7 @@ final class LogLine {
       case .plain(let variable):
         steps.append(Step(text: text, value: .plain(variable)))
         text = none
-      case .client, .simple, .other:
+      case .client, .simple, .feature, .other:
         steps.append(Step(text: text, value: .other(step)))
         text = none
       }
@@ -75,7 +75,7 @@ final class LogLine {
         let start = line.count
         finish(start, in: &line, isPlain: facts.append(variable, place: place, to: &line))
       case .literal(let text): format.append(text, to: &line)
-      case .client, .simple, .plain, .other: break
+      case .client, .simple, .plain, .feature, .other: break
       }
     }
   }

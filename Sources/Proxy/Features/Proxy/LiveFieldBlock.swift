@@ -31,6 +31,7 @@ struct LiveFieldBlock {
   private var steps: [Step] = []
   private var constants: [FieldBlock] = []
   private var text: [UInt8] = []
+  private var features: [FeatureVariable] = []
   private var others: [Variable] = []
 
   mutating func add(name: [UInt8], value: Template) {
@@ -42,7 +43,9 @@ struct LiveFieldBlock {
     let prefix = name + [0x3A, 0x20]
     steps.append(.begin(name: ByteRange(start: text.count, count: prefix.count)))
     text += prefix
-    for part in value.parts { steps.append(.value(LiveTemplate.step(part, text: &text, others: &others))) }
+    for part in value.parts {
+      steps.append(.value(LiveTemplate.step(part, text: &text, features: &features, others: &others)))
+    }
     steps.append(.end(kind))
   }
 
@@ -70,6 +73,7 @@ struct LiveFieldBlock {
         exchange.appendClient(variable, place: place, to: &outgoing.value)
       case .value(.simple(let variable)), .value(.plain(let variable)):
         exchange.append(ofRequest: variable, to: &outgoing.value)
+      case .value(.feature(let index)): features[index].append(exchange, &outgoing.value)
       case .value(.other(let index)): exchange.append(others[index], to: &outgoing.value)
       case .end(let kind): Self.end(kind, outgoing, exchange)
       }

@@ -56,7 +56,7 @@ struct Referers: LocationFeature {
       case "none": referers.allowsNone = true
       case "blocked": referers.allowsBlocked = true
       case "server_names":
-        let servers = level.scope.list("server_name").flatMap(\.arguments)
+        let servers = ServerNames.words(level.scope)
         for name in servers where name.text.hasPrefix("~") {
           if let pattern = builder.variables.pattern(at: name) { referers.namePatterns.append(pattern) }
         }

@@ -27,7 +27,7 @@ extension SettingsBuilder {
     for (index, part) in template.parts.enumerated() {
       switch part {
       case .literal(let bytes): parts.append(.literal(String(decoding: bytes, as: UTF8.self)))
-      case .variable(.simple(.server_name)):
+      case .variable(.feature(ServerNames.variable)):
         guard !server.isEmpty, !server.utf8.contains(0x2F) else {
           error(
             word.location, "the server has no name that can be part of a file's name, for $server_name",

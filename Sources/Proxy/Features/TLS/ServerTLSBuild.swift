@@ -63,7 +63,7 @@ extension SettingsBuilder {
     return certificates.enumerated().compactMap { index, line in
       let key = index < keys.count ? keys[index] : nil
       if line.hasVariables || key?.hasVariables ?? false {
-        return namedCertificate(line, key, server: primaryName(scope)).map { .named($0) }
+        return namedCertificate(line, key, server: ServerNames.primary(scope)).map { .named($0) }
       }
       guard let certificate = material(line) else { return nil }
       return .fixed(CertificateSource(certificate: certificate, key: material(key)))
