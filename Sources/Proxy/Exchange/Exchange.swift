@@ -298,7 +298,6 @@ final class Exchange {
     return !account.isReported
   }
   func dropCaptures() { variables.dropCaptures() }
-  func keep(_ trace: RequestTrace) { variables.trace = trace }
   func setBroken(_ isBroken: Bool) { variables.isBroken = isBroken }
   func setArguments(_ text: [UInt8]) { target.setArguments(text) }
   func setPath(_ path: [UInt8]) { target.setPath(path) }

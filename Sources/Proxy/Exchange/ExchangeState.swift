@@ -247,8 +247,6 @@ struct VariableStorage {
   private(set) var captures: [[UInt8]] = []
   /// `$request_id`, once a template has asked for it.
   var requestID: RequestID?
-  /// nil until a variable of the trace is asked for.
-  var trace: RequestTrace?
   /// Whether a variable could not be computed, so that no decision may rest on its value.
   var isBroken = false
   /// The client by `set_real_ip_from`; nil: the connection's peer.
@@ -259,7 +257,6 @@ struct VariableStorage {
     if !slots.isEmpty { slots.removeAll() }
     if !captures.isEmpty { captures.removeAll() }
     requestID = nil
-    if trace != nil { trace = nil }
     if client != nil { client = nil }
   }
 
@@ -268,7 +265,6 @@ struct VariableStorage {
   mutating func inherit(_ main: borrowing VariableStorage, computed: [LiveVariable?]) {
     slots = main.slots.indices.map { computed.indices.contains($0) && computed[$0] != nil ? nil : main.slots[$0] }
     requestID = main.requestID
-    trace = main.trace
     client = main.client
   }
 

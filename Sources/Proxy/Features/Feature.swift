@@ -75,6 +75,7 @@ enum Features {
     Referers.self,
     Map.self, Geo.self, SplitClients.self,
     ServerNames.self,
+    TraceContext.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,

@@ -15,10 +15,6 @@ enum CoreHTTP: Feature {
       "location", [.server, .location], .block(1...2, "[= | ~ | ~* | ^~] PATH | @NAME"),
       "Settings for the requests whose paths match.", repeatable: true,
       example: "location /api/ { proxy_pass http://127.0.0.1:8080; }", trust: .told),
-    .value(
-      "trace_context", levels, .oneOf(["off", "on", "restart"]), "off",
-      "Passes on the client's W3C trace (`on`) or begins one for each request (`restart`), with a span of sallyport's own in `traceparent`.",
-      example: "trace_context on;"),
     .local(
       "internal", .location, .none, "Allows only internal redirects to this location.", example: "internal;",
       trust: .told

@@ -122,7 +122,6 @@ extension Exchange {
     case .request_length: output.append(decimal: UInt64(head.byteCount) &+ body.received)
     case .request_time: Self.append(milliseconds: worker.loop.now &- account.startedAt, to: &output)
     case .request_id: RequestID.of(self).append(to: &output)
-    case .traceparent, .tracestate, .trace_id, .span_id: RequestTrace.append(variable, of: self, to: &output)
     case .request_completion: if case .whole = progress.state { output.append("OK") }
     case .host: appendHost(to: &output)
     case .request_port: if let port = head.port { output.append(decimal: UInt64(port)) }

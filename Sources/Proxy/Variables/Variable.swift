@@ -69,8 +69,6 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case message_signature_keyid, message_signature_verdict
   // files
   case document_root, realpath_root, request_filename
-  // trace context
-  case traceparent, tracestate, trace_id, span_id
   // all workers
   case connections_active, connections_reading, connections_writing, connections_waiting
 }
@@ -82,7 +80,7 @@ extension SimpleVariable {
     case .ssl_client_s_dn_cn, .ssl_client_san_dns, .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip,
       .ssl_client_spki, .ssl_client_verdict, .ssl_post_quantum,
       .upstream_ssl_result, .upstream_ssl_spki, .message_signature_keyid,
-      .message_signature_verdict, .traceparent, .tracestate, .trace_id, .span_id:
+      .message_signature_verdict:
       true
     default: false
     }

@@ -193,12 +193,8 @@ extension SettingsBuilder {
       // As in nginx, also what `set $proxy_host` says.
       fields.append(SetField(name: Array("Host".utf8), value: template(Word("$proxy_host", at: .nowhere))))
     }
-    if scope.traceMode != .off {
-      // A field whose value is empty isn't sent, and neither is the client's.
-      for (name, variable) in [("traceparent", SimpleVariable.traceparent), ("tracestate", .tracestate)]
-      where !says(name) {
-        fields.append(SetField(name: Array(name.utf8), value: Template([.variable(.simple(variable))])))
-      }
+    for (name, value) in TraceContext.fields(scope) where !says(name) {
+      fields.append(SetField(name: Array(name.utf8), value: value))
     }
     if scope.isGRPC, !says("te") {
       fields.append(SetField(name: Array("TE".utf8), value: Template(literal: "trailers")))

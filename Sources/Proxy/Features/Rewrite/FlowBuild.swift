@@ -9,9 +9,7 @@ extension SettingsBuilder {
     flow.satisfy = scope.text("satisfy")?.lowercased() == "any" ? .any : .all
     flow.denialDelay = scope.milliseconds("auth_delay") ?? 0
     flow.recursesErrorPages = scope.flag("recursive_error_pages") ?? false
-    flow.trace = scope.traceMode
     return flow
   }
 
 }
-

@@ -105,17 +105,5 @@ public struct FlowSettings: Sendable {
   public var denialDelay = 0
   /// `recursive_error_pages`
   public var recursesErrorPages = false
-  /// `trace_context`
-  public var trace = TraceMode.off
   public init() {}
-}
-
-/// What sallyport does with the W3C trace context of requests: `trace_context`.
-public enum TraceMode: String, Sendable, Hashable {
-  /// The client's fields go on as any others.
-  case off
-  /// A valid traceparent of the client is continued, otherwise a trace begins.
-  case on
-  /// Every request begins a trace: for clients that must not choose identifiers.
-  case restart
 }

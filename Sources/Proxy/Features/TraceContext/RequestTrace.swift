@@ -10,42 +10,37 @@ struct RequestTrace {
 }
 
 extension RequestTrace {
-  private static let parentField = Array("traceparent".utf8), stateField = Array("tracestate".utf8)
+  private static let field = Array("traceparent".utf8)
 
-  /// Appends a variable of the trace; nothing where `trace_context` is off.
-  static func append(_ variable: SimpleVariable, of exchange: Exchange, to output: inout ByteBuffer) {
-    guard let trace = of(exchange) else { return }
-    switch variable {
-    case .trace_id: output.append(trace.parent.traceID)
-    case .span_id: output.append(trace.parent.parentID)
-    case .tracestate:
-      if trace.isContinued {
-        stateField.withUnsafeBytes { exchange.head.append(variableName: $0, to: &output) }
-      }
-    default: output.append(trace.parent.value)
-    }
-  }
-
-  /// Makes the trace at the first call. A location that the request enters later has the same trace.
-  private static func of(_ exchange: Exchange) -> RequestTrace? {
-    if let trace = exchange.variables.trace { return trace }
-    let former: TraceParent?
-    switch exchange.location.settings.flow.trace {
-    case .off: return nil
-    case .restart: former = nil
+  /// Makes the trace at the first call. A location that the request enters later has the same trace. nil: no trace is
+  /// wanted.
+  static func of(_ exchange: Exchange) -> RequestTrace? {
+    if let trace = exchange.account.states.known(TraceState.self)?.trace { return trace }
+    var former: TraceParent?
+    switch exchange.location.object(LiveTrace.self)?.mode {
+    case nil: return nil
+    case .restart: break
     case .on:
       // Several fields come joined by commas, which is no valid value.
       var text = ByteBuffer()
-      parentField.withUnsafeBytes { exchange.head.append(variableName: $0, to: &text) }
+      field.withUnsafeBytes { exchange.head.append(variableName: $0, to: &text) }
       former = TraceParent(text.readable)
     }
     let identifiers = TraceIdentifiers(&exchange.worker.randomWords)
     let trace = RequestTrace(
       parent: TraceParent(continuing: former, trace: identifiers.trace, span: identifiers.span),
       isContinued: former != nil)
-    exchange.keep(trace)
+    exchange.use(TraceState.self).trace = trace
     return trace
   }
+}
+
+/// The trace of a request, which its subrequests share.
+final class TraceState: FeatureState {
+  fileprivate(set) var trace: RequestTrace?
+
+  override func inherit(_ main: FeatureState) { trace = (main as? TraceState)?.trace }
+  override func reset() { trace = nil }
 }
 
 /// Random identifiers, never all zeros, which W3C Trace Context forbids.
