@@ -90,8 +90,12 @@ extension Exchange {
     stream?.send(body: bytes)
   }
 
-  /// Adds the fields that the location adds to responses.
-  func addConfiguredFields() { if location.changesFields { ConfiguredFields(exchange: self).add() } }
+  /// Changes the head as the location says.
+  @inline(__always)
+  func changeHead() { if location.changesFields { passHeadFilters() } }
+
+  @inline(never)
+  private func passHeadFilters() { for filter in location.headFilters { filter.change(self) } }
 
   // MARK: Errors
 
@@ -261,7 +265,7 @@ extension Exchange {
     if !account.internalRequests.keepsType(over: type) { present.insert(.contentType) }
     if target != nil { present.insert(.location) }
     account.internalRequests.addCarried(to: outgoing, except: present)
-    addConfiguredFields()
+    changeHead()
     sendHead()
     // An empty chunk would be the last one.
     if !page.isEmpty { sendBody(page) }

@@ -162,3 +162,9 @@ struct BodyFilterChain {
     }
   }
 }
+
+/// Changes the heads of a location's responses before they leave: those of the content as well as sallyport's own. An
+/// object keeps nothing of a request.
+class HeadFilter {
+  func change(_ exchange: Exchange) {}
+}

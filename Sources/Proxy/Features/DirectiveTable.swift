@@ -12,7 +12,6 @@ package enum DirectiveTable {
     switch chapter {
     case .envelopes: envelopeDirectives
     case .signatures: signatureDirectives
-    case .fields: responseDirectives
     case .rewrite: rewriteDirectives
     case .subrequests: subrequestDirectives
     case .realIP: realIPDirectives

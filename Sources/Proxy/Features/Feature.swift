@@ -69,6 +69,7 @@ enum Features {
     Main.self, CoreHTTP.self, Listen.self, ClientBody.self, ServerTLS.self, ClientLimits.self, NameResolution.self,
     UpstreamGroups.self,
     Balance.self, Sticky.self,
+    ResponseFraming.self,
     HealthChecks.self,
     Rewrite.self,
     LimitExcept.self,
@@ -81,6 +82,7 @@ enum Features {
     StatusLocation.self, StubStatus.self,
     EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
+    Expires.self, AddHeader.self, Charset.self, EarlyHints.self,
   ]
 
   static let contents: [any ContentFeature.Type] = all.compactMap { $0 as? any ContentFeature.Type }

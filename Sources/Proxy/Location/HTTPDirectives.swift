@@ -22,10 +22,6 @@ enum CoreHTTP: Feature {
     .list(
       "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
       "The page or redirect that replaces an error.", example: "error_page 502 503 /unavailable;", trust: .told),
-    .value(
-      "early_hints", levels, .words(1...Int.max, "CONDITION …"), "",
-      "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`.",
-      example: "early_hints $http_sec_fetch_mode;"),
     .list(
       "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
       "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
@@ -144,5 +140,17 @@ enum CoreHTTP: Feature {
     .inert("msie_padding", levels, because: "current browsers do not need it"),
     .inert("msie_refresh", levels, because: "current browsers do not need it"),
     .inert("keepalive_disable", levels, because: "current browsers do not need it"),
+  ]
+}
+
+/// The framing of responses.
+enum ResponseFraming: Feature {
+  static let chapter = Chapter.fields
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      "chunked_transfer_encoding", levels, .flag, "on",
+      "Whether a body of unknown length goes to HTTP/1.1 clients in chunks; with `off`, it ends with the connection.",
+      example: "chunked_transfer_encoding off;")
   ]
 }

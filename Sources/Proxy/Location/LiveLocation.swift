@@ -20,13 +20,9 @@ final class LiveLocation {
   let hasInner: Bool
   /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
-  let addedFields: [LiveField]
-  let expires: LiveExpires?
-  /// nil: `charset off`.
-  let charset: LiveCharset?
-  /// Whether one of these three says anything.
+  /// What happens to the heads of responses, in nginx's order.
+  let headFilters: [HeadFilter]
   let changesFields: Bool
-  let earlyHints: [LiveTemplate]
   let realIP: LiveRealIP?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
@@ -78,13 +74,8 @@ final class LiveLocation {
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
     self.rules = settings.clientRules.map { ObjectIdentifier($0) }
-    let expires = LiveExpires(settings.expires)
-    self.expires = expires
-    self.addedFields = settings.addedFields.map { LiveField($0) }
-    self.charset = settings.charset.map { LiveCharset($0) }
-    self.changesFields =
-      expires != nil || settings.charset != nil || !settings.addedFields.isEmpty
-    self.earlyHints = settings.earlyHints.map { LiveTemplate($0) }
+    self.headFilters = parts.headFilters
+    self.changesFields = !parts.headFilters.isEmpty
     self.errorLog = makers.errorLog(settings.errorLogs)
     let accessLogs = settings.accessLogs.compactMap(makers.accessLogs.log)
     self.accessLogs = accessLogs

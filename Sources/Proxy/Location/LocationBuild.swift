@@ -56,18 +56,13 @@ extension SettingsBuilder {
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, locations: innerLocations(level),
-      accessRules: accessRules(scope), clientRules: clientRules(scope), addedFields: addedFields(scope),
-      errorPages: errorPages(scope), earlyHints: earlyHints(scope),
+      accessRules: accessRules(scope), clientRules: clientRules(scope),
+      errorPages: errorPages(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
-      features: Features.read(level, &self), expires: expires(scope),
+      features: Features.read(level, &self),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
-      bodyFiles: bodyFiles(scope), files: files, types: types(scope),
-      charset: charset(scope))
-  }
-
-  private mutating func earlyHints(_ scope: Scope) -> [Template] {
-    scope.value("early_hints").map { line in line.arguments.indices.map { template(line, $0) } } ?? []
+      bodyFiles: bodyFiles(scope), files: files, types: types(scope))
   }
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {

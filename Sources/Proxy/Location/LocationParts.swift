@@ -5,6 +5,8 @@ struct LocationParts {
   var steps = PhaseSteps()
   /// nil: the location has no content of its own.
   var content: LiveContent?
+  /// What happens to the heads of the responses, the first filter first.
+  var headFilters: [HeadFilter] = []
   /// What happens to the responses, the first filter first.
   var filters: [ResponseFilter] = []
   /// What a feature's variables or the way of a request ask for, by its type.

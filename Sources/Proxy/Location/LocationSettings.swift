@@ -24,19 +24,6 @@ public struct NamedCapture: Sendable, Hashable {
   }
 }
 
-/// One `add_header` or `add_trailer` line.
-public struct AddedField: Sendable, Hashable {
-  public var name: [UInt8]
-  public var value: Template
-  /// With any status, not only 200, 201, 204, 206, 301, 302, 303, 304, 307, 308.
-  public var always: Bool
-  public init(name: [UInt8], value: Template, always: Bool) {
-    self.name = name
-    self.value = value
-    self.always = always
-  }
-}
-
 /// One status of an `error_page` line.
 public struct ErrorPage: Sendable, Hashable {
   public enum Target: Sendable, Hashable {
@@ -123,16 +110,11 @@ public final class LocationSettings: Sendable {
   public let accessRules: [AccessRule]
   /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
   public let clientRules: ClientRules?
-  public let addedFields: [AddedField]
   /// What features say here, in the order of `Features.all`.
   let features: [any LocationFeature]
   /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
   public let conditional: [LocationSettings]
-  /// nil: as the upstream says.
-  public let expires: ExpiresSettings?
   public let errorPages: [ErrorPage]
-  /// `early_hints`: a 103 of the upstream is passed on if one of these is neither empty nor `0`.
-  public let earlyHints: [Template]
   public let accessLogs: [AccessLogSettings]
   public let errorLogs: [ErrorLogSettings]
   public let limits: LocationLimits
@@ -156,35 +138,28 @@ public final class LocationSettings: Sendable {
   /// nil: neither `root` nor `alias`.
   public let files: FileSettings?
   public let types: TypeSettings
-  /// nil: `charset off`.
-  public let charset: CharsetSettings?
 
   init(
     match: LocationMatch, locations: [LocationSettings],
-    accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
-    earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
+    accessRules: [AccessRule], clientRules: ClientRules?, errorPages: [ErrorPage],
+    accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
-    features: [any LocationFeature] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
+    features: [any LocationFeature] = [], realIP: RealIPSettings? = nil,
     subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
-    files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
-    charset: CharsetSettings? = nil
+    files: FileSettings? = nil, types: TypeSettings = TypeSettings()
   ) {
-    self.charset = charset
     self.subrequests = subrequests
     self.bodyFiles = bodyFiles
     self.files = files
     self.types = types
     self.features = features
     self.conditional = features.flatMap(\.conditional)
-    self.expires = expires
     self.match = match
     self.locations = locations
     self.accessRules = accessRules
     self.clientRules = clientRules
-    self.addedFields = addedFields
     self.errorPages = errorPages
-    self.earlyHints = earlyHints
     self.accessLogs = accessLogs
     self.errorLogs = errorLogs
     self.limits = limits

@@ -131,4 +131,25 @@ package struct SettingsBuilder {
     }
     return (count, size)
   }
+
+  /// Parses the first word as a field name (RFC 9110 §5.1: a token).
+  mutating func fieldName(_ line: Directive) -> [UInt8]? {
+    let name = Array(line.text(0).utf8)
+    let marks = Array("!#$%&'*+-.^_`|~".utf8)
+    guard !name.isEmpty, name.allSatisfy({ TemplateCompiler.isNameByte($0) || marks.contains($0) }) else {
+      error(
+        line.place(0), "invalid field name \"\(line.text(0))\" in \"\(line.name)\" directive",
+        hint: "letters, digits, \"-\" and \"_\", without a colon")
+      return nil
+    }
+    return name
+  }
+
+  /// Parses the second word as a field value. It refuses a line break, which would begin another field.
+  mutating func fieldValue(_ line: Directive) -> Template {
+    if line.text(1).utf8.contains(where: { $0 < 0x20 && $0 != 9 || $0 == 0x7F }) {
+      error(line.place(1), "a control character in the value of \"\(line.text(0))\"", hint: "a field is one line")
+    }
+    return template(line, 1)
+  }
 }

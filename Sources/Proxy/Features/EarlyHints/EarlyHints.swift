@@ -1,8 +1,35 @@
 import Bytes
 import HTTP
+import Language
 
-/// `early_hints`: passes an upstream's 103 on to the client (RFC 8297), where the location's conditions hold.
-enum EarlyHints {
+/// early_hints (nginx: ngx_http_core_module): passes an upstream's 103 on to the client (RFC 8297), where a condition of the
+/// location holds.
+struct EarlyHints: LocationFeature {
+  /// A 103 is passed on if one of these is neither empty nor `0`.
+  var conditions: [Template]
+
+  // MARK: Directives
+
+  static let chapter = Chapter.http
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      "early_hints", DirectiveContexts.everyHTTP, .words(1...Int.max, "CONDITION …"), "",
+      "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`.",
+      example: "early_hints $http_sec_fetch_mode;")
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> EarlyHints? {
+    guard let line = level.scope.value("early_hints") else { return nil }
+    return EarlyHints(conditions: line.arguments.map { builder.template($0) })
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.objects.append(LiveEarlyHints(conditions))
+  }
+
   /// `hints`: the head of the interim response. Nothing is sent once the final response has begun.
   static func pass(_ hints: ResponseHead, of exchange: Exchange, _ pass: LiveProxyPass) {
     guard hints.status == 103, exchange.progress.state == .waiting, isWanted(exchange) else { return }
@@ -19,9 +46,15 @@ enum EarlyHints {
 
   /// As in nginx: at least one condition is neither empty nor `0`.
   private static func isWanted(_ exchange: Exchange) -> Bool {
-    exchange.location.earlyHints.contains { condition in
+    exchange.location.object(LiveEarlyHints.self)?.conditions.contains { condition in
       let value = condition.bytes(exchange)
       return !value.isEmpty && value != [0x30]
-    }
+    } ?? false
   }
+}
+
+/// `early_hints` of a location in one worker.
+final class LiveEarlyHints {
+  let conditions: [LiveTemplate]
+  init(_ conditions: [Template]) { self.conditions = conditions.map { LiveTemplate($0) } }
 }

@@ -67,7 +67,7 @@ struct FileResponse {
     }
     if let etag { etag.withUnsafeBytes { _ = outgoing.add("ETag", $0) } }
     if let own = exchange.progress.ownFields { outgoing.add(own) }
-    exchange.addConfiguredFields()
+    exchange.changeHead()
   }
 
   /// Changes the response to the ranges that the request asks for.

@@ -60,7 +60,7 @@ struct GRPCCall {
     _ = response.add("grpc-message", text.readable)
     if let own = exchange.progress.ownFields { response.add(own) }
     exchange.setStatus(Int(error.status))
-    exchange.addConfiguredFields()
+    exchange.changeHead()
     exchange.sendHead()
     exchange.setStatus(Int(error.status))
     exchange.complete()

@@ -13,7 +13,11 @@ struct AddTrailer: LocationFeature {
     .list(
       "add_trailer", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
       "Adds a field after the body. A response of HTTP/1.1 is then chunked.",
-      example: "add_trailer X-Request-Time $request_time;")
+      example: "add_trailer X-Request-Time $request_time;"),
+    .value(
+      "add_trailer_inherit", levels, AddHeader.inheritance, "on",
+      "What a level gets of the outer `add_trailer` lines: `merge` puts them before its own, `off` takes none.",
+      example: "add_trailer_inherit merge;"),
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AddTrailer? {
@@ -39,7 +43,7 @@ final class AddedTrailers: ResponseFilter {
   override func begin(_ exchange: Exchange) {
     let response = exchange.response
     if case .none = response.body { return }
-    let these = ConfiguredFields.isUsual(response.status) ? fields : everywhere
+    let these = AddHeader.isUsual(response.status) ? fields : everywhere
     if these.isEmpty { return }
     if case .length = response.body {
       response.expectsTrailers = true

@@ -33,7 +33,7 @@ enum ResponseRewrite {
     addFields(to: outgoing, of: exchange, response, pass, isSealed: isSealed)
     if let own = exchange.progress.ownFields { outgoing.add(own) }
     exchange.account.internalRequests.addCarried(to: outgoing, except: response.present)
-    exchange.addConfiguredFields()
+    exchange.changeHead()
     // A 426 says which protocol the client needs (RFC 9110 §15.5.22). HTTP/2 has no such field.
     if response.status == 101 || response.status == 426 && exchange.head.version != .http2,
       let upgrade = response.upgrade

@@ -1,0 +1,116 @@
+import Bytes
+import HTTP
+import Language
+import Observability
+
+/// add_header (nginx: ngx_http_headers_module)
+struct AddHeader: LocationFeature {
+  var fields: [AddedField]
+
+  // MARK: Directives
+
+  static let chapter = Chapter.fields
+  private static let levels = DirectiveContexts.everyHTTP
+  /// The values of `add_header_inherit` and `add_trailer_inherit`.
+  static let inheritance = ArgumentForm.oneOf(["on", "off", "merge"])
+
+  static let directives: [DirectiveEntry] = [
+    .list(
+      "add_header", levels.union(.locationIf), .words(2...3, "FIELD VALUE [always]"), "",
+      "Adds a field to the response to the client. ETag and Last-Modified replace the upstream's, and an empty value removes it. Control characters of a value become spaces, so `$ssl_client_cert` is one line.",
+      example: "add_header Strict-Transport-Security \"max-age=31536000\" always;"),
+    .value(
+      "add_header_inherit", levels, inheritance, "on",
+      "What a level gets of the outer `add_header` lines: `merge` puts them before its own, `off` takes none.",
+      example: "add_header_inherit merge;"),
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AddHeader? {
+    let fields = builder.addedFields(level.scope, "add_header")
+    return fields.isEmpty ? nil : AddHeader(fields: fields)
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.headFilters.append(AddedFields(fields)) }
+
+  /// The statuses whose responses get fields without `always`, as in nginx.
+  static func isUsual(_ status: UInt16) -> Bool {
+    switch status {
+    case 200, 201, 204, 206, 301, 302, 303, 304, 307, 308: true
+    default: false
+    }
+  }
+}
+
+/// One `add_header` or `add_trailer` line.
+public struct AddedField: Sendable, Hashable {
+  public var name: [UInt8]
+  public var value: Template
+  /// With any status, not only 200, 201, 204, 206, 301, 302, 303, 304, 307, 308.
+  public var always: Bool
+  public init(name: [UInt8], value: Template, always: Bool) {
+    self.name = name
+    self.value = value
+    self.always = always
+  }
+}
+
+extension SettingsBuilder {
+  /// Builds the lines of `add_header` or `add_trailer`.
+  mutating func addedFields(_ scope: Scope, _ directive: String) -> [AddedField] {
+    scope.inheritingList(directive).compactMap { line in
+      if line.arguments.count > 2, line.text(2) != "always" {
+        error(line.place(2), "invalid parameter \"\(line.text(2))\"", hint: "\"always\", or quotes around the value")
+        return nil
+      }
+      guard let name = fieldName(line) else { return nil }
+      if ["content-length", "transfer-encoding"].contains(line.text(0).lowercased()) {
+        error(
+          line.place(0), "\"\(line.text(0))\" can't be set by \(directive)",
+          hint: "sallyport sets the framing fields itself: remove this line")
+        return nil
+      }
+      return AddedField(name: name, value: fieldValue(line), always: line.arguments.count > 2)
+    }
+  }
+}
+
+/// A field of `add_header` or `add_trailer`.
+struct LiveField {
+  let name: [UInt8]
+  let value: LiveTemplate
+  let always: Bool
+  /// ETag and Last-Modified: as in nginx, the field replaces that of the response, and an empty value removes it.
+  let replaces: Bool
+
+  init(_ field: AddedField) {
+    name = field.name
+    value = LiveTemplate(field.value)
+    always = field.always
+    let id = name.withUnsafeBytes { FieldName.known($0) }
+    replaces = id == .etag || id == .lastModified
+  }
+}
+
+/// `add_header` of a location in one worker.
+final class AddedFields: HeadFilter {
+  private let fields: [LiveField]
+
+  init(_ fields: [AddedField]) { self.fields = fields.map { LiveField($0) } }
+
+  /// Adds the fields; without `always`, only for the statuses that nginx lists.
+  override func change(_ exchange: Exchange) {
+    let response = exchange.response
+    let isUsual = AddHeader.isUsual(response.status)
+    for field in fields where isUsual || field.always {
+      // The value isn't built in the head's own storage, because a variable may read that head.
+      var value = ByteBuffer()
+      field.value.append(exchange, to: &value)
+      if field.replaces { field.name.withUnsafeBytes { response.remove($0) } }
+      guard !value.isEmpty else { continue }
+      FieldValue.makeValid(&value, from: 0)
+      _ = field.name.withUnsafeBytes { response.add($0, value.readable) }
+    }
+  }
+}
