@@ -132,10 +132,13 @@ private func locations(_ lines: String) -> [LocationSettings] {
       location /c { add_header C 3 always; error_page 500 /y; return 204; } } }
       """)
     let locations = try #require(loaded.settings?.http.servers.first?.root.locations)
-    #expect(locations.map { $0.addedFields.map { String(decoding: $0.name, as: UTF8.self) } } == [["A", "B"], ["C"]])
-    #expect(locations.map { $0.errorPages.map(\.status) } == [[404], [500]])
+    #expect(
+      locations.map { ($0[AddHeader.self]?.fields ?? []).map { String(decoding: $0.name, as: UTF8.self) } } == [
+        ["A", "B"], ["C"],
+      ])
+    #expect(locations.map { $0[ErrorPages.self]?.pages.map(\.status) } == [[404], [500]])
     #expect(locations.map { $0.accessRules.map(\.allows) } == [[true], [true]])
-    #expect(locations[1].addedFields.first?.always == true)
+    #expect(locations[1][AddHeader.self]?.fields.first?.always == true)
   }
 
   @Test func `allow and deny keep their order and are masked`() {
@@ -204,7 +207,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
     let pages = try #require(
       locations(
         "location @n { return 503; } location / { error_page 404 /a; error_page 500 502 =200 /b; error_page 503 = @n; error_page 403 https://x/; return 204; }"
-      ).last?.errorPages)
+      ).last?[ErrorPages.self]?.pages)
     #expect(pages.map(\.status) == [404, 500, 502, 503, 403])
     #expect(pages.map(\.replacement) == [nil, 200, 200, 0, nil])
     #expect(pages.last?.target == .redirect(Template(literal: "https://x/")))

@@ -130,17 +130,6 @@ struct LocationDifference {
       closes: "clients can no longer ask for it directly (internal)")
   }
 
-  private static func errorPages(_ settings: LocationSettings, _ names: [Int: String]) -> [String] {
-    settings.errorPages.map { page in
-      let target =
-        switch page.target {
-        case .path(let text), .redirect(let text): text.text(names)
-        case .named(let name): name
-        }
-      return "\(page.status) \(page.replacement ?? -1) \(target)"
-    }
-  }
-
   private static func compareRequests(
     _ old: LocationSettings, _ new: LocationSettings, _ names: ([Int: String], [Int: String]),
     _ found: inout TrustChanges
@@ -159,7 +148,6 @@ struct LocationDifference {
     {
       found.other("another field says which address a client has (real_ip_header, real_ip_recursive)")
     }
-    if errorPages(old, names.0) != errorPages(new, names.1) { found.other("its error pages differ") }
   }
 }
 

@@ -258,7 +258,7 @@ final class Exchange {
   /// How the request goes on to an error page. What the failed handler knows stays for variables until another one starts.
   func prepareRedirect(_ redirection: Redirection, isErrorPage: Bool = true) {
     target.take(redirection, isHead: head.method == .head)
-    if isErrorPage, !location.settings.flow.recursesErrorPages { target.endsErrorPages = true }
+    if isErrorPage, location.object(LiveErrorPages.self)?.isRecursive != true { target.endsErrorPages = true }
     response.reset()
     if !redirection.keepsBody {
       stream?.discardBody()

@@ -121,9 +121,7 @@ extension Exchange {
     account.internalRequests.cancel()
     if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
-    if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == failure.code }) {
-      return show(page, for: failure)
-    }
+    if let page = errorPage(for: failure.code) { return show(page, for: failure) }
     answerPage(status: failure.code)
   }
 
@@ -131,52 +129,6 @@ extension Exchange {
   func failDuringBody(_ failure: ErrorResponse) {
     handler?.cancel()
     fail(failure)
-  }
-
-  private func show(_ page: ErrorPage, for failure: ErrorResponse) {
-    // Before the redirect: the text may speak of the request as it was.
-    let text =
-      switch page.target {
-      case .path(let template), .redirect(let template): LiveTemplate(template).bytes(self)
-      case .named: [UInt8]()
-      }
-    // As in nginx, a variable can hold a path or the name of a location.
-    var target = page.target
-    if case .redirect = target, text.first == 0x2F { target = .path(Template([])) }
-    if case .redirect = target, text.first == 0x40 {
-      target = .named(String(decoding: text.dropFirst(), as: UTF8.self))
-    }
-    prepareRedirect(redirection(to: target, for: failure))
-    switch page.replacement {
-    case nil: overrideStatus(Int(failure.status))
-    case 0: overrideStatus(nil)
-    case .some(let code): overrideStatus(code)
-    }
-    switch target {
-    case .path: redirect(toPath: text)
-    case .named(let name):
-      guard let found = server.locations.named(name) else {
-        log(.error, "could not find named location \"\(name)\"")
-        return answerPage(status: 500)
-      }
-      redirect(toNamed: found)
-    case .redirect:
-      let code = page.replacement.flatMap { [301, 302, 303, 307, 308].contains($0) ? $0 : nil } ?? 302
-      redirect(status: code, to: text)
-    }
-  }
-
-  /// A named location gets the request unchanged, so that a POST doesn't become a GET, unless the request is at fault
-  /// or its body has gone to an upstream.
-  private func redirection(to target: ErrorPage.Target, for failure: ErrorResponse) -> Redirection {
-    guard case .named(let name) = target else { return .path }
-    // An earlier error page has dropped the body already.
-    guard redirection.keepsBody else { return .bodiless }
-    switch body.state {
-    case .collected(let kept) where !(server.locations.named(name)?.content.takes(kept) ?? true): return .bodiless
-    case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
-    case .collecting, .streaming, .streamed: return .bodiless
-    }
   }
 
   /// Responds with an error and a `Retry-After` field. `wait`: in seconds.
@@ -206,7 +158,7 @@ extension Exchange {
   /// As in nginx, `error_page` can name another page for a redirect of a location. A page that is no redirect itself keeps
   /// the Location.
   func redirect(status code: Int, to target: [UInt8]) {
-    if showsErrorPages, let page = location.settings.errorPages.first(where: { $0.status == code }) {
+    if let page = errorPage(for: code) {
       if case .redirect = page.target {
       } else {
         account.internalRequests.carry(location: AbsoluteLocation.address(target, self))

@@ -82,7 +82,7 @@ enum Features {
     StatusLocation.self, StubStatus.self,
     EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
-    Expires.self, AddHeader.self, Charset.self, EarlyHints.self,
+    Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self,
   ]
 
   static let contents: [any ContentFeature.Type] = all.compactMap { $0 as? any ContentFeature.Type }

@@ -20,9 +20,6 @@ enum CoreHTTP: Feature {
       trust: .told
     ),
     .list(
-      "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
-      "The page or redirect that replaces an error.", example: "error_page 502 503 /unavailable;", trust: .told),
-    .list(
       "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
       "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
     .list(

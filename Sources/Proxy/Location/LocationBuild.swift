@@ -57,7 +57,7 @@ extension SettingsBuilder {
     return LocationSettings(
       match: level.match, locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope),
-      errorPages: errorPages(scope),
+
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       features: Features.read(level, &self),

@@ -78,7 +78,7 @@ enum LocationRule {
 
   private static func missing(in location: LocationSettings, _ names: Set<String>) -> [Diagnostic] {
     var found: [Diagnostic] = []
-    for case .named(let name) in location.errorPages.map(\.target) where !names.contains(name) {
+    for case .named(let name) in (location[ErrorPages.self]?.pages ?? []).map(\.target) where !names.contains(name) {
       found.append(
         Diagnostic(
           .error, at: location.location,

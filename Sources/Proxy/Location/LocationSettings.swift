@@ -24,26 +24,6 @@ public struct NamedCapture: Sendable, Hashable {
   }
 }
 
-/// One status of an `error_page` line.
-public struct ErrorPage: Sendable, Hashable {
-  public enum Target: Sendable, Hashable {
-    /// A path (internal redirect).
-    case path(Template)
-    case named(String)
-    /// A URL: redirect.
-    case redirect(Template)
-  }
-  public var status: Int
-  public var target: Target
-  /// `=200`, or `=` (the target's own status, 0), or nil: the status stays.
-  public var replacement: Int?
-  public init(status: Int, target: Target, replacement: Int?) {
-    self.status = status
-    self.target = target
-    self.replacement = replacement
-  }
-}
-
 /// One `allow` or `deny` line. The first that matches decides.
 public struct AccessRule: Sendable, Hashable {
   public enum Source: Sendable, Hashable {
@@ -114,7 +94,6 @@ public final class LocationSettings: Sendable {
   let features: [any LocationFeature]
   /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
   public let conditional: [LocationSettings]
-  public let errorPages: [ErrorPage]
   public let accessLogs: [AccessLogSettings]
   public let errorLogs: [ErrorLogSettings]
   public let limits: LocationLimits
@@ -141,7 +120,7 @@ public final class LocationSettings: Sendable {
 
   init(
     match: LocationMatch, locations: [LocationSettings],
-    accessRules: [AccessRule], clientRules: ClientRules?, errorPages: [ErrorPage],
+    accessRules: [AccessRule], clientRules: ClientRules?,
     accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
@@ -159,7 +138,6 @@ public final class LocationSettings: Sendable {
     self.locations = locations
     self.accessRules = accessRules
     self.clientRules = clientRules
-    self.errorPages = errorPages
     self.accessLogs = accessLogs
     self.errorLogs = errorLogs
     self.limits = limits

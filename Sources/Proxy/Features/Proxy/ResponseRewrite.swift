@@ -53,8 +53,8 @@ enum ResponseRewrite {
 
   /// `proxy_intercept_errors`: shows the page that `error_page` has for the upstream's status. Returns whether it has.
   static func intercepts(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
-    guard pass.settings.interceptsErrors, response.status >= 300, exchange.showsErrorPages,
-      exchange.location.settings.errorPages.contains(where: { $0.status == Int(response.status) })
+    guard pass.settings.interceptsErrors, response.status >= 300,
+      exchange.errorPage(for: Int(response.status)) != nil
     else { return false }
     if response.status == 401 { exchange.keepChallenges(of: response) }
     exchange.fail(ErrorResponse(Int(response.status)))

@@ -8,7 +8,6 @@ extension SettingsBuilder {
     var flow = FlowSettings()
     flow.satisfy = scope.text("satisfy")?.lowercased() == "any" ? .any : .all
     flow.denialDelay = scope.milliseconds("auth_delay") ?? 0
-    flow.recursesErrorPages = scope.flag("recursive_error_pages") ?? false
     return flow
   }
 

@@ -9,7 +9,4 @@ package let rewriteDirectives: [DirectiveEntry] = [
   .value(
     "auth_delay", .everyHTTP, .milliseconds, "0s", "How long a response with status 401 waits.",
     example: "auth_delay 1s;"),
-  .value(
-    "recursive_error_pages", .everyHTTP, .flag, "off", "Whether `error_page` applies to an error of an error page too.",
-    example: "recursive_error_pages on;"),
 ]

@@ -103,7 +103,5 @@ public struct FlowSettings: Sendable {
   public var satisfy = Satisfy.all
   /// Milliseconds before a 401 of the access phase (`auth_delay`).
   public var denialDelay = 0
-  /// `recursive_error_pages`
-  public var recursesErrorPages = false
   public init() {}
 }

@@ -1,0 +1,185 @@
+import Bytes
+import HTTP
+import Language
+import Observability
+
+/// error_page (nginx: ngx_http_core_module): what a client gets in place of an error.
+struct ErrorPages: LocationFeature {
+  var pages: [ErrorPage]
+  /// `recursive_error_pages`
+  var isRecursive: Bool
+
+  // MARK: Directives
+
+  static let chapter = Chapter.http
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .list(
+      "error_page", levels.union(.locationIf), .words(2...Int.max, "CODE … [=[CODE]] URI"), "",
+      "The page or redirect that replaces an error.", example: "error_page 502 503 /unavailable;", trust: .told),
+    .value(
+      "recursive_error_pages", .everyHTTP, .flag, "off",
+      "Whether `error_page` applies to an error of an error page too.",
+      example: "recursive_error_pages on;"),
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ErrorPages? {
+    let lines = level.scope.list("error_page")
+    let pages = lines.flatMap { Self.pages($0, &builder) }
+    let isRecursive = level.scope.flag("recursive_error_pages") ?? false
+    return pages.isEmpty && !isRecursive ? nil : ErrorPages(pages: pages, isRecursive: isRecursive)
+  }
+
+  private static func pages(_ line: Directive, _ builder: inout SettingsBuilder) -> [ErrorPage] {
+    guard let last = line.arguments.last else { return [] }
+    var codes = line.arguments.dropLast()
+    var replacement: Int?
+    if let word = codes.last, word.text.hasPrefix("=") {
+      codes = codes.dropLast()
+      let text = String(word.text.dropFirst())
+      replacement = text.isEmpty ? 0 : Quantity.number(text)
+      guard let status = replacement, text.isEmpty || (100...599).contains(status) else {
+        builder.error(word.location, "invalid value \"\(word.text)\" in \"error_page\" directive", hint: "= or =STATUS")
+        return []
+      }
+    }
+    if codes.isEmpty {
+      builder.error(
+        line.location, "invalid number of arguments in \"error_page\" directive",
+        hint: "error_page CODE … [=[CODE]] URI;")
+    }
+    let target: ErrorPage.Target
+    if last.text.hasPrefix("@") {
+      target = .named(String(last.text.dropFirst()))
+    } else if last.text.hasPrefix("/") {
+      target = .path(builder.template(last))
+    } else {
+      target = .redirect(builder.template(last))
+    }
+    return codes.compactMap { word in
+      guard let status = Quantity.number(word.text), (300...599).contains(status) else {
+        builder.error(
+          word.location, "invalid value \"\(word.text)\" in \"error_page\" directive",
+          hint: "value must be between 300 and 599")
+        return nil
+      }
+      return ErrorPage(status: status, target: target, replacement: replacement)
+    }
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.objects.append(LiveErrorPages(self)) }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    func words(_ pages: ErrorPages?, _ names: [Int: String]) -> [String] {
+      (pages?.pages ?? []).map { page in
+        let target =
+          switch page.target {
+          case .path(let text), .redirect(let text): text.text(names)
+          case .named(let name): name
+          }
+        return "\(page.status) \(page.replacement ?? -1) \(target)"
+      }
+    }
+    if words(old, names.old) != words(new, names.new) { found.other("its error pages differ") }
+  }
+}
+
+/// One status of an `error_page` line.
+public struct ErrorPage: Sendable, Hashable {
+  public enum Target: Sendable, Hashable {
+    /// A path (internal redirect).
+    case path(Template)
+    case named(String)
+    /// A URL: redirect.
+    case redirect(Template)
+  }
+  public var status: Int
+  public var target: Target
+  /// `=200`, or `=` (the target's own status, 0), or nil: the status stays.
+  public var replacement: Int?
+  public init(status: Int, target: Target, replacement: Int?) {
+    self.status = status
+    self.target = target
+    self.replacement = replacement
+  }
+}
+
+/// The error pages of a location in one worker.
+final class LiveErrorPages {
+  struct Page {
+    let status: Int
+    let target: ErrorPage.Target
+    /// The path or the address; nil for a named location.
+    let text: LiveTemplate?
+    /// As in `ErrorPage`.
+    let replacement: Int?
+  }
+
+  let all: [Page]
+  let isRecursive: Bool
+
+  init(_ settings: ErrorPages) {
+    isRecursive = settings.isRecursive
+    all = settings.pages.map { page in
+      let text: LiveTemplate? =
+        switch page.target {
+        case .path(let text), .redirect(let text): LiveTemplate(text)
+        case .named: nil
+        }
+      return Page(status: page.status, target: page.target, text: text, replacement: page.replacement)
+    }
+  }
+}
+
+extension Exchange {
+  /// The page that the location has for a status; nil where it has none, or none may be shown.
+  func errorPage(for status: Int) -> LiveErrorPages.Page? {
+    guard let pages = location.object(LiveErrorPages.self), showsErrorPages else { return nil }
+    return pages.all.first { $0.status == status }
+  }
+
+  func show(_ page: LiveErrorPages.Page, for failure: ErrorResponse) {
+    // Before the redirect: the text may speak of the request as it was.
+    let text = page.text?.bytes(self) ?? []
+    // As in nginx, a variable can hold a path or the name of a location.
+    var target = page.target
+    if case .redirect = target, text.first == 0x2F { target = .path(Template([])) }
+    if case .redirect = target, text.first == 0x40 {
+      target = .named(String(decoding: text.dropFirst(), as: UTF8.self))
+    }
+    prepareRedirect(redirection(to: target, for: failure))
+    switch page.replacement {
+    case nil: overrideStatus(Int(failure.status))
+    case 0: overrideStatus(nil)
+    case .some(let code): overrideStatus(code)
+    }
+    switch target {
+    case .path: redirect(toPath: text)
+    case .named(let name):
+      guard let found = server.locations.named(name) else {
+        log(.error, "could not find named location \"\(name)\"")
+        return answerPage(status: 500)
+      }
+      redirect(toNamed: found)
+    case .redirect:
+      let code = page.replacement.flatMap { [301, 302, 303, 307, 308].contains($0) ? $0 : nil } ?? 302
+      redirect(status: code, to: text)
+    }
+  }
+
+  /// A named location gets the request unchanged, so that a POST doesn't become a GET, unless the request is at fault
+  /// or its body has gone to an upstream.
+  private func redirection(to target: ErrorPage.Target, for failure: ErrorResponse) -> Redirection {
+    guard case .named(let name) = target else { return .path }
+    // An earlier error page has dropped the body already.
+    guard redirection.keepsBody else { return .bodiless }
+    switch body.state {
+    case .collected(let kept) where !(server.locations.named(name)?.content.takes(kept) ?? true): return .bodiless
+    case .none, .held, .collected: return failure.blamesRequest ? .bodiless : .whole
+    case .collecting, .streaming, .streamed: return .bodiless
+    }
+  }
+}
