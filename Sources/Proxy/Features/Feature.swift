@@ -83,6 +83,7 @@ enum Features {
     EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self,
+    AccessLogs.self, ErrorLogs.self,
   ]
 
   static let contents: [any ContentFeature.Type] = all.compactMap { $0 as? any ContentFeature.Type }

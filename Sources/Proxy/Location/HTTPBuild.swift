@@ -9,7 +9,6 @@ extension SettingsBuilder {
     let http = Scope(block, outer: outer)
     variables.collect(from: block)
     diagnostics += variables.diagnostics
-    collectFormats(http)
     for feature in Features.all { feature.begin(http, &self) }
     refuseCircles()
     let blocks = http.own("server").map { ($0, Scope($0.block ?? [], outer: http)) }

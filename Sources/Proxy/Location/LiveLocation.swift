@@ -76,10 +76,9 @@ final class LiveLocation {
     self.rules = settings.clientRules.map { ObjectIdentifier($0) }
     self.headFilters = parts.headFilters
     self.changesFields = !parts.headFilters.isEmpty
-    self.errorLog = makers.errorLog(settings.errorLogs)
-    let accessLogs = settings.accessLogs.compactMap(makers.accessLogs.log)
-    self.accessLogs = accessLogs
-    self.hasAccessLogs = !accessLogs.isEmpty
+    self.errorLog = parts.errorLog ?? makers.generation.errorLog
+    self.accessLogs = parts.accessLogs
+    self.hasAccessLogs = !parts.accessLogs.isEmpty
     self.filters = content.filters + parts.filters
     self.objects = parts.objects
   }

@@ -58,7 +58,7 @@ extension SettingsBuilder {
       match: level.match, locations: innerLocations(level),
       accessRules: accessRules(scope), clientRules: clientRules(scope),
 
-      accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
+      limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       features: Features.read(level, &self),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),

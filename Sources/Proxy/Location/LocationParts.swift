@@ -1,3 +1,5 @@
+import Observability
+
 /// What the features of a location add to it, in one worker.
 struct LocationParts {
   /// All that the configuration says of the location.
@@ -9,6 +11,9 @@ struct LocationParts {
   var headFilters: [HeadFilter] = []
   /// What happens to the responses, the first filter first.
   var filters: [ResponseFilter] = []
+  var accessLogs: [LiveAccessLog] = []
+  /// nil: that of the main level.
+  var errorLog: ErrorLog?
   /// What a feature's variables or the way of a request ask for, by its type.
   var objects: [AnyObject] = []
   /// The locations inside that have the content of this one.

@@ -43,43 +43,6 @@ public struct AccessRule: Sendable, Hashable {
   }
 }
 
-/// One `access_log` line.
-public struct AccessLogSettings: Sendable, Hashable {
-  public var destination: AccessLogDestination
-  /// The name of the file below the folder, where the destination is a folder; nil otherwise.
-  public var name: Template?
-  public var format: Template
-  public var escape: LogEscaping
-  /// Written only when this is neither empty nor "0" (`if=`).
-  public var condition: Template?
-  /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
-  public var buffering: LogBuffering?
-  public init(
-    destination: AccessLogDestination, name: Template? = nil, format: Template, escape: LogEscaping,
-    condition: Template?, buffering: LogBuffering? = nil
-  ) {
-    self.name = name
-    self.buffering = buffering
-    self.destination = destination
-    self.format = format
-    self.escape = escape
-    self.condition = condition
-  }
-}
-
-/// `log_format escape=`.
-public enum LogEscaping: String, Sendable, Hashable { case `default`, json, none }
-
-/// One `error_log` line.
-public struct ErrorLogSettings: Sendable, Hashable {
-  public var destination: LogDestination
-  public var level: LogLevel
-  public init(destination: LogDestination, level: LogLevel) {
-    self.destination = destination
-    self.level = level
-  }
-}
-
 /// Everything that may differ from location to location; a server block has one for what stands outside locations.
 ///
 /// Immutable once built; shared by all workers. A class, so that an exchange holds a pointer.
@@ -94,8 +57,6 @@ public final class LocationSettings: Sendable {
   let features: [any LocationFeature]
   /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
   public let conditional: [LocationSettings]
-  public let accessLogs: [AccessLogSettings]
-  public let errorLogs: [ErrorLogSettings]
   public let limits: LocationLimits
   /// Where it stands, for messages.
   public let location: SourceLocation
@@ -121,7 +82,7 @@ public final class LocationSettings: Sendable {
   init(
     match: LocationMatch, locations: [LocationSettings],
     accessRules: [AccessRule], clientRules: ClientRules?,
-    accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
+    limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
     features: [any LocationFeature] = [], realIP: RealIPSettings? = nil,
@@ -138,8 +99,6 @@ public final class LocationSettings: Sendable {
     self.locations = locations
     self.accessRules = accessRules
     self.clientRules = clientRules
-    self.accessLogs = accessLogs
-    self.errorLogs = errorLogs
     self.limits = limits
     self.redirects = redirects
     self.isInternal = isInternal

@@ -35,10 +35,6 @@ enum Main: Feature {
     .local(
       "pid", .main, .words(1...1, "FILE | off"), "", "The file that holds the process id while the daemon runs.",
       example: "pid /run/sallyport.pid;", trust: .none),
-    .list(
-      "error_log", [.main, .http, .server, .location], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
-      "stderr error", "Where the log goes, and from which level on.",
-      example: "error_log /var/log/sallyport/error.log notice;", trust: .none),
     .local(
       "events", .main, .block(0...0, ""), "Settings of the event loop.", example: "events { worker_connections 4096; }",
       trust: .none),

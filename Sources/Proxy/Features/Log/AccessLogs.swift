@@ -1,5 +1,80 @@
-import Observability
 import Language
+public import Observability
+
+/// access_log and log_format (nginx: ngx_http_log_module): where and how requests are logged.
+///
+/// The folder is the whole feature: the directives here, a line and its format in `LogLine`, and when it is written in
+/// `AccessRecord`.
+struct AccessLogs: LocationFeature {
+  var lines: [AccessLogSettings]
+
+  // MARK: Directives
+
+  static let chapter = Chapter.http
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .list(
+      "access_log", levels.union([.locationIf, .limitExcept]),
+      .words(1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
+      "off (nginx: logs/access.log combined)",
+      "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed.",
+      example: "access_log /var/log/sallyport/access.log combined;", trust: .none),
+    .value(
+      "open_log_file_cache", levels, .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
+      "max=64 inactive=10s valid=0 (nginx: off)",
+      "How many files of an `access_log` with variables stay open, how long without a line, after how many writes, and how long until sallyport looks whether the name still leads to the file. Other logs stay open.",
+      example: "open_log_file_cache max=100 inactive=20s valid=1m;", trust: .none),
+    .local(
+      "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
+      "The format of a line in an access log.", repeatable: true,
+      example: "log_format f '$remote_addr \"$request\" $status';", trust: .none),
+  ]
+
+  static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectFormats(http) }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AccessLogs? {
+    let lines = builder.accessLogs(level.scope)
+    return lines.isEmpty ? nil : AccessLogs(lines: lines)
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.accessLogs = lines.compactMap(makers.accessLogs.log)
+  }
+}
+
+/// One `access_log` line.
+public struct AccessLogSettings: Sendable, Hashable {
+  public var destination: AccessLogDestination
+  /// The name of the file below the folder, where the destination is a folder; nil otherwise.
+  public var name: Template?
+  public var format: Template
+  public var escape: LogEscaping
+  /// Written only when this is neither empty nor "0" (`if=`).
+  public var condition: Template?
+  /// `buffer=` and `flush=`; nil: as another line for the same log says, or the standard.
+  public var buffering: LogBuffering?
+  public init(
+    destination: AccessLogDestination, name: Template? = nil, format: Template, escape: LogEscaping,
+    condition: Template?, buffering: LogBuffering? = nil
+  ) {
+    self.name = name
+    self.buffering = buffering
+    self.destination = destination
+    self.format = format
+    self.escape = escape
+    self.condition = condition
+  }
+}
+
+/// `log_format escape=`.
+public enum LogEscaping: String, Sendable, Hashable { case `default`, json, none }
+
+extension LocationSettings {
+  package var accessLogs: [AccessLogSettings] { self[AccessLogs.self]?.lines ?? [] }
+}
 
 /// A `log_format`: its escaping and its text.
 struct LogFormat {
@@ -12,45 +87,7 @@ struct LogFormat {
 }
 
 extension SettingsBuilder {
-  /// Builds the error logs. Without `error_log`, the log goes to `stderr` at level `error` and above.
-  mutating func errorLogs(_ scope: Scope) -> [ErrorLogSettings] {
-    let lines = scope.list("error_log")
-    if lines.isEmpty { return [ErrorLogSettings(destination: .stderr, level: .error)] }
-    return lines.compactMap { line in
-      var level = LogLevel.error
-      if line.arguments.count > 1 {
-        guard let named = LogLevel(name: line.text(1)) else {
-          error(
-            line.place(1), "invalid log level \"\(line.text(1))\"",
-            hint: "it must be one of debug, info, notice, warn, error, crit, alert, emerg")
-          return nil
-        }
-        level = named
-      }
-      return destination(line).map { ErrorLogSettings(destination: $0, level: level) }
-    }
-  }
-
-  private mutating func destination(_ line: Directive) -> LogDestination? {
-    if line.name == "error_log", line.text(0) == "off" {
-      warning(
-        line.place(0), "\"error_log off\" names a file called \"off\"", hint: "error_log stderr emerg; logs the least")
-    }
-    guard !line.text(0).contains("$") else {
-      error(
-        line.place(0), "the name of an \"\(line.name)\" has no variables",
-        hint: "name one file; access_log can have variables in the name of a file")
-      return nil
-    }
-    do {
-      return try LogDestination(parsing: line.text(0), relativeTo: folder)
-    } catch {
-      self.error(line.place(0), error.message)
-      return nil
-    }
-  }
-
-  mutating func collectFormats(_ scope: Scope) {
+  fileprivate mutating func collectFormats(_ scope: Scope) {
     formats["combined"] = LogFormat(escape: .default, text: template(Word(LogFormat.combined, at: .nowhere)))
     for line in scope.own("log_format") {
       let name = line.text(0)
@@ -78,7 +115,7 @@ extension SettingsBuilder {
   }
 
   /// Builds the access logs. Without `access_log`, there is no access log: no folder for logs exists on every system.
-  mutating func accessLogs(_ scope: Scope) -> [AccessLogSettings] {
+  fileprivate mutating func accessLogs(_ scope: Scope) -> [AccessLogSettings] {
     let lines = scope.list("access_log")
     if lines.contains(where: { $0.text(0) == "off" }) { return [] }
     let cache = openLogCache(scope)
@@ -130,7 +167,7 @@ extension SettingsBuilder {
           destination: .folder(folder), name: name, format: format.text, escape: format.escape, condition: condition)
       }
     }
-    guard let destination = destination(line) else { return nil }
+    guard let destination = logDestination(line) else { return nil }
     let buffering = buffer.map { LogBuffering(capacity: $0, flush: flush?.milliseconds) }
     if let buffering, !admits(buffering, of: destination, line) { return nil }
     return AccessLogSettings(
