@@ -7,6 +7,14 @@ private let heads: DirectiveContexts = [.http, .server]
 enum CoreHTTP: Feature {
   static let chapter = Chapter.http
 
+  static let definitions: [String: Definition] = [
+    "location": { directive, defined in
+      if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
+        defined.compile(pattern, at: word, caseless: caseless, what: "location")
+      }
+    }
+  ]
+
   static let directives: [DirectiveEntry] = [
     .local(
       "server", .http, .block(0...0, ""), "A server: addresses, names and locations.", repeatable: true,

@@ -56,9 +56,8 @@ extension SettingsBuilder {
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, locations: innerLocations(level),
-      accessRules: accessRules(scope), clientRules: clientRules(scope),
-
-      limits: limits(scope), redirects: redirects(scope),
+      accessRules: accessRules(scope), clientRules: clientRules(scope), limits: limits(scope),
+      redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
       features: Features.read(level, &self),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),

@@ -24,10 +24,6 @@ struct DefinedVariables {
       }
       switch directive.name {
       case "auth_request_set": defineByAnswer(directive)
-      case "location":
-        if let (pattern, word, caseless) = LocationSpelling.pattern(directive) {
-          compile(pattern, at: word, caseless: caseless, what: "location")
-        }
       case "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags":
         guard let word = directive.arguments.first, word.text.hasPrefix("~") else { break }
         // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.

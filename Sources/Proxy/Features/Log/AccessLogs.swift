@@ -16,7 +16,8 @@ struct AccessLogs: LocationFeature {
   static let directives: [DirectiveEntry] = [
     .list(
       "access_log", levels.union([.locationIf, .limitExcept]),
-      .words(1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
+      .words(
+        1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
       "off (nginx: logs/access.log combined)",
       "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed.",
       example: "access_log /var/log/sallyport/access.log combined;", trust: .none),

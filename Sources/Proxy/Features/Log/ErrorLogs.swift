@@ -14,7 +14,7 @@ struct ErrorLogs: LocationFeature {
     .list(
       "error_log", [.main, .http, .server, .location], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
       "stderr error", "Where the log goes, and from which level on.",
-      example: "error_log /var/log/sallyport/error.log notice;", trust: .none),
+      example: "error_log /var/log/sallyport/error.log notice;", trust: .none)
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ErrorLogs? {
