@@ -66,24 +66,14 @@ extension ContentFeature {
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
 enum Features {
   static let all: [any Feature.Type] = [
-    Main.self, CoreHTTP.self, Listen.self, ClientBody.self, ServerTLS.self, ClientLimits.self, NameResolution.self,
-    UpstreamGroups.self,
-    Balance.self, Sticky.self,
-    ResponseFraming.self,
-    HealthChecks.self,
-    Rewrite.self,
-    LimitExcept.self,
-    Referers.self,
-    Map.self, Geo.self, SplitClients.self,
-    ServerNames.self,
-    TraceContext.self,
+    Main.self, CoreHTTP.self, Listen.self, ServerNames.self, ClientBody.self, ResponseFraming.self, ServerTLS.self,
+    ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
+    Map.self, Geo.self, SplitClients.self, Rewrite.self, Referers.self, LimitExcept.self, TraceContext.self,
     LimitReq.self, LimitConn.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
-    StatusLocation.self, StubStatus.self,
-    EnrolmentSettings.self,
+    StatusLocation.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
-    Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self,
-    AccessLogs.self, ErrorLogs.self,
+    Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
   ]
 
   static let contents: [any ContentFeature.Type] = all.compactMap { $0 as? any ContentFeature.Type }
