@@ -31,10 +31,10 @@ struct ComparedLocation {
     let content = settings.contentWords(server.configuration.http)
     let guards = [
       settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
-      settings.accessRules.contains { !$0.allows } ? "deny" : "", settings.basicAccess == nil ? "" : "auth_basic",
+      settings.basicAccess == nil ? "" : "auth_basic",
       settings.subrequests?.authorization == nil ? "" : "auth_request",
       settings.signature == nil ? "" : "message_signature",
-    ].filter { !$0.isEmpty }
+    ].filter { !$0.isEmpty } + settings.guardingDirectives
     let who =
       guards.isEmpty ? "for every client that the server lets in" : "limited by \(guards.joined(separator: ", "))"
     let sentence = "is new: \(content), \(who)"
@@ -93,38 +93,12 @@ struct LocationDifference {
   }
 
   private static func compareAccess(_ old: LocationSettings, _ new: LocationSettings, _ found: inout TrustChanges) {
-    let before = old.accessRules.map(\.asWritten), after = new.accessRules.map(\.asWritten)
-    if before != after {
-      let isReordered = before.sorted() == after.sorted()
-      if isReordered {
-        found.other("allow and deny come in another order: \(after.joined(separator: ", "))")
-      } else {
-        func rules(_ list: [AccessRule], _ allows: Bool) -> Set<String> {
-          Set(
-            list.filter { $0.allows == allows }.map { $0.source == .all ? "all other addresses" : $0.source.asWritten })
-        }
-        found.set(rules(old.accessRules, true), rules(new.accessRules, true)) {
-          "clients from \($0) are allowed"
-        } removed: {
-          "clients from \($0) are no longer allowed"
-        }
-        found.guards(rules(old.accessRules, false), rules(new.accessRules, false)) {
-          "clients from \($0) are denied"
-        } removed: {
-          "clients from \($0) are no longer denied"
-        }
-      }
-    }
     found.flag(
       old.basicAccess == nil, new.basicAccess == nil, opens: "no password is asked for any more",
       closes: "a password is asked for (auth_basic)")
     if let before = old.basicAccess?.source, let after = new.basicAccess?.source, before != after {
       found.other("passwords are those of \(after.asWritten) (were those of \(before.asWritten))")
     }
-    found.flag(
-      old.flow.satisfy == .any, new.flow.satisfy == .any,
-      opens: "an address or a password is enough (satisfy any)",
-      closes: "both the address and the password must be right (satisfy all)")
     found.flag(
       !old.isInternal, !new.isInternal, opens: "clients may ask for it directly (no longer internal)",
       closes: "clients can no longer ask for it directly (internal)")

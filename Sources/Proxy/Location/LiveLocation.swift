@@ -114,8 +114,6 @@ final class LiveLocation {
   ) -> PhaseSteps {
     var steps = own
     steps.rewrite = rewrite
-    steps.satisfy = settings.flow.satisfy
-    if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
     if let access = settings.basicAccess, settings.content?.checksCredentials != true {
       steps.access.append(PasswordAccess(access, limits: makers.generation.guessLimits))
     }

@@ -75,25 +75,6 @@ public struct ErrorPage: Sendable, Hashable {
   }
 }
 
-/// One `allow` or `deny` line. The first that matches decides.
-public struct AccessRule: Sendable, Hashable {
-  public enum Source: Sendable, Hashable {
-    case all
-    case unix
-    /// Host byte order, already masked.
-    case ipv4(network: UInt32, mask: UInt32)
-    case ipv6(high: UInt64, low: UInt64, prefixLength: Int)
-  }
-  public var allows: Bool
-  public var source: Source
-  public var location: SourceLocation
-  public init(allows: Bool, source: Source, location: SourceLocation) {
-    self.allows = allows
-    self.source = source
-    self.location = location
-  }
-}
-
 /// One `access_log` line.
 public struct AccessLogSettings: Sendable, Hashable {
   public var destination: AccessLogDestination
@@ -139,7 +120,6 @@ public final class LocationSettings: Sendable {
   public let rewrite: [RewriteStep]
   /// Nested locations.
   public let locations: [LocationSettings]
-  public let accessRules: [AccessRule]
   /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
   public let clientRules: ClientRules?
   public let addedFields: [AddedField]
@@ -178,7 +158,7 @@ public final class LocationSettings: Sendable {
 
   init(
     match: LocationMatch, rewrite: [RewriteStep], locations: [LocationSettings],
-    accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
+    clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
@@ -197,7 +177,6 @@ public final class LocationSettings: Sendable {
     self.match = match
     self.rewrite = rewrite
     self.locations = locations
-    self.accessRules = accessRules
     self.clientRules = clientRules
     self.addedFields = addedFields
     self.errorPages = errorPages

@@ -118,7 +118,7 @@ final class AuthorizationSubrequest: Subrequest {
     switch verdict {
     case .admitted:
       // `satisfy any`: the challenge of another step is void.
-      if main.location.settings.flow.satisfy == .any { main.setOwnFields(FieldBlock([])) }
+      if main.location.steps.satisfy == .any { main.setOwnFields(FieldBlock([])) }
       return .granted
     case .denied(let failure):
       addChallenges(to: main)
