@@ -98,11 +98,8 @@ struct EffectivePolicy {
     if !location.hasContent, !hasRules { return }
     lines.append("  location \(location.match.asWritten)")
     if hasRules { describe(location.clientRules, 2) }
-    if let access = location.basicAccess, !location.enrols {
-      add(2, "password", access.users.map { "of \($0)" } ?? "of the file that the request names")
-    }
-    if let pass = location[ProxyPassSettings.self] { describe(pass) }
     for line in location.policy { add(2, line.label, line.text) }
+    if let pass = location[ProxyPassSettings.self] { describe(pass) }
   }
 
   private mutating func describe(_ pass: ProxyPassSettings) {

@@ -46,7 +46,7 @@ package enum FileNeeds {
     if let files = location.files {
       needs.append(FileNeed(.read, String(decoding: files.root.folder, as: UTF8.self)))
     }
-    switch location.basicAccess?.source {
+    switch location[AuthBasic.self]?.source {
     case .file(let users): needs += [read(users)].compactMap { $0 }
     case .named(let path, let folder): needs += [folderOf(path, relativeTo: folder)].compactMap { $0 }
     case nil: break

@@ -31,7 +31,6 @@ struct ComparedLocation {
     let content = settings.contentWords(server.configuration.http)
     let guards = [
       settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
-      settings.basicAccess == nil ? "" : "auth_basic",
       settings.subrequests?.authorization == nil ? "" : "auth_request",
       settings.signature == nil ? "" : "message_signature",
     ].filter { !$0.isEmpty } + settings.guardingDirectives
@@ -94,12 +93,6 @@ struct LocationDifference {
 
   private static func compareAccess(_ old: LocationSettings, _ new: LocationSettings, _ found: inout TrustChanges) {
     found.flag(
-      old.basicAccess == nil, new.basicAccess == nil, opens: "no password is asked for any more",
-      closes: "a password is asked for (auth_basic)")
-    if let before = old.basicAccess?.source, let after = new.basicAccess?.source, before != after {
-      found.other("passwords are those of \(after.asWritten) (were those of \(before.asWritten))")
-    }
-    found.flag(
       !old.isInternal, !new.isInternal, opens: "clients may ask for it directly (no longer internal)",
       closes: "clients can no longer ask for it directly (internal)")
     let methods = (old.flow.methodLimit?.words, new.flow.methodLimit?.words)
@@ -144,15 +137,6 @@ struct LocationDifference {
       found.other("its rewrite directives differ: \(words.isEmpty ? "in their order" : words.joined(separator: ", "))")
     }
     if errorPages(old, names.0) != errorPages(new, names.1) { found.other("its error pages differ") }
-  }
-}
-
-extension AccountSource {
-  fileprivate var asWritten: String {
-    switch self {
-    case .file(let file): "\(file)"
-    case .named(let path, _): path.asWritten
-    }
   }
 }
 

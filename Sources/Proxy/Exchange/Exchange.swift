@@ -168,7 +168,7 @@ final class Exchange {
       case .findLocation: action = findLocation()
       case .startContent: return startContent()
       case .fail(let failure):
-        if failure.code == 401, DelayedDenial.begins(failure, in: cursor.phase, of: self) { return }
+        if failure.code == 401, cursor.phase == .access, DelayedDenial.begins(failure, of: self) { return }
         return fail(failure)
       case .stop: return
       }

@@ -53,14 +53,8 @@ extension LocationFeature {
 protocol ContentFeature: LocationFeature {
   /// The line of the level itself that names this content; nil: none does.
   static func line(in scope: Scope) -> Directive?
-  /// Whether the content checks clients' passwords itself, so that nothing before it does.
-  var checksCredentials: Bool { get }
   /// What the content does, for `check --diff`.
   func words(_ http: HTTPSettings) -> String
-}
-
-extension ContentFeature {
-  var checksCredentials: Bool { false }
 }
 
 /// A line that keeps clients out, for the warning of a `return` that responds before it.
@@ -90,7 +84,7 @@ enum Features {
     Main.self, CoreHTTP.self, ServerTLS.self, ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self,
     HealthChecks.self,
     LimitReq.self, LimitConn.self,
-    Access.self, SatisfyAny.self,
+    Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,
     EnrolmentSettings.self,

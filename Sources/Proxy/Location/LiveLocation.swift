@@ -114,9 +114,6 @@ final class LiveLocation {
   ) -> PhaseSteps {
     var steps = own
     steps.rewrite = rewrite
-    if let access = settings.basicAccess, settings.content?.checksCredentials != true {
-      steps.access.append(PasswordAccess(access, limits: makers.generation.guessLimits))
-    }
     if let authorization = settings.subrequests?.authorization {
       steps.access.append(AuthorizationStep(authorization))
     }

@@ -43,7 +43,6 @@ indirect enum Level {
 extension SettingsBuilder {
   mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
-    let access = basicAccess(scope)
     let files = files(level)
     if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
@@ -60,7 +59,7 @@ extension SettingsBuilder {
       clientRules: clientRules(scope), addedFields: addedFields(scope),
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
+      isInternal: !scope.own("internal").isEmpty, location: place, flow: flow(level),
       features: Features.read(level, &self), expires: expires(scope),
       realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
       bodyFiles: bodyFiles(scope), files: files, types: types(scope),

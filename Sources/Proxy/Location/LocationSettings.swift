@@ -139,8 +139,6 @@ public final class LocationSettings: Sendable {
   public let isInternal: Bool
   /// $server_name and redirects: `absolute_redirect`, `port_in_redirect`, `server_name_in_redirect`, `server_tokens`.
   public let redirects: RedirectSettings
-  /// nil: nobody is asked for a password.
-  public let basicAccess: BasicAccessSettings?
   public let flow: FlowSettings
   /// nil: the client's address is that of the connection.
   public let realIP: RealIPSettings?
@@ -161,7 +159,7 @@ public final class LocationSettings: Sendable {
     clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
+    flow: FlowSettings = FlowSettings(),
     features: [any LocationFeature] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
     subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
     files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
@@ -187,7 +185,6 @@ public final class LocationSettings: Sendable {
     self.redirects = redirects
     self.isInternal = isInternal
     self.location = location
-    self.basicAccess = basicAccess
     self.flow = flow
     self.realIP = realIP
     self.signature = signature

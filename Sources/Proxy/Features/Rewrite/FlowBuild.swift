@@ -6,7 +6,6 @@ extension SettingsBuilder {
   mutating func flow(_ level: Level) -> FlowSettings {
     let scope = level.scope
     var flow = FlowSettings()
-    flow.denialDelay = scope.milliseconds("auth_delay") ?? 0
     flow.recursesErrorPages = scope.flag("recursive_error_pages") ?? false
     flow.logsRewrites = scope.flag("rewrite_log") ?? false
     flow.warnsOfUnset = scope.flag("uninitialized_variable_warn") ?? true

@@ -59,9 +59,6 @@ package let rewriteDirectives: [DirectiveEntry] = [
     "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`.",
     example: "limit_except GET HEAD { deny all; }", trust: .told),
   .value(
-    "auth_delay", .everyHTTP, .milliseconds, "0s", "How long a response with status 401 waits.",
-    example: "auth_delay 1s;"),
-  .value(
     "recursive_error_pages", .everyHTTP, .flag, "off", "Whether `error_page` applies to an error of an error page too.",
     example: "recursive_error_pages on;"),
 ]
