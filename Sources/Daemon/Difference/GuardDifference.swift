@@ -3,22 +3,13 @@ import Proxy
 import Signature
 import Transport
 
-/// What changes about the checks that ask somebody else, the files, and the copies of one location.
+/// What changes about the signatures and the files of one location.
 enum GuardDifference {
   static func compare(
     _ old: LocationSettings, _ new: LocationSettings, _ names: ([Int: String], [Int: String]),
     _ found: inout TrustChanges
   ) {
-    compareAuthorization(old.subrequests, new.subrequests, &found)
     compareSignatures(old.signature, new.signature, &found)
-    func mirrors(_ settings: LocationSettings) -> Set<String> {
-      Set((settings.subrequests?.mirrors?.paths ?? []).map { String(decoding: $0, as: UTF8.self) })
-    }
-    found.set(mirrors(old), mirrors(new)) {
-      "copies of its requests go to \($0) (mirror)"
-    } removed: {
-      "copies of its requests no longer go to \($0)"
-    }
     func folder(_ settings: LocationSettings, _ names: [Int: String]) -> Set<String> {
       guard let root = settings.files?.root else { return [] }
       return [String(decoding: root.folder, as: UTF8.self) + root.rest.text(names)]
@@ -27,29 +18,6 @@ enum GuardDifference {
       "serves files of \($0)"
     } removed: {
       "no longer serves files of \($0)"
-    }
-  }
-
-  private static func compareAuthorization(
-    _ old: SubrequestSettings?, _ new: SubrequestSettings?, _ found: inout TrustChanges
-  ) {
-    func path(_ settings: SubrequestSettings?) -> String? {
-      (settings?.authorization?.path).map { String(decoding: $0, as: UTF8.self) }
-    }
-    switch (path(old), path(new)) {
-    case (let before?, nil):
-      found.opens("nobody is asked any more whether a request is admitted (was auth_request \(before))")
-    case (nil, let after?): found.closes("\(after) is asked whether a request is admitted (auth_request)")
-    case (let before?, let after?) where before != after:
-      found.other("\(after) is asked whether a request is admitted (was \(before))")
-    default: break
-    }
-    func values(_ settings: SubrequestSettings?) -> [String] {
-      (settings?.authorization?.variables ?? []).map(\.value.asWritten).sorted()
-    }
-    if old?.authorization != nil, new?.authorization != nil, values(old) != values(new) {
-      found.other(
-        "auth_request_set takes \(values(new).joined(separator: ", ")) (was \(values(old).joined(separator: ", ")))")
     }
   }
 

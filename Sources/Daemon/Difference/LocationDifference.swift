@@ -31,7 +31,6 @@ struct ComparedLocation {
     let content = settings.contentWords(server.configuration.http)
     let guards = [
       settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
-      settings.subrequests?.authorization == nil ? "" : "auth_request",
       settings.signature == nil ? "" : "message_signature",
     ].filter { !$0.isEmpty } + settings.guardingDirectives
     let who =

@@ -114,15 +114,13 @@ final class LiveLocation {
   ) -> PhaseSteps {
     var steps = own
     steps.rewrite = rewrite
-    if let authorization = settings.subrequests?.authorization {
-      steps.access.append(AuthorizationStep(authorization))
-    }
+    steps.precontent = []
     // First: no mirror gets a request that is refused, and no file's absence shows in the response.
     if let signature = settings.signature {
       steps.precontent.append(SignatureCheck(signature, settings, makers))
     }
     if let tryFiles = settings.files?.tryFiles { steps.precontent.append(TryFilesStep(tryFiles)) }
-    if let mirrors = settings.subrequests?.mirrors { steps.precontent.append(MirrorStep(mirrors)) }
+    steps.precontent += own.precontent
     return steps
   }
 

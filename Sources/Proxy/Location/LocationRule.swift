@@ -40,7 +40,6 @@ enum LocationRule {
     let judges =
       Features.ofLocation.compactMap { $0.guardingLine(scope) }
       + [
-        GuardingLine(scope, unlessOff: "auth_request", act: "is asked"),
         SignatureRule.mode(scope) == .verify
           ? scope.value("message_signature").map {
             GuardingLine($0, act: "is judged", remedy: "message_signature off;")

@@ -142,8 +142,6 @@ public final class LocationSettings: Sendable {
   public let flow: FlowSettings
   /// nil: the client's address is that of the connection.
   public let realIP: RealIPSettings?
-  /// nil: none of `auth_request`, `mirror` and `log_subrequest`.
-  public let subrequests: SubrequestSettings?
   /// `message_signature verify`; nil: no signature is looked for.
   public let signature: SignatureSettings?
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
@@ -161,12 +159,11 @@ public final class LocationSettings: Sendable {
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     flow: FlowSettings = FlowSettings(),
     features: [any LocationFeature] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
-    subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
+    signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
     files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
     charset: CharsetSettings? = nil
   ) {
     self.charset = charset
-    self.subrequests = subrequests
     self.bodyFiles = bodyFiles
     self.files = files
     self.types = types

@@ -32,11 +32,7 @@ enum IdentityNames {
   ) -> Set<Int> {
     var found = found
     // What the upstream of `auth_request` says of the client.
-    for location in locations {
-      for variable in location.subrequests?.authorization?.variables ?? [] {
-        if case .slot(let slot) = variable.target { found.insert(slot) }
-      }
-    }
+    for location in locations { found.formUnion(location[AuthRequest.self]?.slots ?? []) }
     var count: Int
     repeat {
       count = found.count
