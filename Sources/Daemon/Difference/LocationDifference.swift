@@ -115,20 +115,6 @@ struct LocationDifference {
     _ old: LocationSettings, _ new: LocationSettings, _ names: ([Int: String], [Int: String]),
     _ found: inout TrustChanges
   ) {
-    func believed(_ settings: LocationSettings) -> Set<String> {
-      guard let realIP = settings.realIP else { return [] }
-      return Set(realIP.trusted.map(\.asWritten) + realIP.hosts.map(\.name))
-    }
-    found.set(believed(old), believed(new)) {
-      "\($0) may say which address a client has (set_real_ip_from)"
-    } removed: {
-      "\($0) may no longer say which address a client has"
-    }
-    if let before = old.realIP, let after = new.realIP,
-      before.source != after.source || before.isRecursive != after.isRecursive
-    {
-      found.other("another field says which address a client has (real_ip_header, real_ip_recursive)")
-    }
     let steps = (old.rewrite.flatWords(names.0), new.rewrite.flatWords(names.1))
     if steps.0 != steps.1 {
       let gone = steps.0.filter { !steps.1.contains($0) }, added = steps.1.filter { !steps.0.contains($0) }

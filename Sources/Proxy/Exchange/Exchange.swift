@@ -125,7 +125,7 @@ final class Exchange {
       log(.info, "client sent invalid request target")
       return fail(ErrorResponse(400))
     }
-    if let realIP = server.realIP { realIP.apply(to: self) }
+    if let search = server.clientSearch { search.apply(to: self) }
     guard server.rewrite.isEmpty else {
       assume(server)
       return perform(cursor.next(counts, .all))

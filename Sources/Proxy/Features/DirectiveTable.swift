@@ -14,8 +14,6 @@ package enum DirectiveTable {
     case .signatures: signatureDirectives
     case .fields: responseDirectives
     case .rewrite: rewriteDirectives
-    case .realIP: realIPDirectives
-    case .passwords: passwordDirectives
     default: []
     }
   }

@@ -26,7 +26,6 @@ final class LiveLocation {
   /// Whether one of these three says anything.
   let changesFields: Bool
   let earlyHints: [LiveTemplate]
-  let realIP: LiveRealIP?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
@@ -54,15 +53,12 @@ final class LiveLocation {
     self.settings = settings
     self.policy = ResponsePolicy(settings.limits)
     let program = isRoot || outer != nil ? RewriteProgram([]) : RewriteProgram(settings.rewrite)
-    let realIP = settings.realIP.map { LiveRealIP($0, resolved: makers.generation.realIPHosts) }
-    self.realIP = realIP
     let rewrite =
       makers.trace?.tracing(program.steps, settings.rewrite.flatWords(makers.generation.http.slotNames))
       ?? program.steps
-    var parts = LocationParts(settings)
+    var parts = LocationParts(settings, isOfServer: isRoot)
     for feature in settings.features { feature.compile(&parts, makers) }
     var steps = Self.steps(settings, makers, parts.steps, rewrite: outer?.rewrite ?? rewrite)
-    if let realIP, !isRoot { steps.preaccess.insert(RealIPStep(realIP), at: 0) }
     if let trace = makers.trace { steps = trace.tracing(steps) }
     self.steps = steps
     self.hasNoSteps = steps.isEmpty

@@ -61,7 +61,7 @@ extension SettingsBuilder {
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, flow: flow(level),
       features: Features.read(level, &self), expires: expires(scope),
-      realIP: realIP(scope), signature: signature(scope, .verify),
+      signature: signature(scope, .verify),
       bodyFiles: bodyFiles(scope), files: files, types: types(scope),
       charset: charset(scope))
   }

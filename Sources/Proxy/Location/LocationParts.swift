@@ -2,6 +2,8 @@
 struct LocationParts {
   /// All that the configuration says of the location.
   let settings: LocationSettings
+  /// Whether the location is the part of a server block outside its locations.
+  let isOfServer: Bool
   var steps = PhaseSteps()
   /// nil: the location has no content of its own.
   var content: LiveContent?
@@ -10,5 +12,8 @@ struct LocationParts {
   /// What a feature's variables or the way of a request ask for, by its type.
   var objects: [AnyObject] = []
 
-  init(_ settings: LocationSettings) { self.settings = settings }
+  init(_ settings: LocationSettings, isOfServer: Bool) {
+    self.settings = settings
+    self.isOfServer = isOfServer
+  }
 }

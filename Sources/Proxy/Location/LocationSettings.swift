@@ -140,8 +140,6 @@ public final class LocationSettings: Sendable {
   /// $server_name and redirects: `absolute_redirect`, `port_in_redirect`, `server_name_in_redirect`, `server_tokens`.
   public let redirects: RedirectSettings
   public let flow: FlowSettings
-  /// nil: the client's address is that of the connection.
-  public let realIP: RealIPSettings?
   /// `message_signature verify`; nil: no signature is looked for.
   public let signature: SignatureSettings?
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
@@ -158,7 +156,7 @@ public final class LocationSettings: Sendable {
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     flow: FlowSettings = FlowSettings(),
-    features: [any LocationFeature] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
+    features: [any LocationFeature] = [], expires: ExpiresSettings? = nil,
     signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
     files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
     charset: CharsetSettings? = nil
@@ -183,7 +181,6 @@ public final class LocationSettings: Sendable {
     self.isInternal = isInternal
     self.location = location
     self.flow = flow
-    self.realIP = realIP
     self.signature = signature
   }
 }

@@ -142,8 +142,8 @@ final class LiveServer {
   /// The locations of `if` blocks.
   let conditionals: ConditionalLocations
   let headLimits: HeadLimits
-  /// That of the server block, which counts before any phase.
-  let realIP: LiveRealIP?
+  /// Who the clients are, which the server block settles before any phase; nil: who they are to the connection.
+  let clientSearch: ClientSearch?
   /// What the metrics count of its requests; nil if no location shows metrics.
   var meter: RequestMeter?
 
@@ -159,7 +159,7 @@ final class LiveServer {
     self.rewrite = trace?.tracing(rewrite, settings.root.rewrite.flatWords(names)) ?? rewrite
     self.locations = root.inner
     self.conditionals = conditionals
-    self.realIP = root.realIP
+    self.clientSearch = root.object(ClientSearch.self)
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,

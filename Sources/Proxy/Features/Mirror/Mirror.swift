@@ -41,7 +41,7 @@ package struct Mirror: LocationFeature {
     let paths = lines.compactMap { Subrequest.path($0, &builder) }
     guard let first = lines.first, !paths.isEmpty else { return nil }
     let sendsBody = scope.flag(body) ?? true
-    if sendsBody, scope.flag("message_envelope") == true, ProxyPassSettings.line(in: scope) != nil {
+    if sendsBody, scope.flag("message_envelope") == true, ProxyPassSettings.ownLine(in: scope) != nil {
       builder.error(
         first.location, "\"mirror\" would send the bodies of \"message_envelope\" before they are opened",
         hint: "write \"mirror_request_body off;\" or \"mirror off;\" here")
