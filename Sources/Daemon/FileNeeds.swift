@@ -102,7 +102,7 @@ package enum FileNeeds {
 extension LocationSettings {
   /// Whether a request body may go to a file: that of a `proxy_pass`, or one that a step collects before.
   fileprivate var mayKeepBodies: Bool {
-    keepsBodies || signature != nil || self[Mirror.self] != nil || self[ProxyPassSettings.self] != nil
+    keepsBodies || self[Signatures.self] != nil || self[Mirror.self] != nil || self[ProxyPassSettings.self] != nil
       || self[EnrolmentSettings.self] != nil
   }
 }

@@ -1,15 +1,13 @@
 import Crypto
 import Proxy
-import Signature
 import Transport
 
-/// What changes about the signatures and the files of one location.
+/// What changes about the files of one location.
 enum GuardDifference {
   static func compare(
     _ old: LocationSettings, _ new: LocationSettings, _ names: ([Int: String], [Int: String]),
     _ found: inout TrustChanges
   ) {
-    compareSignatures(old.signature, new.signature, &found)
     func folder(_ settings: LocationSettings, _ names: [Int: String]) -> Set<String> {
       guard let root = settings.files?.root else { return [] }
       return [String(decoding: root.folder, as: UTF8.self) + root.rest.text(names)]
@@ -19,34 +17,6 @@ enum GuardDifference {
     } removed: {
       "no longer serves files of \($0)"
     }
-  }
-
-  private static func compareSignatures(
-    _ old: SignatureSettings?, _ new: SignatureSettings?, _ found: inout TrustChanges
-  ) {
-    guard let old, let new else {
-      return found.flag(
-        old == nil, new == nil, opens: "requests need no signature any more (message_signature)",
-        closes: "requests must be signed (message_signature verify)")
-    }
-    func keys(_ settings: SignatureSettings) -> Set<String> {
-      Set(settings.keys.map { "\(String(decoding: $0.id, as: UTF8.self)) (\($0.algorithm.rawValue), \($0.file))" })
-    }
-    found.set(keys(old), keys(new)) {
-      "requests signed by the key \($0) are accepted"
-    } removed: {
-      "requests signed by the key \($0) are no longer accepted"
-    }
-    found.guards(Set(old.components.map(\.description)), Set(new.components.map(\.description))) {
-      "a signature must cover \($0)"
-    } removed: {
-      "a signature need not cover \($0) any more"
-    }
-    found.limit("the age of a signature", old.maxAge, new.maxAge, unit: "s")
-    found.limit("the lead of a signer's clock", old.skew, new.skew, unit: "s")
-    found.flag(
-      !old.hasNonce, !new.hasNonce, opens: "a signed request can be sent again (no nonce)",
-      closes: "a signed request can't be sent again (message_signature_nonce)")
   }
 
   /// What a `proxy_pass` tells the upstream of the connection, and how it signs.
@@ -66,13 +36,7 @@ enum GuardDifference {
         new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.asWritten))" }
           ?? "the upstream is no longer told the client by a PROXY header")
     }
-    switch (old.signing, new.signing) {
-    case (.some, nil): found.opens("requests go to the upstream without a signature")
-    case (nil, .some): found.closes("requests go to the upstream with a signature (message_signature sign)")
-    case (let before?, let after?) where before.keys != after.keys:
-      found.other("requests go to the upstream with the signature of another key")
-    default: break
-    }
+    Signatures.compare(signing: old.signing, new.signing, &found)
     if old.body != new.body { found.other("the upstream gets another body (proxy_set_body)") }
     let follows = (!old.ignoredHeaders.contains(.redirect), !new.ignoredHeaders.contains(.redirect))
     found.flag(

@@ -29,10 +29,8 @@ struct ComparedLocation {
   func asNew(in server: ComparedServer) -> [TrustChange] {
     var found = TrustChanges()
     let content = settings.contentWords(server.configuration.http)
-    let guards = [
-      settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
-      settings.signature == nil ? "" : "message_signature",
-    ].filter { !$0.isEmpty } + settings.guardingDirectives
+    let rules = settings.clientRules?.allow.isEmpty == false ? ["ssl_client_allow"] : []
+    let guards = rules + settings.guardingDirectives
     let who =
       guards.isEmpty ? "for every client that the server lets in" : "limited by \(guards.joined(separator: ", "))"
     let sentence = "is new: \(content), \(who)"

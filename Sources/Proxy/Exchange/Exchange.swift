@@ -338,7 +338,6 @@ final class Exchange {
     if case .collecting(let kept) = state { kept.begunAt = worker.loop.now }
     body.state = state
   }
-  func note(_ signature: SignatureRecord) { account.signature = signature }
   func setStatus(_ status: Int) { progress.status = status }
   /// nil: the status is that of the response.
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }

@@ -11,7 +11,6 @@ package enum DirectiveTable {
   private static func rows(of chapter: Chapter) -> [DirectiveEntry] {
     switch chapter {
     case .envelopes: envelopeDirectives
-    case .signatures: signatureDirectives
     case .fields: responseDirectives
     case .rewrite: rewriteDirectives
     default: []

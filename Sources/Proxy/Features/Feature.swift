@@ -86,7 +86,7 @@ enum Features {
     RealIP.self,
     LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
-    Mirror.self, LogSubrequest.self,
+    Signatures.self, Mirror.self, LogSubrequest.self,
     ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
     StatusLocation.self, StubStatus.self,
     EnrolmentSettings.self,

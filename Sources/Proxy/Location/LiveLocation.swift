@@ -110,13 +110,10 @@ final class LiveLocation {
   ) -> PhaseSteps {
     var steps = own
     steps.rewrite = rewrite
-    steps.precontent = []
-    // First: no mirror gets a request that is refused, and no file's absence shows in the response.
-    if let signature = settings.signature {
-      steps.precontent.append(SignatureCheck(signature, settings, makers))
+    if let tryFiles = settings.files?.tryFiles {
+      let place = steps.precontent.firstIndex { $0 is MirrorStep } ?? steps.precontent.endIndex
+      steps.precontent.insert(TryFilesStep(tryFiles), at: place)
     }
-    if let tryFiles = settings.files?.tryFiles { steps.precontent.append(TryFilesStep(tryFiles)) }
-    steps.precontent += own.precontent
     return steps
   }
 

@@ -51,7 +51,6 @@ extension SettingsBuilder {
     _ = nameResolution(scope)
     if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
     if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
-    if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, rewrite: level.isConditional ? [] : rewriteSteps(level),
@@ -61,7 +60,6 @@ extension SettingsBuilder {
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, flow: flow(level),
       features: Features.read(level, &self), expires: expires(scope),
-      signature: signature(scope, .verify),
       bodyFiles: bodyFiles(scope), files: files, types: types(scope),
       charset: charset(scope))
   }

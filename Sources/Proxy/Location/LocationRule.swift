@@ -37,15 +37,7 @@ enum LocationRule {
   static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
     guard let answer = scope.own("return").first else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
-    let judges =
-      Features.ofLocation.compactMap { $0.guardingLine(scope) }
-      + [
-        SignatureRule.mode(scope) == .verify
-          ? scope.value("message_signature").map {
-            GuardingLine($0, act: "is judged", remedy: "message_signature off;")
-          } : nil,
-      ].compactMap { $0 }
-    return judges.compactMap { judge in
+    return Features.ofLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
       let line = judge.line
       let isOwn = scope.own(line.name).contains { $0.location == line.location }
       guard isOwn || status < 300 else { return nil }

@@ -140,8 +140,6 @@ public final class LocationSettings: Sendable {
   /// $server_name and redirects: `absolute_redirect`, `port_in_redirect`, `server_name_in_redirect`, `server_tokens`.
   public let redirects: RedirectSettings
   public let flow: FlowSettings
-  /// `message_signature verify`; nil: no signature is looked for.
-  public let signature: SignatureSettings?
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
   public let bodyFiles: BodyFileSettings?
   /// nil: neither `root` nor `alias`.
@@ -157,7 +155,7 @@ public final class LocationSettings: Sendable {
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     flow: FlowSettings = FlowSettings(),
     features: [any LocationFeature] = [], expires: ExpiresSettings? = nil,
-    signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
+    bodyFiles: BodyFileSettings? = nil,
     files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
     charset: CharsetSettings? = nil
   ) {
@@ -181,7 +179,6 @@ public final class LocationSettings: Sendable {
     self.isInternal = isInternal
     self.location = location
     self.flow = flow
-    self.signature = signature
   }
 }
 

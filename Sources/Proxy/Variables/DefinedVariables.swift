@@ -211,7 +211,7 @@ extension Variable {
   }
 
   /// Whether nginx has no variable of that name.
-  fileprivate var isOursAlone: Bool {
+  var isOursAlone: Bool {
     switch self {
     case .simple(let variable): variable.isOursAlone
     case .feature(let variable): variable.isOursAlone

@@ -67,7 +67,7 @@ enum IdentityNames {
     template.uses {
       switch $0 {
       // Every intermediary forwards Early-Data (RFC 8470 §5.1).
-      case .simple(.message_signature_keyid): true
+      case .feature(Signatures.keyID): true
       case .simple(let variable): variable.rawValue.hasPrefix("ssl_") && variable != .ssl_early_data
       case .slot(let slot), .settable(let slot, _): slots.contains(slot)
       case .capture, .escapedCapture: slots.contains(positional)

@@ -79,15 +79,8 @@ extension SettingsBuilder {
       healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
       cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
       body: outgoingBody(scope), origin: origin(scope),
-      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: signing(scope),
+      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: Signatures.signing(scope, &self),
       nameResolution: nameResolution(scope), passesTrailers: scope.passesTrailers)
-  }
-
-  /// `message_signature`: what it says of this upstream.
-  private mutating func signing(_ scope: Scope) -> SignatureSettings? {
-    let signing = signature(scope, .sign)
-    if let settings = signing ?? signature(scope, .verify) { diagnostics += SignatureRule.besidePass(scope, settings) }
-    return signing
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
