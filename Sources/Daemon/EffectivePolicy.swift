@@ -119,11 +119,7 @@ struct EffectivePolicy {
       if pass.tls == nil { add(2, "", "502 for an https value: there are no trust settings") }
     }
     if let check = pass.healthCheck { add(2, "health", check.inWords) }
-    switch pass.clientIdentity {
-    case .off: break
-    case .rfc9440: add(2, "client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")
-    case .xfcc: add(2, "client fields", "X-Forwarded-Client-Cert (Envoy)")
-    }
+    if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(2, "client fields", names) }
     if let envelope = pass.envelope {
       add(2, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
     }

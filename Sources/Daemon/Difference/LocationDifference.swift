@@ -29,8 +29,7 @@ struct ComparedLocation {
   func asNew(in server: ComparedServer) -> [TrustChange] {
     var found = TrustChanges()
     let content = settings.contentWords(server.configuration.http)
-    let rules = settings.clientRules?.allow.isEmpty == false ? ["ssl_client_allow"] : []
-    let guards = rules + settings.guardingDirectives
+    let guards = settings.guardingDirectives
     let who =
       guards.isEmpty ? "for every client that the server lets in" : "limited by \(guards.joined(separator: ", "))"
     let sentence = "is new: \(content), \(who)"
@@ -45,7 +44,6 @@ struct LocationDifference {
 
   init(_ old: ComparedLocation, _ new: ComparedLocation) {
     var found = TrustChanges()
-    Self.compareClientRules(old.settings.clientRules, new.settings.clientRules, &found)
     Self.compareAccess(old.settings, new.settings, &found)
     let names = (old.server.configuration.http.slotNames, new.server.configuration.http.slotNames)
     Self.compareRequests(old.settings, new.settings, names, &found)
@@ -63,29 +61,6 @@ struct LocationDifference {
       if new.settings.hasContent { found.opens(words) } else { found.closes(words) }
     }
     changes = found.all
-  }
-
-  private static func compareClientRules(_ old: ClientRules?, _ new: ClientRules?, _ found: inout TrustChanges) {
-    let before = Set((old?.allow ?? []).map(\.spelling)), after = Set((new?.allow ?? []).map(\.spelling))
-    switch (before.isEmpty, after.isEmpty) {
-    case (false, true):
-      found.opens(
-        "ssl_client_allow no longer limits which clients get in (was \(before.sorted().joined(separator: "; ")))")
-    case (true, false):
-      found.closes("only clients that match ssl_client_allow get in: \(after.sorted().joined(separator: "; "))")
-    case (false, false):
-      found.set(before, after) {
-        "clients that match \($0) get in"
-      } removed: {
-        "clients that match \($0) no longer get in"
-      }
-    case (true, true): break
-    }
-    found.guards(Set((old?.deny ?? []).map(\.spelling)), Set((new?.deny ?? []).map(\.spelling))) {
-      "clients that match \($0) are denied"
-    } removed: {
-      "clients that match \($0) are no longer denied"
-    }
   }
 
   private static func compareAccess(_ old: LocationSettings, _ new: LocationSettings, _ found: inout TrustChanges) {

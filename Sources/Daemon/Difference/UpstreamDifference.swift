@@ -212,13 +212,7 @@ struct UpstreamDifference {
   }
 
   private func compareFields(_ found: inout TrustChanges) {
-    if old.clientIdentity != new.clientIdentity {
-      switch new.clientIdentity {
-      case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
-      case .rfc9440, .xfcc:
-        found.other("the upstream is told of the client's certificate in another form (client_identity)")
-      }
-    }
+    ClientIdentity.compare(old.clientIdentity, new.clientIdentity, &found)
     func fields(_ pass: ProxyPassSettings, _ names: [Int: String]) -> [String: String] {
       Dictionary(
         pass.setFields.map { (String(decoding: $0.name, as: UTF8.self), $0.value.text(names)) },

@@ -83,7 +83,7 @@ enum Features {
   static let all: [any Feature.Type] = [
     Main.self, CoreHTTP.self, ServerTLS.self, ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self,
     HealthChecks.self,
-    RealIP.self,
+    ClientAccess.self, ClientIdentity.self, RealIP.self,
     LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     Signatures.self, Mirror.self, LogSubrequest.self,

@@ -17,7 +17,9 @@ final class LiveLocation {
   let content: LiveContent
   let inner: LocationTree
   let hasInner: Bool
-  /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
+  /// nil: every client may enter.
+  let clientRules: ClientRules?
+  /// The identity of `clientRules`, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
   let addedFields: [LiveField]
   let expires: LiveExpires?
@@ -82,7 +84,8 @@ final class LiveLocation {
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
-    self.rules = settings.clientRules.map { ObjectIdentifier($0) }
+    self.clientRules = parts.clientRules
+    self.rules = parts.clientRules.map { ObjectIdentifier($0) }
     let expires = LiveExpires(settings.expires)
     self.expires = expires
     self.addedFields = settings.addedFields.map { LiveField($0) }

@@ -55,7 +55,7 @@ extension SettingsBuilder {
     return LocationSettings(
       match: level.match, rewrite: level.isConditional ? [] : rewriteSteps(level),
       locations: innerLocations(level),
-      clientRules: clientRules(scope), addedFields: addedFields(scope),
+      addedFields: addedFields(scope),
       errorPages: errorPages(scope), earlyHints: earlyHints(scope),
       accessLogs: accessLogs(scope), errorLogs: errorLogs(scope), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, flow: flow(level),

@@ -1,5 +1,4 @@
 public import Enrolment
-public import Identity
 public import Observability
 public import Patterns
 
@@ -120,8 +119,6 @@ public final class LocationSettings: Sendable {
   public let rewrite: [RewriteStep]
   /// Nested locations.
   public let locations: [LocationSettings]
-  /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
-  public let clientRules: ClientRules?
   public let addedFields: [AddedField]
   /// What features say here, in the order of `Features.all`.
   let features: [any LocationFeature]
@@ -150,7 +147,7 @@ public final class LocationSettings: Sendable {
 
   init(
     match: LocationMatch, rewrite: [RewriteStep], locations: [LocationSettings],
-    clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
+    addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
     flow: FlowSettings = FlowSettings(),
@@ -168,7 +165,6 @@ public final class LocationSettings: Sendable {
     self.match = match
     self.rewrite = rewrite
     self.locations = locations
-    self.clientRules = clientRules
     self.addedFields = addedFields
     self.errorPages = errorPages
     self.earlyHints = earlyHints

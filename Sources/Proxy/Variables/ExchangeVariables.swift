@@ -16,7 +16,7 @@ extension Exchange {
     case .undecided: break
     case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
     case .granted:
-      if let denial = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) {
+      if let denial = ClientAccess.denial(of: facts, at: location, scratch: worker.patternScratch) {
         output.append(string: "refused:\(denial)")
       } else {
         output.append("admitted")

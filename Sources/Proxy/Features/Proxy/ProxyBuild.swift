@@ -65,7 +65,7 @@ extension SettingsBuilder {
       replacedPrefix: level.match.prefixLength,
       tls: facts.mayUseTLS ? upstreamTLS(scope, facts, version) : nil,
       identity: identity, tlsName: tlsName, version: version,
-      setFields: fields, clientIdentity: scope.identityForm,
+      setFields: fields, clientIdentity: ClientIdentity.form(scope),
       method: scope.value("proxy_method").map { template($0, 0) },
       passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,
       passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
