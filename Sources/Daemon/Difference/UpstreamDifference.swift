@@ -30,11 +30,7 @@ struct UpstreamDifference {
     comparePresented(&found)
     compareCredentials(&found)
     compareFields(&found)
-    if old.envelope != nil, new.envelope == nil { found.opens("bodies are no longer in message envelopes") }
-    if old.envelope == nil, new.envelope != nil { found.closes("bodies must be in message envelopes") }
-    if let one = old.envelope, let other = new.envelope, one != other {
-      found.other("the message envelope has other settings")
-    }
+    MessageEnvelopes.compare(old.envelope, new.envelope, &found)
   }
 
   // MARK: Where requests go

@@ -10,7 +10,6 @@ package enum DirectiveTable {
   /// The rows of what is no feature of its own yet.
   private static func rows(of chapter: Chapter) -> [DirectiveEntry] {
     switch chapter {
-    case .envelopes: envelopeDirectives
     case .fields: responseDirectives
     case .rewrite: rewriteDirectives
     default: []

@@ -50,7 +50,7 @@ extension SettingsBuilder {
     // A wrong line is an error also where no `proxy_pass` needs it.
     _ = nameResolution(scope)
     if let diagnostic = LocationRule.checksNothing(scope) { diagnostics.append(diagnostic) }
-    if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
+    if let diagnostic = MessageEnvelopes.sealsNothing(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, rewrite: level.isConditional ? [] : rewriteSteps(level),

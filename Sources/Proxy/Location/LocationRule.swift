@@ -48,17 +48,6 @@ enum LocationRule {
     }
   }
 
-  /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
-  static func sealsNothing(_ scope: Scope) -> Diagnostic? {
-    guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,
-      !ProxyPassSettings.forwards(scope), scope.own("location").isEmpty
-    else { return nil }
-    return Diagnostic(
-      .warning, at: line.location,
-      "\"message_envelope on\" without proxy_pass: sallyport seals only responses of upstreams",
-      hint: "use it together with proxy_pass")
-  }
-
   /// Refuses a health check where no upstream is named.
   static func checksNothing(_ scope: Scope) -> Diagnostic? {
     guard let line = scope.own("health_check").first,

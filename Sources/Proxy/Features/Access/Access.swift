@@ -95,7 +95,7 @@ struct SatisfyAny: LocationFeature {
     .value(
       name, .everyHTTP, .oneOf(["all", "any"]), "all",
       "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case.",
-      example: "satisfy any;", trust: .told),
+      example: "satisfy any;", trust: .told)
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> SatisfyAny? {

@@ -11,7 +11,7 @@ struct AuthDelay: LocationFeature {
   static let directives: [DirectiveEntry] = [
     .value(
       name, .everyHTTP, .milliseconds, "0s", "How long a response with status 401 waits.",
-      example: "auth_delay 1s;"),
+      example: "auth_delay 1s;")
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthDelay? {

@@ -68,7 +68,8 @@ package struct ClientAccess: LocationFeature {
   static func denial(
     of facts: ConnectionFacts, at location: LiveLocation, scratch: RegularExpression.Scratch
   ) -> String? {
-    guard let rules = location.clientRules, case .denied(let place, let reason) = facts.judge(by: rules, scratch: scratch)
+    guard let rules = location.clientRules,
+      case .denied(let place, let reason) = facts.judge(by: rules, scratch: scratch)
     else { return nil }
     return ClientRules.message(place, reason)
   }

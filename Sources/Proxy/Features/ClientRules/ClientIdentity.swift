@@ -11,7 +11,7 @@ package enum ClientIdentity: Feature {
     .value(
       name, .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
       "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
-      example: "client_identity rfc9440;", trust: .told),
+      example: "client_identity rfc9440;", trust: .told)
   ]
 
   /// The form of the fields in effect at a level.

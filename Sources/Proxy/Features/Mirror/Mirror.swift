@@ -41,7 +41,7 @@ package struct Mirror: LocationFeature {
     let paths = lines.compactMap { Subrequest.path($0, &builder) }
     guard let first = lines.first, !paths.isEmpty else { return nil }
     let sendsBody = scope.flag(body) ?? true
-    if sendsBody, scope.flag("message_envelope") == true, ProxyPassSettings.ownLine(in: scope) != nil {
+    if sendsBody, MessageEnvelopes.isOn(scope), ProxyPassSettings.ownLine(in: scope) != nil {
       builder.error(
         first.location, "\"mirror\" would send the bodies of \"message_envelope\" before they are opened",
         hint: "write \"mirror_request_body off;\" or \"mirror off;\" here")
@@ -54,7 +54,9 @@ package struct Mirror: LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.precontent.append(MirrorStep(self)) }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
-    func paths(_ mirror: Self?) -> Set<String> { Set((mirror?.paths ?? []).map { String(decoding: $0, as: UTF8.self) }) }
+    func paths(_ mirror: Self?) -> Set<String> {
+      Set((mirror?.paths ?? []).map { String(decoding: $0, as: UTF8.self) })
+    }
     found.set(paths(old), paths(new)) {
       "copies of its requests go to \($0) (mirror)"
     } removed: {

@@ -23,7 +23,7 @@ extension SettingsBuilder {
     if let other = level.scope.own("proxy_pass").first {
       error(directive.location, "\"grpc_pass\" beside \"proxy_pass\"", hint: "the other is at \(other.location)")
     }
-    if let line = level.scope.value("message_envelope"), Flag(line.text(0)) == true {
+    if MessageEnvelopes.isOn(level.scope), let line = MessageEnvelopes.line(level.scope) {
       error(
         directive.location, "\"message_envelope\" seals whole bodies, and gRPC sends streams",
         hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
@@ -75,7 +75,7 @@ extension SettingsBuilder {
       timeouts: timeouts(scope), retry: retry(scope),
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
       authentication: upstreamAuth(scope, url, fields),
-      envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
+      envelope: scope.isGRPC ? nil : MessageEnvelopes.read(scope, directive, &self), speaksGRPC: scope.isGRPC,
       healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
       cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
       body: outgoingBody(scope), origin: origin(scope),
