@@ -161,7 +161,7 @@ struct ComparedServer {
 extension HTTPSettings {
   /// The names that sallyport alone has, and that the configuration defines itself.
   fileprivate var replacedNames: Set<String> {
-    Set(slotNames.values.filter { SimpleVariable(rawValue: $0)?.isOursAlone == true })
+    Set(slotNames.values.filter { VariableNames.isOursAlone($0) })
   }
 
   /// Each computed variable with its name, independent of the order of the file.

@@ -10,13 +10,8 @@ package enum DirectiveTable {
   /// The rows of what is no feature of its own yet.
   private static func rows(of chapter: Chapter) -> [DirectiveEntry] {
     switch chapter {
-    case .envelopes: envelopeDirectives
-    case .signatures: signatureDirectives
     case .fields: responseDirectives
     case .rewrite: rewriteDirectives
-    case .subrequests: subrequestDirectives
-    case .realIP: realIPDirectives
-    case .passwords: passwordDirectives
     default: []
     }
   }

@@ -30,6 +30,8 @@ protocol LocationFeature: Feature, Sendable {
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Self?
   /// Adds what the requests of the location run. Called once in each worker.
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers)
+  /// The line in effect at a level that keeps clients out in the access phase or later; nil: none does.
+  static func guardingLine(_ scope: Scope) -> GuardingLine?
   /// The directive that keeps clients out of the location; nil: none does.
   var guardingDirective: String? { get }
   /// Lines of the policy that `check` prints, each with its label.
@@ -40,6 +42,7 @@ protocol LocationFeature: Feature, Sendable {
 
 extension LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
+  static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   var guardingDirective: String? { nil }
   var policy: [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
@@ -50,14 +53,29 @@ extension LocationFeature {
 protocol ContentFeature: LocationFeature {
   /// The line of the level itself that names this content; nil: none does.
   static func line(in scope: Scope) -> Directive?
-  /// Whether the content checks clients' passwords itself, so that nothing before it does.
-  var checksCredentials: Bool { get }
   /// What the content does, for `check --diff`.
   func words(_ http: HTTPSettings) -> String
 }
 
-extension ContentFeature {
-  var checksCredentials: Bool { false }
+/// A line that keeps clients out, for the warning of a `return` that responds before it.
+struct GuardingLine {
+  let line: Directive
+  /// What happens to a request then: `is judged`.
+  let act: String
+  /// The line that takes it back.
+  let remedy: String
+
+  init(_ line: Directive, act: String, remedy: String) {
+    self.line = line
+    self.act = act
+    self.remedy = remedy
+  }
+
+  /// A directive that is in effect unless its word is `off`.
+  init?(_ scope: Scope, unlessOff name: String, act: String) {
+    guard let line = scope.value(name), line.text(0) != "off" else { return nil }
+    self.init(line, act: act, remedy: "\(name) off;")
+  }
 }
 
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
@@ -67,8 +85,12 @@ enum Features {
     UpstreamGroups.self,
     Balance.self, Sticky.self,
     HealthChecks.self,
+    ClientAccess.self, ClientIdentity.self, RealIP.self,
     LimitReq.self, LimitConn.self,
-    ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
+    Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
+    Signatures.self, Mirror.self, LogSubrequest.self,
+    MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self,
+    MetricsLocation.self,
     StatusLocation.self, StubStatus.self,
     EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,

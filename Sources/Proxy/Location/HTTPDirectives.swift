@@ -35,12 +35,6 @@ enum CoreHTTP: Feature {
       "Forwards an upstream's 103 (Early Hints) if a condition is neither empty nor `0`.",
       example: "early_hints $http_sec_fetch_mode;"),
     .list(
-      "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-      "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
-    .list(
-      "deny", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-      "Denies clients with these addresses.", example: "deny all;", trust: .told),
-    .list(
       "access_log", levels.union([.locationIf, .limitExcept]),
       .words(
         1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),

@@ -1,5 +1,4 @@
 public import Enrolment
-public import Identity
 public import Observability
 public import Patterns
 
@@ -75,25 +74,6 @@ public struct ErrorPage: Sendable, Hashable {
   }
 }
 
-/// One `allow` or `deny` line. The first that matches decides.
-public struct AccessRule: Sendable, Hashable {
-  public enum Source: Sendable, Hashable {
-    case all
-    case unix
-    /// Host byte order, already masked.
-    case ipv4(network: UInt32, mask: UInt32)
-    case ipv6(high: UInt64, low: UInt64, prefixLength: Int)
-  }
-  public var allows: Bool
-  public var source: Source
-  public var location: SourceLocation
-  public init(allows: Bool, source: Source, location: SourceLocation) {
-    self.allows = allows
-    self.source = source
-    self.location = location
-  }
-}
-
 /// One `access_log` line.
 public struct AccessLogSettings: Sendable, Hashable {
   public var destination: AccessLogDestination
@@ -139,9 +119,6 @@ public final class LocationSettings: Sendable {
   public let rewrite: [RewriteStep]
   /// Nested locations.
   public let locations: [LocationSettings]
-  public let accessRules: [AccessRule]
-  /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
-  public let clientRules: ClientRules?
   public let addedFields: [AddedField]
   /// What features say here, in the order of `Features.all`.
   let features: [any LocationFeature]
@@ -159,15 +136,7 @@ public final class LocationSettings: Sendable {
   public let isInternal: Bool
   /// $server_name and redirects: `absolute_redirect`, `port_in_redirect`, `server_name_in_redirect`, `server_tokens`.
   public let redirects: RedirectSettings
-  /// nil: nobody is asked for a password.
-  public let basicAccess: BasicAccessSettings?
   public let flow: FlowSettings
-  /// nil: the client's address is that of the connection.
-  public let realIP: RealIPSettings?
-  /// nil: none of `auth_request`, `mirror` and `log_subrequest`.
-  public let subrequests: SubrequestSettings?
-  /// `message_signature verify`; nil: no signature is looked for.
-  public let signature: SignatureSettings?
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
   public let bodyFiles: BodyFileSettings?
   /// nil: neither `root` nor `alias`.
@@ -178,17 +147,16 @@ public final class LocationSettings: Sendable {
 
   init(
     match: LocationMatch, rewrite: [RewriteStep], locations: [LocationSettings],
-    accessRules: [AccessRule], clientRules: ClientRules?, addedFields: [AddedField], errorPages: [ErrorPage],
+    addedFields: [AddedField], errorPages: [ErrorPage],
     earlyHints: [Template], accessLogs: [AccessLogSettings], errorLogs: [ErrorLogSettings], limits: LocationLimits,
     redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
-    features: [any LocationFeature] = [], expires: ExpiresSettings? = nil, realIP: RealIPSettings? = nil,
-    subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
+    flow: FlowSettings = FlowSettings(),
+    features: [any LocationFeature] = [], expires: ExpiresSettings? = nil,
+    bodyFiles: BodyFileSettings? = nil,
     files: FileSettings? = nil, types: TypeSettings = TypeSettings(),
     charset: CharsetSettings? = nil
   ) {
     self.charset = charset
-    self.subrequests = subrequests
     self.bodyFiles = bodyFiles
     self.files = files
     self.types = types
@@ -197,8 +165,6 @@ public final class LocationSettings: Sendable {
     self.match = match
     self.rewrite = rewrite
     self.locations = locations
-    self.accessRules = accessRules
-    self.clientRules = clientRules
     self.addedFields = addedFields
     self.errorPages = errorPages
     self.earlyHints = earlyHints
@@ -208,10 +174,7 @@ public final class LocationSettings: Sendable {
     self.redirects = redirects
     self.isInternal = isInternal
     self.location = location
-    self.basicAccess = basicAccess
     self.flow = flow
-    self.realIP = realIP
-    self.signature = signature
   }
 }
 

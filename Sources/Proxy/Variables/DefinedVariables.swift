@@ -25,7 +25,6 @@ struct DefinedVariables {
       }
       switch directive.name {
       case "set": define(directive)
-      case "auth_request_set": defineByAnswer(directive)
       case "server_name":
         for word in directive.arguments where word.text.hasPrefix("~") {
           // The host is compared in lower case; nginx ignores case for a pattern with capitals.
@@ -130,20 +129,20 @@ struct DefinedVariables {
     if name != "args" { allot(name, word, isSet: true) }
   }
 
-  /// A variable of `auth_request_set`. nginx doesn't warn of it where it has no value.
-  private mutating func defineByAnswer(_ directive: Directive) {
+  /// A variable that a feature sets. nginx doesn't warn of it where it has no value.
+  mutating func defineSettable(_ directive: Directive) {
     let name = String(directive.text(0).dropFirst()).lowercased()
     guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
       return report(
         directive.arguments.first, "invalid variable name \"\(directive.text(0))\"",
-        hint: "expected: auth_request_set $NAME VALUE;")
+        hint: "expected: \(directive.name) $NAME VALUE;")
     }
     if name == "args" { return }
     allot(name, directive.arguments.first, isSet: true)
     otherNames.insert(name)
   }
 
-  /// `isSet`: by `set` or `auth_request_set`, which nginx also allows for its own `$limit_rate`.
+  /// `isSet`: by `set` or a feature, which nginx also allows for its own `$limit_rate`.
   private mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
     guard isFree(name) || isSet && name == "limit_rate" else {
       return report(
@@ -212,7 +211,7 @@ extension Variable {
   }
 
   /// Whether nginx has no variable of that name.
-  fileprivate var isOursAlone: Bool {
+  var isOursAlone: Bool {
     switch self {
     case .simple(let variable): variable.isOursAlone
     case .feature(let variable): variable.isOursAlone

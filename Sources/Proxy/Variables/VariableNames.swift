@@ -1,7 +1,7 @@
 import Transport
 
 /// The names of variables: nginx's and sallyport's own.
-enum VariableNames {
+package enum VariableNames {
   enum Answer {
     case known(Variable)
     case planned
@@ -22,6 +22,11 @@ enum VariableNames {
       return ProxyTLV(name: name.dropFirst("proxy_protocol_tlv_".count)).map { .known(.proxyTLV($0)) } ?? .unknown
     }
     return .unknown
+  }
+
+  /// Whether nginx has no variable of the name, and sallyport has.
+  package static func isOursAlone(_ name: String) -> Bool {
+    if case .known(let variable) = look(up: name) { variable.isOursAlone } else { false }
   }
 
   /// Longer prefixes come first: `upstream_http_x` must not be read as `http_x`.

@@ -1,13 +1,11 @@
 import Observability
 import Language
 
-/// Builds what decides the way of a request through the phases: `satisfy`, `limit_except`, `valid_referers` and others.
+/// Builds what decides the way of a request through the phases: `limit_except`, `valid_referers` and others.
 extension SettingsBuilder {
   mutating func flow(_ level: Level) -> FlowSettings {
     let scope = level.scope
     var flow = FlowSettings()
-    flow.satisfy = scope.text("satisfy")?.lowercased() == "any" ? .any : .all
-    flow.denialDelay = scope.milliseconds("auth_delay") ?? 0
     flow.recursesErrorPages = scope.flag("recursive_error_pages") ?? false
     flow.logsRewrites = scope.flag("rewrite_log") ?? false
     flow.warnsOfUnset = scope.flag("uninitialized_variable_warn") ?? true

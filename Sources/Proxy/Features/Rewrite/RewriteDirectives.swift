@@ -59,13 +59,6 @@ package let rewriteDirectives: [DirectiveEntry] = [
     "Settings for requests with other methods. `GET` includes `HEAD`. As in nginx, such a request doesn't run the location's `rewrite`, `return`, `if` and `set`.",
     example: "limit_except GET HEAD { deny all; }", trust: .told),
   .value(
-    "satisfy", .everyHTTP, .oneOf(["all", "any"]), "all",
-    "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case.",
-    example: "satisfy any;", trust: .told),
-  .value(
-    "auth_delay", .everyHTTP, .milliseconds, "0s", "How long a response with status 401 waits.",
-    example: "auth_delay 1s;"),
-  .value(
     "recursive_error_pages", .everyHTTP, .flag, "off", "Whether `error_page` applies to an error of an error page too.",
     example: "recursive_error_pages on;"),
 ]

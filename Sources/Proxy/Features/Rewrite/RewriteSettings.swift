@@ -92,10 +92,6 @@ public struct MethodLimit: Sendable {
 
 /// Settings of a location about the way of a request through the phases.
 public struct FlowSettings: Sendable {
-  /// `satisfy`
-  public var satisfy = Satisfy.all
-  /// Milliseconds before a 401 of the access phase (`auth_delay`).
-  public var denialDelay = 0
   /// `recursive_error_pages`
   public var recursesErrorPages = false
   /// `rewrite_log`
