@@ -3,11 +3,6 @@ import Enrolment
 import Observability
 import Proxy
 
-extension LocationSettings {
-  /// Whether the location issues certificates (`enrolment`).
-  var enrols: Bool { self[EnrolmentSettings.self] != nil }
-}
-
 extension MaterialLoader {
   /// Reads the password files and authorities once. Requests read them again each time, and a fault must show before
   /// the first request.
@@ -17,7 +12,7 @@ extension MaterialLoader {
         report(Diagnostic(.error, at: desk.authority.location, error.message, hint: error.hint))
       }
     }
-    guard let users = location.basicAccess?.users else { return }
+    guard let users = location[AuthBasic.self]?.users else { return }
     do throws(MaterialError) { _ = try AccountFile(loading: users) } catch { report(error.diagnostic) }
   }
 }

@@ -98,11 +98,8 @@ struct EffectivePolicy {
     if !location.hasContent, !hasRules { return }
     lines.append("  location \(location.match.asWritten)")
     if hasRules { describe(location.clientRules, 2) }
-    if let access = location.basicAccess, !location.enrols {
-      add(2, "password", access.users.map { "of \($0)" } ?? "of the file that the request names")
-    }
-    if let pass = location[ProxyPassSettings.self] { describe(pass) }
     for line in location.policy { add(2, line.label, line.text) }
+    if let pass = location[ProxyPassSettings.self] { describe(pass) }
   }
 
   private mutating func describe(_ pass: ProxyPassSettings) {
@@ -122,11 +119,7 @@ struct EffectivePolicy {
       if pass.tls == nil { add(2, "", "502 for an https value: there are no trust settings") }
     }
     if let check = pass.healthCheck { add(2, "health", check.inWords) }
-    switch pass.clientIdentity {
-    case .off: break
-    case .rfc9440: add(2, "client fields", "Client-Cert, Client-Cert-Chain (RFC 9440)")
-    case .xfcc: add(2, "client fields", "X-Forwarded-Client-Cert (Envoy)")
-    }
+    if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(2, "client fields", names) }
     if let envelope = pass.envelope {
       add(2, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
     }
@@ -176,20 +169,6 @@ struct EffectivePolicy {
     if case .anybody = tls.trust {
       add(2, "WARNING", "the upstream is not authenticated: an attacker on the path can take its place")
     }
-  }
-}
-
-extension EnvelopeSettings {
-  fileprivate var inWords: String {
-    let authentication =
-      switch suite.mac?.scope {
-      case .payload: "\(suite.mac?.algorithm.rawValue ?? "") of the body"
-      case .fields(let names):
-        "\(suite.mac?.algorithm.rawValue ?? "") of ONLY \(names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: ", "))"
-      case nil: "its tag"
-      }
-    let replays = replayWindow.map { "replays refused for \($0 / 1000) s" } ?? "replays NOT refused"
-    return "\(suite.cipher.rawValue), \(authentication), \(previous == nil ? "one key" : "two keys"), \(replays)"
   }
 }
 

@@ -46,7 +46,7 @@ package enum FileNeeds {
     if let files = location.files {
       needs.append(FileNeed(.read, String(decoding: files.root.folder, as: UTF8.self)))
     }
-    switch location.basicAccess?.source {
+    switch location[AuthBasic.self]?.source {
     case .file(let users): needs += [read(users)].compactMap { $0 }
     case .named(let path, let folder): needs += [folderOf(path, relativeTo: folder)].compactMap { $0 }
     case nil: break
@@ -102,7 +102,7 @@ package enum FileNeeds {
 extension LocationSettings {
   /// Whether a request body may go to a file: that of a `proxy_pass`, or one that a step collects before.
   fileprivate var mayKeepBodies: Bool {
-    keepsBodies || signature != nil || subrequests?.mirrors != nil || self[ProxyPassSettings.self] != nil
+    keepsBodies || self[Signatures.self] != nil || self[Mirror.self] != nil || self[ProxyPassSettings.self] != nil
       || self[EnrolmentSettings.self] != nil
   }
 }

@@ -16,7 +16,7 @@ package enum GuessLimits {
     }
     guard !guarded.isEmpty else { return [:] }
     var limits: [MaterialReference: FailureWindow.Limit] = [:]
-    for file in Set(locations.compactMap { $0.basicAccess?.users }) {
+    for file in Set(locations.compactMap { $0[AuthBasic.self]?.users }) {
       limits[file] = file.realPath().flatMap { guarded[$0] }
     }
     return limits

@@ -15,17 +15,14 @@ struct RealIPResolution {
       found = former.realIPHosts
       return
     }
-    let hosts = http.servers.flatMap { $0.root.withNested }.flatMap { $0.realIP?.hosts ?? [] }
+    let hosts = http.servers.flatMap { $0.root.withNested }.flatMap { $0[RealIP.self]?.hosts ?? [] }
     guard !hosts.isEmpty else { return }
     let addresses = resolver.addresses(of: Set(hosts.map { Resolver.Name($0.name, port: 0) }))
     for host in Set(hosts).sorted(by: { $0.name < $1.name }) {
       let all = addresses[Resolver.Name(host.name, port: 0)] ?? []
       found[host.name] = all
       guard all.isEmpty else { continue }
-      diagnostics.append(
-        Diagnostic(
-          .error, at: host.location, "host not found in set_real_ip_from \"\(host.name)\"",
-          hint: "names are resolved at start and reload: see that `getent hosts` knows it, or give an address"))
+      diagnostics.append(host.fault)
     }
   }
 }

@@ -96,7 +96,7 @@ enum ServingAccess {
   private static func closedToRequests(_ http: HTTPSettings, _ user: String) -> [Diagnostic] {
     var seen: Set<MaterialReference> = []
     let passwords: [Diagnostic] = http.everyLocation.compactMap { place in
-      guard let users = place.settings.basicAccess?.users, seen.insert(users).inserted,
+      guard let users = place.settings[AuthBasic.self]?.users, seen.insert(users).inserted,
         let path = try? users.resolvedPath(expecting: .users), access(path, R_OK) != 0
       else { return nil }
       return Diagnostic(

@@ -64,7 +64,7 @@ extension MaterialLoader {
 extension LocationSettings {
   /// Those to verify and to sign by.
   var signatures: [SignatureSettings] {
-    var all = signature.map { [$0] } ?? []
+    var all = self[Signatures.self].map { [$0.verification] } ?? []
     if let signing = self[ProxyPassSettings.self]?.signing { all.append(signing) }
     return all
   }

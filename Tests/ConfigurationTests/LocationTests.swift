@@ -121,7 +121,7 @@ private func locations(_ lines: String) -> [LocationSettings] {
       locations("client_max_body_size 5m; location /a/ { send_timeout 7s; location ~ x$ { deny all; } }").first)
     let inner = try #require(outer.locations.first)
     #expect(inner.limits.sendTimeout == 7000 && inner.limits.maxBodySize == 5 << 20)
-    #expect(inner.accessRules.count == 1 && outer.accessRules.isEmpty)
+    #expect(inner[Access.self]?.rules.count == 1 && outer[Access.self] == nil)
   }
 
   @Test func `lists are inherited whole or not at all`() throws {
@@ -137,13 +137,13 @@ private func locations(_ lines: String) -> [LocationSettings] {
         ["A", "B"], ["C"],
       ])
     #expect(locations.map { $0[ErrorPages.self]?.pages.map(\.status) } == [[404], [500]])
-    #expect(locations.map { $0.accessRules.map(\.allows) } == [[true], [true]])
+    #expect(locations.map { $0[Access.self]?.rules.map(\.allows) } == [[true], [true]])
     #expect(locations[1][AddHeader.self]?.fields.first?.always == true)
   }
 
   @Test func `allow and deny keep their order and are masked`() {
     let rules = locations("location / { deny 192.168.1.0/24; allow 2001:db8::/33; allow unix:; deny all; return 204; }")
-      .first?.accessRules
+      .first?[Access.self]?.rules
     #expect(rules?.map(\.allows) == [false, true, true, false])
     #expect(
       rules?.map(\.source) == [

@@ -25,14 +25,14 @@ private let sign = "message_signature sign;\nmessage_signature_key k hmac-sha256
   @Test func `defaults are strict, and verify and sign exclude each other`() throws {
     let text = location(verify)
     #expect(text.problems == [])
-    let settings = try #require(root(text)?.signature)
+    let settings = try #require(root(text)?[Signatures.self]?.verification)
     #expect(settings.components.map(\.description) == ["\"@method\"", "\"@target-uri\"", "\"content-digest\""])
     #expect(settings.maxAge == 300 && settings.skew == 10 && !settings.hasNonce && settings.label == nil)
     #expect(settings.reloads && settings.keys.map(\.algorithm) == [.hmacSHA256] && signing(text) == nil)
     let other = location(sign)
-    #expect(other.problems == [] && signing(other)?.mode == .sign && root(other)?.signature == nil)
-    #expect(root(location(""))?.signature == nil)
-    #expect(root(location("message_signature off;", outside: verify))?.signature == nil)
+    #expect(other.problems == [] && signing(other)?.mode == .sign && root(other)?[Signatures.self] == nil)
+    #expect(root(location(""))?[Signatures.self] == nil)
+    #expect(root(location("message_signature off;", outside: verify))?[Signatures.self] == nil)
   }
 
   @Test func `all of it is taken up, from outer levels too`() throws {
@@ -44,7 +44,7 @@ private let sign = "message_signature sign;\nmessage_signature_key k hmac-sha256
         message_signature_max_age 1m skew=0s; message_signature_nonce on; message_signature_label mine; ssl_reload off;
         """)
     #expect(text.problems == [])
-    let settings = try #require(root(text)?.signature)
+    let settings = try #require(root(text)?[Signatures.self]?.verification)
     #expect(settings.keys.map { String(decoding: $0.id, as: UTF8.self) } == ["a", "b c"])
     #expect(settings.keys.map(\.file.description) == ["/p.pem", "credential:x"])
     #expect(settings.components.map(\.description) == ["\"@query-param\";name=\"x\"", "\"x-user\"", "\"date\""])

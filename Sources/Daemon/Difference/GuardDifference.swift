@@ -1,24 +1,13 @@
 import Crypto
 import Proxy
-import Signature
 import Transport
 
-/// What changes about the checks that ask somebody else, the files, and the copies of one location.
+/// What changes about the files of one location.
 enum GuardDifference {
   static func compare(
     _ old: LocationSettings, _ new: LocationSettings, _ names: ([Int: String], [Int: String]),
     _ found: inout TrustChanges
   ) {
-    compareAuthorization(old.subrequests, new.subrequests, &found)
-    compareSignatures(old.signature, new.signature, &found)
-    func mirrors(_ settings: LocationSettings) -> Set<String> {
-      Set((settings.subrequests?.mirrors?.paths ?? []).map { String(decoding: $0, as: UTF8.self) })
-    }
-    found.set(mirrors(old), mirrors(new)) {
-      "copies of its requests go to \($0) (mirror)"
-    } removed: {
-      "copies of its requests no longer go to \($0)"
-    }
     func folder(_ settings: LocationSettings, _ names: [Int: String]) -> Set<String> {
       guard let root = settings.files?.root else { return [] }
       return [String(decoding: root.folder, as: UTF8.self) + root.rest.text(names)]
@@ -28,57 +17,6 @@ enum GuardDifference {
     } removed: {
       "no longer serves files of \($0)"
     }
-  }
-
-  private static func compareAuthorization(
-    _ old: SubrequestSettings?, _ new: SubrequestSettings?, _ found: inout TrustChanges
-  ) {
-    func path(_ settings: SubrequestSettings?) -> String? {
-      (settings?.authorization?.path).map { String(decoding: $0, as: UTF8.self) }
-    }
-    switch (path(old), path(new)) {
-    case (let before?, nil):
-      found.opens("nobody is asked any more whether a request is admitted (was auth_request \(before))")
-    case (nil, let after?): found.closes("\(after) is asked whether a request is admitted (auth_request)")
-    case (let before?, let after?) where before != after:
-      found.other("\(after) is asked whether a request is admitted (was \(before))")
-    default: break
-    }
-    func values(_ settings: SubrequestSettings?) -> [String] {
-      (settings?.authorization?.variables ?? []).map(\.value.asWritten).sorted()
-    }
-    if old?.authorization != nil, new?.authorization != nil, values(old) != values(new) {
-      found.other(
-        "auth_request_set takes \(values(new).joined(separator: ", ")) (was \(values(old).joined(separator: ", ")))")
-    }
-  }
-
-  private static func compareSignatures(
-    _ old: SignatureSettings?, _ new: SignatureSettings?, _ found: inout TrustChanges
-  ) {
-    guard let old, let new else {
-      return found.flag(
-        old == nil, new == nil, opens: "requests need no signature any more (message_signature)",
-        closes: "requests must be signed (message_signature verify)")
-    }
-    func keys(_ settings: SignatureSettings) -> Set<String> {
-      Set(settings.keys.map { "\(String(decoding: $0.id, as: UTF8.self)) (\($0.algorithm.rawValue), \($0.file))" })
-    }
-    found.set(keys(old), keys(new)) {
-      "requests signed by the key \($0) are accepted"
-    } removed: {
-      "requests signed by the key \($0) are no longer accepted"
-    }
-    found.guards(Set(old.components.map(\.description)), Set(new.components.map(\.description))) {
-      "a signature must cover \($0)"
-    } removed: {
-      "a signature need not cover \($0) any more"
-    }
-    found.limit("the age of a signature", old.maxAge, new.maxAge, unit: "s")
-    found.limit("the lead of a signer's clock", old.skew, new.skew, unit: "s")
-    found.flag(
-      !old.hasNonce, !new.hasNonce, opens: "a signed request can be sent again (no nonce)",
-      closes: "a signed request can't be sent again (message_signature_nonce)")
   }
 
   /// What a `proxy_pass` tells the upstream of the connection, and how it signs.
@@ -98,13 +36,7 @@ enum GuardDifference {
         new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.asWritten))" }
           ?? "the upstream is no longer told the client by a PROXY header")
     }
-    switch (old.signing, new.signing) {
-    case (.some, nil): found.opens("requests go to the upstream without a signature")
-    case (nil, .some): found.closes("requests go to the upstream with a signature (message_signature sign)")
-    case (let before?, let after?) where before.keys != after.keys:
-      found.other("requests go to the upstream with the signature of another key")
-    default: break
-    }
+    Signatures.compare(signing: old.signing, new.signing, &found)
     if old.body != new.body { found.other("the upstream gets another body (proxy_set_body)") }
     let follows = (!old.ignoredHeaders.contains(.redirect), !new.ignoredHeaders.contains(.redirect))
     found.flag(

@@ -29,12 +29,7 @@ struct ComparedLocation {
   func asNew(in server: ComparedServer) -> [TrustChange] {
     var found = TrustChanges()
     let content = settings.contentWords(server.configuration.http)
-    let guards = [
-      settings.clientRules?.allow.isEmpty == false ? "ssl_client_allow" : "",
-      settings.accessRules.contains { !$0.allows } ? "deny" : "", settings.basicAccess == nil ? "" : "auth_basic",
-      settings.subrequests?.authorization == nil ? "" : "auth_request",
-      settings.signature == nil ? "" : "message_signature",
-    ].filter { !$0.isEmpty }
+    let guards = settings.guardingDirectives
     let who =
       guards.isEmpty ? "for every client that the server lets in" : "limited by \(guards.joined(separator: ", "))"
     let sentence = "is new: \(content), \(who)"
@@ -49,10 +44,8 @@ struct LocationDifference {
 
   init(_ old: ComparedLocation, _ new: ComparedLocation) {
     var found = TrustChanges()
-    Self.compareClientRules(old.settings.clientRules, new.settings.clientRules, &found)
     Self.compareAccess(old.settings, new.settings, &found)
     let names = (old.server.configuration.http.slotNames, new.server.configuration.http.slotNames)
-    Self.compareRequests(old.settings, new.settings, names, &found)
     GuardDifference.compare(old.settings, new.settings, names, &found)
     func size(_ settings: LocationSettings) -> Int? {
       settings.limits.maxBodySize == 0 ? nil : Int(clamping: settings.limits.maxBodySize)
@@ -69,93 +62,9 @@ struct LocationDifference {
     changes = found.all
   }
 
-  private static func compareClientRules(_ old: ClientRules?, _ new: ClientRules?, _ found: inout TrustChanges) {
-    let before = Set((old?.allow ?? []).map(\.spelling)), after = Set((new?.allow ?? []).map(\.spelling))
-    switch (before.isEmpty, after.isEmpty) {
-    case (false, true):
-      found.opens(
-        "ssl_client_allow no longer limits which clients get in (was \(before.sorted().joined(separator: "; ")))")
-    case (true, false):
-      found.closes("only clients that match ssl_client_allow get in: \(after.sorted().joined(separator: "; "))")
-    case (false, false):
-      found.set(before, after) {
-        "clients that match \($0) get in"
-      } removed: {
-        "clients that match \($0) no longer get in"
-      }
-    case (true, true): break
-    }
-    found.guards(Set((old?.deny ?? []).map(\.spelling)), Set((new?.deny ?? []).map(\.spelling))) {
-      "clients that match \($0) are denied"
-    } removed: {
-      "clients that match \($0) are no longer denied"
-    }
-  }
-
   private static func compareAccess(_ old: LocationSettings, _ new: LocationSettings, _ found: inout TrustChanges) {
-    let before = old.accessRules.map(\.asWritten), after = new.accessRules.map(\.asWritten)
-    if before != after {
-      let isReordered = before.sorted() == after.sorted()
-      if isReordered {
-        found.other("allow and deny come in another order: \(after.joined(separator: ", "))")
-      } else {
-        func rules(_ list: [AccessRule], _ allows: Bool) -> Set<String> {
-          Set(
-            list.filter { $0.allows == allows }.map { $0.source == .all ? "all other addresses" : $0.source.asWritten })
-        }
-        found.set(rules(old.accessRules, true), rules(new.accessRules, true)) {
-          "clients from \($0) are allowed"
-        } removed: {
-          "clients from \($0) are no longer allowed"
-        }
-        found.guards(rules(old.accessRules, false), rules(new.accessRules, false)) {
-          "clients from \($0) are denied"
-        } removed: {
-          "clients from \($0) are no longer denied"
-        }
-      }
-    }
-    found.flag(
-      old.basicAccess == nil, new.basicAccess == nil, opens: "no password is asked for any more",
-      closes: "a password is asked for (auth_basic)")
-    if let before = old.basicAccess?.source, let after = new.basicAccess?.source, before != after {
-      found.other("passwords are those of \(after.asWritten) (were those of \(before.asWritten))")
-    }
-    found.flag(
-      old.flow.satisfy == .any, new.flow.satisfy == .any,
-      opens: "an address or a password is enough (satisfy any)",
-      closes: "both the address and the password must be right (satisfy all)")
     found.flag(
       !old.isInternal, !new.isInternal, opens: "clients may ask for it directly (no longer internal)",
       closes: "clients can no longer ask for it directly (internal)")
-  }
-
-  private static func compareRequests(
-    _ old: LocationSettings, _ new: LocationSettings, _ names: ([Int: String], [Int: String]),
-    _ found: inout TrustChanges
-  ) {
-    func believed(_ settings: LocationSettings) -> Set<String> {
-      guard let realIP = settings.realIP else { return [] }
-      return Set(realIP.trusted.map(\.asWritten) + realIP.hosts.map(\.name))
-    }
-    found.set(believed(old), believed(new)) {
-      "\($0) may say which address a client has (set_real_ip_from)"
-    } removed: {
-      "\($0) may no longer say which address a client has"
-    }
-    if let before = old.realIP, let after = new.realIP,
-      before.source != after.source || before.isRecursive != after.isRecursive
-    {
-      found.other("another field says which address a client has (real_ip_header, real_ip_recursive)")
-    }
-  }
-}
-
-extension AccountSource {
-  fileprivate var asWritten: String {
-    switch self {
-    case .file(let file): "\(file)"
-    case .named(let path, _): path.asWritten
-    }
   }
 }

@@ -30,11 +30,7 @@ struct UpstreamDifference {
     comparePresented(&found)
     compareCredentials(&found)
     compareFields(&found)
-    if old.envelope != nil, new.envelope == nil { found.opens("bodies are no longer in message envelopes") }
-    if old.envelope == nil, new.envelope != nil { found.closes("bodies must be in message envelopes") }
-    if let one = old.envelope, let other = new.envelope, one != other {
-      found.other("the message envelope has other settings")
-    }
+    MessageEnvelopes.compare(old.envelope, new.envelope, &found)
   }
 
   // MARK: Where requests go
@@ -212,13 +208,7 @@ struct UpstreamDifference {
   }
 
   private func compareFields(_ found: inout TrustChanges) {
-    if old.clientIdentity != new.clientIdentity {
-      switch new.clientIdentity {
-      case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
-      case .rfc9440, .xfcc:
-        found.other("the upstream is told of the client's certificate in another form (client_identity)")
-      }
-    }
+    ClientIdentity.compare(old.clientIdentity, new.clientIdentity, &found)
     func fields(_ pass: ProxyPassSettings, _ names: [Int: String]) -> [String: String] {
       Dictionary(
         pass.setFields.map { (String(decoding: $0.name, as: UTF8.self), $0.value.text(names)) },

@@ -94,7 +94,7 @@ enum SessionReview {
     case .none: location = server.root
     case .undecided: return refusal("its location could not be decided")
     }
-    guard let rules = location.settings.clientRules,
+    guard let rules = location.clientRules,
       case .denied(let place, let reason) = rules.judge(client, scratch: scratch)
     else { return nil }
     return refusal(ClientRules.message(place, reason))

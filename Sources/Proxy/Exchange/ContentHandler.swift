@@ -9,6 +9,10 @@ class LiveContent {
   func handler(for worker: Worker) -> ContentHandler? { nil }
   /// Whether requests are signed on their way, so that the digest of a body is needed.
   var signsRequests: Bool { false }
+  /// An empty body, for a step that collects that of the request before the content starts; nil: anything will do.
+  func storage(for exchange: Exchange) -> RequestBody? { nil }
+  /// Whether `count` more bytes may be collected in `storage`; false if the exchange has responded.
+  func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
   /// Whether a collected request body may come here through a named error page.
   func takes(_ body: RequestBody) -> Bool { true }
 }

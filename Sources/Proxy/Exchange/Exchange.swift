@@ -125,7 +125,7 @@ final class Exchange {
       log(.info, "client sent invalid request target")
       return fail(ErrorResponse(400))
     }
-    if let realIP = server.realIP { realIP.apply(to: self) }
+    if let search = server.clientSearch { search.apply(to: self) }
     guard server.rewrite.isEmpty else {
       assume(server)
       return perform(cursor.next(counts, .all))
@@ -168,7 +168,7 @@ final class Exchange {
       case .findLocation: action = findLocation()
       case .startContent: return startContent()
       case .fail(let failure):
-        if failure.code == 401, DelayedDenial.begins(failure, in: cursor.phase, of: self) { return }
+        if failure.code == 401, cursor.phase == .access, DelayedDenial.begins(failure, of: self) { return }
         return fail(failure)
       case .stop: return
       }
@@ -337,7 +337,6 @@ final class Exchange {
     if case .collecting(let kept) = state { kept.begunAt = worker.loop.now }
     body.state = state
   }
-  func note(_ signature: SignatureRecord) { account.signature = signature }
   func setStatus(_ status: Int) { progress.status = status }
   /// nil: the status is that of the response.
   func overrideStatus(_ status: Int?) { progress.statusOverride = status }

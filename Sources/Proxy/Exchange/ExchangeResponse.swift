@@ -262,7 +262,9 @@ extension Exchange {
 
   @inline(never)
   func answersDenied(_ location: LiveLocation) -> Bool {
-    guard let reason = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) else { return false }
+    guard let reason = ClientAccess.denial(of: facts, at: location, scratch: worker.patternScratch) else {
+      return false
+    }
     if session.reportsOnly {
       // A certificate that didn't verify has been reported, and matches no rule.
       guard case .granted = session.admission, beginsReport() else { return false }

@@ -55,12 +55,9 @@ struct ExchangeAccount {
   var isOver = false
   /// Whether a refusal by a rule was reported (`ssl_verify_report_only`): rules are checked more than once.
   var isReported = false
-  /// nil: no signature was looked for.
-  var signature: SignatureRecord?
 
   mutating func reset() {
     isOver = false
-    if signature != nil { signature = nil }
     isReported = false
     bodyBytesSent = 0
     if sentTrailers != nil { sentTrailers = nil }

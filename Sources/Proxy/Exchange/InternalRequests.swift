@@ -1,6 +1,6 @@
 import HTTP
 
-/// What an exchange has of requests inside sallyport: an `auth_request` in progress, and the fields that survive an
+/// What an exchange has of requests inside sallyport: a subrequest that it waits for, and the fields that survive an
 /// X-Accel-Redirect.
 final class InternalRequests {
   struct CarriedField: Equatable {
@@ -10,7 +10,7 @@ final class InternalRequests {
   }
 
   private var isUsed = false
-  private var authorization: AuthorizationSubrequest?
+  private var awaited: Subrequest?
   private(set) var carried: [CarriedField] = []
 
   /// At the end of every exchange.
@@ -28,19 +28,17 @@ final class InternalRequests {
   func cancel() {
     guard isUsed else { return }
     carried.removeAll { $0.id == .contentType }
-    let authorization = authorization
-    self.authorization = nil
-    authorization?.cancel()
+    awaited.take()?.giveUp()
   }
 
-  // MARK: auth_request
+  // MARK: Subrequests
 
-  func begin(_ authorization: AuthorizationSubrequest) {
+  func begin(_ subrequest: Subrequest) {
     isUsed = true
-    self.authorization = authorization
+    awaited = subrequest
   }
 
-  func authorizationDidEnd() { authorization = nil }
+  func subrequestDidEnd() { awaited = nil }
 
   // MARK: X-Accel-Redirect
 

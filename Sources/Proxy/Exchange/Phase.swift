@@ -31,7 +31,7 @@ enum StepOutcome: Equatable {
 }
 
 /// nginx's `satisfy`: whether every step of the access phase must admit the client, or one is enough.
-public enum Satisfy: Sendable, Equatable {
+enum Satisfy: Sendable, Equatable {
   case all, any
 }
 

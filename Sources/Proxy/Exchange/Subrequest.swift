@@ -1,4 +1,6 @@
 import HTTP
+import Language
+import Observability
 import Transport
 
 /// The "client" of an exchange that sallyport begins itself, for another exchange: that of the main request. It counts
@@ -44,7 +46,10 @@ class Subrequest: ClientStream {
     }
   }
 
-  /// Gives the subrequest up.
+  /// The main exchange, which waits for this, ends or fails for another reason.
+  func giveUp() {}
+
+  /// Ends the subrequest.
   final func abandon(_ reason: EndReason) {
     guard let exchange else { return }
     if case .waiting = exchange.progress.state { exchange.setStatus(499) }
@@ -55,7 +60,7 @@ class Subrequest: ClientStream {
   func didEnd(isWhole: Bool) {}
 
   override func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool {
-    exchange.location.settings.subrequests?.areLogged ?? false
+    exchange.location.object(LoggedSubrequests.self) != nil
   }
 
   // MARK: The request
@@ -87,3 +92,40 @@ class Subrequest: ClientStream {
     didEnd(isWhole: false)
   }
 }
+
+extension Subrequest {
+  /// The path that a directive names, without variables and arguments: nginx takes `$` and `?` as parts of the path, and
+  /// finds no location.
+  static func path(_ line: Directive, _ builder: inout SettingsBuilder) -> [UInt8]? {
+    let text = line.text(0)
+    guard text.hasPrefix("/"), !text.contains("$"), !text.contains("?") else {
+      builder.error(
+        line.place(0), "invalid path \"\(text)\" in \"\(line.name)\" directive",
+        hint: "the path of a location of this server, such as /auth, without variables and arguments; or off")
+      return nil
+    }
+    return Array(text.utf8)
+  }
+}
+
+/// log_subrequest: the access log gets the subrequests that the location answers.
+struct LogSubrequest: LocationFeature {
+  static let chapter = Chapter.subrequests
+  private static let name = "log_subrequest"
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, .everyHTTP, .flag, "off",
+      "Whether the access log gets a line for each subrequest that the location answers.",
+      example: "log_subrequest on;", trust: .none)
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> LogSubrequest? {
+    level.scope.flag(name) == true ? LogSubrequest() : nil
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.objects.append(LoggedSubrequests()) }
+}
+
+/// What a location has whose subrequests are logged.
+private final class LoggedSubrequests {}

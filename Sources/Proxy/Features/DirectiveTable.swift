@@ -4,20 +4,7 @@ package import Language
 package enum DirectiveTable {
   /// The groups of directives, in the order of the manual's chapters.
   package static let families: [(title: String, entries: [DirectiveEntry])] = Chapter.allCases.map {
-    ($0.rawValue, Features.directives(of: $0) + rows(of: $0))
-  }
-
-  /// The rows of what is no feature of its own yet.
-  private static func rows(of chapter: Chapter) -> [DirectiveEntry] {
-    switch chapter {
-    case .envelopes: envelopeDirectives
-    case .signatures: signatureDirectives
-    case .rewrite: rewriteDirectives
-    case .subrequests: subrequestDirectives
-    case .realIP: realIPDirectives
-    case .passwords: passwordDirectives
-    default: []
-    }
+    ($0.rawValue, Features.directives(of: $0))
   }
 
   /// The directives that options of `sallyport proxy` stand for.

@@ -32,6 +32,8 @@ protocol LocationFeature: Feature, Sendable {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers)
   /// The locations that requests reach only by way of this one.
   var conditional: [LocationSettings] { get }
+  /// The line in effect at a level that keeps clients out in the access phase or later; nil: none does.
+  static func guardingLine(_ scope: Scope) -> GuardingLine?
   /// The directive that keeps clients out of the location; nil: none does.
   var guardingDirective: String? { get }
   /// Lines of the policy that `check` prints, each with its label.
@@ -43,6 +45,7 @@ protocol LocationFeature: Feature, Sendable {
 extension LocationFeature {
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {}
   var conditional: [LocationSettings] { [] }
+  static func guardingLine(_ scope: Scope) -> GuardingLine? { nil }
   var guardingDirective: String? { nil }
   var policy: [(label: String, text: String)] { [] }
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {}
@@ -53,14 +56,29 @@ extension LocationFeature {
 protocol ContentFeature: LocationFeature {
   /// The line of the level itself that names this content; nil: none does.
   static func line(in scope: Scope) -> Directive?
-  /// Whether the content checks clients' passwords itself, so that nothing before it does.
-  var checksCredentials: Bool { get }
   /// What the content does, for `check --diff`.
   func words(_ http: HTTPSettings) -> String
 }
 
-extension ContentFeature {
-  var checksCredentials: Bool { false }
+/// A line that keeps clients out, for the warning of a `return` that responds before it.
+struct GuardingLine {
+  let line: Directive
+  /// What happens to a request then: `is judged`.
+  let act: String
+  /// The line that takes it back.
+  let remedy: String
+
+  init(_ line: Directive, act: String, remedy: String) {
+    self.line = line
+    self.act = act
+    self.remedy = remedy
+  }
+
+  /// A directive that is in effect unless its word is `off`.
+  init?(_ scope: Scope, unlessOff name: String, act: String) {
+    guard let line = scope.value(name), line.text(0) != "off" else { return nil }
+    self.init(line, act: act, remedy: "\(name) off;")
+  }
 }
 
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
@@ -68,10 +86,12 @@ enum Features {
   static let all: [any Feature.Type] = [
     Main.self, CoreHTTP.self, Listen.self, ServerNames.self, ClientBody.self, ResponseFraming.self, ServerTLS.self,
     ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
-    Map.self, Geo.self, SplitClients.self, Rewrite.self, Referers.self, LimitExcept.self, TraceContext.self,
-    LimitReq.self, LimitConn.self,
-    ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self, MetricsLocation.self,
-    StatusLocation.self, StubStatus.self, EnrolmentSettings.self,
+    Map.self, Geo.self, SplitClients.self, ClientAccess.self, ClientIdentity.self, RealIP.self, Rewrite.self,
+    Referers.self, LimitExcept.self, TraceContext.self, LimitReq.self, LimitConn.self,
+    Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
+    Signatures.self, Mirror.self, LogSubrequest.self,
+    MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self,
+    MetricsLocation.self, StatusLocation.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
   ]

@@ -27,12 +27,6 @@ enum CoreHTTP: Feature {
       "internal", .location, .none, "Allows only internal redirects to this location.", example: "internal;",
       trust: .told
     ),
-    .list(
-      "allow", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-      "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
-    .list(
-      "deny", levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
-      "Denies clients with these addresses.", example: "deny all;", trust: .told),
     .value(
       "keepalive_timeout", levels, .words(1...2, "TIME [TIME]"), "75s",
       "The maximum idle time of a client's connection.",

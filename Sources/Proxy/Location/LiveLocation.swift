@@ -18,12 +18,13 @@ final class LiveLocation {
   let content: LiveContent
   let inner: LocationTree
   let hasInner: Bool
-  /// The identity of the access rules in effect, without a reference. A session remembers the rules that admitted it.
+  /// nil: every client may enter.
+  let clientRules: ClientRules?
+  /// The identity of `clientRules`, without a reference. A session remembers the rules that admitted it.
   let rules: ObjectIdentifier?
   /// What happens to the heads of responses, in nginx's order.
   let headFilters: [HeadFilter]
   let changesFields: Bool
-  let realIP: LiveRealIP?
   let errorLog: ErrorLog
   let accessLogs: [LiveAccessLog]
   let hasAccessLogs: Bool
@@ -47,15 +48,12 @@ final class LiveLocation {
   ) {
     self.settings = settings
     self.policy = ResponsePolicy(settings.limits)
-    let realIP = settings.realIP.map { LiveRealIP($0, resolved: makers.generation.realIPHosts) }
-    self.realIP = realIP
-    var parts = LocationParts(settings)
+    var parts = LocationParts(settings, isOfServer: isRoot)
     for feature in settings.features { feature.compile(&parts, makers) }
     self.serverSteps = isRoot ? parts.steps.rewrite : []
     if isRoot { parts.steps.rewrite = [] }
     if let outer { parts.steps.rewrite = outer.rewrite }
     var steps = Self.steps(settings, makers, parts.steps)
-    if let realIP, !isRoot { steps.preaccess.insert(RealIPStep(realIP), at: 0) }
     if let trace = makers.trace { steps = trace.tracing(steps) }
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
@@ -73,7 +71,8 @@ final class LiveLocation {
     let inner = settings.locations.map { LiveLocation(settings: $0, makers: makers) }
     self.inner = LocationTree(inner)
     self.hasInner = !inner.isEmpty
-    self.rules = settings.clientRules.map { ObjectIdentifier($0) }
+    self.clientRules = parts.clientRules
+    self.rules = parts.clientRules.map { ObjectIdentifier($0) }
     self.headFilters = parts.headFilters
     self.changesFields = !parts.headFilters.isEmpty
     self.errorLog = parts.errorLog ?? makers.generation.errorLog
@@ -94,20 +93,10 @@ final class LiveLocation {
     _ settings: LocationSettings, _ makers: LiveMakers, _ own: PhaseSteps
   ) -> PhaseSteps {
     var steps = own
-    steps.satisfy = settings.flow.satisfy
-    if !settings.accessRules.isEmpty { steps.access.append(AddressAccess(settings.accessRules)) }
-    if let access = settings.basicAccess, settings.content?.checksCredentials != true {
-      steps.access.append(PasswordAccess(access, limits: makers.generation.guessLimits))
+    if let tryFiles = settings.files?.tryFiles {
+      let place = steps.precontent.firstIndex { $0 is MirrorStep } ?? steps.precontent.endIndex
+      steps.precontent.insert(TryFilesStep(tryFiles), at: place)
     }
-    if let authorization = settings.subrequests?.authorization {
-      steps.access.append(AuthorizationStep(authorization))
-    }
-    // First: no mirror gets a request that is refused, and no file's absence shows in the response.
-    if let signature = settings.signature {
-      steps.precontent.append(SignatureCheck(signature, settings, makers))
-    }
-    if let tryFiles = settings.files?.tryFiles { steps.precontent.append(TryFilesStep(tryFiles)) }
-    if let mirrors = settings.subrequests?.mirrors { steps.precontent.append(MirrorStep(mirrors)) }
     return steps
   }
 

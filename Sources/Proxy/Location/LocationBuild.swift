@@ -43,7 +43,6 @@ indirect enum Level {
 extension SettingsBuilder {
   mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
-    let access = basicAccess(scope)
     let files = files(level)
     if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
       diagnostics.append(diagnostic)
@@ -51,16 +50,11 @@ extension SettingsBuilder {
     // A wrong line is an error also where no `proxy_pass` needs it.
     _ = nameResolution(scope)
     if let diagnostic = HealthChecks.checksNothing(scope) { diagnostics.append(diagnostic) }
-    if let diagnostic = LocationRule.sealsNothing(scope) { diagnostics.append(diagnostic) }
-    if let diagnostic = SignatureRule.hasNoEffect(scope) { diagnostics.append(diagnostic) }
+    if let diagnostic = MessageEnvelopes.sealsNothing(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
-      match: level.match, locations: innerLocations(level),
-      accessRules: accessRules(scope), clientRules: clientRules(scope), limits: limits(scope),
-      redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place, basicAccess: access, flow: flow(level),
-      features: Features.read(level, &self),
-      realIP: realIP(scope), subrequests: subrequests(scope), signature: signature(scope, .verify),
+      match: level.match, locations: innerLocations(level), limits: limits(scope), redirects: redirects(scope),
+      isInternal: !scope.own("internal").isEmpty, location: place, features: Features.read(level, &self),
       bodyFiles: bodyFiles(scope), files: files, types: types(scope))
   }
 

@@ -1,10 +1,15 @@
+import Identity
 import Observability
 
 /// What the features of a location add to it, in one worker.
 struct LocationParts {
   /// All that the configuration says of the location.
   let settings: LocationSettings
+  /// Whether the location is the part of a server block outside its locations.
+  let isOfServer: Bool
   var steps = PhaseSteps()
+  /// Which clients may enter the location; nil: all. Each entry asks, also that by an internal redirect.
+  var clientRules: ClientRules?
   /// nil: the location has no content of its own.
   var content: LiveContent?
   /// What happens to the heads of the responses, the first filter first.
@@ -21,7 +26,10 @@ struct LocationParts {
   /// nil: each request that comes to the location stays there.
   var entrance: LocationEntrance?
 
-  init(_ settings: LocationSettings) { self.settings = settings }
+  init(_ settings: LocationSettings, isOfServer: Bool) {
+    self.settings = settings
+    self.isOfServer = isOfServer
+  }
 }
 
 /// Sends some requests that come to a location to another one.

@@ -22,8 +22,8 @@ enum LocationRule {
 
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard Features.contents.allSatisfy({ $0.line(in: scope) == nil }), !Rewrite.decides(scope),
-      ["location", "deny"].allSatisfy({ scope.own($0).isEmpty })
+    guard Features.contents.allSatisfy({ $0.line(in: scope) == nil }), !Access.denies(scope),
+      !Rewrite.decides(scope), scope.own("location").isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: place, "this location responds to every request with 404",
@@ -37,36 +37,15 @@ enum LocationRule {
   static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
     guard let answer = Rewrite.response(scope) else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
-    let password = scope.value("auth_basic").flatMap { $0.text(0) == "off" ? nil : $0 }
-    let judges = [
-      (password, "asks for a password", "auth_basic off;"),
-      (scope.list("allow", "deny").first { $0.name == "deny" }, "is judged", "allow all;"),
-      (scope.value("auth_request").flatMap { $0.text(0) == "off" ? nil : $0 }, "is asked", "auth_request off;"),
-      (
-        SignatureRule.mode(scope) == .verify ? scope.value("message_signature") : nil, "is judged",
-        "message_signature off;"
-      ),
-    ]
-    return judges.compactMap { line, act, remedy in
-      guard let line else { return nil }
+    return Features.ofLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
+      let line = judge.line
       let isOwn = scope.own(line.name).contains { $0.location == line.location }
       guard isOwn || status < 300 else { return nil }
       return Diagnostic(
         .warning, at: answer.location,
-        "\"return\" answers before \"\(line.name)\" \(act): every client gets this response, as in nginx",
-        hint: "\(line.name) is at \(line.location); if this is intended, write here: \(remedy)")
+        "\"return\" answers before \"\(line.name)\" \(judge.act): every client gets this response, as in nginx",
+        hint: "\(line.name) is at \(line.location); if this is intended, write here: \(judge.remedy)")
     }
-  }
-
-  /// Warns of an envelope in a location without an upstream. A level above may set it for its other locations.
-  static func sealsNothing(_ scope: Scope) -> Diagnostic? {
-    guard let line = scope.own("message_envelope").first, scope.flag("message_envelope") == true,
-      !ProxyPassSettings.forwards(scope), scope.own("location").isEmpty
-    else { return nil }
-    return Diagnostic(
-      .warning, at: line.location,
-      "\"message_envelope on\" without proxy_pass: sallyport seals only responses of upstreams",
-      hint: "use it together with proxy_pass")
   }
 
   /// Checks that every `@name` in `error_page` is a location of the server.

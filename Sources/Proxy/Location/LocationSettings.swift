@@ -1,5 +1,4 @@
 public import Enrolment
-public import Identity
 public import Observability
 public import Patterns
 
@@ -24,25 +23,6 @@ public struct NamedCapture: Sendable, Hashable {
   }
 }
 
-/// One `allow` or `deny` line. The first that matches decides.
-public struct AccessRule: Sendable, Hashable {
-  public enum Source: Sendable, Hashable {
-    case all
-    case unix
-    /// Host byte order, already masked.
-    case ipv4(network: UInt32, mask: UInt32)
-    case ipv6(high: UInt64, low: UInt64, prefixLength: Int)
-  }
-  public var allows: Bool
-  public var source: Source
-  public var location: SourceLocation
-  public init(allows: Bool, source: Source, location: SourceLocation) {
-    self.allows = allows
-    self.source = source
-    self.location = location
-  }
-}
-
 /// Everything that may differ from location to location; a server block has one for what stands outside locations.
 ///
 /// Immutable once built; shared by all workers. A class, so that an exchange holds a pointer.
@@ -50,9 +30,6 @@ public final class LocationSettings: Sendable {
   public let match: LocationMatch
   /// Nested locations.
   public let locations: [LocationSettings]
-  public let accessRules: [AccessRule]
-  /// `ssl_client_allow` and `ssl_client_deny` in effect; one object wherever the same lines are inherited.
-  public let clientRules: ClientRules?
   /// What features say here, in the order of `Features.all`.
   let features: [any LocationFeature]
   /// The locations that requests reach only by way of this one: those of its `if` and of its `limit_except`.
@@ -64,15 +41,6 @@ public final class LocationSettings: Sendable {
   public let isInternal: Bool
   /// $server_name and redirects: `absolute_redirect`, `port_in_redirect`, `server_name_in_redirect`, `server_tokens`.
   public let redirects: RedirectSettings
-  /// nil: nobody is asked for a password.
-  public let basicAccess: BasicAccessSettings?
-  public let flow: FlowSettings
-  /// nil: the client's address is that of the connection.
-  public let realIP: RealIPSettings?
-  /// nil: none of `auth_request`, `mirror` and `log_subrequest`.
-  public let subrequests: SubrequestSettings?
-  /// `message_signature verify`; nil: no signature is looked for.
-  public let signature: SignatureSettings?
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
   public let bodyFiles: BodyFileSettings?
   /// nil: neither `root` nor `alias`.
@@ -80,16 +48,10 @@ public final class LocationSettings: Sendable {
   public let types: TypeSettings
 
   init(
-    match: LocationMatch, locations: [LocationSettings],
-    accessRules: [AccessRule], clientRules: ClientRules?,
-    limits: LocationLimits,
-    redirects: RedirectSettings, isInternal: Bool, location: SourceLocation,
-    basicAccess: BasicAccessSettings? = nil, flow: FlowSettings = FlowSettings(),
-    features: [any LocationFeature] = [], realIP: RealIPSettings? = nil,
-    subrequests: SubrequestSettings? = nil, signature: SignatureSettings? = nil, bodyFiles: BodyFileSettings? = nil,
-    files: FileSettings? = nil, types: TypeSettings = TypeSettings()
+    match: LocationMatch, locations: [LocationSettings], limits: LocationLimits, redirects: RedirectSettings,
+    isInternal: Bool, location: SourceLocation, features: [any LocationFeature] = [],
+    bodyFiles: BodyFileSettings? = nil, files: FileSettings? = nil, types: TypeSettings = TypeSettings()
   ) {
-    self.subrequests = subrequests
     self.bodyFiles = bodyFiles
     self.files = files
     self.types = types
@@ -97,16 +59,10 @@ public final class LocationSettings: Sendable {
     self.conditional = features.flatMap(\.conditional)
     self.match = match
     self.locations = locations
-    self.accessRules = accessRules
-    self.clientRules = clientRules
     self.limits = limits
     self.redirects = redirects
     self.isInternal = isInternal
     self.location = location
-    self.basicAccess = basicAccess
-    self.flow = flow
-    self.realIP = realIP
-    self.signature = signature
   }
 }
 

@@ -67,7 +67,7 @@ final class VirtualServers: ServerChooser {
   /// Judges by the rules of the server block, because no location is known in the handshake.
   override func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
     guard let server = servers.first(where: { $0.context === context }) else { return "no server block" }
-    guard let rules = server.root.settings.clientRules else { return nil }
+    guard let rules = server.root.clientRules else { return nil }
     let client = chain.map { ClientRules.Client.known(PeerIdentity($0)) } ?? .anonymous
     guard case .denied(let place, let reason) = rules.judge(client, scratch: scratch) else { return nil }
     return ClientRules.message(place, reason)
@@ -142,8 +142,8 @@ final class LiveServer {
   /// The locations of `if` blocks.
   let conditionals: ConditionalLocations
   let headLimits: HeadLimits
-  /// That of the server block, which counts before any phase.
-  let realIP: LiveRealIP?
+  /// Who the clients are, which the server block settles before any phase; nil: who they are to the connection.
+  let clientSearch: ClientSearch?
   /// What the metrics count of its requests; nil if no location shows metrics.
   var meter: RequestMeter?
 
@@ -157,7 +157,7 @@ final class LiveServer {
     self.rewrite = root.serverSteps
     self.locations = root.inner
     self.conditionals = conditionals
-    self.realIP = root.realIP
+    self.clientSearch = root.object(ClientSearch.self)
     let bytes = settings.head.bufferSize.multipliedReportingOverflow(by: settings.head.buffers)
     self.headLimits = HeadLimits(
       lineBytes: settings.head.bufferSize,

@@ -19,20 +19,7 @@ struct DefinedVariables {
 
   mutating func collect(from directives: [Directive]) {
     for directive in directives {
-      if let definition = Features.definitions[directive.name] {
-        definition(directive, &self)
-      }
-      switch directive.name {
-      case "auth_request_set": defineByAnswer(directive)
-      case "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags":
-        guard let word = directive.arguments.first, word.text.hasPrefix("~") else { break }
-        // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
-        let isCaseless = word.text.hasPrefix("~*"), hasCase = ["proxy_redirect", "proxy_cookie_path"]
-        compile(
-          String(word.text.dropFirst(isCaseless ? 2 : 1)), at: word,
-          caseless: isCaseless || !hasCase.contains(directive.name), what: directive.name)
-      default: break
-      }
+      if let definition = Features.definitions[directive.name] { definition(directive, &self) }
       if let block = directive.block, !DirectiveTable.tables.contains(directive.name) { collect(from: block) }
     }
   }
@@ -91,20 +78,20 @@ struct DefinedVariables {
     }
   }
 
-  /// A variable of `auth_request_set`. nginx doesn't warn of it where it has no value.
-  private mutating func defineByAnswer(_ directive: Directive) {
+  /// A variable that a feature sets. nginx doesn't warn of it where it has no value.
+  mutating func defineSettable(_ directive: Directive) {
     let name = String(directive.text(0).dropFirst()).lowercased()
     guard directive.text(0).hasPrefix("$"), !name.isEmpty, name.utf8.allSatisfy(TemplateCompiler.isNameByte) else {
       return report(
         directive.arguments.first, "invalid variable name \"\(directive.text(0))\"",
-        hint: "expected: auth_request_set $NAME VALUE;")
+        hint: "expected: \(directive.name) $NAME VALUE;")
     }
     if name == "args" { return }
     allot(name, directive.arguments.first, isSet: true)
     otherNames.insert(name)
   }
 
-  /// `isSet`: by `set` or `auth_request_set`, which nginx also allows for its own `$limit_rate`.
+  /// `isSet`: by a directive that nginx also allows for its own `$limit_rate`.
   mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
     guard isFree(name) || isSet && name == "limit_rate" else {
       return report(

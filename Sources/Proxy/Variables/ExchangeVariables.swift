@@ -16,7 +16,7 @@ extension Exchange {
     case .undecided: break
     case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
     case .granted:
-      if let denial = AccessRules.denial(of: facts, at: location, scratch: worker.patternScratch) {
+      if let denial = ClientAccess.denial(of: facts, at: location, scratch: worker.patternScratch) {
         output.append(string: "refused:\(denial)")
       } else {
         output.append("admitted")
@@ -150,8 +150,6 @@ extension Exchange {
     case .connections_reading: output.append(decimal: worker.metrics.traffic.totals.reading)
     case .connections_writing: output.append(decimal: worker.metrics.traffic.totals.writing)
     case .connections_waiting: output.append(decimal: worker.metrics.traffic.totals.waiting)
-    case .message_signature_keyid: if let signature = account.signature { output.append(signature.keyID) }
-    case .message_signature_verdict: if let signature = account.signature { output.append(string: signature.verdict) }
     case .tcpinfo_rtt, .tcpinfo_rttvar, .tcpinfo_snd_cwnd, .tcpinfo_rcv_space:
       if let value = facts.transportValue(variable) { output.append(decimal: UInt64(value)) }
     case .ssl_early_data: if isEarly { output.append(0x31) }

@@ -66,7 +66,6 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
   case ssl_client_spki, ssl_client_verdict, ssl_post_quantum
-  case message_signature_keyid, message_signature_verdict
   // files
   case document_root, realpath_root, request_filename
   // all workers
@@ -75,12 +74,11 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
 
 extension SimpleVariable {
   /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
-  package var isOursAlone: Bool {
+  var isOursAlone: Bool {
     switch self {
     case .ssl_client_s_dn_cn, .ssl_client_san_dns, .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip,
       .ssl_client_spki, .ssl_client_verdict, .ssl_post_quantum,
-      .upstream_ssl_result, .upstream_ssl_spki, .message_signature_keyid,
-      .message_signature_verdict:
+      .upstream_ssl_result, .upstream_ssl_spki:
       true
     default: false
     }

@@ -24,7 +24,7 @@ package enum VariableNames {
     return .unknown
   }
 
-  /// Whether sallyport has a variable of the name, and nginx has none.
+  /// Whether nginx has no variable of the name, and sallyport has.
   package static func isOursAlone(_ name: String) -> Bool {
     if case .known(let variable) = look(up: name) { variable.isOursAlone } else { false }
   }

@@ -1,6 +1,4 @@
-import Identity
 import Observability
-import Patterns
 import Transport
 
 /// `allow` and `deny`: the first rule that matches the client's address decides. Without such a rule, the outcome is
@@ -51,19 +49,5 @@ final class AddressAccess: PhaseStep {
       return peerHigh & highMask == high & highMask && peerLow & lowMask == low & lowMask
     default: return false
     }
-  }
-}
-
-/// `ssl_client_allow` and `ssl_client_deny`. These rules are not a step of the access phase, so that no `satisfy` and
-/// no password can override them (docs/SECURITY.md).
-enum AccessRules {
-  /// The reason why the location's rules deny the client, for the error log; nil if the rules admit the client.
-  static func denial(
-    of facts: ConnectionFacts, at location: LiveLocation, scratch: RegularExpression.Scratch
-  ) -> String? {
-    guard let rules = location.settings.clientRules,
-      case .denied(let place, let reason) = facts.judge(by: rules, scratch: scratch)
-    else { return nil }
-    return ClientRules.message(place, reason)
   }
 }

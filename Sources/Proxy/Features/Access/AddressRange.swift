@@ -52,21 +52,6 @@ public struct AddressRange: Sendable, Hashable {
   }
 }
 
-extension AccessRule.Source {
-  /// The network that a range is, as `AddressRange.parse` makes it.
-  package init(network: AddressRange) {
-    let host = network.first ^ network.last
-    if network.isIPv4 {
-      let mask = ~UInt32(truncatingIfNeeded: host)
-      self = .ipv4(network: UInt32(truncatingIfNeeded: network.first) & mask, mask: mask)
-    } else {
-      self = .ipv6(
-        high: UInt64(truncatingIfNeeded: network.first >> 64), low: UInt64(truncatingIfNeeded: network.first),
-        prefixLength: host.leadingZeroBitCount)
-    }
-  }
-}
-
 /// Which value an address has: that of the smallest network or of the range that contains it. The ranges are disjoint and
 /// sorted, so a look-up is a binary search.
 public struct GeoTable: Sendable, Hashable {

@@ -9,7 +9,7 @@ enum LiveAccounts {
   case file(MaterialReference)
   case named(LiveTemplate, folder: String)
 
-  init(_ source: AccountSource) {
+  init(_ source: AuthBasic.Users) {
     switch source {
     case .file(let file): self = .file(file)
     case .named(let path, let folder): self = .named(LiveTemplate(path), folder: folder)
@@ -40,7 +40,7 @@ enum LiveAccounts {
   /// The limit on wrong passwords. A file that a request names may be the one of an enrolment location, so the strictest
   /// limit of all holds for it.
   static func guessLimit(
-    of settings: BasicAccessSettings, _ limits: [MaterialReference: FailureWindow.Limit]
+    of settings: AuthBasic, _ limits: [MaterialReference: FailureWindow.Limit]
   ) -> FailureWindow.Limit? {
     if let users = settings.users { return limits[users] }
     return limits.values.reduce(nil as FailureWindow.Limit?) { $0?.stricter($1) ?? $1 }

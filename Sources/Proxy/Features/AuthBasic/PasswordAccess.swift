@@ -12,7 +12,7 @@ final class PasswordAccess: PhaseStep {
   /// The limit on wrong passwords; nil for no limit.
   private let guessLimit: FailureWindow.Limit?
 
-  init(_ settings: BasicAccessSettings, limits: [MaterialReference: FailureWindow.Limit]) {
+  init(_ settings: AuthBasic, limits: [MaterialReference: FailureWindow.Limit]) {
     realm = LiveTemplate(settings.realm)
     users = LiveAccounts(settings.source)
     guessLimit = LiveAccounts.guessLimit(of: settings, limits)
@@ -34,7 +34,7 @@ final class PasswordAccess: PhaseStep {
     return .wait
   }
 
-  override var words: String { "auth_basic" }
+  override var words: String { AuthBasic.name }
 
   override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome {
     guard case .basic(let user, _) = exchange.head.shownCredentials else { return run(exchange) }

@@ -28,9 +28,9 @@ enum AuthorizationVerdict: Equatable {
 /// `auth_request`: a step of the access phase. It asks an upstream by a subrequest whether the request is admitted.
 final class AuthorizationStep: PhaseStep {
   fileprivate let path: [UInt8]
-  fileprivate let variables: [(target: AuthorizationSettings.Setting.Target, value: LiveTemplate)]
+  fileprivate let variables: [(target: AuthRequest.Setting.Target, value: LiveTemplate)]
 
-  init(_ settings: AuthorizationSettings) {
+  init(_ settings: AuthRequest) {
     path = settings.path
     variables = settings.variables.map { ($0.target, LiveTemplate($0.value)) }
   }
@@ -71,8 +71,7 @@ final class AuthorizationSubrequest: Subrequest {
     return verdict.map { settle($0, main) } ?? .wait
   }
 
-  /// The main exchange ends, or fails for another reason.
-  func cancel() {
+  override func giveUp() {
     main = nil
     abandon(.clientLeft)
   }
@@ -107,7 +106,7 @@ final class AuthorizationSubrequest: Subrequest {
 
   private func settle(_ verdict: AuthorizationVerdict, _ main: Exchange) -> StepOutcome {
     self.main = nil
-    main.account.internalRequests.authorizationDidEnd()
+    main.account.internalRequests.subrequestDidEnd()
     for (index, variable) in step.variables.enumerated() {
       let value = verdict != .incomplete && values.indices.contains(index) ? values[index] : []
       switch variable.target {
@@ -118,7 +117,7 @@ final class AuthorizationSubrequest: Subrequest {
     switch verdict {
     case .admitted:
       // `satisfy any`: the challenge of another step is void.
-      if main.location.settings.flow.satisfy == .any { main.setOwnFields(FieldBlock([])) }
+      if main.location.steps.satisfy == .any { main.setOwnFields(FieldBlock([])) }
       return .granted
     case .denied(let failure):
       addChallenges(to: main)

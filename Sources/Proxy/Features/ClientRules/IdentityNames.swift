@@ -32,11 +32,7 @@ enum IdentityNames {
   ) -> Set<Int> {
     var found = found
     // What the upstream of `auth_request` says of the client.
-    for location in locations {
-      for variable in location.subrequests?.authorization?.variables ?? [] {
-        if case .slot(let slot) = variable.target { found.insert(slot) }
-      }
-    }
+    for location in locations { found.formUnion(location[AuthRequest.self]?.slots ?? []) }
     var count: Int
     repeat {
       count = found.count
@@ -71,7 +67,7 @@ enum IdentityNames {
     template.uses {
       switch $0 {
       // Every intermediary forwards Early-Data (RFC 8470 §5.1).
-      case .simple(.message_signature_keyid): true
+      case .feature(Signatures.keyID): true
       case .simple(let variable): variable.rawValue.hasPrefix("ssl_") && variable != .ssl_early_data
       case .slot(let slot), .settable(let slot, _): slots.contains(slot)
       case .capture, .escapedCapture: slots.contains(positional)

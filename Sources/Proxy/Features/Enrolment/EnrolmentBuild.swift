@@ -34,18 +34,19 @@ extension EnrolmentSettings: ContentFeature {
 
   static func line(in scope: Scope) -> Directive? { scope.own("enrolment").first }
 
+  /// Whether the level itself issues certificates, and so checks passwords by itself.
+  static func isOn(_ scope: Scope) -> Bool { line(in: scope).flatMap { Flag($0.text(0)) } ?? false }
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> EnrolmentSettings? {
-    guard let settings = builder.enrolment(level.scope, builder.basicAccess(level.scope)) else { return nil }
+    guard let settings = builder.enrolment(level) else { return nil }
     builder.diagnostics += EnrolmentRule.check(level, level.scope)
     return settings
   }
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     // Without `auth_basic` there are no users, and such a configuration doesn't load.
-    parts.content = parts.settings.basicAccess.map { EnrolmentContent(self, realm: LiveTemplate($0.realm)) }
+    parts.content = parts.settings[AuthBasic.self].map { EnrolmentContent(self, realm: LiveTemplate($0.realm)) }
   }
-
-  var checksCredentials: Bool { true }
 
   var policy: [(label: String, text: String)] {
     [("enrolment", "of \(authority), for users with a password in \(users)")]
@@ -62,46 +63,24 @@ extension EnrolmentSettings: ContentFeature {
   }
 }
 
-/// Builds the settings of `auth_basic` and `enrolment`: clients' passwords, and certificates for users with a password.
 extension SettingsBuilder {
-  /// Builds the settings of `auth_basic` and its user file; nil where no password is required.
-  mutating func basicAccess(_ scope: Scope) -> BasicAccessSettings? {
-    guard let line = scope.value("auth_basic"), line.text(0) != "off" else { return nil }
-    guard let file = scope.value("auth_basic_user_file") else {
-      error(
-        line.location, "\"auth_basic\" without \"auth_basic_user_file\": no client could log in",
-        hint: "auth_basic_user_file FILE; with one USER:HASH on each line")
-      return nil
-    }
-    let realm = template(line, 0)
-    if file.text(0).hasPrefix("$") {
-      error(
-        file.location, "\"auth_basic_user_file\" begins with a variable: a client could name any file",
-        hint: "begin with a folder: auth_basic_user_file users/\(file.text(0));")
-      return nil
-    }
-    if file.text(0).contains("$") {
-      return BasicAccessSettings(realm: realm, source: .named(template(file, 0), folder: folder))
-    }
-    return material(file).map { BasicAccessSettings(realm: realm, source: .file($0)) }
-  }
-
   /// Builds the settings of `enrolment on` in this level itself; nil without it, or when a part of it is missing.
-  mutating func enrolment(_ scope: Scope, _ access: BasicAccessSettings?) -> EnrolmentSettings? {
-    guard let line = scope.own("enrolment").first, Flag(line.text(0)) == true else { return nil }
+  mutating func enrolment(_ level: Level) -> EnrolmentSettings? {
+    let scope = level.scope
+    guard EnrolmentSettings.isOn(scope), let line = EnrolmentSettings.line(in: scope) else { return nil }
     let authority = material(scope.value("enrolment_authority"))
     if scope.value("enrolment_authority") == nil {
       error(
         line.location, "\"enrolment\" without \"enrolment_authority\": no CA could sign certificates",
         hint: "enrolment_authority DIR; `sallyport ca init DIR` creates one")
     }
-    if scope.value("auth_basic").map({ $0.text(0) == "off" }) ?? true {
+    if !AuthBasic.isOn(scope) {
       error(
         line.location, "\"enrolment\" without \"auth_basic\": every client would get a certificate",
         hint: "auth_basic \"…\"; auth_basic_user_file FILE;")
     }
     let failures = failureLimit(scope)
-    guard let authority, let access else { return nil }
+    guard let authority, let access = AuthBasic.read(level, &self) else { return nil }
     guard let users = access.users else {
       error(
         line.location, "\"enrolment\" with variables in \"auth_basic_user_file\": whom would it enrol?",

@@ -19,8 +19,8 @@ struct EnvelopeFacts {
   init(_ scope: Scope, _ pass: Directive, mac: EnvelopeMAC?, macFault: EnvelopeMACError?) {
     self.scope = scope
     self.pass = pass
-    line = scope.value("message_envelope")
-    isOn = scope.flag("message_envelope") ?? false
+    line = MessageEnvelopes.line(scope)
+    isOn = MessageEnvelopes.isOn(scope)
     cipher = scope.text("message_envelope_cipher").flatMap { Cipher(rawValue: $0.lowercased()) }
     keys = scope.value("message_envelope_key")
     macKeys = scope.value("message_envelope_mac_key")
@@ -157,7 +157,7 @@ enum EnvelopeRule: CaseIterable {
       }
     }
     let names: Set = ["content-type", "accept-encoding", "range", "content-encoding"]
-    return facts.scope.list("proxy_set_header").filter {
+    return facts.scope.setFieldLines.filter {
       names.contains($0.text(0).lowercased()) && !$0.text(1).isEmpty
     }.map {
       error(

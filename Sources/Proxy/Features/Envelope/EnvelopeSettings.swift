@@ -51,3 +51,18 @@ public struct EnvelopeSettings: Sendable, Hashable {
     [current.cipher, current.mac, previous?.cipher, previous?.mac].compactMap { $0 }
   }
 }
+
+extension EnvelopeSettings {
+  /// What the envelopes are, for the policy that `check` prints.
+  package var inWords: String {
+    let authentication =
+      switch suite.mac?.scope {
+      case .payload: "\(suite.mac?.algorithm.rawValue ?? "") of the body"
+      case .fields(let names):
+        "\(suite.mac?.algorithm.rawValue ?? "") of ONLY \(names.map { String(decoding: $0, as: UTF8.self) }.joined(separator: ", "))"
+      case nil: "its tag"
+      }
+    let replays = replayWindow.map { "replays refused for \($0 / 1000) s" } ?? "replays NOT refused"
+    return "\(suite.cipher.rawValue), \(authentication), \(previous == nil ? "one key" : "two keys"), \(replays)"
+  }
+}

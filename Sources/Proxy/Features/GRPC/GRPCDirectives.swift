@@ -8,6 +8,9 @@ enum GRPC: Feature {
   /// The `grpc_pass` of the level itself; its settings are those of a `proxy_pass`.
   static func line(in scope: Scope) -> Directive? { scope.own("grpc_pass").first }
 
+  /// The `grpc_set_header` lines in effect.
+  static func setFieldLines(_ scope: Scope) -> [Directive] { scope.list("grpc_set_header") }
+
   /// The directive that says for a `grpc_pass` what this one says for a `proxy_pass`. It need not exist.
   static func directive(for name: String) -> String {
     // `proxy_protocol` has no `proxy_` of its own to replace.

@@ -4,9 +4,9 @@ import Transport
 
 /// `mirror`: a step of the precontent phase. It sends copies of the request, whose responses are dropped.
 final class MirrorStep: PhaseStep {
-  private let settings: MirrorSettings
+  private let settings: Mirror
 
-  init(_ settings: MirrorSettings) { self.settings = settings }
+  init(_ settings: Mirror) { self.settings = settings }
 
   override var words: String { settings.paths.map { "mirror \(LogEscape.text($0))" }.joined(separator: ", ") }
 

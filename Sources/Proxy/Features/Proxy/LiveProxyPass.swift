@@ -199,6 +199,14 @@ final class LiveProxyPass: LiveContent {
     return true
   }
 
+  override func storage(for exchange: Exchange) -> RequestBody? {
+    envelope == nil ? nil : RequestBody(envelopeIn: exchange.worker.bodies)
+  }
+
+  override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
+    envelope.map { EnvelopeFilter.admits(count, in: kept, of: $0, exchange) } ?? true
+  }
+
   /// A body opened from an envelope may only go to a location with the same keys. Another body may only go to a
   /// location without `message_envelope`.
   override func takes(_ body: RequestBody) -> Bool {

@@ -23,7 +23,7 @@ extension SettingsBuilder {
     if let other = level.scope.own("proxy_pass").first {
       error(directive.location, "\"grpc_pass\" beside \"proxy_pass\"", hint: "the other is at \(other.location)")
     }
-    if let line = level.scope.value("message_envelope"), Flag(line.text(0)) == true {
+    if MessageEnvelopes.isOn(level.scope), let line = MessageEnvelopes.line(level.scope) {
       error(
         directive.location, "\"message_envelope\" seals whole bodies, and gRPC sends streams",
         hint: "write \"message_envelope off;\" here; it is on at \(line.location)")
@@ -65,7 +65,7 @@ extension SettingsBuilder {
       replacedPrefix: level.match.prefixLength,
       tls: facts.mayUseTLS ? upstreamTLS(scope, facts, version) : nil,
       identity: identity, tlsName: tlsName, version: version,
-      setFields: fields, clientIdentity: scope.identityForm,
+      setFields: fields, clientIdentity: ClientIdentity.form(scope),
       method: scope.value("proxy_method").map { template($0, 0) },
       passesRequestFields: scope.flag("proxy_pass_request_headers") ?? true,
       passesRequestBody: scope.flag("proxy_pass_request_body") ?? true, hiddenFields: hiddenFields(scope),
@@ -75,19 +75,12 @@ extension SettingsBuilder {
       timeouts: timeouts(scope), retry: retry(scope),
       ignoresClientAbort: scope.flag("proxy_ignore_client_abort") ?? false,
       authentication: upstreamAuth(scope, url, fields),
-      envelope: scope.isGRPC ? nil : envelope(scope, directive), speaksGRPC: scope.isGRPC,
+      envelope: scope.isGRPC ? nil : MessageEnvelopes.read(scope, directive, &self), speaksGRPC: scope.isGRPC,
       healthCheck: healthCheck(scope, url, tlsName: tlsName, identity: identity), location: directive.location,
       cookies: cookieRewrites(scope), ignoredHeaders: ignoredHeaders(scope),
       body: outgoingBody(scope), origin: origin(scope),
-      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: signing(scope),
+      readRate: isBuffered ? rateSize(scope.value("proxy_limit_rate")) : nil, signing: Signatures.signing(scope, &self),
       nameResolution: nameResolution(scope), passesTrailers: scope.passesTrailers)
-  }
-
-  /// `message_signature`: what it says of this upstream.
-  private mutating func signing(_ scope: Scope) -> SignatureSettings? {
-    let signing = signature(scope, .sign)
-    if let settings = signing ?? signature(scope, .verify) { diagnostics += SignatureRule.besidePass(scope, settings) }
-    return signing
   }
 
   private mutating func passedURL(_ directive: Directive, _ level: Level) -> PassedURL? {
@@ -184,7 +177,7 @@ extension SettingsBuilder {
   /// Builds the `proxy_set_header` lines, then nginx's default fields for names that no line sets.
   private mutating func setFields(_ scope: Scope) -> [SetField] {
     var fields: [SetField] = []
-    for line in scope.list("proxy_set_header") {
+    for line in scope.setFieldLines {
       guard let name = fieldName(line) else { continue }
       fields.append(SetField(name: name, value: fieldValue(line)))
     }

@@ -216,7 +216,7 @@ extension ProxyPassSettings: ContentFeature {
   static let chapter = Chapter.proxy
   static let directives = proxyDirectives
 
-  private static func ownLine(in scope: Scope) -> Directive? { scope.own("proxy_pass").first }
+  static func ownLine(in scope: Scope) -> Directive? { scope.own("proxy_pass").first }
 
   static func line(in scope: Scope) -> Directive? { ownLine(in: scope) ?? GRPC.line(in: scope) }
 

@@ -1,6 +1,23 @@
 import Observability
 import Language
 
+/// The regular expressions of `proxy_redirect` and `proxy_cookie_…`.
+extension ProxyPassSettings {
+  // As in nginx, domains and names of cookies have no case; others have after `~`, and not after `~*`.
+  static let definitions: [String: Definition] = [
+    "proxy_redirect": { define($0, hasCase: true, &$1) }, "proxy_cookie_path": { define($0, hasCase: true, &$1) },
+    "proxy_cookie_domain": { define($0, hasCase: false, &$1) },
+    "proxy_cookie_flags": { define($0, hasCase: false, &$1) },
+  ]
+
+  private static func define(_ line: Directive, hasCase: Bool, _ defined: inout DefinedVariables) {
+    guard let word = line.arguments.first, word.text.hasPrefix("~") else { return }
+    let isCaseless = word.text.hasPrefix("~*")
+    defined.compile(
+      String(word.text.dropFirst(isCaseless ? 2 : 1)), at: word, caseless: isCaseless || !hasCase, what: line.name)
+  }
+}
+
 /// `proxy_redirect` and `proxy_cookie_…`.
 extension SettingsBuilder {
   mutating func redirectRewrites(_ scope: Scope, _ url: PassedURL, _ level: Level) -> [RedirectRewrite] {

@@ -1,107 +1,123 @@
-import Bytes
-import HTTP
-import Transport
+import Language
+package import Observability
 
-/// Walks from the connection's peer to the client, through a list of addresses that trusted proxies wrote (nginx's
-/// `ngx_http_get_forwarded_addr`). A pure function of its input, linear in it.
-struct ForwardedWalk {
-  let trusted: [AccessRule.Source]
-  let isRecursive: Bool
-  /// The address so far: that of the connection, then the last one that was taken.
-  private(set) var address: SocketAddress
-  private(set) var hasMoved = false
-
-  init(from peer: SocketAddress, trusted: [AccessRule.Source], isRecursive: Bool) {
-    self.address = peer
-    self.trusted = trusted
-    self.isRecursive = isRecursive
+/// set_real_ip_from (nginx: ngx_http_realip_module): whose word about a client's address is taken.
+///
+/// The folder is the whole feature: the directives and what they set here, and what happens to a request in
+/// `ClientSearch`. A level without a `set_real_ip_from` has none of it: then nobody's word is taken.
+package struct RealIP: LocationFeature {
+  /// Where the client's address stands.
+  enum Source: Sendable, Hashable {
+    /// The last line of X-Forwarded-For, and with `real_ip_recursive` also the lines before it.
+    case forwardedFor
+    /// The first line of this field; the name in lower case.
+    case field([UInt8])
+    /// The header of `listen … proxy_protocol`.
+    case proxyProtocol
   }
 
-  /// Whether the word of the address so far is taken.
-  var isTrusted: Bool {
-    let address = address.unmapped
-    return trusted.contains { AddressAccess.matches(address, $0) }
-  }
+  /// A name, which is resolved at each start and reload.
+  package struct Host: Sendable, Hashable {
+    package var name: String
+    package var location: SourceLocation
 
-  /// Takes one line of the list, from its right end, and returns whether the line before it counts too.
-  mutating func take(_ line: UnsafeRawBufferPointer) -> Bool {
-    var end = line.count
-    repeat {
-      guard isTrusted else { return false }
-      while end > 1, Self.isSeparator(line[end - 1]) { end -= 1 }
-      var start = end - 1
-      // As in nginx, the first byte of a line belongs to an address even if it is a separator.
-      while start > 0, !Self.isSeparator(line[start]) { start -= 1 }
-      if start > 0 { start += 1 }
-      guard start >= 0, end > start,
-        let next = SocketAddress(forwarded: UnsafeRawBufferPointer(rebasing: line[start..<end]))
-      else {
-        return false
-      }
-      address = next
-      hasMoved = true
-      guard start > 0 else { break }
-      end = start - 1
-    } while isRecursive && end > 0
-    return isRecursive
-  }
-
-  private static func isSeparator(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x2C }
-}
-
-/// `set_real_ip_from` and what belongs to it, in one worker.
-final class LiveRealIP {
-  private let settings: RealIPSettings
-  private let trusted: [AccessRule.Source]
-
-  /// `resolved`: the addresses of the names in `settings`.
-  init(_ settings: RealIPSettings, resolved: [String: [SocketAddress]]) {
-    self.settings = settings
-    trusted =
-      settings.trusted
-      + settings.hosts.flatMap { resolved[$0.name] ?? [] }.compactMap { address in
-        switch address {
-        case .ipv4(let address, _): .ipv4(network: address, mask: .max)
-        case .ipv6(let high, let low, _): .ipv6(high: high, low: low, prefixLength: 128)
-        case .unix: nil
-        }
-      }
-  }
-
-  /// Settles the client's address of an exchange, unless an outer level has done so.
-  func apply(to exchange: Exchange) {
-    guard exchange.variables.client == nil else { return }
-    var walk = ForwardedWalk(from: exchange.facts.peer, trusted: trusted, isRecursive: settings.isRecursive)
-    switch settings.source {
-    case .forwardedFor:
-      let bytes = exchange.head.bytes.readable
-      for field in exchange.head.fields.reversed() where field.id == .xForwardedFor {
-        if !walk.take(bytes[field.value]) { break }
-      }
-    case .field(let name):
-      let bytes = exchange.head.bytes.readable
-      let line = exchange.head.fields.first { field in
-        let sent = bytes[field.name]
-        return sent.count == name.count && zip(sent, name).allSatisfy { ASCII.lower($0) == $1 }
-      }
-      if let line { _ = walk.take(bytes[line.value]) }
-    case .proxyProtocol:
-      if let header = exchange.facts.proxyHeader, walk.isTrusted { exchange.setClient(header.source) }
+    /// The fault of a name without an address.
+    package var fault: Diagnostic {
+      Diagnostic(
+        .error, at: location, "host not found in set_real_ip_from \"\(name)\"",
+        hint: "names are resolved at start and reload: see that `getent hosts` knows it, or give an address")
     }
-    if walk.hasMoved { exchange.setClient(walk.address) }
   }
-}
 
-/// The location's own `set_real_ip_from`; that of the server block counts before any phase.
-final class RealIPStep: PhaseStep {
-  private let realIP: LiveRealIP
+  /// The addresses whose word is taken.
+  var trusted: [AccessRule.Source] = []
+  package var hosts: [Host] = []
+  var source: Source
+  /// Whether a trusted address in the list lets the next one to its left count.
+  var isRecursive: Bool
 
-  init(_ realIP: LiveRealIP) { self.realIP = realIP }
+  // MARK: Directives
 
-  override var words: String { "set_real_ip_from" }
+  static let chapter = Chapter.realIP
+  static let from = "set_real_ip_from"
+  private static let header = "real_ip_header"
+  private static let recursive = "real_ip_recursive"
 
-  override func run(_ exchange: Exchange) -> StepOutcome {
-    realIP.apply(to: exchange)
-    return .next
+  static let directives: [DirectiveEntry] = [
+    .list(
+      from, .everyHTTP, .words(1...1, "ADDRESS | CIDR | unix: | NAME"), "",
+      "Peers whose word about the client's address is taken. A name is resolved at start and reload.",
+      example: "set_real_ip_from 10.0.0.0/8;", trust: .told),
+    .value(
+      header, .everyHTTP, .words(1...1, "FIELD | X-Forwarded-For | proxy_protocol"), "X-Real-IP",
+      "Where such a peer names the client. Of X-Forwarded-For the last line counts, of another field the first line. Unlike in nginx, `x-forwarded-for` in any case means X-Forwarded-For, and an address with an empty number, such as `1..2.3`, is none.",
+      example: "real_ip_header X-Forwarded-For;", trust: .told),
+    .value(
+      recursive, .everyHTTP, .flag, "off",
+      "Takes the last address that isn't trusted itself, through all lines of X-Forwarded-For.",
+      example: "real_ip_recursive on;", trust: .told),
+  ]
+
+  /// Each of the directives is inherited on its own, as in nginx.
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealIP? {
+    let lines = level.scope.list(from)
+    guard !lines.isEmpty else { return nil }
+    var settings = RealIP(
+      source: source(level.scope.text(header)), isRecursive: level.scope.flag(recursive) ?? false)
+    for line in lines {
+      let text = line.text(0)
+      if text == "unix:" {
+        settings.trusted.append(.unix)
+      } else if let (source, hasHostBits) = AccessRule.Source.parse(text) {
+        settings.trusted.append(source)
+        if hasHostBits {
+          builder.warning(
+            line.place(0), "low address bits of \"\(text)\" are meaningless", hint: "write the network's address")
+        }
+      } else if isHostName(text) {
+        settings.hosts.append(Host(name: text, location: line.place(0)))
+      } else {
+        builder.error(
+          line.place(0), "invalid parameter \"\(text)\"", hint: "an IP address, ADDRESS/BITS, unix: or a host name")
+      }
+    }
+    return settings
+  }
+
+  private static func source(_ name: String?) -> Source {
+    guard let name else { return .field(Array("x-real-ip".utf8)) }
+    if name == "proxy_protocol" { return .proxyProtocol }
+    let lower = name.lowercased()
+    return lower == "x-forwarded-for" ? .forwardedFor : .field(Array(lower.utf8))
+  }
+
+  /// Whether the text can be a name; what looks like an address with a fault is none.
+  private static func isHostName(_ text: String) -> Bool {
+    let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+    return text.utf8.count <= 253 && text.utf8.contains { ($0 | 0x20) &- 97 < 26 }
+      && labels.allSatisfy { !$0.isEmpty }
+      && text.utf8.allSatisfy { TemplateCompiler.isNameByte($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ".") }
+  }
+
+  // MARK: Effect
+
+  /// The server block's own counts before any phase: `LiveServer.clientSearch`.
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    let search = ClientSearch(self, resolved: makers.generation.realIPHosts)
+    if parts.isOfServer { parts.objects.append(search) } else { parts.steps.preaccess.append(RealIPStep(search)) }
+  }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    func believed(_ settings: Self?) -> Set<String> {
+      Set((settings?.trusted ?? []).map(\.asWritten) + (settings?.hosts ?? []).map(\.name))
+    }
+    found.set(believed(old), believed(new)) {
+      "\($0) may say which address a client has (set_real_ip_from)"
+    } removed: {
+      "\($0) may no longer say which address a client has"
+    }
+    if let old, let new, old.source != new.source || old.isRecursive != new.isRecursive {
+      found.other("another field says which address a client has (real_ip_header, real_ip_recursive)")
+    }
   }
 }

@@ -96,12 +96,3 @@ public final class ConditionSettings: Sendable {
     self.location = location
   }
 }
-
-/// Settings of a location about the way of a request through the phases.
-public struct FlowSettings: Sendable {
-  /// `satisfy`
-  public var satisfy = Satisfy.all
-  /// Milliseconds before a 401 of the access phase (`auth_delay`).
-  public var denialDelay = 0
-  public init() {}
-}

@@ -1,6 +1,5 @@
 import Crypto
 import Patterns
-import Transport
 
 extension [RewriteStep] {
   /// Each step as it is written, in the order in which `RewriteProgram` has the steps.
@@ -46,26 +45,6 @@ extension ConditionSettings {
     case .equals(let one, let other): "\(one.text(names)) \(isNegated ? "!=" : "=") \(other.text(names))"
     case .matches(let value, let pattern, _): "\(value.text(names)) \(isNegated ? "!~" : "~") \(pattern.pattern)"
     case .file(let path, let test): "\(isNegated ? "!" : "")\(test) \(path.text(names))"
-    }
-  }
-}
-
-extension AccessRule {
-  /// `deny 10.0.0.0/8`.
-  package var asWritten: String { "\(allows ? "allow" : "deny") \(source.asWritten)" }
-}
-
-extension AccessRule.Source {
-  package var asWritten: String {
-    switch self {
-    case .all: return "all"
-    case .unix: return "unix:"
-    case .ipv4(let network, let mask):
-      let text = SocketAddress.ipv4(address: network, port: 0).host
-      return mask == .max ? text : "\(text)/\(mask.nonzeroBitCount)"
-    case .ipv6(let high, let low, let length):
-      let text = SocketAddress.ipv6(high: high, low: low, port: 0).host
-      return length == 128 ? text : "\(text)/\(length)"
     }
   }
 }

@@ -6,7 +6,7 @@ import Language
 extension SettingsBuilder {
   /// Builds `message_signature` of a level; nil where it is off or invalid.
   mutating func signature(_ scope: Scope, _ mode: SignatureSettings.Mode) -> SignatureSettings? {
-    guard SignatureRule.mode(scope) == mode, let line = scope.value("message_signature") else { return nil }
+    guard Signatures.mode(scope) == mode, let line = scope.value(Signatures.name) else { return nil }
     // Each diagnostic appears once, although several locations may inherit the invalid directive.
     let before = diagnostics
     diagnostics = []

@@ -17,31 +17,19 @@ final class SignatureCheck: PhaseStep {
   /// Milliseconds.
   private let span: UInt64
   private let accept: FieldBlock?
-  /// Makes the buffer for a body that the content handler needs in memory; nil without an envelope.
-  private let envelope: MessageEnvelope?
 
   private static let clientCert = Array("client-cert".utf8)
   private static let signatureInput = Array("signature-input".utf8)
 
-  init(_ verifier: SignatureVerifier?, _ window: ReplayWindow, span: UInt64, envelope: MessageEnvelope?) {
+  /// `verifier`: nil if the keys are not loaded.
+  init(_ verifier: SignatureVerifier?, _ window: ReplayWindow, span: UInt64) {
     self.verifier = verifier
     self.window = window
     self.span = span
-    self.envelope = envelope
     accept = verifier.map { FieldBlock([(Array("Accept-Signature".utf8), $0.acceptSignature)]) }
   }
 
-  convenience init(_ settings: SignatureSettings, _ location: LocationSettings, _ makers: LiveMakers) {
-    var envelope: MessageEnvelope?
-    if let pass = location[ProxyPassSettings.self] {
-      envelope = pass.envelope.flatMap { makers.generation.envelopes[$0] }
-    }
-    let signatures = makers.generation.signatures
-    self.init(
-      signatures.verifiers[settings], makers.shared.nonces, span: signatures.nonceSpan, envelope: envelope)
-  }
-
-  override var words: String { "message_signature verify" }
+  override var words: String { "\(Signatures.name) verify" }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
     guard let verifier else {
@@ -51,14 +39,14 @@ final class SignatureCheck: PhaseStep {
     // Its main request is judged itself, before its content and its mirrors.
     if exchange.stream?.isSubrequest == true { return .next }
     // An internal redirect to a location with the same settings: the request is the same, and its nonce is used.
-    if let record = exchange.account.signature, record.verifier === verifier, record.isValid { return .next }
+    if let record = Signatures.record(of: exchange), record.verifier === verifier, record.isValid { return .next }
     let isBodyPossible = exchange.head.framing != .none && exchange.head.framing != .length(0)
     exchange.worker.clock.update()
     let verified: SignatureVerifier.Verified
     do throws(SignatureFault) {
       let message = try Self.message(of: exchange, mayCoverCertificate: verifier.policy)
       verified = try verifier.verify(message, hasBody: isBodyPossible, now: exchange.worker.clock.seconds)
-      if let nonce = verified.nonce, exchange.account.signature?.nonce != nonce {
+      if let nonce = verified.nonce, Signatures.record(of: exchange)?.nonce != nonce {
         switch look(nonce, of: verified, exchange, remembers: false) {
         case .seen: throw .replayed
         case .forgotten: throw .forgotten
@@ -68,7 +56,7 @@ final class SignatureCheck: PhaseStep {
     } catch {
       return refuse(error, exchange)
     }
-    guard let digest = verified.digest, exchange.account.signature?.digest != digest else {
+    guard let digest = verified.digest, Signatures.record(of: exchange)?.digest != digest else {
       return admit(verified, exchange)
     }
     guard isBodyPossible else {
@@ -113,15 +101,14 @@ final class SignatureCheck: PhaseStep {
     if stream.isBodyRead {
       return judge(verified, digest.matches(UnsafeRawBufferPointer(start: nil, count: 0)), exchange)
     }
-    let worker = exchange.worker
+    let worker = exchange.worker, content = exchange.location.content
     let kept =
-      envelope != nil
-      ? RequestBody(envelopeIn: worker.bodies)
-      : exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, pool: worker.shared.pool) }
-        ?? RequestBody(
-          allowance: RequestBodySender.adaptiveAllowance, gauge: worker.bodies, pool: worker.shared.pool)
+      content.storage(for: exchange)
+      ?? exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, pool: worker.shared.pool) }
+      ?? RequestBody(
+        allowance: RequestBodySender.adaptiveAllowance, gauge: worker.bodies, pool: worker.shared.pool)
     kept.beginDigests(ContentDigest.Algorithm.allCases)
-    kept.await(SignedBody(self, verified, digest, envelope))
+    kept.await(SignedBody(self, verified, digest, content))
     exchange.collectBody(in: kept)
     return .wait
   }
@@ -135,7 +122,7 @@ final class SignatureCheck: PhaseStep {
   // MARK: The verdict
 
   private func admit(_ verified: SignatureVerifier.Verified, _ exchange: Exchange) -> StepOutcome {
-    if let nonce = verified.nonce, exchange.account.signature?.nonce != nonce {
+    if let nonce = verified.nonce, Signatures.record(of: exchange)?.nonce != nonce {
       switch look(nonce, of: verified, exchange, remembers: true) {
       case .new: break
       case .seen: return refuse(.replayed, exchange)
@@ -145,7 +132,7 @@ final class SignatureCheck: PhaseStep {
         return .fail(ErrorResponse(503))
       }
     }
-    exchange.note(SignatureRecord(verifier, verified))
+    exchange.use(SignatureState.self).record = SignatureRecord(verifier, verified)
     return .next
   }
 
@@ -160,13 +147,21 @@ final class SignatureCheck: PhaseStep {
   /// Responds with the same bytes for every fault.
   private func refuse(_ fault: SignatureFault, _ exchange: Exchange) -> StepOutcome {
     exchange.log(.info, "message signature refused: \(fault)")
-    exchange.note(SignatureRecord(refused: fault))
+    exchange.use(SignatureState.self).record = SignatureRecord(refused: fault)
     if let accept { exchange.setOwnFields(accept) }
     return .fail(ErrorResponse(401))
   }
 }
 
-/// What an exchange knows of its request's signature.
+/// What an exchange knows of its request's signature. A subrequest knows nothing of it.
+final class SignatureState: FeatureState {
+  /// nil: no signature was looked for.
+  var record: SignatureRecord?
+
+  override func reset() { record = nil }
+}
+
+/// What was found out about a signature.
 final class SignatureRecord {
   let verifier: SignatureVerifier?
   let fault: SignatureFault?
@@ -204,20 +199,19 @@ private final class SignedBody: BodyWaiter {
   private let check: SignatureCheck
   private let verified: SignatureVerifier.Verified
   private let digest: ContentDigest
-  private let envelope: MessageEnvelope?
+  private let content: LiveContent
 
   init(
-    _ check: SignatureCheck, _ verified: SignatureVerifier.Verified, _ digest: ContentDigest,
-    _ envelope: MessageEnvelope?
+    _ check: SignatureCheck, _ verified: SignatureVerifier.Verified, _ digest: ContentDigest, _ content: LiveContent
   ) {
     self.check = check
     self.verified = verified
     self.digest = digest
-    self.envelope = envelope
+    self.content = content
   }
 
   override func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool {
-    envelope.map { EnvelopeFilter.admits(count, in: kept, of: $0, exchange) } ?? true
+    content.admits(count, in: kept, exchange)
   }
 
   override func bodyDidEnd(_ kept: RequestBody, _ exchange: Exchange) {

@@ -8,14 +8,6 @@ enum SignatureRule {
   static let times = 1...86_400
   static let timeHint = "a time in whole seconds, from 1s to 1d"
 
-  static func mode(_ scope: Scope) -> SignatureSettings.Mode? {
-    switch scope.text("message_signature")?.lowercased() {
-    case "verify": .verify
-    case "sign": .sign
-    default: nil
-    }
-  }
-
   private static let perConnection: Set = [
     "connection", "proxy-connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect",
   ]
@@ -44,7 +36,7 @@ enum SignatureRule {
 
   /// Warns of directives where signatures are off, and of signing without an upstream.
   static func hasNoEffect(_ scope: Scope) -> Diagnostic? {
-    if mode(scope) == nil {
+    if Signatures.mode(scope) == nil {
       guard let line = scope.directives.first(where: { $0.name.hasPrefix("message_signature_") }),
         ["location", "server"].allSatisfy({ scope.own($0).isEmpty })
       else { return nil }
@@ -52,7 +44,7 @@ enum SignatureRule {
         .warning, at: line.location, "\"\(line.name)\" has no effect here: message_signature is off",
         hint: "message_signature verify; or sign")
     }
-    guard mode(scope) == .sign, let line = scope.own("message_signature").first,
+    guard Signatures.mode(scope) == .sign, let line = scope.own("message_signature").first,
       ["proxy_pass", "grpc_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
     else { return nil }
     return Diagnostic(
@@ -92,7 +84,7 @@ enum SignatureRule {
           hint: "remove one of the two; the signature is at \(settings.location)"))
     }
     let ours = Set(["signature", "signature-input"]).union(coversDigest ? ["content-digest"] : [])
-    for field in scope.list("proxy_set_header") where ours.contains(field.text(0).lowercased()) {
+    for field in scope.setFieldLines where ours.contains(field.text(0).lowercased()) {
       found.append(
         Diagnostic(
           .error, at: field.location, "\"\(field.text(0))\" is set here, but message_signature writes this field",

@@ -19,7 +19,7 @@ extension SettingsBuilder {
     tls.rejection = scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? .http
     if scope.flag("ssl_verify_report_only") == true { tls.rejection = .reportOnly }
     tls.revokedConnections = revokedConnections(scope.value("ssl_revoked_connections"))
-    tls.rules = clientRules(scope).map {
+    tls.rules = ClientAccess.rules(scope, &self).map {
       HandshakeRules(fingerprint: $0.fingerprint, needsCertificate: !$0.allow.isEmpty)
     }
     tls.verifyDepth = scope.number("ssl_verify_depth") ?? 1

@@ -46,20 +46,6 @@ enum ServerTLS: Feature {
       "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
       "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told
     ).option("--verify"),
-    .list(
-      "ssl_client_allow", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
-      "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
-      example: "ssl_client_allow dns=*.devices.example;", trust: .told
-    ).option("--allow"),
-    .list(
-      "ssl_client_deny", DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
-      "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
-      example: "ssl_client_deny cn=stolen-laptop;", trust: .told
-    ).option("--deny"),
-    .value(
-      "client_identity", .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
-      "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
-      example: "client_identity rfc9440;", trust: .told),
     .value(
       "ssl_verify_reject", levels, .oneOf(["http", "handshake"]), "http",
       "Refuses a client with an error page (400, 403), or with a TLS alert before any HTTP.",

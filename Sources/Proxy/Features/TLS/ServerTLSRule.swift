@@ -15,6 +15,24 @@ struct ServerTLSFacts {
   func own(_ name: String) -> Directive? { scope.own(name).last }
 }
 
+extension ServerTLSFacts {
+  /// Returns an error if the server never requests a certificate from a client.
+  func unasked(_ line: Directive, hint: String) -> Diagnostic? {
+    // A server that refuses every handshake has no clients, so the rule does not apply.
+    if let tls, tls.rejectsHandshake, !alsoPlain { return nil }
+    let reason: String
+    switch tls?.verification {
+    case nil: reason = "has no listen with ssl"
+    case .off: reason = "says ssl_verify_client off"
+    case .on, .optional, .optionalNoCA: return nil
+    }
+    return Diagnostic(
+      .error, at: line.location,
+      "\"\(line.name)\" needs client certificates, but the server at \(place) \(reason)",
+      hint: hint)
+  }
+}
+
 /// Errors in a server's TLS directives for clients. Each case is one rule.
 enum ServerTLSRule: CaseIterable {
   case noCertificate
@@ -31,6 +49,9 @@ enum ServerTLSRule: CaseIterable {
   case certificatesReadInHandshakes
   case cacheOfNoCertificates
   case staplingOfNamedCertificates
+  case rejectionWithoutVerification
+  case reportWithoutVerification
+  case reportBesideRejection
 
   func diagnostic(_ facts: ServerTLSFacts) -> Diagnostic? {
     switch self {
@@ -121,6 +142,23 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .warning, at: line.location, "\"ssl_stapling\" has no effect: handshakes choose the certificates, as in nginx",
         hint: "ssl_stapling off; in this server")
+    case .rejectionWithoutVerification:
+      guard let line = facts.own("ssl_verify_reject"), line.text(0).lowercased() == "handshake" else { return nil }
+      return facts.unasked(line, hint: "ssl_verify_client on, or optional")
+    case .reportWithoutVerification:
+      guard let line = facts.own("ssl_verify_report_only"), facts.scope.flag("ssl_verify_report_only") == true else {
+        return nil
+      }
+      return facts.unasked(line, hint: "ssl_verify_client on, or optional")
+    case .reportBesideRejection:
+      guard facts.scope.flag("ssl_verify_report_only") == true, let line = facts.scope.value("ssl_verify_report_only"),
+        let other = facts.scope.value("ssl_verify_reject"), other.text(0).lowercased() == "handshake"
+      else { return nil }
+      return Diagnostic(
+        .error, at: line.location, "\"ssl_verify_report_only on\" beside \"ssl_verify_reject handshake\"",
+        hint:
+          "a client that is only reported is refused in no way: remove one of the two; the other is at \(other.location)"
+      )
     case .statusWithoutVerification:
       guard let tls = facts.tls, tls.clientStatus.extent != .off, let line = facts.scope.value("ssl_ocsp") else {
         return nil

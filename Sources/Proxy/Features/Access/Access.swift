@@ -1,0 +1,112 @@
+import Language
+import Observability
+
+/// allow and deny (nginx: ngx_http_access_module): which addresses clients may have.
+///
+/// The folder is the whole feature: the directives and what they set here, what happens to a request in `AddressAccess`,
+/// and `SatisfyAny`, which decides how the steps of the access phase count together.
+package struct Access: LocationFeature {
+  /// In the order of the file. The first that matches decides.
+  package var rules: [AccessRule]
+
+  // MARK: Directives
+
+  static let chapter = Chapter.http
+  private static let levels = DirectiveContexts.everyHTTP
+  private static let allow = "allow"
+  private static let deny = "deny"
+
+  static let directives: [DirectiveEntry] = [
+    .list(
+      allow, levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+      "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
+    .list(
+      deny, levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+      "Denies clients with these addresses.", example: "deny all;", trust: .told),
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Access? {
+    let rules = level.scope.list(allow, deny).compactMap { line in
+      source(line, &builder).map { AccessRule(allows: line.name == allow, source: $0, location: line.location) }
+    }
+    return rules.isEmpty ? nil : Access(rules: rules)
+  }
+
+  private static func source(_ line: Directive, _ builder: inout SettingsBuilder) -> AccessRule.Source? {
+    let text = line.text(0)
+    if text == "all" { return .all }
+    if text == "unix:" { return .unix }
+    guard let (source, hasHostBits) = AccessRule.Source.parse(text) else {
+      builder.error(
+        line.place(0), "invalid parameter \"\(text)\"", hint: "an IP address, ADDRESS/BITS, unix: or all; no names")
+      return nil
+    }
+    if hasHostBits {
+      builder.warning(
+        line.place(0), "low address bits of \"\(text)\" are meaningless", hint: "write the network's address")
+    }
+    return source
+  }
+
+  /// Whether the level itself denies addresses.
+  static func denies(_ scope: Scope) -> Bool { !scope.own(deny).isEmpty }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.access.append(AddressAccess(rules)) }
+
+  static func guardingLine(_ scope: Scope) -> GuardingLine? {
+    scope.list(allow, deny).first { $0.name == deny }.map {
+      GuardingLine($0, act: "is judged", remedy: "allow all;")
+    }
+  }
+
+  var guardingDirective: String? { rules.contains { !$0.allows } ? Self.deny : nil }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    let (old, new) = (old?.rules ?? [], new?.rules ?? [])
+    let before = old.map(\.asWritten), after = new.map(\.asWritten)
+    if before == after { return }
+    if before.sorted() == after.sorted() {
+      return found.other("allow and deny come in another order: \(after.joined(separator: ", "))")
+    }
+    func sources(_ rules: [AccessRule], _ allows: Bool) -> Set<String> {
+      Set(rules.filter { $0.allows == allows }.map { $0.source == .all ? "all other addresses" : $0.source.asWritten })
+    }
+    found.set(sources(old, true), sources(new, true)) {
+      "clients from \($0) are allowed"
+    } removed: {
+      "clients from \($0) are no longer allowed"
+    }
+    found.guards(sources(old, false), sources(new, false)) {
+      "clients from \($0) are denied"
+    } removed: {
+      "clients from \($0) are no longer denied"
+    }
+  }
+}
+
+/// `satisfy any`: one step of the access phase that admits the client is enough. Without it, all must.
+struct SatisfyAny: LocationFeature {
+  static let chapter = Chapter.rewrite
+  private static let name = "satisfy"
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, .everyHTTP, .oneOf(["all", "any"]), "all",
+      "Whether `allow`, `deny` and `auth_basic` must all admit a client, or one is enough. `ssl_client_allow` and `ssl_client_deny` apply in any case.",
+      example: "satisfy any;", trust: .told)
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> SatisfyAny? {
+    level.scope.text(name)?.lowercased() == "any" ? SatisfyAny() : nil
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.steps.satisfy = .any }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    found.flag(
+      old != nil, new != nil, opens: "an address or a password is enough (satisfy any)",
+      closes: "both the address and the password must be right (satisfy all)")
+  }
+}

@@ -1,0 +1,105 @@
+package import Crypto
+import Enrolment
+import Language
+import Observability
+
+/// auth_basic (nginx: ngx_http_auth_basic_module): who has no password in the file doesn't get in.
+///
+/// The folder is the whole feature: the directives and what they set here, what happens to a request in `PasswordAccess`,
+/// and `AuthDelay`, which makes guessing slow.
+package struct AuthBasic: LocationFeature {
+  /// Where the users are.
+  package enum Users: Sendable, Hashable {
+    case file(MaterialReference)
+    /// A path with variables, relative to `folder` if it doesn't begin with a slash.
+    case named(Template, folder: String)
+  }
+
+  package let realm: Template
+  /// Read with each request, as nginx does.
+  package let source: Users
+  /// Whether the content of the location checks passwords itself.
+  let isForContent: Bool
+
+  /// The file; nil if requests name it.
+  package var users: MaterialReference? { if case .file(let users) = source { users } else { nil } }
+
+  // MARK: Directives
+
+  static let chapter = Chapter.passwords
+  static let name = "auth_basic"
+  private static let file = "auth_basic_user_file"
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, levels.union(.limitExcept), .words(1...1, "REALM | off"), "off",
+      "Asks clients for a user name and a password.", example: "auth_basic \"Administrators\";", trust: .told),
+    .value(
+      file, levels.union(.limitExcept), .words(1...1, "FILE"), "",
+      "A file with one `USER:HASH` on each line: crypt(3), bcrypt, `$apr1$`, `{SHA}`, `{SSHA}`. sallyport reads it for each request.",
+      example: "auth_basic_user_file htpasswd;", trust: .told),
+  ]
+
+  /// Whether a password is asked for at a level.
+  static func isOn(_ scope: Scope) -> Bool { scope.value(name).map { $0.text(0) != "off" } ?? false }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthBasic? {
+    let scope = level.scope
+    guard isOn(scope), let line = scope.value(name) else { return nil }
+    guard let file = scope.value(file) else {
+      builder.error(
+        line.location, "\"auth_basic\" without \"auth_basic_user_file\": no client could log in",
+        hint: "auth_basic_user_file FILE; with one USER:HASH on each line")
+      return nil
+    }
+    let realm = builder.template(line, 0), isForContent = EnrolmentSettings.isOn(scope)
+    if file.text(0).hasPrefix("$") {
+      builder.error(
+        file.location, "\"auth_basic_user_file\" begins with a variable: a client could name any file",
+        hint: "begin with a folder: auth_basic_user_file users/\(file.text(0));")
+      return nil
+    }
+    if file.text(0).contains("$") {
+      let users = Users.named(builder.template(file, 0), folder: builder.folder)
+      return AuthBasic(realm: realm, source: users, isForContent: isForContent)
+    }
+    return builder.material(file).map { AuthBasic(realm: realm, source: .file($0), isForContent: isForContent) }
+  }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    if isForContent { return }
+    parts.steps.access.append(PasswordAccess(self, limits: makers.generation.guessLimits))
+  }
+
+  static func guardingLine(_ scope: Scope) -> GuardingLine? {
+    GuardingLine(scope, unlessOff: name, act: "asks for a password")
+  }
+
+  var guardingDirective: String? { Self.name }
+
+  var policy: [(label: String, text: String)] {
+    if isForContent { return [] }
+    return [("password", users.map { "of \($0)" } ?? "of the file that the request names")]
+  }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    found.flag(
+      old == nil, new == nil, opens: "no password is asked for any more",
+      closes: "a password is asked for (auth_basic)")
+    if let before = old?.source, let after = new?.source, before != after {
+      found.other("passwords are those of \(after.asWritten) (were those of \(before.asWritten))")
+    }
+  }
+}
+
+extension AuthBasic.Users {
+  fileprivate var asWritten: String {
+    switch self {
+    case .file(let file): "\(file)"
+    case .named(let path, _): path.asWritten
+    }
+  }
+}

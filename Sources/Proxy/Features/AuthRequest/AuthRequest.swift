@@ -1,0 +1,91 @@
+import Language
+import Observability
+
+/// auth_request (nginx: ngx_http_auth_request_module): an upstream says whether a request is admitted.
+///
+/// The folder is the whole feature: the directives and what they set here, and what happens to a request in
+/// `AuthorizationStep`.
+struct AuthRequest: LocationFeature {
+  /// One `auth_request_set`: a variable of the main request, and the value that it gets of the subrequest.
+  struct Setting: Sendable {
+    enum Target: Sendable {
+      case slot(Int)
+      /// `$args`
+      case arguments
+    }
+
+    var target: Target
+    var value: Template
+  }
+
+  /// A path of the same server block.
+  let path: [UInt8]
+  let variables: [Setting]
+
+  // MARK: Directives
+
+  static let chapter = Chapter.subrequests
+  private static let name = "auth_request"
+  private static let set = "auth_request_set"
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, levels, .words(1...1, "PATH | off"), "off",
+      "Asks the location of this path, by a GET without a body, whether a request is admitted: 2xx admits, 401 and 403"
+        + " deny, and anything else is an error 500. See docs/operating/http.md.",
+      example: "auth_request /oauth2/auth;", trust: .told),
+    .list(
+      set, levels, .words(2...2, "$VARIABLE VALUE"), "",
+      "Sets a variable of the request when `auth_request` is answered. The value may have variables of the subrequest,"
+        + " such as `$upstream_http_x_user`. `$args` and `$limit_rate` can be set, too.",
+      example: "auth_request_set $user $upstream_http_x_auth_request_user;", trust: .told),
+  ]
+
+  static let definitions: [String: Definition] = [set: { $1.defineSettable($0) }]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> AuthRequest? {
+    let variables = level.scope.list(set).compactMap { line -> Setting? in
+      let name = line.text(0).dropFirst().lowercased()
+      if name == "args" { return Setting(target: .arguments, value: builder.template(line, 1)) }
+      // A name that can't be a variable has been reported.
+      guard let slot = builder.variables.slots[name] else { return nil }
+      return Setting(target: .slot(slot), value: builder.template(line, 1))
+    }
+    guard let line = level.scope.value(name), line.text(0) != "off", let path = Subrequest.path(line, &builder) else {
+      return nil
+    }
+    return AuthRequest(path: path, variables: variables)
+  }
+
+  /// The variables whose values come from the upstream that is asked, which may say who the client is.
+  var slots: [Int] { variables.compactMap { if case .slot(let slot) = $0.target { slot } else { nil } } }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.steps.access.append(AuthorizationStep(self))
+  }
+
+  static func guardingLine(_ scope: Scope) -> GuardingLine? { GuardingLine(scope, unlessOff: name, act: "is asked") }
+
+  var guardingDirective: String? { Self.name }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    func path(_ settings: Self?) -> String? { settings.map { String(decoding: $0.path, as: UTF8.self) } }
+    switch (path(old), path(new)) {
+    case (let before?, nil):
+      found.opens("nobody is asked any more whether a request is admitted (was auth_request \(before))")
+    case (nil, let after?): found.closes("\(after) is asked whether a request is admitted (auth_request)")
+    case (let before?, let after?) where before != after:
+      found.other("\(after) is asked whether a request is admitted (was \(before))")
+    default: break
+    }
+    guard let old, let new else { return }
+    let values = (old.variables.map(\.value.asWritten).sorted(), new.variables.map(\.value.asWritten).sorted())
+    if values.0 != values.1 {
+      found.other(
+        "auth_request_set takes \(values.1.joined(separator: ", ")) (was \(values.0.joined(separator: ", ")))")
+    }
+  }
+}

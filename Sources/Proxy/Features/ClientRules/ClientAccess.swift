@@ -1,0 +1,108 @@
+package import Identity
+import Language
+import Patterns
+
+/// ssl_client_allow and ssl_client_deny, which nginx does not have: which certificates clients may have.
+///
+/// The folder is the whole feature: the directives and what they set here, what contradicts them in `ClientIdentityRule`,
+/// and `ClientIdentity`, by which upstreams are told of the client. The rules are no step of the access phase, so that no
+/// `satisfy` and no password can override them (docs/SECURITY.md): each entry to a location asks them.
+package struct ClientAccess: LocationFeature {
+  /// One object wherever the same lines are inherited.
+  let rules: ClientRules
+
+  // MARK: Directives
+
+  static let chapter = Chapter.tls
+  private static let allow = ClientRule.Effect.allow.rawValue
+  private static let deny = ClientRule.Effect.deny.rawValue
+
+  static let directives: [DirectiveEntry] = [
+    .list(
+      allow, DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
+      "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
+      example: "ssl_client_allow dns=*.devices.example;", trust: .told
+    ).option("--allow"),
+    .list(
+      deny, DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
+      "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
+      example: "ssl_client_deny cn=stolen-laptop;", trust: .told
+    ).option("--deny"),
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ClientAccess? {
+    rules(level.scope, &builder).map { ClientAccess(rules: $0) }
+  }
+
+  /// The rules in effect at a level. Each of the two directives is inherited separately.
+  static func rules(_ scope: Scope, _ builder: inout SettingsBuilder) -> ClientRules? {
+    let lines = (allow: scope.list(allow), deny: scope.list(deny))
+    let places = (lines.allow + lines.deny).map(\.location)
+    if let known = builder.clientRules[places] { return known }
+    let rules = ClientRules(
+      allow: rules(.allow, lines.allow, &builder), deny: rules(.deny, lines.deny, &builder))
+    builder.clientRules[places] = .some(rules)
+    return rules
+  }
+
+  private static func rules(
+    _ effect: ClientRule.Effect, _ lines: [Directive], _ builder: inout SettingsBuilder
+  ) -> [ClientRule] {
+    lines.compactMap { line in
+      let words = line.arguments.map { (text: $0.text, location: $0.location) }
+      let (rule, faults) = ClientRule.parse(effect, words, at: line.location)
+      builder.diagnostics += faults
+      return rule
+    }
+  }
+
+  /// The lines of `allow` in effect at a level, and its own.
+  static func allowing(_ scope: Scope) -> (all: [Directive], own: [Directive]) { (scope.list(allow), scope.own(allow)) }
+
+  /// The level's own lines of `deny`.
+  static func denying(_ scope: Scope) -> [Directive] { scope.own(deny) }
+
+  // MARK: Effect
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.clientRules = rules }
+
+  /// The reason why the location's rules deny the client, for the error log; nil if the rules admit the client.
+  static func denial(
+    of facts: ConnectionFacts, at location: LiveLocation, scratch: RegularExpression.Scratch
+  ) -> String? {
+    guard let rules = location.clientRules,
+      case .denied(let place, let reason) = facts.judge(by: rules, scratch: scratch)
+    else { return nil }
+    return ClientRules.message(place, reason)
+  }
+
+  var guardingDirective: String? { rules.allow.isEmpty ? nil : Self.allow }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    let before = Set((old?.rules.allow ?? []).map(\.spelling)), after = Set((new?.rules.allow ?? []).map(\.spelling))
+    switch (before.isEmpty, after.isEmpty) {
+    case (false, true):
+      found.opens(
+        "ssl_client_allow no longer limits which clients get in (was \(before.sorted().joined(separator: "; ")))")
+    case (true, false):
+      found.closes("only clients that match ssl_client_allow get in: \(after.sorted().joined(separator: "; "))")
+    case (false, false):
+      found.set(before, after) {
+        "clients that match \($0) get in"
+      } removed: {
+        "clients that match \($0) no longer get in"
+      }
+    case (true, true): break
+    }
+    found.guards(Set((old?.rules.deny ?? []).map(\.spelling)), Set((new?.rules.deny ?? []).map(\.spelling))) {
+      "clients that match \($0) are denied"
+    } removed: {
+      "clients that match \($0) are no longer denied"
+    }
+  }
+}
+
+extension LocationSettings {
+  /// nil: every client that the server lets in. For what is loaded or reported, as the other settings of features.
+  package var clientRules: ClientRules? { self[ClientAccess.self]?.rules }
+}

@@ -1,0 +1,44 @@
+package import Identity
+import Language
+
+/// client_identity, which nginx does not have: upstreams are told of the client's certificate. What it sets is part of a
+/// `proxy_pass`.
+package enum ClientIdentity: Feature {
+  static let chapter = Chapter.tls
+  private static let name = "client_identity"
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, .everyHTTP, .oneOf(["rfc9440", "xfcc", "off"]), "off",
+      "Sends the client's identity to upstreams: in Client-Cert and Client-Cert-Chain (RFC 9440), or in Envoy's X-Forwarded-Client-Cert. sallyport then removes all these fields from the requests of the server's clients.",
+      example: "client_identity rfc9440;", trust: .told)
+  ]
+
+  /// The form of the fields in effect at a level.
+  static func form(_ scope: Scope) -> IdentityFieldForm {
+    scope.text(name).flatMap { IdentityFieldForm(rawValue: $0.lowercased()) } ?? .off
+  }
+
+  /// The line in effect at a level, and the level's own.
+  static func line(_ scope: Scope) -> (inEffect: Directive?, own: Directive?) {
+    (scope.value(name), scope.own(name).last)
+  }
+
+  /// The names of the fields, for the policy that `check` prints; nil: there are none.
+  package static func fields(of form: IdentityFieldForm) -> String? {
+    switch form {
+    case .off: nil
+    case .rfc9440: "Client-Cert, Client-Cert-Chain (RFC 9440)"
+    case .xfcc: "X-Forwarded-Client-Cert (Envoy)"
+    }
+  }
+
+  package static func compare(_ old: IdentityFieldForm, _ new: IdentityFieldForm, _ found: inout TrustChanges) {
+    if old == new { return }
+    switch new {
+    case .off: found.opens("the upstream is no longer told of the client's certificate (client_identity off)")
+    case .rfc9440, .xfcc:
+      found.other("the upstream is told of the client's certificate in another form (client_identity)")
+    }
+  }
+}

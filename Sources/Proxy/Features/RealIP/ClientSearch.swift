@@ -1,0 +1,107 @@
+import Bytes
+import HTTP
+import Transport
+
+/// Walks from the connection's peer to the client, through a list of addresses that trusted proxies wrote (nginx's
+/// `ngx_http_get_forwarded_addr`). A pure function of its input, linear in it.
+struct ForwardedWalk {
+  let trusted: [AccessRule.Source]
+  let isRecursive: Bool
+  /// The address so far: that of the connection, then the last one that was taken.
+  private(set) var address: SocketAddress
+  private(set) var hasMoved = false
+
+  init(from peer: SocketAddress, trusted: [AccessRule.Source], isRecursive: Bool) {
+    self.address = peer
+    self.trusted = trusted
+    self.isRecursive = isRecursive
+  }
+
+  /// Whether the word of the address so far is taken.
+  var isTrusted: Bool {
+    let address = address.unmapped
+    return trusted.contains { AddressAccess.matches(address, $0) }
+  }
+
+  /// Takes one line of the list, from its right end, and returns whether the line before it counts too.
+  mutating func take(_ line: UnsafeRawBufferPointer) -> Bool {
+    var end = line.count
+    repeat {
+      guard isTrusted else { return false }
+      while end > 1, Self.isSeparator(line[end - 1]) { end -= 1 }
+      var start = end - 1
+      // As in nginx, the first byte of a line belongs to an address even if it is a separator.
+      while start > 0, !Self.isSeparator(line[start]) { start -= 1 }
+      if start > 0 { start += 1 }
+      guard start >= 0, end > start,
+        let next = SocketAddress(forwarded: UnsafeRawBufferPointer(rebasing: line[start..<end]))
+      else {
+        return false
+      }
+      address = next
+      hasMoved = true
+      guard start > 0 else { break }
+      end = start - 1
+    } while isRecursive && end > 0
+    return isRecursive
+  }
+
+  private static func isSeparator(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x2C }
+}
+
+/// What a location has of `RealIP` in one worker, where the names are addresses.
+final class ClientSearch {
+  private let settings: RealIP
+  private let trusted: [AccessRule.Source]
+
+  /// `resolved`: the addresses of the names in `settings`.
+  init(_ settings: RealIP, resolved: [String: [SocketAddress]]) {
+    self.settings = settings
+    trusted =
+      settings.trusted
+      + settings.hosts.flatMap { resolved[$0.name] ?? [] }.compactMap { address in
+        switch address {
+        case .ipv4(let address, _): .ipv4(network: address, mask: .max)
+        case .ipv6(let high, let low, _): .ipv6(high: high, low: low, prefixLength: 128)
+        case .unix: nil
+        }
+      }
+  }
+
+  /// Settles the client's address of an exchange, unless an outer level has done so.
+  func apply(to exchange: Exchange) {
+    guard exchange.variables.client == nil else { return }
+    var walk = ForwardedWalk(from: exchange.facts.peer, trusted: trusted, isRecursive: settings.isRecursive)
+    switch settings.source {
+    case .forwardedFor:
+      let bytes = exchange.head.bytes.readable
+      for field in exchange.head.fields.reversed() where field.id == .xForwardedFor {
+        if !walk.take(bytes[field.value]) { break }
+      }
+    case .field(let name):
+      let bytes = exchange.head.bytes.readable
+      let line = exchange.head.fields.first { field in
+        let sent = bytes[field.name]
+        return sent.count == name.count && zip(sent, name).allSatisfy { ASCII.lower($0) == $1 }
+      }
+      if let line { _ = walk.take(bytes[line.value]) }
+    case .proxyProtocol:
+      if let header = exchange.facts.proxyHeader, walk.isTrusted { exchange.setClient(header.source) }
+    }
+    if walk.hasMoved { exchange.setClient(walk.address) }
+  }
+}
+
+/// The location's own `set_real_ip_from`; that of the server block counts before any phase.
+final class RealIPStep: PhaseStep {
+  private let search: ClientSearch
+
+  init(_ search: ClientSearch) { self.search = search }
+
+  override var words: String { RealIP.from }
+
+  override func run(_ exchange: Exchange) -> StepOutcome {
+    search.apply(to: exchange)
+    return .next
+  }
+}

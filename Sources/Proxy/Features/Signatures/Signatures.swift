@@ -1,0 +1,145 @@
+import Bytes
+import Crypto
+import Language
+import Observability
+import Signature
+
+/// HTTP message signatures (RFC 9421), which nginx does not have: `verify` keeps out requests without a valid signature,
+/// and `sign` signs those for the upstream.
+///
+/// The folder is the whole feature: the directives here, what they set in `SignatureSettings`, what happens to a request
+/// in `SignatureCheck`, and to one for the upstream in `SignatureSigning`. The value here is that of `verify`; what signs is
+/// part of a `proxy_pass`.
+package struct Signatures: LocationFeature {
+  package let verification: SignatureSettings
+
+  // MARK: Directives
+
+  static let chapter = Chapter.signatures
+  static let name = "message_signature"
+  private static let levels = DirectiveContexts.everyHTTP
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, levels, .oneOf(["off", "verify", "sign"]), "off",
+      "`verify`: a request without a valid signature gets 401. `sign`: sallyport signs the requests for the upstream.",
+      example: "message_signature off;", trust: .told),
+    .list(
+      "message_signature_key", levels, .words(3...3, "KEYID ALGORITHM MATERIAL"), "",
+      "A key: hmac-sha256 with a secret as hexadecimal digits or base64; ecdsa-p256-sha256, ed25519, rsa-pss-sha512 or rsa-v1_5-sha256 with a public key to verify, or a private key to sign. To sign, exactly one.",
+      example: "message_signature_key device-7 ed25519 device-7.pub;", trust: .told),
+    .value(
+      "message_signature_components", levels, .words(1...Int.max, "COMPONENT …"), "@method @target-uri content-digest",
+      "What a signature must cover, or covers: derived components and names of fields, with parameters as `'@query-param;name=\"x\"'`. `content-digest` applies to requests with a body.",
+      example: "message_signature_components @method @target-uri content-digest client-cert;", trust: .told),
+    .value(
+      "message_signature_max_age", levels, .words(1...2, "TIME [skew=TIME]"), "5m skew=10s",
+      "`verify`: how long a signature is valid after `created`, and how far in the future `created` may be.",
+      example: "message_signature_max_age 1m skew=5s;", trust: .told),
+    .value(
+      "message_signature_expires", levels, .words(1...1, "TIME | off"), "off",
+      "`sign`: the time from `created` to `expires`.", example: "message_signature_expires 30s;"),
+    .value(
+      "message_signature_nonce", levels, .flag, "off",
+      "`verify`: a signature needs a nonce, and each nonce of a key is accepted once, by all workers together. `sign`: signatures get a random nonce.",
+      example: "message_signature_nonce on;", trust: .told),
+    .value(
+      "message_signature_label", levels, .words(1...1, "NAME"), "",
+      "The signature's label. `verify`: without it, a request must have exactly one signature. `sign`: `sig1` without it.",
+      example: "message_signature_label device;"),
+  ]
+
+  /// The key of a valid signature says who the client is.
+  static let keyID = FeatureVariable("message_signature_keyid", isOursAlone: true) { exchange, output in
+    if let record = record(of: exchange) { output.append(record.keyID) }
+  }
+
+  static let variables = [
+    keyID,
+    FeatureVariable("message_signature_verdict", isOursAlone: true) { exchange, output in
+      if let record = record(of: exchange) { output.append(string: record.verdict) }
+    },
+  ]
+
+  /// What is known of the signature; nil: none was looked for.
+  static func record(of exchange: Exchange) -> SignatureRecord? {
+    exchange.account.states.known(SignatureState.self)?.record
+  }
+
+  static func mode(_ scope: Scope) -> SignatureSettings.Mode? {
+    switch scope.text(name)?.lowercased() {
+    case "verify": .verify
+    case "sign": .sign
+    default: nil
+    }
+  }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> Signatures? {
+    if let diagnostic = SignatureRule.hasNoEffect(level.scope) { builder.diagnostics.append(diagnostic) }
+    return builder.signature(level.scope, .verify).map { Signatures(verification: $0) }
+  }
+
+  /// Reads `sign` for a `proxy_pass`; nil: its requests are not signed.
+  static func signing(_ scope: Scope, _ builder: inout SettingsBuilder) -> SignatureSettings? {
+    let signing = builder.signature(scope, .sign)
+    if let settings = signing ?? builder.signature(scope, .verify) {
+      builder.diagnostics += SignatureRule.besidePass(scope, settings)
+    }
+    return signing
+  }
+
+  // MARK: Effect
+
+  // First in its phase: no mirror gets a request that is refused, and no file's absence shows in the response.
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    let signatures = makers.generation.signatures
+    parts.steps.precontent.append(
+      SignatureCheck(signatures.verifiers[verification], makers.shared.nonces, span: signatures.nonceSpan))
+  }
+
+  static func guardingLine(_ scope: Scope) -> GuardingLine? {
+    guard mode(scope) == .verify, let line = scope.value(name) else { return nil }
+    return GuardingLine(line, act: "is judged", remedy: "message_signature off;")
+  }
+
+  var guardingDirective: String? { Self.name }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    guard let old = old?.verification, let new = new?.verification else {
+      return found.flag(
+        old == nil, new == nil, opens: "requests need no signature any more (message_signature)",
+        closes: "requests must be signed (message_signature verify)")
+    }
+    func keys(_ settings: SignatureSettings) -> Set<String> {
+      Set(settings.keys.map { "\(String(decoding: $0.id, as: UTF8.self)) (\($0.algorithm.rawValue), \($0.file))" })
+    }
+    found.set(keys(old), keys(new)) {
+      "requests signed by the key \($0) are accepted"
+    } removed: {
+      "requests signed by the key \($0) are no longer accepted"
+    }
+    found.guards(Set(old.components.map(\.description)), Set(new.components.map(\.description))) {
+      "a signature must cover \($0)"
+    } removed: {
+      "a signature need not cover \($0) any more"
+    }
+    found.limit("the age of a signature", old.maxAge, new.maxAge, unit: "s")
+    found.limit("the lead of a signer's clock", old.skew, new.skew, unit: "s")
+    found.flag(
+      !old.hasNonce, !new.hasNonce, opens: "a signed request can be sent again (no nonce)",
+      closes: "a signed request can't be sent again (message_signature_nonce)")
+  }
+
+  /// What a `proxy_pass` signs.
+  package static func compare(
+    signing old: SignatureSettings?, _ new: SignatureSettings?, _ found: inout TrustChanges
+  ) {
+    switch (old, new) {
+    case (.some, nil): found.opens("requests go to the upstream without a signature")
+    case (nil, .some): found.closes("requests go to the upstream with a signature (message_signature sign)")
+    case (let before?, let after?) where before.keys != after.keys:
+      found.other("requests go to the upstream with the signature of another key")
+    default: break
+    }
+  }
+}
