@@ -50,10 +50,9 @@ final class LiveLocation {
     self.policy = ResponsePolicy(settings.limits)
     var parts = LocationParts(settings, isOfServer: isRoot)
     for feature in settings.features { feature.compile(&parts, makers) }
-    self.serverSteps = isRoot ? parts.steps.rewrite : []
-    if isRoot { parts.steps.rewrite = [] }
+    self.serverSteps = parts.serverSteps
     if let outer { parts.steps.rewrite = outer.rewrite }
-    var steps = Self.steps(settings, makers, parts.steps)
+    var steps = Self.steps(settings, parts.steps)
     if let trace = makers.trace { steps = trace.tracing(steps) }
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
@@ -89,9 +88,7 @@ final class LiveLocation {
   }
 
   /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
-  private static func steps(
-    _ settings: LocationSettings, _ makers: LiveMakers, _ own: PhaseSteps
-  ) -> PhaseSteps {
+  private static func steps(_ settings: LocationSettings, _ own: PhaseSteps) -> PhaseSteps {
     var steps = own
     if let tryFiles = settings.files?.tryFiles {
       let place = steps.precontent.firstIndex { $0 is MirrorStep } ?? steps.precontent.endIndex

@@ -8,6 +8,8 @@ struct LocationParts {
   /// Whether the location is the part of a server block outside its locations.
   let isOfServer: Bool
   var steps = PhaseSteps()
+  /// The steps of a server block itself, which run before a location is found.
+  var serverSteps: [PhaseStep] = []
   /// Which clients may enter the location; nil: all. Each entry asks, also that by an internal redirect.
   var clientRules: ClientRules?
   /// nil: the location has no content of its own.
