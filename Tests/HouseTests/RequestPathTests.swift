@@ -57,10 +57,16 @@ import Testing
   }
 
   /// Who changes a directive opens one folder (docs/decisions/0030-features.md).
-  @Test(arguments: [("Gzip", Gzip.directives)])
+  @Test(arguments: [
+    ("Gzip", Gzip.directives), ("RealIP", RealIP.directives),
+    ("AuthBasic", AuthBasic.directives + AuthDelay.directives),
+    ("AuthRequest", AuthRequest.directives), ("Mirror", Mirror.directives), ("Signatures", Signatures.directives),
+    ("Envelope", MessageEnvelopes.directives), ("ClientRules", ClientIdentity.directives),
+    ("Access", SatisfyAny.directives),
+  ])
   func `the directives of a feature are named in its folder only`(folder: String, rows: [DirectiveEntry]) {
     let own = SourceFile.sources.filter { $0.path.contains("/Features/\(folder)/") }
-    #expect(own.count > 1 && rows.count > 5)
+    #expect(own.count > 1 && !rows.isEmpty)
     // Also the name of a content coding, and a word of access_log.
     for name in rows.map(\.name) where name != "gzip" {
       let others = SourceFile.sources.filter { file in

@@ -60,7 +60,7 @@ extension SettingsBuilder {
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {
     var seen: [String: SourceLocation] = [:]
-    return level.scope.own("location").compactMap { directive in
+    return level.scope.ownLocations.compactMap { directive in
       guard let spelling = LocationSpelling(directive), let match = match(spelling, in: level, directive) else {
         return nil
       }

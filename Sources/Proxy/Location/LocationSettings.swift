@@ -1,4 +1,3 @@
-public import Enrolment
 public import Observability
 public import Patterns
 

@@ -46,3 +46,11 @@ enum LocationSpelling {
     return (pattern, word, caseless)
   }
 }
+
+extension Scope {
+  /// The blocks of locations that the level itself has.
+  var ownLocations: [Directive] { own("location") }
+
+  /// Whether the level itself has blocks of servers or of locations, for which its other lines may be meant.
+  var hasInnerLevels: Bool { !ownLocations.isEmpty || !own("server").isEmpty }
+}

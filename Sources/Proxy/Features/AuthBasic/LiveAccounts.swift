@@ -16,6 +16,14 @@ enum LiveAccounts {
     }
   }
 
+  /// For `check --explain`.
+  var words: String {
+    switch self {
+    case .file(let file): "\(file)"
+    case .named: "the file that the request names"
+    }
+  }
+
   var isNamed: Bool { if case .named = self { true } else { false } }
 
   /// The file for an exchange; nil, after a line in the log, for a path that no file can have, or that leads out of the

@@ -36,6 +36,14 @@ enum ClientBody: Feature {
       because: "`proxy_request_buffering` says whether a body is read before the upstream gets the request"),
   ]
 
+  /// The largest size of a body; 0: no limit.
+  static func sizeLimit(_ scope: Scope) -> Int { scope.size("client_max_body_size") ?? 1 << 20 }
+
+  /// The line that has each body go to a file with a name; nil: none does.
+  static func filingLine(_ scope: Scope) -> Directive? {
+    scope.value("client_body_in_file_only").flatMap { $0.text(0).lowercased() == "off" ? nil : $0 }
+  }
+
   static func read(_ scope: Scope, into limits: inout LocationLimits) {
     limits.maxBodySize = scope.size("client_max_body_size").map { UInt64($0) } ?? limits.maxBodySize
     limits.bodyBufferSize = scope.size("client_body_buffer_size")

@@ -17,7 +17,7 @@ enum ClientIdentityRule: CaseIterable {
   }
 
   private static func levels(_ scope: Scope) -> [Scope] {
-    [scope] + scope.own("location").flatMap { levels(Scope($0.block ?? [], outer: scope)) }
+    [scope] + scope.ownLocations.flatMap { levels(Scope($0.block ?? [], outer: scope)) }
   }
 
   private func diagnostic(_ level: Scope, isServer: Bool, _ facts: ServerTLSFacts) -> Diagnostic? {

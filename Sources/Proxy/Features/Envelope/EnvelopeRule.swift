@@ -132,7 +132,7 @@ enum EnvelopeRule: CaseIterable {
         size, "invalid value \"\(size.text(0))\" in \"\(size.name)\" directive",
         "from 1 to \(EnvelopeSettings.sizeLimit >> 20)m: sallyport holds a whole message in memory", word: 0)
     case .sizeAboveBodyLimit:
-      let limit = facts.scope.size("client_max_body_size") ?? 1 << 20
+      let limit = ClientBody.sizeLimit(facts.scope)
       guard let size, limit > 0, facts.maxSize > limit else { return nil }
       return Diagnostic(
         .warning, at: size.location, "\"\(size.name)\" is above \"client_max_body_size\", which applies first",
@@ -145,16 +145,13 @@ enum EnvelopeRule: CaseIterable {
 
   private func beside(_ facts: EnvelopeFacts) -> [Diagnostic] {
     if self == .bodyNotPassed {
-      let isOff = facts.scope.flag("proxy_pass_request_body") == false
-      let isFiled = facts.scope.text("client_body_in_file_only").map { $0.lowercased() != "off" } ?? false
-      let lines = [
-        isOff ? facts.scope.value("proxy_pass_request_body") : nil, facts.scope.value("proxy_set_body"),
-        isFiled ? facts.scope.value("client_body_in_file_only") : nil,
-      ].compactMap { $0 }
-      return lines.map { line in
-        let said = ([line.name] + (line.name == "proxy_set_body" ? [] : [line.text(0)])).joined(separator: " ")
-        return error(line, "\"\(said)\" beside \"message_envelope on\"", "remove one of the two")
+      func fault(_ line: Directive, _ said: String) -> Diagnostic {
+        error(line, "\"\(said)\" beside \"message_envelope on\"", "remove one of the two")
       }
+      let scope = facts.scope
+      let worded = [scope.unpassedBodyLine, ClientBody.filingLine(scope)].compactMap { $0 }
+      return worded.map { fault($0, "\($0.name) \($0.text(0))") }
+        + (scope.ownBodyLine.map { [fault($0, $0.name)] } ?? [])
     }
     let names: Set = ["content-type", "accept-encoding", "range", "content-encoding"]
     return facts.scope.setFieldLines.filter {

@@ -300,4 +300,13 @@ extension Scope {
 
   /// The `proxy_set_header` lines in effect.
   var setFieldLines: [Directive] { list("proxy_set_header") }
+
+  /// `proxy_request_buffering off`: a body goes to the upstream before it is whole.
+  var streamingLine: Directive? { flag("proxy_request_buffering") == false ? value("proxy_request_buffering") : nil }
+
+  /// `proxy_pass_request_body off`
+  var unpassedBodyLine: Directive? { flag("proxy_pass_request_body") == false ? value("proxy_pass_request_body") : nil }
+
+  /// `proxy_set_body`, the body in place of the client's.
+  var ownBodyLine: Directive? { value("proxy_set_body") }
 }

@@ -44,7 +44,7 @@ final class SignatureCheck: PhaseStep {
     exchange.worker.clock.update()
     let verified: SignatureVerifier.Verified
     do throws(SignatureFault) {
-      let message = try Self.message(of: exchange, mayCoverCertificate: verifier.policy)
+      let message = try Self.message(of: exchange)
       verified = try verifier.verify(message, hasBody: isBodyPossible, now: exchange.worker.clock.seconds)
       if let nonce = verified.nonce, Signatures.record(of: exchange)?.nonce != nonce {
         switch look(nonce, of: verified, exchange, remembers: false) {
@@ -67,9 +67,7 @@ final class SignatureCheck: PhaseStep {
 
   /// The request as it was judged. `Client-Cert` is the certificate of the connection, if that verified, and no field of the
   /// client's.
-  private static func message(
-    of exchange: Exchange, mayCoverCertificate policy: SignatureVerifier.Policy
-  ) throws(SignatureFault) -> SignedMessage {
+  private static func message(of exchange: Exchange) throws(SignatureFault) -> SignedMessage {
     var message = SignedMessage(exchange.head, isTLS: exchange.facts.isTLS)
     let isCovered = message.values(of: signatureInput).contains { $0.firstRange(of: clientCert) != nil }
     let sent = message.values(of: clientCert)
@@ -101,12 +99,8 @@ final class SignatureCheck: PhaseStep {
     if stream.isBodyRead {
       return judge(verified, digest.matches(UnsafeRawBufferPointer(start: nil, count: 0)), exchange)
     }
-    let worker = exchange.worker, content = exchange.location.content
-    let kept =
-      content.storage(for: exchange)
-      ?? exchange.location.limits.bodyBufferSize.map { RequestBody(allowance: $0, pool: worker.shared.pool) }
-      ?? RequestBody(
-        allowance: RequestBodySender.adaptiveAllowance, gauge: worker.bodies, pool: worker.shared.pool)
+    let content = exchange.location.content
+    let kept = content.storage(for: exchange) ?? RequestBodySender.storage(for: exchange)
     kept.beginDigests(ContentDigest.Algorithm.allCases)
     kept.await(SignedBody(self, verified, digest, content))
     exchange.collectBody(in: kept)

@@ -38,14 +38,14 @@ enum SignatureRule {
   static func hasNoEffect(_ scope: Scope) -> Diagnostic? {
     if Signatures.mode(scope) == nil {
       guard let line = scope.directives.first(where: { $0.name.hasPrefix("message_signature_") }),
-        ["location", "server"].allSatisfy({ scope.own($0).isEmpty })
+        !scope.hasInnerLevels
       else { return nil }
       return Diagnostic(
         .warning, at: line.location, "\"\(line.name)\" has no effect here: message_signature is off",
         hint: "message_signature verify; or sign")
     }
     guard Signatures.mode(scope) == .sign, let line = scope.own("message_signature").first,
-      ["proxy_pass", "grpc_pass", "location"].allSatisfy({ scope.own($0).isEmpty })
+      !ProxyPassSettings.forwards(scope), scope.ownLocations.isEmpty
     else { return nil }
     return Diagnostic(
       .warning, at: line.location,
@@ -65,9 +65,7 @@ enum SignatureRule {
           hint: "message_signature_components without content-digest"))
     }
     guard settings.mode == .sign else { return found }
-    if coversDigest, !scope.isGRPC, scope.flag("proxy_request_buffering") == false,
-      let buffering = scope.value("proxy_request_buffering")
-    {
+    if coversDigest, !scope.isGRPC, let buffering = scope.streamingLine {
       found.append(
         Diagnostic(
           .error, at: buffering.location,
@@ -76,7 +74,7 @@ enum SignatureRule {
             "message_signature_components without content-digest, or proxy_request_buffering on; the signature is at \(line)"
         ))
     }
-    if let auth = scope.value("proxy_auth"), auth.text(0).lowercased() != "off" {
+    if let auth = scope.upstreamAuth {
       found.append(
         Diagnostic(
           .error, at: auth.location,

@@ -79,6 +79,20 @@ import Testing
     #expect(try await proxy.curl("/head", empty).status == 200)
   }
 
+  /// `client_body_temp_path` is the only folder that the sandbox lets bodies go to.
+  @Test func `a signed body goes to a file where the location says`() async throws {
+    let scene = try Scene.ofTest(), cast = try SignatureCast(scene)
+    let upstream = try ScriptedUpstream.echo(scene)
+    let folder = scene.folder + "/bodies"
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port,
+      location: cast.lines(
+        "client_body_in_file_only clean; client_body_temp_path \(folder); add_header X-File $request_body_file;"))
+    let sent = try await proxy.signed(cast, "POST", "/head", body: Pattern.bytes(300_000))
+    #expect(sent.status == 200 && sent["x-file"]?.hasPrefix(folder) == true, "\(sent.heads)")
+  }
+
   @Test func `a nonce is accepted once, by all workers, and after a reload`() async throws {
     let scene = try Scene.ofTest(), cast = try SignatureCast(scene)
     let upstream = try ScriptedUpstream.echo(scene)

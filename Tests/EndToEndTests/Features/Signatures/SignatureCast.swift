@@ -70,8 +70,7 @@ extension PlainProxy {
 enum SignaturePython {
   static let python =
     ProcessInfo.processInfo.environment["SALLYPORT_TEST_PYTHON"]
-    ?? URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().appendingPathComponent(".build/python/bin/python3").path
+    ?? "\(checkout)/.build/python/bin/python3"
 
   /// ALGORITHM KEYFILE URL METHOD BODY: prints the fields of a signed request.
   static let sign = #"""
