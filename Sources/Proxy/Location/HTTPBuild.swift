@@ -50,7 +50,7 @@ extension SettingsBuilder {
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
-    if root.locations.isEmpty, root.files == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
+    if root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
       tls?.rejectsHandshake != true || alsoPlain
     {
       warning(
