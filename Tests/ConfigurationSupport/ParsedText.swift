@@ -61,6 +61,23 @@ package struct LoadedText {
   package var errors: [String] { diagnostics.filter { $0.severity == .error }.map(short) }
 }
 
+extension LoadedText {
+  /// Lines of the http block, which begin in line 2, column 1.
+  package static func http(_ lines: String) -> LoadedText {
+    LoadedText("http {\n\(lines)\n server { listen 80; return 204; } }")
+  }
+
+  /// Lines of a server, which begin in line 2, column 1.
+  package static func server(_ lines: String) -> LoadedText {
+    LoadedText("http { server { listen 80;\n\(lines)\n} }")
+  }
+
+  /// Lines of a location, which begin in line 2, column 1.
+  package static func location(_ lines: String) -> LoadedText {
+    LoadedText("http { server { listen 80; location / {\n\(lines)\n return 204; } } }")
+  }
+}
+
 /// The files that the fuzzer of configurations starts from, and what it once found.
 package let fuzzedConfigurations = ["Corpus", "Regressions"].flatMap { folder -> [String] in
   (try? SourceFiles.disk.expand("\(checkout)/Tests/Fuzz/FuzzConfiguration/\(folder)/*").get()) ?? []

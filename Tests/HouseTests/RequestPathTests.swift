@@ -80,6 +80,29 @@ import Testing
     }
   }
 
+  /// A feature without tests of its own, and why. Better a test than an exception.
+  private static let withoutTests: [String: String] = [:]
+
+  @Test func `each feature's tests stand under its name`() {
+    func folders(_ files: [SourceFile], below path: String) -> Set<String> {
+      Set(
+        files.filter { $0.path.hasPrefix(path) }.compactMap { file in
+          let parts = file.path.dropFirst(path.count).split(separator: "/")
+          return parts.count > 1 ? String(parts[0]) : nil
+        })
+    }
+    let features = folders(SourceFile.sources, below: "Sources/Proxy/Features/")
+    let suites = SourceFile.tests.filter { $0.path.hasSuffix("Tests.swift") }
+    let tested = folders(suites, below: "Tests/ProxyTests/Features/")
+      .union(folders(suites, below: "Tests/EndToEndTests/Features/"))
+    #expect(features.count > 40)
+    let missing = features.subtracting(tested).subtracting(Self.withoutTests.keys)
+    #expect(missing.isEmpty, "make a folder in Tests/ProxyTests/Features for \(missing.sorted())")
+    let foreign = tested.subtracting(features)
+    #expect(foreign.isEmpty, "no folder of Sources/Proxy/Features has the name \(foreign.sorted())")
+    #expect(tested.isDisjoint(with: Self.withoutTests.keys) && features.isSuperset(of: Self.withoutTests.keys))
+  }
+
   @Test(arguments: ["gzip", "Compress", "limit_rate", "Pacer", "add_trailer", "envelope", "Envelope"])
   func `the way of a response names no filter`(word: String) throws {
     let names = [

@@ -73,14 +73,4 @@ import Transport
     client.exchange?.clientDidLeave()
     #expect(client.cutReason == .clientLeft && rig.worker.responses.used == 0)
   }
-
-  @Test func `a trailer of add_trailer sees those of the lines before, and those of the upstream`() throws {
-    let rig = try rig("add_trailer X-One <$sent_trailer_x_two>; add_trailer X-Two <$sent_trailer_x_one>;")
-    let client = try ask(rig, String(repeating: "a", count: 40))
-    let trailers = try #require(client.trailers)
-    let shown = trailers.bytes.withUnsafeBytes { bytes in
-      trailers.fields.map { "\(bytes[$0.name].text): \(bytes[$0.value].text)" }
-    }
-    #expect(shown == ["X-One: <>", "X-Two: <<>>"])
-  }
 }

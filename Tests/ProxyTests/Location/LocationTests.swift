@@ -140,26 +140,6 @@ private func locations(_ lines: String) -> [LocationSettings] {
     #expect(locations[1][AddHeader.self]?.fields.first?.always == true)
   }
 
-  @Test func `allow and deny keep their order and are masked`() {
-    let rules = locations("location / { deny 192.168.1.0/24; allow 2001:db8::/33; allow unix:; deny all; return 204; }")
-      .first?[Access.self]?.rules
-    #expect(rules?.map(\.allows) == [false, true, true, false])
-    #expect(
-      rules?.map(\.source) == [
-        .ipv4(network: 0xC0A8_0100, mask: 0xFFFF_FF00), .ipv6(high: 0x2001_0DB8_0000_0000, low: 0, prefixLength: 33),
-        .unix, .all,
-      ])
-    #expect(
-      server("location / { deny 10.0.0.1/8; proxy_pass http://127.0.0.1; }").problems == [
-        "2:19 warning: low address bits of \"10.0.0.1/8\" are meaningless | write the network's address"
-      ])
-    #expect(
-      server("location / { deny example.com; proxy_pass http://127.0.0.1; }").problems == [
-        "2:19 invalid parameter \"example.com\" | an IP address, ADDRESS/BITS, unix: or all; no names"
-      ])
-    #expect(server("location / { deny 10.0.0.0/33; return 204; }").errors.count == 1)
-  }
-
   @Test(arguments: [
     ("return 204;", ReturnSettings(status: 204, content: .standard)),
     ("return 200 ok;", ReturnSettings(status: 200, content: .text(Template(literal: "ok")))),
@@ -200,16 +180,6 @@ private func locations(_ lines: String) -> [LocationSettings] {
   ])
   func `what an answer can't be is told at its place`(line: String, problem: String) {
     #expect(server("location / {\(line) }").problems == [problem])
-  }
-
-  @Test func `error pages keep, replace or take over the status`() throws {
-    let pages = try #require(
-      locations(
-        "location @n { return 503; } location / { error_page 404 /a; error_page 500 502 =200 /b; error_page 503 = @n; error_page 403 https://x/; return 204; }"
-      ).last?[ErrorPages.self]?.pages)
-    #expect(pages.map(\.status) == [404, 500, 502, 503, 403])
-    #expect(pages.map(\.replacement) == [nil, 200, 200, 0, nil])
-    #expect(pages.last?.target == .redirect(Template(literal: "https://x/")))
   }
 
   @Test func `set and captures make variables that any template may use, before or after`() throws {

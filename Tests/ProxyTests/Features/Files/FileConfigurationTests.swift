@@ -3,7 +3,7 @@ import Proxy
 import TestSupport
 import Testing
 
-/// `root`, `alias`, `try_files`, `types` and `gzip`: what is taken, and what is refused.
+/// `root`, `alias`, `try_files`, and `types`: what is taken, and what is refused.
 @Suite struct `Small files in the configuration` {
   private func server(_ lines: String) -> LoadedText { LoadedText("http { server { listen 80; \(lines) } }") }
   private func error(_ lines: String) -> String { server(lines).errors.first ?? "" }
@@ -85,16 +85,5 @@ import Testing
     #expect(
       type(root, "/a.x/b") == "text/plain" && type(root, "/.x") == "text/plain" && type(root, "/a.") == "text/plain")
     #expect(type(root.locations[0], "/a.html") == "text/plain")
-  }
-
-  @Test func `compression over TLS is told to spare identities`() {
-    let tls = "listen 443 ssl; ssl_certificate c; ssl_certificate_key k; gzip on;"
-    func told(_ lines: String) -> Bool {
-      LoadedText("http { server { \(tls) \(lines) } }").problems.contains { $0.contains("notice: over TLS, \"gzip\"") }
-    }
-    #expect(told("location / { proxy_pass http://127.0.0.1:1; }"))
-    #expect(!told("root /r;"))
-    #expect(error("gzip on; gzip_proxied off any;").contains("beside other words"))
-    #expect(error("gzip on; gzip_disable \"[\";").contains("invalid regular expression"))
   }
 }

@@ -83,48 +83,6 @@ import Testing
   }
 }
 
-@Suite struct ResponsePaceTests {
-  @Test(arguments: [1, 100, 4096, 1_000_000]) func `no more bytes go than each second that has begun allows`(rate: Int)
-  {
-    var pace = ResponsePace(rate: rate, free: 300, start: 5000)
-    var (now, sent) = (UInt64(5000), 0)
-    while now < 15_000 {
-      let count = min(pace.allowed(now: now), 700)
-      #expect(sent + count <= rate * (Int(now - 5000) / 1000 + 1) + 300)
-      if count > 0 {
-        pace.didSend(count, now: now)
-        sent += count
-      } else {
-        #expect(pace.wait(now: now) >= 1)
-      }
-      now += UInt64(count > 0 ? 1 : min(pace.wait(now: now), 20_000))
-    }
-    #expect(sent >= min(rate * 8, 700 * 8))
-  }
-
-  @Test func `no clock, rate or size overflows`() {
-    for start in [0, 5, UInt64.max] {
-      for now in [0, UInt64.max / 2, UInt64.max] {
-        for rate in [0, 1, Int.max] {
-          var pace = ResponsePace(rate: rate, free: Int.max, start: start)
-          #expect(pace.allowed(now: now) >= 0)
-          pace.didSend(Int.max, now: now)
-          pace.didSend(Int.max, now: now)
-          #expect(pace.allowed(now: now) >= 0 && pace.wait(now: now) >= 1)
-        }
-      }
-    }
-  }
-
-  @Test func `sizes are nginx's`() {
-    func size(_ text: String) -> Int? { ResponsePace.size(Array(text.utf8)) }
-    #expect([size("0"), size("7"), size("2k"), size("2K"), size("3m")] == [0, 7, 2048, 2048, 3 << 20])
-    for text in ["", "k", "-1", "1g", "1 k", "1.5k", "9223372036854775808", "9223372036854775807k"] {
-      #expect(size(text) == nil, "\(text)")
-    }
-  }
-}
-
 @Suite struct LimitZoneTests {
   private let one = Array("one".utf8), two = Array("two".utf8), three = Array("three".utf8)
 
@@ -187,21 +145,6 @@ import Testing
     #expect(states.count == 10)
   }
 
-  @Test func `connections are counted until they end, and their memory with them`() {
-    var counts = ConnectionCounts(size: 2 * ConnectionCounts.bytes(ofKey: 5))
-    #expect(counts.take(one, limit: 2) == .counted)
-    #expect(counts.take(one, limit: 2) == .counted)
-    #expect(counts.take(one, limit: 2) == .refused)
-    #expect(counts.take(two, limit: 1) == .counted)
-    #expect(counts.take(three, limit: 1) == .full)
-    counts.release(one)
-    #expect(counts.take(one, limit: 2) == .counted)
-    counts.release(two)
-    #expect(counts.take(three, limit: 1) == .counted)
-    for key in [one, one, three] { counts.release(key) }
-    #expect(counts.count == 0 && counts.usedBytes == 0)
-  }
-
   @Test func `a zone of the same name, key and size is the same object, and ends with its last user`() {
     let zones = LimitZones()
     func settings(_ size: Int, _ spelling: String = "$host") -> LimitZoneSettings {
@@ -246,18 +189,5 @@ import Testing
     for _ in 0..<3 { streams.append(try rig.ask("GET / HTTP/1.1", "Host: h")) }
     #expect(rig.upstreams.count == 3)
     #expect(streams.allSatisfy { $0.exchange?.account.states.known(RequestLimitState.self)?.verdict == nil })
-  }
-
-  @Test func `a count of limit_conn lasts as long as its exchange`() throws {
-    let rig = try Rig(
-      Self.zones + "server { listen 80; location / { limit_conn c 1; proxy_pass http://u; } }")
-    let first = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
-    let second = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
-    #expect(rig.upstreams.count == 1)
-    #expect(
-      second.exchange == nil || second.exchange?.account.states.known(ConnectionLimitState.self)?.verdict == .rejected)
-    first.exchange?.clientDidLeave()
-    _ = try rig.ask("GET /?k=a HTTP/1.1", "Host: h")
-    #expect(rig.upstreams.count == 2)
   }
 }

@@ -84,4 +84,24 @@ import Testing
       #expect(problems("access_log \(offered);").isEmpty)
     }
   }
+
+  @Test func `access logs take a format, a condition and nothing unknown`() throws {
+    let loaded = LoadedText(
+      """
+      http { log_format j escape=json '{"a":"$host"' '}'; access_log a.log j if=$arg_log; access_log stderr;
+      server { listen 80; return 204; location /q { access_log off; return 204; } } }
+      """)
+    let root = try #require(loaded.settings?.http.servers.first?.root)
+    #expect(root.accessLogs.map(\.destination) == [.fixed(.file(path: "/etc/a.log")), .fixed(.stderr)])
+    #expect(root.accessLogs.map(\.escape) == [.json, .default])
+    #expect(root.accessLogs.first?.condition == Template([.variable(.argument(Array("log".utf8)))]))
+    #expect(root.accessLogs.first?.format.parts.count == 4)
+    #expect(root.locations.first?.accessLogs.isEmpty == true)
+    #expect(
+      LoadedText("http { access_log a combind;\nserver { listen 80; return 204; } }").problems == [
+        "1:21 unknown log format \"combind\" | did you mean \"combined\"?"
+      ])
+    #expect(
+      LoadedText("http { access_log syslog:server=x y;\nserver { listen 80; return 204; } }").errors.count == 2)
+  }
 }

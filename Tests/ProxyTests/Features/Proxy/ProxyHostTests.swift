@@ -12,4 +12,12 @@ import Testing
     #expect(String(decoding: variables.host, as: UTF8.self) == host)
     #expect(String(decoding: variables.port, as: UTF8.self) == port)
   }
+
+  @Test(arguments: [
+    ("up.test", "up.test"), ("up.test:443", "up.test"), ("[::1]:443", "::1"), ("[::1]", "::1"), ("::1", "::1"),
+    ("127.0.0.1:8443", "127.0.0.1"), ("", ""),
+  ])
+  func `a name for TLS has no port`(text: String, name: String) {
+    #expect(ProxyPassSettings.nameForTLS(Array(text.utf8)) == name)
+  }
 }

@@ -4,7 +4,7 @@ import HTTP
 import TestSupport
 import Testing
 
-/// `proxy_pass_trailers`, `$upstream_trailer_…` and the port that a request names.
+/// `proxy_pass_trailers` and `$upstream_trailer_…`.
 @Suite struct `Trailers of a response` {
   private static let answer =
     "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 17\r\n\r\n"
@@ -45,16 +45,5 @@ import Testing
     let (client, _) = try asked(
       "proxy_pass_trailers off; add_trailer X-Own \"<$upstream_trailer_x_sum|$upstream_trailer_y>\";")
     #expect(trailers(client) == ["X-Own: <17|>"])
-  }
-
-  @Test(arguments: [
-    ("GET / HTTP/1.1", "Host: h:8443", "<8443|h:8443>"), ("GET / HTTP/1.1", "Host: h", "<|h>"),
-    ("GET / HTTP/1.1", "Host: h:", "<|h>"), ("GET http://h:81/ HTTP/1.1", "Host: h:81", "<81|h:81>"),
-    ("GET / HTTP/1.1", "Host: [::1]:8", "<8|[::1]:8>"),
-  ]) func `the port of a request is that of its authority`(line: String, host: String, text: String) throws {
-    let rig = try Rig(
-      "server { listen 80; location / { return 200 \"<$request_port|$host$is_request_port$request_port>\"; } }")
-    let client = try rig.ask(line, host)
-    #expect(client.body == text)
   }
 }

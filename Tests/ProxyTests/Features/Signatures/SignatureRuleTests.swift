@@ -1,6 +1,7 @@
 import ConfigurationSupport
 import Crypto
 import Proxy
+import Signature
 import Testing
 
 /// A location whose lines begin in line 2, column 1.
