@@ -151,6 +151,18 @@ if Context.packageDirectoryHolds("Tests/CertificateFacts") {
       ]),
       path: "Tests/CertificateFacts", swiftSettings: settings))
 }
+// Configurations of tests in memory: those of several modules load them.
+if Context.packageDirectoryHolds("Tests/ConfigurationSupport") {
+  targets.append(
+    .target(
+      name: "ConfigurationSupport",
+      dependencies: named(["Observability", "Language", "Proxy", "Configuration", "TestSupport"]),
+      path: "Tests/ConfigurationSupport", swiftSettings: settings))
+}
+let supported: [String: [String]] = [
+  "Daemon": ["CertificateFacts"], "Language": ["ConfigurationSupport"], "Proxy": ["ConfigurationSupport"],
+  "Configuration": ["ConfigurationSupport"],
+]
 // A program that does one thing inside the sandbox: SandboxTests runs it.
 if Context.packageDirectoryHolds("Tests/SandboxTrial") {
   targets.append(.target(name: "CTrial", path: "Tests/SandboxTrialC"))
@@ -163,7 +175,7 @@ for suite in testSuites {
   targets.append(
     .testTarget(
       name: "\(suite)Tests",
-      dependencies: named(everyModule + ["TestSupport"] + (suite == "Daemon" ? ["CertificateFacts"] : [])),
+      dependencies: named(everyModule + ["TestSupport"] + (supported[suite] ?? [])),
       path: "Tests/\(suite)Tests",
       swiftSettings: settings))
 }

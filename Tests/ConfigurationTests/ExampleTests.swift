@@ -1,3 +1,5 @@
+import TestSupport
+import ConfigurationSupport
 import Crypto
 import Observability
 import Proxy
@@ -12,13 +14,13 @@ import Testing
     "behind-load-balancer", "grpc", "legacy-rewrite", "oauth2-proxy", "maintenance", "static-site", "load-balancing",
   ])
   func `an example has no fault`(name: String) {
-    let loaded = Configuration.load(path: "\(packageFolder)/config/\(name).conf")
+    let loaded = Configuration.load(path: "\(checkout)/config/\(name).conf")
     #expect(loaded.diagnostics.map(short) == [])
     #expect(loaded.settings != nil)
   }
 
   @Test func `the nginx block loads verbatim, with a word about what is obsolete`() throws {
-    let loaded = Configuration.load(path: "\(packageFolder)/config/nginx-block.conf")
+    let loaded = Configuration.load(path: "\(checkout)/config/nginx-block.conf")
     #expect(
       loaded.diagnostics.map(short) == [
         "16:5 warning: the \"ssl\" directive is obsolete | write \"listen … ssl\" instead"

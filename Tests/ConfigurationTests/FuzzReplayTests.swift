@@ -1,3 +1,5 @@
+import ConfigurationSupport
+import TestSupport
 import Observability
 import Testing
 
@@ -7,11 +9,7 @@ import Testing
 /// What the fuzzer starts from and what it once found, loaded again by every test run. As in the fuzz target, what
 /// follows the first 0xFF byte is the file `inc`.
 @Suite struct ConfigurationFuzzInputs {
-  static let paths = ["Corpus", "Regressions"].flatMap { folder -> [String] in
-    (try? SourceFiles.disk.expand("\(packageFolder)/Tests/Fuzz/FuzzConfiguration/\(folder)/*").get()) ?? []
-  }
-
-  @Test(arguments: paths)
+  @Test(arguments: fuzzedConfigurations)
   func `a configuration once fuzzed has settings exactly where it has no error`(path: String) throws {
     let parts = try SourceFiles.disk.read(path, 1 << 20).get().split(
       separator: 0xFF, maxSplits: 1, omittingEmptySubsequences: false
@@ -26,6 +24,6 @@ import Testing
   }
 
   @Test func `there is something to replay`() {
-    #expect(Self.paths.count > 3)
+    #expect(fuzzedConfigurations.count > 3)
   }
 }

@@ -52,6 +52,25 @@ import Testing
     }
   }
 
+  @Test func `each feature's tests stand under its name`() {
+    func folders(_ files: [SourceFile], below path: String) -> Set<String> {
+      Set(
+        files.filter { $0.path.hasPrefix(path) }.compactMap { file in
+          let parts = file.path.dropFirst(path.count).split(separator: "/")
+          return parts.count > 1 ? String(parts[0]) : nil
+        })
+    }
+    let features = folders(SourceFile.sources, below: "Sources/Proxy/Features/")
+    let suites = SourceFile.tests.filter { $0.path.hasSuffix("Tests.swift") }
+    let tested = folders(suites, below: "Tests/ProxyTests/Features/")
+      .union(folders(suites, below: "Tests/EndToEndTests/Features/"))
+    #expect(features.count > 40)
+    let missing = features.subtracting(tested)
+    #expect(missing.isEmpty, "make a folder in Tests/ProxyTests/Features for \(missing.sorted())")
+    let foreign = tested.subtracting(features)
+    #expect(foreign.isEmpty, "no folder of Sources/Proxy/Features has the name \(foreign.sorted())")
+  }
+
   /// The string literals of a file that are one word, those of comments left out.
   private static func literals(of file: SourceFile) -> Set<String> {
     var words: Set<String> = []

@@ -130,7 +130,8 @@ import Testing
   }
 
   @Test func `every example configuration is in a test`() throws {
-    let tested = SourceFile.tests.first { $0.path.hasSuffix("ExampleTests.swift") }?.lines.joined(separator: "\n") ?? ""
+    let tested =
+      SourceFile.tests.first { $0.path.hasSuffix("/ExampleTests.swift") }?.lines.joined(separator: "\n") ?? ""
     let examples = try FileManager.default.contentsOfDirectory(atPath: "\(checkout)/config")
     for example in examples where example.hasSuffix(".conf") {
       let name = example.dropLast(".conf".count)

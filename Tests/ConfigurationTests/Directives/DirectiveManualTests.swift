@@ -1,0 +1,28 @@
+import TestSupport
+@testable import Proxy
+import Glibc
+import Testing
+
+@testable import Configuration
+@testable import Language
+
+@Suite struct DirectiveManualTests {
+  @Test func `the manual says what the table says`() throws {
+    let path = checkout + "/docs/DIRECTIVES.md"
+    if getenv("SALLYPORT_WRITE_MANUAL") != nil, let file = fopen(path, "w") {
+      fputs(DirectiveManual.markdown(), file)
+      fclose(file)
+    }
+    let written = try SourceFiles.disk.read(path, 1 << 20).get()
+    #expect(
+      String(decoding: written, as: UTF8.self) == DirectiveManual.markdown(),
+      "write it anew: SALLYPORT_WRITE_MANUAL=1 swift test --filter DirectiveManualTests")
+  }
+
+  @Test func `no directive has two rows for one context`() {
+    for entry in DirectiveTable.families.flatMap(\.entries) {
+      let rivals = DirectiveTable.entries(named: entry.name).filter { !$0.contexts.isDisjoint(with: entry.contexts) }
+      #expect(rivals.count == 1, "\(entry.name)")
+    }
+  }
+}

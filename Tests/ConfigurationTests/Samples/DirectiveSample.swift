@@ -1,0 +1,109 @@
+import ConfigurationSupport
+import Observability
+import Patterns
+
+@testable import Configuration
+@testable import Language
+
+/// How a row of the directive table is shown to be heard: two configurations that differ in its lines alone.
+struct DirectiveSample {
+  /// Empty: nothing is said.
+  var one = ""
+  var other: String
+  /// What the directive needs at its own level to have a meaning.
+  var beside = ""
+  /// The rest of the server, and of its location.
+  var listen = "listen 127.0.0.1:443 ssl;"
+  var server = Self.certificate + Self.clients
+  var location = Self.pass + Self.anchors + Self.name
+  /// The lines are the whole configuration.
+  var isWhole = false
+  /// What the http block needs.
+  var http = ""
+
+  static let certificate = "ssl_certificate c.pem; ssl_certificate_key k.pem; "
+  static let pass = "proxy_pass https://u; "
+  static let anchors = "proxy_ssl_trusted_certificate ca.pem; "
+  static let name = "proxy_ssl_name u.test; "
+  static let clients = "ssl_client_certificate ca.pem; ssl_verify_client on;"
+
+  init(
+    _ other: String, or one: String = "", beside: String = "", listen: String? = nil, server: String? = nil,
+    location: String? = nil, isWhole: Bool = false, http: String = ""
+  ) {
+    self.one = one
+    self.other = other
+    self.beside = beside
+    self.listen = listen ?? self.listen
+    self.server = server ?? self.server
+    self.location = location ?? self.location
+    self.isWhole = isWhole
+    self.http = http
+  }
+
+  /// The same sample for the gRPC module.
+  var inGRPC: DirectiveSample {
+    func renamed(_ text: String) -> String {
+      text.replacing("proxy_pass http", with: "grpc_pass grpc").replacing("proxy_", with: "grpc_")
+    }
+    return DirectiveSample(
+      renamed(other), or: renamed(one), beside: renamed(beside), listen: listen, server: server,
+      location: renamed(location))
+  }
+
+  /// The configuration with these lines at that level.
+  func text(_ lines: String, in context: DirectiveContexts) -> String {
+    if isWhole { return lines }
+    func at(_ level: DirectiveContexts) -> String { context == level ? "\(beside) \(lines)" : "" }
+    return """
+      \(at(.main))
+      \(context == .events ? "events { \(at(.events)) }" : "")
+      http { \(http) \(at(.http))
+        upstream u { server 127.0.0.1:8443; \(at(.upstream)) }
+        \(context == .match ? "match m { \(at(.match)) }" : "")
+        server { \(listen) \(server)
+          \(at(.server))
+          \(context == .serverIf ? "if ($arg_x) { \(at(.serverIf)) }" : "")
+          location / { \(location) \(at(.location))
+            \(context == .locationIf ? "if ($arg_x) { \(at(.locationIf)) }" : "")
+            \(context == .limitExcept ? "limit_except GET { \(at(.limitExcept)) }" : "")
+          }
+        }
+      }
+      """
+  }
+
+  /// The settings that these lines come to, as text, or what is wrong with them.
+  func settings(_ lines: String, in context: DirectiveContexts) -> Result<String, Refusal> {
+    let loaded = LoadedText(text(lines, in: context), files: ["/etc/more.conf": Self.included[context] ?? ""])
+    guard let settings = loaded.settings else { return .failure(Refusal(reasons: loaded.errors)) }
+    var text = ""
+    Self.describe(settings, into: &text)
+    return .success(text)
+  }
+
+  struct Refusal: Error, Equatable { var reasons: [String] }
+
+  private static let included: [DirectiveContexts: String] = [
+    .main: "worker_processes 3;", .events: "worker_connections 77;", .http: "send_timeout 7s;",
+    .server: "send_timeout 7s;", .location: "send_timeout 7s;", .upstream: "keepalive 7;",
+  ]
+
+  /// All that a value holds but the places where it was said.
+  private static func describe(_ value: Any, into text: inout String) {
+    if value is SourceLocation || "\(type(of: value))".hasPrefix("NotCompared<") { return }
+    if let pattern = value as? RegularExpression { return text += pattern.pattern }
+    let mirror = Mirror(reflecting: value)
+    guard !mirror.children.isEmpty else {
+      text += mirror.displayStyle == .class ? "\(type(of: value))" : String(describing: value)
+      return
+    }
+    var parts: [String] = mirror.children.map { child in
+      var part = child.label.map { "\($0): " } ?? ""
+      describe(child.value, into: &part)
+      return part
+    }
+    if mirror.displayStyle == .set || mirror.displayStyle == .dictionary { parts.sort() }
+    text += "\(type(of: value))(\(parts.joined(separator: ", ")))"
+  }
+}

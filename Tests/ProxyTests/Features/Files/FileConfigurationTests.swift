@@ -1,0 +1,89 @@
+import ConfigurationSupport
+import Proxy
+import TestSupport
+import Testing
+
+/// `root`, `alias`, `try_files`, and `types`: what is taken, and what is refused.
+@Suite struct `Small files in the configuration` {
+  private func server(_ lines: String) -> LoadedText { LoadedText("http { server { listen 80; \(lines) } }") }
+  private func error(_ lines: String) -> String { server(lines).errors.first ?? "" }
+
+  private func root(_ lines: String) -> FileRoot? {
+    server("location /x/ { \(lines) }").settings?.http.servers.first?.root.locations.first?[FileSettings.self]?.root
+  }
+
+  @Test(arguments: [
+    (StockFiles.debian, "/etc/nginx/sites-enabled/default", StockFiles.debianSite),
+    (StockFiles.image, "/etc/nginx/conf.d/default.conf", StockFiles.imageSite),
+  ])
+  func `what nginx comes with is taken as it is`(main: String, path: String, site: String) throws {
+    let loaded = LoadedText(main, files: [path: site, "/etc/nginx/mime.types": StockFiles.types])
+    #expect(loaded.errors == [])
+    let server = try #require(loaded.settings?.http.servers.first)
+    #expect(server.root.locations.first?[FileSettings.self] != nil)
+    #expect(loaded.problems.contains { $0.contains("\"sendfile\" is taken and has no effect") })
+  }
+
+  @Test func `a module that is to be loaded is refused by name`() {
+    let loaded = LoadedText(
+      StockFiles.debian,
+      files: [
+        "/etc/nginx/sites-enabled/default": StockFiles.debianSite, "/etc/nginx/mime.types": StockFiles.types,
+        "/etc/nginx/modules-enabled/50.conf": "load_module modules/x.so;",
+      ])
+    #expect(
+      loaded.errors == ["1:1 `load_module` is nginx's, but not supported here: sallyport has no loadable modules"])
+  }
+
+  @Test func `the fixed part of a path is its folder`() {
+    func expect(_ line: String, _ folder: String, _ rest: Int, at place: SourceLocation = #_sourceLocation) {
+      let root = root(line)
+      #expect(root?.folder == Array(folder.utf8) && root?.rest.parts.count == rest, "\(line)", sourceLocation: place)
+    }
+    expect("root /var/www;", "/var/www", 0)
+    expect("root /var/www/;", "/var/www", 0)
+    expect("root html;", "/etc/html", 0)
+    expect("root /srv/$host;", "/srv/", 1)
+    expect("root /srv/site-$host/www;", "/srv/", 3)
+    expect("alias /data/;", "/data/", 0)
+    #expect(root("alias /data/;")?.kind == .alias(prefix: 3))
+  }
+
+  @Test func `a folder that a request could choose is refused`() {
+    #expect(error("root $arg_x;").contains("begins with a variable"))
+    #expect(error("root /;").contains("would serve every file"))
+    #expect(error("root /$host;").contains("would serve every file"))
+    #expect(error("location ~ ^/a(.*)$ { alias $1; }").contains("begins with a variable"))
+    #expect(error("root /a/$document_root;").contains("names itself"))
+  }
+
+  @Test func `an alias whose slashes don't fit the location's is told`() {
+    #expect(error("location /i/ { alias /data/images; }").contains("paths would join its name"))
+    #expect(server("location /i { alias /data/images/; }").problems.contains { $0.contains("it also matches \"/i…\"") })
+    #expect(error("location @i { alias /data/; }").contains("named location"))
+    #expect(error("location /i/ { alias /data/; root /x; }").contains("beside"))
+  }
+
+  @Test func `try_files needs files, and an end`() {
+    #expect(error("location / { try_files $uri =404; }").contains("without \"root\""))
+    #expect(error("root /r; location / { try_files $uri =302; }").contains("invalid code"))
+    #expect(error("root /r; location / { try_files $uri @no; }").contains("\"@no\", which is not a location"))
+    #expect(error("root /r; location / { try_files $uri index.html; }").contains("no path"))
+    #expect(error("location ~ ^/a(.*)$ { alias /r/$1; try_files $uri =404; }").contains("regular expression"))
+    #expect(error("root /r; location / { try_files $uri; }").contains("invalid number of arguments"))
+  }
+
+  @Test func `types are those of the innermost level, and the last of two counts`() throws {
+    let loaded = LoadedText(
+      "http { types { text/html html; a/b X; c/d x; } server { listen 80; root /r; location /x { types { } } } }")
+    let root = try #require(loaded.settings?.http.servers.first?.root)
+    #expect(loaded.problems.contains { $0.contains("duplicate extension \"x\"") })
+    func type(_ location: LocationSettings, _ path: String) -> String {
+      Array(path.utf8).withUnsafeBytes { String(decoding: location.types.type(of: $0), as: UTF8.self) }
+    }
+    #expect(type(root, "/a.X") == "c/d")
+    #expect(
+      type(root, "/a.x/b") == "text/plain" && type(root, "/.x") == "text/plain" && type(root, "/a.") == "text/plain")
+    #expect(type(root.locations[0], "/a.html") == "text/plain")
+  }
+}

@@ -1,0 +1,46 @@
+import ConfigurationSupport
+@testable import Proxy
+import Testing
+
+@Suite struct `A map` {
+  @Test(arguments: [
+    ("map $uri m { a b; }", "2:10 invalid variable name \"m\" | "),
+    ("map $uri $host { a b; }", "2:10 the duplicate \"host\" variable | "),
+    ("map $uri $m { a; }", "2:15 invalid number of the map parameters | "),
+    ("map $uri $m { a b; A c; }", "2:20 conflicting parameter \"A\" | "),
+    ("map $uri $m { default a; default b; }", "2:26 duplicate default map parameter | "),
+    ("map $uri $m { hostnames; *.a* b; }", "2:26 invalid hostname or wildcard \"*.a*\" | "),
+    ("map $uri $m { ~( b; }", "2:15 invalid regular expression \"(\": "),
+    ("map $uri $m { a $m; }", "2:10 cycle while evaluating variable \"m\" | the variables need each other: $m → $m"),
+    (
+      "map $uri $a { a $b; } map $b $b2 { a 1; } map $uri $b { x $b2; }",
+      "2:52 cycle while evaluating variable \"b\" | the variables need each other: $b → $b2 → $b"
+    ),
+  ])
+  func `a computed variable that can't be is told at its place`(lines: String, problem: String) {
+    let problems = LoadedText.http(lines).errors
+    #expect(problems.contains { $0.hasPrefix(problem) }, "\(problems)")
+  }
+
+  @Test func `a chain of a hundred variables is taken, and a longer one is not`() {
+    func chain(_ count: Int) -> String {
+      "map $uri $v0 { a b; }" + (1..<count).map { "map $v\($0 - 1) $v\($0) { a b; }" }.joined()
+    }
+    #expect(LoadedText.http(chain(100)).errors == [])
+    #expect(LoadedText.http(chain(101)).errors.contains { $0.contains("a chain of more than 100 variables") })
+    #expect(LoadedText.http(chain(30_000)).errors.count > 1)
+  }
+
+  @Test func `lines of a map are texts, whatever directive has their name`() {
+    let loaded = LoadedText.http("map $uri $m { location a; set $uri; default $uri; server b; \"\" c; \\default d; }")
+    #expect(loaded.errors == [])
+    guard case .map(let map)? = loaded.settings?.http.computed.values.first?.source else {
+      Issue.record("no map")
+      return
+    }
+    #expect(
+      map.exact.keys.map { String(decoding: $0, as: UTF8.self) }.sorted() == [
+        "", "default", "location", "server", "set",
+      ])
+  }
+}
