@@ -76,7 +76,7 @@ import Testing
     #expect(shown.count > 30, "\(shown.count)")
     let holes = try #require(Self.pages.first { $0.path == "docs/KNOWN-VULNERABILITIES.md" })
     let tested = holes.text.split(separator: "\n").filter { $0.hasPrefix("| ") }.dropFirst(2)
-      .flatMap { suites($0.split(separator: "|").dropLast().last ?? "") }
+      .flatMap { suites($0.split(separator: "|").last ?? "") }
       // `for HTTP/2: SUITE`
       .map { name in name.hasPrefix("for ") ? name.split(separator: ": ").last.map(String.init) ?? name : name }
     #expect(tested.count > 30, "\(tested.count)")
@@ -245,7 +245,7 @@ import Testing
           if bytes[start] >= 0x41, bytes[start] <= 0x5A, Self.keywords.contains(previous) {
             let name = Self.text(bytes, start, place)
             names[name, default: []].insert(module)
-            if !isSource, previous == Self.suiteKeyword { suites.insert(name) }
+            if !isSource, previous == Self.suiteKeyword, bytes[start - 1] == 0x20 { suites.insert(name) }
           }
           // struct `Name of a suite`
           if hash == Self.suiteKeyword, !isSource, place + 2 < next, bytes[place + 1] == 0x60 {
