@@ -43,7 +43,7 @@ package enum FileNeeds {
     var needs =
       location.errorLogs.compactMap { log($0.destination) } + location.accessLogs.compactMap { log($0.destination) }
     if location.mayKeepBodies { needs.append(FileNeed(.change, location.bodyFolder)) }
-    if let files = location.files {
+    if let files = location[FileSettings.self] {
       needs.append(FileNeed(.read, String(decoding: files.root.folder, as: UTF8.self)))
     }
     switch location[AuthBasic.self]?.source {

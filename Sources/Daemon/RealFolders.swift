@@ -10,7 +10,7 @@ package enum RealFolders {
   package static func of(_ http: HTTPSettings) -> [[UInt8]: [UInt8]] {
     var found: [[UInt8]: [UInt8]] = [:]
     for (_, location) in http.everyLocation {
-      guard let folder = location.files?.root.folder, found[folder] == nil else { continue }
+      guard let folder = location[FileSettings.self]?.root.folder, found[folder] == nil else { continue }
       found[folder] = real(folder)
     }
     return found

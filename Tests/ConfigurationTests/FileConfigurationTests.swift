@@ -10,7 +10,7 @@ import Testing
   private func error(_ lines: String) -> String { server(lines).errors.first ?? "" }
 
   private func root(_ lines: String) -> FileRoot? {
-    server("location /x/ { \(lines) }").settings?.http.servers.first?.root.locations.first?.files?.root
+    server("location /x/ { \(lines) }").settings?.http.servers.first?.root.locations.first?[FileSettings.self]?.root
   }
 
   @Test(arguments: [
@@ -21,7 +21,7 @@ import Testing
     let loaded = LoadedText(main, files: [path: site, "/etc/nginx/mime.types": StockFiles.types])
     #expect(loaded.errors == [])
     let server = try #require(loaded.settings?.http.servers.first)
-    #expect(server.root.locations.first?.files != nil)
+    #expect(server.root.locations.first?[FileSettings.self] != nil)
     #expect(loaded.problems.contains { $0.contains("\"sendfile\" is taken and has no effect") })
   }
 

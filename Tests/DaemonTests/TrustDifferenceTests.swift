@@ -15,7 +15,7 @@ import Testing
     http {
       limit_req_zone $remote_addr zone=r:1m rate=5r/s;
       limit_conn_zone $remote_addr zone=c:1m;
-      map $http_x $mapped { a 1; default 0; }
+      map $http_x $mapped { a 1; default 0; } geo $near { proxy 127.0.0.1; 192.0.2.0/24 1; default 0; }
       upstream app { server 127.0.0.1:9001; }
       server {
         listen 127.0.0.1:8443 ssl;
@@ -261,6 +261,13 @@ import Testing
     ),
     (
       "map $http_x $mapped { a 1;", "map $http_x $mapped { a 2;", .other, "a map, geo or split_clients has other values"
+    ),
+    (
+      "map $http_x $mapped { a 1;", "map $http_x $mapped { volatile; a 1;", .other,
+      "a map, geo or split_clients has other values"
+    ),
+    (
+      "geo $near {", "geo $near { proxy_recursive;", .other, "a map, geo or split_clients has other values"
     ),
   ]
 

@@ -56,30 +56,6 @@ import Testing
     for line in stored { #expect(line.contains("private"), "\(line)") }
   }
 
-  /// Who changes a directive opens one folder (docs/decisions/0030-features.md).
-  @Test(arguments: [
-    ("Gzip", Gzip.directives), ("RealIP", RealIP.directives),
-    ("AuthBasic", AuthBasic.directives + AuthDelay.directives),
-    ("AuthRequest", AuthRequest.directives), ("Mirror", Mirror.directives), ("Signatures", Signatures.directives),
-    ("Envelope", MessageEnvelopes.directives), ("ClientRules", ClientIdentity.directives),
-    ("Access", SatisfyAny.directives),
-    ("Rewrite", Rewrite.directives), ("Referers", Referers.directives), ("Map", Map.directives),
-    ("Geo", Geo.directives), ("SplitClients", SplitClients.directives), ("TraceContext", TraceContext.directives),
-    ("Log", AccessLogs.directives + ErrorLogs.directives), ("ErrorPages", ErrorPages.directives),
-    ("Headers", AddHeader.directives + AddTrailer.directives), ("EarlyHints", EarlyHints.directives),
-  ])
-  func `the directives of a feature are named in its folder only`(folder: String, rows: [DirectiveEntry]) {
-    let own = SourceFile.sources.filter { $0.path.contains("/Features/\(folder)/") }
-    #expect(!own.isEmpty && !rows.isEmpty)
-    // Also the name of a content coding and a word of access_log, and that of a context.
-    for name in rows.map(\.name) where !["gzip", "if"].contains(name) {
-      let others = SourceFile.sources.filter { file in
-        !file.path.contains("/Features/\(folder)/") && file.lines.contains { $0.contains("\"\(name)\"") }
-      }
-      #expect(others.isEmpty, "\(name): \(others.map(\.path))")
-    }
-  }
-
   @Test(arguments: ["gzip", "Compress", "limit_rate", "Pacer", "add_trailer", "envelope", "Envelope"])
   func `the way of a response names no filter`(word: String) throws {
     let names = [

@@ -46,7 +46,6 @@ struct LocationDifference {
     var found = TrustChanges()
     Self.compareAccess(old.settings, new.settings, &found)
     let names = (old.server.configuration.http.slotNames, new.server.configuration.http.slotNames)
-    GuardDifference.compare(old.settings, new.settings, names, &found)
     func size(_ settings: LocationSettings) -> Int? {
       settings.limits.maxBodySize == 0 ? nil : Int(clamping: settings.limits.maxBodySize)
     }

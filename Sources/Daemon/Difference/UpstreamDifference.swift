@@ -2,6 +2,7 @@ import Crypto
 import Identity
 import Proxy
 import TLS
+import Transport
 import UpstreamAuth
 import Upstream
 
@@ -26,7 +27,7 @@ struct UpstreamDifference {
     compareDestinations(&found)
     compareSchemes(&found)
     if let one = old.tls, let other = new.tls { compareTrust(one, other, &found) }
-    GuardDifference.compare(old, new, (before.http.slotNames, after.http.slotNames), &found)
+    compareOrigins(&found)
     comparePresented(&found)
     compareCredentials(&found)
     compareFields(&found)
@@ -75,6 +76,28 @@ struct UpstreamDifference {
       found.closes("no request goes to an https upstream: there are no trust settings")
     case (.http?, .http?), (.https?, .https?), (nil, nil): break
     }
+  }
+
+  /// What a `proxy_pass` tells the upstream of the connection, and how it signs.
+  private func compareOrigins(_ found: inout TrustChanges) {
+    func local(_ origin: OriginSettings, _ names: [Int: String]) -> String {
+      origin.local?.text(names) ?? origin.fixed.local?.description ?? "chosen by the system"
+    }
+    let addresses = (local(old.origin, before.http.slotNames), local(new.origin, after.http.slotNames))
+    if addresses.0 != addresses.1 {
+      found.other("connections to the upstream come from the address \(addresses.1) (was \(addresses.0))")
+    }
+    if old.origin.header != new.origin.header {
+      found.other(
+        new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.asWritten))" }
+          ?? "the upstream is no longer told the client by a PROXY header")
+    }
+    Signatures.compare(signing: old.signing, new.signing, &found)
+    if old.body != new.body { found.other("the upstream gets another body (proxy_set_body)") }
+    let follows = (!old.ignoredHeaders.contains(.redirect), !new.ignoredHeaders.contains(.redirect))
+    found.flag(
+      follows.0, follows.1, opens: "the upstream may lead a request to any location (X-Accel-Redirect)",
+      closes: "the upstream can't lead a request to another location (X-Accel-Redirect is ignored)")
   }
 
   // MARK: Whom sallyport trusts
@@ -236,5 +259,15 @@ struct UpstreamDifference {
   private static func shown(_ name: String, _ value: String) -> String {
     ["authorization", "cookie", "proxy-authorization"].contains(name.lowercased()) && !value.contains("$")
       ? "********" : "\"\(value)\""
+  }
+}
+
+extension ProxyHeaderForm {
+  fileprivate var asWritten: String {
+    switch self {
+    case .version1: "version 1"
+    case .version2(hasCertificate: false): "version 2"
+    case .version2(hasCertificate: true): "version 2, with the client's certificate"
+    }
   }
 }

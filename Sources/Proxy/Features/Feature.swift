@@ -84,13 +84,14 @@ struct GuardingLine {
 /// Every feature, in the order in which nginx's modules act: steps of one phase run in it, and responses pass filters in it.
 enum Features {
   static let all: [any Feature.Type] = [
-    Main.self, CoreHTTP.self, Listen.self, ServerNames.self, ClientBody.self, ResponseFraming.self, ServerTLS.self,
+    Main.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self, ResponseFraming.self,
+    ServerTLS.self,
     ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
     Map.self, Geo.self, SplitClients.self, ClientAccess.self, ClientIdentity.self, RealIP.self, Rewrite.self,
     Referers.self, LimitExcept.self, TraceContext.self, LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
-    Signatures.self, Mirror.self, LogSubrequest.self,
-    MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self, Files.self,
+    Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
+    MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self,
     MetricsLocation.self, StatusLocation.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,

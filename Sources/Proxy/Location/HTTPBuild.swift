@@ -28,7 +28,7 @@ extension SettingsBuilder {
       servers.append(
         server(
           scope, at: directive.location, isTLS: speakingTLS.contains(index), alsoPlain: speakingPlain.contains(index),
-          http2: http2(scope, listensHTTP2: listensHTTP2.contains(index))))
+          http2: HTTP2.read(scope, listens: listensHTTP2.contains(index))))
     }
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
     return HTTPSettings(
@@ -50,7 +50,7 @@ extension SettingsBuilder {
     let root = location(.server(scope), at: place)
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
-    if root.locations.isEmpty, root.files == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
+    if root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,
       tls?.rejectsHandshake != true || alsoPlain
     {
       warning(
@@ -60,14 +60,6 @@ extension SettingsBuilder {
       names: ServerNames.read(scope, &self), primaryName: ServerNames.primary(scope), tls: tls, head: head(scope),
       http2: http2, root: root,
       location: place)
-  }
-
-  private func http2(_ scope: Scope, listensHTTP2: Bool) -> HTTP2Settings {
-    var settings = HTTP2Settings()
-    settings.isOn = scope.flag("http2") ?? false || listensHTTP2
-    settings.concurrentStreams = scope.number("http2_max_concurrent_streams") ?? settings.concurrentStreams
-    settings.bodyPrereadSize = scope.size("http2_body_preread_size") ?? settings.bodyPrereadSize
-    return settings
   }
 
   private mutating func head(_ scope: Scope) -> ClientHeadSettings {

@@ -52,16 +52,15 @@ final class LiveLocation {
     for feature in settings.features { feature.compile(&parts, makers) }
     self.serverSteps = parts.serverSteps
     if let outer { parts.steps.rewrite = outer.rewrite }
-    var steps = Self.steps(settings, parts.steps)
-    if let trace = makers.trace { steps = trace.tracing(steps) }
+    let steps = makers.trace.map { $0.tracing(parts.steps) } ?? parts.steps
     self.steps = steps
     self.hasNoSteps = steps.isEmpty
     let isEmpty = settings.content == nil
-    let own = isEmpty ? Self.files(settings, outer: outer?.content) : parts.content ?? LiveContent()
+    let own = isEmpty ? Self.files(parts.files, outer: outer?.content) : parts.content ?? LiveContent()
     let isInherited = isEmpty && !(own is FileContent)
     let content = isInherited ? own : makers.trace.map { ExplainedContent(own, $0) } ?? own
     self.content = content
-    self.files = settings.files.map { LiveFiles($0, real: makers.generation.realFolders[$0.root.folder]) }
+    self.files = parts.files
     self.hasOwnContent = !isEmpty
     for block in parts.blocks {
       block.didCompile(LiveLocation(settings: block.settings, makers: makers, outer: (content, block.rewrite)))
@@ -87,20 +86,10 @@ final class LiveLocation {
     return nil
   }
 
-  /// The steps of each phase, in the order of nginx's modules: addresses before passwords.
-  private static func steps(_ settings: LocationSettings, _ own: PhaseSteps) -> PhaseSteps {
-    var steps = own
-    if let tryFiles = settings.files?.tryFiles {
-      let place = steps.precontent.firstIndex { $0 is MirrorStep } ?? steps.precontent.endIndex
-      steps.precontent.insert(TryFilesStep(tryFiles), at: place)
-    }
-    return steps
-  }
-
   /// The content of a location that names none: that around an `if`, or files. As in nginx, an `if` with a `root` still
   /// leaves the request to the `proxy_pass` around it.
-  private static func files(_ settings: LocationSettings, outer: LiveContent?) -> LiveContent {
+  private static func files(_ files: LiveFiles?, outer: LiveContent?) -> LiveContent {
     if let outer, type(of: outer) != LiveContent.self { return outer }
-    return settings.files == nil ? LiveContent() : FileContent()
+    return files == nil ? LiveContent() : FileContent()
   }
 }

@@ -43,8 +43,10 @@ indirect enum Level {
 extension SettingsBuilder {
   mutating func location(_ level: Level, at place: SourceLocation) -> LocationSettings {
     let scope = level.scope
-    let files = files(level)
-    if case .location = level, files == nil, let diagnostic = LocationRule.doesNothing(scope, at: place) {
+    let features = Features.read(level, &self)
+    if case .location = level, !features.contains(where: { $0 is FileSettings }),
+      let diagnostic = LocationRule.doesNothing(scope, at: place)
+    {
       diagnostics.append(diagnostic)
     }
     // A wrong line is an error also where no `proxy_pass` needs it.
@@ -54,8 +56,8 @@ extension SettingsBuilder {
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(
       match: level.match, locations: innerLocations(level), limits: limits(scope), redirects: redirects(scope),
-      isInternal: !scope.own("internal").isEmpty, location: place, features: Features.read(level, &self),
-      bodyFiles: bodyFiles(scope), files: files, types: types(scope))
+      isInternal: !scope.own("internal").isEmpty, location: place, features: features,
+      bodyFiles: bodyFiles(scope), types: types(scope))
   }
 
   private mutating func innerLocations(_ level: Level) -> [LocationSettings] {

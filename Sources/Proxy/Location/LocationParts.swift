@@ -12,6 +12,8 @@ struct LocationParts {
   var serverSteps: [PhaseStep] = []
   /// Which clients may enter the location; nil: all. Each entry asks, also that by an internal redirect.
   var clientRules: ClientRules?
+  /// nil: nothing says where files are.
+  var files: LiveFiles?
   /// nil: the location has no content of its own.
   var content: LiveContent?
   /// What happens to the heads of the responses, the first filter first.

@@ -64,7 +64,7 @@ enum LocationRule {
           "an error page for this location is \"@\(name)\", which is not a location of this server",
           hint: "location @\(name) { … }"))
     }
-    if case .named(let name)? = location.files?.tryFiles?.fallback, !names.contains(name) {
+    if case .named(let name)? = location[FileSettings.self]?.tryFiles?.fallback, !names.contains(name) {
       found.append(
         Diagnostic(
           .error, at: location.location,

@@ -42,17 +42,14 @@ public final class LocationSettings: Sendable {
   public let redirects: RedirectSettings
   /// nil: as without `client_body_in_file_only` and `client_body_temp_path`.
   public let bodyFiles: BodyFileSettings?
-  /// nil: neither `root` nor `alias`.
-  public let files: FileSettings?
   public let types: TypeSettings
 
   init(
     match: LocationMatch, locations: [LocationSettings], limits: LocationLimits, redirects: RedirectSettings,
     isInternal: Bool, location: SourceLocation, features: [any LocationFeature] = [],
-    bodyFiles: BodyFileSettings? = nil, files: FileSettings? = nil, types: TypeSettings = TypeSettings()
+    bodyFiles: BodyFileSettings? = nil, types: TypeSettings = TypeSettings()
   ) {
     self.bodyFiles = bodyFiles
-    self.files = files
     self.types = types
     self.features = features
     self.conditional = features.flatMap(\.conditional)

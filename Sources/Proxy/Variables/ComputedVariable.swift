@@ -20,11 +20,13 @@ public struct ComputedVariable: Sendable {
 
   /// Text that is equal for equal variables.
   package func fingerprint(_ names: [Int: String]) -> String {
-    switch source {
-    case .map(let map): map.fingerprint(names)
-    case .geo(let geo): geo.fingerprint(names)
-    case .split(let split): split.fingerprint(names)
-    }
+    let text =
+      switch source {
+      case .map(let map): map.fingerprint(names)
+      case .geo(let geo): geo.fingerprint(names)
+      case .split(let split): split.fingerprint(names)
+      }
+    return isVolatile ? text + " volatile" : text
   }
 
   /// The texts with variables that its value needs.

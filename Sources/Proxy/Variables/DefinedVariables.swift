@@ -29,8 +29,8 @@ struct DefinedVariables {
   /// As in nginx, a variable of the proxy's own keeps its value until a `set` runs, and any other definition replaces it.
   /// To nginx's configurations, a name that only sallyport has is free: its value never shows through.
   func variable(named name: String) -> Variable? {
-    // `set $limit_rate` has a slot, but what it sets is the rate.
-    guard name != "limit_rate", let slot = slots[name] else { return nil }
+    // What `set` gives a feature's variable has a slot, and the variable shows what the feature makes of it.
+    guard !Self.isSettable(name), let slot = slots[name] else { return nil }
     guard case .known(let own) = VariableNames.look(up: name), !own.isOursAlone, !otherNames.contains(name) else {
       return .slot(slot)
     }
@@ -91,9 +91,11 @@ struct DefinedVariables {
     otherNames.insert(name)
   }
 
+  private static func isSettable(_ name: String) -> Bool { Features.variables[name]?.isSettable ?? false }
+
   /// `isSet`: by a directive that nginx also allows for its own `$limit_rate`.
   mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
-    guard isFree(name) || isSet && name == "limit_rate" else {
+    guard isFree(name) || isSet && Self.isSettable(name) else {
       return report(
         word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
     }

@@ -143,9 +143,6 @@ extension Exchange {
     case .proxy_add_x_forwarded_for: appendForwardedFor(to: &output)
     case .request_body: body.shown.map { output.append($0.memory.readable) }
     case .request_body_file: if case .collected(let kept) = body.state { output.append(kept.path) }
-    case .document_root: location.files?.appendRoot(self, to: &output)
-    case .realpath_root: location.files?.appendRealRoot(self, to: &output)
-    case .request_filename: location.files?.appendFile(self, to: &output)
     case .connections_active: output.append(decimal: worker.metrics.traffic.totals.active)
     case .connections_reading: output.append(decimal: worker.metrics.traffic.totals.reading)
     case .connections_writing: output.append(decimal: worker.metrics.traffic.totals.writing)

@@ -6,12 +6,18 @@ public struct FeatureVariable: Sendable, Hashable {
   let name: String
   /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
   let isOursAlone: Bool
+  /// Whether `set` may give it a value, which its feature heeds.
+  let isSettable: Bool
   /// Appends the value for an exchange; nothing if there is none.
   let append: @Sendable (Exchange, inout ByteBuffer) -> Void
 
-  init(_ name: String, isOursAlone: Bool = false, append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void) {
+  init(
+    _ name: String, isOursAlone: Bool = false, isSettable: Bool = false,
+    append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void
+  ) {
     self.name = name
     self.isOursAlone = isOursAlone
+    self.isSettable = isSettable
     self.append = append
   }
 

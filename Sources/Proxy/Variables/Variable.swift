@@ -66,8 +66,6 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
   case ssl_client_spki, ssl_client_verdict, ssl_post_quantum
-  // files
-  case document_root, realpath_root, request_filename
   // all workers
   case connections_active, connections_reading, connections_writing, connections_waiting
 }

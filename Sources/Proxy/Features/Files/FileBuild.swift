@@ -84,7 +84,8 @@ extension SettingsBuilder {
       return nil
     }
     let whole = template(Word(resolve(word.text, in: folder), at: word.location, quoted: word.quoted))
-    if whole.uses(where: { $0 == .simple(.document_root) || $0 == .simple(.request_filename) }) {
+    if whole.uses(where: { $0 == .feature(FileSettings.documentRoot) || $0 == .feature(FileSettings.requestFilename) })
+    {
       error(word.location, "\"\(line.name)\" names itself by a variable", hint: "use another variable")
       return nil
     }

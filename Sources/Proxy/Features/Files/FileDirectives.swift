@@ -1,9 +1,10 @@
+import Bytes
 import Language
 
 private let levels = DirectiveContexts.everyHTTP
 
 /// Small files (nginx: core, index and try_files modules).
-enum Files: Feature {
+extension FileSettings: LocationFeature {
   static let chapter = Chapter.files
 
   static let directives: [DirectiveEntry] = [
@@ -65,4 +66,31 @@ enum Files: Feature {
     .inert("types_hash_max_size", levels, because: "the tables grow as needed"),
     .inert("types_hash_bucket_size", levels, because: "the tables grow as needed"),
   ]
+
+  static let documentRoot = FeatureVariable("document_root") { $0.location.files?.appendRoot($0, to: &$1) }
+  static let requestFilename = FeatureVariable("request_filename") { $0.location.files?.appendFile($0, to: &$1) }
+
+  static let variables = [
+    documentRoot, requestFilename,
+    FeatureVariable("realpath_root") { $0.location.files?.appendRealRoot($0, to: &$1) },
+  ]
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> FileSettings? { builder.files(level) }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
+    parts.files = LiveFiles(self, real: makers.generation.realFolders[root.folder])
+    if let tryFiles { parts.steps.precontent.append(TryFilesStep(tryFiles)) }
+  }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    func folder(_ settings: Self?, _ names: [Int: String]) -> Set<String> {
+      guard let root = settings?.root else { return [] }
+      return [String(decoding: root.folder, as: UTF8.self) + root.rest.text(names)]
+    }
+    found.set(folder(old, names.old), folder(new, names.new)) {
+      "serves files of \($0)"
+    } removed: {
+      "no longer serves files of \($0)"
+    }
+  }
 }

@@ -100,7 +100,7 @@ package let foreignModules: [ForeignModule] = [
   ForeignModule(
     name: "nginx-upstream-fair", directives: ["fair"], instead: "least_conn; or least_time;"),
   ForeignModule(
-    name: "nginx_upstream_check_module", directives: ["check", "check_*"], instead: "health_check"),
+    name: "nginx_upstream_check_module", directives: ["check", "check_*"], instead: "health_check;"),
   ForeignModule(
     name: "nginx-upsync-module", directives: ["upsync", "upsync_*"], instead: "server … resolve;"),
   ForeignModule(

@@ -185,7 +185,7 @@ public struct GeoSettings: Sendable {
 
   /// Text that is equal for equal values.
   func fingerprint(_ names: [Int: String]) -> String {
-    "geo \(subject?.text(names) ?? "") \(ipv4) \(ipv6) \(values) \(standard ?? -1) \(proxies)"
+    "geo \(subject?.text(names) ?? "") \(ipv4) \(ipv6) \(values) \(standard ?? -1) \(proxies) \(isRecursive)"
   }
 }
 

@@ -30,7 +30,7 @@ struct LimitRate: LocationFeature {
       example: "limit_rate_after 1m;"),
   ]
 
-  static let variable = FeatureVariable("limit_rate") { exchange, output in
+  static let variable = FeatureVariable("limit_rate", isSettable: true) { exchange, output in
     output.append(decimal: UInt64(max(0, ResponseRate.value(exchange))))
   }
 

@@ -113,7 +113,7 @@ extension SettingsBuilder {
           continue
         }
         set(&listen) { $0.keepalive = keepalive }
-      case ("http2", nil):
+      case (HTTP2.name, nil):
         listen.isHTTP2 = true
         warning(
           word.location, "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
@@ -133,7 +133,7 @@ extension SettingsBuilder {
           word.location, "`listen … \(name)` is nginx's, but not supported here", hint: Self.hint(forUnsupported: name))
       default:
         let known =
-          ["ssl", "default_server", "http2", "reuseport", "backlog", "ipv6only", "so_keepalive"]
+          ["ssl", "default_server", HTTP2.name, "reuseport", "backlog", "ipv6only", "so_keepalive"]
           + ["proxy_protocol", "deferred", "rcvbuf", "sndbuf", "fastopen", "bind"]
         let nearest = Spelling.nearest(to: name, among: known)
         error(

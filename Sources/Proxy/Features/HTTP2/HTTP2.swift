@@ -1,0 +1,56 @@
+import Language
+
+/// HTTP/2 towards clients (nginx: ngx_http_v2_module). How it is spoken stands in Client.
+enum HTTP2: Feature {
+  /// Also a parameter of `listen`.
+  static let name = "http2"
+  static let chapter = Chapter.http
+  private static let levels = DirectiveContexts.everyHTTP
+  private static let heads: DirectiveContexts = [.http, .server]
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      name, heads, .flag, "off",
+      "Whether clients may speak HTTP/2: by ALPN, or without TLS from the first byte. A request over HTTP/2 for a server"
+        + " block without it gets 421.", example: "http2 on;"),
+    .value(
+      "http2_max_concurrent_streams", heads, .number(1...1_000_000), "128",
+      "The maximum number of requests in progress on a connection.", example: "http2_max_concurrent_streams 64;"),
+    .value(
+      "http2_body_preread_size", heads, .size, "64k",
+      "How much of a request body a client may send before the upstream takes it.",
+      example: "http2_body_preread_size 128k;"),
+    .inert("http2_chunk_size", levels, because: "a frame of a response is as large as the client allows"),
+    .inert("http2_recv_buffer_size", .http, because: "every connection reads into one buffer of its worker"),
+    .inert("http2_pool_size", heads, because: "streams have no memory pools"),
+    .inert("http2_streams_index_size", heads, because: "libnghttp2 finds the streams"),
+    .inert("http2_idle_timeout", heads, because: "it is obsolete: `keepalive_timeout` applies"),
+    .inert("http2_recv_timeout", heads, because: "it is obsolete: `client_header_timeout` applies"),
+    .inert("http2_max_requests", heads, because: "it is obsolete: `keepalive_requests` applies"),
+    .inert("http2_max_field_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
+    .inert("http2_max_header_size", heads, because: "it is obsolete: `large_client_header_buffers` applies"),
+    .inert("http2_push", levels, because: "it is obsolete: no browser takes pushed responses"),
+    .inert("http2_push_preload", levels, because: "it is obsolete: no browser takes pushed responses"),
+    .inert("http2_max_concurrent_pushes", heads, because: "it is obsolete: no browser takes pushed responses"),
+  ]
+
+  /// What a server block says. `listens`: one of its `listen` lines has the parameter.
+  static func read(_ scope: Scope, listens: Bool) -> HTTP2Settings {
+    var settings = HTTP2Settings()
+    settings.isOn = scope.flag(name) ?? false || listens
+    settings.concurrentStreams = scope.number("http2_max_concurrent_streams") ?? settings.concurrentStreams
+    settings.bodyPrereadSize = scope.size("http2_body_preread_size") ?? settings.bodyPrereadSize
+    return settings
+  }
+}
+
+/// HTTP/2 towards clients (server level).
+public struct HTTP2Settings: Sendable, Hashable {
+  /// `http2`: clients may speak HTTP/2.
+  public var isOn = false
+  /// `http2_max_concurrent_streams`: requests in progress on one connection.
+  public var concurrentStreams = 128
+  /// `http2_body_preread_size`: bytes of a request's body that a client may send before the upstream takes any.
+  public var bodyPrereadSize = 65_536
+  public init() {}
+}

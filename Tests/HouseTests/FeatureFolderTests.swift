@@ -1,0 +1,73 @@
+import Language
+import Testing
+
+@testable import Proxy
+
+/// Who changes a directive opens one folder (docs/decisions/0030-features.md).
+@Suite struct `Folders of features` {
+  /// The names of directives that are also words of something else, and of what.
+  private static let otherMeanings: [String: String] = [
+    "allow": "a field of responses, and a label of the policy", "deny": "a label of the policy",
+    "charset": "a parameter of challenges",
+    "daemon": "a facility of syslog, and an option of nginx's command line",
+    "master_process": "an option of nginx's command line", "etag": "a field of responses",
+    "expires": "a field of responses, and a parameter of signatures", "gzip": "a content coding",
+    "hash": "a parameter of a key", "header": "a word of JSON and of conditions", "http": "a scheme, and a context",
+    "events": "a context", "if": "a context", "limit_except": "a context", "match": "a context",
+    "location": "a context, and a field of responses", "server": "a context, and a label",
+    "upstream": "a context, and a label",
+    "include": "the parser follows it", "keepalive_requests": "a directive of http and one of upstream",
+    "keepalive_time": "a directive of http and one of upstream",
+    "keepalive_timeout": "a directive of http and one of upstream", "listen": "a system call, and a label",
+    "proxy_protocol": "a parameter of listen, and a value of real_ip_header", "root": "a user",
+    "sendfile": "a system call", "use": "a label of metrics", "server_name": "a variable in a log format",
+    "ssl": "a parameter of listen",
+    "status": "a pseudo-field, a variable and a label", "user": "a facility of syslog",
+    "zone": "a parameter of limits",
+  ]
+
+  /// By the word of a string literal: the folders of Sources that have it.
+  private static let folders: [String: Set<String>] = {
+    var folders: [String: Set<String>] = [:]
+    for file in SourceFile.sources {
+      let folder = file.path.split(separator: "/").dropLast().joined(separator: "/")
+      for word in literals(of: file) { folders[word, default: []].insert(folder) }
+    }
+    return folders
+  }()
+
+  @Test func `a directive is named in one folder`() {
+    let names = Set(Features.all.flatMap { $0.directives.map(\.name) })
+    #expect(names.count > 350)
+    for name in names where Self.otherMeanings[name] == nil {
+      let all = Self.folders[name, default: []]
+      #expect(all.count < 2, "\(name): \(all)")
+    }
+  }
+
+  @Test func `every word with another meaning is still needed`() {
+    let names = Set(Features.all.flatMap { $0.directives.map(\.name) })
+    for word in Self.otherMeanings.keys {
+      #expect(names.contains(word) && Self.folders[word, default: []].count > 1, "\(word)")
+    }
+  }
+
+  /// The string literals of a file that are one word, those of comments left out.
+  private static func literals(of file: SourceFile) -> Set<String> {
+    var words: Set<String> = []
+    for line in file.lines where !line.utf8.drop(while: { $0 == 0x20 }).starts(with: "//".utf8) {
+      for (index, piece) in line.utf8.split(separator: 0x22, omittingEmptySubsequences: false).enumerated()
+      where index % 2 == 1 && !piece.isEmpty && piece.allSatisfy(isOfName) {
+        words.insert(String(decoding: piece, as: UTF8.self))
+      }
+    }
+    return words
+  }
+
+  private static func isOfName(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"): true
+    default: false
+    }
+  }
+}
