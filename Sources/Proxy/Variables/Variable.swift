@@ -90,21 +90,22 @@ public struct Template: Sendable, Hashable {
     case variable(Variable)
   }
 
-  public var parts: [Part]
+  public let parts: [Part]
+  /// What requests run.
+  let compiled: CompiledTemplate
 
-  public init(_ parts: [Part]) { self.parts = parts }
-  public init(literal: String) { self.parts = literal.isEmpty ? [] : [.literal(Array(literal.utf8))] }
+  public init(_ parts: [Part]) {
+    self.parts = parts
+    compiled = CompiledTemplate(parts)
+  }
+
+  public init(literal: String) { self.init(literal.isEmpty ? [] : [.literal(Array(literal.utf8))]) }
+
+  public static func == (one: Template, other: Template) -> Bool { one.parts == other.parts }
+  public func hash(into hasher: inout Hasher) { hasher.combine(parts) }
 
   /// The bytes when there is no variable in it.
-  public var constant: [UInt8]? {
-    switch parts.count {
-    case 0: return []
-    case 1:
-      if case .literal(let bytes) = parts[0] { return bytes }
-      return nil
-    default: return nil
-    }
-  }
+  public var constant: [UInt8]? { compiled.constant }
 
   /// Whether the text begins with a slash, whatever its variables are.
   public var beginsWithSlash: Bool { if case .literal(let bytes)? = parts.first { bytes.first == 0x2F } else { false } }

@@ -7,12 +7,12 @@ import Observability
 /// The file is read for each password, on a thread of the blocking pool, so that no request keeps it.
 enum LiveAccounts {
   case file(MaterialReference)
-  case named(LiveTemplate, folder: String)
+  case named(CompiledTemplate, folder: String)
 
   init(_ source: AuthBasic.Users) {
     switch source {
     case .file(let file): self = .file(file)
-    case .named(let path, let folder): self = .named(LiveTemplate(path), folder: folder)
+    case .named(let path, let folder): self = .named(path.compiled, folder: folder)
     }
   }
 

@@ -7,13 +7,13 @@ import Transport
 
 /// `auth_basic`: a step of the access phase. Reading the file and hashing are slow, so a pool thread does both.
 final class PasswordAccess: PhaseStep {
-  private let realm: LiveTemplate
+  private let realm: CompiledTemplate
   private let users: LiveAccounts
   /// The limit on wrong passwords; nil for no limit.
   private let guessLimit: FailureWindow.Limit?
 
   init(_ settings: AuthBasic, limits: [MaterialReference: FailureWindow.Limit]) {
-    realm = LiveTemplate(settings.realm)
+    realm = settings.realm.compiled
     users = LiveAccounts(settings.source)
     guessLimit = LiveAccounts.guessLimit(of: settings, limits)
   }
@@ -67,7 +67,7 @@ final class PasswordAccess: PhaseStep {
   }
 
   /// Sets the `WWW-Authenticate` field of a 401 (RFC 7617 §2).
-  static func setChallenge(_ realm: LiveTemplate, of exchange: Exchange) {
+  static func setChallenge(_ realm: CompiledTemplate, of exchange: Exchange) {
     var value = ByteBuffer()
     value.append("Basic realm=\"")
     for byte in realm.bytes(exchange) {

@@ -28,11 +28,11 @@ enum AuthorizationVerdict: Equatable {
 /// `auth_request`: a step of the access phase. It asks an upstream by a subrequest whether the request is admitted.
 final class AuthorizationStep: PhaseStep {
   fileprivate let path: [UInt8]
-  fileprivate let variables: [(target: AuthRequest.Setting.Target, value: LiveTemplate)]
+  fileprivate let variables: [(target: AuthRequest.Setting.Target, value: CompiledTemplate)]
 
   init(_ settings: AuthRequest) {
     path = settings.path
-    variables = settings.variables.map { ($0.target, LiveTemplate($0.value)) }
+    variables = settings.variables.map { ($0.target, $0.value.compiled) }
   }
 
   override func run(_ exchange: Exchange) -> StepOutcome { AuthorizationSubrequest(self, under: exchange).start() }

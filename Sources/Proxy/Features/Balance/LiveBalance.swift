@@ -4,32 +4,32 @@ import Upstream
 
 /// What the choice of a group's server asks of requests, in one worker.
 final class LiveBalance {
-  private let key: LiveTemplate?
-  private let lookups: [LiveTemplate]
+  private let key: CompiledTemplate?
+  private let lookups: [CompiledTemplate]
   private let cookie: StickyCookie?
   private let learning: Learning?
 
   /// `sticky learn`
   private struct Learning {
     let zone: LearnZone
-    let creates: [LiveTemplate]
+    let creates: [CompiledTemplate]
     let timeout: UInt64
     let isEarly: Bool
   }
 
   init(_ settings: BalanceSettings, of group: String, _ zones: LearnZones) {
-    key = settings.key.map { LiveTemplate($0) }
+    key = settings.key.map(\.compiled)
     switch settings.sticky {
     case nil: (lookups, cookie, learning) = ([], nil, nil)
     case .cookie(let settings):
-      lookups = [LiveTemplate(Template([.variable(.cookie(settings.name))]))]
+      lookups = [Template([.variable(.cookie(settings.name))]).compiled]
       (cookie, learning) = (StickyCookie(settings), nil)
-    case .route(let variables): (lookups, cookie, learning) = (variables.map { LiveTemplate($0) }, nil, nil)
+    case .route(let variables): (lookups, cookie, learning) = (variables.map(\.compiled), nil, nil)
     case .learn(let settings):
-      lookups = settings.lookups.map { LiveTemplate($0) }
+      lookups = settings.lookups.map(\.compiled)
       cookie = nil
       learning = Learning(
-        zone: zones.zone(settings, of: group), creates: settings.creates.map { LiveTemplate($0) },
+        zone: zones.zone(settings, of: group), creates: settings.creates.map(\.compiled),
         timeout: UInt64(max(0, settings.timeout)), isEarly: settings.isEarly)
     }
   }
@@ -65,7 +65,7 @@ final class LiveBalance {
       mayCreate: created != nil)
   }
 
-  private static func first(of templates: [LiveTemplate], _ exchange: Exchange) -> [UInt8]? {
+  private static func first(of templates: [CompiledTemplate], _ exchange: Exchange) -> [UInt8]? {
     for template in templates {
       let value = template.bytes(exchange)
       if !value.isEmpty { return value }

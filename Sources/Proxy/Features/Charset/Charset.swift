@@ -49,10 +49,10 @@ struct Charset: LocationFeature {
 
 /// `charset`: names the charset in the Content-Type of responses that say none. sallyport converts no bodies.
 final class LiveCharset: HeadFilter {
-  private let name: LiveTemplate
+  private let name: CompiledTemplate
   private let types: Set<[UInt8]>?
 
-  init(_ settings: Charset) { (name, types) = (LiveTemplate(settings.name), settings.types) }
+  init(_ settings: Charset) { (name, types) = (settings.name.compiled, settings.types) }
 
   /// A byte of the names that IANA registers (RFC 2978 §2.3), without the marks that could end a parameter.
   private static func isNameByte(_ byte: UInt8) -> Bool {

@@ -55,6 +55,6 @@ struct EarlyHints: LocationFeature {
 
 /// `early_hints` of a location in one worker.
 final class LiveEarlyHints {
-  let conditions: [LiveTemplate]
-  init(_ conditions: [Template]) { self.conditions = conditions.map { LiveTemplate($0) } }
+  let conditions: [CompiledTemplate]
+  init(_ conditions: [Template]) { self.conditions = conditions.map(\.compiled) }
 }

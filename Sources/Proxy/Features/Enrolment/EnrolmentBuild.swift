@@ -45,7 +45,7 @@ extension EnrolmentSettings: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     // Without `auth_basic` there are no users, and such a configuration doesn't load.
-    parts.content = parts.settings[AuthBasic.self].map { EnrolmentContent(self, realm: LiveTemplate($0.realm)) }
+    parts.content = parts.settings[AuthBasic.self].map { EnrolmentContent(self, realm: $0.realm.compiled) }
   }
 
   var policy: [(label: String, text: String)] {

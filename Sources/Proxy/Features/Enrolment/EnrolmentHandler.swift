@@ -8,9 +8,9 @@ import Transport
 /// enrolment checks the credentials itself, because it also accepts tokens and counts wrong passwords.
 final class EnrolmentContent: LiveContent {
   fileprivate let settings: EnrolmentSettings
-  fileprivate let realm: LiveTemplate
+  fileprivate let realm: CompiledTemplate
 
-  init(_ settings: EnrolmentSettings, realm: LiveTemplate) {
+  init(_ settings: EnrolmentSettings, realm: CompiledTemplate) {
     self.settings = settings
     self.realm = realm
   }

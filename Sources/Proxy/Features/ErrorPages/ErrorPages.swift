@@ -113,7 +113,7 @@ final class LiveErrorPages {
     let status: Int
     let target: ErrorPage.Target
     /// The path or the address; nil for a named location.
-    let text: LiveTemplate?
+    let text: CompiledTemplate?
     /// As in `ErrorPage`.
     let replacement: Int?
   }
@@ -124,9 +124,9 @@ final class LiveErrorPages {
   init(_ settings: ErrorPages) {
     isRecursive = settings.isRecursive
     all = settings.pages.map { page in
-      let text: LiveTemplate? =
+      let text: CompiledTemplate? =
         switch page.target {
-        case .path(let text), .redirect(let text): LiveTemplate(text)
+        case .path(let text), .redirect(let text): text.compiled
         case .named: nil
         }
       return Page(status: page.status, target: page.target, text: text, replacement: page.replacement)

@@ -39,9 +39,9 @@ enum FileMapping {
 /// The files of a location in one worker.
 final class LiveFiles {
   let settings: FileSettings
-  let index: [LiveTemplate]
+  let index: [CompiledTemplate]
   let clock = ClockText()
-  private let rest: LiveTemplate
+  private let rest: CompiledTemplate
   /// The folder without symbolic links; nil if it wasn't there when the configuration was loaded.
   private let real: [UInt8]?
   /// Whether the value of `rest` is being made: a variable in it may ask for `$document_root`.
@@ -50,8 +50,8 @@ final class LiveFiles {
   init(_ settings: FileSettings, real: [UInt8]?) {
     self.settings = settings
     self.real = real
-    rest = LiveTemplate(settings.root.rest)
-    index = settings.index.map { LiveTemplate($0) }
+    rest = settings.root.rest.compiled
+    index = settings.index.map(\.compiled)
   }
 
   /// Maps a path, or says in the error log why it names no file.

@@ -4,19 +4,19 @@ import Observability
 /// `try_files`: a step of the precontent phase. It continues with the first file that is there, or elsewhere.
 final class TryFilesStep: PhaseStep {
   private enum Fallback {
-    case path(LiveTemplate)
+    case path(CompiledTemplate)
     case named(String)
     case status(Int)
   }
 
-  private let candidates: [(name: LiveTemplate, isFolder: Bool)]
+  private let candidates: [(name: CompiledTemplate, isFolder: Bool)]
   private let fallback: Fallback
 
   init(_ settings: TryFilesSettings) {
-    candidates = settings.candidates.map { (LiveTemplate($0.path), $0.isFolder) }
+    candidates = settings.candidates.map { ($0.path.compiled, $0.isFolder) }
     fallback =
       switch settings.fallback {
-      case .path(let path): .path(LiveTemplate(path))
+      case .path(let path): .path(path.compiled)
       case .named(let name): .named(name)
       case .status(let status): .status(status)
       }

@@ -192,13 +192,13 @@ public struct GeoSettings: Sendable {
 /// `geo` in one worker.
 final class LiveGeo: LiveVariable {
   private let settings: GeoSettings
-  private let subject: LiveTemplate?
+  private let subject: CompiledTemplate?
   private let proxies: [AccessRule.Source]
 
   init(_ settings: GeoSettings, isVolatile: Bool) {
     self.settings = settings
     proxies = settings.proxies.map { AccessRule.Source(network: $0) }
-    subject = settings.subject.map { LiveTemplate($0) }
+    subject = settings.subject.map(\.compiled)
     super.init(isVolatile: isVolatile)
   }
 

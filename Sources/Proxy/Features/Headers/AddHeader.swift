@@ -79,14 +79,14 @@ extension SettingsBuilder {
 /// A field of `add_header` or `add_trailer`.
 struct LiveField {
   let name: [UInt8]
-  let value: LiveTemplate
+  let value: CompiledTemplate
   let always: Bool
   /// ETag and Last-Modified: as in nginx, the field replaces that of the response, and an empty value removes it.
   let replaces: Bool
 
   init(_ field: AddedField) {
     name = field.name
-    value = LiveTemplate(field.value)
+    value = field.value.compiled
     always = field.always
     let id = name.withUnsafeBytes { FieldName.known($0) }
     replaces = id == .etag || id == .lastModified

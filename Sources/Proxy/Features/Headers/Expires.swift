@@ -130,12 +130,12 @@ enum ExpiresRule: Sendable, Hashable {
 /// `expires` in one worker: replaces Expires and Cache-Control of a response.
 final class LiveExpires: HeadFilter {
   private let settings: Expires.Value
-  private let template: LiveTemplate?
+  private let template: CompiledTemplate?
   private let clock = ClockText()
 
   init(_ settings: Expires.Value) {
     self.settings = settings
-    template = if case .template(let text, _) = settings { LiveTemplate(text) } else { nil }
+    template = if case .template(let text, _) = settings { text.compiled } else { nil }
   }
 
   override func change(_ exchange: Exchange) {

@@ -4,7 +4,7 @@ import Observability
 final class ConnectionLimit: PhaseStep {
   private struct Line {
     let zone: ConnectionZone
-    let key: LiveTemplate
+    let key: CompiledTemplate
     let name: String
     let spelling: String
     let count: Int
@@ -16,7 +16,7 @@ final class ConnectionLimit: PhaseStep {
   init(_ settings: LimitConn, _ zones: LimitZones) {
     lines = settings.lines.map {
       Line(
-        zone: zones.connectionZone($0.zone), key: LiveTemplate($0.zone.key), name: $0.zone.name,
+        zone: zones.connectionZone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
         spelling: $0.zone.spelling, count: $0.count)
     }
     response = settings.response

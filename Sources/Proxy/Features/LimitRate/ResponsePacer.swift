@@ -50,13 +50,13 @@ final class ResponsePacer: BodyFilter {
 /// A location's `limit_rate` and `limit_rate_after`, and what `set $limit_rate` sets. The rate of a response is that of
 /// X-Accel-Limit-Rate, `$limit_rate` or `limit_rate`, the first of them that there is.
 final class ResponseRate: ResponseFilter {
-  private let rate: LiveTemplate?
-  private let free: LiveTemplate?
+  private let rate: CompiledTemplate?
+  private let free: CompiledTemplate?
   private let slot: Int?
 
   init(_ settings: LimitRate) {
-    rate = settings.rate.map { LiveTemplate($0) }
-    free = settings.free.map { LiveTemplate($0) }
+    rate = settings.rate.map(\.compiled)
+    free = settings.free.map(\.compiled)
     slot = settings.slot
   }
 

@@ -5,7 +5,7 @@ import Transport
 final class RequestLimit: PhaseStep {
   private struct Line {
     let zone: RequestZone
-    let key: LiveTemplate
+    let key: CompiledTemplate
     let name: String
     let spelling: String
     let rate: Int
@@ -19,7 +19,7 @@ final class RequestLimit: PhaseStep {
   init(_ settings: LimitReq, _ zones: LimitZones) {
     lines = settings.lines.map {
       Line(
-        zone: zones.requestZone($0.zone), key: LiveTemplate($0.zone.key), name: $0.zone.name,
+        zone: zones.requestZone($0.zone), key: $0.zone.key.compiled, name: $0.zone.name,
         spelling: $0.zone.spelling,
         rate: $0.rate, burst: $0.burst, delay: $0.delay)
     }

@@ -6,7 +6,7 @@ import Transport
 
 /// The fields of an access line in the journal (`access_log journal`), beside its text.
 struct JournalRecord {
-  private let values: [(field: JournalField, template: LiveTemplate)]
+  private let values: [(field: JournalField, template: CompiledTemplate)]
 
   init() {
     let variables: [(JournalField, SimpleVariable)] = [
@@ -16,7 +16,7 @@ struct JournalRecord {
       (.upstream, .upstream_addr),
     ]
     let server = (JournalField.server, Variable.feature(ServerNames.variable))
-    values = ([server] + variables.map { ($0, .simple($1)) }).map { ($0, LiveTemplate(Template([.variable($1)]))) }
+    values = ([server] + variables.map { ($0, .simple($1)) }).map { ($0, Template([.variable($1)]).compiled) }
   }
 
   /// Sends the line. It can hold every byte: `escape=none`, or a client's text.

@@ -16,21 +16,21 @@ final class LogLine {
     case nothing
     /// An index into `runs`.
     case run(Int)
-    /// Of the request, and never to be escaped (`LiveTemplate.Step.plain`).
+    /// Of the request, and never to be escaped (`CompiledTemplate.Step.plain`).
     case plain(SimpleVariable)
-    case other(LiveTemplate.Step)
+    case other(CompiledTemplate.Step)
   }
 
-  let format: LiveTemplate
+  let format: CompiledTemplate
   let escaping: LogEscaping
   let steps: [Step]
   /// Each has text and values of the connection only.
-  private let runs: [[LiveTemplate.Step]]
+  private let runs: [[CompiledTemplate.Step]]
 
   init(_ format: Template, _ escaping: LogEscaping) {
-    let format = LiveTemplate(format)
+    let format = format.compiled
     var steps: [Step] = []
-    var runs: [[LiveTemplate.Step]] = []
+    var runs: [[CompiledTemplate.Step]] = []
     let none = ByteRange(start: 0, count: 0)
     var text = none
     for step in format.steps {
@@ -109,7 +109,7 @@ final class LogLine {
 final class LiveAccessLog {
   let writer: AccessLogWriter
   let line: LogLine
-  let condition: LiveTemplate?
+  let condition: CompiledTemplate?
   /// nil: the log isn't the journal.
   let journal: (socket: JournalSocket, record: JournalRecord)?
   /// nil: the log is one file.
@@ -118,7 +118,7 @@ final class LiveAccessLog {
   init(_ settings: AccessLogSettings, _ writer: AccessLogWriter) {
     self.writer = writer
     self.line = LogLine(settings.format, settings.escape)
-    self.condition = settings.condition.map { LiveTemplate($0) }
+    self.condition = settings.condition.map(\.compiled)
     self.name = settings.name.map { LiveLogName($0) }
     self.journal = writer.journal.map { ($0, JournalRecord()) }
   }
@@ -126,11 +126,11 @@ final class LiveAccessLog {
 
 /// The name of a log file that requests choose, in one worker.
 final class LiveLogName {
-  private let parts: [LiveTemplate]
+  private let parts: [CompiledTemplate]
   /// The name that was made last. The buffer is kept, so that no line allocates one.
   private var text = ByteBuffer()
 
-  init(_ template: Template) { parts = template.parts.map { LiveTemplate(Template([$0])) } }
+  init(_ template: Template) { parts = template.parts.map { Template([$0]).compiled } }
 
   /// Calls `body` with the name for an exchange, or tells of a name that would leave the folder. Then the line is in the
   /// error log only: a client must not choose a file outside.

@@ -116,19 +116,19 @@ public struct MapSettings: Sendable {
 
 /// `map` in one worker.
 final class LiveMap: LiveVariable {
-  private let subject: LiveTemplate
-  private let names: NameTable<LiveTemplate>
-  private let patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: LiveTemplate)]
-  private let standard: LiveTemplate
+  private let subject: CompiledTemplate
+  private let names: NameTable<CompiledTemplate>
+  private let patterns: [(pattern: RegularExpression, captures: [NamedCapture], value: CompiledTemplate)]
+  private let standard: CompiledTemplate
   private let takesHostNames: Bool
 
   init(_ settings: MapSettings, isVolatile: Bool) {
-    subject = LiveTemplate(settings.subject)
+    subject = settings.subject.compiled
     names = NameTable(
-      exact: settings.exact.mapValues { LiveTemplate($0) }, suffixes: settings.suffixes.mapValues { LiveTemplate($0) },
-      prefixes: settings.prefixes.mapValues { LiveTemplate($0) })
-    patterns = settings.patterns.map { ($0.pattern, $0.captures, LiveTemplate($0.value)) }
-    standard = LiveTemplate(settings.standard)
+      exact: settings.exact.mapValues(\.compiled), suffixes: settings.suffixes.mapValues(\.compiled),
+      prefixes: settings.prefixes.mapValues(\.compiled))
+    patterns = settings.patterns.map { ($0.pattern, $0.captures, $0.value.compiled) }
+    standard = settings.standard.compiled
     takesHostNames = settings.takesHostNames
     super.init(isVolatile: isVolatile)
   }

@@ -3,16 +3,16 @@ import HTTP
 
 /// `proxy_cookie_domain`, `proxy_cookie_path` and `proxy_cookie_flags` in one worker, as ngx_http_proxy_module has them.
 struct CookieRewrite {
-  private typealias Rule = (from: LivePattern, to: LiveTemplate)
+  private typealias Rule = (from: LivePattern, to: CompiledTemplate)
   private let domains: [Rule]
   private let paths: [Rule]
-  private let flags: [(name: LivePattern, flags: [LiveTemplate])]
+  private let flags: [(name: LivePattern, flags: [CompiledTemplate])]
 
   init?(_ settings: CookieRewriteSettings) {
     if settings.isEmpty { return nil }
-    domains = settings.domains.map { (LivePattern($0.from), LiveTemplate($0.to)) }
-    paths = settings.paths.map { (LivePattern($0.from), LiveTemplate($0.to)) }
-    flags = settings.flags.map { (LivePattern($0.name), $0.flags.map { LiveTemplate($0) }) }
+    domains = settings.domains.map { (LivePattern($0.from), $0.to.compiled) }
+    paths = settings.paths.map { (LivePattern($0.from), $0.to.compiled) }
+    flags = settings.flags.map { (LivePattern($0.name), $0.flags.map(\.compiled)) }
   }
 
   /// The attributes of a Set-Cookie; the first is the cookie itself.

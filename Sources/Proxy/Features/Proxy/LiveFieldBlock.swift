@@ -7,7 +7,7 @@ struct LiveFieldBlock {
     /// An index into `constants`.
     case constant(Int)
     case begin(name: ByteRange)
-    case value(LiveTemplate.Step)
+    case value(CompiledTemplate.Step)
     /// The field is left out when its value is empty (nginx).
     case end(Kind)
   }
@@ -44,7 +44,7 @@ struct LiveFieldBlock {
     steps.append(.begin(name: ByteRange(start: text.count, count: prefix.count)))
     text += prefix
     for part in value.parts {
-      steps.append(.value(LiveTemplate.step(part, text: &text, features: &features, others: &others)))
+      steps.append(.value(CompiledTemplate.step(part, text: &text, features: &features, others: &others)))
     }
     steps.append(.end(kind))
   }

@@ -7,13 +7,13 @@ import Transport
 /// How the connections of a `proxy_pass` begin, in one worker.
 struct LiveOrigin {
   private let settings: OriginSettings
-  private let local: LiveTemplate?
+  private let local: CompiledTemplate?
   /// The origin that all requests share; nil if a request has a say in it.
   let settled: ConnectionOrigin?
 
   init(_ settings: OriginSettings) {
     self.settings = settings
-    local = settings.local.map { LiveTemplate($0) }
+    local = settings.local.map(\.compiled)
     settled = settings.local == nil && settings.header == nil ? settings.fixed : nil
   }
 

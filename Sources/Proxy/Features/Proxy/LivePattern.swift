@@ -3,12 +3,12 @@ import Patterns
 
 /// A `RewritePattern` in one worker.
 enum LivePattern {
-  case text(LiveTemplate)
+  case text(CompiledTemplate)
   case regex(RegularExpression, slots: [NamedCapture])
 
   init(_ pattern: RewritePattern) {
     switch pattern {
-    case .text(let template): self = .text(LiveTemplate(template))
+    case .text(let template): self = .text(template.compiled)
     case .regex(let expression, let slots): self = .regex(expression, slots: slots)
     }
   }

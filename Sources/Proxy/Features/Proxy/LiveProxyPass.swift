@@ -18,13 +18,13 @@ final class LiveProxyPass: LiveContent {
   /// Of all groups, because a target with variables can name any of them.
   let balances: [ObjectIdentifier: LiveBalance]
   let context: UpstreamTLSContext?
-  let targetTemplate: LiveTemplate?
+  let targetTemplate: CompiledTemplate?
   /// How names in the target are resolved; nil: by the system.
   let names: LiveNames?
   /// `$proxy_host` and `$proxy_port` of a target without variables.
   let host: [UInt8]
   let port: [UInt8]
-  let tlsName: LiveTemplate
+  let tlsName: CompiledTemplate
   /// nil if `context` has the certificate to present, or presents none.
   let identity: LiveIdentity?
   /// nil when the name has variables, or the connection's origin differs per request.
@@ -37,7 +37,7 @@ final class LiveProxyPass: LiveContent {
   let bufferTotal: Int
   let setFields: LiveFieldBlock
   let serverTokens: Bool
-  let method: LiveTemplate?
+  let method: CompiledTemplate?
   /// Client fields that are not passed on, because they are set here.
   let replaced: NameSet
   /// Whether `proxy_set_header` sets Early-Data itself.
@@ -46,7 +46,7 @@ final class LiveProxyPass: LiveContent {
   private let setsOwnership: Bool
   /// Upstream fields that the client does not get.
   let hidden: NameSet
-  let redirects: [(from: LivePattern, to: LiveTemplate)]
+  let redirects: [(from: LivePattern, to: CompiledTemplate)]
   /// nil without `proxy_cookie_…`.
   let cookies: CookieRewrite?
   /// The fields that `redirects` and `cookies` may change.
@@ -58,7 +58,7 @@ final class LiveProxyPass: LiveContent {
   let signer: MessageSigner?
   let origin: LiveOrigin
   /// `proxy_set_body`
-  let body: LiveTemplate?
+  let body: CompiledTemplate?
   override var signsRequests: Bool { settings.signing != nil }
   override var filters: [ResponseFilter] { ownFilters }
   private let ownFilters: [ResponseFilter]
@@ -100,13 +100,13 @@ final class LiveProxyPass: LiveContent {
       self.targetTemplate = nil
     case .template(let template, _), .url(let template):
       self.group = nil
-      self.targetTemplate = LiveTemplate(template)
+      self.targetTemplate = template.compiled
     }
-    self.tlsName = LiveTemplate(settings.tlsName)
+    self.tlsName = settings.tlsName.compiled
     self.identity = settings.identity.map { LiveIdentity($0) }
     let origin = LiveOrigin(settings.origin)
     self.origin = origin
-    self.body = settings.body.map { LiveTemplate($0) }
+    self.body = settings.body.map(\.compiled)
     self.ownFilters = settings.readRate.map { [UpstreamRate($0)] } ?? []
     self.trust = settings.tlsName.constant.flatMap { [context] name in
       origin.settled.map {
@@ -133,7 +133,7 @@ final class LiveProxyPass: LiveContent {
       }
     }
     self.setFields = setFields
-    self.method = settings.method.map { LiveTemplate($0) }
+    self.method = settings.method.map(\.compiled)
     var replaced = NameSet()
     for field in settings.setFields {
       // A field that is set must not come from the client under any spelling, because it can carry the client's
@@ -160,7 +160,7 @@ final class LiveProxyPass: LiveContent {
       for name in EnvelopeFilter.unsealedFields { hidden.insert(Array(name.utf8), withAliases: false) }
     }
     self.hidden = hidden
-    self.redirects = settings.redirects.map { (LivePattern($0.from), LiveTemplate($0.to)) }
+    self.redirects = settings.redirects.map { (LivePattern($0.from), $0.to.compiled) }
     self.cookies = CookieRewrite(settings.cookies)
     self.rewrittenFields = (redirects.isEmpty ? FieldNameSet() : FieldNameSet(.location, .refresh)).union(
       cookies == nil ? FieldNameSet() : FieldNameSet(.setCookie))

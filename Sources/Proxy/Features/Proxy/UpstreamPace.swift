@@ -28,9 +28,9 @@ struct UpstreamPace: Equatable {
 
 /// `proxy_limit_rate` of a location.
 final class UpstreamRate: ResponseFilter {
-  private let rate: LiveTemplate
+  private let rate: CompiledTemplate
 
-  init(_ rate: Template) { self.rate = LiveTemplate(rate) }
+  init(_ rate: Template) { self.rate = rate.compiled }
 
   override func begin(_ exchange: Exchange) {
     if case .none = exchange.response.body { return }

@@ -7,10 +7,10 @@ import Transport
 /// exchange goes on in the location of the block.
 final class ConditionStep: PhaseStep {
   private enum Condition {
-    case isSet(LiveTemplate)
-    case equals(LiveTemplate, LiveTemplate)
-    case matches(LiveTemplate, RegularExpression, [NamedCapture])
-    case file(LiveTemplate, FileTest)
+    case isSet(CompiledTemplate)
+    case equals(CompiledTemplate, CompiledTemplate)
+    case matches(CompiledTemplate, RegularExpression, [NamedCapture])
+    case file(CompiledTemplate, FileTest)
   }
 
   private let condition: Condition
@@ -22,10 +22,10 @@ final class ConditionStep: PhaseStep {
   init(_ settings: ConditionSettings, blockLength: Int) {
     condition =
       switch settings.condition {
-      case .isSet(let value): .isSet(LiveTemplate(value))
-      case .equals(let one, let other): .equals(LiveTemplate(one), LiveTemplate(other))
-      case .matches(let value, let pattern, let captures): .matches(LiveTemplate(value), pattern, captures)
-      case .file(let path, let test): .file(LiveTemplate(path), test)
+      case .isSet(let value): .isSet(value.compiled)
+      case .equals(let one, let other): .equals(one.compiled, other.compiled)
+      case .matches(let value, let pattern, let captures): .matches(value.compiled, pattern, captures)
+      case .file(let path, let test): .file(path.compiled, test)
       }
     isNegated = settings.isNegated
     self.blockLength = blockLength
@@ -99,8 +99,8 @@ struct RewriteProgram {
   private mutating func append(_ settings: [RewriteStep]) {
     for step in settings {
       switch step {
-      case .set(let slot, let value): steps.append(SetStep(slot: slot, LiveTemplate(value)))
-      case .setArguments(let value): steps.append(SetArgumentsStep(LiveTemplate(value)))
+      case .set(let slot, let value): steps.append(SetStep(slot: slot, value.compiled))
+      case .setArguments(let value): steps.append(SetArgumentsStep(value.compiled))
       case .return(let settings): steps.append(ReturnStep(settings))
       case .rewrite(let rule): steps.append(RewriteRuleStep(rule))
       case .break: steps.append(BreakStep())

@@ -6,13 +6,13 @@ import Patterns
 /// `rewrite`.
 final class RewriteRuleStep: PhaseStep {
   private let rule: RewriteRule
-  private let path: LiveTemplate
-  private let arguments: LiveTemplate?
+  private let path: CompiledTemplate
+  private let arguments: CompiledTemplate?
 
   init(_ rule: RewriteRule) {
     self.rule = rule
-    path = LiveTemplate(rule.path)
-    arguments = rule.arguments.map { LiveTemplate($0) }
+    path = rule.path.compiled
+    arguments = rule.arguments.map(\.compiled)
   }
 
   override func run(_ exchange: Exchange) -> StepOutcome {

@@ -5,9 +5,9 @@ import Patterns
 /// `set`.
 final class SetStep: PhaseStep {
   private let slot: Int
-  private let value: LiveTemplate
+  private let value: CompiledTemplate
 
-  init(slot: Int, _ value: LiveTemplate) {
+  init(slot: Int, _ value: CompiledTemplate) {
     self.slot = slot
     self.value = value
   }
@@ -23,8 +23,8 @@ final class ReturnStep: PhaseStep {
   private enum Content {
     /// The standard page of the status.
     case standard
-    case redirect(LiveTemplate)
-    case text(LiveTemplate)
+    case redirect(CompiledTemplate)
+    case text(CompiledTemplate)
   }
 
   private let status: Int
@@ -35,8 +35,8 @@ final class ReturnStep: PhaseStep {
     content =
       switch settings.content {
       case .standard: .standard
-      case .redirect(let target): .redirect(LiveTemplate(target))
-      case .text(let text): .text(LiveTemplate(text))
+      case .redirect(let target): .redirect(target.compiled)
+      case .text(let text): .text(text.compiled)
       }
   }
 
@@ -65,9 +65,9 @@ final class ReturnStep: PhaseStep {
 
 /// `set $args`.
 final class SetArgumentsStep: PhaseStep {
-  private let value: LiveTemplate
+  private let value: CompiledTemplate
 
-  init(_ value: LiveTemplate) { self.value = value }
+  init(_ value: CompiledTemplate) { self.value = value }
 
   override func run(_ exchange: Exchange) -> StepOutcome {
     exchange.setArguments(value.bytes(exchange))

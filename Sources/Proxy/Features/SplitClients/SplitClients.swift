@@ -90,11 +90,11 @@ public struct SplitSettings: Sendable {
 
 /// `split_clients` in one worker.
 final class LiveSplit: LiveVariable {
-  private let subject: LiveTemplate
+  private let subject: CompiledTemplate
   private let settings: SplitSettings
 
   init(_ settings: SplitSettings, isVolatile: Bool) {
-    subject = LiveTemplate(settings.subject)
+    subject = settings.subject.compiled
     self.settings = settings
     super.init(isVolatile: isVolatile)
   }

@@ -5,14 +5,14 @@ import Observability
 /// The cookie of `sticky cookie` in one worker: its value is the identifier of the server that responds.
 final class StickyCookie {
   private let settings: StickyCookieSettings
-  private let domain: LiveTemplate?
-  private let sameSite: LiveTemplate?
+  private let domain: CompiledTemplate?
+  private let sameSite: CompiledTemplate?
   private let clock = ClockText()
 
   init(_ settings: StickyCookieSettings) {
     self.settings = settings
-    domain = settings.domain.map { LiveTemplate($0) }
-    sameSite = settings.sameSite.map { LiveTemplate($0) }
+    domain = settings.domain.map(\.compiled)
+    sameSite = settings.sameSite.map(\.compiled)
   }
 
   /// Adds the Set-Cookie field, with nginx's attributes in nginx's order.

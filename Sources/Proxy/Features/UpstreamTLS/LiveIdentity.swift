@@ -5,14 +5,14 @@ import Upstream
 
 /// `proxy_ssl_certificate` with variables in one worker.
 struct LiveIdentity {
-  private let certificate: LiveTemplate
-  private let key: LiveTemplate?
+  private let certificate: CompiledTemplate
+  private let key: CompiledTemplate?
   private let folder: String
   private let cache: PresentedIdentityCache
 
   init(_ settings: PresentedIdentitySettings) {
-    certificate = LiveTemplate(settings.certificate)
-    key = settings.key.map { LiveTemplate($0) }
+    certificate = settings.certificate.compiled
+    key = settings.key.map(\.compiled)
     folder = settings.folder
     cache = settings.cache
   }
@@ -51,7 +51,7 @@ struct LiveIdentity {
 
   /// A value that a client influences must not lead out of the configured folder.
   private func reference(
-    _ template: LiveTemplate, _ exchange: Exchange, isKey: Bool
+    _ template: CompiledTemplate, _ exchange: Exchange, isKey: Bool
   ) throws(MaterialError) -> MaterialReference {
     let text = String(decoding: template.bytes(exchange), as: UTF8.self)
     guard !text.split(separator: "/").contains("..") else {

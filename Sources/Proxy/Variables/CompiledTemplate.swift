@@ -1,9 +1,9 @@
 import Bytes
 
-/// A template as a worker evaluates it: a program over one run of text. Its steps hold no reference, so that going
+/// A template as requests evaluate it: a program over one run of text, made once for all workers. Its steps hold no reference, so that going
 /// through them touches no count; variables that stay the same for a connection know their place in its cache.
-struct LiveTemplate {
-  enum Step {
+struct CompiledTemplate: Sendable {
+  enum Step: Sendable {
     case literal(ByteRange)
     /// Computed once a connection (`ConnectionFacts`).
     case connection(SimpleVariable, place: Int)
@@ -25,15 +25,21 @@ struct LiveTemplate {
   private let features: [FeatureVariable]
   private let others: [Variable]
 
-  init(_ template: Template) {
+  init(_ parts: [Template.Part]) {
     var text: [UInt8] = []
     var features: [FeatureVariable] = []
     var others: [Variable] = []
-    steps = template.parts.map { Self.step($0, text: &text, features: &features, others: &others) }
-    constant = template.constant
+    steps = parts.map { Self.step($0, text: &text, features: &features, others: &others) }
+    constant = Self.constant(parts)
     self.text = text
     self.features = features
     self.others = others
+  }
+
+  private static func constant(_ parts: [Template.Part]) -> [UInt8]? {
+    guard let first = parts.first else { return [] }
+    if parts.count == 1, case .literal(let bytes) = first { return bytes }
+    return nil
   }
 
   static func step(
