@@ -65,19 +65,22 @@ import Testing
     #expect(count > 1000, "\(count)")
   }
 
-  /// The guarantees have the suites that show them in `*(…)*`.
-  @Test func `each suite that SECURITY names is there`() throws {
-    let page = try #require(Self.pages.first { $0.path == "docs/SECURITY.md" })
-    var suites: Set<String> = []
-    for line in SourceFile.tests.flatMap(\.lines) where line.contains("struct `") {
-      let pieces = line.split(separator: "`", omittingEmptySubsequences: false)
-      if pieces.count > 2 { suites.insert(String(pieces[1])) }
+  /// The guarantees have the suites that show them in `*(…)*`, and each known vulnerability in its last column.
+  @Test func `each suite that SECURITY and KNOWN-VULNERABILITIES name is there`() throws {
+    func suites(_ list: some StringProtocol) -> [String] {
+      list.split(separator: ";").map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " .")) }
     }
+    let page = try #require(Self.pages.first { $0.path == "docs/SECURITY.md" })
     let prose = page.prose.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-    let named = prose.matches(of: #/\*\(([^)]*)\)\*/#).flatMap { $0.output.1.split(separator: ";") }
-      .map { $0.trimmingCharacters(in: CharacterSet(charactersIn: " .")) }
-    #expect(named.count > 30, "\(named.count)")
-    for name in named { #expect(suites.contains(name), "\(name)") }
+    let shown = prose.matches(of: #/\*\(([^)]*)\)\*/#).flatMap { suites($0.output.1) }
+    #expect(shown.count > 30, "\(shown.count)")
+    let holes = try #require(Self.pages.first { $0.path == "docs/KNOWN-VULNERABILITIES.md" })
+    let tested = holes.text.split(separator: "\n").filter { $0.hasPrefix("| ") }.dropFirst(2)
+      .flatMap { suites($0.split(separator: "|").last ?? "") }
+      // `for HTTP/2: SUITE`
+      .map { name in name.hasPrefix("for ") ? name.split(separator: ": ").last.map(String.init) ?? name : name }
+    #expect(tested.count > 30, "\(tested.count)")
+    for name in shown + tested { #expect(Self.index.suites.contains(name), "\(name)") }
   }
 
   @Test func `a name that is misspelled or gone is found`() {
@@ -107,7 +110,7 @@ import Testing
   /// Names in ARCHITECTURE and the decisions that are not ours.
   private static let foreignTypes: Set<String> = [
     // Swift, its packages, Foundation and Dispatch.
-    "Data", "Deque", "DispatchSource", "Heap", "ParsableCommand", "Span", "Unmanaged",
+    "Data", "Deque", "DispatchSource", "Heap", "Span", "Unmanaged",
     // Fields of HTTP, and a part of one.
     "By", "Date",
     // What decision 0030 says that there is none of.
@@ -148,6 +151,7 @@ import Testing
   /// nil for a text that names no type; "" for a type, file or folder that exists. The first name of several is a module,
   /// and the last one must be of this module; which folder it is in may change.
   private static func fault(ofType span: String) -> String? {
+    guard span.utf8.first.map({ (0x41...0x5A).contains($0) }) == true else { return nil }
     let shape = #/([A-Z][A-Za-z0-9]*(?:/[A-Z][A-Za-z0-9]*)*)(?:\.swift)?(?:\.([a-z][A-Za-z0-9]*)(?:\([^)]*\))?)?/?/#
     guard let found = span.wholeMatch(of: shape), found.output.1.contains(where: \.isLowercase) else { return nil }
     let names = found.output.1.split(separator: "/").map(String.init)
@@ -159,7 +163,7 @@ import Testing
     } else if index.names[first] == nil {
       return "nothing has the name \(first)"
     }
-    if let member = found.output.2, !index.words.contains(String(member)) { return "nothing has the name \(member)" }
+    if let member = found.output.2, !index.hasWord(member) { return "nothing has the name \(member)" }
     return ""
   }
 
@@ -173,42 +177,98 @@ import Testing
     }
     guard let found = first.wholeMatch(of: #/([a-z][a-z0-9]*(?:_[a-z0-9]+)+);?/#) else { return nil }
     let name = String(found.output.1)
-    let isKnown = directives.contains(name) || index.words.contains(name) || foreignWords.contains(name)
+    let isKnown = directives.contains(name) || index.hasWord(name) || foreignWords.contains(name)
     return isKnown ? "" : "no directive, and no word of the sources"
   }
 
   // MARK: What exists
 
-  /// What the sources and tests have.
+  /// What the sources and tests have. One pass over their bytes: a debug build would compare text for most of a minute.
   private struct Index {
     /// Types, files and folders, with the modules that have them.
-    var names: [String: Set<String>] = [:]
+    private(set) var names: [String: Set<String>] = [:]
     /// Modules of Sources.
-    var modules: Set<String> = []
-    /// Words of Sources, without those of comments.
-    var words: Set<String> = []
-  }
+    private(set) var modules: Set<String> = []
+    /// Suites of tests.
+    private(set) var suites: Set<String> = []
+    /// Hashes of the words of Sources, without those of comments.
+    private var words: Set<UInt64> = []
 
-  private static let index: Index = {
-    let keywords: Set<String> = ["struct", "class", "enum", "protocol", "typealias", "actor", "extension"]
-    var index = Index()
-    for file in SourceFile.sources + SourceFile.tests {
-      let isSource = file.path.hasPrefix("Sources/")
-      if isSource { index.modules.insert(file.module) }
-      for part in file.path.split(separator: "/").dropFirst() {
-        let name = part.hasSuffix(".swift") ? part.dropLast(".swift".count) : part
-        index.names[String(name), default: []].insert(file.module)
-      }
-      for line in file.lines where !line.drop(while: { $0 == " " }).hasPrefix("//") {
-        let words = line.utf8.split { !isOfWord($0) }.map { String(decoding: $0, as: UTF8.self) }
-        if isSource { index.words.formUnion(words) }
-        for (keyword, name) in zip(words, words.dropFirst()) where keywords.contains(keyword) {
-          index.names[name, default: []].insert(file.module)
+    private static let isOfWord: [Bool] = (0...255).map { Documents.isOfWord($0) }
+    private static let keywords = Set(
+      ["struct", "class", "enum", "protocol", "typealias", "actor", "extension"].map { hash($0.utf8) })
+    private static let suiteKeyword = hash("struct".utf8)
+
+    init() {
+      for folder in ["Sources", "Tests"] {
+        let paths = FileManager.default.enumerator(atPath: "\(checkout)/\(folder)")?.compactMap { $0 as? String } ?? []
+        for path in paths where path.hasSuffix(".swift") {
+          let parts = path.split(separator: "/").map(String.init)
+          let module = parts[0], isSource = folder == "Sources"
+          if isSource { modules.insert(module) }
+          for part in parts {
+            let name = part.hasSuffix(".swift") ? String(part.dropLast(".swift".count)) : part
+            names[name, default: []].insert(module)
+          }
+          let bytes = FileManager.default.contents(atPath: "\(checkout)/\(folder)/\(path)") ?? Data()
+          bytes.withUnsafeBytes { read($0, of: module, isSource: isSource) }
         }
       }
     }
-    return index
-  }()
+
+    func hasWord(_ word: some StringProtocol) -> Bool { words.contains(Self.hash(word.utf8)) }
+
+    private mutating func read(_ text: UnsafeRawBufferPointer, of module: String, isSource: Bool) {
+      guard let bytes = text.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
+      let isOfWord = Self.isOfWord
+      var line = 0
+      while line < text.count {
+        let end = memchr(bytes + line, 0x0A, text.count - line).map { UnsafeRawPointer($0) - UnsafeRawPointer(bytes) }
+        let next = end ?? text.count
+        var place = line
+        line = next + 1
+        while place < next, bytes[place] == 0x20 { place += 1 }
+        if place + 1 < next, bytes[place] == 0x2F, bytes[place + 1] == 0x2F { continue }
+        var previous: UInt64 = 0
+        while place < next {
+          guard isOfWord[Int(bytes[place])] else {
+            place += 1
+            continue
+          }
+          let start = place
+          var hash = Self.seed
+          while place < next, isOfWord[Int(bytes[place])] {
+            hash = Self.mix(hash, bytes[place])
+            place += 1
+          }
+          if isSource { words.insert(hash) }
+          if bytes[start] >= 0x41, bytes[start] <= 0x5A, Self.keywords.contains(previous) {
+            let name = Self.text(bytes, start, place)
+            names[name, default: []].insert(module)
+            if !isSource, previous == Self.suiteKeyword, bytes[start - 1] == 0x20 { suites.insert(name) }
+          }
+          // struct `Name of a suite`
+          if hash == Self.suiteKeyword, !isSource, place + 2 < next, bytes[place + 1] == 0x60 {
+            var quote = place + 2
+            while quote < next, bytes[quote] != 0x60 { quote += 1 }
+            suites.insert(Self.text(bytes, place + 2, quote))
+          }
+          previous = hash
+        }
+      }
+    }
+
+    private static func text(_ bytes: UnsafePointer<UInt8>, _ start: Int, _ end: Int) -> String {
+      String(decoding: UnsafeBufferPointer(start: bytes + start, count: end - start), as: UTF8.self)
+    }
+
+    // FNV-1a
+    private static let seed: UInt64 = 0xCBF2_9CE4_8422_2325
+    private static func mix(_ hash: UInt64, _ byte: UInt8) -> UInt64 { (hash ^ UInt64(byte)) &* 0x100_0000_01B3 }
+    private static func hash(_ bytes: some Sequence<UInt8>) -> UInt64 { bytes.reduce(seed, mix) }
+  }
+
+  private static let index = Index()
 
   /// Names of targets, those of C libraries too.
   private static let packageWords: Set<String> = {

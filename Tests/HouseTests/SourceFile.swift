@@ -11,8 +11,12 @@ struct SourceFile: Sendable {
   var module: String { path.split(separator: "/").dropFirst().first.map(String.init) ?? "" }
 
   /// Lines with their numbers from 1 on, comments and string literals left out.
-  var code: [(number: Int, text: String)] {
-    lines.enumerated().map { ($0.offset + 1, Self.withoutCommentsAndStrings($0.element)) }
+  let code: [(number: Int, text: String)]
+
+  private init(path: String, lines: [Substring]) {
+    self.path = path
+    self.lines = lines
+    code = lines.enumerated().map { ($0.offset + 1, Self.withoutCommentsAndStrings($0.element)) }
   }
 
   /// Whether a comment stands in this line or in one of the three before it.
@@ -35,18 +39,18 @@ struct SourceFile: Sendable {
 
   /// Good enough for one line: a `//` outside quotes ends it.
   private static func withoutCommentsAndStrings(_ line: Substring) -> String {
-    var text = ""
+    var text: [UInt8] = []
     var isQuoted = false
-    var previous: Character = " "
-    for character in line {
-      if character == "\"" && previous != "\\" {
+    var previous: UInt8 = 0
+    for byte in line.utf8 {
+      if byte == UInt8(ascii: "\"") && previous != UInt8(ascii: "\\") {
         isQuoted.toggle()
       } else if !isQuoted {
-        if character == "/" && previous == "/" { return String(text.dropLast()) }
-        text.append(character)
+        if byte == UInt8(ascii: "/") && previous == byte { return String(decoding: text.dropLast(), as: UTF8.self) }
+        text.append(byte)
       }
-      previous = character
+      previous = byte
     }
-    return text
+    return String(decoding: text, as: UTF8.self)
   }
 }
