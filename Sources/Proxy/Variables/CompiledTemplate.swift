@@ -1,7 +1,8 @@
 import Bytes
 
-/// A template as requests evaluate it: a program over one run of text, made once for all workers. Its steps hold no reference, so that going
-/// through them touches no count; variables that stay the same for a connection know their place in its cache.
+/// A template as requests evaluate it: a program over one run of text, made once for all workers. Its steps hold no
+/// reference, so that going through them touches no count; variables that stay the same for a connection know their place in
+/// its cache.
 struct CompiledTemplate: Sendable {
   enum Step: Sendable {
     case literal(ByteRange)
