@@ -1,5 +1,7 @@
 import Testing
 
+@testable import Proxy
+
 /// What a configuration stores is for somebody to read: a setting that nobody reads is a directive without effect.
 @Suite struct `Settings` {
   /// A stored property of a type of settings.
@@ -12,8 +14,9 @@ import Testing
   }
 
   @Test func `every stored setting is read`() {
+    let features = Set(Features.ofLocation.map { "\($0)" })
     let properties = SourceFile.sources.flatMap(Self.properties).filter {
-      $0.type.hasSuffix("Settings") || $0.file.path.hasSuffix("Settings.swift") || $0.file.path.contains("/Settings/")
+      $0.type.hasSuffix("Settings") || $0.file.path.hasSuffix("Settings.swift") || features.contains($0.type)
     }
     #expect(properties.count > 150)
     // The Configuration module writes settings; what it reads of them, it reads to judge and not to act.
@@ -49,9 +52,20 @@ import Testing
   /// Names after a dot that are not assigned to, those in interpolated text too.
   private static func accesses(in file: SourceFile) -> Set<Substring> {
     file.lines.reduce(into: []) { all, line in
-      if line.drop(while: \.isWhitespace).hasPrefix("//") { return }
-      for found in line.matches(of: /\.(\w+)(?!\w)(?! = )/) { all.insert(found.1) }
+      if line.utf8.drop(while: { $0 == 0x20 }).starts(with: "//".utf8) { return }
+      var rest = line[...]
+      while let dot = rest.utf8.firstIndex(of: 0x2E) {
+        rest = rest[rest.utf8.index(after: dot)...]
+        let end = rest.utf8.firstIndex { !isOfName($0) } ?? rest.endIndex
+        let name = rest[..<end]
+        rest = rest[end...]
+        if !name.isEmpty, !rest.utf8.starts(with: " = ".utf8) { all.insert(name) }
+      }
     }
+  }
+
+  private static func isOfName(_ byte: UInt8) -> Bool {
+    (byte | 0x20) &- 97 < 26 || byte &- 48 < 10 || byte == 0x5F
   }
 
   /// Whether the declaring file itself reads it, beyond declaring it and beyond what stores it in `init`.

@@ -9,6 +9,8 @@ final class ClientFrames: HTTP2Frames {
   /// The limit that the client has exceeded.
   private(set) var exceeded: HTTP2Limit?
   private var block = HeaderBlock()
+  /// Bytes of names and values that a header block may have before the connection ends.
+  private var blockBound = Int.max
   /// The newest stream that the client has opened.
   private var newest: Int32 = 0
   /// Whether the header block that the client sends is of a stream that is over.
@@ -84,7 +86,11 @@ final class ClientFrames: HTTP2Frames {
 
   override func headersDidBegin(_ id: Int32, _ stream: Stream?, isNew: Bool) {
     work &+= 1 &+ block.decoded / 1024
-    if let connection { bounds.didDecode(block.decoded, now: connection.now) }
+    if let connection {
+      bounds.didDecode(block.decoded, now: connection.now)
+      let (bound, overflow) = connection.headLimits.headBytes.multipliedReportingOverflow(by: 2)
+      blockBound = overflow ? .max : bound
+    }
     guard isNew else { return block.beginTrailers() }
     guard let connection, let stream = connection.openStream(id) else { return block.refuse() }
     block.begin(stream, connection.takeExchange(), connection.headLimits)
@@ -95,8 +101,7 @@ final class ClientFrames: HTTP2Frames {
   override func header(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stream: Stream?) -> Bool {
     block.add(name, value)
     // A few bytes can stand for a field of kilobytes (RFC 7541 §7.3).
-    guard let connection, block.decoded > 2 * connection.headLimits.headBytes else { return true }
-    return isWithin(.headerList)
+    return block.decoded <= blockBound || isWithin(.headerList)
   }
 
   override func headersDidEnd(_ stream: Stream, endsStream: Bool) {

@@ -13,6 +13,8 @@ struct HeaderBlock: ~Copyable {
   /// The stream and the exchange of a request, until the block ends.
   private(set) var stream: HTTP2Stream?
   private var exchange: Exchange?
+  // The exchange holds it. Each field comes by here, so it isn't counted.
+  private var head: Unmanaged<RequestHead>?
   private var section = TrailerSection()
   /// Bytes of names and values so far, also of those that count for nothing.
   private(set) var decoded = 0
@@ -24,6 +26,7 @@ struct HeaderBlock: ~Copyable {
     decoded = 0
     self.stream = stream
     self.exchange = exchange
+    head = Unmanaged.passUnretained(exchange.head)
     builder.begin(exchange.head, limits: limits)
   }
 
@@ -42,7 +45,7 @@ struct HeaderBlock: ~Copyable {
     decoded &+= name.count &+ value.count
     switch kind {
     case .refused: break
-    case .request: if let exchange { builder.add(name, value, to: exchange.head) }
+    case .request: head?._withUnsafeGuaranteedRef { builder.add(name, value, to: $0) }
     case .trailers: section.add(name, value)
     }
   }
@@ -58,6 +61,7 @@ struct HeaderBlock: ~Copyable {
     defer {
       self.stream = nil
       exchange = nil
+      head = nil
     }
     return exchange
   }

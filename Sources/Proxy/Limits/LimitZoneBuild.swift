@@ -91,12 +91,13 @@ extension Quantity {
 }
 
 extension LimitResponseSettings {
-  /// What the directives of a limit, whose names begin with `name`, say of what it refuses.
-  init(_ scope: Scope, _ name: String) {
+  /// What the directives of a limit say of what it refuses; nil: nothing, so that the default holds. `level`: the name of a
+  /// level of the error log.
+  init(isDryRun: Bool?, status: Int?, level: String?) {
     self.init()
-    isDryRun = scope.flag("\(name)_dry_run") ?? isDryRun
-    status = scope.number("\(name)_status") ?? status
-    level = scope.text("\(name)_log_level").flatMap { LogLevel(name: $0) } ?? level
+    self.isDryRun = isDryRun ?? self.isDryRun
+    self.status = status ?? self.status
+    self.level = level.flatMap { LogLevel(name: $0) } ?? self.level
   }
 
   /// Says what a change of them means. `name`: the directive.

@@ -22,7 +22,8 @@ final class Rig {
   private let logs = LogFiles()
 
   /// Creates a rig. `http`: the contents of the http block, without files. The rig never listens. `users`: the contents
-  /// of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`.
+  /// of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`. An `error_log` of `http` that
+  /// names a file gets its lines at once; without one, the error log goes nowhere.
   init(
     _ http: String, accessLog: String = "off", users: String = "* al:secret\n", replays: ReplayGuard? = nil
   ) throws {
@@ -38,9 +39,11 @@ final class Rig {
           .init(address: .ipv4(address: 0x7F00_0001, port: 9), settings: server)
         })
     }
+    let opened = OpenLogs([], loaded, in: logs)
+    let errorLogs = opened.errorLogs.filter { lines, _ in lines.contains { $0.destination != .stderr } }
     let generation = Generation(
       number: 1, http: loaded, serverContexts: loaded.servers.map { _ in nil }, upstreamContexts: [:], groups: groups,
-      errorLog: ErrorLog([]), errorLogs: [:], accessLogs: OpenLogs([], loaded, in: logs).accessLogs,
+      errorLog: ErrorLog([]), errorLogs: errorLogs, accessLogs: opened.accessLogs,
       envelopes: try Self.envelopes(loaded, replays), userFiles: try Self.userFiles(loaded, users),
       guessLimits: GuessLimits.resolved(loaded), realFolders: RealFolders.of(loaded))
     loop = try EventLoop(index: 0)

@@ -67,7 +67,11 @@ struct LimitConn: LocationFeature {
       }
       lines.append(limit)
     }
-    return lines.isEmpty ? nil : LimitConn(lines: lines, response: LimitResponseSettings(level.scope, name))
+    if lines.isEmpty { return nil }
+    let response = LimitResponseSettings(
+      isDryRun: level.scope.flag("limit_conn_dry_run"), status: level.scope.number("limit_conn_status"),
+      level: level.scope.text("limit_conn_log_level"))
+    return LimitConn(lines: lines, response: response)
   }
 
   private static func line(_ line: Directive, _ builder: inout SettingsBuilder) -> Line? {

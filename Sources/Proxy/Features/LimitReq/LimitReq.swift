@@ -76,7 +76,11 @@ struct LimitReq: LocationFeature {
       }
       lines.append(limit)
     }
-    return lines.isEmpty ? nil : LimitReq(lines: lines, response: LimitResponseSettings(level.scope, name))
+    if lines.isEmpty { return nil }
+    let response = LimitResponseSettings(
+      isDryRun: level.scope.flag("limit_req_dry_run"), status: level.scope.number("limit_req_status"),
+      level: level.scope.text("limit_req_log_level"))
+    return LimitReq(lines: lines, response: response)
   }
 
   private static func line(_ line: Directive, _ builder: inout SettingsBuilder) -> Line? {
