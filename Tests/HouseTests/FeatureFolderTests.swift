@@ -1,4 +1,5 @@
-import Language
+import Foundation
+import TestSupport
 import Testing
 
 @testable import Proxy
@@ -69,6 +70,17 @@ import Testing
     #expect(missing.isEmpty, "make a folder in Tests/ProxyTests/Features for \(missing.sorted())")
     let foreign = tested.subtracting(features)
     #expect(foreign.isEmpty, "no folder of Sources/Proxy/Features has the name \(foreign.sorted())")
+  }
+
+  @Test func `MIGRATING names the variables that nginx lacks`() throws {
+    let page = try String(contentsOfFile: "\(checkout)/docs/MIGRATING-FROM-NGINX.md", encoding: .utf8)
+    let part =
+      page.split(separator: "### Your own variables").last?.split(separator: "If your configuration").first ?? ""
+    let told = Set(part.matches(of: /`\$([a-z0-9_]+)`/).map { String($0.output.1) })
+    let own =
+      SimpleVariable.allCases.filter(\.isOursAlone).map(\.rawValue)
+      + Features.variables.values.filter(\.isOursAlone).map(\.name)
+    #expect(told == Set(own), "\(told.symmetricDifference(own))")
   }
 
   /// The string literals of a file that are one word, those of comments left out.

@@ -224,11 +224,8 @@ final class ConnectionFacts {
     return tls.clientVerdict.certificate
   }
 
-  /// $ssl_client_v_remain changes with the clock, so it is not kept.
-  var remainingDays: [UInt8] {
-    guard let certificate = tls.flatMap(Self.shownCertificate) else { return [] }
-    return CertificateVariable.ssl_client_v_remain.value(of: certificate, at: Int64(time(nil)))
-  }
+  /// The certificate whose properties variables show; nil: the client has shown none, or none that counts.
+  var shownCertificate: Certificate? { tls.flatMap(Self.shownCertificate) }
 }
 
 extension SocketAddress {

@@ -8,22 +8,6 @@ import Transport
 
 /// The values of variables for an exchange. A variable without a value appends nothing, as in nginx.
 extension Exchange {
-  /// `$ssl_client_verdict`: `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a
-  /// client whose verdict is a refusal was let in.
-  private func appendClientVerdict(to output: inout ByteBuffer) {
-    guard borrowing(facts, { $0.isTLS }) else { return }
-    switch session.admission {
-    case .undecided: break
-    case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
-    case .granted:
-      if let denial = ClientAccess.denial(of: facts, at: location, scratch: worker.patternScratch) {
-        output.append(string: "refused:\(denial)")
-      } else {
-        output.append("admitted")
-      }
-    }
-  }
-
   func append(_ variable: Variable, to output: inout ByteBuffer) {
     switch variable {
     case .simple(let simple): append(simple, to: &output)
@@ -135,7 +119,6 @@ extension Exchange {
       if progress.status > 0 { output.append(decimal: UInt64(progress.status)) } else { output.append("000") }
     case .body_bytes_sent: output.append(decimal: account.bodyBytesSent)
     case .bytes_sent: output.append(decimal: (withStream { $0.sentBytes } ?? 0) &- account.sentBytesAtStart)
-    case .ssl_client_verdict: appendClientVerdict(to: &output)
     case .pipe: output.append(withStream { $0.isPipelined } == true ? 0x70 : 0x2E)
     case .connection_requests: output.append(decimal: UInt64(withStream { $0.requestNumber } ?? 0))
     case .connection_time: Self.append(milliseconds: worker.loop.now &- borrowing(facts) { $0.openedAt }, to: &output)
@@ -149,8 +132,6 @@ extension Exchange {
     case .connections_waiting: output.append(decimal: worker.metrics.traffic.totals.waiting)
     case .tcpinfo_rtt, .tcpinfo_rttvar, .tcpinfo_snd_cwnd, .tcpinfo_rcv_space:
       if let value = facts.transportValue(variable) { output.append(decimal: UInt64(value)) }
-    case .ssl_early_data: if isEarly { output.append(0x31) }
-    case .ssl_client_v_remain: output.append(facts.remainingDays)
     default: withHandler { $0.append(variable, to: &output) }
     }
   }

@@ -6,15 +6,19 @@ public struct FeatureVariable: Sendable, Hashable {
   let name: String
   /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
   let isOursAlone: Bool
+  /// Whether the value says who the client is. sallyport removes each field that is set from it from clients' requests.
+  let saysClient: Bool
   /// Whether `set` may give it a value, which its feature heeds.
   let isSettable: Bool
   /// Appends the value for an exchange; nothing if there is none.
   let append: @Sendable (Exchange, inout ByteBuffer) -> Void
 
+  /// `saysClient`: nil for what the name says, which is true of `ssl_client_…`.
   init(
-    _ name: String, isOursAlone: Bool = false, isSettable: Bool = false,
+    _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
     append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void
   ) {
+    self.saysClient = saysClient ?? name.hasPrefix("ssl_client_")
     self.name = name
     self.isOursAlone = isOursAlone
     self.isSettable = isSettable

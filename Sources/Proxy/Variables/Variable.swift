@@ -59,13 +59,13 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
   case upstream_ssl_result, upstream_ssl_spki
   // TLS
   case ssl_protocol, ssl_cipher, ssl_ciphers, ssl_curve, ssl_curves, ssl_server_name, ssl_session_id
-  case ssl_session_reused, ssl_early_data, ssl_alpn_protocol, ssl_sigalg, ssl_sigalgs, ssl_client_sigalg
+  case ssl_session_reused, ssl_alpn_protocol, ssl_sigalg, ssl_sigalgs, ssl_client_sigalg
   case ssl_client_verify, ssl_client_cert, ssl_client_raw_cert, ssl_client_escaped_cert
   case ssl_client_s_dn, ssl_client_i_dn, ssl_client_s_dn_legacy, ssl_client_i_dn_legacy, ssl_client_serial
-  case ssl_client_fingerprint, ssl_client_v_start, ssl_client_v_end, ssl_client_v_remain
+  case ssl_client_fingerprint, ssl_client_v_start, ssl_client_v_end
   // ours
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
-  case ssl_client_spki, ssl_client_verdict, ssl_post_quantum
+  case ssl_client_spki, ssl_post_quantum
   // all workers
   case connections_active, connections_reading, connections_writing, connections_waiting
 }
@@ -75,7 +75,7 @@ extension SimpleVariable {
   var isOursAlone: Bool {
     switch self {
     case .ssl_client_s_dn_cn, .ssl_client_san_dns, .ssl_client_san_uri, .ssl_client_san_email, .ssl_client_san_ip,
-      .ssl_client_spki, .ssl_client_verdict, .ssl_post_quantum,
+      .ssl_client_spki, .ssl_post_quantum,
       .upstream_ssl_result, .upstream_ssl_spki:
       true
     default: false

@@ -1,4 +1,5 @@
 package import Identity
+import Bytes
 import Language
 import Patterns
 
@@ -28,6 +29,24 @@ package struct ClientAccess: LocationFeature {
       "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
       example: "ssl_client_deny cn=stolen-laptop;", trust: .told
     ).option("--deny"),
+  ]
+
+  /// `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a client whose verdict is
+  /// a refusal was let in.
+  static let variables = [
+    FeatureVariable("ssl_client_verdict", isOursAlone: true) { exchange, output in
+      guard borrowing(exchange.facts, { $0.isTLS }) else { return }
+      switch exchange.session.admission {
+      case .undecided: break
+      case .refused(_, let reason), .reported(let reason): output.append(string: "refused:\(reason)")
+      case .granted:
+        if let denial = denial(of: exchange.facts, at: exchange.location, scratch: exchange.worker.patternScratch) {
+          output.append(string: "refused:\(denial)")
+        } else {
+          output.append("admitted")
+        }
+      }
+    }
   ]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ClientAccess? {

@@ -66,9 +66,8 @@ enum IdentityNames {
   private static func saysClient(_ template: Template, _ slots: Set<Int>) -> Bool {
     template.uses {
       switch $0 {
-      // Every intermediary forwards Early-Data (RFC 8470 §5.1).
-      case .feature(Signatures.keyID): true
-      case .simple(let variable): variable.rawValue.hasPrefix("ssl_") && variable != .ssl_early_data
+      case .feature(let variable): variable.saysClient
+      case .simple(let variable): variable.rawValue.hasPrefix("ssl_")
       case .slot(let slot), .settable(let slot, _): slots.contains(slot)
       case .capture, .escapedCapture: slots.contains(positional)
       default: false

@@ -50,7 +50,8 @@ package struct Signatures: LocationFeature {
   ]
 
   /// The key of a valid signature says who the client is.
-  static let keyID = FeatureVariable("message_signature_keyid", isOursAlone: true) { exchange, output in
+  static let keyID = FeatureVariable("message_signature_keyid", isOursAlone: true, saysClient: true) {
+    exchange, output in
     if let record = record(of: exchange) { output.append(record.keyID) }
   }
 

@@ -1,0 +1,26 @@
+import Bytes
+import Crypto
+import Observability
+
+/// The variables of TLS that a connection doesn't keep, because they change while it lasts. Those that it keeps are in
+/// `ConnectionFacts`.
+extension ServerTLS {
+  static let variables = [
+    // Every intermediary forwards Early-Data (RFC 8470 §5.1), so it says nothing of the client.
+    FeatureVariable("ssl_early_data") { exchange, output in if exchange.isEarly { output.append(0x31) } },
+    ofCertificate("ssl_client_v_remain") { certificate, now in
+      CertificateVariable.ssl_client_v_remain.value(of: certificate, at: now)
+    },
+  ]
+
+  /// A variable for a property of the client's certificate, empty without one. `value`: gets the seconds since 1970.
+  private static func ofCertificate(
+    _ name: String, isOursAlone: Bool = false, value: @escaping @Sendable (Certificate, Int64) -> [UInt8]
+  ) -> FeatureVariable {
+    FeatureVariable(name, isOursAlone: isOursAlone) { exchange, output in
+      guard let certificate = exchange.facts.shownCertificate else { return }
+      exchange.worker.clock.update()
+      output.append(value(certificate, exchange.worker.clock.seconds))
+    }
+  }
+}
