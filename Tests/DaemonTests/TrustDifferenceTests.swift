@@ -260,6 +260,10 @@ import Testing
       "$ssl_client_s_dn_cn is the configuration's own (was sallyport's)"
     ),
     (
+      "set $team red;", "set $team red; set $trace_id x;", .other,
+      "$trace_id is the configuration's own (was sallyport's)"
+    ),
+    (
       "map $http_x $mapped { a 1;", "map $http_x $mapped { a 2;", .other, "a map, geo or split_clients has other values"
     ),
     (

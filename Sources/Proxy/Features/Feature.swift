@@ -153,16 +153,6 @@ enum Chapter: String, CaseIterable {
 }
 
 extension LocationSettings {
-  /// What the location has of a feature; nil: nothing. For what is loaded or reported; a request asks the parts that were
-  /// compiled.
-  package subscript<F>(feature: F.Type) -> F? {
-    for each in features { if let found = each as? F { return found } }
-    return nil
-  }
-
-  /// nil: no feature responds here but for files.
-  var content: (any ContentFeature)? { features.last { $0 is any ContentFeature } as? any ContentFeature }
-
   package var hasContent: Bool { content != nil }
 
   package func hasSameKindOfContent(as other: LocationSettings) -> Bool {

@@ -176,6 +176,26 @@ import Testing
     #expect(nobody.contains("status 400"), "\(nobody)")
   }
 
+  @Test func `names the file of the passwords that it takes as right`() async throws {
+    let scene = try Scene.ofTest()
+    try scene.write("users", text: "alice:{PLAIN}x\n")
+    let conf = try scene.write(
+      "x.conf",
+      text: """
+        events {} http { server { listen 127.0.0.1:8099; auth_basic s; auth_basic_user_file users;
+          location /named { auth_basic_user_file per/$arg_a; proxy_pass http://127.0.0.1:9; }
+          location /fixed { proxy_pass http://127.0.0.1:9; } } }
+        """)
+    for (path, file) in [("fixed", "users"), ("named", "the file that the request names")] {
+      let words = [
+        "check", "--config", conf, "--explain", "GET http://127.0.0.1:8099/\(path)", "--header",
+        "Authorization: Basic YWxpY2U6eA==",
+      ]
+      let told = try await scene.run(Sallyport.binary(), words).text
+      #expect(told.contains(" \(file) for the password of \"alice\"; taken as right"), "\(told)")
+    }
+  }
+
   @Test(arguments: [
     (["GET https://a.test:1/"], "no listener has port 1:"),
     (["GET https://a.test:8099/"], "no listener has port 8099 with TLS"),

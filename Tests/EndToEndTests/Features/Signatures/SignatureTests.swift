@@ -189,6 +189,22 @@ import Testing
     #expect(try await proxy.curl("/fails", words, input: body).status == 401)
   }
 
+  /// An envelope stays in memory, whatever block of the location the request goes through.
+  @Test func `are opened in an if block, too, when they are larger than a body in memory`() async throws {
+    let scene = try Scene.ofTest(), cast = try SignatureCast(scene)
+    let envelope = try EnvelopeCast(scene, .aes256GCM, "none")
+    let upstream = try ScriptedUpstream.echo(scene)
+    let proxy = try await PlainProxy(
+      scene, to: upstream.port,
+      location: cast.lines() + envelope.lines() + " client_body_buffer_size 1k; if ($arg_a) { set $b 1; }")
+    let plain = Pattern.bytes(100_000)
+    for target in ["/echo", "/echo?a=1"] {
+      let answer = try await proxy.signed(cast, "POST", target, body: try envelope.seal(plain))
+      #expect(answer.status == 200, "\(target): \(answer.heads)")
+      #expect(try Pattern.equal(envelope.open(answer.body), plain), "\(target)")
+    }
+  }
+
   @Test func `are opened when their bodies are message envelopes`() async throws {
     let scene = try Scene.ofTest(), cast = try SignatureCast(scene)
     let envelope = try EnvelopeCast(scene, .aes256GCM, "none")

@@ -100,6 +100,11 @@ private let sign = "message_signature sign;\nmessage_signature_key k hmac-sha256
     #expect(text.problems.contains { $0.contains(problem) }, "\(text.problems)")
   }
 
+  /// `off` among the words of `proxy_auth` turns it off.
+  @Test(arguments: ["off", "basic off"]) func `a proxy_auth that is off is no other author of a field`(words: String) {
+    #expect(location(sign + "proxy_auth \(words);").errors == [])
+  }
+
   @Test func `gRPC has no digest of a stream`() {
     for mode in [verify, sign] {
       let text = location(mode, pass: "grpc_pass grpc://127.0.0.1:1;")
