@@ -13,12 +13,12 @@ public struct FeatureVariable: Sendable, Hashable {
   /// Appends the value for an exchange; nothing if there is none.
   let append: @Sendable (Exchange, inout ByteBuffer) -> Void
 
-  /// `saysClient`: nil for what the name says, which is true of `ssl_client_…`.
+  /// `saysClient`: nil for what the name says, which is true of `ssl_…`.
   init(
     _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
     append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void
   ) {
-    self.saysClient = saysClient ?? name.hasPrefix("ssl_client_")
+    self.saysClient = saysClient ?? name.hasPrefix("ssl_")
     self.name = name
     self.isOursAlone = isOursAlone
     self.isSettable = isSettable

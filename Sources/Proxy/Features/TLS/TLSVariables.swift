@@ -7,7 +7,9 @@ import Observability
 extension ServerTLS {
   static let variables = [
     // Every intermediary forwards Early-Data (RFC 8470 §5.1), so it says nothing of the client.
-    FeatureVariable("ssl_early_data") { exchange, output in if exchange.isEarly { output.append(0x31) } },
+    FeatureVariable("ssl_early_data", saysClient: false) { exchange, output in
+      if exchange.isEarly { output.append(0x31) }
+    },
     ofCertificate("ssl_client_v_remain") { certificate, now in
       CertificateVariable.ssl_client_v_remain.value(of: certificate, at: now)
     },

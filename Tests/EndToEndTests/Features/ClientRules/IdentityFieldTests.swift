@@ -60,6 +60,24 @@ import Testing
     #expect(front.upstream.receivedText.contains(scene.sent("X-Other: stays")))
   }
 
+  /// The fields of a server block's variables are removed in all of its locations. Early-Data says nothing of the client.
+  @Test func `a field of any variable that says who the client is can't be forged in another location`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let front = try await MutualProxy(
+      scene,
+      server: """
+        location /sets { proxy_pass http://127.0.0.1:9; proxy_set_header X-Verdict $ssl_client_verdict;
+          proxy_set_header X-Left $ssl_client_v_remain; proxy_set_header X-Early $ssl_early_data; }
+        """)
+    let result = try await scene.curl(
+      cast.to(front.port) + cast.alice.curl + [
+        "-H", "X-Verdict: forged", "-H", "X-Left: forged", "-H", "X-Early: stays", "https://localhost/head",
+      ])
+    #expect(result.status == 200)
+    #expect(!front.upstream.receivedText.contains("forged"), "\(front.upstream.receivedText)")
+    #expect(front.upstream.receivedText.contains(scene.sent("X-Early: stays")))
+  }
+
   @Test func `a field of the configuration's own ssl variable can't be forged in another location`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream.echo(scene)
