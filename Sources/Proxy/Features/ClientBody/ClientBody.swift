@@ -45,7 +45,7 @@ enum ClientBody: Feature {
   }
 
   static func read(_ scope: Scope, into limits: inout LocationLimits) {
-    limits.maxBodySize = scope.size("client_max_body_size").map { UInt64($0) } ?? limits.maxBodySize
+    limits.maxBodySize = scope.size("client_max_body_size").map { UInt64(clamping: $0) } ?? limits.maxBodySize
     limits.bodyBufferSize = scope.size("client_body_buffer_size")
     limits.bodyTimeout = scope.milliseconds("client_body_timeout") ?? limits.bodyTimeout
     limits.bodyMinRate = scope.size("client_body_min_rate") ?? limits.bodyMinRate
