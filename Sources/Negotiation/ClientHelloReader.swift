@@ -65,7 +65,7 @@ public enum ClientHelloReader {
     var head: UInt32 = 0
     var count = 0
     while true {
-      // Each byte is judged as soon as it is there, because the bytes may be of a protocol in which the server speaks next.
+      // Each byte is judged as soon as it is there: in another protocol, the server may have to speak next.
       guard let type = cursor.uint8() else { return .incomplete }
       guard type == 0x16 else { return .broken }
       guard let major = cursor.uint8() else { return .incomplete }
