@@ -102,7 +102,7 @@ def check_echoes(stage, start, family):
             expect(f"{family}: the load generator without a certificate", True, error)
         finally:
             processes.stop(bare)
-        refuses = proxy.kind.refuses_over_tcp if family == "tcp" else ()
+        refuses = proxy.kind.refuses if family == "tcp" else ()
     for wrong in refuses:
         with start(wrong) as proxy:
             received, why = echo(proxy, *client)

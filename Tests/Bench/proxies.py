@@ -182,15 +182,16 @@ http {{
 """
 
 
-def nginx_stream_text(place, main=""):
+def nginx_stream_text(place, main="", upstream=""):
     """The same for bytes of any protocol."""
     files = place.certificates
-    upstream = f"""proxy_ssl on;
+    verified = f"""proxy_ssl on;
     proxy_ssl_protocols TLSv1.3;
     proxy_ssl_trusted_certificate {files.server_root};
     proxy_ssl_verify on;
     proxy_ssl_name upstream.test;
-    proxy_ssl_server_name on;""" if place.family == "tcp" else ""
+    proxy_ssl_server_name on;
+    {upstream}""" if place.family == "tcp" else ""
     return f"""worker_processes 1;
 {user()} {main}
 events {{ worker_connections 18000; }}
@@ -204,7 +205,7 @@ stream {{
     ssl_verify_client on;
     proxy_timeout 900s;
     proxy_pass 127.0.0.1:{place.upstream_port};
-    {upstream}
+    {verified}
   }}
 }}
 """
@@ -218,13 +219,12 @@ def nginx_stream_module(within=()):
 
 
 def sallyport(place, **more):
-    """With a pin of the upstream's key on top of what the peers verify; not over TCP."""
-    if place.family != "http":
-        text = nginx_stream_text(place)
-        return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}
-    text = nginx_text(
-        place, server="http2 on;" if place.http2 else "", **more,
-        location=f"{'grpc' if place.grpc else 'proxy'}_ssl_pin sha256//{place.certificates.upstream_pin};")
+    """With a pin of the upstream's key on top of what the peers verify."""
+    pin = f"{'grpc' if place.grpc else 'proxy'}_ssl_pin sha256//{place.certificates.upstream_pin};"
+    if place.family == "http":
+        text = nginx_text(place, server="http2 on;" if place.http2 else "", **more, location=pin)
+    else:
+        text = nginx_stream_text(place, upstream=pin)
     return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}
 
 
@@ -543,8 +543,6 @@ class Kind:
         self.start, self.package, self.wheel, self.refuses = start, package, wheel, refuses
         self.by_default, self.skips, self.names_client, self.settles = by_default, skips, names_client, settles
         self.families, self.files = families, files
-        # Pins are sallyport's own, and its configuration of TCP is that of nginx.
-        self.refuses_over_tcp = [wrong for wrong in refuses if wrong != "wrong-key"]
 
 
 ALL = ("http", "tcp", "plain")
