@@ -373,6 +373,7 @@ def envoy(place):
       typed_config:
         "@type": {api}.extensions.transport_sockets.tls.v3.UpstreamTlsContext
         sni: upstream.test
+        max_session_keys: 64
         common_tls_context:
           tls_params: {{tls_maximum_protocol_version: TLSv1_3}}
           validation_context:
