@@ -101,8 +101,7 @@ public enum ClientHelloReader {
   private static func facts(_ message: UnsafeRawBufferPointer) -> ClientHelloFacts? {
     var cursor = ByteCursor(message)
     guard cursor.uint32() != nil, let version = cursor.uint16(), cursor.take(32) != nil, let session = cursor.list8(),
-      session.count <= 32, let ciphers = cursor.list16(), ciphers.count >= 2, ciphers.count % 2 == 0,
-      let compressions = cursor.list8(), !compressions.isEmpty
+      session.count <= 32, let ciphers = cursor.list16(), ciphers.count % 2 == 0, cursor.list8() != nil
     else { return nil }
     var facts = ClientHelloFacts(serverName: [], protocols: [], version: version)
     // Before TLS 1.2, a hello could end here (RFC 5246 §7.4.1.2).
