@@ -30,6 +30,9 @@ public final class Worker {
   /// Responses that wait in streams of HTTP/2, in a rate or for their compression, and slices of files that are read. Above
   /// 32 MiB, files are read in small slices.
   let responses = BodyMemoryBudget(limit: 32 << 20)
+  /// Sessions of `stream` that keep their buffers, 68 KiB each with TLS on both sides.
+  var busySessions = 0
+  static let mostBusySessions = 256
   /// Streams of HTTP/2 that are open.
   var streams = PeakCount()
   /// Responses that are being compressed, at most 256: 68 MiB of zlib's memory.

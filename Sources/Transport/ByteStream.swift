@@ -136,6 +136,10 @@ open class ByteStream: EventTarget {
   open func writeEnd() {}
   /// Frees what only a live connection needs.
   open func released() {}
+  /// Keeps buffers between reads and writes, for an owner that does both often; until `releaseBuffers`.
+  open func keepBuffers() {}
+  /// The owner reads and writes rarely: buffers that hold nothing are freed.
+  open func releaseBuffers() {}
 
   /// For the owner of an accepted socket: starts the opening once the owner is set.
   public final func begin() {

@@ -121,6 +121,9 @@ public class UpstreamStream: EventTarget {
   public func requestDidEnd(_ trailers: Trailers? = nil) {}
   /// Bytes of the request that the upstream has not taken yet.
   public var waitingBytes: Int { 0 }
+  /// See `ByteStream.keepBuffers`.
+  public final func keepBuffers() { session.transport.keepBuffers() }
+  public final func releaseBuffers() { session.transport.releaseBuffers() }
   /// Sends what was written at once, where that makes room for more.
   public func flush() {}
 

@@ -36,6 +36,8 @@ final class TCPStream: ClientStream {
   func rulesDidPass() { connection.rulesDidPass() }
 
   func noteActivity() { lastActivity = loop.now }
+  func keepBuffers() { transport.keepBuffers() }
+  func releaseBuffers() { transport.releaseBuffers() }
 
   // MARK: The client's bytes
 

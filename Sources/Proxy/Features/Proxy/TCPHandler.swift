@@ -32,6 +32,10 @@ final class TCPHandler: UpstreamHandler {
   private var upload: TCPRate?, download: TCPRate?
   private var uploadDelay: OneShotTimer?, downloadDelay: OneShotTimer?
   private var hasFirstByte = false
+  /// Bytes pass now, so that both sides keep their buffers.
+  private var isBusy = false
+  /// Milliseconds of silence after which the buffers are freed.
+  private static let busyTime = 2000
 
   private var client: TCPStream? { exchange?.stream as? TCPStream }
   private var upstream: UpstreamStream? { attempt.stream }
@@ -114,6 +118,7 @@ final class TCPHandler: UpstreamHandler {
 
   override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
     guard let upstream else { return }
+    if !isBusy { becomeBusy() }
     upload?.take(bytes.count)
     upstream.send(body: bytes)
     if upstream.waitingBytes >= settings.bufferSize { hold(client: .full) }
@@ -121,6 +126,7 @@ final class TCPHandler: UpstreamHandler {
 
   override func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {
     guard let client else { return }
+    if !isBusy { becomeBusy() }
     if !hasFirstByte {
       hasFirstByte = true
       attempt.noteFirstByte()
@@ -128,6 +134,23 @@ final class TCPHandler: UpstreamHandler {
     download?.take(bytes.count)
     client.send(body: bytes)
     if client.waitingBytes >= settings.bufferSize { hold(upstream: .full) }
+  }
+
+  // MARK: Buffers
+
+  private func becomeBusy() {
+    guard worker.busySessions < Worker.mostBusySessions, let client else { return }
+    worker.busySessions += 1
+    isBusy = true
+    client.keepBuffers()
+    upstream?.keepBuffers()
+    client.setDeadline(in: min(Self.busyTime, settings.timeout))
+  }
+
+  private func becomeQuiet() {
+    guard isBusy else { return }
+    isBusy = false
+    worker.busySessions -= 1
   }
 
   override func clientDidDrain() {
@@ -233,7 +256,13 @@ final class TCPHandler: UpstreamHandler {
     guard let exchange, let client else { return }
     let idle = worker.loop.now &- client.lastActivity
     let limit = UInt64(max(0, settings.timeout))
-    if idle < limit { return client.setDeadline(in: Int(clamping: limit - idle)) }
+    if isBusy, idle >= UInt64(Self.busyTime) {
+      becomeQuiet()
+      client.releaseBuffers()
+      upstream?.releaseBuffers()
+    }
+    let next = isBusy ? min(limit, UInt64(Self.busyTime)) : limit
+    if idle < next { return client.setDeadline(in: Int(clamping: next - idle)) }
     exchange.log(.info, "connection timed out (110: Connection timed out)")
     endUpstream(.orderly)
     exchange.endSession(200, .clientTimedOut)
@@ -257,6 +286,7 @@ final class TCPHandler: UpstreamHandler {
     (clientEnd, upstreamEnd) = (nil, nil)
     (upload, download) = (nil, nil)
     hasFirstByte = false
+    becomeQuiet()
     borrowing(worker) { $0.giveBack(self) }
   }
 
