@@ -26,11 +26,13 @@ let rows: [ModuleRow] = [
   ("Sandbox", ["CLinux", "CSeccomp", "Observability"], [], "files and system calls that the process may use"),
   // 2 Protocols
   ("Crypto", ["COpenSSL", "Bytes", "Observability"], [], "keys, certificates, pins and anchors at rest"),
-  ("TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto"], [deque], "a live TLS session"),
+  ("Negotiation", ["Bytes"], [], "what a connection says in clear before TLS"),
+  (
+    "TLS", ["COpenSSL", "Bytes", "Observability", "Transport", "Crypto", "Negotiation"], [deque], "a live TLS session"
+  ),
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
   ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
-  ("Negotiation", ["Bytes"], [], "what a connection says in clear before TLS"),
   ("Language", ["Observability"], [], "nginx's language: statements, files, levels, the rows of directives"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Policy: values in, values out
@@ -68,8 +70,8 @@ let rows: [ModuleRow] = [
   (
     "Configuration",
     [
-      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Identity",
-      "Envelope",
+      "Bytes", "Observability", "Patterns", "Transport", "Crypto", "TLS", "HTTP", "Language", "DNS", "Negotiation",
+      "Identity", "Envelope",
       "Signature",
       "UpstreamAuth", "Enrolment", "Upstream", "Proxy",
     ], [],
@@ -130,8 +132,8 @@ targets.append(
   .executableTarget(
     name: "sallyport",
     dependencies: named([
-      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Language", "Transport", "Envelope", "Signature",
-      "Enrolment",
+      "CLinux", "Bytes", "Observability", "Crypto", "TLS", "HTTP", "Language", "Transport", "Negotiation", "Envelope",
+      "Signature", "Enrolment",
       "Configuration", "Daemon",
     ])
       + [arguments], swiftSettings: settings))

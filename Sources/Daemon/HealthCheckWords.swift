@@ -9,6 +9,8 @@ extension HealthCheckSettings {
         "GET \(String(decoding: target, as: UTF8.self))\(match == nil ? "" : ", judged by a match block")"
       case .grpc(let service, let status):
         "gRPC health of \(service.isEmpty ? "the server" : service)\(status.map { ", or status \($0)" } ?? "")"
+      case .tcp(let match):
+        "a connection" + (match.map { $0.expected == nil ? ", and bytes" : ", and an answer that a match block judges" } ?? "")
       }
     let place = port.map { " at port \($0)" } ?? ""
     let start = isMandatory ? ", down until the first pass" : ""

@@ -1,4 +1,5 @@
 import Crypto
+import Negotiation
 import Observability
 package import TLS
 package import Transport
@@ -14,6 +15,7 @@ package struct ProbeJSON {
       json.array("locations", places) { $1.value($0) }
       json.member("url", url)
       json.member("address", address?.description)
+      json.member("starttls", report.negotiated?.rawValue)
       json.array("handshake", report.steps) { step, json in
         json.object { json in
           json.member("direction", step.direction.rawValue)

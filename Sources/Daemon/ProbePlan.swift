@@ -1,7 +1,7 @@
 import Configuration
 package import Observability
 import Proxy
-import TLS
+package import TLS
 import Upstream
 
 /// The TLS upstreams of a whole configuration, for `sallyport probe --config FILE`: each server once for each policy
@@ -15,6 +15,8 @@ package struct ProbePlan {
     package let authority: String
     /// The name that its certificate must have.
     package let name: String
+    /// What is said inside TLS.
+    package let speech: ProbeSpeech
     /// Every location that passes on to the server under this policy.
     package fileprivate(set) var places: [String]
   }
@@ -31,15 +33,15 @@ package struct ProbePlan {
 
   private struct Key: Hashable {
     let address: UpstreamAddress
-    let authority: String
-    let tls: UpstreamTLSSettings
-    let name: String
+    let judge: Judge
   }
 
   private struct Judge: Hashable {
     let authority: String
     let tls: UpstreamTLSSettings
     let name: String
+    let speech: ProbeSpeech
+    let origin: OriginSettings
   }
 
   package init(configuration path: String) throws(ProbePolicy.Refused) {
@@ -55,11 +57,12 @@ package struct ProbePlan {
     var policies: [Judge: Result<ProbePolicy, ProbePolicy.Refused>] = [:]
     for (index, location) in http.everyLocation {
       guard let pass = location[ProxyPassSettings.self], let tls = pass.tls else { continue }
+      let authority = pass.authority(in: http), speech = pass.probeSpeech
       let place = Self.place(of: location, pass, in: http.servers[index])
       if let template = pass.target.template {
         unprobed.append(
           Unprobed(
-            target: "\(pass.scheme.map { "\($0.rawValue)://" } ?? "")\(template.asWritten)",
+            target: "\(pass.scheme.map { _ in "\(speech.scheme)://" } ?? "")\(template.asWritten)",
             reason: "its address has variables, which only a request has",
             place: place))
         continue
@@ -67,14 +70,16 @@ package struct ProbePlan {
       guard let constant = pass.tlsName.constant else {
         unprobed.append(
           Unprobed(
-            target: "https://\(pass.authority)",
+            target: "\(speech.scheme)://\(authority)",
             reason: "its name is \(pass.tlsName.asWritten), which only a request has: give --server and --name",
             place: place))
         continue
       }
-      let judge = Judge(authority: pass.authority, tls: tls, name: ProxyPassSettings.nameForTLS(constant))
+      let judge = Judge(
+        authority: authority, tls: tls, name: ProxyPassSettings.nameForTLS(constant), speech: speech,
+        origin: pass.origin)
       for server in ProbePolicy.servers(of: pass, in: http) {
-        let key = Key(address: server.address, authority: judge.authority, tls: tls, name: judge.name)
+        let key = Key(address: server.address, judge: judge)
         if let former = known[key] {
           entries[former].places.append(place)
           continue
@@ -83,7 +88,8 @@ package struct ProbePlan {
         policies[judge] = policy
         known[key] = entries.count
         entries.append(
-          Entry(server: server, policy: policy, authority: judge.authority, name: judge.name, places: [place]))
+          Entry(
+            server: server, policy: policy, authority: authority, name: judge.name, speech: speech, places: [place]))
       }
     }
   }
@@ -101,6 +107,7 @@ package struct ProbePlan {
   ) -> String {
     let name = server.primaryName.isEmpty ? "" : "\(server.primaryName) "
     let identity = pass.identity == nil ? "" : " (presents none here: a request chooses the certificate)"
-    return "\(name)location \(location.match.asWritten), \(pass.location)\(identity)"
+    let level = pass.tcp == nil ? "location \(location.match.asWritten)" : "stream"
+    return "\(name)\(level), \(pass.location)\(identity)"
   }
 }

@@ -1,6 +1,7 @@
 package import Crypto
 package import Observability
 import Configuration
+import Negotiation
 import Proxy
 package import TLS
 package import Transport
@@ -18,6 +19,10 @@ package struct ProbePolicy {
   package let name: String?
   /// Whether the proxy sends that name as SNI (`proxy_ssl_server_name`).
   package let tellsName: Bool
+  /// What is said inside TLS.
+  package let speech: ProbeSpeech
+  /// How its connections begin.
+  package let origin: ConnectionOrigin
   /// The servers of the proxied group, or the one proxied server; empty when a request decides it.
   package let servers: [Server]
 
@@ -47,6 +52,8 @@ package struct ProbePolicy {
     package var passwordFile: String?
     package var cafile: String?
     package var pins: [String] = []
+    /// What is said before TLS and inside it.
+    package var speech = ProbeSpeech.http1
     package init() {}
   }
 
@@ -65,7 +72,7 @@ package struct ProbePolicy {
     } catch {
       throw Refused(diagnostics: [arguments.inOptions(error.diagnostic)])
     }
-    do throws(Refused) { try self.init(settings, of: nil, in: nil) } catch {
+    do throws(Refused) { try self.init(settings, of: nil, in: nil, speech: arguments.speech) } catch {
       throw Refused(diagnostics: error.diagnostics.map { arguments.inOptions($0) })
     }
   }
@@ -106,11 +113,11 @@ package struct ProbePolicy {
       if let pass = entry.settings[ProxyPassSettings.self], pass.tls != nil { pass } else { nil }
     }
     let pass =
-      passes.first { $0.authority == authority }
+      passes.first { $0.authority(in: http) == authority }
       ?? passes.first { pass in Self.servers(of: pass, in: http).contains { $0.spelling == authority } } ?? passes.first
     guard let pass, let tls = pass.tls else {
       throw Refused(diagnostics: [
-        Diagnostic(.error, at: nil, "server \"\(name)\" in \(path) passes nothing on over https")
+        Diagnostic(.error, at: nil, "server \"\(name)\" in \(path) passes nothing on over TLS")
       ])
     }
     try self.init(tls, of: pass, in: http)
@@ -124,7 +131,8 @@ package struct ProbePolicy {
   }
 
   init(
-    _ settings: UpstreamTLSSettings, of pass: ProxyPassSettings?, in http: HTTPSettings?
+    _ settings: UpstreamTLSSettings, of pass: ProxyPassSettings?, in http: HTTPSettings?,
+    speech: ProbeSpeech = .http1
   ) throws(Refused) {
     let (loaded, diagnostics) = KeyMaterial.loadOne(settings)
     guard let loaded else { throw Refused(diagnostics: diagnostics) }
@@ -132,12 +140,39 @@ package struct ProbePolicy {
     presented = loaded.material.identity?.certificate
     anchors = loaded.material.policy.anchors?.certificates ?? []
     tellsName = settings.sendsServerName
-    target = pass?.authority
+    self.speech = pass?.probeSpeech ?? speech
+    origin = pass?.origin.ofOwnConnections ?? ConnectionOrigin()
+    target = if let pass, let http { pass.authority(in: http) } else { nil }
     name = pass?.tlsName.constant.map { ProxyPassSettings.nameForTLS($0) }
     if let pass, let http { servers = Self.servers(of: pass, in: http) } else { servers = [] }
   }
 }
 
 extension ProxyPassSettings {
-  var authority: String { port.isEmpty ? host : host.contains(":\(port)") ? host : "\(host):\(port)" }
+  /// The group or server as the configuration names it: in HTTP, the value of Host.
+  func authority(in http: HTTPSettings) -> String {
+    if tcp != nil, case .group(let index, _) = target, http.groups.indices.contains(index) {
+      return http.groups[index].name
+    }
+    return port.isEmpty ? host : host.contains(":\(port)") ? host : "\(host):\(port)"
+  }
+
+  var probeSpeech: ProbeSpeech {
+    guard let tcp else { return version == .http2 ? .http2 : .http1 }
+    guard let opening = tcp.opening, opening.goal == .tls else { return .nothing }
+    return .negotiated(opening.kind)
+  }
+}
+
+extension ProbeSpeech {
+  /// The scheme of a server's URL. Those of protocols that begin in clear are their names.
+  package var scheme: String {
+    switch self {
+    case .http1, .http2: "https"
+    case .negotiated(let kind): kind.rawValue
+    case .nothing: "tls"
+    }
+  }
+
+  package var isHTTP: Bool { scheme == "https" }
 }

@@ -1,4 +1,5 @@
 import Crypto
+import Negotiation
 import Observability
 package import TLS
 package import Transport
@@ -24,6 +25,7 @@ package struct ProbeText {
     self.now = now
     add("\(url) at \(address)")
     for place in places { add("for", place) }
+    add("before TLS", report.negotiated.map { "it agreed to TLS, asked in the words of \($0.title)" } ?? "")
     steps(report)
     add("protocol", report.protocolName.isEmpty ? "none" : report.protocolName)
     add("cipher", report.cipher)
@@ -128,7 +130,7 @@ package struct ProbeText {
 extension ProbeReport {
   /// What to do about the report; nil when nothing need be done.
   package var advice: String? {
-    if let fault { return fault.advice }
+    if let fault { return fault.advice(port: port) }
     switch trust {
     case .refused: return anchorAdvice
     case .unverified:

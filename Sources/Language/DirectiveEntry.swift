@@ -18,6 +18,8 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package static let stream = DirectiveContexts(rawValue: 1024)
   package static let streamServer = DirectiveContexts(rawValue: 2048)
   package static let streamUpstream = DirectiveContexts(rawValue: 4096)
+  /// A `match` block of `stream`.
+  package static let streamMatch = DirectiveContexts(rawValue: 8192)
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
   /// stream and its servers: the contexts of inherited directives.
@@ -36,7 +38,7 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
       case "stream": .stream
       case "server": outer == .stream ? .streamServer : .server
       case "upstream": outer == .stream ? .streamUpstream : .upstream
-      case "match": .match
+      case "match": outer == .stream ? .streamMatch : .match
       case "if": outer == .server ? .serverIf : .locationIf
       case "limit_except": .limitExcept
       default: .location
@@ -48,7 +50,7 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
       (.main, "main"), (.events, "events"), (.http, "http"), (.server, "server"), (.location, "location"),
       (.upstream, "upstream"), (.match, "match"), (.serverIf, "if in server"), (.locationIf, "if in location"),
       (.limitExcept, "limit_except"), (.stream, "stream"), (.streamServer, "server in stream"),
-      (.streamUpstream, "upstream in stream"),
+      (.streamUpstream, "upstream in stream"), (.streamMatch, "match in stream"),
     ]
     return all.filter { contains($0.0) }.map(\.1)
   }

@@ -1,5 +1,6 @@
 import COpenSSL
 package import Crypto
+package import Negotiation
 package import Transport
 
 /// Why the server's certificate could not be fetched.
@@ -19,15 +20,19 @@ package struct SentCertificates: Sendable {
 /// This client blocks, verifies nothing and sends nothing but the handshake. Never trust its result by itself: an
 /// attacker in the middle of the connection could have presented these certificates.
 package enum CertificateFetch {
-  /// Sends `name` as SNI unless it is an IP address. `seconds` bounds the whole operation.
+  /// Sends `name` as SNI unless it is an IP address. `negotiation`: how TLS is asked for first. `seconds` bounds the whole
+  /// operation.
   package static func certificates(
-    from address: SocketAddress, name: String, within seconds: Int = 10
+    from address: SocketAddress, name: String, negotiation: NegotiatedProtocol? = nil, within seconds: Int = 10
   ) throws(CertificateFetchError) -> SentCertificates {
     let client: WaitingClient
     do throws(SocketError) {
       client = try WaitingClient(to: address, by: Deadline(seconds: seconds))
     } catch {
       throw failed(address, "\(error)")
+    }
+    if let negotiation, let fault = client.negotiate(negotiation) {
+      throw failed(address, "\(fault.words)\n    hint: \(fault.advice)")
     }
     guard let context = SSL_CTX_new(TLS_client_method()) else { throw failed(address, OpenSSLReasons.words()) }
     defer { SSL_CTX_free(context) }
@@ -45,7 +50,8 @@ package enum CertificateFetch {
     guard let leaf = copenssl_get0_peer_certificate(ssl) else {
       guard let failure else { throw failed(address, "it presented no certificate") }
       let fault = witness.fault(failure, on: client, presents: false)
-      throw failed(address, fault.map { "\($0.words)\n    hint: \($0.advice)" } ?? failure.words)
+      let port = negotiation == nil ? address.port : nil
+      throw failed(address, fault.map { "\($0.words)\n    hint: \($0.advice(port: port))" } ?? failure.words)
     }
     let sent = SSL_get_peer_cert_chain(ssl)
     let others = (0..<copenssl_sk_X509_num(sent)).dropFirst().compactMap { index in
@@ -62,8 +68,12 @@ package enum CertificateFetch {
 extension CertificateFetch {
   /// Returns the newest TLS version that the server speaks, TLSv1 or later; nil when it does not say so. It is for an
   /// explanation only: the client verifies nothing.
-  static func newestVersion(at address: SocketAddress, name: String?, within seconds: Int = 5) -> String? {
-    guard let client = try? WaitingClient(to: address, by: Deadline(seconds: seconds)),
+  static func newestVersion(
+    at address: SocketAddress, origin: ConnectionOrigin, negotiation: NegotiatedProtocol?, name: String?,
+    within seconds: Int = 5
+  ) -> String? {
+    guard let client = try? WaitingClient(to: address, from: origin, by: Deadline(seconds: seconds)),
+      negotiation.map({ client.negotiate($0) == nil }) ?? true,
       let context = SSL_CTX_new(TLS_client_method())
     else { return nil }
     defer { SSL_CTX_free(context) }

@@ -1,4 +1,5 @@
 import Glibc
+import Negotiation
 package import Transport
 
 /// What stands behind a handshake that did not complete, in words that OpenSSL's reason does not have.
@@ -25,6 +26,10 @@ package enum HandshakeFault: Sendable, Equatable {
   case certificateRefused
   case closed
   case silent
+  /// The server didn't agree to TLS when it was asked in the words of its protocol: `--starttls`.
+  case refusedTLS(String)
+  /// Bytes came in clear where somebody on the way could have put them, to count as the server's own inside TLS.
+  case injectedBeforeTLS(String)
 
   /// What was seen of the handshake.
   struct Signs {
@@ -98,6 +103,8 @@ package enum HandshakeFault: Sendable, Equatable {
     case .certificateRefused: "certificate-refused"
     case .closed: "closed"
     case .silent: "timeout"
+    case .refusedTLS: "starttls-refused"
+    case .injectedBeforeTLS: "starttls-injection"
     }
   }
 
@@ -117,7 +124,16 @@ package enum HandshakeFault: Sendable, Equatable {
     case .certificateRefused: "the server refused the certificate that we presented"
     case .closed: "the server accepted the connection and closed it without an answer"
     case .silent: "the server accepted the connection and did not answer the handshake in time"
+    case .refusedTLS(let reason), .injectedBeforeTLS(let reason): reason
     }
+  }
+
+  /// `port`: of the server; nil if TLS was negotiated in the words of a protocol, which then needs no mention.
+  package func advice(port: UInt16?) -> String {
+    guard let port, let kind = likelyProtocol(port: port) else { return advice }
+    let option = "--starttls \(kind.rawValue), and proxy_starttls \(kind.rawValue) in a configuration"
+    if case .otherProtocol = self { return "the server speaks \(kind.title) in clear first: \(option)" }
+    return "if the server speaks \(kind.title) in clear first: \(option). Otherwise, \(advice)"
   }
 
   package var advice: String {
@@ -143,6 +159,11 @@ package enum HandshakeFault: Sendable, Equatable {
       "see the server's log: a firewall, a limit, a PROXY protocol that it expects, or a server that failed ends connections so"
     case .silent:
       "see whether the server is overloaded, speaks first in another protocol, or waits for a PROXY protocol header"
+    case .refusedTLS:
+      "see whether TLS is switched on in the server, and whether the port is one of this protocol in clear: many servers "
+        + "have another port where TLS begins at once"
+    case .injectedBeforeTLS:
+      "find out who put the bytes there, the server or somebody on the way to it: sallyport would end the connection too"
     }
   }
 

@@ -1,12 +1,14 @@
 import COpenSSL
 package import Crypto
 import Glibc
+import Negotiation
 package import Transport
 
 /// Makes one handshake with a server and reports everything it showed, whatever the outcome.
 ///
 /// The probe judges the server by a policy, which may come from a configuration, but continues after a refusal. It
-/// sends only the client certificate and one GET. It blocks, so never run it on an event loop.
+/// sends only the client certificate and one question: a GET, or what `ProbeSpeech` says. It blocks, so never run it on
+/// an event loop.
 package struct Probe: Sendable {
   /// The policy that judges the server, and the certificate to present.
   package let policy: UpstreamTLSContext
@@ -19,15 +21,21 @@ package struct Probe: Sendable {
   package let presented: Certificate?
   /// Issuers besides the certificates that the server sends, to verify the stapled response, which the issuer signs.
   package let issuers: [Certificate]
+  package let speech: ProbeSpeech
+  /// How the connection begins.
+  package let origin: ConnectionOrigin
   package var seconds = 10
 
   /// Whether the policy's locations speak HTTP/2 to the server (`grpc_pass`), which ALPN then must choose.
-  private var speaksHTTP2: Bool { policy.settings.offersHTTP2 }
+  private var speaksHTTP2: Bool { speech == .http2 }
 
   package init(
     policy: UpstreamTLSContext, name: String, tellsName: Bool = true, host: String, path: String,
-    presented: Certificate?, issuers: [Certificate]
+    presented: Certificate?, issuers: [Certificate], speech: ProbeSpeech = .http1,
+    origin: ConnectionOrigin = ConnectionOrigin()
   ) {
+    self.speech = speech
+    self.origin = origin
     self.issuers = issuers
     self.policy = policy
     self.name = name
@@ -40,7 +48,18 @@ package struct Probe: Sendable {
   package func run(_ address: SocketAddress) throws(SocketError) -> ProbeReport {
     var report = ProbeReport()
     report.presented = presented
-    let client = try WaitingClient(to: address, by: Deadline(seconds: seconds))
+    let client = try WaitingClient(to: address, from: origin, by: Deadline(seconds: seconds))
+    if let kind = speech.negotiated {
+      if let fault = client.negotiate(kind) {
+        report.failure = "before TLS: \(fault.words)"
+        report.fault = fault
+        report.acceptance = .unknown(fault.words)
+        return report
+      }
+      report.negotiated = kind
+    } else {
+      report.port = address.port
+    }
     let recorder = HandshakeWitness()
     guard let ssl = session(client.descriptor, recorder) else {
       report.failure = OpenSSLReasons.words()
@@ -51,7 +70,8 @@ package struct Probe: Sendable {
       report.failure = failure.words
       report.fault = recorder.fault(failure, on: client, presents: presented != nil)
       if report.fault == .noCommonVersion(newest: nil) {
-        let newest = CertificateFetch.newestVersion(at: address, name: tellsName ? name : nil)
+        let newest = CertificateFetch.newestVersion(
+          at: address, origin: origin, negotiation: speech.negotiated, name: tellsName ? name : nil)
         report.fault = .noCommonVersion(newest: newest)
       }
     }
@@ -99,8 +119,16 @@ package struct Probe: Sendable {
     // the time.
     _ = SSL_ctrl(ssl, SSL_CTRL_CLEAR_MODE, Int(SSL_MODE_AUTO_RETRY), nil)
     _ = copenssl_set_status_type_ocsp(ssl)
-    let offered: [UInt8] = speaksHTTP2 ? [2] + Array("h2".utf8) : [8] + Array("http/1.1".utf8)
-    guard SSL_set_fd(ssl, descriptor) == 1, SSL_set_alpn_protos(ssl, offered, UInt32(offered.count)) == 0 else {
+    // Where the protocol isn't HTTP, the policy's context offers what the configuration names, if anything.
+    let offered: [UInt8]? =
+      switch speech {
+      case .http1: [8] + Array("http/1.1".utf8)
+      case .http2: [2] + Array("h2".utf8)
+      case .negotiated, .nothing: nil
+      }
+    guard SSL_set_fd(ssl, descriptor) == 1,
+      offered.map({ SSL_set_alpn_protos(ssl, $0, UInt32($0.count)) == 0 }) ?? true
+    else {
       SSL_free(ssl)
       return nil
     }
@@ -169,7 +197,7 @@ package struct Probe: Sendable {
   // MARK: Acceptance of the client certificate
 
   /// Finds out whether the server accepts the client certificate. In TLS 1.3 the server decides after the client's last
-  /// message, so the probe sends a request and reads the response.
+  /// message, so the probe asks something and reads the answer.
   private func acceptance(
     _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: HandshakeWitness
   ) -> ProbeReport.Acceptance {
@@ -178,6 +206,60 @@ package struct Probe: Sendable {
       guard report.certificateRequest != nil, let alert = recorder.alertWords else { return .unknown(failure) }
       return .refused(alert)
     }
+    switch speech {
+    case .http1, .http2: return acceptanceOfHTTP(client, ssl, report, recorder)
+    case .negotiated(let kind): return acceptance(client, ssl, report, recorder, asking: kind)
+    case .nothing: return silentAcceptance(client, ssl, report, recorder)
+    }
+  }
+
+  /// Asks a question of the protocol.
+  private func acceptance(
+    _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: HandshakeWitness,
+    asking kind: NegotiatedProtocol
+  ) -> ProbeReport.Acceptance {
+    let isAsked = report.certificateRequest != nil
+    let bytes = ProbeQuestion.bytes(kind)
+    _ = client.perform(ssl) { SSL_write($0, bytes, Int32(bytes.count)) }
+    var buffer = [UInt8](repeating: 0, count: 4096)
+    switch client.perform(ssl, { SSL_read($0, &buffer, Int32(buffer.count)) }) {
+    case .done(let count):
+      if let words = ProbeQuestion.refusal(Array(buffer.prefix(Int(count))), kind) { return .refused(words) }
+      return isAsked ? .accepted(status: nil) : .notAsked(status: nil)
+    case .ended: return isAsked ? .refused(recorder.alertWords ?? Self.endedSilently) : .notAsked(status: nil)
+    case .late: return isAsked ? .unknown("no answer to a question in time") : .notAsked(status: nil)
+    case .failed(let reason): return .refused(recorder.alertWords ?? reason)
+    }
+  }
+
+  private static let endedSilently = "the connection ended after the handshake, without an answer"
+  /// Seconds that a server of an unknown protocol has for a refusal.
+  private static let silentTime = 3
+
+  /// Waits for a refusal. A server that sends a ticket of TLS 1.3, or anything of its protocol, has judged the client.
+  private func silentAcceptance(
+    _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: HandshakeWitness
+  ) -> ProbeReport.Acceptance {
+    guard report.certificateRequest != nil else { return .notAsked(status: nil) }
+    let ticket = HandshakeNames.message(4)
+    // Before TLS 1.3, the server's last message of the handshake comes after the client's.
+    if SSL_version(ssl) < TLS1_3_VERSION { return .accepted(status: nil) }
+    var byte: UInt8 = 0
+    let outcome = client.perform(
+      ssl, by: Deadline(seconds: Self.silentTime), orUntil: { recorder.has(.received, ticket) }
+    ) { SSL_read($0, &byte, 1) }
+    switch outcome {
+    case .done: return .accepted(status: nil)
+    case .late where recorder.has(.received, ticket): return .accepted(status: nil)
+    case .late: return .unknown("the server neither refused it nor said anything within \(Self.silentTime) seconds")
+    case .ended: return .refused(recorder.alertWords ?? Self.endedSilently)
+    case .failed(let reason): return .refused(recorder.alertWords ?? reason)
+    }
+  }
+
+  private func acceptanceOfHTTP(
+    _ client: borrowing WaitingClient, _ ssl: OpaquePointer, _ report: ProbeReport, _ recorder: HandshakeWitness
+  ) -> ProbeReport.Acceptance {
     let request =
       "GET \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: sallyport-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     let bytes = speaksHTTP2 ? ProbeHTTP2.request(host: host, path: path) : Array(request.utf8)

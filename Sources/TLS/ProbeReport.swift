@@ -1,5 +1,6 @@
 package import Crypto
 import Glibc
+package import Negotiation
 
 /// What one handshake with a server showed, for a person to read: `sallyport probe`.
 package struct ProbeReport: Sendable {
@@ -46,6 +47,10 @@ package struct ProbeReport: Sendable {
   }
 
   package var steps: [Step] = []
+  /// In whose words the server agreed to TLS; nil: TLS began at once, or it didn't agree.
+  package var negotiated: NegotiatedProtocol?
+  /// The server's port where TLS began at once.
+  package var port: UInt16?
   /// `TLSv1.3`; empty when no version was negotiated.
   package var protocolName = ""
   package var cipher = ""

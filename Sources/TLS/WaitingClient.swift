@@ -7,9 +7,11 @@ struct WaitingClient: ~Copyable {
   let descriptor: Int32
   let deadline: Deadline
 
-  /// Connects, or throws why it can't.
-  init(to address: SocketAddress, by deadline: Deadline) throws(SocketError) {
-    let descriptor = try Sockets.connect(to: address)
+  /// Connects, or throws why it can't. `origin`: how the connection begins, with the header that goes out first.
+  init(
+    to address: SocketAddress, from origin: ConnectionOrigin = ConnectionOrigin(), by deadline: Deadline
+  ) throws(SocketError) {
+    let descriptor = try Sockets.connect(to: address, origin: origin)
     var code: Int32 = 0
     var length = socklen_t(MemoryLayout<Int32>.size)
     if !deadline.wait(for: descriptor, Int16(POLLOUT)) {
@@ -17,6 +19,7 @@ struct WaitingClient: ~Copyable {
     } else {
       getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &length)
     }
+    if code == 0, !Self.send(origin.header, on: descriptor) { code = errno }
     guard code == 0 else {
       close(descriptor)
       throw SocketError("connect", code)
@@ -28,7 +31,9 @@ struct WaitingClient: ~Copyable {
   deinit { close(descriptor) }
 
   /// Sends a few bytes before the handshake, which the empty buffer of a new socket takes at once.
-  func send(_ bytes: [UInt8]) -> Bool {
+  func send(_ bytes: [UInt8]) -> Bool { Self.send(bytes, on: descriptor) }
+
+  private static func send(_ bytes: [UInt8], on descriptor: Int32) -> Bool {
     bytes.isEmpty || Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL)) == bytes.count
   }
 
@@ -73,8 +78,13 @@ struct WaitingClient: ~Copyable {
     case failed(String)
   }
 
-  /// Runs an OpenSSL operation, and waits until it is done.
-  func perform(_ ssl: OpaquePointer, _ operation: (OpaquePointer) -> Int32) -> Outcome {
+  /// Runs an OpenSSL operation, and waits until it is done, or `deadline` is over. `isEnough`: asked before each wait;
+  /// the outcome is `.late` if it says that nothing more need be waited for.
+  func perform(
+    _ ssl: OpaquePointer, by own: Deadline? = nil, orUntil isEnough: () -> Bool = { false },
+    _ operation: (OpaquePointer) -> Int32
+  ) -> Outcome {
+    let deadline = own ?? deadline
     while true {
       // Also where nothing has to be waited for: a peer that always has more to say must not keep the client.
       guard !deadline.isOver else { return .late }
@@ -89,7 +99,7 @@ struct WaitingClient: ~Copyable {
       case SSL_ERROR_SYSCALL where ERR_peek_error() == 0: return .ended
       default: return .failed(OpenSSLReasons.words())
       }
-      guard deadline.wait(for: descriptor, awaited) else { return .late }
+      guard !isEnough(), deadline.wait(for: descriptor, awaited) else { return .late }
     }
   }
 }

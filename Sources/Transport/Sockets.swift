@@ -25,6 +25,13 @@ public enum Sockets {
     return descriptor
   }
 
+  /// The name of this host, as it introduces itself.
+  public static let hostName: String = {
+    var buffer = [CChar](repeating: 0, count: 256)
+    guard gethostname(&buffer, buffer.count - 1) == 0 else { return "localhost" }
+    return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }()
+
   /// A socket whose connection is under way.
   public static func connect(
     to address: SocketAddress, origin: ConnectionOrigin = ConnectionOrigin()

@@ -3,6 +3,7 @@ import Bytes
 import Crypto
 import Daemon
 import Glibc
+import Negotiation
 import Observability
 import TLS
 import Transport
@@ -22,6 +23,11 @@ struct PinCommand: ParsableCommand {
   @Option(name: .customLong("password-file"), help: "A file with pass phrases for a key or PKCS#12, one on each line.")
   var passwordFile: String?
 
+  @Option(
+    help: "How the server is asked for TLS first: postgres, smtp, imap, pop3 or ldap. Then the source is HOST[:PORT].",
+    transform: NegotiatedProtocol.option)
+  var starttls: NegotiatedProtocol?
+
   func run() throws {
     // A server that closes at once must not end the command: OpenSSL's writes would raise the signal.
     signal(SIGPIPE, SIG_IGN)
@@ -38,6 +44,13 @@ struct PinCommand: ParsableCommand {
   /// Returns the pin of the source. An existing file comes first. A source that is neither a file nor HOST:PORT is
   /// reported as a missing file.
   private func pin() throws(PinFailure) -> String {
+    if let starttls {
+      guard let target = ProbeTarget(source, negotiating: starttls) else {
+        throw PinFailure(
+          text: "\"\(source)\" is not of the form HOST[:PORT], which --starttls \(starttls.rawValue) needs")
+      }
+      return try presented(by: target.host, target.port)
+    }
     if access(source, F_OK) != 0, let (host, port) = hostAndPort { return try presented(by: host, port) }
     return try ofFile()
   }
@@ -76,7 +89,7 @@ struct PinCommand: ParsableCommand {
     var reasons: [String] = []
     for address in addresses {
       do throws(CertificateFetchError) {
-        let sent = try CertificateFetch.certificates(from: address, name: host)
+        let sent = try CertificateFetch.certificates(from: address, name: host, negotiation: starttls)
         show(sent, from: address)
         return Pin.spelling(publicKeyDigest: sent.leaf.spkiSHA256)
       } catch {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Daemon
 import Glibc
+import Negotiation
 import Observability
 import TLS
 import Transport
@@ -12,7 +13,10 @@ struct ProbeCommand: ParsableCommand {
     discussion: """
       The command verifies the server by the policy of a configuration (--config), or by the system's CAs, --cafile \
       and --pin. It sends one GET request, because some servers refuse a certificate only then. With --config alone it \
-      looks at every server that some location passes on to over TLS, each by that location's policy.
+      looks at every server that some location, or some server of stream, passes on to over TLS, each by its policy.
+
+      With --starttls it asks for TLS in the words of the protocol, and inside TLS one question of it: a startup message \
+      without a user, QUIT, LOGOUT, or "Who am I?". To tls://HOST:PORT it sends nothing, because it knows no protocol.
 
       Exit status: 0 if both answers are yes; 1 if we do not trust the server; 2 if the server does not accept our \
       certificate; 3 if there was no complete handshake; 4 if the policy verifies nothing. For several servers (an \
@@ -21,7 +25,7 @@ struct ProbeCommand: ParsableCommand {
 
   @Argument(
     help:
-      "https://HOST[:PORT][/PATH], or HOST:PORT. With --config: an upstream group or one of its servers; the default is the upstream of the server block."
+      "https://HOST[:PORT][/PATH], HOST:PORT or tls://HOST:PORT. With --config: an upstream group or one of its servers; the default is the upstream of the server block."
   )
   var url: String?
 
@@ -50,6 +54,11 @@ struct ProbeCommand: ParsableCommand {
 
   @Option(help: "The name to verify and to send as SNI, instead of the URL's host.")
   var name: String?
+
+  @Option(
+    help: "How the server is asked for TLS first: postgres, smtp, imap, pop3 or ldap. Then the argument is HOST[:PORT].",
+    transform: NegotiatedProtocol.option)
+  var starttls: NegotiatedProtocol?
 
   @Flag(help: "Print JSON: one object on each line for each server.")
   var json = false
@@ -146,9 +155,12 @@ struct ProbeCommand: ParsableCommand {
   private func outcomes() throws(Failure) -> [Outcome] {
     try refuseUnheeded()
     if let config, let server { return try outcomes(configuration: config, server: server) }
-    guard let url else { throw Failure("give a URL, or --config FILE") }
+    guard let url else {
+      throw Failure(starttls == nil ? "give a URL, or --config FILE" : "give HOST:PORT of the server")
+    }
     let target = try target(url)
     var arguments = ProbePolicy.Arguments()
+    arguments.speech = target.speech
     arguments.certificate = cert
     arguments.key = key
     arguments.passwordFile = passwordFile
@@ -186,7 +198,9 @@ struct ProbeCommand: ParsableCommand {
 
   private func outcomes(_ entry: ProbePlan.Entry, path: String) -> [Outcome] {
     let target = ProbeTarget(
-      host: entry.name, authority: ProbeTarget(entry.authority)?.authority ?? entry.authority, path: path)
+      host: entry.name,
+      authority: entry.speech.isHTTP ? ProbeTarget(entry.authority)?.authority ?? entry.authority : entry.authority,
+      path: path, speech: entry.speech)
     var found: [Outcome] = []
     switch entry.policy {
     case .failure(let refused):
@@ -223,7 +237,7 @@ struct ProbeCommand: ParsableCommand {
     }
     let given = [
       ("--cert", cert != nil), ("--key", key != nil), ("--password-file", passwordFile != nil),
-      ("--cafile", cafile != nil), ("--pin", !pin.isEmpty),
+      ("--cafile", cafile != nil), ("--pin", !pin.isEmpty), ("--starttls", starttls != nil),
     ]
     if let option = given.first(where: \.1)?.0 {
       throw Failure("\(option) can't be combined with --config, whose policy judges: leave one of them out")
@@ -242,8 +256,9 @@ struct ProbeCommand: ParsableCommand {
       authority == nil || authority == proxied?.authority
       ? policy.servers : policy.servers.filter { authority == ProbeTarget($0.spelling)?.authority ?? $0.spelling }
     if !servers.isEmpty {
-      let host = proxied?.authority ?? policy.target ?? server
-      let target = ProbeTarget(host: policy.name ?? proxied?.host ?? host, authority: host, path: spelt?.path ?? "/")
+      let host = (policy.speech.isHTTP ? proxied?.authority : nil) ?? policy.target ?? server
+      let target = ProbeTarget(
+        host: policy.name ?? proxied?.host ?? host, authority: host, path: spelt?.path ?? "/", speech: policy.speech)
       return servers.flatMap { server -> [Outcome] in
         let addresses = server.addresses
         guard !addresses.isEmpty else { return [unfound(server.spelling, target)] }
@@ -259,8 +274,14 @@ struct ProbeCommand: ParsableCommand {
   }
 
   private func target(_ url: String) throws(Failure) -> ProbeTarget {
+    if let starttls {
+      guard let target = ProbeTarget(url, negotiating: starttls) else {
+        throw Failure("\"\(url)\" is not of the form HOST[:PORT], which --starttls \(starttls.rawValue) needs")
+      }
+      return target
+    }
     guard let target = ProbeTarget(url) else {
-      throw Failure("\"\(url)\" is not of the form https://HOST[:PORT][/PATH]")
+      throw Failure("\"\(url)\" is not of the form https://HOST[:PORT][/PATH], HOST:PORT or tls://HOST:PORT")
     }
     return target
   }
@@ -283,7 +304,8 @@ struct ProbeCommand: ParsableCommand {
     guard !addresses.isEmpty else { return unfound(target.host, target) }
     let probe = Probe(
       policy: policy.context, name: name ?? target.host, tellsName: name != nil || policy.tellsName,
-      host: target.authority, path: target.path, presented: policy.presented, issuers: policy.anchors)
+      host: target.authority, path: target.path, presented: policy.presented, issuers: policy.anchors,
+      speech: policy.speech, origin: policy.origin)
     var reasons: [String] = []
     var last: SocketError?
     for address in addresses {
@@ -297,5 +319,13 @@ struct ProbeCommand: ParsableCommand {
     let fault = reasons.joined(separator: "; ")
     return Outcome(
       report: ProbeReport(without: last.map { .unconnected($0) }, fault), url: target.url, fault: fault)
+  }
+}
+
+extension NegotiatedProtocol {
+  /// Parses the value of `--starttls`.
+  static func option(_ text: String) throws -> NegotiatedProtocol {
+    if let kind = NegotiatedProtocol(rawValue: text) { return kind }
+    throw ValidationError("expected \(allCases.map(\.rawValue).joined(separator: ", "))")
   }
 }

@@ -15,11 +15,15 @@ struct ProxyCommand: ParsableCommand {
       Clients with a certificate of --client-ca reach the upstream of --to. Prints the configuration that the options \
       stand for to stderr, and runs it.
 
+      With --tcp it passes connections of any protocol and no requests, as ghostunnel and stunnel do: --to HOST:PORT gets \
+      the bytes in clear. With --to tls://HOST:PORT, or with any --upstream-… option or --pin, it gets them over TLS, \
+      verified as below. Connections may be silent for 12 hours.
+
       Each option has a variable: SALLYPORT_LISTEN for --listen, SALLYPORT_CLIENT_CA for --client-ca. An option wins over \
       its variable. A variable of a repeatable option has one value on each line. Any other variable whose name begins \
       with SALLYPORT_ is an error.
 
-      An https upstream is verified by --upstream-ca and --pin if both are given, by one of them if only that is given, \
+      An upstream with TLS is verified by --upstream-ca and --pin if both are given, by one of them if only that is given, \
       and by the system's CAs if neither is. With --pin alone the key decides, whatever name and CA the certificate has.
 
       HUP loads the files again. `sallyport health --listen ADDRESS` asks the process.
@@ -43,7 +47,14 @@ struct ProxyCommand: ParsableCommand {
   var allow: [String] = []
   @Option(help: "Refuse these clients; repeatable.")
   var deny: [String] = []
-  @Option(help: "The upstream: https://HOST:PORT or http://HOST:PORT; repeatable for several servers.")
+  @Flag(help: "Pass connections of any protocol over TCP, and not requests of HTTP.")
+  var tcp = false
+  @Option(help: "With --tcp, how clients ask for TLS: postgres, smtp, imap, pop3 or ldap. Without it, TLS begins at once.")
+  var starttls: [String] = []
+  @Option(
+    help:
+      "The upstream: https://HOST:PORT or http://HOST:PORT; with --tcp, HOST:PORT or tls://HOST:PORT. Repeatable for several servers."
+  )
   var to: [String] = []
   @Option(help: "A pin of the upstream's key, as `sallyport pin HOST:PORT` prints it; repeatable.")
   var pin: [String] = []
@@ -55,6 +66,8 @@ struct ProxyCommand: ParsableCommand {
   var upstreamCert: [String] = []
   @Option(help: "The key of --upstream-cert, if it is in a separate file.")
   var upstreamKey: [String] = []
+  @Option(name: .customLong("upstream-starttls"), help: "With --tcp, how the upstream is asked for TLS, as in --starttls.")
+  var upstreamStartTLS: [String] = []
   @Option(help: "Answer every plain HTTP request with 200 here, for probes; :PORT is on the loopback. Repeatable.")
   var healthListen: [String] = []
   @Option(help: "debug, info, notice, warn, error, crit, alert or emerg (default: notice).")
@@ -106,9 +119,10 @@ struct ProxyCommand: ParsableCommand {
   private var given: [ProxyOption: [String]] {
     [
       .listen: listen, .cert: cert, .key: key, .passwordFile: passwordFile, .clientCA: clientCA, .verify: verify,
-      .crl: crl, .allow: allow, .deny: deny, .to: to, .pin: pin, .upstreamCA: upstreamCA, .upstreamName: upstreamName,
-      .upstreamCert: upstreamCert, .upstreamKey: upstreamKey, .healthListen: healthListen, .logLevel: logLevel,
-      .user: user, .demoCA: demoCA ? ["on"] : [],
+      .crl: crl, .allow: allow, .deny: deny, .tcp: tcp ? ["on"] : [], .starttls: starttls, .to: to, .pin: pin,
+      .upstreamCA: upstreamCA, .upstreamName: upstreamName, .upstreamCert: upstreamCert, .upstreamKey: upstreamKey,
+      .upstreamStartTLS: upstreamStartTLS, .healthListen: healthListen, .logLevel: logLevel, .user: user,
+      .demoCA: demoCA ? ["on"] : [],
     ]
   }
 

@@ -6,11 +6,13 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   case passwordFile = "password-file"
   case clientCA = "client-ca"
   case verify, crl, allow, deny
+  case tcp, starttls
   case to, pin
   case upstreamCA = "upstream-ca"
   case upstreamName = "upstream-name"
   case upstreamCert = "upstream-cert"
   case upstreamKey = "upstream-key"
+  case upstreamStartTLS = "upstream-starttls"
   case healthListen = "health-listen"
   case logLevel = "log-level"
   case user
@@ -30,8 +32,8 @@ package enum ProxyOption: String, Sendable, Hashable, CaseIterable {
   package var isRepeatable: Bool {
     switch self {
     case .listen, .crl, .allow, .deny, .to, .pin, .healthListen: true
-    case .cert, .key, .passwordFile, .clientCA, .verify, .upstreamCA, .upstreamName, .upstreamCert, .upstreamKey,
-      .logLevel, .user, .demoCA:
+    case .cert, .key, .passwordFile, .clientCA, .verify, .tcp, .starttls, .upstreamCA, .upstreamName, .upstreamCert,
+      .upstreamKey, .upstreamStartTLS, .logLevel, .user, .demoCA:
       false
     }
   }

@@ -1,3 +1,4 @@
+import Negotiation
 import Observability
 import Proxy
 import Transport
@@ -6,6 +7,11 @@ import Transport
 struct ProxyPlan {
   enum Verification: String, CaseIterable { case on, optional, off }
 
+  /// Whether connections of any protocol are passed, and not requests of HTTP.
+  let isTCP: Bool
+  /// How clients ask for TLS, and how upstreams are asked for it; nil: it begins at once.
+  let negotiation: (kind: NegotiatedProtocol, value: ProxyValue)?
+  let upstreamNegotiation: (kind: NegotiatedProtocol, value: ProxyValue)?
   let listeners: [(ListenAddress, ProxyValue)]
   let healthListeners: [(ListenAddress, ProxyValue)]
   let targets: [(ProxyTarget, ProxyValue)]
@@ -27,7 +33,13 @@ struct ProxyPlan {
   let logLevel: String
   let user: ProxyValue?
 
-  var isTLS: Bool { targets.first?.0.isTLS ?? false }
+  /// Whether TLS is spoken to the upstream. An option that only TLS can heed says so too.
+  var isTLS: Bool {
+    targets.first?.0.isTLS ?? false
+      || isTCP && (!pins.isEmpty || upstreamCA != nil || hasUpstreamName || upstreamCert != nil || upstreamNegotiation != nil)
+  }
+
+  private let hasUpstreamName: Bool
 
   init(_ options: ProxyOptions, hasIPv6: Bool) throws(ProxyOptionFaults) {
     var faults: [ProxyOptionFault] = []
@@ -39,7 +51,14 @@ struct ProxyPlan {
     let healthListeners = Self.parsed(options[.healthListen], &faults) { (text) throws(ProxyOptionFault) in
       try ListenOption.addresses(text, hasIPv6: hasIPv6, onLoopback: true)
     }
-    let targets = Self.parsed(options[.to], &faults) { (text) throws(ProxyOptionFault) in [try ProxyTarget(text)] }
+    isTCP = Self.isOn(.tcp, options, &faults)
+    let isTCP = isTCP
+    let targets = Self.parsed(options[.to], &faults) { (text) throws(ProxyOptionFault) in
+      [try isTCP ? ProxyTarget(ofTCP: text) : ProxyTarget(text)]
+    }
+    negotiation = Self.negotiation(.starttls, options, &faults)
+    upstreamNegotiation = Self.negotiation(.upstreamStartTLS, options, &faults)
+    hasUpstreamName = options.one(.upstreamName) != nil
     self.listeners = listeners
     self.healthListeners = healthListeners
     self.targets = targets
@@ -57,9 +76,12 @@ struct ProxyPlan {
     let certificate = options.one(.cert)
     let hosts = Set(targets.map(\.0.host))
     let name = options.one(.upstreamName) ?? targets.first.map { ProxyValue(.to, $0.0.host, origin: $0.1.origin) }
-    for option in [ProxyOption.listen, .to] where options[option].isEmpty { faults.append(Self.missing(option)) }
+    for option in [ProxyOption.listen, .to] where options[option].isEmpty {
+      faults.append(Self.missing(option, isTCP: isTCP))
+    }
     if certificate == nil { faults.append(Self.missing(.cert)) }
     faults += Self.textFaults(options)
+    faults += Self.negotiationFaults(negotiation, upstreamNegotiation, isTCP: isTCP)
     faults += Self.clientFaults(options, verification) + Self.upstreamFaults(options, targets, hosts)
     guard faults.isEmpty, let certificate, let name else { throw ProxyOptionFaults(faults) }
     self.certificate = certificate
@@ -87,6 +109,39 @@ struct ProxyPlan {
       }
     }
     return (verification, level)
+  }
+
+  private static func isOn(_ option: ProxyOption, _ options: ProxyOptions, _ faults: inout [ProxyOptionFault]) -> Bool {
+    guard let value = options.one(option) else { return false }
+    if value.text != "on", value.text != "off" { faults.append(refused(value, ProxyOptionFault("it must be on or off"))) }
+    return value.text == "on"
+  }
+
+  private static func negotiation(
+    _ option: ProxyOption, _ options: ProxyOptions, _ faults: inout [ProxyOptionFault]
+  ) -> (kind: NegotiatedProtocol, value: ProxyValue)? {
+    guard let value = options.one(option) else { return nil }
+    if let kind = NegotiatedProtocol(rawValue: value.text) { return (kind, value) }
+    let names = NegotiatedProtocol.allCases.map(\.rawValue).joined(separator: ", ")
+    faults.append(refused(value, ProxyOptionFault("it must be one of \(names)")))
+    return nil
+  }
+
+  private static func negotiationFaults(
+    _ clients: (kind: NegotiatedProtocol, value: ProxyValue)?, _ upstream: (kind: NegotiatedProtocol, value: ProxyValue)?,
+    isTCP: Bool
+  ) -> [ProxyOptionFault] {
+    if !isTCP {
+      return [clients, upstream].compactMap { $0?.value }.map {
+        ProxyOptionFault("\($0.origin) needs --tcp", hint: "clients and servers of HTTP begin with TLS at once")
+      }
+    }
+    guard let clients, let upstream, clients.kind != upstream.kind else { return [] }
+    return [
+      ProxyOptionFault(
+        "\(upstream.value.origin) is \(upstream.kind.rawValue), and \(clients.value.origin) is \(clients.kind.rawValue)",
+        hint: "a connection has one protocol")
+    ]
   }
 
   /// A `$` would begin a variable in some of these places, and a client chooses the values of many variables.
@@ -131,9 +186,12 @@ struct ProxyPlan {
   ) -> [ProxyOptionFault] {
     var faults: [ProxyOptionFault] = []
     if let first = targets.first {
+      let isTCP = options.one(.tcp)?.text == "on"
+      let trusts = [ProxyOption.pin, .upstreamCA, .upstreamName, .upstreamCert, .upstreamKey]
+      let isTLS = first.0.isTLS || isTCP && (trusts + [.upstreamStartTLS]).contains { options.one($0) != nil }
       if let other = targets.first(where: { $0.0.isTLS != first.0.isTLS }) {
         faults.append(refused(other.1, ProxyOptionFault("all servers must have the same scheme as \(first.1.text)")))
-      } else if first.0.isTLS {
+      } else if isTLS {
         if hosts.count > 1, options.one(.upstreamName) == nil {
           faults.append(
             ProxyOptionFault(
@@ -141,7 +199,7 @@ struct ProxyPlan {
               hint: "give the one name that all their certificates have"))
         }
       } else {
-        for option in [ProxyOption.pin, .upstreamCA, .upstreamName, .upstreamCert, .upstreamKey] {
+        for option in trusts {
           guard let value = options.one(option) else { continue }
           faults.append(
             ProxyOptionFault("\(value.origin) needs an upstream with TLS", hint: "\(first.1.origin) https://HOST:PORT"))
@@ -154,11 +212,11 @@ struct ProxyPlan {
     return faults
   }
 
-  private static func missing(_ option: ProxyOption) -> ProxyOptionFault {
+  private static func missing(_ option: ProxyOption, isTCP: Bool = false) -> ProxyOptionFault {
     let what =
       switch option {
-      case .listen: "where to listen, such as :8443"
-      case .to: "the upstream, such as https://10.0.0.5:8443"
+      case .listen: "where to listen, such as \(isTCP ? ":5433" : ":8443")"
+      case .to: "the upstream, such as \(isTCP ? "db.internal:5432" : "https://10.0.0.5:8443")"
       default: "the server's certificate"
       }
     return ProxyOptionFault("\(option.spelling) is missing: \(what)", hint: "or set \(option.variable)")

@@ -1,3 +1,4 @@
+import Negotiation
 import Observability
 import Proxy
 import Language
@@ -33,6 +34,10 @@ package struct ProxyText: Sendable {
     add("worker_processes auto;")
     add("error_log stderr \(plan.logLevel);")
     add("events { worker_connections 4096; }")
+    if plan.isTCP { passConnections(plan) } else { passRequests(plan) }
+  }
+
+  private mutating func passRequests(_ plan: ProxyPlan) {
     add("http {")
     add("    access_log stderr;")
     add("    map $http_upgrade $connection_upgrade { default upgrade; \"\" \"\"; }")
@@ -51,6 +56,35 @@ package struct ProxyText: Sendable {
     add("        }")
     add("    }")
     if !plan.healthListeners.isEmpty { health(plan) }
+    add("}")
+  }
+
+  private mutating func passConnections(_ plan: ProxyPlan) {
+    add("stream {")
+    add("    log_format connections '$remote_addr [$time_local] $status $session_time $bytes_received $bytes_sent'")
+    add("        ' $upstream_addr $ssl_client_verify \"$ssl_client_s_dn\"';")
+    add("    access_log stderr connections;")
+    add("    upstream upstream {")
+    for (target, value) in plan.targets { add("        server", [target.server], value) }
+    add("    }")
+    add("    server {")
+    for (address, value) in plan.listeners { add("        listen", [address.description, "ssl", "so_keepalive=on"], value) }
+    clients(plan)
+    if let (kind, value) = plan.negotiation { add("        starttls", [kind.rawValue], value) }
+    add("        proxy_pass upstream;")
+    // As long as stunnel allows: pools of connections to databases are silent at night.
+    add("        proxy_timeout 12h;")
+    add("        proxy_socket_keepalive on;")
+    if plan.isTLS {
+      add("        proxy_ssl on;")
+      if let (kind, value) = plan.upstreamNegotiation { add("        proxy_starttls", [kind.rawValue], value) }
+      upstreamTrust(plan, indent: "        ")
+    }
+    add("    }")
+    add("}")
+    guard !plan.healthListeners.isEmpty else { return }
+    add("http {")
+    health(plan)
     add("}")
   }
 
@@ -75,20 +109,23 @@ package struct ProxyText: Sendable {
     add("            proxy_set_header X-Forwarded-Proto $scheme;")
     add("            proxy_set_header X-Client-Verify $ssl_client_verify;")
     add("            proxy_set_header X-Client-DN $ssl_client_s_dn;")
-    guard plan.isTLS else { return }
+    if plan.isTLS { upstreamTrust(plan, indent: "            ") }
+  }
+
+  private mutating func upstreamTrust(_ plan: ProxyPlan, indent: String) {
     if let authority = plan.upstreamCA {
-      add("            proxy_ssl_trusted_certificate", [authority.text], authority)
+      add("\(indent)proxy_ssl_trusted_certificate", [authority.text], authority)
     }
     // A pin alone names the key that is trusted, whoever certified it.
     let isByKeyAlone = plan.upstreamCA == nil && !plan.pins.isEmpty
-    add("            proxy_ssl_verify \(isByKeyAlone ? "off" : "on");")
-    for pin in plan.pins { add("            proxy_ssl_pin", [pin.text], pin) }
-    add("            proxy_ssl_name", [plan.upstreamName.text], plan.upstreamName)
-    add("            proxy_ssl_server_name on;")
-    if let certificate = plan.upstreamCert { add("            proxy_ssl_certificate", [certificate.text], certificate) }
-    if let key = plan.upstreamKey { add("            proxy_ssl_certificate_key", [key.text], key) }
+    add("\(indent)proxy_ssl_verify \(isByKeyAlone ? "off" : "on");")
+    for pin in plan.pins { add("\(indent)proxy_ssl_pin", [pin.text], pin) }
+    add("\(indent)proxy_ssl_name", [plan.upstreamName.text], plan.upstreamName)
+    add("\(indent)proxy_ssl_server_name on;")
+    if let certificate = plan.upstreamCert { add("\(indent)proxy_ssl_certificate", [certificate.text], certificate) }
+    if let key = plan.upstreamKey { add("\(indent)proxy_ssl_certificate_key", [key.text], key) }
     if plan.upstreamCert != nil, let file = plan.passwordFile {
-      add("            proxy_ssl_password_file", [file.text], file)
+      add("\(indent)proxy_ssl_password_file", [file.text], file)
     }
   }
 

@@ -100,7 +100,7 @@ final class TCPConnection: ClientConnection {
     hasPassed = false
     guard stage == .rules else { return }
     if let kind = settings.negotiation, session.tls != nil {
-      let talk = ClientNegotiation(kind, name: TCPPassSettings.hostName)
+      let talk = ClientNegotiation(kind, name: Sockets.hostName)
       negotiation = talk
       stage = .negotiation
       transport.setDeadline(in: settings.handshakeTimeout)

@@ -90,6 +90,7 @@ enum Features {
     Main.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self, ResponseFraming.self,
     ServerTLS.self,
     ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
+    StreamHealthChecks.self,
     StreamCore.self, StreamPreread.self, StartTLS.self, StreamSet.self,
     Map.self, Geo.self, SplitClients.self, ClientAccess.self, ClientIdentity.self, RealIP.self, Rewrite.self,
     Referers.self, LimitExcept.self, TraceContext.self, LimitReq.self, LimitConn.self,

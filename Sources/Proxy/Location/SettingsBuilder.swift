@@ -34,6 +34,7 @@ package struct SettingsBuilder {
   var addressGroups: [String: Int] = [:]
   /// By the names of `match` blocks.
   var matches: [String: ResponseMatch] = [:]
+  var streamMatches: [String: StreamMatch] = [:]
   /// `limit_req_zone` and `limit_conn_zone`, by name.
   var limitZones: [String: LimitZone] = [:]
   /// `types` by the places of the blocks.
@@ -78,6 +79,7 @@ package struct SettingsBuilder {
     namedGroups = [:]
     addressGroups = [:]
     matches = [:]
+    streamMatches = [:]
   }
 
   /// Everything that both blocks say. `http`: the level of `http`, or the main one.

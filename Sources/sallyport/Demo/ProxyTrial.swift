@@ -23,9 +23,24 @@ struct ProxyTrial {
     return """
 
       This is for a trial: the CA's key is a file in \(files.folder.path), and so are the certificates. Try:
-        curl --cacert \(file("ca.crt")) --cert \(file("client.crt")) --key \(file("client.key")) https://localhost:\(port)/
+        \(client(port, options))
 
 
       """
+  }
+
+  private func client(_ port: String, _ options: ProxyOptions) -> String {
+    let (authority, certificate, key) = (file("ca.crt"), file("client.crt"), file("client.key"))
+    guard options.one(.tcp)?.text == "on" else {
+      return "curl --cacert \(authority) --cert \(certificate) --key \(key) https://localhost:\(port)/"
+    }
+    let kind = options.one(.starttls)?.text
+    if kind == "postgres" {
+      return "psql 'host=localhost port=\(port) sslmode=verify-full sslrootcert=\(authority) sslcert=\(certificate)"
+        + " sslkey=\(key)'"
+    }
+    let words = kind.map { " -starttls \($0)" } ?? ""
+    return "openssl s_client -quiet -connect localhost:\(port)\(words) -CAfile \(authority) -cert \(certificate)"
+      + " -key \(key)"
   }
 }

@@ -154,6 +154,86 @@ import Upstream
     #expect(ProxyRule.words("nonsense") == ["nonsense"] && ProxyRule.words("").isEmpty)
   }
 
+  // MARK: Connections
+
+  private func tcp(_ changes: [ProxyOption: [String]] = [:], to: [String] = ["db:5432"]) throws(ProxyOptionFaults)
+    -> ProxyText
+  {
+    try text([.tcp: ["on"], .to: to].merging(changes) { $1 })
+  }
+
+  @Test func `connections pass in clear unless a URL or an option says TLS`() throws {
+    func pass(_ changes: [ProxyOption: [String]], to: [String] = ["10.0.0.5:5432"]) throws -> ProxyPassSettings {
+      let http = try settings(tcp(changes, to: to)).http
+      #expect(http.servers.count == 1 && http.servers[0].stream != nil && http.servers[0].tls?.verification == .on)
+      return try #require(http.servers[0].root[ProxyPassSettings.self])
+    }
+    let plain = try pass([:])
+    #expect(plain.tls == nil && plain.scheme == .http && plain.tcp?.timeout == 43_200_000 && plain.tcp?.opening == nil)
+    func trust(_ changes: [ProxyOption: [String]], to: [String] = ["10.0.0.5:5432"]) throws -> String {
+      let pass = try pass(changes, to: to)
+      return switch try #require(pass.tls).trust {
+      case .anybody: "anybody"
+      case .verified(let anchors, let name): "\(anchors.file?.description ?? "system") name \(name)"
+      case .pinned(_, let anchors, let name, _): "pin and \(anchors.file?.description ?? "system") name \(name)"
+      case .pinnedLeaf: "pin"
+      }
+    }
+    let pin = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+    #expect(try trust([:], to: ["tls://10.0.0.5:5432"]) == "system name true")
+    #expect(try trust([:], to: ["TLS://unix:/run/db"]) == "system name true")
+    #expect(try trust([.upstreamCA: ["up.pem"]]) == "up.pem name true")
+    #expect(try trust([.pin: [pin]]) == "pin")
+    #expect(try trust([.upstreamCA: ["up.pem"], .pin: [pin]]) == "pin and up.pem name true")
+    #expect(try trust([.upstreamCert: ["c.pem"]]) == "system name true")
+    #expect(try trust([.upstreamName: ["db.test"]]) == "system name true")
+    #expect(try trust([.upstreamStartTLS: ["postgres"]]) == "system name true")
+    let asked = try pass([.upstreamStartTLS: ["postgres"], .starttls: ["postgres"]])
+    #expect(asked.tcp?.opening == UpstreamOpening(kind: .postgres, goal: .tls))
+    #expect(try settings(tcp([.starttls: ["smtp"]])).http.servers[0].stream?.negotiation == .smtp)
+    // Rules and lists are those of HTTP, and so is the port for probes.
+    let more = try settings(tcp([.allow: ["cn=alice"], .healthListen: [":9000"]])).http
+    #expect(more.servers.count == 2 && more.listeners.map(\.isTLS).sorted { $0 && !$1 } == [true, false])
+  }
+
+  @Test func `options that make no sense together are refused`() {
+    func faults(_ changes: [ProxyOption: [String]], to: [String]? = nil, tcp: Bool = true) -> [String] {
+      var given = changes
+      if tcp { given[.tcp] = ["on"] }
+      given[.to] = to ?? ["db:5432"]
+      return self.faults(given)
+    }
+    #expect(faults([:]).isEmpty)
+    for url in ["https://db:5432", "http://db"] {
+      let found = faults([:], to: [url])
+      #expect(found.count == 1 && found[0].contains("--to \"\(url)\": with --tcp it must be HOST:PORT or tls://HOST:PORT"))
+      #expect(found[0].contains("hint: without --tcp"))
+    }
+    for wrong in ["db", "tls://db", "db:0", "db:5432/", "tls://db:1/path", "a@db:1", ":1", "tls://", "ftp://db:1", "$db:1"] {
+      #expect(faults([:], to: [wrong]).contains { $0.contains("--to \"\(wrong)\": ") }, "\(wrong)")
+    }
+    for target in ["db:5432", "tls://db:5432"] {
+      #expect(faults([:], to: [target], tcp: false).contains { $0.contains("must begin with https://") && $0.contains("--tcp") })
+    }
+    for option in [ProxyOption.starttls, .upstreamStartTLS] {
+      #expect(
+        faults([option: ["smtp"]], to: ["http://a"], tcp: false).contains { $0.contains("\(option.spelling) needs --tcp") })
+      #expect(
+        faults([option: ["ftp"]]).contains {
+          $0.contains("\(option.spelling) \"ftp\": it must be one of postgres, smtp, imap, pop3, ldap")
+        })
+    }
+    #expect(
+      faults([.starttls: ["smtp"], .upstreamStartTLS: ["imap"]]).contains {
+        $0.contains("--upstream-starttls is imap, and --starttls is smtp")
+      })
+    #expect(faults([:], to: ["db:1", "tls://db:2"]).contains { $0.contains("same scheme") })
+    #expect(faults([:], to: ["tls://a:1", "tls://b:1"]).contains { $0.contains("--upstream-name is missing") })
+    #expect(faults([.upstreamCA: ["x"]], to: ["a:1", "b:1"]).contains { $0.contains("--upstream-name is missing") })
+    #expect(faults([.upstreamKey: ["k"]]).contains { $0.contains("--upstream-cert, which is missing") })
+    for word in ["yes", "On", ""] { #expect(!self.faults([.tcp: [word], .to: ["db:1"]]).isEmpty, "\(word)") }
+  }
+
   // MARK: Faults
 
   private static let hostile = [
@@ -165,12 +245,14 @@ import Upstream
   ]
 
   /// Whoever gave options and no file can't do anything with a directive's name or a line of a text.
-  @Test func `no option's error speaks of a directive or of a line`() throws {
+  @Test(arguments: [[:], [ProxyOption.tcp: ["on"], .to: ["tls://db:5432"], .upstreamStartTLS: ["postgres"]]])
+  func `no option's error speaks of a directive or of a line`(base: [ProxyOption: [String]]) throws {
     var count = 0
+    let block = base.isEmpty ? "http" : "stream"
     for option in ProxyOption.allCases where option != .demoCA {
       for value in Self.hostile {
         do throws(ProxyOptionFaults) {
-          let made = try text([option: [value]])
+          let made = try text(base.merging([option: [value]]) { $1 })
           let wording = OptionWording(made)
           for diagnostic in Configuration.read(.text(made.text, name: ProxyText.name)).diagnostics {
             let spoken = wording.reworded(diagnostic)
@@ -186,7 +268,7 @@ import Upstream
           // Whatever the value is, the text is what it is without it.
           var parser = Parser(mainFile: "x", files: .none)
           let tree = parser.parse(bytes: Array(made.text.utf8), path: "x")
-          #expect(parser.diagnostics.isEmpty && tree.last?.name == "http" && tree.count <= 5, "\(option) \(value)")
+          #expect(parser.diagnostics.isEmpty && tree.contains { $0.name == block } && tree.count <= 5, "\(option) \(value)")
         } catch {
           for fault in error.all {
             count += 1

@@ -4,7 +4,7 @@ import Upstream
 import Language
 
 extension SettingsBuilder {
-  /// Builds the `health_check` of a location. `pass`: what the location's `proxy_pass` names. `tlsName` and `identity`:
+  /// Builds the `health_check` of a location, or of a server of `stream`. `pass`: what the location's `proxy_pass` names. `tlsName` and `identity`:
   /// what its TLS uses, which no client may choose here.
   mutating func healthCheck(
     _ scope: Scope, _ url: PassedURL, tlsName: Template, identity: PresentedIdentitySettings?
@@ -13,7 +13,7 @@ extension SettingsBuilder {
     guard case .group(let index, _) = url.target, namedGroups.values.contains(index) else {
       error(
         line.location, "\"health_check\" without an upstream group",
-        hint: "the proxy_pass of this location must name an \"upstream\" block: its servers are checked")
+        hint: "the proxy_pass beside it must name an \"upstream\" block: its servers are checked")
       return nil
     }
     if let server = groups[index].servers.first(where: { $0.followed != nil }) {
@@ -35,7 +35,8 @@ extension SettingsBuilder {
         line.location, "\"health_check\" beside a \"proxy_ssl_name\" that depends on the client",
         hint: "a check is of no client; write the name that the servers' certificates have")
     }
-    var draft = HealthCheckDraft(isGRPC: scope.isGRPC, group: groups[index])
+    var draft = HealthCheckDraft(isGRPC: scope.isGRPC, isOfStream: kind == .stream, group: groups[index])
+    if kind == .stream { draft.common.timeout = scope.milliseconds("health_check_timeout") ?? draft.common.timeout }
     var seen: Set<String> = []
     for word in line.arguments {
       let name = word.text.splitAtEquals.name
@@ -51,6 +52,7 @@ extension SettingsBuilder {
 
   private mutating func take(_ word: Word, into draft: inout HealthCheckDraft) {
     let (name, value) = word.text.splitAtEquals
+    if draft.isOfStream, !HealthCheckDraft.ofStream.contains(name) { return refuseOfStream(word, name) }
     switch (name, value) {
     case ("interval", let value?): draft.common.interval = duration(word, value, from: 10) ?? draft.common.interval
     case ("jitter", let value?): draft.common.jitter = duration(word, value, from: 0) ?? draft.common.jitter
@@ -60,15 +62,10 @@ extension SettingsBuilder {
     case ("mandatory", nil): draft.common.isMandatory = true
     case ("persistent", nil): draft.common.isPersistent = true
     case ("uri", let value?): draft.target = target(word, value)
+    case ("match", let value?) where draft.isOfStream:
+      draft.streamMatch = match(value, among: streamMatches, word, "write it in stream: match \(value) { expect \"…\"; }")
     case ("match", let value?):
-      guard let match = matches[value] else {
-        error(
-          word.location, "no match block \"\(value)\"",
-          hint: Spelling.nearest(to: value, among: matches.keys.sorted()).map { "did you mean \"\($0)\"?" }
-            ?? "write it in http: match \(value) { status 200; }")
-        return
-      }
-      draft.match = match
+      draft.match = match(value, among: matches, word, "write it in http: match \(value) { status 200; }")
     case ("type", "grpc"?): draft.asksGRPC = true
     case ("type", _):
       error(word.location, "invalid parameter \"\(word.text)\"", hint: "type=grpc, or leave it out for HTTP")
@@ -91,6 +88,28 @@ extension SettingsBuilder {
         word.location, "invalid parameter \"\(word.text)\"",
         hint: Spelling.nearest(to: name, among: known).map { "did you mean \"\($0)\"?" }
           ?? "interval=TIME, jitter=TIME, fails=N, passes=N, uri=/…, port=N, mandatory, match=NAME or type=grpc")
+    }
+  }
+
+  private mutating func match<Match>(
+    _ name: String, among all: [String: Match], _ word: Word, _ hint: String
+  ) -> Match? {
+    if let match = all[name] { return match }
+    error(
+      word.location, "no match block \"\(name)\"",
+      hint: Spelling.nearest(to: name, among: all.keys.sorted()).map { "did you mean \"\($0)\"?" } ?? hint)
+    return nil
+  }
+
+  private mutating func refuseOfStream(_ word: Word, _ name: String) {
+    if name == "udp" {
+      error(
+        word.location, "`udp` is nginx's, but not supported here", hint: "leave it out: sallyport passes no datagrams")
+    } else {
+      error(
+        word.location, "invalid parameter \"\(word.text)\"",
+        hint: Spelling.nearest(to: name, among: HealthCheckDraft.ofStream).map { "did you mean \"\($0)\"?" }
+          ?? "interval=TIME, jitter=TIME, fails=N, passes=N, port=N, mandatory or match=NAME")
     }
   }
 
@@ -127,16 +146,22 @@ extension SettingsBuilder {
 /// The parameters of a `health_check`, before it is known whether they fit together.
 private struct HealthCheckDraft {
   var isGRPC: Bool
+  let isOfStream: Bool
   var group: UpstreamGroupSettings
   var common = HealthCheckSettings()
   var target: [UInt8]?
   var match: ResponseMatch?
+  var streamMatch: StreamMatch?
   var asksGRPC = false
   var service: String?
   var status: Int?
 
-  init(isGRPC: Bool, group: UpstreamGroupSettings) {
+  /// The parameters in `stream`.
+  static let ofStream = ["interval", "jitter", "fails", "passes", "port", "mandatory", "persistent", "match"]
+
+  init(isGRPC: Bool, isOfStream: Bool, group: UpstreamGroupSettings) {
     self.isGRPC = isGRPC
+    self.isOfStream = isOfStream
     self.group = group
   }
 
@@ -160,6 +185,10 @@ private struct HealthCheckDraft {
 
   var settings: HealthCheckSettings {
     var settings = common
+    if isOfStream {
+      settings.kind = .tcp(match: streamMatch)
+      return settings
+    }
     settings.kind =
       asksGRPC
       ? .grpc(service: service ?? "", orStatus: status) : .http(target: target ?? [UInt8(ascii: "/")], match: match)

@@ -34,10 +34,15 @@ enum HealthChecks: Feature {
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectMatches(http) }
 
   /// Refuses a health check where no upstream is named.
-  static func checksNothing(_ scope: Scope) -> Diagnostic? {
+  static func checksNothing(_ scope: Scope, isOfStream: Bool) -> Diagnostic? {
     guard let line = scope.own("health_check").first,
       !ProxyPassSettings.forwards(scope)
     else { return nil }
+    if isOfStream {
+      return Diagnostic(
+        .error, at: line.location, "\"health_check\" in a server without proxy_pass",
+        hint: "write it beside the proxy_pass that names the upstream group")
+    }
     return Diagnostic(
       .error, at: line.location, "\"health_check\" in a location without proxy_pass or grpc_pass",
       hint: "write it beside the proxy_pass that names the upstream group; locations inside don't inherit it")

@@ -2,7 +2,8 @@ import Bytes
 import HTTP
 import Patterns
 
-/// Judges the response to one health check. A value without a socket: it gets the head, the body and the trailers in turn.
+/// Judges the response to one health check. A value without a socket: it gets the head, the body and the trailers in turn,
+/// or the bytes of a server of `stream`.
 struct HealthCheckJudge {
   /// Bytes of a body that are examined; the check ends the connection after them.
   static let bodyLimit = 64 * 1024
@@ -13,6 +14,8 @@ struct HealthCheckJudge {
   private var received = 0
   /// `grpc-status` of a response that is a head alone.
   private var headStatus: [UInt8]?
+  private var looks = 0
+  private var lookedAt = 0
 
   init(_ kind: HealthCheckSettings.Kind, _ scratch: RegularExpression.Scratch) {
     self.kind = kind
@@ -23,7 +26,7 @@ struct HealthCheckJudge {
   private var examinesBody: Bool {
     switch kind {
     case .http(_, let match): match.map { !$0.bodies.isEmpty } ?? false
-    case .grpc: true
+    case .grpc, .tcp: true
     }
   }
 
@@ -40,8 +43,26 @@ struct HealthCheckJudge {
       }
       headStatus = Self.grpcStatus.withUnsafeBytes { name in head.value(named: name).map { Array(bytes[$0]) } }
       return nil
+    case .tcp: return nil
     }
   }
+
+  /// Takes bytes of a server of `stream`. Returns whether it has passed by now.
+  ///
+  /// A server that sends byte by byte must not have its bytes looked at as often: after 64 looks, only when they have
+  /// doubled. `end` looks once more.
+  mutating func takeStream(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard case .tcp(let match?) = kind else { return true }
+    body.append(contentsOf: bytes.prefix(Self.bodyLimit - body.count))
+    received = body.count
+    guard looks < 64 || received >= 2 * lookedAt else { return false }
+    looks += 1
+    lookedAt = received
+    return match.isMet(by: body, scratch) == true
+  }
+
+  /// Whether no more bytes of a server of `stream` are examined.
+  var isFull: Bool { received >= Self.bodyLimit }
 
   /// Takes bytes of the body. Returns false when no more are examined.
   mutating func take(_ bytes: UnsafeRawBufferPointer) -> Bool {
@@ -56,6 +77,12 @@ struct HealthCheckJudge {
   func end(_ trailers: Trailers?) -> String? {
     switch kind {
     case .http(_, let match): return match?.fault(inBody: body, scratch)
+    case .tcp(let match):
+      switch match.map({ $0.isMet(by: body, scratch) }) {
+      case nil, true?: return nil
+      case false?: return "what it sent doesn't contain \(match?.words ?? "")"
+      case .some(nil): return "what it sent was too much work for \(match?.words ?? "")"
+      }
     case .grpc(_, let orStatus):
       guard received < Self.bodyLimit else { return "the response has more than \(Self.bodyLimit / 1024) KiB" }
       guard let text = trailers.flatMap(Self.status) ?? headStatus else { return "the response has no grpc-status" }

@@ -14,8 +14,8 @@ struct HealthCheckRequest: Sendable {
   /// A message of gRPC; nil without a body.
   let body: [UInt8]?
 
-  /// `serverName`: that of the server block, the value of `$server_name` and `$host`.
-  init(_ check: HealthCheckSettings, of pass: ProxyPassSettings, serverName: String) {
+  /// `serverName`: that of the server block, the value of `$server_name` and `$host`. nil: the check is none of HTTP.
+  init?(_ check: HealthCheckSettings, of pass: ProxyPassSettings, serverName: String) {
     var lines: [(name: [UInt8], value: [UInt8])] = []
     for field in pass.setFields where !Self.isLeftOut(field.name) {
       guard let value = pass.withoutClient(field.value, serverName: serverName), !value.isEmpty else { continue }
@@ -36,6 +36,7 @@ struct HealthCheckRequest: Sendable {
       if !says("te") { lines.append((Array("TE".utf8), Array("trailers".utf8))) }
       lines.removeAll { $0.name.withUnsafeBytes { $0.equalsIgnoringCase("content-type") } }
       lines.append((Array("Content-Type".utf8), Array("application/grpc".utf8)))
+    case .tcp: return nil
     }
     // Each check has a connection of its own.
     if pass.version != .http2 { lines.append((Array("Connection".utf8), Array("close".utf8))) }

@@ -10,6 +10,8 @@ public struct HealthCheckSettings: Sendable, Hashable {
     case http(target: [UInt8], match: ResponseMatch?)
     /// `grpc.health.v1.Health/Check` for this service. `orStatus`: a `grpc-status` other than 0 that passes too.
     case grpc(service: String, orStatus: Int?)
+    /// A connection, with its TLS. nil: nothing is sent, and nothing expected.
+    case tcp(match: StreamMatch?)
   }
 
   /// Milliseconds between the end of a check and the next one.
@@ -27,6 +29,22 @@ public struct HealthCheckSettings: Sendable, Hashable {
   /// A server that was up before a reload stays up, even if the check has changed.
   public var isPersistent = false
   public var kind = Kind.http(target: [0x2F], match: nil)
+  /// Milliseconds for a whole check of `stream` (`health_check_timeout`). A check of HTTP has the times of the location.
+  public var timeout = 5000
+
+  public init() {}
+}
+
+/// A `match` block of `stream`.
+public struct StreamMatch: Sendable, Hashable {
+  /// What the server's bytes must contain.
+  public enum Expectation: Sendable, Hashable {
+    case bytes([UInt8])
+    case pattern(MatchPattern)
+  }
+
+  public var send: [UInt8] = []
+  public var expected: Expectation?
 
   public init() {}
 }
@@ -79,11 +97,15 @@ public struct ResponseMatch: Sendable, Hashable {
 /// A compiled expression, equal to another one of the same text.
 public struct MatchPattern: Sendable, Hashable {
   public let expression: RegularExpression
+  private let isCaseless: Bool
 
-  public init(_ expression: RegularExpression) { self.expression = expression }
+  public init(_ expression: RegularExpression, isCaseless: Bool = false) {
+    self.expression = expression
+    self.isCaseless = isCaseless
+  }
 
   public static func == (left: MatchPattern, right: MatchPattern) -> Bool {
-    left.expression.pattern == right.expression.pattern
+    left.expression.pattern == right.expression.pattern && left.isCaseless == right.isCaseless
   }
   public func hash(into hasher: inout Hasher) { hasher.combine(expression.pattern) }
 }

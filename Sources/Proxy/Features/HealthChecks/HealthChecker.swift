@@ -1,5 +1,6 @@
 import Bytes
 import HTTP
+import Negotiation
 import Observability
 import TLS
 import Transport
@@ -15,7 +16,8 @@ final class HealthChecker: EventTarget {
   private unowned let worker: Worker
   private let settings: HealthCheckSettings
   private let health: ServerHealth
-  private let request: HealthCheckRequest
+  /// nil: the check is of `stream`.
+  private let request: HealthCheckRequest?
   private let version: UpstreamVersion
   private let trust: UpstreamTrust
   private let attemptSettings: AttemptSettings
@@ -45,7 +47,7 @@ final class HealthChecker: EventTarget {
     version = pass.version
     trust = UpstreamTrust(
       context: context, name: ProxyPassSettings.nameForTLS(tlsName), connection: pass.version.connection,
-      origin: pass.origin.ofOwnConnections)
+      origin: pass.origin.ofOwnConnections, negotiation: pass.negotiationOfOwnConnections)
     attemptSettings = AttemptSettings(
       timeouts: pass.timeouts,
       headLimits: HeadLimits(
@@ -87,6 +89,7 @@ final class HealthChecker: EventTarget {
     guard !isStopped else { return }
     if isAsking { return attempt?.timePassed() ?? () }
     isAsking = true
+    if request == nil { setDeadline(in: settings.timeout) }
     let attempt = HealthCheckAttempt(self, HealthCheckJudge(settings.kind, worker.patternScratch))
     self.attempt = attempt
     var selection = Selection()
@@ -98,9 +101,12 @@ final class HealthChecker: EventTarget {
 
   // MARK: Calls of the attempt
 
+  fileprivate var isOfStream: Bool { request == nil }
+
   /// Sends the request, because the server was verified. From now on, the whole response has `proxy_read_timeout`.
   fileprivate func send(to stream: UpstreamStream) {
     count(stream.session.trustOutcome)
+    guard let request else { return attempt?.converse(settings.kind) ?? () }
     let head = OutgoingRequestHead()
     guard request.fill(head) else { return attempt?.end("the request would not be a valid one") ?? () }
     setDeadline(in: attemptSettings.timeouts.read)
@@ -144,6 +150,8 @@ private final class HealthCheckAttempt: AttemptObserver {
   private var judge: HealthCheckJudge
   private var stream: UpstreamStream?
   private var isOver = false
+  /// Whether the check passes as soon as all bytes are sent.
+  private var endsWhenSent = false
 
   init(_ checker: HealthChecker, _ judge: HealthCheckJudge) {
     self.checker = checker
@@ -167,8 +175,18 @@ private final class HealthCheckAttempt: AttemptObserver {
     checker.attemptDidEnd(result, reason)
   }
 
-  /// `proxy_read_timeout` has passed since the request went out, although bytes may have come now and then.
-  func timePassed() { end("upstream timed out (110: Connection timed out): no whole response in proxy_read_timeout") }
+  /// `proxy_read_timeout` has passed since the request went out, although bytes may have come now and then. Or
+  /// `health_check_timeout` has since the check began.
+  func timePassed() {
+    guard checker.isOfStream else {
+      return end("upstream timed out (110: Connection timed out): no whole response in proxy_read_timeout")
+    }
+    let isOpen = stream?.isOpen ?? false
+    // Bytes that came last may not have been looked at.
+    if isOpen, !endsWhenSent, judge.end(nil) == nil { return end(nil) }
+    let reason = isOpen && !endsWhenSent ? judge.end(nil) ?? "" : "no connection in health_check_timeout"
+    end("upstream timed out (110: Connection timed out): \(reason)")
+  }
 
   override func attemptDidBegin(_ stream: UpstreamStream) { self.stream = stream }
 
@@ -191,6 +209,32 @@ private final class HealthCheckAttempt: AttemptObserver {
   }
 
   override func attemptDidEnd(trailers: Trailers?) { end(judge.end(trailers)) }
+
+  // MARK: A server of stream
+
+  /// The connection is open: says what there is to say, and waits for what is expected.
+  func converse(_ kind: HealthCheckSettings.Kind) {
+    guard let stream, case .tcp(let match?) = kind else { return end(nil) }
+    if !match.send.isEmpty {
+      match.send.withUnsafeBytes { stream.send(body: $0) }
+      stream.flush()
+    }
+    if match.expected != nil { return stream.resume() }
+    endsWhenSent = true
+    if stream.waitingBytes == 0 { end(nil) }
+  }
+
+  override func attemptDidDrain() { if endsWhenSent { end(nil) } }
+
+  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
+    guard !isOver else { return }
+    if judge.takeStream(bytes) { end(nil) } else if judge.isFull { end(judge.end(nil)) }
+  }
+
+  override func tunnelDidEnd(inGoodOrder: Bool) {
+    let fault = endsWhenSent ? "it took not all bytes" : judge.end(nil)
+    end(fault.map { "upstream closed the connection: \($0)" })
+  }
 
   override func attemptDidFail(_ failure: AttemptFailure) {
     if case .tls = failure, let peer = stream?.session.peer {

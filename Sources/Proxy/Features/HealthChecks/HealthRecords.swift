@@ -29,6 +29,8 @@ package struct HealthRecords: Sendable {
     var timeouts: UpstreamTimeouts
     var fields: [SetField]
     var serverName: String
+    var origin: OriginSettings
+    var opening: UpstreamOpening?
   }
 
   /// A server as the metrics name it.
@@ -76,7 +78,7 @@ package struct HealthRecords: Sendable {
           let key = Key(
             group: group.settings.name, address: upstream.address, check: settings, scheme: scheme, tls: pass.tls,
             tlsName: pass.tlsName, version: pass.version, timeouts: pass.timeouts, fields: pass.setFields,
-            serverName: server.primaryName)
+            serverName: server.primaryName, origin: pass.origin, opening: pass.tcp?.opening)
           let named = Server(group: group.settings.name, address: upstream.address)
           let count = counts[named] ?? former?.counts[named] ?? HealthCounts()
           counts[named] = count

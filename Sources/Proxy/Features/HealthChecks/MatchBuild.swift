@@ -85,9 +85,9 @@ extension SettingsBuilder {
     return nil
   }
 
-  private mutating func matchPattern(_ word: Word) -> MatchPattern? {
+  mutating func matchPattern(_ word: Word, caseless: Bool = false) -> MatchPattern? {
     do throws(PatternError) {
-      return MatchPattern(try RegularExpression(word.text))
+      return MatchPattern(try RegularExpression(word.text, caseless: caseless), isCaseless: caseless)
     } catch {
       self.error(word.location, "invalid regular expression \"\(word.text)\": \(error)")
       return nil

@@ -54,7 +54,7 @@ extension ResponseMatch {
 }
 
 extension MatchPattern {
-  fileprivate func outcome(_ subject: UnsafeRawBufferPointer, _ scratch: RegularExpression.Scratch) -> MatchOutcome {
+  func outcome(_ subject: UnsafeRawBufferPointer, _ scratch: RegularExpression.Scratch) -> MatchOutcome {
     var captures = Captures()
     return expression.match(subject, scratch: scratch, into: &captures)
   }

@@ -7,6 +7,7 @@ import Identity
 import Observability
 import Signature
 import TLS
+import Transport
 import Upstream
 
 /// `proxy_pass` in one worker.
@@ -112,7 +113,7 @@ final class LiveProxyPass: LiveContent {
     self.body = settings.body.map(\.compiled)
     self.ownFilters = settings.readRate.map { [UpstreamRate($0)] } ?? []
     let negotiation = settings.tcp?.opening.map {
-      UpstreamNegotiation($0.kind, goal: $0.goal, name: TCPPassSettings.hostName)
+      UpstreamNegotiation($0.kind, goal: $0.goal, name: Sockets.hostName)
     }
     self.negotiation = negotiation
     self.trust = settings.tlsName.constant.flatMap { [context] name in

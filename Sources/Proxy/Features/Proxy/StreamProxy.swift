@@ -1,7 +1,9 @@
 import Identity
 import TLS
 import Language
+import Negotiation
 import Observability
+import Transport
 public import Upstream
 
 /// proxy_pass in stream (nginx: ngx_stream_proxy_module). The directives that `http` has too are those of `proxyDirectives`.
@@ -69,6 +71,14 @@ public struct TCPPassSettings: Sendable {
   public var passesGreeting = false
 }
 
+extension ProxyPassSettings {
+  /// How a connection that no client is behind asks for TLS. A greeting without TLS is left to whoever reads it.
+  var negotiationOfOwnConnections: UpstreamNegotiation? {
+    guard let opening = tcp?.opening, opening.goal == .tls else { return nil }
+    return UpstreamNegotiation(opening.kind, goal: .tls, name: Sockets.hostName)
+  }
+}
+
 extension SettingsBuilder {
   /// Builds a `proxy_pass` of `stream`, as `proxyPass` does one of `http`.
   mutating func streamPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
@@ -90,6 +100,8 @@ extension SettingsBuilder {
     tcp.downloadRate = rateSize(scope.value("proxy_download_rate"))
     tcp.opening = StartTLS.ofUpstream(scope)
     tcp.passesGreeting = StartTLS.ofClients(scope) == nil
+    let identity = facts.mayUseTLS ? presentedIdentity(scope, facts) : nil
+    let check = healthCheck(scope, url, tlsName: tlsName, identity: identity)
     var timeouts = UpstreamTimeouts()
     timeouts.connect = scope.milliseconds("proxy_connect_timeout") ?? timeouts.connect
     var retry = RetrySettings()
@@ -98,11 +110,11 @@ extension SettingsBuilder {
     retry.timeout = scope.milliseconds("proxy_next_upstream_timeout") ?? 0
     return ProxyPassSettings(
       target: url.target, uri: nil, host: url.authority?.nameForTLS ?? "", port: "", replacedPrefix: 0, tls: tls,
-      identity: facts.mayUseTLS ? presentedIdentity(scope, facts) : nil, tlsName: tlsName, version: .tcp,
+      identity: identity, tlsName: tlsName, version: .tcp,
       setFields: [], clientIdentity: .off, method: nil, passesRequestFields: false, passesRequestBody: true,
       hiddenFields: [], redirects: [], interceptsErrors: false, headBufferSize: tcp.bufferSize,
       bufferTotal: tcp.bufferSize, requestBuffering: false, timeouts: timeouts, retry: retry,
-      ignoresClientAbort: false, authentication: nil, envelope: nil, speaksGRPC: false, healthCheck: nil,
+      ignoresClientAbort: false, authentication: nil, envelope: nil, speaksGRPC: false, healthCheck: check,
       location: directive.location, origin: origin(scope), nameResolution: nameResolution(scope), tcp: tcp)
   }
 

@@ -327,12 +327,3 @@ struct TCPRate: Equatable {
     return Int(clamping: 1000 - elapsed % 1000)
   }
 }
-
-extension TCPPassSettings {
-  /// The name of this host, for EHLO.
-  static let hostName: String = {
-    var buffer = [CChar](repeating: 0, count: 256)
-    guard gethostname(&buffer, buffer.count - 1) == 0 else { return "localhost" }
-    return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }()
-}

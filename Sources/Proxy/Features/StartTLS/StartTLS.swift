@@ -19,11 +19,13 @@ enum StartTLS: Feature {
       "How clients ask for TLS, on a `listen … ssl`: `postgres` by SSLRequest, or at once with ALPN `postgresql`; `smtp`,"
         + " `imap` and `pop3` by STARTTLS; `ldap` by the extended operation StartTLS. A client that asks for nothing is"
         + " refused in its protocol's words, and one that sends bytes behind its request in clear is cut off.",
-      example: "starttls postgres;", trust: .told),
+      example: "starttls postgres;", trust: .told
+    ).option("--starttls"),
     .value(
       upstream, .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
       "How sallyport asks the upstream for TLS before the handshake of `proxy_ssl on`. An upstream that refuses gets"
-        + " nothing of the client.", example: "proxy_starttls postgres;", trust: .told),
+        + " nothing of the client.", example: "proxy_starttls postgres;", trust: .told
+    ).option("--upstream-starttls"),
   ]
 
   private static func kind(_ scope: Scope, _ name: String) -> NegotiatedProtocol? {

@@ -35,7 +35,7 @@ private struct Missing: Error {}
         ssl_client_certificate ca.pem; ssl_verify_client on; location /a/ { \(location) } }
       """)
     let head = OutgoingRequestHead()
-    #expect(HealthCheckRequest(check, of: pass, serverName: name).fill(head))
+    #expect(HealthCheckRequest(check, of: pass, serverName: name)?.fill(head) == true)
     var text = ByteBuffer()
     HTTP1Encoder.request(head, pass.version == .http10 ? .http10 : .http11, to: &text)
     return String(decoding: text.readable, as: UTF8.self).split(separator: "\r\n").map(String.init)
@@ -85,7 +85,7 @@ private struct Missing: Error {}
       server { listen 80; location / { grpc_pass grpc://u; grpc_set_header Content-Type text/plain;
         health_check type=grpc grpc_service=a.B; } }
       """)
-    let request = HealthCheckRequest(check, of: pass, serverName: name), head = OutgoingRequestHead()
+    let request = try #require(HealthCheckRequest(check, of: pass, serverName: name)), head = OutgoingRequestHead()
     #expect(request.fill(head) && request.body == GRPCHealthMessage.request(service: "a.B"))
     #expect(String(decoding: head.method, as: UTF8.self) == "POST" && request.method == .post)
     #expect(String(decoding: head.target, as: UTF8.self) == "/grpc.health.v1.Health/Check")

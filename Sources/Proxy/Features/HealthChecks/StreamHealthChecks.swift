@@ -1,0 +1,130 @@
+import Language
+import Observability
+import Patterns
+
+/// Active health checks in `stream` (nginx's commercial edition: ngx_stream_upstream_hc_module).
+enum StreamHealthChecks: Feature {
+  static let chapter = Chapter.healthChecks
+  static let isOfStream = true
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "health_check", .streamServer,
+      .words(
+        0...Int.max, "[interval=TIME] [jitter=TIME] [fails=N] [passes=N] [port=N] [mandatory [persistent]] [match=NAME]"
+      ), "interval=5s jitter=0 fails=1 passes=1",
+      "Checks the servers of the group that `proxy_pass` names, over a connection of its own with the TLS, the trust, the"
+        + " `proxy_starttls` and the PROXY header of the server block. Without `match`, a server that takes the connection and"
+        + " completes the handshake passes. A server that is down gets no connections. The group needs no `zone`.",
+      example: "health_check interval=10s;"),
+    .value(
+      "health_check_timeout", .everyStream, .milliseconds, "5s",
+      "How long a health check may take, from the connection to what `expect` names.",
+      example: "health_check_timeout 2s;", trust: .none),
+    .local(
+      "match", .stream, .block(1...1, "NAME"), "What a health check sends, and what it expects.", repeatable: true,
+      example: "match redis { send \"PING\\r\\n\"; expect \"+PONG\"; }"),
+    .local(
+      "send", .streamMatch, .words(1...1, "TEXT"), "The bytes to send. `\\x` and two hexadecimal digits are a byte.",
+      example: "send \"PING\\r\\n\";"),
+    .local(
+      "expect", .streamMatch, .words(1...2, "TEXT | ~|~* REGEX"),
+      "What the first 64 KiB of the server's bytes must contain: a text, in which `\\x` and two hexadecimal digits are a"
+        + " byte, or what a regular expression matches.", example: "expect ~ \"^\\+PONG\";"),
+  ]
+
+  static func begin(_ stream: Scope, _ builder: inout SettingsBuilder) { builder.collectStreamMatches(stream) }
+}
+
+extension SettingsBuilder {
+  /// Builds all `match` blocks of `stream`, before any `health_check` names one of them.
+  fileprivate mutating func collectStreamMatches(_ stream: Scope) {
+    guard kind == .stream else { return }
+    for directive in stream.own("match") {
+      let name = directive.text(0)
+      guard streamMatches[name] == nil else {
+        error(directive.place(0), "duplicate match \"\(name)\"", hint: "use another name")
+        continue
+      }
+      let scope = Scope(directive.block ?? [], outer: nil)
+      if scope.directives.isEmpty {
+        error(
+          directive.location, "match \"\(name)\" says nothing, so that every server that answers would pass",
+          hint: "send or expect, or leave match out")
+      }
+      var match = StreamMatch()
+      match.send = scope.own("send").first?.arguments.first.flatMap { matchBytes($0) } ?? []
+      match.expected = scope.own("expect").first.flatMap { expectation($0) }
+      streamMatches[name] = match
+    }
+  }
+
+  /// `expect TEXT;`, `expect ~ REGEX;` or `expect ~* REGEX;`
+  private mutating func expectation(_ line: Directive) -> StreamMatch.Expectation? {
+    guard line.arguments.count == 2 else { return line.arguments.first.flatMap { matchBytes($0) }.map { .bytes($0) } }
+    let word = line.arguments[1]
+    switch line.text(0) {
+    case "~": return matchPattern(word).map { .pattern($0) }
+    case "~*": return matchPattern(word, caseless: true).map { .pattern($0) }
+    default:
+      error(
+        line.location, "invalid test in \"\(line.name)\" directive",
+        hint: "expect \"TEXT\"; or expect ~ \"REGEX\"; or expect ~* \"REGEX\";")
+      return nil
+    }
+  }
+
+  /// The bytes of a text in which `\xHH` is a byte.
+  private mutating func matchBytes(_ word: Word) -> [UInt8]? {
+    var bytes: [UInt8] = []
+    var rest = Array(word.text.utf8)[...]
+    while let byte = rest.popFirst() {
+      guard byte == UInt8(ascii: "\\"), rest.first == UInt8(ascii: "x") else {
+        bytes.append(byte)
+        continue
+      }
+      let digits = String(decoding: rest.dropFirst().prefix(2), as: UTF8.self)
+      guard digits.utf8.count == 2, let value = UInt8(digits, radix: 16) else {
+        error(word.location, "\"\\x\" without two hexadecimal digits in \"\(word.text)\"", hint: "such as \\x0a")
+        return nil
+      }
+      bytes.append(value)
+      rest = rest.dropFirst(3)
+    }
+    if bytes.isEmpty { error(word.location, "an empty text", hint: "leave the line out") }
+    return bytes
+  }
+}
+
+extension StreamMatch {
+  /// Whether what a server has sent is what is expected. nil: its expression was too much work.
+  func isMet(by bytes: [UInt8], _ scratch: RegularExpression.Scratch) -> Bool? {
+    switch expected {
+    case nil: return true
+    case .bytes(let text):
+      return bytes.withUnsafeBytes { bytes in
+        text.withUnsafeBytes { text in
+          text.count <= bytes.count
+            && (0...(bytes.count - text.count)).contains { start in
+              bytes[start] == text[0] && bytes[start..<(start + text.count)].elementsEqual(text)
+            }
+        }
+      }
+    case .pattern(let pattern):
+      return switch bytes.withUnsafeBytes({ pattern.outcome($0, scratch) }) {
+      case .match: true
+      case .noMatch: false
+      case .limit: nil
+      }
+    }
+  }
+
+  /// For the log.
+  var words: String {
+    switch expected {
+    case nil: ""
+    case .bytes(let text): "\"\(String(decoding: text, as: UTF8.self))\""
+    case .pattern(let pattern): "what matches \"\(pattern.expression.pattern)\""
+    }
+  }
+}
