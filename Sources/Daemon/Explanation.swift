@@ -26,7 +26,7 @@ package struct Explanation {
 
   package let lines: [String]
 
-  /// `words`: `METHOD URL`, or a URL for GET. `certificate`: a file with the client's certificate, and those that it
+  /// `words`: `METHOD URL`, a URL for GET, or `TCP HOST:PORT` for a connection to a server of `stream`. `certificate`: a file with the client's certificate, and those that it
   /// sends with it. `address`: where the client connects from. `fields`: lines `Name: value`.
   package init(
     of words: String, certificate: String?, from address: String?, fields: [String], configuration path: String
@@ -42,8 +42,11 @@ package struct Explanation {
       }
       request.client = literal
     }
+    if request.kind == .stream, !fields.isEmpty {
+      throw Refusal("--header belongs to a request, and \"\(words)\" has none")
+    }
     if let certificate {
-      guard request.usesTLS else {
+      guard request.usesTLS || request.kind == .stream else {
         throw Refusal("--cert needs a URL of https: clients show certificates over TLS only")
       }
       do throws(MaterialError) {
@@ -77,8 +80,10 @@ package struct Explanation {
   static func request(_ words: String) throws(Refusal) -> ExplainedRequest {
     let parts = words.split(separator: " ", omittingEmptySubsequences: true).map(String.init)
     guard (1...2).contains(parts.count), let url = parts.last else {
-      throw Refusal("--explain \"\(words)\": it must be METHOD URL, as 'GET https://example.com/path'")
+      throw Refusal(
+        "--explain \"\(words)\": it must be METHOD URL, as 'GET https://example.com/path', or 'TCP db.example.com:5432'")
     }
+    if parts.count == 2, parts[0] == "TCP", !url.contains("/") { return try connection(to: url) }
     let method = parts.count == 2 ? parts[0] : "GET"
     let isToken = method.utf8.allSatisfy { byte in (0x41...0x5A).contains(byte) || byte == 0x2D }
     guard isToken else { throw Refusal("--explain \"\(words)\": \"\(method)\" is not a method") }
@@ -95,6 +100,14 @@ package struct Explanation {
     return ExplainedRequest(
       method: method, usesTLS: usesTLS, host: server.host, port: server.port ?? (usesTLS ? 443 : 80),
       target: tail.hasPrefix("/") ? String(tail) : "/\(tail)", client: .ipv4(address: 0x7F00_0001, port: 40_000))
+  }
+
+  private static func connection(to words: String) throws(Refusal) -> ExplainedRequest {
+    guard let server = try? HostPort(words), !server.host.isEmpty, let port = server.port else {
+      throw Refusal("\"\(words)\": it must be HOST:PORT, as 'TCP db.example.com:5432'")
+    }
+    return ExplainedRequest(
+      connectionTo: server.host, port: port, client: .ipv4(address: 0x7F00_0001, port: 40_000))
   }
 
   // MARK: The configuration

@@ -29,7 +29,7 @@ public struct PrometheusText {
     var sum: UInt64 = 0
     for (place, count) in times.buckets.enumerated() {
       sum &+= count
-      let bound = place < TimeBuckets.bounds.count ? Self.seconds(TimeBuckets.bounds[place]) : "+Inf"
+      let bound = place < times.bounds.count ? Self.seconds(times.bounds[place]) : "+Inf"
       line("\(name)_bucket", labels, "\(sum)", le: bound)
     }
     seconds("\(name)_sum", labels, milliseconds: times.sum)

@@ -23,12 +23,28 @@ public enum TimeBuckets {
   }
 }
 
+/// The buckets of the histogram of sessions, which can last for days, in milliseconds.
+public enum SessionBuckets {
+  /// As `TimeBuckets.bounds`: 10 ms to one day.
+  public static let bounds: [UInt64] = [10, 100, 1000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000]
+  public static let count = 10
+
+  /// The bucket of a time.
+  public static func place(of time: UInt64) -> Int { bounds.firstIndex { time <= $0 } ?? bounds.count }
+}
+
 /// A histogram of times in milliseconds, as read.
 public struct TimeHistogram: Sendable {
-  /// As `TimeBuckets`, not cumulative.
-  public var buckets = [UInt64](repeating: 0, count: TimeBuckets.count)
+  /// The upper bounds of all buckets but the last.
+  public let bounds: [UInt64]
+  /// Not cumulative.
+  public var buckets: [UInt64]
   public var sum: UInt64 = 0
-  public init() {}
+
+  public init(bounds: [UInt64] = TimeBuckets.bounds) {
+    self.bounds = bounds
+    buckets = [UInt64](repeating: 0, count: bounds.count + 1)
+  }
 
   public var count: UInt64 { buckets.reduce(0, &+) }
 
@@ -37,7 +53,7 @@ public struct TimeHistogram: Sendable {
     let all = count
     guard all > 0 else { return nil }
     var seen: UInt64 = 0
-    for (place, bound) in TimeBuckets.bounds.enumerated() {
+    for (place, bound) in bounds.enumerated() {
       seen &+= buckets[place]
       if Double(seen) >= Double(all) * share { return bound }
     }

@@ -45,6 +45,8 @@ public final class Worker {
   /// Milliseconds that somebody waits for a place under `worker_connections`.
   var queueTimeout: Int { live?.generation.http.clientLimits.queueTimeout ?? 0 }
   private(set) var sessions: [ObjectIdentifier: ClientSession] = [:]
+  /// How many of them are of `stream`.
+  private(set) var streamSessions = 0
   /// Earlier generations that still have clients.
   private(set) var leaving: [LiveGeneration] = []
   /// Subrequests of `mirror`, which may outlive their clients.
@@ -180,6 +182,7 @@ public final class Worker {
       worker: self, live: live, servers: servers, transport: transport, tls: tls, peer: peer, number: nextNumber)
     nextNumber &+= 1
     sessions[ObjectIdentifier(session)] = session
+    if servers.settings.kind == .stream { streamSessions += 1 }
     live.clients += 1
     traffic.didHandle()
     opening += 1
@@ -202,6 +205,7 @@ public final class Worker {
 
   func didClose(_ session: ClientSession) {
     guard sessions.removeValue(forKey: ObjectIdentifier(session)) != nil else { return }
+    if session.servers.settings.kind == .stream { streamSessions -= 1 }
     budget.giveBack()
     traffic.didClose(session.state)
     session.live.clients -= 1

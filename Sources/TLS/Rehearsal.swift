@@ -2,6 +2,17 @@ import COpenSSL
 package import Crypto
 package import Transport
 
+/// Why a rehearsed handshake would fail.
+package struct RehearsedFailure {
+  package let cause: HandshakeCause
+  package let reason: String
+
+  init(_ cause: HandshakeCause, _ reason: String) {
+    self.cause = cause
+    self.reason = reason
+  }
+}
+
 extension TLSStream {
   /// Stands in for the handshake of a client, for `sallyport check --explain`: chooses the server block for `name`, and
   /// judges the certificates with the code of a handshake. Nothing proves that anybody has the key of `certificates`.
@@ -9,34 +20,44 @@ extension TLSStream {
   /// addresses that the connection would have. Returns why the handshake would fail; nil if it would succeed.
   package func rehearse(
     _ name: [UInt8], showing certificates: [Certificate], local: SocketAddress?, peer: SocketAddress
-  ) -> String? {
-    guard let ssl = session(), case .server(let chooser) = side else { return "the session can't be made" }
-    guard let context = chooser.choose(name) else { return "no server block can be chosen for this name" }
+  ) -> RehearsedFailure? {
+    guard let ssl = session(), case .server(let chooser) = side else {
+      return RehearsedFailure(.internal, "the session can't be made")
+    }
+    guard let context = chooser.choose(name) else {
+      return RehearsedFailure(.unknownName, "no server block can be chosen for this name")
+    }
     guard !context.settings.rejectsHandshake else {
-      return "the server block rejects handshakes (ssl_reject_handshake)"
+      return RehearsedFailure(.unknownName, "the server block rejects handshakes (ssl_reject_handshake)")
     }
     hasChosen = true
     serverName = name
     serverContext = context
-    guard SSL_get_SSL_CTX(ssl) == context.handle || context.adopt(ssl) else { return OpenSSLReasons.words() }
+    guard SSL_get_SSL_CTX(ssl) == context.handle || context.adopt(ssl) else {
+      return RehearsedFailure(.internal, OpenSSLReasons.words())
+    }
     if let names = context.names {
       do throws(NamedCertificateFault) {
         let wanted = try names.wanted(by: HandshakeFacts(serverName: name, local: local, peer: peer))
-        if let fault = Self.present(try names.store.loadNow(wanted).get(), on: ssl) { return fault.reason }
+        if let fault = Self.present(try names.store.loadNow(wanted).get(), on: ssl) {
+          return RehearsedFailure(.noServerCertificate, fault.reason)
+        }
       } catch {
-        return error.reason
+        return RehearsedFailure(.noServerCertificate, error.reason)
       }
     }
     let mode = context.settings.verification
     guard mode != .off, let leaf = certificates.first else {
       clientVerdict = .absent
-      return context.settings.alertsWithoutCertificate ? "the client sent no required certificate" : nil
+      return context.settings.alertsWithoutCertificate
+        ? RehearsedFailure(.noCertificate, "the client sent no required certificate") : nil
     }
     let isLetIn = isJudged(leaf.handle, sending: certificates.dropFirst().map(\.handle), ssl, by: context)
     let code = SSL_get_verify_result(ssl)
     clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, chain: judgedChain)
     if isLetIn { return nil }
-    return denial ?? OpenSSLMeaning.text(verification: code)
+    if let denial { return RehearsedFailure(.rule, denial) }
+    return RehearsedFailure(.certificate, OpenSSLMeaning.text(verification: code))
   }
 
   /// The CA at which the client's chain ends, once it has verified; nil for a client that is itself a trust anchor.

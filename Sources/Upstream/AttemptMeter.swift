@@ -27,10 +27,22 @@ public final class AttemptMeter: Sendable {
     case noRoom = "no-room"
     /// The client left, or the request went on elsewhere, before there was a response.
     case abandoned
+    /// In `stream`: the connection was opened.
+    case connected
+
+    /// Whether it is the server that failed, or that could not be used.
+    var isFailure: Bool {
+      switch self {
+      case .informational, .successful, .redirection, .clientError, .serverError, .abandoned, .connected: false
+      case .connect, .connectTimeout, .tls, .sendTimeout, .readTimeout, .closed, .broken, .invalid, .refusedStream,
+        .reset, .noRoom:
+        true
+      }
+    }
   }
 
   private static let places = Dictionary(Result.allCases.enumerated().map { ($1, $0) }) { first, _ in first }
-  @usableFromInline static let firstBucket = 17
+  @usableFromInline static let firstBucket = 18
   @usableFromInline static let sum = firstBucket + TimeBuckets.count
   private static let truncated = sum + 1
   private static let opened = sum + 2
@@ -50,6 +62,13 @@ public final class AttemptMeter: Sendable {
   @inlinable
   public func didRespond(_ status: Int, after time: UInt64) {
     row.add(at: min(max(status / 100 - 1, 0), 4))
+    row.add(at: Self.firstBucket + TimeBuckets.place(of: time))
+    row.add(time, at: Self.sum)
+  }
+
+  /// A connection of `stream` was open so many milliseconds after its attempt began.
+  public func didOpen(after time: UInt64) {
+    didEnd(.connected)
     row.add(at: Self.firstBucket + TimeBuckets.place(of: time))
     row.add(time, at: Self.sum)
   }
@@ -104,6 +123,18 @@ public struct AttemptTotals: Sendable {
   /// A worker leaves the server out because of its failures.
   public var isUnavailable = false
   public init() {}
+
+  public var attempts: UInt64 { results.reduce(0, &+) }
+
+  /// Attempts without a response.
+  public var failures: UInt64 {
+    zip(AttemptMeter.Result.allCases, results).reduce(0) { $1.0.isFailure ? $0 &+ $1.1 : $0 }
+  }
+
+  /// Attempts whose response was an error of the server.
+  public var serverErrors: UInt64 {
+    zip(AttemptMeter.Result.allCases, results).reduce(0) { $1.0 == .serverError ? $0 &+ $1.1 : $0 }
+  }
 }
 
 /// The meters of a group's servers, in one worker.

@@ -48,6 +48,9 @@ public class UpstreamSession: StreamOwner {
   /// The group of the handshake; nil without TLS.
   public final var keyExchange: KeyExchange? { tls?.keyExchange }
 
+  /// Our address of the connection, for the error log. Asks the kernel.
+  public final var localAddress: String { Sockets.localAddress(of: transport.descriptor)?.description ?? "" }
+
   /// Whether the handshake resumed a TLS session.
   public final var isResumed: Bool { tls?.isResumed ?? false }
 

@@ -32,7 +32,9 @@ struct CheckCommand: ParsableCommand {
   @Flag(help: "Print the configuration and all files that it includes, as nginx -T does; secrets are masked.")
   var dump = false
 
-  @Option(help: "Print what would happen to this request, and why: 'METHOD URL'.")
+  @Option(
+    help:
+      "Print what would happen to this request, and why: 'METHOD URL'; or to a connection of stream: 'TCP HOST:PORT'.")
   var explain: String?
 
   @Option(help: "With --explain: the file of the certificate that the client shows.")

@@ -88,5 +88,6 @@ extension Worker {
   func sample(dueAt: UInt64) {
     counters.lag.note(loop.now > dueAt ? loop.now - dueAt : 0)
     live?.sampleGroups()
+    countSessions()
   }
 }

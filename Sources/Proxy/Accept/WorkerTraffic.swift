@@ -73,9 +73,9 @@ struct TrafficTotals: Equatable {
   /// Open connections by `ClientState.rawValue`.
   var states = Array(repeating: UInt64(0), count: ClientState.allCases.count)
   /// Connections without a request, as nginx's documentation first defined it: the active ones that neither read nor
-  /// write.
+  /// write. Those of `stream` wait for no request.
   var waiting: UInt64 {
-    let busy = reading &+ writing
+    let busy = reading &+ writing &+ states[ClientState.stream.rawValue]
     return active > busy ? active - busy : 0
   }
 

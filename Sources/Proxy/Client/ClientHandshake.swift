@@ -17,7 +17,7 @@ extension ClientSession {
     if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
     let reason = Self.reason(failure)
     // By OpenSSL's code: the reason can contain names that the client chose.
-    if cause == .plainHTTP { answerPlainRequest(firstServer) }
+    if cause == .plainHTTP, servers.settings.kind == .http { answerPlainRequest(firstServer) }
     let chosen = tls.serverContext.flatMap { live.server(of: $0) }
     let server = chosen ?? firstServer
     let (level, writes) = judgeFailure(tls, cause)
@@ -26,12 +26,12 @@ extension ClientSession {
     var fields: [JournalField: String] = [:]
     if let certificate = tls.refusedClient {
       fields = (cause == .rule ? ClientRefusal.rule : .certificate).journalFields(reason, certificate)
-      (fields[.client], fields[.server]) = (facts.peer.host, server.settings.primaryName)
+      (fields[.client], fields[.server]) = (facts.peer.host, loggedName(of: server))
     }
     server.root.errorLog.log(
       writes ? level : .debug, fields: fields,
       "*\(facts.number) \(reason)\(identity) while SSL handshaking, client: \(facts.peer.host), "
-        + "server: \(server.settings.primaryName)")
+        + "server: \(loggedName(of: server))")
   }
 
   /// Responds in plain text to a plain HTTP request on a TLS port (nginx's 497), because there is no TLS session.

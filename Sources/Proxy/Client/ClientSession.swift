@@ -90,6 +90,14 @@ final class ClientSession: StreamOwner {
     tcp.beginOpened()
   }
 
+  /// Goes the way of a session for `sallyport check --explain`. Returns the stream, which knows how it has ended.
+  func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) -> TCPStream {
+    let tcp = TCPConnection(self)
+    self.tcp = tcp
+    tcp.rehearse(hello: hello, handshake: handshake)
+    return tcp.stream
+  }
+
   /// The transport is open: settles the server block and the admission.
   func admitOpened() {
     if tls == nil { admission = .granted } else { admit() }
@@ -207,7 +215,14 @@ final class ClientSession: StreamOwner {
     guard log.takes(level) else { return }
     log.log(
       level,
-      "*\(facts.number) \(reason()), client: \(facts.peer.host), server: \(firstServer.settings.primaryName)")
+      "*\(facts.number) \(reason()), client: \(facts.peer.host), server: \(loggedName(of: firstServer))")
+  }
+
+  /// The server block as the error log names it: as nginx's `stream`, one without a name by the address of the listener.
+  func loggedName(of server: LiveServer) -> String {
+    let settings = server.settings
+    return settings.stream != nil && settings.primaryName.isEmpty
+      ? servers.settings.address.description : settings.primaryName
   }
 
   // MARK: Reload, idle eviction and end
@@ -284,6 +299,7 @@ final class ClientSession: StreamOwner {
     // An exchange that hasn't begun is refused when it begins: it would be judged by a generation that was replaced.
     guard exchange.stream != nil else { return }
     let isTunnel = exchange.progress.state == .tunnel
+    let isRequest = exchange.withStream { $0.carriesRequests } ?? true
     if case .drain(let time) = refusal.mode, !isLate, !isTunnel {
       if grace == nil { grace = worker.loop.after(time) { [unowned self] in graceDidEnd() } }
       return
@@ -291,8 +307,8 @@ final class ClientSession: StreamOwner {
     worker.counters.revoked.count(refusal.cause)
     worker.shared.clientFaults.logRefusal(
       of: exchange, refusal.cause == .rule ? .rule : .certificate, .notice,
-      "the \(isTunnel ? "tunnel" : "request") was cut after a reload: \(refusal.reason)")
-    exchange.streamWasCut()
+      "the \(!isRequest ? "connection" : isTunnel ? "tunnel" : "request") was cut after a reload: \(refusal.reason)")
+    exchange.wasRevoked()
   }
 
   private func graceDidEnd() {

@@ -56,6 +56,9 @@ class ClientStream: EventTarget {
   /// Whether the exchange has a request and a response; false for a session of `stream`.
   var carriesRequests: Bool { true }
 
+  /// How the session of `stream` has ended; nil before, and for requests.
+  final var sessionResult: SessionResult?
+
   /// The number of the stream's request on its connection, from 1: nginx's `$connection_requests`.
   final var requestNumber = 0
 

@@ -49,6 +49,7 @@ final class TCPConnection: ClientConnection {
   // MARK: Before the protocol of the client
 
   func begin() {
+    tellConnected()
     transport.awaitsHeader = true
     guard session.servers.settings.expectsProxyHeader else { return beginSession() }
     transport.setDeadline(in: settings.proxyHeaderTimeout)
@@ -65,6 +66,11 @@ final class TCPConnection: ClientConnection {
     }
   }
 
+  private func tellConnected() {
+    session.firstServer.root.errorLog.log(
+      .info, "*\(session.facts.number) client \(session.facts.peer) connected to \(session.servers.settings.address)")
+  }
+
   private func readProxyHeader() {
     switch session.peekProxyHeader() {
     case .incomplete: break
@@ -74,7 +80,7 @@ final class TCPConnection: ClientConnection {
     case .ended:
       // As in nginx, a session whose header can't be read has the status 400.
       assumeSession()
-      end(400, nil)
+      end(.proxyHeader, nil)
     }
   }
 
@@ -83,6 +89,7 @@ final class TCPConnection: ClientConnection {
     let exchange = worker.takeExchange()
     stream.exchange = exchange
     exchange.beginSession(stream, session.firstServer)
+    stream.count.move(to: session.firstServer.sessionMeter)
   }
 
   private func beginSession() {
@@ -123,12 +130,12 @@ final class TCPConnection: ClientConnection {
     switch transport.peek(into: room) {
     case .bytes(let count): input = UnsafeRawBufferPointer(rebasing: room[..<count])
     case .wouldBlock: return
-    case .end, .failed: return end(400, "client closed connection in its negotiation of TLS")
+    case .end, .failed: return end(.negotiation, "client closed connection in its negotiation of TLS")
     }
     let step = talk.take(input)
     negotiation = talk
     if step.consumed > 0, !transport.takeHeader(step.consumed) {
-      return end(400, "the client's negotiation of TLS can't be read")
+      return end(.negotiation, "the client's negotiation of TLS can't be read")
     }
     transport.answerHeader(step.reply)
     switch step.next {
@@ -139,7 +146,7 @@ final class TCPConnection: ClientConnection {
       demandsALPN = true
       openTransport()
     case .cancel(let request): cancel(request)
-    case .end(let reason): end(400, "\(reason) while negotiating TLS")
+    case .end(let reason): end(.negotiation, "\(reason) while negotiating TLS")
     }
   }
 
@@ -147,7 +154,7 @@ final class TCPConnection: ClientConnection {
   /// over a connection of its own; the key in it is what the upstream knows its session by.
   private func cancel(_ request: [UInt8]) {
     guard let exchange = stream.exchange, exchange.location.content is LiveProxyPass else {
-      return end(400, "the client sent a CancelRequest, and there is no upstream")
+      return end(.negotiation, "the client sent a CancelRequest, and there is no upstream")
     }
     stage = .handshake
     transport.setDeadline(in: settings.handshakeTimeout)
@@ -176,23 +183,25 @@ final class TCPConnection: ClientConnection {
     }
     switch reading {
     case .incomplete: return
-    case .ended: return end(200, "client disconnected while prereading client data")
-    case .full: return end(400, "preread buffer full while prereading client data")
+    // As in nginx, a client that says nothing has the status 200.
+    case .ended: return end(.preread, "client disconnected while prereading client data", status: 200)
+    case .full: return end(.preread, "preread buffer full while prereading client data")
     case .known(let facts):
       preread = facts
-      chooseServer()
+      if chooseServer() { openTransport() }
     }
   }
 
-  /// As in nginx, the name of the ClientHello selects the server block, whose rules on the address apply too.
-  private func chooseServer() {
-    guard !preread.serverName.isEmpty else { return openTransport() }
+  /// As in nginx, the name of the ClientHello selects the server block, whose rules on the address apply too. Returns false
+  /// if the session has ended.
+  private func chooseServer() -> Bool {
+    guard !preread.serverName.isEmpty else { return true }
     switch session.servers.find(preread.serverName) {
-    case .default: return openTransport()
-    case .undecided: return end(500, "a regular expression of \"server_name\" gave up on the client's name")
+    case .default: return true
+    case .undecided: end(.error, "a regular expression of \"server_name\" gave up on the client's name")
     case .found(let found): move(to: found.server, found)
     }
-    if stage == .preread { openTransport() }
+    return stage == .preread
   }
 
   /// Goes on at another server block, if its rules let the client in.
@@ -203,6 +212,7 @@ final class TCPConnection: ClientConnection {
     }
     guard stream.exchange?.server !== server else { return }
     session.choose(server)
+    stream.count.move(to: server.sessionMeter)
     hasPassed = false
     stream.withExchange { exchange in
       exchange.assume(server)
@@ -239,13 +249,13 @@ final class TCPConnection: ClientConnection {
   /// Whether the client may go on after its handshake.
   private func mayGoOn(_ tls: TLSStream) -> Bool {
     if demandsALPN, tls.applicationProtocol != StartTLS.postgresALPN {
-      end(400, "the client began with TLS and without ALPN \"\(StartTLS.postgresALPN)\" (sslnegotiation=direct)")
+      end(.negotiation, "the client began with TLS and without ALPN \"\(StartTLS.postgresALPN)\" (sslnegotiation=direct)")
       return false
     }
     if case .refused(_, let reason) = session.admission {
       worker.counters.refusals.count(.certificate)
       stream.withExchange { worker.shared.clientFaults.logRefusal(of: $0, .certificate, .notice, reason) }
-      end(403, nil)
+      end(.refusedCertificate, nil)
       return false
     }
     guard case .granted = session.admission else {
@@ -254,7 +264,7 @@ final class TCPConnection: ClientConnection {
         move(to: session.firstServer, found(tls))
         return stage == .handshake
       }
-      end(500, "the client's handshake chose no server")
+      end(.error, "the client's handshake chose no server")
       return false
     }
     move(to: session.firstServer, found(tls))
@@ -277,7 +287,7 @@ final class TCPConnection: ClientConnection {
   override func streamDidFail(_ failure: StreamFailure) {
     guard stage != .open else { return stream.inputDidEnd(inGoodOrder: false) }
     session.handshakeDidFail(failure, session.tls)
-    end(session.tls?.refusedCertificate != nil ? 403 : 400, nil)
+    end(SessionResult(handshake: session.tls?.cause(of: failure)), nil)
   }
 
   override func streamDeadlinePassed() {
@@ -285,12 +295,12 @@ final class TCPConnection: ClientConnection {
     case .proxyHeader:
       session.tellOfProxyHeader(.info, .timeout, ClientSession.timedOut)
       assumeSession()
-      end(400, nil)
-    case .negotiation: end(400, "\(ClientSession.timedOut) while negotiating TLS")
-    case .preread: end(200, "\(ClientSession.timedOut) while prereading client data")
+      end(.proxyHeader, nil)
+    case .negotiation: end(.negotiation, "\(ClientSession.timedOut) while negotiating TLS")
+    case .preread: end(.preread, "\(ClientSession.timedOut) while prereading client data", status: 200)
     case .handshake:
       session.handshakeDidFail(nil, session.tls)
-      end(400, nil)
+      end(.handshake, nil)
     case .rules, .open, .closed: break
     }
   }
@@ -307,15 +317,15 @@ final class TCPConnection: ClientConnection {
     lifetime = nil
     stream.withExchange { exchange in
       exchange.log(.info, "the connection has lasted as long as it may (connection_max_time)")
-      exchange.endSession(200, .workerStops)
+      exchange.endSession(.lifetime)
     }
   }
 
-  /// Ends the session before its content. `reason`: for the error log.
-  private func end(_ status: Int, _ reason: String?) {
+  /// Ends the session before its content. `reason`: for the error log. `status`: nil: that of the result.
+  private func end(_ result: SessionResult, _ reason: String?, status: Int? = nil) {
     guard let exchange = stream.exchange else { return session.close() }
     if let reason { exchange.log(.info, reason) }
-    exchange.endSession(status, .failed)
+    exchange.endSession(result, status: status)
   }
 
   /// The exchange is over.
@@ -338,6 +348,7 @@ final class TCPConnection: ClientConnection {
 
   /// Begins a session whose transport another listener has opened.
   func beginOpened() {
+    tellConnected()
     beginSession()
     // `prepare` has waited for nothing, because the transport is open.
   }
@@ -351,7 +362,39 @@ final class TCPConnection: ClientConnection {
 
   override func cut() {
     guard let exchange = stream.exchange else { return session.close() }
-    exchange.endSession(200, .workerStops)
+    // Another client got the place of one whose session hasn't begun.
+    exchange.endSession(isOpening && !session.isLeaving ? .limited : .stopped)
+  }
+
+  // MARK: Rehearsal
+
+  /// Goes the way of a session for `sallyport check --explain`, without a byte of a client. `hello` stands in for what
+  /// `ssl_preread` reads, and `handshake` for TLS; it returns how it fails, and nil if it succeeds.
+  func rehearse(hello: () -> PrereadFacts, handshake: () -> SessionResult?) {
+    stage = .rules
+    assumeSession()
+    stream.withExchange { $0.runRules() }
+    guard hasPassed, stage == .rules else { return }
+    hasPassed = false
+    if settings.preread.isOn, session.tls == nil {
+      stage = .preread
+      preread = hello()
+      guard chooseServer() else { return }
+    }
+    stage = .handshake
+    if session.tls != nil, let failure = handshake() { return end(failure, nil) }
+    streamDidOpen()
+  }
+}
+
+extension SessionResult {
+  /// `cause`: nil: there is no TLS.
+  init(handshake cause: HandshakeCause?) {
+    switch cause {
+    case .rule: self = .refusedRule
+    case .certificate, .noCertificate: self = .refusedCertificate
+    default: self = .handshake
+    }
   }
 }
 

@@ -16,6 +16,8 @@ final class TCPStream: ClientStream {
   /// What is passed to the upstream in place of the client's bytes, none of which is read (`TCPConnection.cancel`).
   var onlyRequest: [UInt8]?
   private(set) var receivedBytes: UInt64 = 0
+  /// What the metrics have of the session.
+  var count = SessionCount()
   private var sent: UInt64 = 0
   /// When a byte came or went last, in milliseconds of the loop's clock.
   private(set) var lastActivity: UInt64

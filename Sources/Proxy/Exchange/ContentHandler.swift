@@ -13,6 +13,9 @@ class LiveContent {
   func storage(for exchange: Exchange) -> RequestBody? { nil }
   /// Whether `count` more bytes may be collected in `storage`; false if the exchange has responded.
   func admits(_ count: Int, in kept: RequestBody, _ exchange: Exchange) -> Bool { true }
+  /// What the content does with a session of `stream`, and how the session ends then, for `sallyport check --explain`; nil:
+  /// it has its own words.
+  func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? { nil }
   /// Whether a collected request body may come here through a named error page.
   func takes(_ body: RequestBody) -> Bool { true }
 }

@@ -113,15 +113,17 @@ extension Exchange {
   }
 
   /// Responds with an error: the page that `error_page` names, or the standard one. If the head of a response has gone
-  /// out already, the exchange ends as `upstreamBroke` instead.
-  func fail(_ failure: ErrorResponse) {
+  /// out already, the exchange ends as `upstreamBroke` instead. `result`: of a session of `stream`; nil: the status says it.
+  func fail(_ failure: ErrorResponse, as result: SessionResult? = nil) {
     guard case .waiting = progress.state else { return end(.upstreamBroke) }
     if failure.endsConnection { stream?.closeAfterResponse() }
     dropWaits()
     account.internalRequests.cancel()
     if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
-    if withStream({ $0.carriesRequests }) == false { return endSession(failure.code, .failed) }
+    if withStream({ $0.carriesRequests }) == false {
+      return endSession(result ?? SessionResult(failure: failure.code), status: failure.code)
+    }
     if let page = errorPage(for: failure.code) { return show(page, for: failure) }
     answerPage(status: failure.code)
   }
@@ -277,7 +279,7 @@ extension Exchange {
     worker.shared.clientFaults.logRefusal(of: self, .rule, .error, reason)
     // `error_page 403 =200 …` can lead here too, but a denial must not have the status 200.
     overrideStatus(nil)
-    fail(ErrorResponse(403))
+    fail(ErrorResponse(403), as: .refusedRule)
     return true
   }
 
@@ -341,7 +343,7 @@ extension Exchange {
   private var particulars: String {
     guard stream != nil else { return "" }
     var text = ByteBuffer()
-    text.append(string: ", client: \(clientAddress.host), server: \(server.settings.primaryName)")
+    text.append(string: ", client: \(clientAddress.host), server: \(session.loggedName(of: server))")
     if !head.methodRange.isEmpty {
       var line = ByteBuffer()
       append(.simple(.request), to: &line)

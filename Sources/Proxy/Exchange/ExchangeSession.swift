@@ -1,3 +1,5 @@
+import Observability
+
 /// An exchange that is the whole session of a client in `stream`: no request, no response, but the rules, the variables,
 /// the content and the line of the access log that a request has too.
 extension Exchange {
@@ -8,9 +10,22 @@ extension Exchange {
     if let search = server.clientSearch { search.apply(to: self) }
   }
 
-  /// Ends the session with this status, which nginx documents for `$status`.
-  func endSession(_ status: Int, _ reason: EndReason) {
-    setStatus(status)
-    end(reason)
+  /// Ends the session. Each end of a session comes by here. `status`: nil: that of the result.
+  func endSession(_ result: SessionResult, status: Int? = nil) {
+    stream?.sessionResult = result
+    setStatus(status ?? result.status)
+    end(result.reason)
+  }
+
+  /// The configuration of a reload refuses the client.
+  func wasRevoked() {
+    if withStream({ $0.carriesRequests }) == false { return endSession(.revoked) }
+    streamWasCut()
+  }
+
+  /// Writes a line that says itself whom it is about: nginx's lines about connections in `stream`.
+  func logAlone(_ level: LogLevel, _ message: @autoclosure () -> String) {
+    guard location.errorLog.takes(level) else { return }
+    location.errorLog.log(level, "*\(facts.number) \(message())")
   }
 }

@@ -57,7 +57,9 @@ package final class ExplainTrace: Sendable {
   /// Steps that tell of themselves before and after they run. `words`: one for each.
   func tracing(_ steps: [PhaseStep], _ words: [String]) -> [PhaseStep] {
     steps.enumerated().map { index, step in
-      TracedStep(step, words.indices.contains(index) ? words[index] : step.words, self)
+      // What it waits for is told as it comes.
+      if step is OpeningStep { return step }
+      return TracedStep(step, words.indices.contains(index) ? words[index] : step.words, self)
     }
   }
 

@@ -20,7 +20,7 @@ final class ExplainedContent: LiveContent {
 private final class ExplainedHandler: ContentHandler {
   private let explained: ExplainedContent
   /// Knows the variables of a `proxy_pass`.
-  private var proxy: ProxyHandler?
+  private var proxy: UpstreamHandler?
 
   init(_ explained: ExplainedContent) { self.explained = explained }
 
@@ -28,7 +28,10 @@ private final class ExplainedHandler: ContentHandler {
 
   override func start(_ exchange: Exchange) {
     trace.enter(exchange)
-    if let pass = explained.content as? LiveProxyPass { return tell(pass, exchange) }
+    if let pass = explained.content as? LiveProxyPass {
+      return pass.settings.tcp == nil ? tell(pass, exchange) : tellConnection(pass, exchange)
+    }
+    if exchange.server.settings.stream != nil { return tellSession(exchange) }
     if explained.content is EnrolmentContent {
       trace.add("content", "enrolment: asks for a password, and may issue a certificate")
       return exchange.answer(status: 200, type: "text/plain", body: UnsafeRawBufferPointer(start: nil, count: 0))
@@ -73,7 +76,7 @@ private final class ExplainedHandler: ContentHandler {
         return exchange.fail(error.response)
       }
     }
-    trace.add(.init(label: "upstream", text: target(pass, proxy), pass: pass.settings))
+    trace.add(.init(label: "upstream", text: target(pass, proxy, exchange), pass: pass.settings))
     let outgoing = OutgoingRequestHead()
     guard RequestRewrite.build(outgoing, of: exchange, proxy, pass) else {
       trace.add("note", "a variable makes a request that can't be sent")
@@ -88,17 +91,58 @@ private final class ExplainedHandler: ContentHandler {
     exchange.answer(status: 200, type: "", body: UnsafeRawBufferPointer(start: nil, count: 0))
   }
 
+  // MARK: A session of `stream`
+
+  private func tellConnection(_ pass: LiveProxyPass, _ exchange: Exchange) {
+    let proxy = TCPHandler(exchange.worker, pass)
+    self.proxy = proxy
+    proxy.serve(exchange)
+    LocationWords(exchange, exchange.location.settings).tellRules(trace)
+    if pass.group == nil {
+      do throws(DynamicTarget.Refusal) { try proxy.settleTarget(exchange, pass) } catch {
+        if let sentence = error.sentence { trace.add("note", sentence) }
+        return exchange.fail(error.response)
+      }
+      if let fault = proxy.dynamic?.portFault(in: exchange) {
+        trace.add("note", fault)
+        return exchange.fail(ErrorResponse(500))
+      }
+    }
+    trace.add(.init(label: "upstream", text: target(pass, proxy, exchange), pass: pass.settings))
+    exchange.endSession(.ok)
+  }
+
+  private func tellSession(_ exchange: Exchange) {
+    LocationWords(exchange, exchange.location.settings).tellRules(trace)
+    let told = explained.content.explained(exchange)
+    trace.add("content", told?.words ?? "of this server itself")
+    if exchange.variables.isBroken { return exchange.fail(ErrorResponse(500)) }
+    exchange.endSession(told?.result ?? .ok)
+  }
+
   /// The servers that the request may go to.
-  private func target(_ pass: LiveProxyPass, _ proxy: ProxyHandler) -> String {
-    let scheme = proxy.scheme?.rawValue ?? ""
+  private func target(_ pass: LiveProxyPass, _ proxy: UpstreamHandler, _ exchange: Exchange) -> String {
+    let isOfStream = pass.settings.tcp != nil
+    let scheme = isOfStream ? "" : "\(proxy.scheme?.rawValue ?? "")://"
     if let dynamic = proxy.dynamic, pass.targetTemplate != nil {
-      return "\(scheme)://\(dynamic.text), resolved for the request"
+      guard isOfStream else { return "\(scheme)\(dynamic.text), resolved for the request" }
+      let value = "\(pass.settings.target.template?.asWritten ?? "") is \(dynamic.text)"
+      guard let group = exchange.session.live.streamGroups.group(named: dynamic.text) else {
+        return "\(value), resolved for the connection"
+      }
+      return "\(value): \(Self.words(group.servers))"
     }
     let servers = pass.group?.servers ?? []
+    if isOfStream, servers.count == 1 { return servers[0].address.description }
+    if servers.isEmpty { return "\(scheme)\(pass.settings.host): its servers are those of DNS" }
+    return "\(scheme)\(pass.settings.host): \(Self.words(servers))"
+  }
+
+  private static func words(_ servers: [ResolvedGroup.Server]) -> String {
     let names = servers.map { server in
       let words = [server.settings.isBackup ? "backup" : "", server.settings.isDown ? "down" : ""]
       return ([server.address.description] + words.filter { !$0.isEmpty }).joined(separator: " ")
     }
-    return "\(scheme)://\(pass.settings.host): one of \(names.joined(separator: ", "))"
+    return "one of \(names.joined(separator: ", "))"
   }
 }

@@ -2,13 +2,16 @@ package import Bytes
 package import Crypto
 import Glibc
 import HTTP
+import Negotiation
 import Observability
 import Patterns
 import TLS
 package import Transport
 
-/// The request of `sallyport check --explain`.
+/// The request of `sallyport check --explain`, or the connection to a server of `stream`.
 package struct ExplainedRequest: Sendable {
+  /// `stream`: there is no request. Whether it has TLS is a question of the listener.
+  package var kind = TrafficKind.http
   package var method: String
   package var usesTLS: Bool
   /// Without brackets.
@@ -30,6 +33,12 @@ package struct ExplainedRequest: Sendable {
     self.port = port
     self.target = target
     self.client = client
+  }
+
+  /// A connection to a server of `stream`. `client`: the address of the client.
+  package init(connectionTo host: String, port: UInt16, client: SocketAddress) {
+    self.init(method: "", usesTLS: false, host: host, port: port, target: "", client: client)
+    kind = .stream
   }
 
   fileprivate var isAddress: Bool { SocketAddress(literal: host, port: 0) != nil }
@@ -93,13 +102,19 @@ package struct RequestExplanation {
     let onPort = live.listeners.filter { listener in
       if case .socket(let address) = listener.settings.address { address.port == request.port } else { false }
     }
-    let matching = onPort.filter { $0.settings.isTLS == request.usesTLS }
+    let ofKind = onPort.filter { $0.settings.kind == request.kind }
+    let matching = ofKind.filter { request.kind == .stream || $0.settings.isTLS == request.usesTLS }
     guard
       let chosen = matching.first(where: { address(of: $0)?.host == request.host })
         ?? matching.first(where: { isWildcard($0) }) ?? matching.first
     else {
-      let all = live.listeners.map { "\($0.settings.address)\($0.settings.isTLS ? " ssl" : "")" }
-      let other = onPort.isEmpty ? "" : " \(request.usesTLS ? "with" : "without") TLS"
+      let all = live.listeners.map(Self.words)
+      let other: String
+      if ofKind.isEmpty, !onPort.isEmpty || request.kind == .stream {
+        other = " in \(request.kind == .http ? "http" : "stream")"
+      } else {
+        other = onPort.isEmpty ? "" : " \(request.usesTLS ? "with" : "without") TLS"
+      }
       throw .noListener(
         "no listener has port \(request.port)\(other): there \(all.count == 1 ? "is" : "are") \(all.joined(separator: ", "))"
       )
@@ -109,6 +124,11 @@ package struct RequestExplanation {
     let others = matching.count > 1 ? ", one of \(matching.count) with this port" : ""
     trace.add("listener", "\(text)  \(chosen.settings.location)\(others)")
     return chosen
+  }
+
+  private static func words(_ listener: VirtualServers) -> String {
+    let settings = listener.settings
+    return "\(settings.address)\(settings.isTLS ? " ssl" : "")\(settings.kind == .stream ? " (stream)" : "")"
   }
 
   private func address(of servers: VirtualServers) -> SocketAddress? {
@@ -140,17 +160,11 @@ package struct RequestExplanation {
     } catch {
       throw .system("\(error)")
     }
-    if let tls {
-      let name = request.isAddress ? [] : Self.name(request.host)
-      trace.add("SNI", name.isEmpty ? "none, because the host is an address" : String(decoding: name, as: UTF8.self))
-      let failure = tls.rehearse(
-        name, showing: request.certificates, local: rehearsedLocal(servers), peer: request.client)
-      if let failure {
-        trace.add("handshake", "fails: \(failure)")
-        return transport.close(.orderly)
-      }
-      if let shown = tls.rehearsedCertificate { trace.add("certificate", "\(shown.subject), loaded for this name") }
+    if tls == nil, !request.certificates.isEmpty {
+      throw .malformed("--cert: this listener has no TLS, and clients show certificates over TLS only")
     }
+    if request.kind == .stream { return rehearse(transport, tls, worker, live, servers) }
+    if let tls, shakeHands(tls, servers) != nil { return transport.close(.orderly) }
     let session = ClientSession(
       worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
     session.facts.rehearsedLocal = rehearsedLocal(servers)
@@ -158,6 +172,69 @@ package struct RequestExplanation {
     if let tls { tell(of: tls) }
     try converse(session, worker)
     session.close()
+  }
+
+  /// The name that the client asks for; empty: none.
+  private var clientName: [UInt8] { request.isAddress ? [] : Self.name(request.host) }
+
+  /// Stands in for the handshake. Returns why it fails; nil if it succeeds.
+  private func shakeHands(_ tls: TLSStream, _ servers: VirtualServers) -> HandshakeCause? {
+    let name = clientName
+    trace.add("SNI", name.isEmpty ? "none, because the host is an address" : String(decoding: name, as: UTF8.self))
+    let failure = tls.rehearse(
+      name, showing: request.certificates, local: rehearsedLocal(servers), peer: request.client)
+    if let failure {
+      trace.add("handshake", "fails: \(failure.reason)")
+    } else if let shown = tls.rehearsedCertificate {
+      trace.add("certificate", "\(shown.subject), loaded for this name")
+    }
+    return failure?.cause
+  }
+
+  // MARK: A session of `stream`
+
+  private func rehearse(
+    _ transport: ByteStream, _ tls: TLSStream?, _ worker: Worker, _ live: LiveGeneration, _ servers: VirtualServers
+  ) {
+    let session = ClientSession(
+      worker: worker, live: live, servers: servers, transport: transport, tls: tls, peer: request.client, number: 1)
+    session.facts.rehearsedLocal = rehearsedLocal(servers)
+    tellServer(servers.fallback, servers.hasOnlyOne ? "the listener's only one" : "the listener's default")
+    let stream = session.rehearse {
+      trace.add("ssl_preread", "the ClientHello asks for \(clientName.isEmpty ? "no name" : request.host)")
+      if case .found(let found) = servers.find(clientName) { tellChoice(found.server, servers) }
+      return PrereadFacts(serverName: clientName)
+    } handshake: {
+      tls.flatMap { rehearseTLS($0, servers) }
+    }
+    if let result = stream.sessionResult {
+      trace.add("result", "\(result.rawValue): \(result.words)")
+    } else {
+      trace.add("note", "the connection waits here for what the explanation does not do")
+    }
+    session.cut()
+    if !session.isClosed { session.close() }
+  }
+
+  private func rehearseTLS(_ tls: TLSStream, _ servers: VirtualServers) -> SessionResult? {
+    if let asked = servers.fallback.settings.stream?.negotiation {
+      trace.add("starttls", "the client asks for TLS in the words of \(asked.rawValue)")
+    }
+    if let cause = shakeHands(tls, servers) { return SessionResult(handshake: cause) }
+    tell(of: tls)
+    if let context = tls.serverContext, let server = servers.server(of: context) { tellChoice(server, servers) }
+    return nil
+  }
+
+  /// Tells of the server block that a name has chosen, if it is another one than the listener's default.
+  private func tellChoice(_ server: LiveServer, _ servers: VirtualServers) {
+    guard server !== servers.fallback else { return }
+    tellServer(server, Self.reason(server, clientName, "name", isDefault: false))
+  }
+
+  private func tellServer(_ server: LiveServer, _ reason: String) {
+    let name = server.settings.names.map(\.asWritten).first { !$0.isEmpty } ?? "(no name)"
+    trace.add("server", "\(name)  \(server.settings.location)  \(reason)")
   }
 
   /// The address at which the client would have connected.
@@ -226,33 +303,32 @@ package struct RequestExplanation {
       return trace.add("server", "none: a regular expression of server_name gave up on the Host")
     }
     let host = exchange.head.bytes.readable[exchange.head.host].map { ASCII.lower($0) }
-    let name = server.settings.names.map(\.asWritten).first { !$0.isEmpty } ?? "(no name)"
-    let reason = Self.reason(server, host, isDefault: server === session.servers.fallback)
-    trace.add("server", "\(name)  \(server.settings.location)  \(reason)")
+    tellServer(server, Self.reason(server, host, "Host", isDefault: server === session.servers.fallback))
     if server !== session.firstServer {
       trace.add("  SNI", "chose \(session.firstServer.settings.location) for the handshake")
     }
   }
 
-  private static func reason(_ server: LiveServer, _ host: [UInt8], isDefault: Bool) -> String {
+  /// `what`: what has chosen the server block.
+  private static func reason(_ server: LiveServer, _ host: [UInt8], _ what: String, isDefault: Bool) -> String {
     let text = String(decoding: host, as: UTF8.self)
     for name in server.settings.names {
       switch name {
-      case .exact(text): return "its server_name is the Host \"\(text)\""
+      case .exact(text): return "its server_name is the \(what) \"\(text)\""
       case .leadingWildcard(let suffix, let matchesBare)
       where text.hasSuffix(suffix) || matchesBare && text == suffix.dropFirst():
-        return "its server_name \(name.asWritten) matches the Host \"\(text)\""
+        return "its server_name \(name.asWritten) matches the \(what) \"\(text)\""
       case .trailingWildcard(let prefix) where text.hasPrefix(prefix):
-        return "its server_name \(name.asWritten) matches the Host \"\(text)\""
+        return "its server_name \(name.asWritten) matches the \(what) \"\(text)\""
       case .regex(let pattern, _):
         var captures = Captures()
         let outcome = host.withUnsafeBytes {
           pattern.match($0, scratch: RegularExpression.Scratch(), into: &captures)
         }
-        if outcome == .match { return "its server_name \(name.asWritten) matches the Host \"\(text)\"" }
+        if outcome == .match { return "its server_name \(name.asWritten) matches the \(what) \"\(text)\"" }
       default: break
       }
     }
-    return isDefault ? "the listener's default: no server_name is the Host \"\(text)\"" : "that of the SNI"
+    return isDefault ? "the listener's default: no server_name is the \(what) \"\(text)\"" : "that of the SNI"
   }
 }

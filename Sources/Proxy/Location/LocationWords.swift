@@ -60,7 +60,7 @@ struct LocationWords {
 
   // MARK: Rules on the client
 
-  private func tellRules(_ trace: ExplainTrace) {
+  func tellRules(_ trace: ExplainTrace) {
     guard let rules = settings.clientRules else { return }
     let scratch = exchange.worker.patternScratch
     guard case .verified(let chain)? = exchange.session.tls?.clientVerdict else {

@@ -149,6 +149,8 @@ final class LiveServer {
   let clientSearch: ClientSearch?
   /// What the metrics count of its requests; nil if no location shows metrics.
   var meter: RequestMeter?
+  /// The same of the sessions of a server of `stream`.
+  var sessionMeter: SessionMeter?
 
   init(
     settings: ServerSettings, context: ServerTLSContext?, root: LiveLocation, conditionals: ConditionalLocations

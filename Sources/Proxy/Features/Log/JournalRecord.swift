@@ -49,7 +49,7 @@ extension ClientRefusal {
   func journalFields(of exchange: Exchange, _ reason: String) -> [JournalField: String] {
     var fields = journalFields(reason, exchange.facts.tls?.clientVerdict.certificate)
     fields[.client] = exchange.clientAddress.host
-    fields[.server] = exchange.server.settings.primaryName
+    fields[.server] = exchange.session.loggedName(of: exchange.server)
     return fields
   }
 

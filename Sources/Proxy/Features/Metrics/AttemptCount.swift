@@ -2,7 +2,7 @@ import Observability
 import Upstream
 
 /// Counts the attempts that end without a response, or without the rest of it. An attempt whose head came was counted
-/// with its status.
+/// with its status, and one of `stream` when its connection was open.
 enum AttemptCount {
   /// No session could be begun. `server`: the one that was to be tried.
   static func unopened(_ failure: AttemptFailure, _ server: Int?, _ group: UpstreamGroup) {
@@ -21,12 +21,12 @@ enum AttemptCount {
   /// `stream`: nil if `unopened` has counted the attempt.
   static func failed(_ stream: UpstreamStream?, _ failure: AttemptFailure, _ record: AttemptRecord?) {
     guard let meter = stream?.session.meter, let record else { return }
-    if record.headAt != nil { return meter.didTruncate() }
+    if record.isCounted { return meter.didTruncate() }
     if let result = AttemptMeter.Result(failure) { meter.didEnd(result) }
   }
 
   static func abandoned(_ stream: UpstreamStream, _ record: AttemptRecord?) {
-    guard let meter = stream.session.meter, let record, record.headAt == nil else { return }
+    guard let meter = stream.session.meter, let record, !record.isCounted else { return }
     meter.didEnd(.abandoned)
   }
 }

@@ -13,10 +13,17 @@ struct ServerSeries: Hashable, Comparable {
 
   /// By index in the configuration's servers.
   static func all(of http: HTTPSettings) -> [ServerSeries] {
-    http.servers.indices.map { index in
-      let addresses = http.listeners.filter { $0.servers.contains(index) }.map(\.address.description)
-      return ServerSeries(server: http.servers[index].primaryName, listen: addresses.joined(separator: ","))
-    }
+    http.servers.indices.map { ServerSeries($0, of: http) }
+  }
+
+  init(server: String, listen: String) {
+    self.server = server
+    self.listen = listen
+  }
+
+  init(_ index: Int, of http: HTTPSettings) {
+    let addresses = http.listeners.filter { $0.servers.contains(index) }.map(\.address.description)
+    self.init(server: http.servers[index].primaryName, listen: addresses.joined(separator: ","))
   }
 }
 
@@ -51,6 +58,8 @@ struct MeterTable: Sendable {
   private static let asideLimit = 1024
 
   var requests: [ServerSeries: RequestMeter] = [:]
+  /// Of server blocks of `stream`.
+  var sessions: [ServerSeries: SessionMeter] = [:]
   var attempts: [UpstreamSeries: AttemptMeter] = [:]
   /// By group: requests for which no server could be tried.
   var exhausted: [String: CountRow] = [:]
@@ -58,6 +67,7 @@ struct MeterTable: Sendable {
   /// Adds the meters of another table that this one lacks.
   mutating func add(_ other: MeterTable) {
     requests.merge(other.requests) { own, _ in own }
+    sessions.merge(other.sessions) { own, _ in own }
     attempts.merge(other.attempts) { own, _ in own }
     exhausted.merge(other.exhausted) { own, _ in own }
   }
@@ -65,6 +75,7 @@ struct MeterTable: Sendable {
   /// Removes what the other table has, and then what is too much.
   mutating func leave(to other: MeterTable) {
     requests = Self.few(requests.filter { other.requests[$0.key] == nil })
+    sessions = Self.few(sessions.filter { other.sessions[$0.key] == nil })
     attempts = Self.few(attempts.filter { other.attempts[$0.key] == nil })
     exhausted = Self.few(exhausted.filter { other.exhausted[$0.key] == nil })
   }
@@ -128,6 +139,12 @@ extension LiveGeneration {
     let series = ServerSeries.all(of: generation.http)
     counters.withMeters { table in
       for (live, series) in zip(servers, series) {
+        if live.settings.stream != nil {
+          let meter = table.sessions[series] ?? former.sessions[series] ?? SessionMeter()
+          table.sessions[series] = meter
+          live.sessionMeter = meter
+          continue
+        }
         let meter = table.requests[series] ?? former.requests[series] ?? RequestMeter()
         table.requests[series] = meter
         live.meter = meter
@@ -140,6 +157,7 @@ extension LiveGeneration {
     for group in groups { group.meter = meters.meter(of: group) }
     for group in followed.values { group.meters = meters }
     dynamicGroups.meters = meters
+    streamGroups.meters = meters
     let names = Set(generation.groups.map(\.settings.name)).union([UpstreamSeries.variable.upstream])
     let known = Set(
       generation.groups.flatMap { group in

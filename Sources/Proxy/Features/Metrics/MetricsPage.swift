@@ -16,6 +16,7 @@ struct MetricsPage {
     page.process(snapshot)
     page.connections(snapshot)
     page.requests(snapshot.servers)
+    page.sessions(snapshot.streams)
     page.clients(snapshot.workers)
     page.upstreams(snapshot)
     page.attempts(snapshot.upstreams)
@@ -119,6 +120,50 @@ struct MetricsPage {
     }
   }
 
+  private mutating func sessions(_ servers: [(series: ServerSeries, totals: SessionTotals)]) {
+    guard !servers.isEmpty else { return }
+    page.family(
+      "sallyport_stream_connections_total", .counter,
+      "Connections of stream that have ended, by server block and by how they ended.")
+    for (series, totals) in servers {
+      for (place, result) in SessionResult.allCases.enumerated() {
+        page.sample(
+          "sallyport_stream_connections_total",
+          ["server": series.server, "listen": series.listen, "result": result.rawValue], totals.results[place])
+      }
+    }
+    each(
+      servers, "sallyport_stream_connections_open", .gauge,
+      "Open connections of stream by server block, those in their handshake included."
+    ) { $0.open }
+    each(
+      servers, "sallyport_stream_received_bytes_total", .counter,
+      "Bytes from clients of stream, without TLS; those of open connections are counted each second."
+    ) { $0.received }
+    each(
+      servers, "sallyport_stream_sent_bytes_total", .counter,
+      "Bytes to clients of stream, without TLS; those of open connections are counted each second."
+    ) { $0.sent }
+    page.family(
+      "sallyport_stream_connection_duration_seconds", .histogram,
+      "From the begin of a connection of stream to its end.")
+    for (series, totals) in servers {
+      page.histogram(
+        "sallyport_stream_connection_duration_seconds", ["server": series.server, "listen": series.listen],
+        totals.times)
+    }
+  }
+
+  private mutating func each(
+    _ servers: [(series: ServerSeries, totals: SessionTotals)], _ name: String, _ kind: PrometheusText.Kind,
+    _ help: String, _ value: (SessionTotals) -> UInt64
+  ) {
+    page.family(name, kind, help)
+    for (series, totals) in servers {
+      page.sample(name, ["server": series.server, "listen": series.listen], value(totals))
+    }
+  }
+
   private mutating func clients(_ workers: [WorkerCounters]) {
     page.tally(
       "sallyport_client_handshakes_total", "Handshakes of clients, by how the certificate was judged.",
@@ -181,7 +226,8 @@ struct MetricsPage {
   private mutating func attempts(_ servers: [MetricsSnapshot.UpstreamServer]) {
     page.family(
       "sallyport_upstream_attempts_total", .counter,
-      "Attempts at a server, by the class of the status or by why there was no response.")
+      "Attempts at a server, by the class of the status or by why there was no response; in stream connected, if the server took the connection."
+    )
     for server in servers {
       for (place, result) in AttemptMeter.Result.allCases.enumerated() {
         page.sample(
@@ -203,14 +249,16 @@ struct MetricsPage {
     }
     page.family(
       "sallyport_upstream_response_head_seconds", .histogram,
-      "From the begin of an attempt to the head of its response, a new connection included.")
+      "From the begin of an attempt to the head of its response, a new connection included; in stream to the open connection."
+    )
     for server in servers {
       page.histogram(
         "sallyport_upstream_response_head_seconds",
         ["upstream": server.series.upstream, "server": server.series.server], server.totals.times)
     }
     each(
-      servers, "sallyport_upstream_truncated_responses_total", .counter, "Responses that broke off after their head."
+      servers, "sallyport_upstream_truncated_responses_total", .counter,
+      "Responses that broke off after their head, and connections of stream that the server broke off."
     ) {
       $0.truncated
     }

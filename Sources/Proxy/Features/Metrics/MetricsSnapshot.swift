@@ -36,6 +36,8 @@ struct MetricsSnapshot {
   var generation: Generation
   var traffic: TrafficTotals
   var servers: [(series: ServerSeries, totals: RequestTotals)] = []
+  /// Those of `stream`.
+  var streams: [(series: ServerSeries, totals: SessionTotals)] = []
   var upstreams: [UpstreamServer] = []
   /// By group: requests for which no server could be tried.
   var exhausted: [(upstream: String, count: UInt64)] = []
@@ -66,6 +68,12 @@ extension MetricsSnapshot {
     servers = requests.map { series in
       var totals = RequestTotals()
       for table in tables { table.requests[series]?.add(to: &totals) }
+      return (series, totals)
+    }
+    let sessions = Set(tables.flatMap(\.sessions.keys)).sorted()
+    streams = sessions.map { series in
+      var totals = SessionTotals()
+      for table in tables { table.sessions[series]?.add(to: &totals) }
       return (series, totals)
     }
     let health = Self.health(of: generation)

@@ -52,7 +52,7 @@ enum RequestCount {
   /// Subrequests are no requests of a client.
   @inline(__always)
   static func end(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
-    guard stream._withUnsafeGuaranteedRef({ $0.carriesRequests }) else { return }
+    guard stream._withUnsafeGuaranteedRef({ $0.carriesRequests }) else { return endSession(exchange, stream) }
     exchange.worker.traffic.didEndExchange()
     guard let meter = exchange.server.meter else { return }
     stream._withUnsafeGuaranteedRef { stream in
@@ -63,6 +63,16 @@ enum RequestCount {
         status: status, time: isTunnel ? nil : exchange.worker.loop.now &- exchange.account.startedAt,
         received: UInt64(exchange.head.byteCount) &+ exchange.body.received,
         sent: stream.sentBytes &- exchange.account.sentBytesAtStart)
+    }
+  }
+
+  @inline(never)
+  private static func endSession(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
+    stream._withUnsafeGuaranteedRef { stream in
+      guard let session = stream as? TCPStream else { return }
+      session.countBytes()
+      session.count.end(
+        stream.sessionResult ?? .stopped, after: exchange.worker.loop.now &- exchange.account.startedAt)
     }
   }
 }

@@ -14,4 +14,6 @@ struct AttemptRecord {
   var bytesSent: UInt64 = 0
   var bodyBytes: UInt64 = 0
   var trust = TrustOutcome.none
+  /// Whether the metrics have counted a response, or in `stream` the open connection.
+  var isCounted = false
 }

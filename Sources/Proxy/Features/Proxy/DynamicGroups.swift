@@ -114,6 +114,12 @@ final class DynamicGroups {
   /// Whether this is the name of an upstream group.
   func isGroup(_ name: String) -> Bool { named[name.lowercased()] != nil }
 
+  /// The upstream group of this name.
+  func group(named name: String) -> UpstreamGroup? {
+    let lower = name.lowercased()
+    return named[lower].map { followed[lower]?.newest() ?? $0 }
+  }
+
   private func findBySystem(_ host: String, _ port: UInt16, _ found: @escaping (Found) -> Void) {
     let key = Key(authority: "\(host):\(port)")
     let place = entries.place(of: key)

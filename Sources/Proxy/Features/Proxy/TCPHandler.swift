@@ -25,10 +25,13 @@ final class TCPHandler: UpstreamHandler {
 
   /// How a side has ended.
   private enum End { case inOrder, broken }
+  private enum Side: String { case client, upstream }
 
   private var settings = TCPPassSettings()
   private var clientHold = Hold(), upstreamHold = Hold()
   private var clientEnd: End?, upstreamEnd: End?
+  /// Whose end came last.
+  private var lastEnd = Side.client
   private var upload: TCPRate?, download: TCPRate?
   private var uploadDelay: OneShotTimer?, downloadDelay: OneShotTimer?
   private var hasFirstByte = false
@@ -87,6 +90,8 @@ final class TCPHandler: UpstreamHandler {
     guard let exchange, let client else { return }
     if stream.session.trustOutcome != .none { UpstreamFailureLog.noteHandshake(stream.session, exchange) }
     UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
+    attempt.noteConnected()
+    exchange.logAlone(.info, "proxy \(stream.session.localAddress) connected to \(attempt.serverName(in: group) ?? "")")
     exchange.setState(.tunnel)
     upload = rate(settings.uploadRate, exchange)
     download = rate(settings.downloadRate, exchange)
@@ -228,7 +233,11 @@ final class TCPHandler: UpstreamHandler {
 
   private func clientDidEnd(_ end: End) {
     clientEnd = end
-    guard let upstream else { exchange?.endSession(200, .clientLeft); return }
+    lastEnd = .client
+    guard let upstream else {
+      exchange?.endSession(.clientBroke)
+      return
+    }
     if settings.keepsHalfOpen, end == .inOrder, upstreamEnd == nil { return upstream.requestDidEnd() }
     upstream.flush()
     finishIfDelivered()
@@ -236,6 +245,7 @@ final class TCPHandler: UpstreamHandler {
 
   private func upstreamDidEnd(_ end: End) {
     upstreamEnd = end
+    lastEnd = .upstream
     if settings.keepsHalfOpen, end == .inOrder, clientEnd == nil { return client?.endOutput() ?? () }
     client?.flush()
     finishIfDelivered()
@@ -244,11 +254,15 @@ final class TCPHandler: UpstreamHandler {
   /// Ends the session once each side has what the other one sent before its end. A side that broke off takes nothing.
   private func finishIfDelivered() {
     guard let exchange else { return }
-    if settings.keepsHalfOpen, (clientEnd == nil) != (upstreamEnd == nil), clientEnd ?? upstreamEnd == .inOrder { return }
+    if settings.keepsHalfOpen, (clientEnd == nil) != (upstreamEnd == nil), clientEnd ?? upstreamEnd == .inOrder {
+      return
+    }
     if clientEnd != nil, upstreamEnd != .broken, upstream?.waitingBytes ?? 0 > 0 { return }
     if upstreamEnd != nil, clientEnd != .broken, client?.waitingBytes ?? 0 > 0 { return }
+    exchange.logAlone(.info, "\(lastEnd.rawValue) disconnected\(byteCounts)")
+    if upstreamEnd == .broken { upstream?.session.meter?.didTruncate() }
     endUpstream(clientEnd == .broken ? .reset : .orderly)
-    exchange.endSession(200, clientEnd == .broken ? .clientLeft : upstreamEnd == .broken ? .upstreamBroke : .complete)
+    exchange.endSession(clientEnd == .broken ? .clientBroke : upstreamEnd == .broken ? .upstreamBroke : .ok)
   }
 
   /// Nothing has come or gone for `proxy_timeout`, or since the deadline was set last.
@@ -263,9 +277,9 @@ final class TCPHandler: UpstreamHandler {
     }
     let next = isBusy ? min(limit, UInt64(Self.busyTime)) : limit
     if idle < next { return client.setDeadline(in: Int(clamping: next - idle)) }
-    exchange.log(.info, "connection timed out (110: Connection timed out)")
+    exchange.log(.info, "connection timed out (110: Connection timed out) while proxying connection")
     endUpstream(.orderly)
-    exchange.endSession(200, .clientTimedOut)
+    exchange.endSession(.timeout)
   }
 
   private func endUpstream(_ closing: ByteStream.Closing) {
@@ -288,6 +302,21 @@ final class TCPHandler: UpstreamHandler {
     hasFirstByte = false
     becomeQuiet()
     borrowing(worker) { $0.giveBack(self) }
+  }
+
+  // MARK: The error log
+
+  /// `, bytes from/to client:5/7, bytes from/to upstream:7/5`
+  private var byteCounts: String {
+    let (from, to) = attempt.byteCounts
+    return ", bytes from/to client:\(client?.receivedBytes ?? 0)/\(client?.sentBytes ?? 0)"
+      + ", bytes from/to upstream:\(from)/\(to)"
+  }
+
+  /// As nginx's `stream`, which names the upstream without a scheme, and says how much has passed.
+  override func appendParticulars(to text: inout ByteBuffer) {
+    if let server = attempt.serverName(in: group) { text.append(string: ", upstream: \"\(server)\"") }
+    text.append(string: byteCounts)
   }
 
   func appendTime(_ moment: KeyPath<AttemptRecord, UInt64?>, to output: inout ByteBuffer) {

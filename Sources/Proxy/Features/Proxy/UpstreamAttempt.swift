@@ -186,6 +186,19 @@ final class UpstreamAttempt: AttemptObserver {
 
   var lastServer: Int? { records.last.flatMap(\.server) }
 
+  /// The address of the server that was tried last.
+  func serverName(in group: UpstreamGroup?) -> String? {
+    guard let server = lastServer, let group, group.addressTexts.indices.contains(server) else { return nil }
+    return String(decoding: group.addressTexts[server], as: UTF8.self)
+  }
+
+  /// Bytes of the last attempt.
+  var byteCounts: (received: UInt64, sent: UInt64) {
+    guard let last = records.last else { return (0, 0) }
+    guard let stream, last.endedAt == nil else { return (last.bytesReceived, last.bytesSent) }
+    return (stream.bytesReceived, stream.bytesSent)
+  }
+
   /// `$upstream_ssl_spki`.
   var keyHash: String { stream?.session.peer.keyHash ?? refusedKey }
 
@@ -236,6 +249,7 @@ final class UpstreamAttempt: AttemptObserver {
     }
     if !records.isEmpty {
       records[records.count - 1].headAt = now
+      records[records.count - 1].isCounted = true
       records[records.count - 1].status = Int(head.status)
       if let meter = stream?.session.meter {
         meter.didRespond(Int(head.status), after: now &- records[records.count - 1].beganAt)
@@ -273,6 +287,13 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   override func tunnelAllowanceDidEnd() { handler?._withUnsafeGuaranteedRef { $0.upstreamAllowanceDidEnd() } }
+
+  /// The connection to an upstream in `stream` is open: the attempt has succeeded, whatever comes later.
+  func noteConnected() {
+    guard let last = records.indices.last else { return }
+    records[last].isCounted = true
+    stream?.session.meter?.didOpen(after: now &- records[last].beganAt)
+  }
 
   /// The first byte of an upstream in `stream` has come.
   func noteFirstByte() {

@@ -26,6 +26,7 @@ struct StatusHTML {
     page.problems(StatusProblem.all(of: snapshot))
     page.tiles(snapshot)
     page.servers(snapshot)
+    page.streams(snapshot)
     page.upstreams(snapshot)
     page.handshakes(snapshot)
     page.certificates(snapshot)
@@ -102,20 +103,42 @@ struct StatusHTML {
       })
   }
 
+  private mutating func streams(_ snapshot: MetricsSnapshot) {
+    table(
+      "TCP servers",
+      ["Server", "Listen", "Open", "Ended", "Refused", "Failed", "Median", "95 %", "In", "Out"], names: 2,
+      snapshot.streams.map { series, totals in
+        Row([
+          series.server.isEmpty ? "(no name)" : series.server, series.listen, StatusWords.count(totals.open),
+          StatusWords.count(totals.ended), StatusWords.count(totals.refused), StatusWords.count(totals.failed),
+          StatusWords.time(totals.times, share: 0.5), StatusWords.time(totals.times, share: 0.95),
+          StatusWords.bytes(totals.received), StatusWords.bytes(totals.sent),
+        ])
+      })
+    let results = snapshot.streams.flatMap { series, totals in
+      zip(SessionResult.allCases, totals.results).filter { $0.1 > 0 }.map { result, count in
+        Row([
+          series.server.isEmpty ? "(no name)" : series.server, series.listen, result.rawValue,
+          StatusWords.count(count),
+        ])
+      }
+    }
+    table("How TCP connections ended", ["Server", "Listen", "Result", "Count"], names: 3, results)
+  }
+
   private mutating func upstreams(_ snapshot: MetricsSnapshot) {
     table(
       "Upstreams",
       ["Upstream", "Server", "State", "Attempts", "Failed", "5xx", "Median", "95 %", "Kept", "In use"], names: 3,
       snapshot.upstreams.map { server in
         let totals = server.totals
-        let failed = totals.results[5...].reduce(0, &+) &- (totals.results.last ?? 0)
         let isDown = server.isUp == false
         return Row(
           [
             server.series.upstream, server.series.server,
             isDown ? "down" : totals.isUnavailable ? "failing" : server.isUp == true ? "up" : "in use",
-            StatusWords.count(totals.results.reduce(0, &+)), StatusWords.count(failed),
-            StatusWords.count(totals.results[4]), StatusWords.time(totals.times, share: 0.5),
+            StatusWords.count(totals.attempts), StatusWords.count(totals.failures),
+            StatusWords.count(totals.serverErrors), StatusWords.time(totals.times, share: 0.5),
             StatusWords.time(totals.times, share: 0.95), StatusWords.count(totals.idle),
             StatusWords.count(totals.open > totals.idle ? totals.open - totals.idle : 0),
           ], isBad: isDown || totals.isUnavailable)

@@ -19,6 +19,7 @@ enum StatusJSON {
       }
       connections(snapshot.traffic, &json)
       servers(snapshot, &json)
+      streams(snapshot, &json)
       upstreams(snapshot, &json)
       handshakes(snapshot.workers, &json)
       ages(snapshot, &json)
@@ -58,6 +59,24 @@ enum StatusJSON {
         $0.object("requests") {
           for (place, code) in RequestMeter.classes.enumerated() {
             $0.member(code, Int64(clamping: server.totals.classes[place]))
+          }
+        }
+        times(server.totals.times, &$0)
+        $0.member("received", Int64(clamping: server.totals.received))
+        $0.member("sent", Int64(clamping: server.totals.sent))
+      }
+    }
+  }
+
+  private static func streams(_ snapshot: MetricsSnapshot, _ json: inout JSONText) {
+    json.array("streams", snapshot.streams) { server, json in
+      json.object {
+        $0.member("server", server.series.server)
+        $0.member("listen", server.series.listen)
+        $0.member("open", Int64(clamping: server.totals.open))
+        $0.object("connections") {
+          for (place, result) in SessionResult.allCases.enumerated() {
+            $0.member(result.rawValue, Int64(clamping: server.totals.results[place]))
           }
         }
         times(server.totals.times, &$0)

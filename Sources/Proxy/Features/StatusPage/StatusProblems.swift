@@ -159,7 +159,17 @@ enum StatusWords {
   /// The bound of the histogram's bucket in which the share lies: `≤ 25 ms`.
   static func time(_ times: TimeHistogram, share: Double) -> String {
     guard times.count > 0 else { return "–" }
-    guard let bound = times.bound(of: share) else { return "> 10 s" }
-    return bound < 1000 ? "≤ \(bound) ms" : "≤ \(bound / 1000)\(bound % 1000 == 0 ? "" : ".\(bound % 1000 / 100)") s"
+    guard let bound = times.bound(of: share) else { return "> \(time(times.bounds.last ?? 0))" }
+    return "≤ \(time(bound))"
+  }
+
+  /// `25 ms`, `2.5 s`, `10 min`, `6 h`
+  private static func time(_ milliseconds: UInt64) -> String {
+    switch milliseconds {
+    case ..<1000: "\(milliseconds) ms"
+    case ..<60_000: "\(milliseconds / 1000)\(milliseconds % 1000 == 0 ? "" : ".\(milliseconds % 1000 / 100)") s"
+    case ..<3_600_000: "\(milliseconds / 60_000) min"
+    default: "\(milliseconds / 3_600_000) h"
+    }
   }
 }

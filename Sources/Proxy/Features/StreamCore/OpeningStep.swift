@@ -4,8 +4,4 @@ final class OpeningStep: PhaseStep {
     (exchange.stream as? TCPStream)?.rulesDidPass()
     return .wait
   }
-
-  override var words: String { "the client's protocol begins" }
-
-  override func rehearse(_ exchange: Exchange, _ trace: ExplainTrace) -> StepOutcome { .next }
 }

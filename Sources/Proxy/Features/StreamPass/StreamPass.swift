@@ -59,6 +59,14 @@ private final class PassedConnection: LiveContent {
   init(_ target: CompiledTemplate) { self.target = target }
 
   override func handler(for worker: Worker) -> ContentHandler? { PassHandler(target) }
+
+  override func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? {
+    let text = target.bytes(exchange)
+    guard let address = ListenAddress(passing: text), exchange.session.live.listenerIndex(at: address) != nil else {
+      return ("no listener has the address \"\(LogEscape.text(text))\"", .error)
+    }
+    return ("passes to the listener \(address)", .passed)
+  }
 }
 
 private final class PassHandler: ContentHandler {
@@ -78,7 +86,7 @@ private final class PassHandler: ContentHandler {
       let copy = fcntl(session.transport.descriptor, F_DUPFD_CLOEXEC, 0)
       guard copy >= 0 else { return refuse(exchange, "\(SocketError("fcntl", errno))") }
       let peer = session.facts.peer
-      exchange.endSession(200, .complete)
+      exchange.endSession(.passed)
       _ = worker.accepted(copy, peer, listener: index)
       return
     }
@@ -87,7 +95,7 @@ private final class PassHandler: ContentHandler {
     }
     let (transport, peer) = (session.transport, session.facts.peer)
     tcp.leaveTransport()
-    exchange.endSession(200, .complete)
+    exchange.endSession(.passed)
     worker.takeOver(transport, peer, listener: index)
   }
 

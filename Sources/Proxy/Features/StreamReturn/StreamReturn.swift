@@ -38,6 +38,10 @@ private final class ReturnedText: LiveContent {
   init(_ text: CompiledTemplate) { self.text = text }
 
   override func handler(for worker: Worker) -> ContentHandler? { ReturnHandler(text) }
+
+  override func explained(_ exchange: Exchange) -> (words: String, result: SessionResult)? {
+    ("returns \"\(LogEscape.text(text.bytes(exchange)))\"", .ok)
+  }
 }
 
 private final class ReturnHandler: ContentHandler {
@@ -54,11 +58,11 @@ private final class ReturnHandler: ContentHandler {
     exchange.setState(.tunnel)
     bytes.withUnsafeBytes { stream.send(body: $0) }
     stream.flush()
-    if stream.waitingBytes == 0 { return exchange.endSession(200, .complete) }
+    if stream.waitingBytes == 0 { return exchange.endSession(.ok) }
     stream.setDeadline(in: exchange.location.limits.sendTimeout)
   }
 
-  override func clientDidDrain() { exchange?.endSession(200, .complete) }
-  override func deadlineDidPass() { exchange?.endSession(200, .clientTimedOut) }
+  override func clientDidDrain() { exchange?.endSession(.ok) }
+  override func deadlineDidPass() { exchange?.endSession(.timeout) }
   override func recycle() { exchange = nil }
 }
