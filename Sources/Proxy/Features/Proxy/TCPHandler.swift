@@ -315,7 +315,10 @@ final class TCPHandler: UpstreamHandler {
 
   /// As nginx's `stream`, which names the upstream without a scheme, and says how much has passed.
   override func appendParticulars(to text: inout ByteBuffer) {
-    if let server = attempt.serverName(in: group) { text.append(string: ", upstream: \"\(server)\"") }
+    // nginx names the group where no server of it is live.
+    if let server = attempt.serverName(in: group) ?? (attempt.records.isEmpty ? nil : group?.settings.name) {
+      text.append(string: ", upstream: \"\(server)\"")
+    }
     text.append(string: byteCounts)
   }
 
