@@ -109,7 +109,10 @@ package struct ProbeText {
       add(question, .good, "it requests none", status.map { ", and answered \($0)" } ?? "")
     case .accepted(let status):
       let shown = report.presented == nil ? "it lets us in without one" : "yes"
-      add(question, .good, shown, status.map { ", and answered \($0)" } ?? "")
+      // PostgreSQL looks at its rules when it knows the user.
+      let unknown =
+        report.presented == nil && report.negotiated == .postgres ? " so far: its rules for a user may demand one" : ""
+      add(question, .good, shown, unknown + (status.map { ", and answered \($0)" } ?? ""))
     case .refused(let reason): add(question, .bad, "no", ": \(reason)")
     case .unknown(let reason): add(question, .bad, "unknown", ": \(report.fault?.words ?? reason)")
     }
