@@ -145,7 +145,8 @@ struct `Dovecot through a stream` {
     #expect(!server.log.contains("user=<bob>"), "\(server.log)")
   }
 
-  @Test(arguments: Kind.allCases) func `a client without the right certificate reaches nothing`(kind: Kind) async throws {
+  @Test(arguments: Kind.allCases) func `a client without the right certificate reaches nothing`(kind: Kind) async throws
+  {
     let scene = try Scene.ofTest(), server = try await DovecotServer.start(scene)
     let proxy = try await PeerProxy(Cast(scene), to: kind.port(server), "starttls \(kind.rawValue);")
     for identity in [nil, proxy.stranger] {

@@ -38,7 +38,8 @@ struct PeerProxy: Sendable {
   }
 
   /// Directives for TLS towards the upstream, which has the certificate of the cast.
-  static let tlsUpstream = "proxy_ssl on; proxy_ssl_verify on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;"
+  static let tlsUpstream =
+    "proxy_ssl on; proxy_ssl_verify on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name localhost;"
 
   /// Gigabytes in place of megabytes where SALLYPORT_BODIES is `full`.
   static var isFull: Bool { ProcessInfo.processInfo.environment["SALLYPORT_BODIES"] == "full" }

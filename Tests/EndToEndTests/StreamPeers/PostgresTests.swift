@@ -119,7 +119,8 @@ struct `PostgreSQL through a stream` {
   }
 
   /// 100 MB each way; the whole gigabyte where SALLYPORT_BODIES is `full`.
-  @Test(arguments: Way.allCases) func `COPY out and in moves a table as it is, in little memory`(way: Way) async throws {
+  @Test(arguments: Way.allCases) func `COPY out and in moves a table as it is, in little memory`(way: Way) async throws
+  {
     let (server, proxy) = try await parts(way)
     let client = PostgresClient(proxy)
     let rows = PeerProxy.isFull ? 1_000_000 : 100_000
@@ -207,7 +208,9 @@ struct `PostgreSQL through a stream` {
     #expect(Set(balance.split(separator: "|")).count == 1, "\(balance)")
   }
 
-  @Test(.enabled(if: PostgresServer.version >= 17, "libpq before 17 can't begin with TLS"), arguments: ["starttls postgres;", ""])
+  @Test(
+    .enabled(if: PostgresServer.version >= 17, "libpq before 17 can't begin with TLS"),
+    arguments: ["starttls postgres;", ""])
   func `a client that begins with TLS gets through`(lines: String) async throws {
     let scene = try Scene.ofTest(), server = try await PostgresServer.start(scene)
     // Such a client insists on ALPN.

@@ -92,7 +92,7 @@ struct `Redis through a stream` {
       try await until("subscriber \(number) to have all") {
         scene.text("subscriber\(number)").hasSuffix("message\nnews\nnumber 50\n")
       }
-      #expect(scene.text("subscriber\(number)").matches(of: /message\nnews\nnumber /).count == 50)
+      #expect(scene.text("subscriber\(number)").matches(of: #/message\nnews\nnumber /#).count == 50)
     }
   }
 
@@ -101,7 +101,8 @@ struct `Redis through a stream` {
     let proxy = try await PeerProxy(Cast(scene), to: server.port)
     let count = PeerProxy.scaled(40_000)
     let result = try await scene.run(
-      "redis-benchmark", proxy.redis(proxy.cast.alice)
+      "redis-benchmark",
+      proxy.redis(proxy.cast.alice)
         + ["-q", "-P", "16", "-c", "50", "-n", "\(count)", "-r", "1000", "-d", "100", "-t", "set,get"],
       within: .seconds(120))
     #expect(result.status == 0, "\(result.everything)")
