@@ -30,6 +30,7 @@ let rows: [ModuleRow] = [
   ("HTTP", ["CNGHTTP2", "Bytes"], [], "HTTP/1.1 and HTTP/2 as RFC 9110, 9112 and 9113 have them"),
   ("DNS", ["CAres", "Bytes", "Transport"], [], "names asked of DNS servers, beside the event loop's other work"),
   ("JSON", ["Bytes"], [], "the members of one object, read byte for byte"),
+  ("Negotiation", ["Bytes"], [], "what a connection says in clear before TLS"),
   ("Language", ["Observability"], [], "nginx's language: statements, files, levels, the rows of directives"),
   ("Systemd", ["CSystemd", "Observability"], [log], "readiness, socket activation, credentials, journal"),
   // 3 Policy: values in, values out
@@ -51,14 +52,14 @@ let rows: [ModuleRow] = [
   ),
   // 4 Traffic
   (
-    "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP", "DNS"], [deque],
+    "Upstream", ["Bytes", "Observability", "Transport", "Crypto", "TLS", "HTTP", "DNS", "Negotiation"], [deque],
     "the outgoing half: groups, balance, pools"
   ),
   (
     "Proxy",
     [
       "Bytes", "Observability", "Patterns", "Transport", "Files", "Compression", "Crypto", "TLS", "HTTP", "Language",
-      "DNS",
+      "DNS", "Negotiation",
       "Identity",
       "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream",
     ], [deque], "the incoming half: connections and exchanges"
@@ -78,7 +79,7 @@ let rows: [ModuleRow] = [
     "Daemon",
     [
       "CLinux", "Bytes", "Observability", "Patterns", "Transport", "Sandbox", "Crypto", "TLS", "HTTP", "Language",
-      "DNS", "Systemd",
+      "DNS", "Negotiation", "Systemd",
       "Identity", "Envelope", "Signature", "UpstreamAuth", "Enrolment", "Upstream", "Proxy", "Configuration",
     ], [log], "one configuration brought to life, reloaded, drained and ended"
   ),

@@ -14,8 +14,18 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
   package static let serverIf = DirectiveContexts(rawValue: 128)
   package static let locationIf = DirectiveContexts(rawValue: 256)
   package static let limitExcept = DirectiveContexts(rawValue: 512)
+  /// The block `stream`, a `server` in it, and an `upstream` in it.
+  package static let stream = DirectiveContexts(rawValue: 1024)
+  package static let streamServer = DirectiveContexts(rawValue: 2048)
+  package static let streamUpstream = DirectiveContexts(rawValue: 4096)
   /// http, server and location: the contexts of inherited directives.
   package static let everyHTTP: DirectiveContexts = [.http, .server, .location]
+  /// stream and its servers: the contexts of inherited directives.
+  package static let everyStream: DirectiveContexts = [.stream, .streamServer]
+  /// The blocks `server` of both.
+  package static let everyServer: DirectiveContexts = [.server, .streamServer]
+  /// The blocks `upstream` of both.
+  package static let everyUpstream: DirectiveContexts = [.upstream, .streamUpstream]
 
   /// The context of the lines in a block. `outer`: the context of the block itself.
   package init(ofBlock name: String, in outer: DirectiveContexts) {
@@ -23,8 +33,9 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
       switch name {
       case "events": .events
       case "http": .http
-      case "server": .server
-      case "upstream": .upstream
+      case "stream": .stream
+      case "server": outer == .stream ? .streamServer : .server
+      case "upstream": outer == .stream ? .streamUpstream : .upstream
       case "match": .match
       case "if": outer == .server ? .serverIf : .locationIf
       case "limit_except": .limitExcept
@@ -36,7 +47,8 @@ package struct DirectiveContexts: OptionSet, Sendable, Hashable {
     let all: [(DirectiveContexts, String)] = [
       (.main, "main"), (.events, "events"), (.http, "http"), (.server, "server"), (.location, "location"),
       (.upstream, "upstream"), (.match, "match"), (.serverIf, "if in server"), (.locationIf, "if in location"),
-      (.limitExcept, "limit_except"),
+      (.limitExcept, "limit_except"), (.stream, "stream"), (.streamServer, "server in stream"),
+      (.streamUpstream, "upstream in stream"),
     ]
     return all.filter { contains($0.0) }.map(\.1)
   }
@@ -178,6 +190,7 @@ package struct DirectiveEntry: Sendable, Hashable {
     guard let initialInGRPC else { return nil }
     var entry = self
     entry.name = "grpc_" + name.dropFirst("proxy_".count)
+    entry.contexts.subtract(.everyStream)
     if !initialInGRPC.isEmpty { entry.initial = initialInGRPC }
     entry.isOfGRPC = true
     entry.option = nil
@@ -188,6 +201,13 @@ package struct DirectiveEntry: Sendable, Hashable {
   package func option(_ name: String) -> DirectiveEntry {
     var entry = self
     entry.option = name
+    return entry
+  }
+
+  /// The row, for the same directive of `stream` too.
+  package func alsoIn(_ more: DirectiveContexts) -> DirectiveEntry {
+    var entry = self
+    entry.contexts.formUnion(more)
     return entry
   }
 

@@ -153,8 +153,25 @@ public final class Worker {
     return true
   }
 
+  /// Takes over a connection that another listener has opened (`pass`).
+  func takeOver(_ transport: ByteStream, _ peer: SocketAddress, listener: Int) {
+    guard let live, live.listeners.indices.contains(listener), budget.take() else {
+      return transport.close()
+    }
+    traffic.didAccept()
+    guard let session = session(over: transport, tls: nil, live.listeners[listener], peer) else { return }
+    session.beginOpened()
+    transport.resumeReading()
+  }
+
   private func begin(over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress) {
-    guard let live else { return }
+    session(over: transport, tls: tls, servers, peer)?.begin()
+  }
+
+  private func session(
+    over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress
+  ) -> ClientSession? {
+    guard let live else { return nil }
     let session = ClientSession(
       worker: self, live: live, servers: servers, transport: transport, tls: tls, peer: peer, number: nextNumber)
     nextNumber &+= 1
@@ -162,7 +179,7 @@ public final class Worker {
     live.clients += 1
     traffic.didHandle()
     opening += 1
-    session.begin()
+    return session
   }
 
   /// A client's handshake is over, or its connection has ended before.

@@ -25,6 +25,30 @@ enum ApplicationProtocol {
     return ApplicationProtocol.take(place, of: list, chosen, chosenCount)
   }
 
+  /// The first name of `ssl_alpn` that the client offers.
+  static let chooseNamed: Choice = { ssl, chosen, chosenCount, offered, offeredCount, _ in
+    let list = UnsafeBufferPointer(start: offered, count: Int(offeredCount))
+    let wanted = TLSStream.of(ssl)?.serverContext?.settings.protocols.list ?? []
+    return ApplicationProtocol.take(firstPlace(of: wanted, in: list), of: list, chosen, chosenCount)
+  }
+
+  /// The place in `list` of the first name of `wanted` that stands there. Both are lists of length-prefixed names.
+  static func firstPlace(of wanted: [UInt8], in list: UnsafeBufferPointer<UInt8>) -> Range<Int>? {
+    var rest = wanted[...]
+    while let length = rest.first, rest.count > Int(length) {
+      let name = rest.dropFirst().prefix(Int(length))
+      var at = 0
+      while at < list.count {
+        let (start, end) = (at + 1, at + 1 + Int(list[at]))
+        guard end <= list.count else { break }
+        if list[start..<end].elementsEqual(name) { return start..<end }
+        at = end
+      }
+      rest = rest.dropFirst(1 + Int(length))
+    }
+    return nil
+  }
+
   private static func take(
     _ place: Range<Int>?, of list: UnsafeBufferPointer<UInt8>,
     _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ chosenCount: UnsafeMutablePointer<UInt8>?

@@ -90,7 +90,9 @@ public final class ServerTLSContext: @unchecked Sendable {
       let policy = Self.policyDigest(settings, anchors, chainLevel)
       self.clientPolicyDigest = policy
       let shown = names?.digest ?? material.certificates.flatMap(\.certificate.sha256)
-      self.sessionContext = Digest.of(policy + shown)
+      // A session of one protocol must not be resumed for another.
+      let names = settings.protocols == .http ? [] : [1] + (settings.protocols.list ?? [])
+      self.sessionContext = Digest.of(policy + shown + names)
     } catch {
       SSL_CTX_free(handle)
       throw error
@@ -100,8 +102,14 @@ public final class ServerTLSContext: @unchecked Sendable {
     if names != nil { SSL_CTX_set_cert_cb(handle, TLSStream.presentCertificates, nil) }
     if !staples.isEmpty { _ = copenssl_ctx_set_status_cb(handle, TLSStream.staple) }
     SSL_CTX_set_client_hello_cb(handle, TLSStream.chooseServer, nil)
-    let choose = settings.offersHTTP2 ? ApplicationProtocol.chooseAny : ApplicationProtocol.chooseHTTP1
-    SSL_CTX_set_alpn_select_cb(handle, choose, nil)
+    switch settings.protocols {
+    case .http:
+      let choose = settings.offersHTTP2 ? ApplicationProtocol.chooseAny : ApplicationProtocol.chooseHTTP1
+      SSL_CTX_set_alpn_select_cb(handle, choose, nil)
+    case .any: break
+    // The callback finds this object by its handshake, which keeps it.
+    case .names: SSL_CTX_set_alpn_select_cb(handle, ApplicationProtocol.chooseNamed, nil)
+    }
     // OpenSSL then stores the name in the session. The ClientHello callback has already chosen the server block.
     copenssl_ctx_set_tlsext_servername_callback(handle) { _, _, _ in SSL_TLSEXT_ERR_OK }
   }

@@ -103,6 +103,29 @@ public enum StaplingSettings: Sendable, Hashable {
   case responder(StatusResponder?)
 }
 
+/// What a server block takes of the names that clients offer by ALPN (RFC 7301).
+public enum AcceptedProtocols: Sendable, Hashable {
+  /// HTTP/1.1, and HTTP/2 where `offersHTTP2` says so.
+  case http
+  /// The extension is ignored: a server of `stream` without `ssl_alpn`.
+  case any
+  /// The first of these that the client offers; a client that offers only others is refused (`ssl_alpn`). 1 to 255 bytes
+  /// each.
+  case names([String])
+
+  /// The names as the extension has them; nil if they are not compared.
+  var list: [UInt8]? {
+    guard case .names(let names) = self else { return nil }
+    return AcceptedProtocols.list(names)
+  }
+
+  /// Each name after its length (RFC 7301 §3.1). A name of another length than 1 to 255 bytes is left out.
+  static func list(_ names: [String]) -> [UInt8] {
+    names.filter { (1...255).contains($0.utf8.count) }
+      .flatMap { [UInt8(truncatingIfNeeded: $0.utf8.count)] + Array($0.utf8) }
+  }
+}
+
 /// The TLS settings of one server block, for clients. They are parsed but not loaded: they name files and hold no
 /// contents.
 public struct ServerTLSSettings: Sendable, Hashable {
@@ -143,6 +166,7 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var compressesCertificates = false
   /// `http2`: ALPN offers HTTP/2 before HTTP/1.1.
   public var offersHTTP2 = false
+  public var protocols = AcceptedProtocols.http
   public var sessionCache: SessionCacheSettings = .none
   public var sessionTickets = true
   /// `ssl_session_ticket_key`: the first key encrypts tickets, every key decrypts them. Empty: tickets only name a
@@ -184,6 +208,9 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public var passwordFile: MaterialReference?
   /// Whether ALPN offers HTTP/2, and nothing else.
   public var offersHTTP2 = false
+  /// What ALPN offers of the protocols of `stream` (`proxy_ssl_alpn`), 1 to 255 bytes each; empty: the extension isn't
+  /// sent.
+  public var protocols: [String] = []
   /// Whether SNI is sent (`proxy_ssl_server_name`).
   public var sendsServerName = false
   public var reusesSessions = true

@@ -93,9 +93,8 @@ public final class UpstreamTLSContext: @unchecked Sendable {
     try ContextBasics.setCiphers(settings.effectiveCiphers, on: handle)
     try ContextBasics.setGroups(settings.curves, of: settings.curvesDirective, on: handle)
     if let identity = material.identity { try ContextBasics.use(identity, on: handle) }
-    if settings.offersHTTP2 {
-      // The length of the one name, and the name (RFC 7301 §3.1).
-      let offered: [UInt8] = [2] + Array("h2".utf8)
+    let offered = AcceptedProtocols.list(settings.offersHTTP2 ? ["h2"] : settings.protocols)
+    if !offered.isEmpty {
       guard SSL_CTX_set_alpn_protos(handle, offered, UInt32(offered.count)) == 0 else {
         throw TLSSettingsError("ALPN: \(OpenSSLReasons.words())")
       }

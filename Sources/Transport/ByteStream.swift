@@ -328,6 +328,7 @@ open class ByteStream: EventTarget {
     guard code == 0 else { return fail(.socket(SocketError("connect", code))) }
     phase = .opening
     if !preamble.isEmpty { sendPreamble() }
+    if awaitsHeader { return owner?.streamHeaderIsReadable() ?? () }
     opened()
     if phase == .open && !isDrained { owner?.streamIsReadable() }
   }

@@ -47,6 +47,11 @@ open class EventTarget {
 /// Why not a source a socket, why the linger, why the mailbox: docs/decisions/0002-event-loop.md. Everything here but
 /// `post` and `stop` happens on the queue; that is what @unchecked promises.
 public final class EventLoop: @unchecked Sendable {
+  /// Room for what a stream reads and hands on at once: no byte stays in it beyond the call that read it.
+  public final let readBuffer = UnsafeMutableRawBufferPointer.allocate(
+    byteCount: EventLoop.readSize, alignment: MemoryLayout<UInt64>.alignment)
+  /// Four records of TLS. The system gives a page of it when the page is used.
+  private static let readSize = 64 * 1024
   public let index: Int
   /// Milliseconds of CLOCK_MONOTONIC, read once a batch.
   public private(set) var now: UInt64 = linux_monotonic_milliseconds()
@@ -98,6 +103,7 @@ public final class EventLoop: @unchecked Sendable {
     Glibc.close(epoll)
     Glibc.close(timer)
     events.deallocate()
+    readBuffer.deallocate()
   }
 
   /// Starts to turn; `body` is the first thing that runs on the loop.

@@ -26,15 +26,35 @@ extension ByteStream {
   /// after them. `isFollowed`: bytes have come after the header, of which no edge tells. Returns false if the header can't
   /// be taken, so that the owner closes the stream.
   public final func endHeader(_ count: Int, isFollowed: Bool) -> Bool {
+    guard takeHeader(count) else { return false }
+    beginProtocol(isFollowed: isFollowed)
+    return true
+  }
+
+  /// Takes bytes of the header, which were peeked at, from the socket. Returns false if they can't be taken, so that the
+  /// owner closes the stream.
+  public final func takeHeader(_ count: Int) -> Bool {
     guard awaitsHeader, !isClosed, count > 0 else { return false }
     let taken = withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) {
       recv(descriptor, $0.baseAddress, count, 0)
     }
-    guard taken == count else { return false }
+    return taken == count
+  }
+
+  /// The owner has read its header: begins the stream's own protocol with the next byte. `isFollowed`: that byte may have
+  /// come, and no edge tells of it again.
+  public final func beginProtocol(isFollowed: Bool) {
+    guard awaitsHeader, !isClosed else { return }
     awaitsHeader = false
     opened()
     if isFollowed { inputDidFollow() }
     resumeReading()
-    return true
+  }
+
+  /// Sends bytes before the stream's own protocol, in answer to a header.
+  public final func answerHeader(_ bytes: [UInt8]) {
+    guard awaitsHeader, !isClosed, !bytes.isEmpty else { return }
+    bytes.withUnsafeBytes { transmitLater($0) }
+    loop.cork.flush()
   }
 }

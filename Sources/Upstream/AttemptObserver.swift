@@ -40,4 +40,6 @@ open class AttemptObserver {
   /// way.
   open func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
   open func tunnelDidEnd(inGoodOrder: Bool) {}
+  /// `TCPUpstreamStream.allowance` is used up.
+  open func tunnelAllowanceDidEnd() {}
 }

@@ -209,12 +209,14 @@ public final class UpstreamGroup {
   }
 
   private func kept(server: Int, trust: UpstreamTrust, _ place: ObjectIdentifier?, isRetry: Bool) -> UpstreamSession? {
-    if trust.speaksHTTP2 {
+    switch trust.connection {
+    case .http1: return isRetry ? nil : takeKept(server: server, trust: trust, place)
+    case .http2:
       return multiplexed.last {
         $0.hasRoom && (!isRetry || $0.isProven) && $0.serves(server, trust, local(place))
       }
+    case .tcp: return nil
     }
-    return isRetry ? nil : takeKept(server: server, trust: trust, place)
   }
 
   /// The only location whose sessions serve, by `keepalive … local`; `.some(nil)` is that of no location.
@@ -258,12 +260,14 @@ public final class UpstreamGroup {
     _ transport: ByteStream, _ tls: TLSStream?, _ server: Int, _ trust: UpstreamTrust
   ) -> UpstreamSession {
     noteOpened(server)
-    guard trust.speaksHTTP2 else {
-      return HTTP1UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
+    switch trust.connection {
+    case .http1: return HTTP1UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
+    case .http2:
+      let session = HTTP2UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
+      multiplexed.append(session)
+      return session
+    case .tcp: return TCPUpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
     }
-    let session = HTTP2UpstreamSession(transport: transport, tls: tls, server: server, trust: trust, group: self)
-    multiplexed.append(session)
-    return session
   }
 
   // MARK: Failures
@@ -282,6 +286,16 @@ public final class UpstreamGroup {
   }
 
   // MARK: Events of sessions
+
+  /// The server of the attempt has taken its connection, so that earlier failures may count no longer.
+  func didConnect(_ ticket: ServerTicket) {
+    let now = loop.now
+    if let shared, !ticket.isOwn {
+      shared.withLock { $0.didConnect(ticket, now: now) }
+    } else {
+      balancer.didConnect(ticket, now: now)
+    }
+  }
 
   /// The head of a response came so many milliseconds after its attempt began. Only groups that measure times need it.
   func headDidCome(_ ticket: ServerTicket, after age: UInt64) {

@@ -2,9 +2,25 @@ public import Bytes
 public import HTTP
 public import Transport
 
-/// The protocol that sallyport speaks to an upstream: `proxy_http_version`.
+/// The protocol that sallyport speaks to an upstream: `proxy_http_version`, or none of its own in `stream`.
 public enum UpstreamVersion: Sendable, Hashable {
   case http10, http11, http2
+  /// The bytes of the client, as they are.
+  case tcp
+
+  /// What tells connections apart: one of another kind never serves.
+  public var connection: UpstreamConnection {
+    switch self {
+    case .http10, .http11: .http1
+    case .http2: .http2
+    case .tcp: .tcp
+    }
+  }
+}
+
+/// What a connection to an upstream carries.
+public enum UpstreamConnection: Sendable, Hashable {
+  case http1, http2, tcp
 }
 
 /// One attempt's request and response. An HTTP/1 session has one stream after another, an HTTP/2 session has many.
@@ -75,6 +91,9 @@ public class UpstreamStream: EventTarget {
     clock?.times.hasToldHead = true
     if let ticket { session.group.headDidCome(ticket, after: age) }
   }
+
+  /// Tells the group that the server has taken the connection, in a protocol whose attempts can last for days.
+  final func noteConnected() { if let ticket { session.group.didConnect(ticket) } }
 
   /// Reports the end of the attempt to the group; the session may continue.
   final func reportEnd(_ result: Balancer.AttemptResult) {

@@ -1,4 +1,5 @@
 public import HTTP
+public import Negotiation
 public import TLS
 public import Transport
 
@@ -8,37 +9,42 @@ public final class UpstreamTrust: Sendable {
   /// nil: plain HTTP.
   public let context: UpstreamTLSContext?
   public let name: String
-  /// Whether the connection speaks HTTP/2. With TLS, the context offers it by ALPN.
-  public let speaksHTTP2: Bool
+  /// With TLS, the context offers HTTP/2 by ALPN.
+  public let connection: UpstreamConnection
   /// The user that connections are authenticated as (NTLM); compared by identity.
   package let user: (any AnyObject & Sendable)?
+  /// What is said in clear before TLS, or before the client's bytes; nil: nothing. For connections of one client only.
+  public let negotiation: UpstreamNegotiation?
   /// How its connections begin.
   public let origin: ConnectionOrigin
 
   public init(
-    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool = false, origin: ConnectionOrigin = ConnectionOrigin()
+    context: UpstreamTLSContext?, name: String, connection: UpstreamConnection = .http1,
+    origin: ConnectionOrigin = ConnectionOrigin(), negotiation: UpstreamNegotiation? = nil
   ) {
+    self.negotiation = negotiation
     self.context = context
     self.name = context == nil ? "" : name
-    self.speaksHTTP2 = speaksHTTP2
+    self.connection = connection
     self.origin = origin
     user = nil
   }
 
   package init(
-    context: UpstreamTLSContext?, name: String, speaksHTTP2: Bool, boundTo user: (any AnyObject & Sendable)?,
-    origin: ConnectionOrigin = ConnectionOrigin()
+    context: UpstreamTLSContext?, name: String, connection: UpstreamConnection, boundTo user: (any AnyObject & Sendable)?,
+    origin: ConnectionOrigin = ConnectionOrigin(), negotiation: UpstreamNegotiation? = nil
   ) {
+    self.negotiation = negotiation
     self.origin = origin
     self.context = context
-    self.speaksHTTP2 = speaksHTTP2
+    self.connection = connection
     self.name = context == nil ? "" : name
     self.user = user
   }
 
   func isSame(as other: UpstreamTrust) -> Bool {
     self === other
-      || (context === other.context && name == other.name && user === other.user && speaksHTTP2 == other.speaksHTTP2
+      || (context === other.context && name == other.name && user === other.user && connection == other.connection
         && origin == other.origin)
   }
 }

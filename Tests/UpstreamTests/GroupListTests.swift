@@ -119,7 +119,7 @@ private final class StreamKeeper: AttemptObserver {
       return try ByteStream(loop: old.loop, descriptor: both[0], isConnecting: false)
     }
     // Both attempts have one HTTP/2 session. The second one began after the list had changed.
-    let trust = UpstreamTrust(context: nil, name: "", speaksHTTP2: true)
+    let trust = UpstreamTrust(context: nil, name: "", connection: .http2)
     let observers = [StreamKeeper(), StreamKeeper()]
     #expect(old.attempt(observers[0], trust: trust).failure == nil)
     _ = list.update(try name(), found(1, 2))

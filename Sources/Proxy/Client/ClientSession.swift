@@ -23,6 +23,8 @@ final class ClientSession: StreamOwner {
   var requests = 0
   /// nil until the handshake is over, and again once the session is closed.
   private(set) var connection: ClientConnection?
+  /// The connection of a session of `stream`, from its begin to its end; nil for HTTP.
+  private(set) var tcp: TCPConnection?
   private(set) var isClosed = false
   /// What the metrics count the session as.
   private(set) var state = ClientState.handshake
@@ -59,6 +61,11 @@ final class ClientSession: StreamOwner {
   var isLeaving: Bool { worker.isDraining || live !== worker.live }
 
   func begin() {
+    if servers.settings.kind == .stream {
+      let tcp = TCPConnection(self)
+      self.tcp = tcp
+      return tcp.begin()
+    }
     transport.setDeadline(in: servers.fallback.settings.head.timeout)
     transport.awaitsHeader = servers.settings.expectsProxyHeader
     transport.begin()
@@ -72,6 +79,36 @@ final class ClientSession: StreamOwner {
     }
     admission = Admission(tls)
   }
+
+  // MARK: Sessions of `stream`
+
+  /// Begins a session over a transport that another listener has opened (`pass`).
+  func beginOpened() {
+    guard servers.settings.kind == .stream else { return streamDidOpen() }
+    let tcp = TCPConnection(self)
+    self.tcp = tcp
+    tcp.beginOpened()
+  }
+
+  /// The transport is open: settles the server block and the admission.
+  func admitOpened() {
+    if tls == nil { admission = .granted } else { admit() }
+  }
+
+  /// The ClientHello of a connection without TLS here has selected this server block.
+  func choose(_ server: LiveServer) { firstServer = server }
+
+  func didOpen(_ connection: TCPConnection) {
+    endOpening()
+    become(.stream)
+    self.connection = connection
+  }
+
+  /// Whether another generation serves by now.
+  var isOutdated: Bool { worker.live !== live }
+
+  /// The generation that serves judges the client.
+  func reviewNow() { if let fresh = worker.live { review(by: fresh) } }
 
   // MARK: Transport events, until the handshake is over
 
@@ -179,6 +216,8 @@ final class ClientSession: StreamOwner {
   /// exchange in progress stays, and ends with that exchange; the new generation judges its client too.
   func move(to fresh: LiveGeneration) {
     guard !isClosed else { return }
+    // It is judged at the end of its handshake, and ends with the session of the old generation's server block.
+    if let tcp, tcp.isOpening { return }
     if let connection, !connection.isIdle {
       review(by: fresh)
       if !isClosed { connection.retire() }
@@ -205,6 +244,7 @@ final class ClientSession: StreamOwner {
   func successor(in fresh: LiveGeneration) -> VirtualServers? {
     fresh.listeners.first {
       $0.settings.address == servers.settings.address && $0.settings.isTLS == servers.settings.isTLS
+        && $0.settings.kind == servers.settings.kind
     }
   }
 
@@ -292,11 +332,25 @@ final class ClientSession: StreamOwner {
 
   /// Ends the session at once, even during an exchange.
   func cut() {
-    if let connection { connection.cut() } else { close() }
+    if let connection { connection.cut() } else if let tcp { tcp.cut() } else { close() }
   }
 
   func close(_ closing: ByteStream.Closing = .orderly) {
-    guard !isClosed else { return }
+    guard leave() else { return }
+    transport.close(closing)
+    worker.didClose(self)
+  }
+
+  /// Ends the session, whose transport goes to a session of another listener.
+  func leaveTransport() {
+    guard leave() else { return }
+    transport.owner = nil
+    worker.didClose(self)
+  }
+
+  /// Returns false if the session is over already.
+  private func leave() -> Bool {
+    guard !isClosed else { return false }
     isClosed = true
     grace?.cancel()
     grace = nil
@@ -304,8 +358,8 @@ final class ClientSession: StreamOwner {
       log(worker.note(.messageFlood, of: facts.peer) ? .info : .debug, TLSStream.floodReason)
     }
     endOpening()
-    transport.close(closing)
     connection = nil
-    worker.didClose(self)
+    tcp = nil
+    return true
   }
 }

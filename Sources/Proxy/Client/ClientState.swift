@@ -10,6 +10,8 @@ enum ClientState: Int, CaseIterable {
   case active
   /// Bytes pass both ways after an upstream's 101. A connection of HTTP/2 whose streams in progress are all tunnels.
   case tunnel
+  /// A session of `stream`.
+  case stream
   /// The connection takes no more requests: its last bytes go out, and late ones of the client are thrown away.
   case draining
 
@@ -19,6 +21,7 @@ enum ClientState: Int, CaseIterable {
     case .idle: "idle"
     case .active: "active"
     case .tunnel: "tunnel"
+    case .stream: "stream"
     case .draining: "draining"
     }
   }

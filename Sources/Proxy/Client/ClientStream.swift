@@ -53,6 +53,9 @@ class ClientStream: EventTarget {
   /// The exchange of a subrequest ends. Its values can still be read. Returns whether the access log gets a line.
   func subrequestWillEnd(_ exchange: Exchange, _ reason: EndReason) -> Bool { true }
 
+  /// Whether the exchange has a request and a response; false for a session of `stream`.
+  var carriesRequests: Bool { true }
+
   /// The number of the stream's request on its connection, from 1: nginx's `$connection_requests`.
   final var requestNumber = 0
 

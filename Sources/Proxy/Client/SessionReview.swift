@@ -79,7 +79,7 @@ enum SessionReview {
     func refusal(_ reason: String) -> Refusal {
       Refusal(cause: .rule, reason: reason, mode: context.settings.revokedConnections)
     }
-    guard let server = server(of: exchange, in: servers) else {
+    guard let server = server(of: exchange, context, in: servers) else {
       return refusal("its server block could not be decided")
     }
     guard server.admits(clientOf: context) else {
@@ -88,11 +88,13 @@ enum SessionReview {
     guard server.settings.tls?.rejection != .reportOnly else { return nil }
     let scratch = exchange.worker.patternScratch
     var captures = Captures()
-    let location: LiveLocation
+    var location = server.root
+    if servers.settings.kind == .http {
     switch server.locations.find(exchange.target.uri.readable, captures: &captures, scratch: scratch) {
     case .location(let found), .pattern(let found, _, _), .redirect(let found): location = found
-    case .none: location = server.root
+    case .none: break
     case .undecided: return refusal("its location could not be decided")
+    }
     }
     guard let rules = location.clientRules,
       case .denied(let place, let reason) = rules.judge(client, scratch: scratch)
@@ -100,7 +102,11 @@ enum SessionReview {
     return refusal(ClientRules.message(place, reason))
   }
 
-  private static func server(of exchange: Exchange, in servers: VirtualServers) -> LiveServer? {
+  private static func server(
+    of exchange: Exchange, _ context: ServerTLSContext, in servers: VirtualServers
+  ) -> LiveServer? {
+    // A session of `stream` belongs to the server block of its handshake.
+    if servers.settings.kind == .stream { return servers.server(of: context) }
     let host = exchange.head.bytes.readable[exchange.head.host].map { ASCII.lower($0) }
     return switch servers.find(host) {
     case .found(let found): found.server

@@ -43,6 +43,10 @@ class ContentHandler {
   /// Bytes of the client after `becomeTunnel`, and their end.
   func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {}
   func tunnelClientDidEnd() {}
+  /// `stream` only: the client broke off, the rate lets no more of its bytes be read, and a deadline of the stream.
+  func tunnelClientDidBreak() { tunnelClientDidEnd() }
+  func clientAllowanceDidEnd() {}
+  func deadlineDidPass() {}
   /// Stops all work in progress, and keeps the values that variables read.
   func cancel() {}
   /// Clears the handler, because the exchange has ended or continues with another handler.

@@ -83,7 +83,7 @@ final class Exchange {
 
   func start(_ stream: ClientStream) {
     streamRef = Unmanaged.passRetained(stream)
-    worker.traffic.didBeginExchange()
+    if stream.carriesRequests { worker.traffic.didBeginExchange() }
     account.startedAt = worker.loop.now
     account.sentBytesAtStart = stream.sentBytes
   }
@@ -177,6 +177,12 @@ final class Exchange {
 
   /// Continues after a step that returned `wait`.
   func resume(_ outcome: StepOutcome) { perform(cursor.take(outcome, counts, location.steps.satisfy)) }
+
+  /// Runs the steps of a session in `stream` at its server block, from the first one.
+  func runRules() {
+    cursor = PhaseCursor()
+    perform(cursor.enterLocation(counts, location.steps.satisfy))
+  }
 
   private func findLocation() -> PhaseAction {
     target.didFindLocation()
@@ -433,7 +439,7 @@ final class Exchange {
     switch reason {
     case .complete: progress.state = .whole
     case .silent: progress.status = 444
-    case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops: break
+    case .clientLeft, .clientTimedOut, .upstreamBroke, .workerStops, .failed: break
     }
     let isLogged = streamRef._withUnsafeGuaranteedRef { !$0.isSubrequest || $0.subrequestWillEnd(self, reason) }
     RequestCount.end(self, streamRef)

@@ -121,6 +121,7 @@ extension Exchange {
     account.internalRequests.cancel()
     if case .collecting(let kept) = body.state { _ = kept.takeWaiter() }
     handler?.cancel()
+    if withStream({ $0.carriesRequests }) == false { return endSession(failure.code, .failed) }
     if let page = errorPage(for: failure.code) { return show(page, for: failure) }
     answerPage(status: failure.code)
   }

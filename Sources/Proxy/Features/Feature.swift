@@ -14,13 +14,16 @@ protocol Feature {
   static var variables: [FeatureVariable] { get }
   /// By the name of a directive: the variables and regular expressions that its lines define for the whole configuration.
   static var definitions: [String: Definition] { get }
-  /// Reads the lines of `http` itself that servers and locations refer to: zones, formats, tables.
+  /// Whether servers of `stream` have the feature too.
+  static var isOfStream: Bool { get }
+  /// Reads the lines of `http`, or of `stream`, that servers and locations refer to: zones, formats, tables.
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder)
 }
 
 extension Feature {
   static var variables: [FeatureVariable] { [] }
   static var definitions: [String: Definition] { [:] }
+  static var isOfStream: Bool { false }
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
 }
 
@@ -87,11 +90,12 @@ enum Features {
     Main.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self, ResponseFraming.self,
     ServerTLS.self,
     ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
+    StreamCore.self, StreamPreread.self, StartTLS.self, StreamSet.self,
     Map.self, Geo.self, SplitClients.self, ClientAccess.self, ClientIdentity.self, RealIP.self, Rewrite.self,
     Referers.self, LimitExcept.self, TraceContext.self, LimitReq.self, LimitConn.self,
     Access.self, SatisfyAny.self, AuthBasic.self, AuthDelay.self, AuthRequest.self,
     Signatures.self, FileSettings.self, Mirror.self, LogSubrequest.self,
-    MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, UpstreamTLS.self, ProxyAuth.self,
+    MessageEnvelopes.self, ProxyPassSettings.self, GRPC.self, StreamProxy.self, StreamReturn.self, StreamPass.self, UpstreamTLS.self, ProxyAuth.self,
     MetricsLocation.self, StatusLocation.self, StubStatus.self, EnrolmentSettings.self,
     Gzip.self, LimitRate.self, AddTrailer.self,
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
@@ -101,14 +105,23 @@ enum Features {
 
   static let ofLocation: [any LocationFeature.Type] = all.compactMap { $0 as? any LocationFeature.Type }
 
+  /// Those of servers of `stream`.
+  static let ofStreamServer = ofLocation.filter { $0.isOfStream }
+
   /// The definitions of all features, by directive.
   static let definitions: [String: Definition] = all.reduce(into: [:]) { all, feature in
     all.merge(feature.definitions) { first, _ in first }
   }
 
-  /// The variables of all features, by name.
-  static let variables: [String: FeatureVariable] = all.reduce(into: [:]) { all, feature in
-    for variable in feature.variables { all[variable.name] = variable }
+  /// The variables of all features, by name: those of `http`.
+  static let variables = variables(of: .http)
+  /// Those of `stream`.
+  static let streamVariables = variables(of: .stream)
+
+  private static func variables(of kind: TrafficKind) -> [String: FeatureVariable] {
+    all.reduce(into: [:]) { all, feature in
+      for variable in feature.variables where variable.kinds.contains(kind) { all[variable.name] = variable }
+    }
   }
 
   /// The rows of a chapter.
@@ -118,7 +131,7 @@ enum Features {
 
   /// What a level says, for each feature that it says something of.
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> [any LocationFeature] {
-    ofLocation.compactMap { read($0, level, &builder) }
+    (level.isOfStream ? ofStreamServer : ofLocation).compactMap { read($0, level, &builder) }
   }
 
   private static func read<F: LocationFeature>(
@@ -138,6 +151,7 @@ enum Chapter: String, CaseIterable {
   case envelopes = "Message envelopes"
   case signatures = "Message signatures"
   case proxyAuth = "Upstream authentication"
+  case stream = "TCP: stream"
   case upstreams = "Upstream groups"
   case healthChecks = "Health checks"
   case http = "HTTP"

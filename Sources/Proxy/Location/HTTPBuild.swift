@@ -5,7 +5,8 @@ import Language
 
 extension SettingsBuilder {
   /// Builds the `http {}` block: first what servers refer to, then the servers, then the checks across all servers.
-  mutating func httpSettings(_ block: [Directive], at place: SourceLocation, outer: Scope) -> HTTPSettings {
+  /// Returns its level.
+  mutating func addHTTP(_ block: [Directive], at place: SourceLocation, outer: Scope) -> Scope {
     let http = Scope(block, outer: outer)
     variables.collect(from: block)
     diagnostics += variables.diagnostics
@@ -31,12 +32,8 @@ extension SettingsBuilder {
           http2: HTTP2.read(scope, listens: listensHTTP2.contains(index))))
     }
     diagnostics += ServerNameRule.conflicts(listeners.listeners, servers)
-    return HTTPSettings(
-      listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
-      slots: variables.slots.count,
-      computed: computed, setNames: variables.setNames, slotNames: variables.slotNames,
-      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
-      expiryNotice: expiryNotice(http))
+    endBlock()
+    return http
   }
 
   private mutating func server(

@@ -14,14 +14,18 @@ public final class ServerSettings: Sendable {
   public let tls: ServerTLSSettings?
   public let head: ClientHeadSettings
   public let http2: HTTP2Settings
+  /// nil: the server is of `http`.
+  public let stream: StreamServerSettings?
   /// What stands outside locations, and the locations as its `locations`.
   public let root: LocationSettings
   public let location: SourceLocation
 
   public init(
     names: [ServerName], primaryName: String, tls: ServerTLSSettings?, head: ClientHeadSettings,
-    http2: HTTP2Settings = HTTP2Settings(), root: LocationSettings, location: SourceLocation
+    http2: HTTP2Settings = HTTP2Settings(), stream: StreamServerSettings? = nil, root: LocationSettings,
+    location: SourceLocation
   ) {
+    self.stream = stream
     self.names = names
     self.primaryName = primaryName
     self.tls = tls
@@ -61,6 +65,17 @@ public enum ListenAddress: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
+extension ListenAddress {
+  /// Whether it is every address of the other one's family, with the same port.
+  func covers(_ other: ListenAddress) -> Bool {
+    switch (self, other) {
+    case (.socket(.ipv4(0, let port)), .socket(.ipv4(_, let asked))): port == asked
+    case (.socket(.ipv6(0, 0, let port)), .socket(.ipv6(_, _, let asked))): port == asked
+    default: false
+    }
+  }
+}
+
 /// Options of the socket: those of the one `listen` that sets any, as nginx demands.
 public struct ListenOptions: Sendable, Hashable {
   /// nil is the system's choice (511 in nginx, ours the same).
@@ -92,6 +107,8 @@ public struct ListenerSettings: Sendable {
   public var isTLS: Bool
   /// `proxy_protocol`: each connection begins with a header of the PROXY protocol.
   public var expectsProxyHeader: Bool
+  /// What its servers serve.
+  public var kind: TrafficKind
   /// Indices into HTTPSettings.servers, in file order.
   public var servers: [Int]
   /// Index into HTTPSettings.servers: `default_server`, or the first.
@@ -100,8 +117,9 @@ public struct ListenerSettings: Sendable {
 
   public init(
     address: ListenAddress, options: ListenOptions, isTLS: Bool, servers: [Int], defaultServer: Int,
-    location: SourceLocation, expectsProxyHeader: Bool = false
+    location: SourceLocation, expectsProxyHeader: Bool = false, kind: TrafficKind = .http
   ) {
+    self.kind = kind
     self.address = address
     self.options = options
     self.isTLS = isTLS

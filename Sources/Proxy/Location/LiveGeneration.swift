@@ -36,6 +36,7 @@ final class LiveGeneration {
   let listeners: [VirtualServers]
   let accessLogWriters: [AccessLogWriter]
   let dynamicGroups: DynamicGroups
+  let streamGroups: DynamicGroups
   private let resolvers: LiveResolvers
   /// Groups with `resolve`, by index in `groups`, which has their first lists.
   let followed: [Int: FollowedGroup]
@@ -103,12 +104,28 @@ final class LiveGeneration {
     self.variables = (0..<(last + 1)).map { computed[$0].map { LiveVariable.make($0) } }
     self.loop = loop
     self.shared = shared
-    self.dynamicGroups = DynamicGroups(
-      groups: groups, followed: Array(followed.values), resolver: shared.resolver, loop: loop, budget: budget)
+    // The names of one block's groups mean nothing in the other.
+    func dynamic(_ isOfStream: Bool) -> DynamicGroups {
+      DynamicGroups(
+        groups: groups.filter { $0.settings.isOfStream == isOfStream },
+        followed: followed.values.filter { $0.current.settings.isOfStream == isOfStream }, resolver: shared.resolver,
+        loop: loop, budget: budget)
+    }
+    self.dynamicGroups = dynamic(false)
+    self.streamGroups = dynamic(true)
   }
 
   /// The server block of a context that a handshake chose.
   func server(of context: ServerTLSContext) -> LiveServer? { serversOfContexts[ObjectIdentifier(context)] }
+
+  /// The listener with this address, or with the same port on every address of its family.
+  func listenerIndex(at address: ListenAddress) -> Int? {
+    listeners.firstIndex { $0.settings.address == address }
+      ?? listeners.firstIndex { $0.settings.address.covers(address) }
+  }
+
+  /// The groups that targets with variables name, and those that are made for them.
+  func dynamicGroups(of kind: TrafficKind) -> DynamicGroups { kind == .http ? dynamicGroups : streamGroups }
 
   /// The certificates that requests name, as this `proxy_ssl_certificate_cache` keeps them.
   func identities(_ cache: PresentedIdentityCache) -> PresentedIdentities {
@@ -121,7 +138,7 @@ final class LiveGeneration {
   /// Those that may keep idle connections.
   var allGroups: [UpstreamGroup] {
     let current = followed.isEmpty ? groups : groups.indices.map { followed[$0]?.current ?? groups[$0] }
-    return current + dynamicGroups.made
+    return current + dynamicGroups.made + streamGroups.made
   }
 
   func flushLogs() { for writer in accessLogWriters { writer.flush() } }
@@ -135,6 +152,7 @@ final class LiveGeneration {
     for group in followed.values { group.current.close() }
     resolvers.close()
     dynamicGroups.close()
+    streamGroups.close()
     flushLogs()
   }
 }

@@ -6,6 +6,8 @@ import Language
 /// `if` or a `limit_except`, which is a location that requests reach only by way of the one around it.
 indirect enum Level {
   case server(Scope)
+  /// A server of `stream`, which has no locations.
+  case streamServer(Scope)
   case location(Scope, LocationMatch, outer: Level)
   case conditional(Scope, Block, outer: Level)
 
@@ -16,7 +18,7 @@ indirect enum Level {
 
   var scope: Scope {
     switch self {
-    case .server(let scope), .location(let scope, _, _), .conditional(let scope, _, _): scope
+    case .server(let scope), .streamServer(let scope), .location(let scope, _, _), .conditional(let scope, _, _): scope
     }
   }
 
@@ -24,6 +26,7 @@ indirect enum Level {
   var inProxyNames: Level {
     switch self {
     case .server(let scope): .server(scope.inProxyNames)
+    case .streamServer: self
     case .location(let scope, let match, let outer): .location(scope.inProxyNames, match, outer: outer)
     case .conditional(let scope, let block, let outer): .conditional(scope.inProxyNames, block, outer: outer)
     }
@@ -31,11 +34,13 @@ indirect enum Level {
 
   var match: LocationMatch {
     switch self {
-    case .server: .prefix([])
+    case .server, .streamServer: .prefix([])
     case .location(_, let match, _): match
     case .conditional(_, _, let outer): outer.match
     }
   }
+
+  var isOfStream: Bool { if case .streamServer = self { true } else { false } }
 
   var isConditional: Bool { if case .conditional = self { true } else { false } }
 }

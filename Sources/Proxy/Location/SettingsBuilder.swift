@@ -9,6 +9,8 @@ package struct SettingsBuilder {
   /// The folder of the main file.
   let folder: String
   package var diagnostics: [Diagnostic] = []
+  /// The block that is being built: names of groups, formats, variables and `match` blocks are its own.
+  var kind = TrafficKind.http
   var variables = DefinedVariables()
   /// The variables of `map`, `geo` and `split_clients`, by slot, and the lines that define them.
   var computed: [Int: ComputedVariable] = [:]
@@ -37,6 +39,9 @@ package struct SettingsBuilder {
   /// `types` by the places of the blocks.
   var typeTables: [[SourceLocation]: TypeTable] = [:]
   var servers: [ServerSettings] = []
+  /// Of both blocks, whose slots differ.
+  var slotNames: [Int: String] = [:]
+  var setNames: [Int: String] = [:]
   var listeners = ListenerTable()
   /// Client rules by the places of their lines. Levels that inherit the same lines share one object.
   var clientRules: [[SourceLocation]: ClientRules?] = [:]
@@ -49,12 +54,39 @@ package struct SettingsBuilder {
   package mutating func build(_ directives: [Directive]) -> Settings? {
     let scope = Scope(directives, outer: nil)
     let main = mainSettings(scope)
-    guard let http = scope.own("http").first, let block = http.block else {
+    let (http, stream) = (scope.own("http").first, scope.own("stream").first)
+    guard http != nil || stream != nil else {
       diagnostics.append(
-        Diagnostic(.error, at: nil, "no \"http\" block: sallyport has nothing to serve", hint: "http { server { … } }"))
+        Diagnostic(
+          .error, at: nil, "no \"http\" block: sallyport has nothing to serve",
+          hint: "http { server { … } }, or stream { server { … } } for TCP"))
       return nil
     }
-    return Settings(main: main, http: httpSettings(block, at: http.location, outer: scope), folder: folder)
+    var level = scope
+    if let http { level = addHTTP(http.block ?? [], at: http.location, outer: scope) }
+    if let stream { addStream(stream.block ?? [], at: stream.location, outer: scope) }
+    return Settings(main: main, http: traffic(level), folder: folder)
+  }
+
+  /// Ends a block: what it defines has no name in the other one.
+  mutating func endBlock() {
+    slotNames.merge(variables.slotNames) { first, _ in first }
+    setNames.merge(variables.setNames) { first, _ in first }
+    tables = [:]
+    tableOrder = [:]
+    formats = [:]
+    namedGroups = [:]
+    addressGroups = [:]
+    matches = [:]
+  }
+
+  /// Everything that both blocks say. `http`: the level of `http`, or the main one.
+  private mutating func traffic(_ http: Scope) -> HTTPSettings {
+    HTTPSettings(
+      listeners: listeners.listeners, servers: servers, groups: groups, balances: balances,
+      slots: variables.endSlot, computed: computed, setNames: setNames, slotNames: slotNames,
+      resolvers: Array(Set(resolvers.values.compactMap { $0 })), clientLimits: clientLimits(http),
+      expiryNotice: expiryNotice(http))
   }
 
   // MARK: Shared by all parts
@@ -83,7 +115,7 @@ package struct SettingsBuilder {
 
   /// A text of sallyport's own, whose variables are those that sallyport has, whatever the configuration defines.
   func ownTemplate(_ text: String) -> Template {
-    (try? TemplateCompiler(defined: DefinedVariables()).compile(Word(text, at: .nowhere))) ?? Template([])
+    (try? TemplateCompiler(defined: DefinedVariables(kind)).compile(Word(text, at: .nowhere))) ?? Template([])
   }
 
   mutating func template(_ directive: Directive, _ index: Int) -> Template {

@@ -66,12 +66,15 @@ final class VirtualServers: ServerChooser {
 
   /// Judges by the rules of the server block, because no location is known in the handshake.
   override func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
-    guard let server = servers.first(where: { $0.context === context }) else { return "no server block" }
+    guard let server = server(of: context) else { return "no server block" }
     guard let rules = server.root.clientRules else { return nil }
     let client = chain.map { ClientRules.Client.known(PeerIdentity($0)) } ?? .anonymous
     guard case .denied(let place, let reason) = rules.judge(client, scratch: scratch) else { return nil }
     return ClientRules.message(place, reason)
   }
+
+  /// The server block of a context that a handshake chose.
+  func server(of context: ServerTLSContext) -> LiveServer? { servers.first { $0.context === context } }
 
   /// Whether this is a listener with TLS that has a server block with the name, which is not empty.
   func has(_ name: [UInt8]) -> Bool {

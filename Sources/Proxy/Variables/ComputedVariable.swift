@@ -89,7 +89,7 @@ extension SettingsBuilder {
     var path: [Int] = []
     let (computed, places) = (computed, tables.compactMapValues(\.arguments.last))
     func name(_ slot: Int) -> String { places[slot]?.text ?? "" }
-    for root in computed.keys.sorted() {
+    for root in tables.keys.sorted() {
       // A walk without recursion: a configuration may hold a very long chain.
       var stack: [(slot: Int, rest: [Int])] = []
       func needs(_ slot: Int) -> [Int] { computed[slot]?.slots.filter { computed[$0] != nil } ?? [] }

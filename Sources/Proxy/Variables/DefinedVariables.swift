@@ -9,7 +9,18 @@ typealias Definition = @Sendable (Directive, inout DefinedVariables) -> Void
 ///
 /// Why a separate pass: nginx allows a variable before the line that defines it.
 struct DefinedVariables {
+  /// `http` and `stream` have variables of their own, whose slots differ.
+  let kind: TrafficKind
+  private let firstSlot: Int
   private(set) var slots: [String: Int] = [:]
+
+  init(_ kind: TrafficKind = .http, firstSlot: Int = 0) {
+    self.kind = kind
+    self.firstSlot = firstSlot
+  }
+
+  /// The first slot that no variable has.
+  var endSlot: Int { firstSlot + slots.count }
   var slotNames: [Int: String] { Dictionary(slots.map { ($1, $0) }, uniquingKeysWith: { first, _ in first }) }
   /// Names that something else than `set` gives a value, too.
   private var otherNames: Set<String> = []
@@ -30,8 +41,8 @@ struct DefinedVariables {
   /// To nginx's configurations, a name that only sallyport has is free: its value never shows through.
   func variable(named name: String) -> Variable? {
     // What `set` gives a feature's variable has a slot, and the variable shows what the feature makes of it.
-    guard !Self.isSettable(name), let slot = slots[name] else { return nil }
-    guard case .known(let own) = VariableNames.look(up: name), !own.isOursAlone, !otherNames.contains(name) else {
+    guard !isSettable(name), let slot = slots[name] else { return nil }
+    guard case .known(let own) = look(up: name), !own.isOursAlone, !otherNames.contains(name) else {
       return .slot(slot)
     }
     return .settable(slot: slot, own)
@@ -91,17 +102,21 @@ struct DefinedVariables {
     otherNames.insert(name)
   }
 
-  private static func isSettable(_ name: String) -> Bool { Features.variables[name]?.isSettable ?? false }
+  private func look(up name: String) -> VariableNames.Answer { VariableNames.look(up: name, of: kind) }
+
+  private func isSettable(_ name: String) -> Bool {
+    (kind == .http ? Features.variables : Features.streamVariables)[name]?.isSettable ?? false
+  }
 
   /// `isSet`: by a directive that nginx also allows for its own `$limit_rate`.
   mutating func allot(_ name: String, _ word: Word?, isSet: Bool = false) {
-    guard isFree(name) || isSet && Self.isSettable(name) else {
+    guard isFree(name) || isSet && isSettable(name) else {
       return report(
         word, "the duplicate \"\(name)\" variable", hint: "nginx has this variable itself; use another name")
     }
     guard slots[name] == nil else { return }
-    slots[name] = slots.count
-    if case .known(let own) = VariableNames.look(up: name), own.isOursAlone {
+    slots[name] = endSlot
+    if case .known(let own) = look(up: name), own.isOursAlone {
       diagnostics.append(
         Diagnostic(
           .notice, at: word?.location,
@@ -112,8 +127,8 @@ struct DefinedVariables {
   /// Whether a configuration may define a variable of this name. As in nginx, one of a field or an argument is free, unless
   /// nginx has one of that very name.
   private func isFree(_ name: String) -> Bool {
-    if nginxFieldVariables.contains(name) { return false }
-    return switch VariableNames.look(up: name) {
+    if kind == .http, nginxFieldVariables.contains(name) { return false }
+    return switch look(up: name) {
     case .unknown: true
     case .planned: false
     case .known(.simple(.proxy_host)), .known(.simple(.proxy_port)): true

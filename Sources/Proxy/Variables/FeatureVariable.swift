@@ -1,5 +1,10 @@
 import Bytes
 
+/// What a server serves: requests of HTTP, or connections of any protocol (`stream`).
+public enum TrafficKind: Sendable, Hashable {
+  case http, stream
+}
+
 /// A variable of a feature. Two of one name are the same.
 public struct FeatureVariable: Sendable, Hashable {
   /// Without `$`, lower-case.
@@ -10,16 +15,20 @@ public struct FeatureVariable: Sendable, Hashable {
   let saysClient: Bool
   /// Whether `set` may give it a value, which its feature heeds.
   let isSettable: Bool
+  /// In whose configurations it is.
+  let kinds: Set<TrafficKind>
   /// Appends the value for an exchange; nothing if there is none.
   let append: @Sendable (Exchange, inout ByteBuffer) -> Void
 
   /// `saysClient`: nil for what the name says, which is true of `ssl_…`.
   init(
     _ name: String, isOursAlone: Bool = false, isSettable: Bool = false, saysClient: Bool? = nil,
+    of kinds: Set<TrafficKind> = [.http],
     append: @escaping @Sendable (Exchange, inout ByteBuffer) -> Void
   ) {
     self.saysClient = saysClient ?? name.hasPrefix("ssl_")
     self.name = name
+    self.kinds = kinds
     self.isOursAlone = isOursAlone
     self.isSettable = isSettable
     self.append = append

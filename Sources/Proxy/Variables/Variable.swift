@@ -71,6 +71,25 @@ public enum SimpleVariable: String, Sendable, Hashable, CaseIterable {
 }
 
 extension SimpleVariable {
+  /// Whether `stream` has it too: what is known of a connection that carries no requests.
+  var isOfStream: Bool {
+    switch self {
+    case .status, .bytes_sent, .connection, .msec, .pid, .hostname, .time_local, .time_iso8601, .nginx_version,
+      .server_addr, .server_port, .remote_addr, .remote_port, .binary_remote_addr, .realip_remote_addr,
+      .realip_remote_port, .proxy_protocol_addr, .proxy_protocol_port, .proxy_protocol_server_addr,
+      .proxy_protocol_server_port, .upstream_addr, .upstream_connect_time, .upstream_bytes_sent,
+      .upstream_bytes_received, .upstream_ssl_result, .upstream_ssl_spki,
+      .ssl_protocol, .ssl_cipher, .ssl_ciphers, .ssl_curve, .ssl_curves, .ssl_server_name, .ssl_session_id,
+      .ssl_session_reused, .ssl_alpn_protocol, .ssl_sigalg, .ssl_sigalgs, .ssl_client_sigalg, .ssl_client_verify,
+      .ssl_client_cert, .ssl_client_raw_cert, .ssl_client_escaped_cert, .ssl_client_s_dn, .ssl_client_i_dn,
+      .ssl_client_s_dn_legacy, .ssl_client_i_dn_legacy, .ssl_client_serial, .ssl_client_fingerprint,
+      .ssl_client_v_start, .ssl_client_v_end, .ssl_client_s_dn_cn, .ssl_client_san_dns, .ssl_client_san_uri,
+      .ssl_client_san_email, .ssl_client_san_ip, .ssl_client_spki, .ssl_post_quantum:
+      true
+    default: false
+    }
+  }
+
   /// Whether nginx has no variable of that name, so that a configuration of nginx's may define it.
   var isOursAlone: Bool {
     switch self {

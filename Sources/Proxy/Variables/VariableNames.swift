@@ -9,8 +9,9 @@ package enum VariableNames {
   }
 
   /// Finds the variable for a name without its `$`. As in nginx, the name's case does not matter.
-  static func look(up name: String) -> Answer {
+  static func look(up name: String, of kind: TrafficKind = .http) -> Answer {
     let name = name.lowercased()
+    if kind == .stream { return lookInStream(name) }
     if let simple = SimpleVariable(rawValue: name) { return .known(.simple(simple)) }
     if let variable = Features.variables[name] { return .known(.feature(variable)) }
     if planned.contains(name) { return .planned }
@@ -18,10 +19,19 @@ package enum VariableNames {
     for (prefix, make) in prefixes where name.hasPrefix(prefix) {
       return .known(make(Array(name.dropFirst(prefix.count).utf8)))
     }
-    if name.hasPrefix("proxy_protocol_tlv_") {
-      return ProxyTLV(name: name.dropFirst("proxy_protocol_tlv_".count)).map { .known(.proxyTLV($0)) } ?? .unknown
-    }
+    if name.hasPrefix("proxy_protocol_tlv_") { return tlv(name) }
     return .unknown
+  }
+
+  private static func lookInStream(_ name: String) -> Answer {
+    if let variable = Features.streamVariables[name] { return .known(.feature(variable)) }
+    if let simple = SimpleVariable(rawValue: name), simple.isOfStream { return .known(.simple(simple)) }
+    if name.hasPrefix("proxy_protocol_tlv_") { return tlv(name) }
+    return .unknown
+  }
+
+  private static func tlv(_ name: String) -> Answer {
+    ProxyTLV(name: name.dropFirst("proxy_protocol_tlv_".count)).map { .known(.proxyTLV($0)) } ?? .unknown
   }
 
   /// Whether nginx has no variable of the name, and sallyport has.
@@ -47,4 +57,7 @@ package enum VariableNames {
 
   /// All names, for suggestions.
   static let all: [String] = SimpleVariable.allCases.map(\.rawValue) + Features.variables.keys.sorted()
+
+  static let allOfStream: [String] =
+    SimpleVariable.allCases.filter(\.isOfStream).map(\.rawValue) + Features.streamVariables.keys.sorted()
 }

@@ -234,6 +234,11 @@ struct Balancer: Sendable {
     }
   }
 
+  /// The server has taken the connection of an attempt, which goes on.
+  mutating func didConnect(_ ticket: ServerTicket, now: UInt64) {
+    if let index = index(of: ticket) { peers[index].succeed(now: now, isSingle: peers.count == 1) }
+  }
+
   /// Ends what `pick` began.
   mutating func end(_ ticket: ServerTicket, _ result: AttemptResult, _ times: AttemptTimes? = nil, now: UInt64) {
     guard let index = index(of: ticket) else { return }

@@ -82,14 +82,16 @@ struct PeerState: Sendable {
       failedAt = now
       checkedAt = now
       if terms.maxFails > 0 { effectiveWeight = max(0, effectiveWeight - terms.weight / terms.maxFails) }
-    case .success:
-      // A success after `fail_timeout` clears the failures. The server was left out if there were enough of them.
-      if failedAt < checkedAt || isSingle {
-        if !isSingle, terms.maxFails > 0, fails >= terms.maxFails { startSlowly(now: now) }
-        fails = 0
-      }
+    case .success: succeed(now: now, isSingle: isSingle)
     case .unjudged: break
     }
+  }
+
+  /// A success after `fail_timeout` clears the failures. The server was left out if there were enough of them.
+  mutating func succeed(now: UInt64, isSingle: Bool) {
+    guard failedAt < checkedAt || isSingle else { return }
+    if !isSingle, terms.maxFails > 0, fails >= terms.maxFails { startSlowly(now: now) }
+    fails = 0
   }
 
   mutating func noteTimes(_ change: (inout ResponseTimes) -> Void) { change(&times) }

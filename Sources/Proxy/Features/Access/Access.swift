@@ -12,16 +12,17 @@ package struct Access: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.http
+  static let isOfStream = true
   private static let levels = DirectiveContexts.everyHTTP
   private static let allow = "allow"
   private static let deny = "deny"
 
   static let directives: [DirectiveEntry] = [
     .list(
-      allow, levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+      allow, levels.union(.limitExcept).union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
       "Allows clients with these addresses.", example: "allow 10.0.0.0/8;", trust: .told),
     .list(
-      deny, levels.union(.limitExcept), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
+      deny, levels.union(.limitExcept).union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | all"), "",
       "Denies clients with these addresses.", example: "deny all;", trust: .told),
   ]
 

@@ -3,10 +3,11 @@ import Language
 /// How a group picks a server (nginx: ngx_http_upstream_module and the modules of its methods).
 enum Balance: Feature {
   static let chapter = Chapter.upstreams
+  static let isOfStream = true
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "hash", .upstream, .words(1...2, "KEY [consistent]"), "",
+      "hash", .everyUpstream, .words(1...2, "KEY [consistent]"), "",
       "The server by the hash of a key, which can have variables: as Cache::Memcached, or with `consistent` as"
         + " Cache::Memcached::Fast with 160 points a unit of weight. With an empty key, the servers take turns.",
       repeatable: true, example: "hash $cookie_session consistent;"),
@@ -15,7 +16,7 @@ enum Balance: Feature {
       "The server by the client's address: the first three octets of IPv4, or all of IPv6.", repeatable: true,
       example: "ip_hash;"),
     .local(
-      "least_conn", .upstream, .none, "", "The server with the fewest active requests for its weight.",
+      "least_conn", .everyUpstream, .none, "", "The server with the fewest active requests for its weight.",
       repeatable: true,
       example: "least_conn;"),
     .local(
@@ -23,12 +24,12 @@ enum Balance: Feature {
       "The server with the least average response time and the fewest active requests for its weight. `inflight` counts"
         + " the age of requests without a response, too.", repeatable: true, example: "least_time header;"),
     .local(
-      "random", .upstream,
+      "random", .everyUpstream,
       .words(0...2, "[two [least_conn | least_time=header | least_time=last_byte]]"), "",
       "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
       example: "random two least_conn;"),
     .local(
-      "zone", .upstream, .words(1...2, "NAME [SIZE]"), "",
+      "zone", .everyUpstream, .words(1...2, "NAME [SIZE]"), "",
       "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"
         + " `least_conn` and turns are exact. A reload keeps it if the servers have the same addresses. `SIZE` is checked"
         + " and has no effect.", example: "zone backend 64k;"),

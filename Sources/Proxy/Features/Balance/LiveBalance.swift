@@ -107,7 +107,7 @@ enum GroupChoice {
   }
 
   private static func balance(of group: UpstreamGroup, _ exchange: Exchange) -> LiveBalance? {
-    (exchange.handler as? ProxyHandler)?.pass?.balances[group.identity]
+    (exchange.handler as? UpstreamHandler)?.pass?.balances[group.identity]
   }
 
   private static func address(_ client: SocketAddress) -> AddressKey {

@@ -20,6 +20,7 @@ extension SettingsBuilder {
       }
       let scope = Scope(directive.block ?? [], outer: nil)
       var group = UpstreamGroupSettings(name: name, servers: [], location: directive.location)
+      group.isOfStream = kind == .stream
       let lines = scope.own("server")
       group.servers = lines.compactMap { upstreamServer($0) }
       if lines.isEmpty {
@@ -30,7 +31,7 @@ extension SettingsBuilder {
           hint: "at least one server must not be a backup")
       }
       followNames(of: &group, Scope(directive.block ?? [], outer: http))
-      group.keepalive = keepalive(scope)
+      if kind == .http { group.keepalive = keepalive(scope) }
       if scope.value("keepalive") != nil { keptGroups.insert(groups.count) }
       if let balance = balance(scope, of: &group) { balances[groups.count] = balance }
       checkFollowed(group)
@@ -50,8 +51,12 @@ extension SettingsBuilder {
 
   private mutating func upstreamServer(_ line: Directive) -> UpstreamServerSettings? {
     let address: UpstreamAddress
-    do {
-      address = try Authority(parsing: line.text(0)).upstreamAddress(defaultPort: 80)
+    do throws(Authority.ParseError) {
+      let authority = try Authority(parsing: line.text(0))
+      if kind == .stream, case .host(_, port: nil) = authority, !line.arguments.contains(where: \.isService) {
+        throw Authority.ParseError(reason: "no port", hint: "server ADDRESS:PORT;")
+      }
+      address = authority.upstreamAddress(defaultPort: 80)
     } catch {
       self.error(line.place(0), "\(error.reason) in upstream \"\(line.text(0))\"", hint: error.hint)
       return nil
@@ -116,11 +121,16 @@ extension SettingsBuilder {
     let key = "\(name) \(address)"
     if let index = addressGroups[key] { return index }
     addressGroups[key] = groups.count
-    groups.append(
-      UpstreamGroupSettings(
-        name: name, servers: [UpstreamServerSettings(address: address, location: place)], location: place))
+    var group = UpstreamGroupSettings(
+      name: name, servers: [UpstreamServerSettings(address: address, location: place)], location: place)
+    group.isOfStream = kind == .stream
+    groups.append(group)
     return groups.count - 1
   }
+}
+
+extension Word {
+  fileprivate var isService: Bool { text.hasPrefix("service=") }
 }
 
 extension String {

@@ -3,13 +3,14 @@ import Language
 /// `upstream` blocks (nginx: ngx_http_upstream_module, ngx_http_upstream_keepalive_module).
 enum UpstreamGroups: Feature {
   static let chapter = Chapter.upstreams
+  static let isOfStream = true
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "upstream", .http, .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.", repeatable: true,
+      "upstream", [.http, .stream], .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.", repeatable: true,
       example: "upstream app { server 10.0.0.1:8080; server 10.0.0.2:8080 backup; }", trust: .told),
     .local(
-      "server", .upstream,
+      "server", .everyUpstream,
       .words(
         1...Int.max,
         "ADDRESS [weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [route=NAME] [backup] [drain]"

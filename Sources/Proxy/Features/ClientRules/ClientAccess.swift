@@ -15,17 +15,18 @@ package struct ClientAccess: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.tls
+  static let isOfStream = true
   private static let allow = ClientRule.Effect.allow.rawValue
   private static let deny = ClientRule.Effect.deny.rawValue
 
   static let directives: [DirectiveEntry] = [
     .list(
-      allow, DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
+      allow, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"), "",
       "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
       example: "ssl_client_allow dns=*.devices.example;", trust: .told
     ).option("--allow"),
     .list(
-      deny, DirectiveContexts.everyHTTP.union(.limitExcept), .words(1...Int.max, "KEY=PATTERN …"), "",
+      deny, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"), "",
       "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
       example: "ssl_client_deny cn=stolen-laptop;", trust: .told
     ).option("--deny"),
@@ -34,7 +35,7 @@ package struct ClientAccess: LocationFeature {
   /// `admitted`, or `refused:` with the reason; empty without TLS. Under `ssl_verify_report_only`, a client whose verdict is
   /// a refusal was let in.
   static let variables = [
-    FeatureVariable("ssl_client_verdict", isOursAlone: true) { exchange, output in
+    FeatureVariable("ssl_client_verdict", isOursAlone: true, of: [.http, .stream]) { exchange, output in
       guard borrowing(exchange.facts, { $0.isTLS }) else { return }
       switch exchange.session.admission {
       case .undecided: break

@@ -44,7 +44,7 @@ extension SettingsBuilder {
     }
     if let line = scope.own("root").first { return place(line, .root) }
     switch level {
-    case .server: return scope.value("root").flatMap { place($0, .root) }
+    case .server, .streamServer: return scope.value("root").flatMap { place($0, .root) }
     case .location(_, _, let outer), .conditional(_, _, let outer): return fileRoot(outer)
     }
   }

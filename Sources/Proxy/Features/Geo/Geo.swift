@@ -7,10 +7,11 @@ import Transport
 /// geo (nginx: ngx_http_geo_module): a variable whose value depends on an address.
 enum Geo: Feature {
   static let chapter = Chapter.rewrite
+  static let isOfStream = true
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "geo", .http, .table(1...2, "[$ADDRESS] $VARIABLE"),
+      "geo", [.http, .stream], .table(1...2, "[$ADDRESS] $VARIABLE"),
       "A variable whose value depends on an address: networks or `ranges`, `default`, `delete`, `proxy`, `proxy_recursive`, `volatile`.",
       repeatable: true, example: "geo $office { default 0; 192.0.2.0/24 1; }", trust: .told)
   ]

@@ -44,7 +44,7 @@ final class HealthChecker: EventTarget {
     request = HealthCheckRequest(check.settings, of: pass, serverName: check.serverName)
     version = pass.version
     trust = UpstreamTrust(
-      context: context, name: ProxyPassSettings.nameForTLS(tlsName), speaksHTTP2: pass.version == .http2,
+      context: context, name: ProxyPassSettings.nameForTLS(tlsName), connection: pass.version.connection,
       origin: pass.origin.ofOwnConnections)
     attemptSettings = AttemptSettings(
       timeouts: pass.timeouts,

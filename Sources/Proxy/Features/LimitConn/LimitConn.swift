@@ -23,12 +23,14 @@ struct LimitConn: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.limits
+  static let isOfStream = true
   private static let name = "limit_conn"
-  private static let levels = DirectiveContexts.everyHTTP
+  private static let httpLevels = DirectiveContexts.everyHTTP
+  private static let levels = httpLevels.union(.everyStream)
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "limit_conn_zone", .http, .words(2...2, "KEY zone=NAME:SIZE"),
+      "limit_conn_zone", [.http, .stream], .words(2...2, "KEY zone=NAME:SIZE"),
       "A zone for `limit_conn`. All workers share it, and a reload keeps it. If no further key fits, the request is"
         + " refused.", repeatable: true, example: "limit_conn_zone $binary_remote_addr zone=z:10m;", trust: .told),
     .list(
@@ -39,7 +41,7 @@ struct LimitConn: LocationFeature {
       "limit_conn_dry_run", levels, .flag, "off",
       "Counts and logs the requests that `limit_conn` limits, and passes them.", example: "limit_conn_dry_run on;"),
     .value(
-      "limit_conn_status", levels, .number(400...599), "503", "The status of a request that `limit_conn` refuses.",
+      "limit_conn_status", httpLevels, .number(400...599), "503", "The status of a request that `limit_conn` refuses.",
       example: "limit_conn_status 429;"),
     .value(
       "limit_conn_log_level", levels, .oneOf(["info", "notice", "warn", "error"]), "error",
@@ -47,7 +49,7 @@ struct LimitConn: LocationFeature {
   ]
 
   static let variables = [
-    FeatureVariable("limit_conn_status") { exchange, output in
+    FeatureVariable("limit_conn_status", of: [.http, .stream]) { exchange, output in
       if let verdict = exchange.account.states.known(ConnectionLimitState.self)?.verdict { output.append(verdict.name) }
     }
   ]

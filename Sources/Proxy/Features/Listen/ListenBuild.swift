@@ -8,6 +8,10 @@ extension SettingsBuilder {
   /// Builds a server's `listen` lines. Without a line, it uses nginx's default port: 80, or 8000 without root's rights.
   mutating func listenLines(_ server: Scope, at place: SourceLocation, allTLS: Bool) -> [ListenLine] {
     let lines = server.own("listen")
+    if lines.isEmpty, kind == .stream {
+      error(place, "no \"listen\" is defined for server in stream", hint: "listen ADDRESS:PORT ssl;")
+      return []
+    }
     if lines.isEmpty {
       let port: UInt16 = geteuid() == 0 ? 80 : 8000
       let address = ListenAddress.socket(.ipv4(address: 0, port: port))
@@ -15,8 +19,9 @@ extension SettingsBuilder {
     }
     return lines.compactMap { line in
       do throws(Authority.ParseError) {
-        var parsed = ListenLine(addresses: try Self.listenAddresses(line.text(0)), location: line.location)
+        var parsed = ListenLine(addresses: try Self.listenAddresses(line.text(0), defaultPort: kind == .http ? 80 : nil), location: line.location)
         parsed.isTLS = allTLS
+        parsed.kind = kind
         readParameters(of: line, into: &parsed)
         return parsed
       } catch {
@@ -26,7 +31,8 @@ extension SettingsBuilder {
     }
   }
 
-  package static func listenAddresses(_ text: String) throws(Authority.ParseError) -> [ListenAddress] {
+  /// `defaultPort`: nil where the text must have a port.
+  package static func listenAddresses(_ text: String, defaultPort: UInt16? = 80) throws(Authority.ParseError) -> [ListenAddress] {
     if text.hasPrefix("systemd:") {
       let name = String(text.dropFirst("systemd:".count))
       guard !name.isEmpty else { throw .init(reason: "no name", hint: "systemd:NAME, as FileDescriptorName= says") }
@@ -36,12 +42,14 @@ extension SettingsBuilder {
       guard case .unix(let path) = try Authority(parsing: text) else { return [] }
       return [.socket(.unix(path: path))]
     }
-    let (host, ports) = try splitPorts(text)
+    let (host, ports) = try splitPorts(text, defaultPort)
     return try ports.map { (port) throws(Authority.ParseError) in .socket(try socketAddress(host, port)) }
   }
 
   /// Splits the text into the host and its ports: `443`, `*:443`, `10.0.0.1`, `[::]:8000-8010`.
-  private static func splitPorts(_ text: String) throws(Authority.ParseError) -> (String, ClosedRange<UInt16>) {
+  private static func splitPorts(
+    _ text: String, _ defaultPort: UInt16?
+  ) throws(Authority.ParseError) -> (String, ClosedRange<UInt16>) {
     let invalidPort = Authority.ParseError(reason: "invalid port", hint: "a port, or a range of them, from 1 to 65535")
     func range(_ text: Substring) throws(Authority.ParseError) -> ClosedRange<UInt16> {
       let ends = text.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
@@ -57,7 +65,10 @@ extension SettingsBuilder {
       throw error == .missingBracket ? .init(reason: "invalid address", hint: "the \"]\" is missing") : invalidPort
     }
     let host = parts.isBracketed ? "[\(parts.host)]" : String(parts.host)
-    guard let ports = parts.port else { return (host, 80...80) }
+    guard let ports = parts.port else {
+      guard let defaultPort else { throw .init(reason: "no port", hint: "ADDRESS:PORT") }
+      return (host, defaultPort...defaultPort)
+    }
     return (host, try range(ports))
   }
 
@@ -113,7 +124,11 @@ extension SettingsBuilder {
           continue
         }
         set(&listen) { $0.keepalive = keepalive }
-      case (HTTP2.name, nil):
+      case ("udp", nil):
+        error(
+          word.location, "`listen … udp` is nginx's, but not supported here",
+          hint: "leave it out: sallyport passes connections of TCP and of unix sockets")
+      case (HTTP2.name, nil) where kind == .http:
         listen.isHTTP2 = true
         warning(
           word.location, "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead",
@@ -175,7 +190,7 @@ extension Level {
   var isEncrypted: Bool {
     switch self {
     case .location(_, _, let outer), .conditional(_, _, let outer): outer.isEncrypted
-    case .server(let scope):
+    case .server(let scope), .streamServer(let scope):
       scope.isObsoletelyEncrypted
         || !scope.own("listen").isEmpty
           && scope.own("listen").allSatisfy {
@@ -191,7 +206,7 @@ enum Listen: Feature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "listen", .server,
+      "listen", .everyServer,
       .words(
         1...Int.max,
         "ADDRESS[:PORT] | PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"

@@ -5,6 +5,7 @@ import Language
 struct ListenLine {
   /// The addresses of the line. A range of ports gives several addresses.
   var addresses: [ListenAddress]
+  var kind = TrafficKind.http
   var isTLS = false
   var isDefault = false
   /// The parameter `http2`: for every server of the address, as in nginx.
@@ -47,12 +48,20 @@ struct ListenerTable {
       listeners.append(
         ListenerSettings(
           address: address, options: line.options ?? ListenOptions(), isTLS: line.isTLS, servers: [server],
-          defaultServer: server, location: line.location, expectsProxyHeader: line.expectsProxyHeader))
+          defaultServer: server, location: line.location, expectsProxyHeader: line.expectsProxyHeader,
+          kind: line.kind))
       return []
     }
     var found: [Diagnostic] = []
     if listeners[index].servers.last == server {
       return [Diagnostic(.error, at: line.location, "a duplicate listen \(address)", hint: "keep one of the lines")]
+    }
+    guard listeners[index].kind == line.kind else {
+      return [
+        Diagnostic(
+          .error, at: line.location, "\"listen\" of http and of stream for \(address)",
+          hint: "an address serves one of them; the other line is at \(listeners[index].location)")
+      ]
     }
     listeners[index].servers.append(server)
     if line.isHTTP2 { http2.insert(index) }

@@ -11,23 +11,24 @@ struct AccessLogs: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.http
+  static let isOfStream = true
   private static let levels = DirectiveContexts.everyHTTP
 
   static let directives: [DirectiveEntry] = [
     .list(
-      "access_log", levels.union([.locationIf, .limitExcept]),
+      "access_log", levels.union([.locationIf, .limitExcept]).union(.everyStream),
       .words(
         1...Int.max, "FILE | stderr | syslog:… | journal [FORMAT] [buffer=SIZE [flush=TIME]] [if=CONDITION] | off"),
       "off (nginx: logs/access.log combined)",
       "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed.",
       example: "access_log /var/log/sallyport/access.log combined;", trust: .none),
     .value(
-      "open_log_file_cache", levels, .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
+      "open_log_file_cache", levels.union(.everyStream), .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
       "max=64 inactive=10s valid=0 (nginx: off)",
       "How many files of an `access_log` with variables stay open, how long without a line, after how many writes, and how long until sallyport looks whether the name still leads to the file. Other logs stay open.",
       example: "open_log_file_cache max=100 inactive=20s valid=1m;", trust: .none),
     .local(
-      "log_format", .http, .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
+      "log_format", [.http, .stream], .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
       "The format of a line in an access log.", repeatable: true,
       example: "log_format f '$remote_addr \"$request\" $status';", trust: .none),
   ]
@@ -89,7 +90,10 @@ struct LogFormat {
 
 extension SettingsBuilder {
   fileprivate mutating func collectFormats(_ scope: Scope) {
-    formats["combined"] = LogFormat(escape: .default, text: template(Word(LogFormat.combined, at: .nowhere)))
+    // As in nginx, `stream` has no format that needn't be defined.
+    if kind == .http {
+      formats["combined"] = LogFormat(escape: .default, text: template(Word(LogFormat.combined, at: .nowhere)))
+    }
     for line in scope.own("log_format") {
       let name = line.text(0)
       guard formats[name] == nil else {
@@ -109,7 +113,7 @@ extension SettingsBuilder {
       formats[name] = LogFormat(escape: escape, text: Template(words.flatMap { template($0).parts }))
     }
     // Many files for nginx define a format of this name; theirs takes precedence.
-    if formats["json"] == nil {
+    if formats["json"] == nil, kind == .http {
       // Its members mean the same in each configuration, also where one defines a variable of such a name.
       formats["json"] = LogFormat(escape: .json, text: ownTemplate(LogFormat.json))
     }
@@ -155,7 +159,12 @@ extension SettingsBuilder {
         hint: "write \"buffer=64k \(flush.word.text)\"; without both, sallyport writes after one second at the latest")
       return nil
     }
-    guard let format = format ?? formats["combined"] else { return nil }
+    guard let format = format ?? formats["combined"] else {
+      error(
+        line.location, "log format is not specified",
+        hint: "log_format NAME '$remote_addr $status $session_time'; and access_log \(line.text(0)) NAME;")
+      return nil
+    }
     if line.text(0).contains("$") {
       guard buffer == nil else {
         error(

@@ -8,11 +8,12 @@ struct ErrorLogs: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.main
+  static let isOfStream = true
   private static let directive = "error_log"
 
   static let directives: [DirectiveEntry] = [
     .list(
-      "error_log", [.main, .http, .server, .location], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
+      "error_log", [.main, .http, .server, .location, .stream, .streamServer], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
       "stderr error", "Where the log goes, and from which level on.",
       example: "error_log /var/log/sallyport/error.log notice;", trust: .none)
   ]

@@ -6,7 +6,8 @@ enum Main: Feature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "include", [.main, .events, .http, .server, .location, .upstream], .words(1...1, "FILE | PATTERN"),
+      "include", [.main, .events, .http, .server, .location, .upstream, .stream, .streamServer, .streamUpstream],
+      .words(1...1, "FILE | PATTERN"),
       "Includes another file; relative names are relative to the main file's folder.", repeatable: true,
       example: "include conf.d/*.conf;"),
     .local(

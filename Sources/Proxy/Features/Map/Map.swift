@@ -7,14 +7,15 @@ public import Patterns
 /// map (nginx: ngx_http_map_module): a variable whose value depends on a text.
 enum Map: Feature {
   static let chapter = Chapter.rewrite
+  static let isOfStream = true
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "map", .http, .table(2...2, "STRING $VARIABLE"),
+      "map", [.http, .stream], .table(2...2, "STRING $VARIABLE"),
       "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",
       repeatable: true, example: "map $http_upgrade $connection_upgrade { default upgrade; \"\" close; }", trust: .told),
-    .inert("map_hash_bucket_size", .http, because: "the tables grow as needed"),
-    .inert("map_hash_max_size", .http, because: "the tables grow as needed"),
+    .inert("map_hash_bucket_size", [.http, .stream], because: "the tables grow as needed"),
+    .inert("map_hash_max_size", [.http, .stream], because: "the tables grow as needed"),
   ]
 
   static let definitions: [String: Definition] = [

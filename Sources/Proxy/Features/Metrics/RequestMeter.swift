@@ -52,6 +52,7 @@ enum RequestCount {
   /// Subrequests are no requests of a client.
   @inline(__always)
   static func end(_ exchange: Exchange, _ stream: Unmanaged<ClientStream>) {
+    guard stream._withUnsafeGuaranteedRef({ $0.carriesRequests }) else { return }
     exchange.worker.traffic.didEndExchange()
     guard let meter = exchange.server.meter else { return }
     stream._withUnsafeGuaranteedRef { stream in

@@ -3,9 +3,9 @@ import Transport
 import Upstream
 
 /// How a `proxy_pass` chooses the connection for its next attempt: by group, trust, user and origin.
-extension ProxyHandler {
-  func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
-    if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
+extension UpstreamHandler {
+  /// Begins an attempt where the request has a say in group, trust, user or origin.
+  func connect(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int?) {
     guard let group else { return }
     guard let origin = pass.origin.make(for: exchange) else { return exchange.fail(ErrorResponse(500)) }
     let context = dynamic.map(\.security.context) ?? pass.context
@@ -30,14 +30,11 @@ extension ProxyHandler {
     _ exchange: Exchange, _ pass: LiveProxyPass, _ context: UpstreamTLSContext?, _ origin: ConnectionOrigin
   ) -> UpstreamTrust {
     // A connection that tells of one client is nobody else's, not even the same user's.
-    let user: (any AnyObject & Sendable)? =
-      if pass.origin.isOfOneClient { OwnSession() } else {
-        authentication?.boundUser ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
-      }
+    let user = connectionUser(exchange, pass)
     if user == nil, context === pass.context, let settled = pass.trust { return settled }
     return UpstreamTrust(
-      context: context, name: pass.nameForTLS(exchange), speaksHTTP2: pass.settings.version == .http2, boundTo: user,
-      origin: origin)
+      context: context, name: pass.nameForTLS(exchange), connection: pass.settings.version.connection, boundTo: user,
+      origin: origin, negotiation: pass.negotiation)
   }
 }
 

@@ -111,6 +111,9 @@ final class DynamicGroups {
     return nil
   }
 
+  /// Whether this is the name of an upstream group.
+  func isGroup(_ name: String) -> Bool { named[name.lowercased()] != nil }
+
   private func findBySystem(_ host: String, _ port: UInt16, _ found: @escaping (Found) -> Void) {
     let key = Key(authority: "\(host):\(port)")
     let place = entries.place(of: key)

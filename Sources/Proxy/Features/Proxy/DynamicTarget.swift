@@ -113,6 +113,14 @@ struct DynamicTarget {
     target.prefix(5).map { ASCII.lower($0) } == Array("unix:".utf8)
   }
 
+  /// Why no port is known in a protocol that has no default; nil: one is, or the target is a group or a socket.
+  func portFault(in exchange: Exchange) -> String? {
+    guard followed == nil, !Self.isSocket(authority.utf8), (try? HostPort(authority, bareIPv6: .isHost))?.port == nil,
+      !exchange.session.live.streamGroups.isGroup(authority)
+    else { return nil }
+    return authority.isEmpty ? "no host in upstream \"\"" : "no port in upstream \"\(authority)\""
+  }
+
   /// The request ends: nobody waits for the name any more.
   func leave() { question?.withdraw() }
 
@@ -128,7 +136,7 @@ struct DynamicTarget {
       return nil
     }
     let serial = exchange.serial
-    let groups = exchange.session.live.dynamicGroups
+    let groups = exchange.session.live.dynamicGroups(of: exchange.server.settings.stream == nil ? .http : .stream)
     return groups.find(authority, defaultPort: defaultPort, by: names) { outcome in
       // The exchange object may already serve another request.
       guard serial == exchange.serial else { return }

@@ -1,3 +1,4 @@
+import Negotiation
 import Bytes
 import Enrolment
 import Envelope
@@ -33,6 +34,8 @@ final class LiveProxyPass: LiveContent {
   private let settledGroup: Unmanaged<UpstreamGroup>?
   private let settledTrust: Unmanaged<UpstreamTrust>?
   let attempt: AttemptSettings
+  /// What is said to the upstream before TLS, or before the client's bytes; nil: nothing.
+  let negotiation: UpstreamNegotiation?
   /// Bytes of a response that may wait for the client.
   let bufferTotal: Int
   let setFields: LiveFieldBlock
@@ -108,11 +111,15 @@ final class LiveProxyPass: LiveContent {
     self.origin = origin
     self.body = settings.body.map(\.compiled)
     self.ownFilters = settings.readRate.map { [UpstreamRate($0)] } ?? []
+    let negotiation = settings.tcp?.opening.map {
+      UpstreamNegotiation($0.kind, goal: $0.goal, name: TCPPassSettings.hostName)
+    }
+    self.negotiation = negotiation
     self.trust = settings.tlsName.constant.flatMap { [context] name in
       origin.settled.map {
         UpstreamTrust(
-          context: context, name: ProxyPassSettings.nameForTLS(name), speaksHTTP2: settings.version == .http2,
-          origin: $0)
+          context: context, name: ProxyPassSettings.nameForTLS(name), connection: settings.version.connection,
+          origin: $0, negotiation: negotiation)
       }
     }
     let isSettled = group != nil && trust != nil && identity == nil
@@ -166,7 +173,9 @@ final class LiveProxyPass: LiveContent {
       cookies == nil ? FieldNameSet() : FieldNameSet(.setCookie))
   }
 
-  override func handler(for worker: Worker) -> ContentHandler? { worker.takeProxyHandler(self) }
+  override func handler(for worker: Worker) -> ContentHandler? {
+    settings.tcp == nil ? worker.takeProxyHandler(self) : TCPHandler(worker, self)
+  }
 
   /// See `ContentHandler.isCompressible`.
   var isCompressible: Bool { settings.envelope == nil && !settings.speaksGRPC }

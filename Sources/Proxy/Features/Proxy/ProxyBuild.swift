@@ -140,7 +140,7 @@ extension SettingsBuilder {
   }
 
   /// Finds the `upstream` block of this name, or makes a group of the one address.
-  private mutating func target(
+  mutating func target(
     _ authority: Authority, _ scheme: UpstreamScheme, _ directive: Directive
   ) throws(Authority.ParseError) -> Int? {
     if case .host(let host, let port) = authority, let index = namedGroups[host.lowercased()] {
@@ -212,7 +212,7 @@ extension SettingsBuilder {
   }
 
   /// The size of the buffer for a response head. The default is 16k; nginx's users often raise nginx's 4k to fit heads.
-  private mutating func headBufferSize(_ scope: Scope) -> Int {
+  mutating func headBufferSize(_ scope: Scope) -> Int {
     guard let line = scope.value("proxy_buffer_size"), let size = Quantity.size(line.text(0)) else { return 16384 }
     guard (1...(16 << 20)).contains(size) else {
       error(

@@ -1,6 +1,7 @@
 package import Language
 
 private let levels = DirectiveContexts.everyHTTP
+private let both = levels.union(.everyStream)
 
 /// The upstream side of a location (nginx: ngx_http_proxy_module).
 package let proxyDirectives: [DirectiveEntry] = [
@@ -84,7 +85,7 @@ package let proxyDirectives: [DirectiveEntry] = [
     example: "proxy_buffering off;", trust: .none
   ).withoutGRPC,
   .value(
-    "proxy_buffer_size", levels, .size, "16k (nginx: 4k)", "The maximum size of a response head.",
+    "proxy_buffer_size", both, .size, "16k (nginx: 4k)", "The maximum size of a response head.",
     example: "proxy_buffer_size 32k;", trust: .none),
   .value(
     "proxy_buffers", levels, .buffers, "8 8k", "How much of a response can wait for a client.",
@@ -96,29 +97,29 @@ package let proxyDirectives: [DirectiveEntry] = [
     example: "proxy_limit_rate 1m;"
   ).withoutGRPC,
   .value(
-    "proxy_bind", levels, .words(1...2, "ADDRESS[:PORT] | off"), "off",
+    "proxy_bind", both, .words(1...2, "ADDRESS[:PORT] | off"), "off",
     "The local address of connections to upstreams, with variables if need be. A kept connection serves only requests with the same local address. A value that is no address is answered with 500 (nginx: connects from another address). `transparent` isn't supported.",
     example: "proxy_bind 192.0.2.1;", trust: .told),
   .value(
-    "proxy_protocol", levels, .words(1...2, "on | off | v2 [certificate]"), "off",
+    "proxy_protocol", both, .words(1...2, "on | off | v2 [certificate]"), "off",
     "Begins each connection to an upstream with a header of the PROXY protocol, before TLS (nginx: stream module only). `on` sends version 1. `v2` sends version 2, with PP2_TYPE_SSL, and of a verified client the CN and the SHA-256 hash of its public key (TLV 0xE0); `certificate` adds the certificate in DER (TLV 0xE1). The address is that of `$remote_addr`. Each request has a connection of its own.",
     example: "proxy_protocol v2;", trust: .told
   ).withoutGRPC,
   .value(
-    "proxy_socket_keepalive", levels, .flag, "off",
+    "proxy_socket_keepalive", both, .flag, "off",
     "Whether the system probes idle connections to upstreams (SO_KEEPALIVE).", example: "proxy_socket_keepalive on;"),
   .value(
-    "proxy_socket_sndbuf", levels, .size, "the system's",
+    "proxy_socket_sndbuf", both, .size, "the system's",
     "The size of the system's send buffer for connections to upstreams.", example: "proxy_socket_sndbuf 256k;"),
   .value(
-    "proxy_socket_rcvbuf", levels, .size, "the system's",
+    "proxy_socket_rcvbuf", both, .size, "the system's",
     "The size of the system's receive buffer for connections to upstreams.", example: "proxy_socket_rcvbuf 256k;"),
   .value(
     "proxy_request_buffering", levels, .flag, "on", "Whether to read the whole body before contacting the upstream.",
     example: "proxy_request_buffering off;", trust: .none
   ).withoutGRPC,
   .value(
-    "proxy_connect_timeout", levels, .milliseconds, "60s", "The time limit for connecting, including the handshake.",
+    "proxy_connect_timeout", both, .milliseconds, "60s", "The time limit for connecting, including the handshake.",
     example: "proxy_connect_timeout 5s;", trust: .none),
   .value(
     "proxy_send_timeout", levels, .milliseconds, "60s", "The time limit between two writes to the upstream.",
@@ -136,10 +137,10 @@ package let proxyDirectives: [DirectiveEntry] = [
       + " nginx; one that says that the request was not processed is also `error`.",
     example: "proxy_next_upstream error timeout http_503;"),
   .value(
-    "proxy_next_upstream_tries", levels, .number(0...1000), "0",
+    "proxy_next_upstream_tries", both, .number(0...1000), "0",
     "The maximum number of tries; 0 means no limit but the number of servers.", example: "proxy_next_upstream_tries 3;"),
   .value(
-    "proxy_next_upstream_timeout", levels, .milliseconds, "0", "The time limit for all tries; 0 means no limit.",
+    "proxy_next_upstream_timeout", both, .milliseconds, "0", "The time limit for all tries; 0 means no limit.",
     example: "proxy_next_upstream_timeout 10s;"),
   .value(
     "proxy_ignore_client_abort", levels, .flag, "off",

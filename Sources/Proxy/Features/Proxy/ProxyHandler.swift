@@ -12,16 +12,7 @@ import UpstreamAuth
 ///                               ▲        │ failure
 ///                               └─ retry ┘
 /// A worker reuses its handlers for later exchanges (`Worker.takeProxyHandler`).
-final class ProxyHandler: ContentHandler {
-  // Not retained: the worker holds its handlers, and outlives them.
-  unowned(unsafe) let worker: Worker
-  // Not retained, because every event uses them: the exchange owns its handler, and the location owns the pass. Both
-  // are nil between two exchanges.
-  @exclusivity(unchecked) private var exchangeRef: Unmanaged<Exchange>?
-  @exclusivity(unchecked) private var passRef: Unmanaged<LiveProxyPass>?
-  let attempt: UpstreamAttempt
-  /// The target of a `proxy_pass` with variables.
-  var dynamic: DynamicTarget?
+final class ProxyHandler: UpstreamHandler {
   /// The state of `proxy_auth`; nil without it, and the client then gets an upstream's 401.
   @exclusivity(unchecked) private(set) var authentication: UpstreamAuthentication?
   /// The filter of `message_envelope`; nil without it.
@@ -30,48 +21,26 @@ final class ProxyHandler: ContentHandler {
   /// Whether the client has left and the request continues without the client (`proxy_ignore_client_abort`).
   @exclusivity(unchecked) private var isClientGone = false
 
-  init(worker: Worker) {
-    self.worker = worker
-    attempt = UpstreamAttempt(worker)
-    super.init()
-    attempt.handler = Unmanaged.passUnretained(self)
-  }
-
-  func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
-
-  var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
-  var pass: LiveProxyPass? { passRef?.takeUnretainedValue() }
-
-  /// Runs `body` for the exchange in progress, if there is one.
-  @inline(__always)
-  private func serve<Value>(_ body: (Exchange, LiveProxyPass) -> Value) -> Value? {
-    guard let exchangeRef, let passRef else { return nil }
-    return exchangeRef._withUnsafeGuaranteedRef { exchange in
-      passRef._withUnsafeGuaranteedRef { pass in body(exchange, pass) }
-    }
-  }
-
   override func recycle() {
     if attempt.isUnderWay { cancel() }
-    exchangeRef = nil
-    passRef = nil
-    if dynamic != nil { dynamic.take()?.leave() }
     if authentication != nil { authentication = nil }
     if envelope != nil { envelope = nil }
     isClientGone = false
-    attempt.reset()
+    forget()
     borrowing(worker) { $0.giveBack(self) }
   }
 
   override func cancel() { attempt.abandon() }
 
-  /// The group whose servers the handler tries.
-  var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
+  override func connectionUser(_ exchange: Exchange, _ pass: LiveProxyPass) -> (any AnyObject & Sendable)? {
+    super.connectionUser(exchange, pass) ?? authentication?.boundUser
+      ?? (pass.needsOwnSession(exchange) ? OwnSession() : nil)
+  }
 
   // MARK: Begin
 
   override func start(_ exchange: Exchange) {
-    exchangeRef = Unmanaged.passUnretained(exchange)
+    serve(exchange)
     _ = serve { start($0, $1) }
   }
 
@@ -129,7 +98,7 @@ final class ProxyHandler: ContentHandler {
     }
   }
 
-  func upstreamDidDrain() {
+  override func upstreamDidDrain() {
     guard let exchange, let stream = attempt.stream else { return }
     guard case .tunnel = exchange.progress.state else { return sender.upstreamDidDrain(exchange, stream) }
     if isClientGone { tunnelClientDidEnd() } else { exchange.stream?.resumeBody() }
@@ -137,12 +106,17 @@ final class ProxyHandler: ContentHandler {
 
   // MARK: Attempts
 
+  func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass, again: Int? = nil) {
+    if authentication == nil, !pass.needsOwnSession(exchange), pass.begin(attempt, again: again) { return }
+    connect(exchange, pass, again: again)
+  }
+
   /// Tries the next server, or with `again` the same one over a new connection.
   func tryNext(again: Int? = nil) { _ = serve { tryNext($0, $1, again: again) } }
 
-  func attemptDidBegin() { envelope?.forgetResponse() }
+  override func attemptDidBegin() { envelope?.forgetResponse() }
 
-  func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
+  override func attemptDidOpen(_ stream: UpstreamStream) { _ = serve { attemptDidOpen(stream, $0, $1) } }
 
   private func attemptDidOpen(_ stream: UpstreamStream, _ exchange: Exchange, _ pass: LiveProxyPass) {
     let session = stream.session
@@ -188,7 +162,7 @@ final class ProxyHandler: ContentHandler {
 
   /// Sends the next request after a challenge: over `stream`, or over another session if `stream` is nil.
   @inline(never)
-  func mayAskAgain(_ stream: UpstreamStream?) {
+  override func mayAskAgain(_ stream: UpstreamStream?) {
     guard let authentication, let exchange else { return }
     if let stream {
       authentication.isSameConnection = true
@@ -201,7 +175,7 @@ final class ProxyHandler: ContentHandler {
 
   // MARK: The response
 
-  func responseHead(_ response: ResponseHead) -> Bool { serve { responseHead(response, $0, $1) } ?? false }
+  override func responseHead(_ response: ResponseHead) -> Bool { serve { responseHead(response, $0, $1) } ?? false }
 
   private func responseHead(_ response: ResponseHead, _ exchange: Exchange, _ pass: LiveProxyPass) -> Bool {
     if let authentication, let stream = attempt.stream {
@@ -238,7 +212,7 @@ final class ProxyHandler: ContentHandler {
     exchange.sendHead()
   }
 
-  func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
+  override func responseBody(_ bytes: UnsafeRawBufferPointer) { _ = serve { responseBody(bytes, $0, $1) } }
   private func responseBody(_ bytes: UnsafeRawBufferPointer, _ exchange: Exchange, _ pass: LiveProxyPass) {
     if let envelope, envelope.isHolding { return envelope.hold(bytes, exchange) }
     if let authentication, authentication.isDiscarding {
@@ -259,7 +233,7 @@ final class ProxyHandler: ContentHandler {
     mayAskAgain(nil)
   }
 
-  func responseDidPump() { _ = serve { watchClient($0, $1) } }
+  override func responseDidPump() { _ = serve { watchClient($0, $1) } }
   /// Pauses the upstream while too many bytes wait for the client.
   private func watchClient(_ exchange: Exchange, _ pass: LiveProxyPass) {
     guard exchange.waitingBytes > pass.bufferTotal, let client = exchange.stream else { return }
@@ -271,7 +245,7 @@ final class ProxyHandler: ContentHandler {
   override func pauseSource() { attempt.stream?.pause() }
 
   /// Ends the response. `finish` comes last, because the next request can then use the same session at once.
-  func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
+  override func responseDidEnd(_ trailers: Trailers?) { _ = serve { responseDidEnd(trailers, $0, $1) } }
   private func responseDidEnd(_ trailers: Trailers?, _ exchange: Exchange, _ pass: LiveProxyPass) {
     UpstreamFailureLog.noteAnswer(exchange, pass.group ?? dynamic?.group, attempt.lastServer)
     if !pass.balances.isEmpty { GroupChoice.bindAtEnd(exchange, group, attempt.lastServer) }
@@ -285,7 +259,7 @@ final class ProxyHandler: ContentHandler {
 
   // MARK: Failures
 
-  func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
+  override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
     guard let exchange else { return }
     if case .tunnel = exchange.progress.state { return exchange.end(.upstreamBroke) }
     if let authentication, authentication.isDiscarding { return mayAskAgain(nil) }
@@ -337,7 +311,7 @@ final class ProxyHandler: ContentHandler {
     return false
   }
 
-  func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {
+  override func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {
     _ = serve {
       $0.sendTunnel(bytes); watchClient($0, $1)
     }
@@ -353,7 +327,7 @@ final class ProxyHandler: ContentHandler {
     exchange?.complete()
   }
 
-  func tunnelUpstreamDidEnd(inGoodOrder: Bool) {
+  override func tunnelUpstreamDidEnd(inGoodOrder: Bool) {
     if inGoodOrder { exchange?.complete() } else { exchange?.end(.upstreamBroke) }
   }
 
@@ -373,27 +347,11 @@ final class ProxyHandler: ContentHandler {
 
   // MARK: Variables
 
-  override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
-    switch variable {
-    case .proxy_host: output.append(dynamic?.host ?? pass?.host ?? [])
-    case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
-    case .upstream_ssl_spki: output.append(string: attempt.keyHash)
-    default:
-      let isOver = exchangeRef?._withUnsafeGuaranteedRef { $0.account.isOver } ?? true
-      let named = variable == .upstream_addr ? group : nil
-      borrowing(attempt) { $0.append(variable, named, isOver: isOver, to: &output) }
-    }
-  }
-
   override var isCompressible: Bool { pass?.isCompressible ?? true }
   override var upstreamHead: ResponseHead? { attempt.shownHead }
   override var upstreamTrailers: Trailers? { attempt.trailers }
 
   override func hides(_ field: Field, in bytes: UnsafeRawBufferPointer) -> Bool {
     pass?.hidden.contains(field, in: bytes) ?? false
-  }
-
-  override func appendParticulars(to text: inout ByteBuffer) {
-    if let scheme, let group { attempt.appendParticulars(scheme, group, to: &text) }
   }
 }

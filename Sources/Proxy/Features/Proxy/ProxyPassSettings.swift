@@ -141,6 +141,8 @@ public final class ProxyPassSettings: Sendable {
   public let ignoredHeaders: IgnoredResponseFields
   /// How names in a target with variables are resolved; nil: by the system.
   public let nameResolution: NameResolutionSettings?
+  /// What `stream` says; nil in `http`.
+  public let tcp: TCPPassSettings?
   public let location: SourceLocation
 
   public init(
@@ -155,8 +157,9 @@ public final class ProxyPassSettings: Sendable {
     cookies: CookieRewriteSettings = CookieRewriteSettings(domains: [], paths: [], flags: []),
     ignoredHeaders: IgnoredResponseFields = [], body: Template? = nil, origin: OriginSettings = OriginSettings(),
     readRate: Template? = nil, signing: SignatureSettings? = nil,
-    nameResolution: NameResolutionSettings? = nil, passesTrailers: Bool = true
+    nameResolution: NameResolutionSettings? = nil, passesTrailers: Bool = true, tcp: TCPPassSettings? = nil
   ) {
+    self.tcp = tcp
     self.passesTrailers = passesTrailers
     self.nameResolution = nameResolution
     self.signing = signing
@@ -223,7 +226,10 @@ extension ProxyPassSettings: ContentFeature {
   /// Whether requests of the level itself go to an upstream.
   static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
 
+  static let isOfStream = true
+
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ProxyPassSettings? {
+    if level.isOfStream { return ownLine(in: level.scope).flatMap { builder.streamPass($0, level) } }
     if let line = GRPC.line(in: level.scope), let settings = builder.grpcPass(line, level) { return settings }
     return ownLine(in: level.scope).flatMap { builder.proxyPass($0, level) }
   }

@@ -11,7 +11,7 @@ final class UpstreamAttempt: AttemptObserver {
   // Not retained: the worker holds its handlers, and outlives them.
   private unowned(unsafe) let worker: Worker
   // Not retained: the handler owns its attempt, and sets this once.
-  @exclusivity(unchecked) var handler: Unmanaged<ProxyHandler>?
+  @exclusivity(unchecked) var handler: Unmanaged<UpstreamHandler>?
   /// The request as it goes to the upstream.
   let outgoing = OutgoingRequestHead()
   /// The stream of the attempt in progress; nil between two attempts.
@@ -272,6 +272,14 @@ final class UpstreamAttempt: AttemptObserver {
     handler?._withUnsafeGuaranteedRef { $0.tunnelUpstreamDidEnd(inGoodOrder: inGoodOrder) }
   }
 
+  override func tunnelAllowanceDidEnd() { handler?._withUnsafeGuaranteedRef { $0.upstreamAllowanceDidEnd() } }
+
+  /// The first byte of an upstream in `stream` has come.
+  func noteFirstByte() {
+    let now = now
+    note { if $0.headAt == nil { $0.headAt = now } }
+  }
+
   override func attemptDidFail(_ failure: AttemptFailure) {
     isUnderWay = false
     AttemptCount.failed(stream, failure, records.last)
@@ -311,6 +319,19 @@ final class UpstreamAttempt: AttemptObserver {
   }
 
   // MARK: Variables
+
+  /// Appends a time of each attempt since its begin. `isOver`: the session ends, and with it the last attempt.
+  func appendTimes(_ moment: KeyPath<AttemptRecord, UInt64?>, isOver: Bool, to output: inout ByteBuffer) {
+    for (index, record) in records.enumerated() {
+      if index > 0 { output.append(", ") }
+      let isLast = moment == \.endedAt && isOver
+      if let time = record[keyPath: moment] ?? (isLast ? now : nil) {
+        Exchange.append(milliseconds: time &- record.beganAt, to: &output)
+      } else {
+        output.append(0x2D)
+      }
+    }
+  }
 
   /// Appends one value for each attempt, separated by commas, as nginx's `$upstream_…`.
   /// `isOver`: the exchange ends, so an attempt in progress does too.

@@ -38,7 +38,7 @@ final class LiveUpstreamAuth {
       switch pass.version {
       case .http10: false
       case .http11: !pass.setFields.contains(where: \.closesConnection)
-      case .http2: true
+      case .http2, .tcp: true
       }
     // Locations with other schemes or spaces have entries of their own.
     let terms =

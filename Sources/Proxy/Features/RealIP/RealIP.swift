@@ -39,13 +39,14 @@ package struct RealIP: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.realIP
+  static let isOfStream = true
   static let from = "set_real_ip_from"
   private static let header = "real_ip_header"
   private static let recursive = "real_ip_recursive"
 
   static let directives: [DirectiveEntry] = [
     .list(
-      from, .everyHTTP, .words(1...1, "ADDRESS | CIDR | unix: | NAME"), "",
+      from, .everyHTTP.union(.everyStream), .words(1...1, "ADDRESS | CIDR | unix: | NAME"), "",
       "Peers whose word about the client's address is taken. A name is resolved at start and reload.",
       example: "set_real_ip_from 10.0.0.0/8;", trust: .told),
     .value(

@@ -11,11 +11,11 @@ enum ServerNames: Feature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "server_name", .server, .words(1...Int.max, "NAME …"), "\"\"",
+      "server_name", .everyServer, .words(1...Int.max, "NAME …"), "\"\"",
       "Names of the server: exact, `*.x`, `x.*`, `.x` or `~regex`.", repeatable: true,
       example: "server_name example.com *.example.com;", trust: .told),
-    .inert("server_names_hash_max_size", .http, because: "the tables grow as needed"),
-    .inert("server_names_hash_bucket_size", .http, because: "the tables grow as needed"),
+    .inert("server_names_hash_max_size", [.http, .stream], because: "the tables grow as needed"),
+    .inert("server_names_hash_bucket_size", [.http, .stream], because: "the tables grow as needed"),
   ]
 
   /// `$server_name`

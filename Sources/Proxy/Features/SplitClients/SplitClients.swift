@@ -4,10 +4,11 @@ import Observability
 /// split_clients (nginx: ngx_http_split_clients_module): a variable whose value depends on the hash of a text.
 enum SplitClients: Feature {
   static let chapter = Chapter.rewrite
+  static let isOfStream = true
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "split_clients", .http, .table(2...2, "STRING $VARIABLE"),
+      "split_clients", [.http, .stream], .table(2...2, "STRING $VARIABLE"),
       "A variable whose value depends on the hash of a text, with nginx's hash and shares.", repeatable: true,
       example: "split_clients $remote_addr $variant { 10% new; * old; }", trust: .told)
   ]

@@ -1,6 +1,7 @@
 import Language
 
-private let levels: DirectiveContexts = [.http, .server]
+private let httpLevels: DirectiveContexts = [.http, .server]
+private let levels = httpLevels.union(.everyStream)
 
 /// TLS towards clients (nginx: ngx_http_ssl_module).
 enum ServerTLS: Feature {
@@ -8,7 +9,7 @@ enum ServerTLS: Feature {
 
   static let directives: [DirectiveEntry] = [
     .value(
-      "ssl", levels, .flag, "off", "Obsolete: use `listen … ssl`. `on` turns on TLS for every `listen` of the server.",
+      "ssl", httpLevels, .flag, "off", "Obsolete: use `listen … ssl`. `on` turns on TLS for every `listen` of the server.",
       example: "ssl on;"),
     .list(
       "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
@@ -123,11 +124,11 @@ enum ServerTLS: Feature {
       example: "ssl_stapling_responder http://ocsp.example/;"),
     .inert("ssl_stapling_verify", levels, because: "a response is always verified before it is stapled"),
     .value(
-      "ssl_reload", .everyHTTP, .flag, "on",
+      "ssl_reload", .everyHTTP.union(.everyStream), .flag, "on",
       "Whether to load changed files of keys, certificates, CAs, CRLs, pins and pass phrases without a signal. With `off`, the loaded files stay in use until HUP.",
       example: "ssl_reload off;"),
     .value(
-      "ssl_early_data", levels, .flag, "off",
+      "ssl_early_data", httpLevels, .flag, "off",
       "Whether to accept TLS 1.3 early data, for requests with safe methods only, marked `Early-Data: 1`. Other requests wait for the end of the handshake.",
       example: "ssl_early_data on;", trust: .told),
     .value(
@@ -135,6 +136,6 @@ enum ServerTLS: Feature {
       "Whether to send the server's certificates compressed (RFC 8879), and to take clients' certificates so. Needs OpenSSL 3.2 or later with zlib, zstd or brotli; no effect with `ssl_stapling`.",
       example: "ssl_certificate_compression on;", trust: .none),
     .value(
-      "ssl_buffer_size", levels, .size, "16k", "The plain-text size of one TLS record.", example: "ssl_buffer_size 4k;"),
+      "ssl_buffer_size", httpLevels, .size, "16k", "The plain-text size of one TLS record.", example: "ssl_buffer_size 4k;"),
   ]
 }

@@ -1,6 +1,6 @@
 import Language
 
-private let levels = DirectiveContexts.everyHTTP
+private let levels = DirectiveContexts.everyHTTP.union(.everyStream)
 
 /// TLS towards upstreams (nginx: ngx_http_proxy_module; the directives for pins are sallyport's own).
 enum UpstreamTLS: Feature {

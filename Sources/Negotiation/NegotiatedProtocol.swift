@@ -1,0 +1,14 @@
+/// A protocol whose connections begin in clear and change to TLS when one side asks for it. The raw value is the word of
+/// the configuration.
+public enum NegotiatedProtocol: String, CaseIterable, Sendable {
+  /// PostgreSQL, protocol 3: SSLRequest.
+  case postgres
+  /// RFC 3207.
+  case smtp
+  /// RFC 9051 §6.2.1.
+  case imap
+  /// RFC 2595 §4.
+  case pop3
+  /// RFC 4511 §4.14.
+  case ldap
+}

@@ -1,0 +1,311 @@
+import TLS
+import Bytes
+import Glibc
+import HTTP
+import Observability
+import Transport
+import Upstream
+
+/// `proxy_pass` in `stream`: connects to an upstream, and then passes bytes in both directions until a side ends.
+///
+///     start ─► target ─► attempt ─► open ─► bytes both ways ─► one side's end ─► end
+///                 ▲         │ failure
+///                 └─ retry ─┘
+/// Each side is read only while the other one takes what it gets.
+final class TCPHandler: UpstreamHandler {
+  /// Why a side isn't read now.
+  private struct Hold: OptionSet {
+    let rawValue: UInt8
+    /// The other side takes no bytes.
+    static let full = Hold(rawValue: 1)
+    /// The rate allows none.
+    static let rate = Hold(rawValue: 2)
+  }
+
+  /// How a side has ended.
+  private enum End { case inOrder, broken }
+
+  private let settings: TCPPassSettings
+  // The location holds its content, and the exchange its location.
+  private let live: LiveProxyPass
+  private var clientHold = Hold(), upstreamHold = Hold()
+  private var clientEnd: End?, upstreamEnd: End?
+  private var upload: TCPRate?, download: TCPRate?
+  private var uploadDelay: OneShotTimer?, downloadDelay: OneShotTimer?
+  private var hasFirstByte = false
+
+  init(_ worker: Worker, _ pass: LiveProxyPass) {
+    settings = pass.settings.tcp ?? TCPPassSettings()
+    live = pass
+    super.init(worker: worker)
+    prepare(pass)
+    attempt.expect()
+  }
+
+  private var client: TCPStream? { exchange?.stream as? TCPStream }
+  private var upstream: UpstreamStream? { attempt.stream }
+
+  // MARK: The upstream
+
+  override func start(_ exchange: Exchange) {
+    serve(exchange)
+    _ = serve { start($0, $1) }
+  }
+
+  private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
+    if pass.group != nil { return tryNext(exchange, pass) }
+    do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
+    if let fault = dynamic?.portFault(in: exchange) {
+      exchange.log(.error, fault)
+      return exchange.fail(ErrorResponse(500))
+    }
+    let question = dynamic?.find(for: exchange) { [self] group in
+      dynamic?.group = group
+      tryNext(exchange, pass)
+    }
+    if let question { dynamic?.keep(question) }
+  }
+
+  private func tryNext(_ exchange: Exchange, _ pass: LiveProxyPass) {
+    if pass.begin(attempt, again: nil) { return }
+    connect(exchange, pass, again: nil)
+  }
+
+  override func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {
+    guard let exchange, let pass else { return }
+    attempt.noteStatus(of: failure)
+    if case .tls = failure, let last = attempt.records.last { AttemptCount.judged(last, group, worker) }
+    UpstreamFailureLog.tell(failure, exchange, group, attempt.lastServer)
+    attempt.leave()
+    let situation = attempt.situation(.get, exchange, onKept: false)
+    switch RetryPolicy(settings: pass.settings.retry, servers: group?.usedServers ?? 0).decide(
+      failure.condition, situation)
+    {
+    case .sameServer, .nextServer: tryNext(exchange, pass)
+    // As in nginx, one status for each upstream that can't be reached.
+    case .giveUp: exchange.fail(ErrorResponse(failure.status == 500 ? 500 : 502))
+    }
+  }
+
+  override func attemptDidOpen(_ stream: UpstreamStream) {
+    guard let exchange, let client else { return }
+    if stream.session.trustOutcome != .none { UpstreamFailureLog.noteHandshake(stream.session, exchange) }
+    UpstreamFailureLog.noteAnswer(exchange, group, attempt.lastServer)
+    exchange.setState(.tunnel)
+    upload = rate(settings.uploadRate, exchange)
+    download = rate(settings.downloadRate, exchange)
+    client.noteActivity()
+    client.setDeadline(in: settings.timeout)
+    if let upload { client.allowance = upload.allowance(now: worker.loop.now) }
+    giveDownload()
+    if let request = client.onlyRequest {
+      request.withUnsafeBytes { stream.send(body: $0) }
+      return stream.resume()
+    }
+    if settings.passesGreeting, let greeting = (stream as? TCPUpstreamStream)?.greeting, !greeting.isEmpty {
+      greeting.withUnsafeBytes { client.send(body: $0) }
+    }
+    let serial = exchange.serial
+    stream.resume()
+    // The upstream may have ended the session within that call.
+    if exchange.serial == serial, self.exchange === exchange { client.resumeBody() }
+  }
+
+  private func rate(_ template: Template?, _ exchange: Exchange) -> TCPRate? {
+    guard let template, let rate = ResponseRate.size(template.compiled.bytes(exchange), exchange), rate > 0 else {
+      return nil
+    }
+    return TCPRate(rate: rate, start: worker.loop.now)
+  }
+
+  // MARK: Bytes
+
+  override func tunnelBytes(_ bytes: UnsafeRawBufferPointer) {
+    guard let upstream else { return }
+    upload?.take(bytes.count)
+    upstream.send(body: bytes)
+    if upstream.waitingBytes >= settings.bufferSize { hold(client: .full) }
+  }
+
+  override func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {
+    guard let client else { return }
+    if !hasFirstByte {
+      hasFirstByte = true
+      attempt.noteFirstByte()
+    }
+    download?.take(bytes.count)
+    client.send(body: bytes)
+    if client.waitingBytes >= settings.bufferSize { hold(upstream: .full) }
+  }
+
+  override func clientDidDrain() {
+    if upstreamEnd != nil { return finishIfDelivered() }
+    release(upstream: .full)
+  }
+
+  override func upstreamDidDrain() {
+    client?.noteActivity()
+    if clientEnd != nil { return finishIfDelivered() }
+    release(client: .full)
+  }
+
+  private func hold(client reason: Hold) {
+    clientHold.insert(reason)
+    client?.pauseBody()
+  }
+
+  private func hold(upstream reason: Hold) {
+    upstreamHold.insert(reason)
+    upstream?.pause()
+  }
+
+  private func release(client reason: Hold) {
+    guard clientHold.contains(reason) else { return }
+    clientHold.remove(reason)
+    if clientHold.isEmpty { client?.resumeBody() }
+  }
+
+  private func release(upstream reason: Hold) {
+    guard upstreamHold.contains(reason) else { return }
+    upstreamHold.remove(reason)
+    if upstreamHold.isEmpty { upstream?.resume() }
+  }
+
+  // MARK: Rates
+
+  override func clientAllowanceDidEnd() {
+    guard let upload, let client else { return }
+    let now = worker.loop.now
+    client.allowance = upload.allowance(now: now)
+    if client.allowance > 0 { return worker.loop.again(client.session.transport) }
+    hold(client: .rate)
+    uploadDelay = worker.loop.after(upload.wait(now: now)) { [weak self] in
+      guard let self, let client = self.client, let upload = self.upload else { return }
+      client.allowance = upload.allowance(now: worker.loop.now)
+      release(client: .rate)
+    }
+  }
+
+  /// Says how much of the upstream may be read.
+  private func giveDownload() {
+    guard let download, let stream = upstream as? TCPUpstreamStream else { return }
+    stream.allowance = download.allowance(now: worker.loop.now)
+  }
+
+  override func upstreamAllowanceDidEnd() {
+    guard let download, let stream = upstream as? TCPUpstreamStream else { return }
+    let now = worker.loop.now
+    stream.allowance = download.allowance(now: now)
+    hold(upstream: .rate)
+    let wait = stream.allowance > 0 ? 0 : download.wait(now: now)
+    downloadDelay = worker.loop.after(wait) { [weak self] in
+      guard let self, exchange != nil else { return }
+      giveDownload()
+      release(upstream: .rate)
+    }
+  }
+
+  // MARK: Ends
+
+  override func tunnelClientDidEnd() { clientDidEnd(.inOrder) }
+  override func tunnelClientDidBreak() { clientDidEnd(.broken) }
+  override func tunnelUpstreamDidEnd(inGoodOrder: Bool) { upstreamDidEnd(inGoodOrder ? .inOrder : .broken) }
+
+  private func clientDidEnd(_ end: End) {
+    clientEnd = end
+    guard let upstream else { exchange?.endSession(200, .clientLeft); return }
+    if settings.keepsHalfOpen, end == .inOrder, upstreamEnd == nil { return upstream.requestDidEnd() }
+    upstream.flush()
+    finishIfDelivered()
+  }
+
+  private func upstreamDidEnd(_ end: End) {
+    upstreamEnd = end
+    if settings.keepsHalfOpen, end == .inOrder, clientEnd == nil { return client?.endOutput() ?? () }
+    client?.flush()
+    finishIfDelivered()
+  }
+
+  /// Ends the session once each side has what the other one sent before its end. A side that broke off takes nothing.
+  private func finishIfDelivered() {
+    guard let exchange else { return }
+    if settings.keepsHalfOpen, (clientEnd == nil) != (upstreamEnd == nil), clientEnd ?? upstreamEnd == .inOrder { return }
+    if clientEnd != nil, upstreamEnd != .broken, upstream?.waitingBytes ?? 0 > 0 { return }
+    if upstreamEnd != nil, clientEnd != .broken, client?.waitingBytes ?? 0 > 0 { return }
+    endUpstream(clientEnd == .broken ? .reset : .orderly)
+    exchange.endSession(200, clientEnd == .broken ? .clientLeft : upstreamEnd == .broken ? .upstreamBroke : .complete)
+  }
+
+  /// Nothing has come or gone for `proxy_timeout`, or since the deadline was set last.
+  override func deadlineDidPass() {
+    guard let exchange, let client else { return }
+    let idle = worker.loop.now &- client.lastActivity
+    let limit = UInt64(max(0, settings.timeout))
+    if idle < limit { return client.setDeadline(in: Int(clamping: limit - idle)) }
+    exchange.log(.info, "connection timed out (110: Connection timed out)")
+    endUpstream(.orderly)
+    exchange.endSession(200, .clientTimedOut)
+  }
+
+  private func endUpstream(_ closing: ByteStream.Closing) {
+    attempt.endRecord()
+    (upstream as? TCPUpstreamStream)?.end(closing)
+  }
+
+  override func cancel() {
+    uploadDelay?.cancel()
+    downloadDelay?.cancel()
+    attempt.abandon()
+  }
+
+  override func recycle() {
+    cancel()
+    forget()
+  }
+
+  func appendTime(_ moment: KeyPath<AttemptRecord, UInt64?>, to output: inout ByteBuffer) {
+    attempt.appendTimes(moment, isOver: exchange?.account.isOver ?? true, to: &output)
+  }
+}
+
+/// `proxy_upload_rate` and `proxy_download_rate` with nginx's arithmetic: each second that has begun allows one rate more.
+/// It saturates.
+struct TCPRate: Equatable {
+  /// Bytes per second, above 0.
+  let rate: Int
+  /// When the connection to the upstream was open, in milliseconds.
+  let start: UInt64
+  private(set) var taken = 0
+
+  init(rate: Int, start: UInt64) {
+    self.rate = max(1, rate)
+    self.start = start
+  }
+
+  mutating func take(_ count: Int) {
+    let (sum, overflow) = taken.addingReportingOverflow(max(0, count))
+    taken = overflow ? Int.max : sum
+  }
+
+  /// How many bytes may be read now.
+  func allowance(now: UInt64) -> Int {
+    let seconds = Int(clamping: (now < start ? 0 : now - start) / 1000)
+    let (allowed, overflow) = rate.multipliedReportingOverflow(by: seconds == Int.max ? seconds : seconds + 1)
+    return overflow ? Int.max : max(0, allowed - taken)
+  }
+
+  /// Milliseconds until a byte may be read; at least 1.
+  func wait(now: UInt64) -> Int {
+    let elapsed = now < start ? 0 : now - start
+    return Int(clamping: 1000 - elapsed % 1000)
+  }
+}
+
+extension TCPPassSettings {
+  /// The name of this host, for EHLO.
+  static let hostName: String = {
+    var buffer = [CChar](repeating: 0, count: 256)
+    guard gethostname(&buffer, buffer.count - 1) == 0 else { return "localhost" }
+    return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }()
+}

@@ -1,0 +1,92 @@
+import Bytes
+import HTTP
+import TLS
+import Transport
+import Upstream
+
+/// A content handler that tries servers of an upstream group: what its `UpstreamAttempt` tells. `ProxyHandler` forwards
+/// requests, `TCPHandler` connections.
+class UpstreamHandler: ContentHandler {
+  // Not retained: the worker holds its handlers, and outlives them.
+  unowned(unsafe) final let worker: Worker
+  // Not retained, because every event uses them: the exchange owns its handler, and the location owns the pass. Both
+  // are nil between two exchanges.
+  @exclusivity(unchecked) final private(set) var exchangeRef: Unmanaged<Exchange>?
+  @exclusivity(unchecked) final private var passRef: Unmanaged<LiveProxyPass>?
+  final let attempt: UpstreamAttempt
+  /// The target of a `proxy_pass` with variables.
+  final var dynamic: DynamicTarget?
+
+  init(worker: Worker) {
+    self.worker = worker
+    attempt = UpstreamAttempt(worker)
+    super.init()
+    attempt.handler = Unmanaged.passUnretained(self)
+  }
+
+  final func prepare(_ pass: LiveProxyPass) { passRef = Unmanaged.passUnretained(pass) }
+
+  final func serve(_ exchange: Exchange) { exchangeRef = Unmanaged.passUnretained(exchange) }
+
+  final var exchange: Exchange? { exchangeRef?.takeUnretainedValue() }
+  final var pass: LiveProxyPass? { passRef?.takeUnretainedValue() }
+
+  /// Runs `body` for the exchange in progress, if there is one.
+  @inline(__always)
+  final func serve<Value>(_ body: (Exchange, LiveProxyPass) -> Value) -> Value? {
+    guard let exchangeRef, let passRef else { return nil }
+    return exchangeRef._withUnsafeGuaranteedRef { exchange in
+      passRef._withUnsafeGuaranteedRef { pass in body(exchange, pass) }
+    }
+  }
+
+  /// Clears what concerns the exchange that has ended.
+  final func forget() {
+    exchangeRef = nil
+    passRef = nil
+    if dynamic != nil { dynamic.take()?.leave() }
+    attempt.reset()
+  }
+
+  /// The group whose servers the handler tries.
+  final var group: UpstreamGroup? { pass?.group ?? dynamic?.group }
+
+  /// Whom the next connection belongs to; nil: anybody may use it later.
+  func connectionUser(_ exchange: Exchange, _ pass: LiveProxyPass) -> (any AnyObject & Sendable)? {
+    pass.origin.isOfOneClient ? OwnSession() : nil
+  }
+
+  // MARK: What the attempt tells
+
+  func attemptDidBegin() {}
+  func attemptDidOpen(_ stream: UpstreamStream) {}
+  /// Returns false to stop reading.
+  func responseHead(_ response: ResponseHead) -> Bool { true }
+  func responseBody(_ bytes: UnsafeRawBufferPointer) {}
+  func responseDidPump() {}
+  func responseDidEnd(_ trailers: Trailers?) {}
+  func mayAskAgain(_ stream: UpstreamStream?) {}
+  func upstreamDidDrain() {}
+  func tunnelFromUpstream(_ bytes: UnsafeRawBufferPointer) {}
+  func tunnelUpstreamDidEnd(inGoodOrder: Bool) {}
+  func upstreamAllowanceDidEnd() {}
+  func attemptDidFail(_ failure: AttemptFailure, onKept: Bool) {}
+
+  // MARK: Variables
+
+  override func append(_ variable: SimpleVariable, to output: inout ByteBuffer) {
+    switch variable {
+    case .proxy_host: output.append(dynamic?.host ?? pass?.host ?? [])
+    case .proxy_port: output.append(dynamic?.port ?? pass?.port ?? [])
+    case .upstream_ssl_spki: output.append(string: attempt.keyHash)
+    default:
+      let isOver = exchangeRef?._withUnsafeGuaranteedRef { $0.account.isOver } ?? true
+      let named = variable == .upstream_addr ? group : nil
+      borrowing(attempt) { $0.append(variable, named, isOver: isOver, to: &output) }
+    }
+  }
+
+  override func appendParticulars(to text: inout ByteBuffer) {
+    if let scheme, let group { attempt.appendParticulars(scheme, group, to: &text) }
+  }
+}

@@ -1,0 +1,81 @@
+import Language
+public import Negotiation
+import Observability
+
+/// starttls and proxy_starttls, which nginx's `stream` does not have: TLS that a client asks for in the words of its
+/// protocol, and that sallyport asks an upstream for.
+enum StartTLS: Feature {
+  static let chapter = Chapter.stream
+  static let isOfStream = true
+  private static let client = "starttls"
+  private static let upstream = "proxy_starttls"
+
+  /// The name of PostgreSQL's protocol in ALPN, which its clients offer when they begin with TLS at once.
+  static let postgresALPN = "postgresql"
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      client, .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
+      "How clients ask for TLS, on a `listen … ssl`: `postgres` by SSLRequest, or at once with ALPN `postgresql`; `smtp`,"
+        + " `imap` and `pop3` by STARTTLS; `ldap` by the extended operation StartTLS. A client that asks for nothing is"
+        + " refused in its protocol's words, and one that sends bytes behind its request in clear is cut off.",
+      example: "starttls postgres;", trust: .told),
+    .value(
+      upstream, .everyStream, .oneOf(NegotiatedProtocol.allCases.map(\.rawValue) + ["off"]), "off",
+      "How sallyport asks the upstream for TLS before the handshake of `proxy_ssl on`. An upstream that refuses gets"
+        + " nothing of the client.", example: "proxy_starttls postgres;", trust: .told),
+  ]
+
+  private static func kind(_ scope: Scope, _ name: String) -> NegotiatedProtocol? {
+    scope.text(name).flatMap { NegotiatedProtocol(rawValue: $0.lowercased()) }
+  }
+
+  static func ofClients(_ scope: Scope) -> NegotiatedProtocol? { kind(scope, client) }
+
+  /// What is said to the upstream before its protocol; nil: nothing. Where clients get a greeting of sallyport's own, that
+  /// of the upstream isn't theirs.
+  static func ofUpstream(_ scope: Scope) -> UpstreamOpening? {
+    if let asked = kind(scope, upstream) { return UpstreamOpening(kind: asked, goal: .tls) }
+    guard let greeted = ofClients(scope) else { return nil }
+    switch greeted {
+    case .smtp, .imap, .pop3: return UpstreamOpening(kind: greeted, goal: .greetingOnly)
+    case .postgres, .ldap: return nil
+    }
+  }
+
+  static func contradictions(_ scope: Scope, isTLS: Bool, alsoPlain: Bool) -> [Diagnostic] {
+    var found: [Diagnostic] = []
+    if let line = scope.value(client), ofClients(scope) != nil, !isTLS || alsoPlain {
+      found.append(
+        Diagnostic(
+          .error, at: line.location, "\"\(client)\" on a \"listen\" without ssl",
+          hint: "write \"listen … ssl\": the client's TLS ends here"))
+    }
+    if let line = scope.value(upstream), let asked = kind(scope, upstream) {
+      if scope.flag("proxy_ssl") != true {
+        found.append(
+          Diagnostic(
+            .error, at: line.location, "\"\(upstream)\" without \"proxy_ssl on\"",
+            hint: "write proxy_ssl on; and whom to trust, such as proxy_ssl_trusted_certificate"))
+      }
+      if let other = ofClients(scope), other != asked {
+        found.append(
+          Diagnostic(
+            .error, at: line.location, "\"\(upstream) \(asked.rawValue)\" beside \"\(client) \(other.rawValue)\"",
+            hint: "a connection has one protocol"))
+      }
+    }
+    return found
+  }
+}
+
+/// What is said to an upstream before its protocol.
+public struct UpstreamOpening: Sendable, Hashable {
+  public var kind: NegotiatedProtocol
+  public var goal: UpstreamNegotiation.Goal
+
+  public init(kind: NegotiatedProtocol, goal: UpstreamNegotiation.Goal) {
+    self.kind = kind
+    self.goal = goal
+  }
+}

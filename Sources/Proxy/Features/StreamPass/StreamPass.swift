@@ -1,0 +1,98 @@
+import Glibc
+import Language
+import Observability
+import TLS
+import Transport
+
+/// pass in stream (nginx: ngx_stream_pass_module): gives the connection to another listener of this configuration, as if
+/// that one had accepted it.
+struct StreamPass: ContentFeature {
+  private let target: Template
+
+  static let chapter = Chapter.stream
+  static let isOfStream = true
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "pass", .streamServer, .words(1...1, "ADDRESS:PORT | unix:PATH"),
+      "Gives the connection to another `listen` of this configuration, of `http` too, as if that one had accepted it: by the"
+        + " name in a ClientHello, one port can serve HTTP and others. It can have variables.",
+      example: "pass 127.0.0.1:8443;", trust: .told)
+  ]
+
+  static func line(in scope: Scope) -> Directive? { scope.own("pass").first }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamPass? {
+    guard let line = line(in: level.scope) else { return nil }
+    let template = builder.template(line, 0)
+    if let text = template.constant, ListenAddress(passing: text) == nil {
+      builder.error(
+        line.place(0), "invalid address \"\(line.text(0))\" in \"pass\" directive",
+        hint: "an address of another listen: 127.0.0.1:8443, [::1]:8443 or unix:PATH")
+    }
+    return StreamPass(target: template)
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = PassedConnection(target.compiled) }
+
+  func words(_ http: HTTPSettings) -> String { "passes to the listener \(target.asWritten)" }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    guard let old, let new, old.target.text(names.old) != new.target.text(names.new) else { return }
+    found.other("connections pass to the listener \(new.target.text(names.new)) (was \(old.target.text(names.old)))")
+  }
+}
+
+extension ListenAddress {
+  fileprivate init?(passing text: [UInt8]) {
+    let text = String(decoding: text, as: UTF8.self)
+    guard let addresses = try? SettingsBuilder.listenAddresses(text, defaultPort: nil), addresses.count == 1,
+      let address = addresses.first
+    else { return nil }
+    self = address
+  }
+}
+
+private final class PassedConnection: LiveContent {
+  private let target: CompiledTemplate
+
+  init(_ target: CompiledTemplate) { self.target = target }
+
+  override func handler(for worker: Worker) -> ContentHandler? { PassHandler(target) }
+}
+
+private final class PassHandler: ContentHandler {
+  private let target: CompiledTemplate
+
+  init(_ target: CompiledTemplate) { self.target = target }
+
+  override func start(_ exchange: Exchange) {
+    let text = target.bytes(exchange)
+    let (session, worker) = (exchange.session, exchange.worker)
+    guard !exchange.variables.isBroken, let tcp = session.tcp, let address = ListenAddress(passing: text),
+      let index = session.live.listenerIndex(at: address)
+    else { return refuse(exchange, "no listener has the address \"\(LogEscape.text(text))\"") }
+    let listener = session.live.listeners[index].settings
+    if session.tls == nil {
+      // The bytes that were looked at are still in the socket.
+      let copy = fcntl(session.transport.descriptor, F_DUPFD_CLOEXEC, 0)
+      guard copy >= 0 else { return refuse(exchange, "\(SocketError("fcntl", errno))") }
+      let peer = session.facts.peer
+      exchange.endSession(200, .complete)
+      _ = worker.accepted(copy, peer, listener: index)
+      return
+    }
+    guard !listener.isTLS, !listener.expectsProxyHeader, !tcp.hasPreread else {
+      return refuse(exchange, "the connection has TLS already, and the listener \(address) awaits something else")
+    }
+    let (transport, peer) = (session.transport, session.facts.peer)
+    tcp.leaveTransport()
+    exchange.endSession(200, .complete)
+    worker.takeOver(transport, peer, listener: index)
+  }
+
+  private func refuse(_ exchange: Exchange, _ reason: String) {
+    exchange.log(.error, "\(reason) in \"pass\"")
+    exchange.fail(ErrorResponse(500))
+  }
+}

@@ -1,0 +1,101 @@
+import Bytes
+import Language
+import Negotiation
+import Observability
+
+/// ssl_preread (nginx: ngx_stream_ssl_preread_module): what a ClientHello says is known although the TLS goes on to the
+/// upstream, which ends it.
+enum StreamPreread: Feature {
+  static let chapter = Chapter.stream
+  static let isOfStream = true
+
+  static let directives: [DirectiveEntry] = [
+    .value(
+      "ssl_preread", .everyStream, .flag, "off",
+      "Whether to read the ClientHello of a `listen` without ssl for `$ssl_preread_…`, and to select the server block by its"
+        + " name. Nothing of it is verified.", example: "ssl_preread on;", trust: .told),
+    .value(
+      "preread_buffer_size", .everyStream, .size, "16k",
+      "The most bytes of a client that are read to find the ClientHello; with more, the connection ends.",
+      example: "preread_buffer_size 32k;", trust: .none),
+    .value(
+      "preread_timeout", .everyStream, .milliseconds, "30s", "How long sallyport waits for the ClientHello.",
+      example: "preread_timeout 5s;", trust: .none),
+  ]
+
+  private static func variable(
+    _ name: String, _ value: @escaping @Sendable (PrereadFacts, inout ByteBuffer) -> Void
+  ) -> FeatureVariable {
+    FeatureVariable(name, saysClient: false, of: [.stream]) { exchange, output in
+      if let facts = (exchange.session.tcp)?.preread { value(facts, &output) }
+    }
+  }
+
+  static let variables = [
+    variable("ssl_preread_server_name") { $1.append($0.serverName) },
+    variable("ssl_preread_protocol") { $1.append(string: $0.version) },
+    variable("ssl_preread_alpn_protocols") { facts, output in
+      for (index, name) in facts.protocols.enumerated() {
+        if index > 0 { output.append(0x2C) }
+        output.append(name)
+      }
+    },
+  ]
+
+  static func read(_ scope: Scope, _ builder: inout SettingsBuilder) -> PrereadSettings {
+    var settings = PrereadSettings()
+    settings.isOn = scope.flag("ssl_preread") ?? false
+    settings.timeout = scope.milliseconds("preread_timeout") ?? settings.timeout
+    guard let line = scope.value("preread_buffer_size"), let size = Quantity.size(line.text(0)) else { return settings }
+    if (64...PrereadSettings.mostBytes).contains(size) {
+      settings.bufferSize = size
+    } else {
+      builder.error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"preread_buffer_size\" directive",
+        hint: "from 64 to \(PrereadSettings.mostBytes >> 10)k")
+    }
+    return settings
+  }
+}
+
+/// `ssl_preread` and its limits.
+public struct PrereadSettings: Sendable, Hashable {
+  public var isOn = false
+  /// Milliseconds.
+  public var timeout = 30_000
+  /// Bytes.
+  public var bufferSize = 16 * 1024
+  /// A ClientHello with keys of post-quantum groups has about 2 KiB, and no message of TLS so many.
+  static let mostBytes = 256 * 1024
+  public init() {}
+}
+
+/// What the first bytes of a client say; all empty where they begin no TLS.
+struct PrereadFacts {
+  /// Lower case, without a trailing dot.
+  var serverName: [UInt8] = []
+  var protocols: [[UInt8]] = []
+  var version = ""
+
+  enum Reading {
+    case incomplete
+    /// The client has ended its side.
+    case ended
+    /// The buffer is full, and the ClientHello isn't whole.
+    case full
+    case known(PrereadFacts)
+  }
+
+  /// `isFull`: no further bytes would fit. `hasEnded`: none will come.
+  static func read(_ bytes: UnsafeRawBufferPointer, isFull: Bool, hasEnded: Bool) -> Reading {
+    switch ClientHelloReader.read(bytes) {
+    case .incomplete: isFull ? .full : hasEnded ? .ended : .incomplete
+    case .notTLS: .known(PrereadFacts())
+    case .hello(let facts):
+      .known(
+        PrereadFacts(
+          serverName: facts.serverName, protocols: facts.protocols,
+          version: ClientHelloReader.versionName(facts.version)))
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import Transport
+import Bytes
+import Language
+import Observability
+
+/// return in stream (nginx: ngx_stream_return_module): sends a text and ends the connection.
+struct StreamReturn: ContentFeature {
+  private let text: Template
+
+  static let chapter = Chapter.stream
+  static let isOfStream = true
+
+  static let directives: [DirectiveEntry] = [
+    .local(
+      "return", .streamServer, .words(1...1, "TEXT"), "Sends the text to the client, and ends the connection.",
+      example: "return $ssl_client_s_dn;", trust: .told)
+  ]
+
+  static func line(in scope: Scope) -> Directive? { scope.own("return").first }
+
+  static func read(_ level: Level, _ builder: inout SettingsBuilder) -> StreamReturn? {
+    line(in: level.scope).map { StreamReturn(text: builder.template($0, 0)) }
+  }
+
+  func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = ReturnedText(text.compiled) }
+
+  func words(_ http: HTTPSettings) -> String { "returns \"\(text.asWritten)\"" }
+
+  static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
+    guard let old, let new, old.text.text(names.old) != new.text.text(names.new) else { return }
+    found.other("return sends another text")
+  }
+}
+
+private final class ReturnedText: LiveContent {
+  private let text: CompiledTemplate
+
+  init(_ text: CompiledTemplate) { self.text = text }
+
+  override func handler(for worker: Worker) -> ContentHandler? { ReturnHandler(text) }
+}
+
+private final class ReturnHandler: ContentHandler {
+  private let text: CompiledTemplate
+  private var exchange: Exchange?
+
+  init(_ text: CompiledTemplate) { self.text = text }
+
+  override func start(_ exchange: Exchange) {
+    self.exchange = exchange
+    guard let stream = exchange.stream as? TCPStream else { return exchange.fail(ErrorResponse(500)) }
+    let bytes = text.bytes(exchange)
+    if exchange.variables.isBroken { return exchange.fail(ErrorResponse(500)) }
+    exchange.setState(.tunnel)
+    bytes.withUnsafeBytes { stream.send(body: $0) }
+    stream.flush()
+    if stream.waitingBytes == 0 { return exchange.endSession(200, .complete) }
+    stream.setDeadline(in: exchange.location.limits.sendTimeout)
+  }
+
+  override func clientDidDrain() { exchange?.endSession(200, .complete) }
+  override func deadlineDidPass() { exchange?.endSession(200, .clientTimedOut) }
+  override func recycle() { exchange = nil }
+}
