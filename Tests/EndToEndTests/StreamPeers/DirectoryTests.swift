@@ -80,7 +80,7 @@ extension PeerProxy {
       environment["LDAPTLS_KEY"] = identity.key
     }
     return try await scene.run(
-      command, ["-x", "-H", "\(scheme)://localhost:\(port)"] + arguments, environment: environment)
+      command, ["-x", "-H", "\(scheme)://127.0.0.1:\(port)"] + arguments, environment: environment)
   }
 
   /// `options`: such as -ZZ, StartTLS or nothing.
@@ -150,8 +150,7 @@ struct `OpenLDAP through a stream` {
       let answer = try await proxy.search(["-ZZ"], identity: identity)
       #expect(answer.status != 0 && answer.text == "", "\(answer.everything)")
     }
-    try await proxy.daemon.logged("[info]", "client SSL certificate verify error")
-    try await proxy.daemon.logged("[info]", "client sent no required SSL certificate")
+    try await proxy.daemon.logged("peer did not return a certificate")
     #expect(!server.log.contains("BIND") && !server.log.contains("SRCH"), "\(server.log)")
   }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 
 /// A daemon that asks clients for a certificate and passes what they say on to a server of any protocol.
@@ -16,6 +17,8 @@ struct PeerProxy: Sendable {
     self.cast = cast
     port = try scene.port()
     stranger = try scene.identity("stranger", TestAuthority("Other").client(commonName: "alice"))
+    // libpq takes no key that others may read.
+    for identity in [cast.alice, stranger] { chmod(identity.key, 0o600) }
     daemon = try await Sallyport.start(
       scene,
       """
