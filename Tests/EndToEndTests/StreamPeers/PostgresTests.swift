@@ -196,7 +196,7 @@ struct `PostgreSQL through a stream` {
     #expect(filled.status == 0, "\(filled.errors)")
     for (protocolOf, more) in [("simple", []), ("prepared", ["--connect"]), ("extended", [])] {
       let result = try await client.pgbench(
-        ["--client=8", "--jobs=2", "--transactions=\(more.isEmpty ? count : 20)", "--protocol=\(protocolOf)"] + more)
+        ["--no-vacuum", "--client=8", "--jobs=2", "--transactions=\(more.isEmpty ? count : 20)", "--protocol=\(protocolOf)"] + more)
       #expect(result.status == 0 && result.text.contains("number of failed transactions: 0"), "\(result.everything)")
     }
     #expect(try await server.ask("select count(*) from pgbench_history") == "\(8 * (2 * count + 20))")
