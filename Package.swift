@@ -202,6 +202,7 @@ if Context.environment["SALLYPORT_FUZZ"] != nil {
     ("FuzzProxyProtocol", ["Transport"]), ("FuzzDNSMessage", ["DNS", "Transport"]),
     ("FuzzFileRequest", ["HTTP", "Files"]),
     ("FuzzSignature", ["Signature", "HTTP", "Crypto", "Bytes"]),
+    ("FuzzNegotiation", ["Negotiation"]),
   ] where Context.packageDirectoryHolds("Tests/Fuzz/\(name)") {
     targets.append(
       .executableTarget(

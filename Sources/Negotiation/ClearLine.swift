@@ -39,8 +39,8 @@ extension Collection<UInt8> where SubSequence: Collection<UInt8> {
     return (self[..<space], self[index(after: space)...])
   }
 
-  /// Whether the line announces a literal of IMAP: `{5}`, `{5+}` (RFC 9051 §4.3), also after `~`. The bytes of a literal
-  /// are no lines, so whoever doesn't expect one reads them as commands.
+  /// Whether the line announces a literal of IMAP: `{5}`, `{5+}` (RFC 9051 §4.3), also after `~`. The bytes of a
+  /// literal are no lines, so whoever doesn't expect one reads them as commands.
   var announcesLiteral: Bool {
     var rest = Array(self)
     guard rest.popLast() == UInt8(ascii: "}") else { return false }

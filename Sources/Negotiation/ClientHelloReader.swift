@@ -65,7 +65,7 @@ public enum ClientHelloReader {
     var head: UInt32 = 0
     var count = 0
     while true {
-      // Each byte is judged as soon as it is there, because the bytes may be of a protocol in which the server speaks next.
+      // Each byte is judged as soon as it is there: in another protocol, the server may have to speak next.
       guard let type = cursor.uint8() else { return .incomplete }
       guard type == 0x16 else { return .broken }
       guard let major = cursor.uint8() else { return .incomplete }
@@ -101,8 +101,7 @@ public enum ClientHelloReader {
   private static func facts(_ message: UnsafeRawBufferPointer) -> ClientHelloFacts? {
     var cursor = ByteCursor(message)
     guard cursor.uint32() != nil, let version = cursor.uint16(), cursor.take(32) != nil, let session = cursor.list8(),
-      session.count <= 32, let ciphers = cursor.list16(), ciphers.count >= 2, ciphers.count % 2 == 0,
-      let compressions = cursor.list8(), !compressions.isEmpty
+      session.count <= 32, let ciphers = cursor.list16(), ciphers.count % 2 == 0, cursor.list8() != nil
     else { return nil }
     var facts = ClientHelloFacts(serverName: [], protocols: [], version: version)
     // Before TLS 1.2, a hello could end here (RFC 5246 §7.4.1.2).

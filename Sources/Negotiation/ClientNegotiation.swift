@@ -1,11 +1,11 @@
 /// The beginning of a client's connection in clear: it plays the server until the client has asked for TLS.
 ///
-/// A value without a socket. The owner looks at the bytes in the socket without taking them, passes all of them to `take`,
-/// and obeys the step. It stops when `next` isn't `.more`.
+/// A value without a socket. The owner looks at the bytes in the socket without taking them, passes all of them to
+/// `take`, and obeys the step. It stops when `next` isn't `.more`.
 ///
-/// A client that asks for TLS waits for the answer. Bytes that came behind its request in clear are of somebody who wants
-/// them to count as the client's own inside TLS (CVE-2021-23214, CVE-2011-0411), so the connection ends, and no byte of
-/// that input is used.
+/// A client that asks for TLS waits for the answer. Bytes that came behind its request in clear are of somebody who
+/// wants them to count as the client's own inside TLS (CVE-2021-23214, CVE-2011-0411), so the connection ends, and
+/// nothing of that input is answered.
 public struct ClientNegotiation: Sendable {
   public enum Next: Sendable, Equatable {
     /// Wait for more bytes. Those that aren't consumed are passed again, with what has followed.
@@ -27,8 +27,8 @@ public struct ClientNegotiation: Sendable {
   public static let messageLimit = 20
   /// The most bytes of a line with its end. RFC 5321 §4.5.3.1.4 has 512.
   public static let lineLimit = 2048
-  /// The reason when bytes came behind a request for TLS.
-  public static let injection = "the client sent bytes in clear behind its request for TLS"
+  /// The reason when bytes came behind a request for TLS, or behind another one that nothing may follow in clear.
+  public static let injection = "the client sent bytes in clear behind a request after which it must wait"
 
   public let kind: NegotiatedProtocol
   /// The name of this host in greetings.

@@ -1,5 +1,5 @@
-/// A protocol whose connections begin in clear and change to TLS when one side asks for it. The raw value is the word of
-/// the configuration.
+/// A protocol whose connections begin in clear and change to TLS when the client asks for it. The raw value is the word
+/// of the configuration.
 public enum NegotiatedProtocol: String, CaseIterable, Sendable {
   /// PostgreSQL, protocol 3: SSLRequest.
   case postgres

@@ -7,8 +7,8 @@ extension UpstreamNegotiation {
     case refused(String)
   }
 
-  /// PostgreSQL's documentation, "SSL Session Encryption": one byte, or an ErrorResponse of a server that doesn't know the
-  /// request. Its text comes from somebody who isn't authenticated, so it may go to the log, but not to a client
+  /// PostgreSQL's documentation, "SSL Session Encryption": one byte, or an ErrorResponse of a server that doesn't know
+  /// the request. Its text comes from somebody who isn't authenticated, so it may go to the log, but not to a client
   /// (CVE-2024-10977).
   func postgresTurn(_ input: UnsafeRawBufferPointer) -> MessageTurn {
     var cursor = ByteCursor(input)

@@ -1,10 +1,10 @@
-/// The beginning of a connection to an upstream server in clear: it plays the client until the server has agreed to TLS,
-/// or reads the server's greeting only.
+/// The beginning of a connection to an upstream server in clear: it plays the client until the server has agreed to
+/// TLS, or reads the server's greeting only.
 ///
 /// A value without a socket, used as `ClientNegotiation` is. It fails closed: a server that refuses TLS, offers none, or
-/// says anything that isn't expected, ends the connection. So do bytes behind the server's agreement, and answers that
-/// came together with what they precede: somebody on the way wants them to count as the server's own, or the connection
-/// to stay in clear (CVE-2021-23222, CVE-2021-38371, CVE-2026-42246).
+/// says anything that isn't expected, ends the connection. So do bytes behind the server's agreement, and an answer that
+/// has come before its question was sent: somebody on the way wants them to count as the server's own inside TLS, or the
+/// connection to stay in clear (CVE-2021-23222, CVE-2021-38371, CVE-2026-42246).
 public struct UpstreamNegotiation: Sendable {
   public enum Goal: Sendable, Equatable {
     case tls
@@ -20,7 +20,7 @@ public struct UpstreamNegotiation: Sendable {
     case beginTLS
     /// The greeting has been read. Bytes that weren't consumed belong to the session.
     case done
-    /// Close. `reason`: for the error log, printable ASCII, with what the server said.
+    /// Close, and send nothing more. `reason`: for the error log, printable ASCII, with what the server said.
     case end(reason: String)
   }
 
@@ -35,8 +35,8 @@ public struct UpstreamNegotiation: Sendable {
 
   public let kind: NegotiatedProtocol
   public let goal: Goal
-  /// The server's greeting as it came, all its lines, also if it refuses the session. A client that hasn't had a greeting
-  /// of ours gets it. Empty in PostgreSQL and LDAP.
+  /// The server's greeting as it came, all its lines, also if it refuses the session. A client that hasn't had a
+  /// greeting of ours gets it. Empty in PostgreSQL and LDAP.
   public private(set) var greeting: [UInt8] = []
 
   /// What we say to be in EHLO.

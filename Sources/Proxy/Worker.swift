@@ -53,6 +53,7 @@ public final class Worker {
   private var expecting = 0
   private var exchanges: [Exchange] = []
   private var proxyHandlers: [ProxyHandler] = []
+  private var tcpHandlers: [TCPHandler] = []
   private var nextNumber: UInt64
   private var drained: (@Sendable () -> Void)?
   private var logTicker: LogTicker?
@@ -303,6 +304,7 @@ public final class Worker {
   /// Gives up the spares beyond a bound. Between two events only.
   func trimSpares() {
     if exchanges.count > Self.exchangesKept { exchanges.removeLast(exchanges.count - Self.exchangesKept) }
+    if tcpHandlers.count > Self.exchangesKept { tcpHandlers.removeLast(tcpHandlers.count - Self.exchangesKept) }
     if proxyHandlers.count > Self.exchangesKept { proxyHandlers.removeLast(proxyHandlers.count - Self.exchangesKept) }
   }
 
@@ -318,6 +320,18 @@ public final class Worker {
     handler.prepare(pass)
     handler.attempt.expect()
     return handler
+  }
+
+  func takeTCPHandler(_ pass: LiveProxyPass) -> TCPHandler {
+    let handler = tcpHandlers.popLast() ?? TCPHandler(worker: self)
+    handler.prepare(pass)
+    handler.attempt.expect()
+    return handler
+  }
+
+  func giveBack(_ handler: TCPHandler) {
+    tcpHandlers.append(handler)
+    placeQueue.connectionDidFree()
   }
 
   func giveBack(_ handler: ProxyHandler) {

@@ -1,4 +1,5 @@
 import Bytes
+import Glibc
 import HTTP
 import Identity
 import Patterns
@@ -56,7 +57,15 @@ enum SessionReview {
     case .refused(let reason):
       self = .refused(refusal(reason, session.firstServer.context))
       return
-    case .unchanged(let same): (context, verdict) = (same, tls.clientVerdict)
+    case .unchanged(let same):
+      if same.settings.rejection != .reportOnly, case .verified(let chain) = tls.clientVerdict,
+        chain.hasEnded(at: Int64(time(nil)))
+      {
+        self = .refused(
+          refusal("client SSL certificate verify error: (10:certificate has expired)", session.firstServer.context))
+        return
+      }
+      (context, verdict) = (same, tls.clientVerdict)
     case .judged(let anew, let judge):
       if case .refused(_, let reason) = Admission(of: anew, by: judge) {
         self = .refused(refusal(reason, judge))

@@ -132,7 +132,8 @@ final class TCPConnection: ClientConnection {
     }
     transport.answerHeader(step.reply)
     switch step.next {
-    case .more: break
+    // No edge tells again of bytes beyond a room that was full.
+    case .more: if step.consumed > 0, input.count == room.count { transport.loop.again(transport) }
     case .beginTLS: openTransport()
     case .beginTLSDirectly:
       demandsALPN = true
@@ -265,7 +266,13 @@ final class TCPConnection: ClientConnection {
     return found
   }
 
-  override func streamAgain() { if stage == .open { stream.pump() } else { transport.resumeOpening() } }
+  override func streamAgain() {
+    switch stage {
+    case .open: stream.pump()
+    case .negotiation: negotiate()
+    case .proxyHeader, .rules, .preread, .handshake, .closed: transport.resumeOpening()
+    }
+  }
 
   override func streamDidFail(_ failure: StreamFailure) {
     guard stage != .open else { return stream.inputDidEnd(inGoodOrder: false) }

@@ -12,7 +12,7 @@ extension SettingsBuilder {
         error(directive.place(0), "duplicate upstream \"\(name)\"", hint: "use another name")
         continue
       }
-      guard Authority.isHost(name) else {
+      guard Authority.isHost(name) || kind == .stream && Self.isStreamName(name) else {
         error(
           directive.place(0), "invalid name of an upstream: \"\(name)\"",
           hint: "use a name like a host name, without a port")
@@ -38,6 +38,11 @@ extension SettingsBuilder {
       namedGroups[name.lowercased()] = groups.count
       groups.append(group)
     }
+  }
+
+  /// The name can be what ALPN lists: `h2,http/1.1`. It is no address.
+  private static func isStreamName(_ name: String) -> Bool {
+    !name.isEmpty && name.utf8.count <= 255 && name.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != 0x3A }
   }
 
   private mutating func keepalive(_ scope: Scope) -> KeepaliveSettings {

@@ -174,7 +174,7 @@ final class LiveProxyPass: LiveContent {
   }
 
   override func handler(for worker: Worker) -> ContentHandler? {
-    settings.tcp == nil ? worker.takeProxyHandler(self) : TCPHandler(worker, self)
+    settings.tcp == nil ? worker.takeProxyHandler(self) : worker.takeTCPHandler(self)
   }
 
   /// See `ContentHandler.isCompressible`.

@@ -11,7 +11,8 @@ import Upstream
 ///     start ─► target ─► attempt ─► open ─► bytes both ways ─► one side's end ─► end
 ///                 ▲         │ failure
 ///                 └─ retry ─┘
-/// Each side is read only while the other one takes what it gets.
+/// Each side is read only while the other one takes what it gets. A worker reuses its handlers, because a session can end
+/// within each of their calls.
 final class TCPHandler: UpstreamHandler {
   /// Why a side isn't read now.
   private struct Hold: OptionSet {
@@ -25,22 +26,12 @@ final class TCPHandler: UpstreamHandler {
   /// How a side has ended.
   private enum End { case inOrder, broken }
 
-  private let settings: TCPPassSettings
-  // The location holds its content, and the exchange its location.
-  private let live: LiveProxyPass
+  private var settings = TCPPassSettings()
   private var clientHold = Hold(), upstreamHold = Hold()
   private var clientEnd: End?, upstreamEnd: End?
   private var upload: TCPRate?, download: TCPRate?
   private var uploadDelay: OneShotTimer?, downloadDelay: OneShotTimer?
   private var hasFirstByte = false
-
-  init(_ worker: Worker, _ pass: LiveProxyPass) {
-    settings = pass.settings.tcp ?? TCPPassSettings()
-    live = pass
-    super.init(worker: worker)
-    prepare(pass)
-    attempt.expect()
-  }
 
   private var client: TCPStream? { exchange?.stream as? TCPStream }
   private var upstream: UpstreamStream? { attempt.stream }
@@ -53,6 +44,7 @@ final class TCPHandler: UpstreamHandler {
   }
 
   private func start(_ exchange: Exchange, _ pass: LiveProxyPass) {
+    settings = pass.settings.tcp ?? settings
     if pass.group != nil { return tryNext(exchange, pass) }
     do throws(DynamicTarget.Refusal) { try settleTarget(exchange, pass) } catch { return error.answer(exchange) }
     if let fault = dynamic?.portFault(in: exchange) {
@@ -253,14 +245,19 @@ final class TCPHandler: UpstreamHandler {
   }
 
   override func cancel() {
-    uploadDelay?.cancel()
-    downloadDelay?.cancel()
+    uploadDelay.take()?.cancel()
+    downloadDelay.take()?.cancel()
     attempt.abandon()
   }
 
   override func recycle() {
     cancel()
     forget()
+    (clientHold, upstreamHold) = (Hold(), Hold())
+    (clientEnd, upstreamEnd) = (nil, nil)
+    (upload, download) = (nil, nil)
+    hasFirstByte = false
+    borrowing(worker) { $0.giveBack(self) }
   }
 
   func appendTime(_ moment: KeyPath<AttemptRecord, UInt64?>, to output: inout ByteBuffer) {

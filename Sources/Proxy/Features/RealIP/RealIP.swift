@@ -63,8 +63,9 @@ package struct RealIP: LocationFeature {
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealIP? {
     let lines = level.scope.list(from)
     guard !lines.isEmpty else { return nil }
+    // In `stream` there is no other word than the PROXY protocol's.
     var settings = RealIP(
-      source: source(level.scope.text(header)), isRecursive: level.scope.flag(recursive) ?? false)
+      source: level.isOfStream ? .proxyProtocol : source(level.scope.text(header)), isRecursive: level.scope.flag(recursive) ?? false)
     for line in lines {
       let text = line.text(0)
       if text == "unix:" {

@@ -107,7 +107,8 @@ extension SettingsBuilder {
     for feature in Features.all where feature.isOfStream { feature.begin(stream, &self) }
     refuseCircles()
     let blocks = stream.own("server").map { ($0, Scope($0.block ?? [], outer: stream)) }
-    if blocks.isEmpty {
+    // A package's file includes a folder that may be empty.
+    if blocks.isEmpty, servers.isEmpty {
       error(
         place, "\"stream\" has no \"server\" block: it has nothing to pass",
         hint: "server { listen 5433 ssl; proxy_pass db:5432; }")

@@ -47,12 +47,12 @@ enum StreamPreread: Feature {
     settings.isOn = scope.flag("ssl_preread") ?? false
     settings.timeout = scope.milliseconds("preread_timeout") ?? settings.timeout
     guard let line = scope.value("preread_buffer_size"), let size = Quantity.size(line.text(0)) else { return settings }
-    if (64...PrereadSettings.mostBytes).contains(size) {
+    if (1...PrereadSettings.mostBytes).contains(size) {
       settings.bufferSize = size
     } else {
       builder.error(
         line.place(0), "invalid value \"\(line.text(0))\" in \"preread_buffer_size\" directive",
-        hint: "from 64 to \(PrereadSettings.mostBytes >> 10)k")
+        hint: "from 1 to \(PrereadSettings.mostBytes >> 10)k")
     }
     return settings
   }
