@@ -4,13 +4,14 @@ import TestSupport
 struct Cast: Sendable {
   let scene: Scene
   let authority: TestAuthority
+  let server: IdentityFiles
   let alice: IdentityFiles
 
   init(_ scene: Scene, serverNames: [String] = ["localhost", "127.0.0.1", "a.test", "b.test", "c.test"]) throws {
     self.scene = scene
     authority = try TestAuthority()
     try scene.anchors("ca", authority)
-    _ = try scene.identity("server", authority.server(names: serverNames))
+    server = try scene.identity("server", authority.server(names: serverNames))
     alice = try scene.identity("alice", authority.client())
   }
 
