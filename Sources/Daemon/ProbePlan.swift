@@ -59,15 +59,23 @@ package struct ProbePlan {
       if let template = pass.target.template {
         unprobed.append(
           Unprobed(
-            target: "\(pass.scheme.map { "\($0.rawValue)://" } ?? "")\(template.asWritten)",
+            target: "\(pass.scheme.map { pass.prefix($0) } ?? "")\(template.asWritten)",
             reason: "its address has variables, which only a request has",
+            place: place))
+        continue
+      }
+      if let opening = pass.tcp?.opening, opening.goal == .tls {
+        unprobed.append(
+          Unprobed(
+            target: pass.authority,
+            reason: "its TLS is asked for in the words of \(opening.kind.rawValue), which a probe does not speak",
             place: place))
         continue
       }
       guard let constant = pass.tlsName.constant else {
         unprobed.append(
           Unprobed(
-            target: "https://\(pass.authority)",
+            target: "\(pass.prefix(.https))\(pass.authority)",
             reason: "its name is \(pass.tlsName.asWritten), which only a request has: give --server and --name",
             place: place))
         continue
@@ -101,6 +109,8 @@ package struct ProbePlan {
   ) -> String {
     let name = server.primaryName.isEmpty ? "" : "\(server.primaryName) "
     let identity = pass.identity == nil ? "" : " (presents none here: a request chooses the certificate)"
-    return "\(name)location \(location.match.asWritten), \(pass.location)\(identity)"
+    let what =
+      server.stream == nil ? "\(name)location \(location.match.asWritten)" : server.primaryName.isEmpty ? "stream server" : "stream server \(server.primaryName)"
+    return "\(what), \(pass.location)\(identity)"
   }
 }

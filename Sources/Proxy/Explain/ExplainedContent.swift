@@ -94,7 +94,7 @@ private final class ExplainedHandler: ContentHandler {
   // MARK: A session of `stream`
 
   private func tellConnection(_ pass: LiveProxyPass, _ exchange: Exchange) {
-    let proxy = TCPHandler(exchange.worker, pass)
+    let proxy = exchange.worker.takeTCPHandler(pass)
     self.proxy = proxy
     proxy.serve(exchange)
     LocationWords(exchange, exchange.location.settings).tellRules(trace)
