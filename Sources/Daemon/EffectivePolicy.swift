@@ -26,7 +26,7 @@ struct EffectivePolicy {
   init(of pass: ProxyPassSettings, _ http: HTTPSettings, _ material: KeyMaterial) {
     self.http = http
     self.material = material
-    describe(pass)
+    describe(pass, 2)
     // The caller has told the upstream itself.
     lines.removeFirst(min(1, lines.count))
   }
@@ -43,18 +43,69 @@ struct EffectivePolicy {
   private mutating func describe(server index: Int) {
     let server = http.servers[index]
     let names = server.names.map(\.asWritten).filter { !$0.isEmpty }
-    lines.append("server \(names.isEmpty ? "(no name)" : names.joined(separator: " "))  \(server.location)")
+    let kind = server.stream == nil ? "server" : "stream server"
+    lines.append("\(kind) \(names.isEmpty ? "(no name)" : names.joined(separator: " "))  \(server.location)")
     for listener in http.listeners where listener.servers.contains(index) {
       let isDefault = listener.defaultServer == index && listener.servers.count > 1
-      let words = [listener.isTLS ? " ssl" : "", server.http2.isOn ? " http2" : "", isDefault ? " default_server" : ""]
+      let words = [
+        listener.isTLS ? " ssl" : "", server.http2.isOn ? " http2" : "",
+        listener.expectsProxyHeader ? " proxy_protocol" : "", isDefault ? " default_server" : "",
+      ]
       add(1, "listen", "\(listener.address)\(words.joined())")
     }
-    if let tls = server.tls { describe(tls, index) }
+    if let stream = server.stream { describe(opening: stream, server.root) }
+    if let tls = server.tls {
+      describe(tls, index)
+    } else if server.stream != nil {
+      add(1, "clients", "anybody, without TLS here")
+    }
     describe(server.root.clientRules, 1)
+    if let stream = server.stream {
+      describe(content: stream, server.root)
+      return lines.append("")
+    }
     for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
       describe(location, in: server.root)
     }
     lines.append("")
+  }
+
+  /// What a server of `stream` does before TLS.
+  private mutating func describe(opening stream: StreamServerSettings, _ root: LocationSettings) {
+    if let believed = root[RealIP.self]?.believed {
+      add(1, "client address", "that of the PROXY header, from \(believed.joined(separator: ", ")) (set_real_ip_from)")
+    }
+    if let access = root[Access.self] {
+      add(1, "addresses", access.rules.map(\.asWritten).joined(separator: ", "))
+    }
+    if let asked = stream.negotiation {
+      add(1, "starttls", "clients ask for TLS in the words of \(asked.rawValue); nobody goes on without it")
+    }
+    if stream.preread.isOn {
+      add(1, "ssl_preread", "the name of a ClientHello selects the server block; nothing of it is verified")
+    }
+  }
+
+  /// What becomes of the connections of a server of `stream`.
+  private mutating func describe(content stream: StreamServerSettings, _ root: LocationSettings) {
+    if stream.lifetime > 0 {
+      add(1, "lifetime", "\(Self.time(stream.lifetime)) at most (connection_max_time)")
+    }
+    for line in root.policy { add(1, line.label, line.text) }
+    if let pass = root[ProxyPassSettings.self] {
+      describe(pass, 1)
+    } else if root.hasContent {
+      add(1, "content", root.contentWords(http))
+    }
+  }
+
+  private static func time(_ milliseconds: Int) -> String {
+    switch milliseconds {
+    case let time where time % 3_600_000 == 0: "\(time / 3_600_000) h"
+    case let time where time % 60_000 == 0: "\(time / 60_000) min"
+    case let time where time % 1000 == 0: "\(time / 1000) s"
+    default: "\(milliseconds) ms"
+    }
   }
 
   private mutating func describe(_ tls: ServerTLSSettings, _ index: Int) {
@@ -69,6 +120,7 @@ struct EffectivePolicy {
       add(1, "certificate", "what \(named.certificate) names\(key), loaded in the handshake, which fails without it")
     }
     add(1, "key exchange", tls.groupsInWords)
+    if case .names(let names) = tls.protocols { add(1, "ALPN", "\(names.joined(separator: " ")), if a client offers any") }
     add(1, "clients", tls.verification.inWords)
     guard tls.verification != .off else { return }
     if tls.verification != .optionalNoCA {
@@ -77,7 +129,10 @@ struct EffectivePolicy {
     if tls.rejection == .reportOnly {
       add(1, "WARNING", "refuses NOBODY: who would be refused is only reported (ssl_verify_report_only on)")
     }
-    if tls.rejection == .handshake { add(1, "refused by", "a TLS alert (ssl_verify_reject handshake)") }
+    if tls.rejection == .handshake {
+      let isOfStream = http.servers[index].stream != nil
+      add(1, "refused by", isOfStream ? "a TLS alert" : "a TLS alert (ssl_verify_reject handshake)")
+    }
     for authority in loaded.clientCAs { add(1, "CA", authority.summary) }
     for authority in loaded.trustedCAs { add(1, "CA, not named", authority.summary) }
     for list in loaded.revocations { add(1, "CRL", list.summary) }
@@ -99,10 +154,10 @@ struct EffectivePolicy {
     lines.append("  location \(location.match.asWritten)")
     if hasRules { describe(location.clientRules, 2) }
     for line in location.policy { add(2, line.label, line.text) }
-    if let pass = location[ProxyPassSettings.self] { describe(pass) }
+    if let pass = location[ProxyPassSettings.self] { describe(pass, 2) }
   }
 
-  private mutating func describe(_ pass: ProxyPassSettings) {
+  private mutating func describe(_ pass: ProxyPassSettings, _ level: Int) {
     let version = pass.version == .http2 ? ", HTTP/2" : ""
     switch pass.target {
     case .group(let index, let scheme):
@@ -111,25 +166,39 @@ struct EffectivePolicy {
         "\(server.address)\(server.isBackup ? " (backup)" : "")\(server.isDown ? " (down)" : "")"
       }
       let name = servers == [group.name] ? "" : "\(group.name): "
-      add(2, "upstream", "\(scheme.rawValue)://\(name)\(servers.joined(separator: ", "))\(version)")
+      add(level, "upstream", "\(pass.prefix(scheme))\(name)\(servers.joined(separator: ", "))\(version)")
     case .template(let template, let scheme):
-      add(2, "upstream", "\(scheme.rawValue)://\(template.text(http.slotNames))\(version)")
+      add(level, "upstream", "\(pass.prefix(scheme))\(template.text(http.slotNames))\(version)")
     case .url(let template):
-      add(2, "upstream", "\(template.text(http.slotNames))\(version)")
-      if pass.tls == nil { add(2, "", "502 for an https value: there are no trust settings") }
+      add(level, "upstream", "\(template.text(http.slotNames))\(version)")
+      if pass.tls == nil { add(level, "", "502 for an https value: there are no trust settings") }
     }
-    if let check = pass.healthCheck { add(2, "health", check.inWords) }
-    if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(2, "client fields", names) }
+    if let tcp = pass.tcp { describe(connection: tcp, pass, level) }
+    if let check = pass.healthCheck { add(level, "health", check.inWords) }
+    if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(level, "client fields", names) }
     if let envelope = pass.envelope {
-      add(2, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
+      add(level, "envelope", material.envelopes[envelope] == nil ? Self.notLoaded : envelope.inWords)
     }
     describe(pass.authentication)
     guard let tls = pass.tls else { return }
-    describe(tls, name: pass.tlsName.text(http.slotNames))
+    describe(tls, name: pass.tlsName.text(http.slotNames), level)
     if let identity = pass.identity {
+      let what = pass.tcp == nil ? "request" : "connection"
       add(
-        2, "presents",
-        "what \(identity.certificate.text(http.slotNames)) names, loaded when a request needs it; 502 without it")
+        level, "presents",
+        "what \(identity.certificate.text(http.slotNames)) names, loaded when a \(what) needs it; 502 without it")
+    }
+  }
+
+  /// How a server of `stream` connects to its upstream.
+  private mutating func describe(connection tcp: TCPPassSettings, _ pass: ProxyPassSettings, _ level: Int) {
+    if let opening = tcp.opening, opening.goal == .tls {
+      add(level, "connection", "TLS, asked for in the words of \(opening.kind.rawValue) (proxy_starttls)")
+    } else {
+      add(level, "connection", pass.tls == nil ? "without TLS (proxy_ssl off)" : "TLS (proxy_ssl on)")
+    }
+    if let header = pass.origin.header {
+      add(level, "tells", "the upstream who the client is, by a PROXY header (\(header.inWords))")
     }
   }
 
@@ -145,29 +214,29 @@ struct EffectivePolicy {
     }
   }
 
-  private mutating func describe(_ tls: UpstreamTLSSettings, name: String) {
+  private mutating func describe(_ tls: UpstreamTLSSettings, name: String, _ level: Int) {
     // If files could not be loaded, no policy is shown: half of one would say less than the configuration file does.
-    guard let loaded = material.upstreams[tls]?.material else { return add(2, "TLS", Self.notLoaded) }
+    guard let loaded = material.upstreams[tls]?.material else { return add(level, "TLS", Self.notLoaded) }
     switch tls.trust {
-    case .anybody, .pinnedLeaf(_, nil, _): add(2, "chain", "NOT verified")
-    case .verified, .pinned: add(2, "chain", "must verify, depth \(tls.verifyDepth)")
-    case .pinnedLeaf: add(2, "chain", "need NOT verify where a pin matches (proxy_ssl_allow_invalid on)")
+    case .anybody, .pinnedLeaf(_, nil, _): add(level, "chain", "NOT verified")
+    case .verified, .pinned: add(level, "chain", "must verify, depth \(tls.verifyDepth)")
+    case .pinnedLeaf: add(level, "chain", "need NOT verify where a pin matches (proxy_ssl_allow_invalid on)")
     }
-    for anchor in loaded.policy.anchors?.certificates ?? [] { add(2, "anchor", anchor.summary) }
-    if tls.trust.anchors?.includesSystem == true { add(2, "anchor", "those of the system") }
-    for list in loaded.policy.anchors?.revocations ?? [] { add(2, "CRL", list.summary) }
-    for anchor in loaded.policy.pins?.certificates ?? [] { add(2, "anchor", "the pinned \(anchor.summary)") }
-    add(2, "name", tls.trust.checksName ? "must be \(name)" : "NOT checked")
+    for anchor in loaded.policy.anchors?.certificates ?? [] { add(level, "anchor", anchor.summary) }
+    if tls.trust.anchors?.includesSystem == true { add(level, "anchor", "those of the system") }
+    for list in loaded.policy.anchors?.revocations ?? [] { add(level, "CRL", list.summary) }
+    for anchor in loaded.policy.pins?.certificates ?? [] { add(level, "anchor", "the pinned \(anchor.summary)") }
+    add(level, "name", tls.trust.checksName ? "must be \(name)" : "NOT checked")
     if let pins = loaded.policy.pins {
-      add(2, "pinned", tls.trust.whatIsPinned(pins.mode))
-      for pin in pins.pins { add(2, "pin", pins.spelling(of: pin)) }
+      add(level, "pinned", tls.trust.whatIsPinned(pins.mode))
+      for pin in pins.pins { add(level, "pin", pins.spelling(of: pin)) }
     } else {
-      add(2, "pin", "none")
+      add(level, "pin", "none")
     }
-    add(2, "key exchange", tls.groupsInWords)
-    if let identity = loaded.identity { add(2, "presents", identity.certificate.summary) }
+    add(level, "key exchange", tls.groupsInWords)
+    if let identity = loaded.identity { add(level, "presents", identity.certificate.summary) }
     if case .anybody = tls.trust {
-      add(2, "WARNING", "the upstream is not authenticated: an attacker on the path can take its place")
+      add(level, "WARNING", "the upstream is not authenticated: an attacker on the path can take its place")
     }
   }
 }

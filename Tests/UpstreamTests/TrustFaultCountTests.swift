@@ -2,6 +2,26 @@ import TLS
 import Testing
 import Upstream
 
+@Suite struct `Attempts at a server` {
+  @Test func `have a place for each result, beside those of the times`() {
+    let meter = AttemptMeter()
+    for result in AttemptMeter.Result.allCases { meter.didEnd(result) }
+    var totals = AttemptTotals()
+    meter.add(to: &totals)
+    #expect(totals.results.allSatisfy { $0 == 1 } && totals.times.count == 0 && totals.times.sum == 0)
+    #expect(totals.attempts == UInt64(AttemptMeter.Result.allCases.count))
+    #expect(totals.serverErrors == 1 && totals.failures == 11)
+  }
+
+  @Test func `of stream have succeeded once the connection is open`() {
+    let meter = AttemptMeter()
+    meter.didOpen(after: 7)
+    var totals = AttemptTotals()
+    meter.add(to: &totals)
+    #expect(totals.attempts == 1 && totals.failures == 0 && totals.times.sum == 7 && totals.times.count == 1)
+  }
+}
+
 @Suite struct `Trust faults of a server` {
   @Test func `are counted by their result, and others are none`() {
     let meter = AttemptMeter()

@@ -21,8 +21,11 @@ struct ComparedLocation {
         return [ComparedLocation(server: server, settings: inner.settings, key: key)] + inside(inner.settings, key)
       }
     }
-    return [ComparedLocation(server: server, settings: server.settings.root, key: "")]
-      + inside(server.settings.root, "")
+    return [root(of: server)] + inside(server.settings.root, "")
+  }
+
+  static func root(of server: ComparedServer) -> ComparedLocation {
+    ComparedLocation(server: server, settings: server.settings.root, key: "")
   }
 
   /// What a location that the old configuration has not means.
@@ -49,8 +52,12 @@ struct LocationDifference {
     func size(_ settings: LocationSettings) -> Int? {
       settings.limits.maxBodySize == 0 ? nil : Int(clamping: settings.limits.maxBodySize)
     }
-    found.limit("the body of a request", size(old.settings), size(new.settings), unit: " bytes")
-    LocationSettings.compareFeatures(old.settings, new.settings, ComparedNames(old: names.0, new: names.1), &found)
+    if !new.server.isOfStream {
+      found.limit("the body of a request", size(old.settings), size(new.settings), unit: " bytes")
+    }
+    LocationSettings.compareFeatures(
+      old.settings, new.settings,
+      ComparedNames(old: names.0, new: names.1, traffic: new.server.isOfStream ? .stream : .http), &found)
     if let before = old.settings[ProxyPassSettings.self], let after = new.settings[ProxyPassSettings.self] {
       UpstreamDifference(before, old.server.configuration, after, new.server.configuration).compare(&found)
     }

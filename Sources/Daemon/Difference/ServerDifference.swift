@@ -11,13 +11,17 @@ struct ServerDifference {
     var found = TrustChanges()
     Self.compareListeners(old, new, &found)
     Self.compareNames(old, new, &found)
-    Self.compareHeads(old.settings.head, new.settings.head, &found)
+    if let before = old.settings.stream, let after = new.settings.stream {
+      Self.compareSessions(before, after, &found)
+    } else if !old.isOfStream, !new.isOfStream {
+      Self.compareHeads(old.settings.head, new.settings.head, &found)
+    }
     if let before = old.settings.tls, let after = new.settings.tls {
       Self.compareVerification(before, after, &found)
       Self.compareMaterial(old, new, &found)
       Self.compareProtocol(before, after, &found)
     }
-    changes = found.all.map { $0.about("server \(new.name) (\(new.settings.location))") }
+    changes = found.all.map { $0.about("\(new.title) (\(new.settings.location))") }
     compareLocations(old, new)
   }
 
@@ -48,6 +52,23 @@ struct ServerDifference {
       "also serves the name \($0)"
     } removed: {
       "no longer serves the name \($0)"
+    }
+  }
+
+  /// How connections of `stream` begin.
+  private static func compareSessions(
+    _ old: StreamServerSettings, _ new: StreamServerSettings, _ found: inout TrustChanges
+  ) {
+    if old.negotiation != new.negotiation {
+      found.other(
+        new.negotiation.map { "clients ask for TLS in the words of \($0.rawValue) (starttls)" }
+          ?? "clients begin with TLS at once (no starttls)")
+    }
+    if old.preread.isOn != new.preread.isOn {
+      found.other(
+        new.preread.isOn
+          ? "the name of a ClientHello selects the server block, unverified (ssl_preread)"
+          : "the name of a ClientHello no longer selects the server block (ssl_preread)")
     }
   }
 
@@ -188,12 +209,14 @@ struct ServerDifference {
   // MARK: Locations
 
   private mutating func compareLocations(_ old: ComparedServer, _ new: ComparedServer) {
-    let (before, after) = (ComparedLocation.all(of: old), ComparedLocation.all(of: new))
+    // A server of `stream` has no locations, so those of a server that moves there are not to be compared.
+    let before = old.isOfStream == new.isOfStream ? ComparedLocation.all(of: old) : [ComparedLocation.root(of: old)]
+    let after = ComparedLocation.all(of: new)
     var shared: Set<TrustChange> = []
     for location in after {
       let place =
         location.isRoot
-        ? "server \(new.name) (\(new.settings.location))"
+        ? "\(new.title) (\(new.settings.location))"
         : "location \(location.key) of server \(new.name) (\(location.settings.location))"
       guard let former = before.first(where: { $0.key == location.key }) else {
         changes += location.asNew(in: new).map { $0.about(place) }

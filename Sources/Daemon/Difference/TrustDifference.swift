@@ -36,15 +36,21 @@ package struct TrustDifference {
     let (before, after) = (old.servers, new.servers)
     var changes = TrustChanges()
     for server in after {
-      guard let former = before.first(where: { $0.key == server.key }) else {
-        let name = "server \(server.name) (\(server.settings.location)) is new: \(server.admission)"
+      if let former = before.first(where: { $0.key == server.key }) {
+        changes.append(ServerDifference(former, server).changes)
+      } else if let former = server.moved(from: before, to: after) {
+        // What was asked of requests is not asked of bytes.
+        let sentence = "\(server.title) (\(server.settings.location)) is of \(server.block) now (was of \(former.block))"
+        if server.isOfStream { changes.opens(sentence) } else { changes.other(sentence) }
+        changes.append(ServerDifference(former, server).changes)
+      } else {
+        let name = "\(server.title) (\(server.settings.location)) is new: \(server.admission)"
         if server.asksForCertificate { changes.other(name) } else { changes.opens(name) }
-        continue
       }
-      changes.append(ServerDifference(former, server).changes)
     }
-    for server in before where !after.contains(where: { $0.key == server.key }) {
-      changes.closes("server \(server.name) is gone")
+    for server in before
+    where !after.contains(where: { $0.key == server.key || $0.moved(from: before, to: after)?.key == server.key }) {
+      changes.closes("\(server.title) is gone")
     }
     let maps = (old.http.fingerprints, new.http.fingerprints)
     if maps.0 != maps.1 { changes.other("a map, geo or split_clients has other values") }
@@ -71,7 +77,8 @@ package struct TrustDifference {
       guard let former = old.listeners.first(where: { $0.address == listener.address }) else { continue }
       let names = (name(former, old), name(listener, new))
       guard names.0 != names.1 else { continue }
-      changes.other("requests for other names on \(listener.address) go to server \(names.1) (was \(names.0))")
+      let things = listener.kind == .http ? "requests" : "connections"
+      changes.other("\(things) for other names on \(listener.address) go to server \(names.1) (was \(names.0))")
     }
   }
 }
@@ -122,6 +129,8 @@ struct ComparedServer {
   let listeners: [ListenerSettings]
   /// By this, a block is the same one in both configurations: by its first name, or by its addresses without a name.
   var key: String
+  /// The same, whatever block it stands in.
+  private let place: String
 
   init(_ configuration: ComparedConfiguration, _ index: Int) {
     self.configuration = configuration
@@ -129,9 +138,25 @@ struct ComparedServer {
     material = configuration.material.servers.indices.contains(index) ? configuration.material.servers[index] : nil
     listeners = configuration.http.listeners.filter { $0.servers.contains(index) }
     let isTLS = settings.tls != nil
-    key =
+    place =
       "\(settings.primaryName.isEmpty ? "\(listeners.map { "\($0.address)" }.sorted())" : settings.primaryName) \(isTLS)"
+    key = "\(settings.stream == nil ? TrafficKind.http : .stream) \(place)"
   }
+
+  var isOfStream: Bool { settings.stream != nil }
+
+  /// The block that it stands in.
+  var block: String { isOfStream ? "stream" : "http" }
+
+  /// The server block in `before` that has become this one in another block: `after` has it no more where it was.
+  func moved(from before: [ComparedServer], to after: [ComparedServer]) -> ComparedServer? {
+    before.first { former in
+      former.isOfStream != isOfStream && former.place == place && !after.contains { $0.key == former.key }
+    }
+  }
+
+  /// `server a.example`, `stream server db.example`
+  var title: String { "\(isOfStream ? "stream " : "")server \(name)" }
 
   var name: String {
     settings.primaryName.isEmpty

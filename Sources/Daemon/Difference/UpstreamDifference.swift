@@ -23,9 +23,13 @@ struct UpstreamDifference {
     self.after = after
   }
 
+  /// What goes to the upstream.
+  private var traffic: String { new.tcp == nil ? "requests" : "connections" }
+
   func compare(_ found: inout TrustChanges) {
     compareDestinations(&found)
     compareSchemes(&found)
+    compareOpenings(&found)
     if let one = old.tls, let other = new.tls { compareTrust(one, other, &found) }
     compareOrigins(&found)
     comparePresented(&found)
@@ -46,9 +50,9 @@ struct UpstreamDifference {
 
   private func compareDestinations(_ found: inout TrustChanges) {
     found.set(Self.addresses(old, before.http), Self.addresses(new, after.http)) {
-      "requests go to \($0)"
+      "\(traffic) go to \($0)"
     } removed: {
-      "requests no longer go to \($0)"
+      "\(traffic) no longer go to \($0)"
     }
     let paths = (
       old.uri.map { String(decoding: $0, as: UTF8.self) }, new.uri.map { String(decoding: $0, as: UTF8.self) }
@@ -63,10 +67,10 @@ struct UpstreamDifference {
   private func compareSchemes(_ found: inout TrustChanges) {
     let anybody = new.tls.map { Self.isVerified($0) ? "" : ", to anybody" } ?? ""
     switch (old.scheme, new.scheme) {
-    case (.https?, .http?): found.opens("requests go to the upstream in plaintext")
+    case (.https?, .http?): found.opens("\(traffic) go to the upstream in plaintext")
     case (.https?, nil): found.opens("requests go to the upstream in plaintext if the variables of proxy_pass say so")
     case (nil, .http?): found.opens("all requests go to the upstream in plaintext")
-    case (.http?, .https?): found.closes("requests go to the upstream over TLS\(anybody)")
+    case (.http?, .https?): found.closes("\(traffic) go to the upstream over TLS\(anybody)")
     case (nil, .https?): found.closes("all requests go to the upstream over TLS\(anybody)")
     case (.http?, nil):
       found.other("requests go to the upstream over TLS if the variables of proxy_pass say so\(anybody)")
@@ -76,6 +80,17 @@ struct UpstreamDifference {
       found.closes("no request goes to an https upstream: there are no trust settings")
     case (.http?, .http?), (.https?, .https?), (nil, nil): break
     }
+  }
+
+  /// How `stream` asks an upstream for TLS.
+  private func compareOpenings(_ found: inout TrustChanges) {
+    func asked(_ pass: ProxyPassSettings) -> String? {
+      pass.tcp?.opening.flatMap { $0.goal == .tls ? $0.kind.rawValue : nil }
+    }
+    guard asked(old) != asked(new) else { return }
+    found.other(
+      asked(new).map { "the upstream is asked for TLS in the words of \($0) (proxy_starttls)" }
+        ?? "the upstream is no longer asked for TLS (proxy_starttls)")
   }
 
   /// What a `proxy_pass` tells the upstream of the connection, and how it signs.
@@ -89,7 +104,7 @@ struct UpstreamDifference {
     }
     if old.origin.header != new.origin.header {
       found.other(
-        new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.asWritten))" }
+        new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.inWords))" }
           ?? "the upstream is no longer told the client by a PROXY header")
     }
     Signatures.compare(signing: old.signing, new.signing, &found)
@@ -263,7 +278,8 @@ struct UpstreamDifference {
 }
 
 extension ProxyHeaderForm {
-  fileprivate var asWritten: String {
+  /// `version 2, with the client's certificate`
+  var inWords: String {
     switch self {
     case .version1: "version 1"
     case .version2(hasCertificate: false): "version 2"

@@ -198,7 +198,9 @@ final class TCPConnection: ClientConnection {
     guard !preread.serverName.isEmpty else { return true }
     switch session.servers.find(preread.serverName) {
     case .default: return true
-    case .undecided: end(.error, "a regular expression of \"server_name\" gave up on the client's name")
+    case .undecided:
+      stream.exchange?.log(.error, "a regular expression of \"server_name\" gave up on the client's name")
+      end(.error, nil)
     case .found(let found): move(to: found.server, found)
     }
     return stage == .preread
@@ -264,7 +266,8 @@ final class TCPConnection: ClientConnection {
         move(to: session.firstServer, found(tls))
         return stage == .handshake
       }
-      end(.error, "the client's handshake chose no server")
+      stream.exchange?.log(.error, "the client's handshake chose no server")
+      end(.error, nil)
       return false
     }
     move(to: session.firstServer, found(tls))

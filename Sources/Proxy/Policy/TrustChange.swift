@@ -24,11 +24,17 @@ package struct TrustChange: Sendable, Hashable {
 package struct ComparedNames: Sendable {
   package let old: [Int: String]
   package let new: [Int: String]
+  /// What the level that is compared serves.
+  package let traffic: TrafficKind
 
-  package init(old: [Int: String], new: [Int: String]) {
+  package init(old: [Int: String], new: [Int: String], traffic: TrafficKind = .http) {
     self.old = old
     self.new = new
+    self.traffic = traffic
   }
+
+  /// What the level has many of.
+  var things: String { traffic == .http ? "requests" : "connections" }
 }
 
 /// Collects the changes of one level: a server block or a location.

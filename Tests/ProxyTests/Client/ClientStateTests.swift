@@ -20,6 +20,13 @@ import Testing
     #expect(counts.totals.states.reduce(0, +) == 1 && counts.totals.active == 1)
   }
 
+  @Test func `a session of stream is none of the connections that wait for a request`() {
+    let counts = TrafficCounts(), worker = counts.addWorker()
+    for _ in 0..<3 { worker.didHandle() }
+    worker.didChange(.handshake, to: .stream)
+    #expect(counts.totals.active == 3 && counts.totals.waiting == 2)
+  }
+
   @Test func `HTTP 1 is active from the first byte of a head to the end of the response`() {
     #expect(HTTP1Connection.state(.idle, isReading: false) == .idle)
     #expect(HTTP1Connection.state(.idle, isReading: true) == .active)

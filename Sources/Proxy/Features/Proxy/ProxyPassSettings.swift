@@ -243,9 +243,12 @@ extension ProxyPassSettings: ContentFeature {
   package func destination(_ http: HTTPSettings) -> String {
     switch target {
     case .group(let index, let scheme):
-      "\(scheme.rawValue)://\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
-    case .template(let template, let scheme): "\(scheme.rawValue)://\(template.asWritten)"
+      "\(prefix(scheme))\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
+    case .template(let template, let scheme): "\(prefix(scheme))\(template.asWritten)"
     case .url(let template): template.asWritten
     }
   }
+
+  /// What stands before a target's authority: nothing in `stream`.
+  package func prefix(_ scheme: UpstreamScheme) -> String { tcp == nil ? "\(scheme.rawValue)://" : "" }
 }

@@ -101,6 +101,9 @@ package struct RealIP: LocationFeature {
       && text.utf8.allSatisfy { TemplateCompiler.isNameByte($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: ".") }
   }
 
+  /// Whose word is taken, as `check` says it.
+  package var believed: [String] { trusted.map(\.asWritten) + hosts.map(\.name) }
+
   // MARK: Effect
 
   /// The server block's own counts before any phase: `LiveServer.clientSearch`.
@@ -110,10 +113,7 @@ package struct RealIP: LocationFeature {
   }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
-    func believed(_ settings: Self?) -> Set<String> {
-      Set((settings?.trusted ?? []).map(\.asWritten) + (settings?.hosts ?? []).map(\.name))
-    }
-    found.set(believed(old), believed(new)) {
+    found.set(Set(old?.believed ?? []), Set(new?.believed ?? [])) {
       "\($0) may say which address a client has (set_real_ip_from)"
     } removed: {
       "\($0) may no longer say which address a client has"

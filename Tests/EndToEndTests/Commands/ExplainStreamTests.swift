@@ -1,0 +1,121 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// `sallyport check --explain 'TCP …'` beside the daemon: the same configuration, the same client, the same result.
+@Suite(.staged) struct `The explanation of a connection` {
+  private struct Case {
+    var name = "localhost"
+    var port: UInt16
+    var isTLS = true
+    /// Whose certificate the client shows; nil: none.
+    var shows: String?
+    var result: String
+    /// A line of the explanation.
+    var line: String
+  }
+
+  private static func plain(_ text: String) -> String {
+    text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }.joined(separator: "\n")
+  }
+
+  @Test func `says the result and the server block of the daemon, for a table of connections`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let people = [
+      "alice": cast.alice, "bob": try scene.identity("bob", cast.authority.client(commonName: "bob")),
+      "mallory": try scene.identity("mallory", TestAuthority("Other").client()),
+    ]
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      while case let bytes = try wire.readSome(), !bytes.isEmpty { try wire.write(bytes) }
+    }
+    let secure = try scene.port(), plain = try scene.port(), router = try scene.port(), inside = try scene.port()
+    let closed = try scene.port(), passing = try scene.port()
+    _ = try await Sallyport.start(
+      scene,
+      configuration(
+        "server { listen 127.0.0.1:\(inside); server_name in; location = /metrics { metrics; } }",
+        main: """
+          stream {
+            upstream app { server 127.0.0.1:\(upstream.port); server 127.0.0.1:1 backup; }
+            map $ssl_preread_server_name $backend { a.test app; default 127.0.0.1:\(upstream.port); }
+            map $remote_addr $odd { default nothing; }
+            server { listen 127.0.0.1:\(secure) ssl; server_name localhost; \(Cast.tls) ssl_client_allow cn=alice;
+              proxy_pass app; }
+            server { listen 127.0.0.1:\(secure) ssl; server_name b.test; \(Cast.tls(verify: "optional")) deny all;
+              proxy_pass app; }
+            server { listen 127.0.0.1:\(secure) ssl; server_name c.test; \(Cast.tls(verify: "off")) return $server_name; }
+            server { listen 127.0.0.1:\(plain); allow 127.0.0.1; deny all; proxy_pass $odd; }
+            server { listen 127.0.0.1:\(router); ssl_preread on; proxy_pass $backend; }
+            server { listen 127.0.0.1:\(router); server_name closed.test; deny all; proxy_pass app; }
+            server { listen 127.0.0.1:\(closed); deny 127.0.0.1; proxy_pass app; }
+            server { listen 127.0.0.1:\(passing); pass 127.0.0.1:\(closed); }
+          }
+          """))
+    let conf = scene.path("sallyport.conf")
+    let cases = [
+      Case(port: secure, shows: "alice", result: "ok", line: "rule ssl_client_allow cn=alice"),
+      Case(port: secure, shows: "bob", result: "refused-rule", line: "handshake fails: access forbidden by rule"),
+      Case(port: secure, shows: "mallory", result: "refused-certificate", line: "handshake fails: "),
+      Case(port: secure, result: "refused-certificate", line: "handshake fails: the client sent no required certificate"),
+      Case(name: "b.test", port: secure, result: "refused-address", line: "rule deny all"),
+      Case(name: "c.test", port: secure, result: "ok", line: "content returns \"c.test\""),
+      Case(port: plain, isTLS: false, result: "error", line: "note no port in upstream \"nothing\""),
+      Case(port: router, isTLS: false, result: "ok", line: "upstream $backend is 127.0.0.1:\(upstream.port)"),
+      Case(port: closed, isTLS: false, result: "refused-address", line: "rule deny 127.0.0.1"),
+      Case(port: passing, isTLS: false, result: "passed", line: "content passes to the listener 127.0.0.1:\(closed)"),
+    ]
+    func counts(_ port: UInt16) async throws -> [String: Double] {
+      let page = try PrometheusPage(try await scene.curl(["http://127.0.0.1:\(inside)/metrics"]).text)
+      let samples = page.samples.filter {
+        $0.name == "sallyport_stream_connections_total" && $0.labels["listen"] == "127.0.0.1:\(port)"
+      }
+      return samples.reduce(into: [:]) { $0[$1.labels["result"] ?? "", default: 0] += $1.value }
+    }
+    for one in cases {
+      let before = try await counts(one.port)
+      let files = one.shows.flatMap { people[$0] }
+      if one.isTLS {
+        _ = try await scene.talk(tls: one.port, name: one.name, identity: files) { wire in
+          try? wire.write("hello")
+          _ = try? wire.readSome()
+        }
+      } else {
+        _ = try await scene.talk(one.port) { wire in
+          try wire.write("hello")
+          _ = try? wire.readSome()
+        }
+      }
+      try await until("the daemon's result of \(one)") {
+        try await counts(one.port)[one.result] == (before[one.result] ?? 0) + 1
+      }
+      let words =
+        ["check", "--config", conf, "--explain", "TCP \(one.name):\(one.port)"]
+        + (one.shows.map { ["--cert", scene.path("\($0).pem")] } ?? [])
+      let told = try await scene.run(Sallyport.binary(), words)
+      let text = Self.plain(told.text)
+      #expect(told.status == 0 && text.contains("\nresult \(one.result): "), "\(one): \(told.everything)")
+      #expect(text.contains("\n\(one.line)"), "\(one): \(text)")
+    }
+    // By the name of a ClientHello that nobody sends here.
+    func explain(_ words: String, _ more: String...) async throws -> String {
+      Self.plain(
+        try await scene.run(Sallyport.binary(), ["check", "--config", conf, "--explain", words] + more).everything)
+    }
+    let routed = try await explain("TCP a.test:\(router)")
+    for line in [
+      "listener 127.0.0.1:\(router) \(conf):", "ssl_preread the ClientHello asks for a.test",
+      "upstream $backend is app: one of 127.0.0.1:\(upstream.port), 127.0.0.1:1 backup",
+      "connection without TLS (proxy_ssl off)",
+    ] { #expect(routed.contains(line), "\(line) in \(routed)") }
+    let denied = try await explain("TCP closed.test:\(router)")
+    #expect(denied.contains("its server_name is the name \"closed.test\"") && denied.contains("refused-address"), "\(denied)")
+    #expect(try await explain("TCP a.test:\(plain)", "--from", "10.1.2.3").contains("refused-address"))
+    let misplaced = try await explain("TCP a.test:\(inside)")
+    #expect(misplaced.contains("no listener has port \(inside) in stream"), "\(misplaced)")
+    #expect(try await explain("GET http://a.test:\(plain)/").contains("no listener has port \(plain) in http"))
+    #expect(try await explain("TCP a.test").contains("it must be HOST:PORT"))
+    #expect(try await explain("TCP a.test:\(plain)", "--header", "A: b").contains("--header belongs to a request"))
+    #expect(
+      try await explain("TCP a.test:\(plain)", "--cert", scene.path("alice.pem")).contains("this listener has no TLS"))
+  }
+}
