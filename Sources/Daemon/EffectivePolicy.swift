@@ -1,3 +1,4 @@
+import Negotiation
 import Crypto
 import Enrolment
 import Envelope

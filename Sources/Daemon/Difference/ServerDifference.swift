@@ -1,3 +1,4 @@
+import Negotiation
 import Bytes
 import Crypto
 import Proxy

@@ -1,3 +1,4 @@
+import Negotiation
 import Crypto
 import Identity
 import Observability
