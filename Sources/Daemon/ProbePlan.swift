@@ -64,11 +64,11 @@ package struct ProbePlan {
             place: place))
         continue
       }
-      if let opening = pass.tcp?.opening, opening.goal == .tls {
+      if let asked = pass.tcp?.opening?.asked {
         unprobed.append(
           Unprobed(
             target: pass.authority,
-            reason: "its TLS is asked for in the words of \(opening.kind.rawValue), which a probe does not speak",
+            reason: "its TLS is asked for in the words of \(asked), which a probe does not speak",
             place: place))
         continue
       }

@@ -1,3 +1,4 @@
+import Observability
 import TLS
 import Testing
 import Upstream
