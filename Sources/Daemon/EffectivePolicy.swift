@@ -79,8 +79,8 @@ struct EffectivePolicy {
     if let access = root[Access.self] {
       add(1, "addresses", access.rules.map(\.asWritten).joined(separator: ", "))
     }
-    if let asked = stream.negotiation {
-      add(1, "starttls", "clients ask for TLS in the words of \(asked.rawValue); nobody goes on without it")
+    if let asked = stream.asked {
+      add(1, "starttls", "clients ask for TLS in the words of \(asked); nobody goes on without it")
     }
     if stream.preread.isOn {
       add(1, "ssl_preread", "the name of a ClientHello selects the server block; nothing of it is verified")
@@ -193,8 +193,8 @@ struct EffectivePolicy {
 
   /// How a server of `stream` connects to its upstream.
   private mutating func describe(connection tcp: TCPPassSettings, _ pass: ProxyPassSettings, _ level: Int) {
-    if let opening = tcp.opening, opening.goal == .tls {
-      add(level, "connection", "TLS, asked for in the words of \(opening.kind.rawValue) (proxy_starttls)")
+    if let asked = tcp.opening?.asked {
+      add(level, "connection", "TLS, asked for in the words of \(asked) (proxy_starttls)")
     } else {
       add(level, "connection", pass.tls == nil ? "without TLS (proxy_ssl off)" : "TLS (proxy_ssl on)")
     }

@@ -60,9 +60,9 @@ struct ServerDifference {
   private static func compareSessions(
     _ old: StreamServerSettings, _ new: StreamServerSettings, _ found: inout TrustChanges
   ) {
-    if old.negotiation != new.negotiation {
+    if old.asked != new.asked {
       found.other(
-        new.negotiation.map { "clients ask for TLS in the words of \($0.rawValue) (starttls)" }
+        new.asked.map { "clients ask for TLS in the words of \($0) (starttls)" }
           ?? "clients begin with TLS at once (no starttls)")
     }
     if old.preread.isOn != new.preread.isOn {

@@ -85,12 +85,10 @@ struct UpstreamDifference {
 
   /// How `stream` asks an upstream for TLS.
   private func compareOpenings(_ found: inout TrustChanges) {
-    func asked(_ pass: ProxyPassSettings) -> String? {
-      pass.tcp?.opening.flatMap { $0.goal == .tls ? $0.kind.rawValue : nil }
-    }
-    guard asked(old) != asked(new) else { return }
+    let asked = (old.tcp?.opening?.asked, new.tcp?.opening?.asked)
+    guard asked.0 != asked.1 else { return }
     found.other(
-      asked(new).map { "the upstream is asked for TLS in the words of \($0) (proxy_starttls)" }
+      asked.1.map { "the upstream is asked for TLS in the words of \($0) (proxy_starttls)" }
         ?? "the upstream is no longer asked for TLS (proxy_starttls)")
   }
 

@@ -80,4 +80,12 @@ public struct UpstreamOpening: Sendable, Hashable {
     self.kind = kind
     self.goal = goal
   }
+
+  /// The protocol in whose words TLS is asked for; nil: TLS isn't asked for.
+  package var asked: String? { goal == .tls ? kind.rawValue : nil }
+}
+
+extension StreamServerSettings {
+  /// The protocol in whose words clients ask for TLS; nil: they begin with it.
+  package var asked: String? { negotiation?.rawValue }
 }
