@@ -10,7 +10,8 @@ extension HealthCheckSettings {
       case .grpc(let service, let status):
         "gRPC health of \(service.isEmpty ? "the server" : service)\(status.map { ", or status \($0)" } ?? "")"
       case .tcp(let match):
-        "a connection" + (match.map { $0.expected == nil ? ", and bytes" : ", and an answer that a match block judges" } ?? "")
+        "a connection"
+          + (match.map { $0.expected == nil ? ", and bytes" : ", and an answer that a match block judges" } ?? "")
       }
     let place = port.map { " at port \($0)" } ?? ""
     let start = isMandatory ? ", down until the first pass" : ""

@@ -1,5 +1,6 @@
 import COpenSSL
 package import Crypto
+package import Negotiation
 package import Transport
 
 /// Looks whether a listener of this machine takes connections and begins a TLS handshake, for `sallyport health`.
@@ -17,9 +18,10 @@ package enum ListenerCheck {
     case failed(String)
   }
 
-  /// `header`: what to send first, such as a header of the PROXY protocol.
+  /// `header`: what to send first, such as a header of the PROXY protocol. `negotiation`: how TLS is asked for.
   package static func run(
-    _ address: SocketAddress, header: [UInt8], startsTLS: Bool, by deadline: Deadline
+    _ address: SocketAddress, header: [UInt8], startsTLS: Bool, negotiation: NegotiatedProtocol? = nil,
+    by deadline: Deadline
   ) -> Outcome {
     let client: WaitingClient
     do throws(SocketError) { client = try WaitingClient(to: address, by: deadline) } catch {
@@ -27,6 +29,7 @@ package enum ListenerCheck {
     }
     guard client.send(header) else { return .failed("it takes no bytes") }
     guard startsTLS else { return .connected }
+    if let negotiation, let fault = client.negotiate(negotiation) { return .failed(fault.words) }
     guard let context = SSL_CTX_new(TLS_client_method()) else { return .failed(OpenSSLReasons.words()) }
     defer { SSL_CTX_free(context) }
     // The certificate is not judged here: an old one must not hide that the listener works.

@@ -20,13 +20,19 @@ final class TCPUpstreamSession: UpstreamSession {
     stream = TCPUpstreamStream(self, transport)
     transport.owner = self
     negotiation = trust.negotiation
-    if let negotiation, !negotiation.isDone { transport.awaitsHeader = true }
+    guard let negotiation, !negotiation.isDone else { return }
+    // A server with which TLS begins at once greets inside it.
+    if tls != nil, negotiation.goal == .greetingOnly { awaitsGreeting = true } else { transport.awaitsHeader = true }
   }
 
   // MARK: Before TLS
 
   private var negotiation: UpstreamNegotiation?
   private var hasOpened = false
+  /// The server greets inside TLS, and hasn't yet.
+  private var awaitsGreeting = false
+  /// What has come inside TLS, and isn't of the greeting yet.
+  private var heard: [UInt8] = []
 
   override func streamHeaderIsReadable() {
     guard phase == .opening, var talk = negotiation else { return }
@@ -59,6 +65,32 @@ final class TCPUpstreamSession: UpstreamSession {
     }
   }
 
+  /// Reads the greeting inside TLS, and opens the session behind it.
+  private func readGreeting() {
+    while phase == .opening, var talk = negotiation {
+      switch transport.read(into: UnsafeMutableRawBufferPointer(rebasing: transport.loop.readBuffer.prefix(4096))) {
+      case .bytes(let count): heard += transport.loop.readBuffer.prefix(count)
+      case .wouldBlock: return
+      case .end, .failed:
+        stream?.fail(.tls("upstream closed the connection before its greeting"))
+        return
+      }
+      let step = heard.withUnsafeBytes { talk.take($0) }
+      negotiation = talk
+      heard.removeFirst(step.consumed)
+      switch step.next {
+      case .more: continue
+      case .beginTLS, .done:
+        awaitsGreeting = false
+        stream?.greeting = talk.greeting
+        stream?.early = heard
+        heard = []
+        opened()
+      case .end(let reason): stream?.fail(.tls(reason))
+      }
+    }
+  }
+
   override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket) {
     guard let stream else { return }
     requestsServed += 1
@@ -73,12 +105,19 @@ final class TCPUpstreamSession: UpstreamSession {
     guard phase == .opening else { return }
     guard let stream, stream.hasObserver else { return close() }
     trustOutcome = tls?.trustResult?.outcome ?? .none
+    if awaitsGreeting { readGreeting() } else { opened() }
+  }
+
+  private func opened() {
+    guard let stream, stream.hasObserver else { return close() }
     phase = .open
     transport.setDeadline(in: nil)
     stream.open()
   }
 
-  override func streamIsReadable() { if phase == .open { stream?.pump() } }
+  override func streamIsReadable() {
+    if phase == .open { stream?.pump() } else if awaitsGreeting { readGreeting() }
+  }
 
   override func streamAgain() { streamIsReadable() }
 
@@ -121,6 +160,8 @@ public final class TCPUpstreamStream: UpstreamStream {
   public var allowance = Int.max
   /// What the upstream said before TLS, or before the client's bytes.
   public internal(set) var greeting: [UInt8] = []
+  /// Bytes behind the greeting that have been read with it.
+  var early: [UInt8] = []
   /// The upstream's side has ended, so that nothing more is read.
   private var hasEnded = false
   /// The client's side has ended, and bytes of it still wait.
@@ -184,6 +225,12 @@ public final class TCPUpstreamStream: UpstreamStream {
 
   func pump() {
     var taken = 0
+    if !isPaused, !early.isEmpty, tcp.phase == .open {
+      let bytes = early
+      early = []
+      bytesReceived &+= UInt64(bytes.count)
+      withObserver { observer in bytes.withUnsafeBytes { observer.tunnelBytes($0) } }
+    }
     while !isPaused, !hasEnded, tcp.phase == .open, transport.mayHaveInput {
       guard taken < Self.pumpLimit else { return transport.loop.again(transport) }
       let room = min(allowance, loop.readBuffer.count)

@@ -56,7 +56,8 @@ struct ProbeCommand: ParsableCommand {
   var name: String?
 
   @Option(
-    help: "How the server is asked for TLS first: postgres, smtp, imap, pop3 or ldap. Then the argument is HOST[:PORT].",
+    help:
+      "How the server is asked for TLS first: postgres, smtp, imap, pop3 or ldap. Then the argument is HOST[:PORT].",
     transform: NegotiatedProtocol.option)
   var starttls: NegotiatedProtocol?
 

@@ -49,7 +49,8 @@ struct ProxyCommand: ParsableCommand {
   var deny: [String] = []
   @Flag(help: "Pass connections of any protocol over TCP, and not requests of HTTP.")
   var tcp = false
-  @Option(help: "With --tcp, how clients ask for TLS: postgres, smtp, imap, pop3 or ldap. Without it, TLS begins at once.")
+  @Option(
+    help: "With --tcp, how clients ask for TLS: postgres, smtp, imap, pop3 or ldap. Without it, TLS begins at once.")
   var starttls: [String] = []
   @Option(
     help:
@@ -66,7 +67,8 @@ struct ProxyCommand: ParsableCommand {
   var upstreamCert: [String] = []
   @Option(help: "The key of --upstream-cert, if it is in a separate file.")
   var upstreamKey: [String] = []
-  @Option(name: .customLong("upstream-starttls"), help: "With --tcp, how the upstream is asked for TLS, as in --starttls.")
+  @Option(
+    name: .customLong("upstream-starttls"), help: "With --tcp, how the upstream is asked for TLS, as in --starttls.")
   var upstreamStartTLS: [String] = []
   @Option(help: "Answer every plain HTTP request with 200 here, for probes; :PORT is on the loopback. Repeatable.")
   var healthListen: [String] = []

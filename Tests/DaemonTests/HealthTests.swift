@@ -23,6 +23,7 @@ import Transport
       .init(opening: .tls, expectsHeader: true, address: "[::]:443"),
       .init(opening: .plain, expectsHeader: false, address: "unix:/run/a b"),
       .init(opening: .refusingTLS, expectsHeader: false, address: "10.0.0.1:1"),
+      .init(opening: .postgres, expectsHeader: false, address: "10.0.0.1:2"),
     ]
     answer.certificates = [
       .init(notBefore: -5, notAfter: 9, file: "a b.crt"), .init(notBefore: nil, notAfter: nil, file: "c"),

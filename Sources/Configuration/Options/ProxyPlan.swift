@@ -36,7 +36,8 @@ struct ProxyPlan {
   /// Whether TLS is spoken to the upstream. An option that only TLS can heed says so too.
   var isTLS: Bool {
     targets.first?.0.isTLS ?? false
-      || isTCP && (!pins.isEmpty || upstreamCA != nil || hasUpstreamName || upstreamCert != nil || upstreamNegotiation != nil)
+      || isTCP
+        && (!pins.isEmpty || upstreamCA != nil || hasUpstreamName || upstreamCert != nil || upstreamNegotiation != nil)
   }
 
   private let hasUpstreamName: Bool
@@ -113,7 +114,9 @@ struct ProxyPlan {
 
   private static func isOn(_ option: ProxyOption, _ options: ProxyOptions, _ faults: inout [ProxyOptionFault]) -> Bool {
     guard let value = options.one(option) else { return false }
-    if value.text != "on", value.text != "off" { faults.append(refused(value, ProxyOptionFault("it must be on or off"))) }
+    if value.text != "on", value.text != "off" {
+      faults.append(refused(value, ProxyOptionFault("it must be on or off")))
+    }
     return value.text == "on"
   }
 
@@ -128,7 +131,8 @@ struct ProxyPlan {
   }
 
   private static func negotiationFaults(
-    _ clients: (kind: NegotiatedProtocol, value: ProxyValue)?, _ upstream: (kind: NegotiatedProtocol, value: ProxyValue)?,
+    _ clients: (kind: NegotiatedProtocol, value: ProxyValue)?,
+    _ upstream: (kind: NegotiatedProtocol, value: ProxyValue)?,
     isTCP: Bool
   ) -> [ProxyOptionFault] {
     if !isTCP {

@@ -68,7 +68,9 @@ package struct ProxyText: Sendable {
     for (target, value) in plan.targets { add("        server", [target.server], value) }
     add("    }")
     add("    server {")
-    for (address, value) in plan.listeners { add("        listen", [address.description, "ssl", "so_keepalive=on"], value) }
+    for (address, value) in plan.listeners {
+      add("        listen", [address.description, "ssl", "so_keepalive=on"], value)
+    }
     clients(plan)
     if let (kind, value) = plan.negotiation { add("        starttls", [kind.rawValue], value) }
     add("        proxy_pass upstream;")

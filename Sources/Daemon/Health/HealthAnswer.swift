@@ -1,5 +1,6 @@
 package import Crypto
 import Glibc
+package import Negotiation
 
 /// What a process tells `sallyport health` about itself, and the text that carries it: one fact on each line, the last
 /// line `end`. Holds no secret: the names of files, addresses and times.
@@ -10,6 +11,30 @@ package struct HealthAnswer: Sendable, Hashable {
     case tls
     /// Each handshake that names no known server is refused (`ssl_reject_handshake`).
     case refusingTLS = "refusing-tls"
+    /// TLS begins when it is asked for in the words of a protocol (`starttls`).
+    case postgres = "tls-postgres", smtp = "tls-smtp", imap = "tls-imap", pop3 = "tls-pop3", ldap = "tls-ldap"
+
+    package var negotiation: NegotiatedProtocol? {
+      switch self {
+      case .plain, .tls, .refusingTLS: nil
+      case .postgres: .postgres
+      case .smtp: .smtp
+      case .imap: .imap
+      case .pop3: .pop3
+      case .ldap: .ldap
+      }
+    }
+
+    init(_ kind: NegotiatedProtocol) {
+      self =
+        switch kind {
+        case .postgres: .postgres
+        case .smtp: .smtp
+        case .imap: .imap
+        case .pop3: .pop3
+        case .ldap: .ldap
+        }
+    }
   }
 
   package struct Listener: Sendable, Hashable {

@@ -129,7 +129,10 @@ package struct HealthQuestion {
     guard let address = address(listener.address) else { return (false, "is no address") }
     // The header by which a health checker of the PROXY protocol connects in its own name.
     let header = listener.expectsHeader ? Array("PROXY UNKNOWN\r\n".utf8) : []
-    switch ListenerCheck.run(address, header: header, startsTLS: listener.opening != .plain, by: deadline) {
+    let outcome = ListenerCheck.run(
+      address, header: header, startsTLS: listener.opening != .plain, negotiation: listener.opening.negotiation,
+      by: deadline)
+    switch outcome {
     case .connected: return (true, "takes connections")
     case .presented(let certificate): return (true, "presents \(certificate.subject)")
     case .refused(let reason):

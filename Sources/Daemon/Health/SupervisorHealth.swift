@@ -32,7 +32,11 @@ extension Supervisor {
       let refuses =
         http.servers.indices.contains(listener.defaultServer)
         && http.servers[listener.defaultServer].tls?.rejectsHandshake == true
-      let opening: HealthAnswer.Opening = !listener.isTLS ? .plain : refuses ? .refusingTLS : .tls
+      let asked =
+        http.servers.indices.contains(listener.defaultServer)
+        ? http.servers[listener.defaultServer].stream?.negotiation : nil
+      let opening: HealthAnswer.Opening =
+        !listener.isTLS ? .plain : refuses ? .refusingTLS : asked.map { .init($0) } ?? .tls
       return addresses.map {
         HealthAnswer.Listener(opening: opening, expectsHeader: listener.expectsProxyHeader, address: $0.description)
       }

@@ -56,7 +56,9 @@ extension SettingsBuilder {
     }
     // A wrong line is an error also where no `proxy_pass` needs it.
     _ = nameResolution(scope)
-    if let diagnostic = HealthChecks.checksNothing(scope, isOfStream: level.isOfStream) { diagnostics.append(diagnostic) }
+    if let diagnostic = HealthChecks.checksNothing(scope, isOfStream: level.isOfStream) {
+      diagnostics.append(diagnostic)
+    }
     if let diagnostic = MessageEnvelopes.sealsNothing(scope) { diagnostics.append(diagnostic) }
     diagnostics += LocationRule.returnsBeforeAccess(scope)
     return LocationSettings(

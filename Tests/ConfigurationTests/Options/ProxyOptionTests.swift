@@ -207,18 +207,26 @@ import Upstream
     #expect(faults([:]).isEmpty)
     for url in ["https://db:5432", "http://db"] {
       let found = faults([:], to: [url])
-      #expect(found.count == 1 && found[0].contains("--to \"\(url)\": with --tcp it must be HOST:PORT or tls://HOST:PORT"))
+      #expect(
+        found.count == 1 && found[0].contains("--to \"\(url)\": with --tcp it must be HOST:PORT or tls://HOST:PORT"))
       #expect(found[0].contains("hint: without --tcp"))
     }
-    for wrong in ["db", "tls://db", "db:0", "db:5432/", "tls://db:1/path", "a@db:1", ":1", "tls://", "ftp://db:1", "$db:1"] {
+    for wrong in [
+      "db", "tls://db", "db:0", "db:5432/", "tls://db:1/path", "a@db:1", ":1", "tls://", "ftp://db:1", "$db:1",
+    ] {
       #expect(faults([:], to: [wrong]).contains { $0.contains("--to \"\(wrong)\": ") }, "\(wrong)")
     }
     for target in ["db:5432", "tls://db:5432"] {
-      #expect(faults([:], to: [target], tcp: false).contains { $0.contains("must begin with https://") && $0.contains("--tcp") })
+      #expect(
+        faults([:], to: [target], tcp: false).contains {
+          $0.contains("must begin with https://") && $0.contains("--tcp")
+        })
     }
     for option in [ProxyOption.starttls, .upstreamStartTLS] {
       #expect(
-        faults([option: ["smtp"]], to: ["http://a"], tcp: false).contains { $0.contains("\(option.spelling) needs --tcp") })
+        faults([option: ["smtp"]], to: ["http://a"], tcp: false).contains {
+          $0.contains("\(option.spelling) needs --tcp")
+        })
       #expect(
         faults([option: ["ftp"]]).contains {
           $0.contains("\(option.spelling) \"ftp\": it must be one of postgres, smtp, imap, pop3, ldap")
@@ -269,7 +277,8 @@ import Upstream
           // Whatever the value is, the text is what it is without it.
           var parser = Parser(mainFile: "x", files: .none)
           let tree = parser.parse(bytes: Array(made.text.utf8), path: "x")
-          #expect(parser.diagnostics.isEmpty && tree.contains { $0.name == block } && tree.count <= 5, "\(option) \(value)")
+          #expect(
+            parser.diagnostics.isEmpty && tree.contains { $0.name == block } && tree.count <= 5, "\(option) \(value)")
         } catch {
           for fault in error.all {
             count += 1

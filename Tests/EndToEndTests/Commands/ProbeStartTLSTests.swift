@@ -121,8 +121,10 @@ import Testing
     let scene = try Scene.ofTest()
     for (arguments, words) in [
       (["--starttls", "ftp", "a:1"], "--starttls"), (["--starttls", "smtp", "https://a:1/"], "HOST[:PORT]"),
-      (["--starttls", "smtp"], "HOST:PORT"), (["--starttls", "smtp", "--config", "x.conf"], "--starttls can't be combined"),
-      (["tls://a"], "tls://HOST:PORT"), (["tls://a:1/path"], "tls://HOST:PORT"), (["postgres://a:1"], "tls://HOST:PORT"),
+      (["--starttls", "smtp"], "HOST:PORT"),
+      (["--starttls", "smtp", "--config", "x.conf"], "--starttls can't be combined"),
+      (["tls://a"], "tls://HOST:PORT"), (["tls://a:1/path"], "tls://HOST:PORT"),
+      (["postgres://a:1"], "tls://HOST:PORT"),
     ] {
       let result = try await scene.run(Sallyport.binary(), ["probe"] + arguments)
       #expect(result.status != 0 && result.errors.contains(words), "\(arguments): \(result.everything)")

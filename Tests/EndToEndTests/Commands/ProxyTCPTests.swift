@@ -15,7 +15,8 @@ import Testing
     -> ChildProcess
   {
     let process = try ChildProcess(
-      "env", Self.clean + environment + [Sallyport.binary(), "proxy"] + words + (geteuid() == 0 ? ["--user", "root"] : []),
+      "env",
+      Self.clean + environment + [Sallyport.binary(), "proxy"] + words + (geteuid() == 0 ? ["--user", "root"] : []),
       in: scene.folder, output: scene.path("proxy.out"), errors: scene.path("proxy.err"))
     scene.atEnd { process.stop() }
     scene.onFailure(show: "proxy.err") { scene.text("proxy.err") }
@@ -140,6 +141,8 @@ import Testing
         "--tcp", "--listen", "127.0.0.1:\(port)", "--to", "127.0.0.1:\(upstream.port)", "--demo-ca", "--demo-dir",
         scene.path("trial"),
       ])
-    try await until("the guide") { scene.text("proxy.err").contains("openssl s_client -quiet -connect localhost:\(port)") }
+    try await until("the guide") {
+      scene.text("proxy.err").contains("openssl s_client -quiet -connect localhost:\(port)")
+    }
   }
 }

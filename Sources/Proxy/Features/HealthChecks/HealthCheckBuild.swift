@@ -63,7 +63,8 @@ extension SettingsBuilder {
     case ("persistent", nil): draft.common.isPersistent = true
     case ("uri", let value?): draft.target = target(word, value)
     case ("match", let value?) where draft.isOfStream:
-      draft.streamMatch = match(value, among: streamMatches, word, "write it in stream: match \(value) { expect \"…\"; }")
+      draft.streamMatch = match(
+        value, among: streamMatches, word, "write it in stream: match \(value) { expect \"…\"; }")
     case ("match", let value?):
       draft.match = match(value, among: matches, word, "write it in http: match \(value) { status 200; }")
     case ("type", "grpc"?): draft.asksGRPC = true

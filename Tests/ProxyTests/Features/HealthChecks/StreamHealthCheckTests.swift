@@ -68,7 +68,8 @@ private func judged(_ match: String, _ pieces: [String]) throws -> (passed: Bool
     ("match m { }", "says nothing"), ("match m { send a; } match m { send b; }", "duplicate match \"m\""),
     ("match m { send a; send b; }", "duplicate"), (#"match m { send "\x0"; }"#, "two hexadecimal digits"),
     (#"match m { expect "\xgg"; }"#, "two hexadecimal digits"), (#"match m { send ""; }"#, "an empty text"),
-    ("match m { expect ~ \"(\"; }", "invalid regular expression"), ("match m { expect ! x; }", "invalid test in \"expect\""),
+    ("match m { expect ~ \"(\"; }", "invalid regular expression"),
+    ("match m { expect ! x; }", "invalid test in \"expect\""),
     ("match m { status 200; }", "\"status\""), ("match m { send $host; }", ""),
   ])
   func `a match block that makes no sense is refused`(block: String, problem: String) {
@@ -105,7 +106,8 @@ private func judged(_ match: String, _ pieces: [String]) throws -> (passed: Bool
   // MARK: What a server says
 
   @Test(arguments: [
-    ("expect +PONG;", ["+PONG\r\n"], true), ("expect +PONG;", ["+PO", "NG"], true), ("expect +PONG;", ["x+PONGx"], true),
+    ("expect +PONG;", ["+PONG\r\n"], true), ("expect +PONG;", ["+PO", "NG"], true),
+    ("expect +PONG;", ["x+PONGx"], true),
     ("expect +PONG;", ["+PON"], false), ("expect +PONG;", [], false), ("expect \"\\x2bP\";", ["+PONG"], true),
     ("expect ~ \"^\\+PONG\";", ["+PONG"], true), ("expect ~ \"^\\+PONG\";", ["x+PONG"], false),
     ("expect ~ pong;", ["+PONG"], false), ("expect ~* pong;", ["+PONG"], true), ("send x;", [], true),
