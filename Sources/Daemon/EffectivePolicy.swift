@@ -51,6 +51,7 @@ struct EffectivePolicy {
     }
     if let tls = server.tls { describe(tls, index) }
     describe(server.root.clientRules, 1)
+    if let stream = server.stream { describe(stream, server.root) }
     for location in (server.root.locations + server.root.conditional).flatMap(\.withNested) {
       describe(location, in: server.root)
     }
@@ -77,7 +78,10 @@ struct EffectivePolicy {
     if tls.rejection == .reportOnly {
       add(1, "WARNING", "refuses NOBODY: who would be refused is only reported (ssl_verify_report_only on)")
     }
-    if tls.rejection == .handshake { add(1, "refused by", "a TLS alert (ssl_verify_reject handshake)") }
+    if tls.rejection == .handshake {
+      let reason = http.servers[index].stream == nil ? " (ssl_verify_reject handshake)" : ""
+      add(1, "refused by", "a TLS alert\(reason)")
+    }
     for authority in loaded.clientCAs { add(1, "CA", authority.summary) }
     for authority in loaded.trustedCAs { add(1, "CA, not named", authority.summary) }
     for list in loaded.revocations { add(1, "CRL", list.summary) }
@@ -93,6 +97,17 @@ struct EffectivePolicy {
 
   // MARK: Upstreams
 
+  private mutating func describe(_ stream: StreamServerSettings, _ root: LocationSettings) {
+    if stream.preread.isOn { add(1, "server block", "by the name in a ClientHello that nobody verifies (ssl_preread)") }
+    if let words = stream.negotiationWords {
+      add(1, "begins with", "\(words), until the client asks for TLS (starttls)")
+    }
+    lines.append("  connections")
+    for line in root.policy { add(2, line.label, line.text) }
+    if let pass = root[ProxyPassSettings.self] { return describe(pass) }
+    if root.hasContent { add(2, "content", root.contentWords(http)) }
+  }
+
   private mutating func describe(_ location: LocationSettings, in root: LocationSettings) {
     let hasRules = location.clientRules !== root.clientRules
     if !location.hasContent, !hasRules { return }
@@ -104,6 +119,9 @@ struct EffectivePolicy {
 
   private mutating func describe(_ pass: ProxyPassSettings) {
     let version = pass.version == .http2 ? ", HTTP/2" : ""
+    func located(_ scheme: UpstreamScheme, _ name: String) -> String {
+      pass.tcp == nil ? "\(scheme.rawValue)://\(name)\(version)" : "\(name)\(scheme == .https ? ", over TLS" : "")"
+    }
     switch pass.target {
     case .group(let index, let scheme):
       let group = http.groups[index]
@@ -111,12 +129,15 @@ struct EffectivePolicy {
         "\(server.address)\(server.isBackup ? " (backup)" : "")\(server.isDown ? " (down)" : "")"
       }
       let name = servers == [group.name] ? "" : "\(group.name): "
-      add(2, "upstream", "\(scheme.rawValue)://\(name)\(servers.joined(separator: ", "))\(version)")
+      add(2, "upstream", located(scheme, name + servers.joined(separator: ", ")))
     case .template(let template, let scheme):
-      add(2, "upstream", "\(scheme.rawValue)://\(template.text(http.slotNames))\(version)")
+      add(2, "upstream", located(scheme, template.text(http.slotNames)))
     case .url(let template):
       add(2, "upstream", "\(template.text(http.slotNames))\(version)")
       if pass.tls == nil { add(2, "", "502 for an https value: there are no trust settings") }
+    }
+    if let words = pass.tcp?.negotiationWords {
+      add(2, "begins with", "\(words), until the upstream agrees to TLS (proxy_starttls)")
     }
     if let check = pass.healthCheck { add(2, "health", check.inWords) }
     if let names = ClientIdentity.fields(of: pass.clientIdentity) { add(2, "client fields", names) }

@@ -12,6 +12,7 @@ struct ServerDifference {
     Self.compareListeners(old, new, &found)
     Self.compareNames(old, new, &found)
     Self.compareHeads(old.settings.head, new.settings.head, &found)
+    if let before = old.settings.stream, let after = new.settings.stream { Self.compareStreams(before, after, &found) }
     if let before = old.settings.tls, let after = new.settings.tls {
       Self.compareVerification(before, after, &found)
       Self.compareMaterial(old, new, &found)
@@ -65,6 +66,21 @@ struct ServerDifference {
       closes: "clients' fields with invalid names no longer go to upstreams")
     if old.mergesSlashes != new.mergesSlashes {
       found.other("slashes in a path are \(new.mergesSlashes ? "merged" : "no longer merged") (merge_slashes)")
+    }
+  }
+
+  /// What a connection of `stream` says in clear.
+  private static func compareStreams(
+    _ old: StreamServerSettings, _ new: StreamServerSettings, _ found: inout TrustChanges
+  ) {
+    found.flag(
+      old.preread.isOn, new.preread.isOn,
+      opens: "the name in a ClientHello, which nobody verifies, selects the server block (ssl_preread)",
+      closes: "no name in a ClientHello selects the server block any more (ssl_preread)")
+    if old.negotiationWords != new.negotiationWords {
+      found.other(
+        new.negotiationWords.map { "clients ask for TLS by \($0) (starttls)" }
+          ?? "clients begin with TLS at once (starttls)")
     }
   }
 

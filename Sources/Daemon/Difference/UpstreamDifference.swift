@@ -92,6 +92,12 @@ struct UpstreamDifference {
         new.origin.header.map { "the upstream is told the client by a PROXY header (\($0.asWritten))" }
           ?? "the upstream is no longer told the client by a PROXY header")
     }
+    let asked = (old.tcp?.negotiationWords, new.tcp?.negotiationWords)
+    if asked.0 != asked.1 {
+      found.other(
+        asked.1.map { "the upstream is asked for TLS by \($0) (proxy_starttls)" }
+          ?? "the upstream gets TLS at once (proxy_starttls)")
+    }
     Signatures.compare(signing: old.signing, new.signing, &found)
     if old.body != new.body { found.other("the upstream gets another body (proxy_set_body)") }
     let follows = (!old.ignoredHeaders.contains(.redirect), !new.ignoredHeaders.contains(.redirect))

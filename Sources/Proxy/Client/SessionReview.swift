@@ -90,11 +90,11 @@ enum SessionReview {
     var captures = Captures()
     var location = server.root
     if servers.settings.kind == .http {
-    switch server.locations.find(exchange.target.uri.readable, captures: &captures, scratch: scratch) {
-    case .location(let found), .pattern(let found, _, _), .redirect(let found): location = found
-    case .none: break
-    case .undecided: return refusal("its location could not be decided")
-    }
+      switch server.locations.find(exchange.target.uri.readable, captures: &captures, scratch: scratch) {
+      case .location(let found), .pattern(let found, _, _), .redirect(let found): location = found
+      case .none: break
+      case .undecided: return refusal("its location could not be decided")
+      }
     }
     guard let rules = location.clientRules,
       case .denied(let place, let reason) = rules.judge(client, scratch: scratch)

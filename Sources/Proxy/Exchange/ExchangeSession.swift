@@ -8,6 +8,9 @@ extension Exchange {
     if let search = server.clientSearch { search.apply(to: self) }
   }
 
+  /// Whether the session's content is an upstream.
+  var goesToUpstream: Bool { location.content is LiveProxyPass }
+
   /// Ends the session with this status, which nginx documents for `$status`.
   func endSession(_ status: Int, _ reason: EndReason) {
     setStatus(status)

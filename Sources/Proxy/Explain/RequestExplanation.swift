@@ -93,12 +93,15 @@ package struct RequestExplanation {
     let onPort = live.listeners.filter { listener in
       if case .socket(let address) = listener.settings.address { address.port == request.port } else { false }
     }
-    let matching = onPort.filter { $0.settings.isTLS == request.usesTLS }
+    let matching = onPort.filter { $0.settings.isTLS == request.usesTLS && $0.settings.kind == .http }
     guard
       let chosen = matching.first(where: { address(of: $0)?.host == request.host })
         ?? matching.first(where: { isWildcard($0) }) ?? matching.first
     else {
       let all = live.listeners.map { "\($0.settings.address)\($0.settings.isTLS ? " ssl" : "")" }
+      if let tcp = onPort.first(where: { $0.settings.kind == .stream }) {
+        throw .noListener("the listener \(tcp.settings.address) is of stream, whose connections carry no requests")
+      }
       let other = onPort.isEmpty ? "" : " \(request.usesTLS ? "with" : "without") TLS"
       throw .noListener(
         "no listener has port \(request.port)\(other): there \(all.count == 1 ? "is" : "are") \(all.joined(separator: ", "))"

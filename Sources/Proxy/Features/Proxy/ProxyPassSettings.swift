@@ -241,10 +241,14 @@ extension ProxyPassSettings: ContentFeature {
   func words(_ http: HTTPSettings) -> String { "forwards to \(destination(http))" }
 
   package func destination(_ http: HTTPSettings) -> String {
-    switch target {
+    func located(_ scheme: UpstreamScheme, _ name: String) -> String {
+      if tcp != nil { return scheme == .https ? "\(name) over TLS" : name }
+      return "\(scheme.rawValue)://\(name)"
+    }
+    return switch target {
     case .group(let index, let scheme):
-      "\(scheme.rawValue)://\(http.groups.indices.contains(index) ? http.groups[index].name : "?")"
-    case .template(let template, let scheme): "\(scheme.rawValue)://\(template.asWritten)"
+      located(scheme, http.groups.indices.contains(index) ? http.groups[index].name : "?")
+    case .template(let template, let scheme): located(scheme, template.asWritten)
     case .url(let template): template.asWritten
     }
   }

@@ -47,6 +47,8 @@ final class TCPHandler: UpstreamHandler {
 
   // MARK: The upstream
 
+  override func addressPrefix(_ scheme: UpstreamScheme) -> String { "" }
+
   override func start(_ exchange: Exchange) {
     serve(exchange)
     _ = serve { start($0, $1) }
@@ -229,10 +231,12 @@ final class TCPHandler: UpstreamHandler {
   /// Ends the session once each side has what the other one sent before its end. A side that broke off takes nothing.
   private func finishIfDelivered() {
     guard let exchange else { return }
-    if settings.keepsHalfOpen, (clientEnd == nil) != (upstreamEnd == nil), clientEnd ?? upstreamEnd == .inOrder { return }
+    if settings.keepsHalfOpen, (clientEnd == nil) != (upstreamEnd == nil), clientEnd ?? upstreamEnd == .inOrder {
+      return
+    }
     if clientEnd != nil, upstreamEnd != .broken, upstream?.waitingBytes ?? 0 > 0 { return }
     if upstreamEnd != nil, clientEnd != .broken, client?.waitingBytes ?? 0 > 0 { return }
-    endUpstream(clientEnd == .broken ? .reset : .orderly)
+    endUpstream(isBroken: clientEnd == .broken)
     exchange.endSession(200, clientEnd == .broken ? .clientLeft : upstreamEnd == .broken ? .upstreamBroke : .complete)
   }
 
@@ -243,13 +247,14 @@ final class TCPHandler: UpstreamHandler {
     let limit = UInt64(max(0, settings.timeout))
     if idle < limit { return client.setDeadline(in: Int(clamping: limit - idle)) }
     exchange.log(.info, "connection timed out (110: Connection timed out)")
-    endUpstream(.orderly)
+    endUpstream(isBroken: false)
     exchange.endSession(200, .clientTimedOut)
   }
 
-  private func endUpstream(_ closing: ByteStream.Closing) {
+  /// `isBroken`: the client broke off, and the upstream is told so.
+  private func endUpstream(isBroken: Bool) {
     attempt.endRecord()
-    (upstream as? TCPUpstreamStream)?.end(closing)
+    (upstream as? TCPUpstreamStream)?.end(isBroken ? .reset : .orderly)
   }
 
   override func cancel() {
