@@ -72,6 +72,13 @@ package struct ProbePlan {
             place: place))
         continue
       }
+      if let words = pass.tcp?.negotiationWords {
+        unprobed.append(
+          Unprobed(
+            target: pass.authority, reason: "its TLS begins when it is asked for in the words of \(words)", place: place
+          ))
+        continue
+      }
       let judge = Judge(authority: pass.authority, tls: tls, name: ProxyPassSettings.nameForTLS(constant))
       for server in ProbePolicy.servers(of: pass, in: http) {
         let key = Key(address: server.address, authority: judge.authority, tls: tls, name: judge.name)
@@ -101,6 +108,7 @@ package struct ProbePlan {
   ) -> String {
     let name = server.primaryName.isEmpty ? "" : "\(server.primaryName) "
     let identity = pass.identity == nil ? "" : " (presents none here: a request chooses the certificate)"
-    return "\(name)location \(location.match.asWritten), \(pass.location)\(identity)"
+    let level = server.stream == nil ? "location \(location.match.asWritten), " : ""
+    return "\(name)\(level)\(pass.location)\(identity)"
   }
 }

@@ -39,7 +39,9 @@ enum SessionReview {
       self = .kept
       return
     }
-    guard let servers = session.successor(in: fresh) ?? fresh.listeners.first(where: { $0.has(tls.serverName) }) else {
+    let kind = session.servers.settings.kind
+    let others = fresh.listeners.lazy.filter { $0.settings.kind == kind }
+    guard let servers = session.successor(in: fresh) ?? others.first(where: { $0.has(tls.serverName) }) else {
       let mode = session.firstServer.settings.tls?.revokedConnections ?? .close
       self = .refused(
         Refusal(cause: .listener, reason: "no \"listen\" leads to the client's server block any more", mode: mode))
