@@ -31,7 +31,8 @@ public final class UpstreamTrust: Sendable {
   }
 
   package init(
-    context: UpstreamTLSContext?, name: String, connection: UpstreamConnection, boundTo user: (any AnyObject & Sendable)?,
+    context: UpstreamTLSContext?, name: String, connection: UpstreamConnection,
+    boundTo user: (any AnyObject & Sendable)?,
     origin: ConnectionOrigin = ConnectionOrigin(), negotiation: UpstreamNegotiation? = nil
   ) {
     self.negotiation = negotiation

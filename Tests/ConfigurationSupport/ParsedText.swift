@@ -72,6 +72,16 @@ extension LoadedText {
     LoadedText("http { server { listen 80;\n\(lines)\n} }")
   }
 
+  /// Lines of the block `stream`, which begin in line 2, column 1.
+  package static func stream(_ lines: String) -> LoadedText {
+    LoadedText("stream {\n\(lines)\n server { listen 81; return a; } }")
+  }
+
+  /// Lines of a server of `stream`, which begin in line 2, column 1.
+  package static func streamServer(_ lines: String) -> LoadedText {
+    LoadedText("stream { server { listen 81;\n\(lines)\n} }")
+  }
+
   /// Lines of a location, which begin in line 2, column 1.
   package static func location(_ lines: String) -> LoadedText {
     LoadedText("http { server { listen 80; location / {\n\(lines)\n return 204; } } }")

@@ -60,6 +60,50 @@ import Testing
     }
     """
 
+  private static let streams = """
+    events {}
+    stream {
+      upstream db { server 127.0.0.1:9003; }
+      server {
+        listen 127.0.0.1:5432 ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+        server_name db.example;
+        allow 10.0.0.0/8; deny all;
+        starttls postgres;
+        proxy_pass db; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name up.example;
+      }
+      server { listen 127.0.0.1:7000; server_name tcp.example; set $word a; return $word; }
+    }
+    """
+
+  private static let casesOfStreams: [(from: String, to: String, direction: TrustChange.Direction, words: String)] = [
+    ("starttls postgres;", "", .other, "server db.example (CONF:4:3): clients begin with TLS at once (starttls)"),
+    ("starttls postgres;", "starttls ldap;", .other, "clients ask for TLS by ldap (starttls)"),
+    (
+      "proxy_ssl on;", "proxy_ssl on; proxy_starttls postgres;", .other,
+      "the upstream is asked for TLS by postgres (proxy_starttls)"
+    ),
+    (
+      "proxy_pass db; proxy_ssl on;", "proxy_pass db; proxy_ssl off;", .opens,
+      "server db.example (CONF:4:3): requests go to the upstream in plaintext"
+    ),
+    ("proxy_pass db;", "proxy_pass 127.0.0.1:9004;", .opens, "requests go to 127.0.0.1:9004"),
+    (
+      "listen 127.0.0.1:7000;", "listen 127.0.0.1:7000; ssl_preread on;", .opens,
+      "the name in a ClientHello, which nobody verifies, selects the server block (ssl_preread)"
+    ),
+    (
+      "return $word;", "pass 127.0.0.1:5432;", .opens,
+      "server tcp.example (CONF:11:3): passes to the listener 127.0.0.1:5432"
+    ),
+    ("return $word;", "return b;", .other, "return sends another text"),
+    ("return $word;", "proxy_pass db;", .opens, "forwards to db"),
+    (
+      "return $word;", "proxy_pass db; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name up.example;",
+      .opens, "forwards to db over TLS"
+    ),
+    ("set $word a;", "set $word b;", .other, "set has other values: b"),
+  ]
+
   /// What is replaced by what, the direction, and words of the sentence.
   private static let cases: [(from: String, to: String, direction: TrustChange.Direction, words: String)] = [
     (
@@ -300,17 +344,18 @@ import Testing
   @Test func `each change is told by its own sentence`() throws {
     try withScene { scene in
       try stage(scene)
-      for (from, to, direction, words) in Self.cases {
-        #expect(Self.base.contains(from), "\(from)")
-        let text = Self.base.replacing(from, with: to, maxReplacements: 1)
-        let changes = try compare(scene, text)
+      let all = Self.cases.map { (Self.base, $0) } + Self.casesOfStreams.map { (Self.streams, $0) }
+      for (base, (from, to, direction, words)) in all {
+        #expect(base.contains(from), "\(from)")
+        let text = base.replacing(from, with: to, maxReplacements: 1)
+        let changes = try compare(scene, text, with: base)
         let path = scene.path("new.conf")
         let expected = words.replacing("CONF", with: path)
         #expect(
           changes.contains { $0.direction == direction && $0.sentence.contains(expected) },
           "\(from) → \(to): \(changes.map { "\($0.direction) \($0.sentence)" })")
         // The change back is told too, and never as the same direction of trust.
-        let back = try compare(scene, Self.base, with: text)
+        let back = try compare(scene, base, with: text)
         #expect(!back.isEmpty, "\(from) → \(to)")
         if direction != .other {
           #expect(!back.contains { $0.direction == direction && $0.sentence.contains(expected) }, "\(back)")

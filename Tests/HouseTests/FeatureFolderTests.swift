@@ -21,9 +21,11 @@ import Testing
     "keepalive_time": "a directive of http and one of upstream",
     "keepalive_timeout": "a directive of http and one of upstream", "listen": "a system call, and a label",
     "proxy_protocol": "a parameter of listen, and a value of real_ip_header", "root": "a user",
+    "return": "a directive of http and one of stream", "set": "a directive of http and one of stream",
     "sendfile": "a system call", "use": "a label of metrics", "server_name": "a variable in a log format",
     "ssl": "a parameter of listen",
-    "status": "a pseudo-field, a variable and a label", "user": "a facility of syslog",
+    "status": "a pseudo-field, a variable and a label", "stream": "a context, and a state of connections",
+    "user": "a facility of syslog",
     "zone": "a parameter of limits",
   ]
 
@@ -79,7 +81,7 @@ import Testing
     let told = Set(part.matches(of: /`\$([a-z0-9_]+)`/).map { String($0.output.1) })
     let own =
       SimpleVariable.allCases.filter(\.isOursAlone).map(\.rawValue)
-      + Features.variables.values.filter(\.isOursAlone).map(\.name)
+      + (Array(Features.variables.values) + Features.streamVariables.values).filter(\.isOursAlone).map(\.name)
     #expect(told == Set(own), "\(told.symmetricDifference(own))")
   }
 

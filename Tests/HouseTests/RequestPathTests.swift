@@ -61,6 +61,7 @@ import Testing
     let names = [
       "Exchange/ExchangeResponse.swift", "Exchange/ResponseFilter.swift", "Client/HTTP1Stream.swift",
       "Client/HTTP2Stream.swift", "Client/HTTP1Connection.swift", "Client/HTTP2Connection.swift",
+      "Client/TCPStream.swift", "Client/TCPConnection.swift",
     ]
     for name in names {
       let file = try #require(SourceFile.sources.first { $0.path.hasSuffix("Proxy/\(name)") })
@@ -68,7 +69,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["LiveLocation", "ProxyHandler", "ContentHandler"])
+  @Test(arguments: ["LiveLocation", "ProxyHandler", "TCPHandler", "ContentHandler", "LiveProxyPass", "LiveContent"])
   func `connections of clients know neither location nor handler`(type: String) {
     // After a reload, SessionReview finds the locations of the requests in progress.
     let files = SourceFile.sources.filter {

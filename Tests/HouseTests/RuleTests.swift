@@ -65,7 +65,7 @@ import Testing
   }
 
   /// Files are read when a configuration is (`SourceFiles`), when a generation is prepared (Daemon) and in the pool.
-  @Test(arguments: ["Configuration", "Proxy", "HTTP", "Upstream"])
+  @Test(arguments: ["Configuration", "Proxy", "HTTP", "Negotiation", "Upstream"])
   func `an event loop opens no file, and settings are made without one`(module: String) {
     let allowed = ["Sources/Language/SourceFiles.swift", "Sources/Proxy/Body/BodyFile.swift"]
     for file in SourceFile.sources where file.module == module && !allowed.contains(file.path) {

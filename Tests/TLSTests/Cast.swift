@@ -25,9 +25,10 @@ struct Cast: Sendable {
     _ verification: ClientVerification, certificate: CertifiedKey? = nil, authorities: [Certificate]? = nil,
     depth: Int = 1, versions: TLSVersions = .standard, ciphers: String? = nil, store: SessionStore? = nil,
     rules: HandshakeRules? = nil, rejection: ClientRejection = .http, revocations: [RevocationList] = [],
-    ticketKeys: [TicketKey] = [], sessionTimeout: Int = 300
+    ticketKeys: [TicketKey] = [], sessionTimeout: Int = 300, protocols: AcceptedProtocols = .http
   ) throws -> ServerTLSContext {
     var settings = ServerTLSSettings()
+    settings.protocols = protocols
     settings.verification = verification
     settings.verifyDepth = depth
     settings.versions = versions
@@ -45,9 +46,10 @@ struct Cast: Sendable {
 
   /// A client that judges nobody, with this certificate.
   func client(
-    _ identity: CertifiedKey?, versions: TLSVersions = .standard, ciphers: String? = nil
+    _ identity: CertifiedKey?, versions: TLSVersions = .standard, ciphers: String? = nil, protocols: [String] = []
   ) throws -> UpstreamTLSContext {
     var settings = UpstreamTLSSettings()
+    settings.protocols = protocols
     settings.versions = versions
     settings.ciphers = ciphers
     settings.sendsServerName = true

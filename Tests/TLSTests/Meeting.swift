@@ -38,6 +38,8 @@ struct Meeting: Sendable {
   var verdict: ClientVerdict = .absent
   var serverName = ""
   var protocolName = ""
+  /// What ALPN selected.
+  var applicationProtocol = ""
   var isResumed = false
   /// Whether the server block that the open connection moved to lets the client in.
   var isMoved = false
@@ -106,6 +108,7 @@ private final class Pair {
       meeting.verdict = server.clientVerdict
       meeting.serverName = String(decoding: server.serverName, as: UTF8.self)
       meeting.protocolName = server.protocolName
+      meeting.applicationProtocol = server.applicationProtocol
       meeting.isResumed = server.isResumed
       meeting.held = server.ssl.map { TLSStream.sent(by: $0) } ?? []
       Array("hello".utf8).withUnsafeBytes { server.write($0) }

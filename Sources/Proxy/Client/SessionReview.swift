@@ -40,7 +40,9 @@ enum SessionReview {
       self = .kept
       return
     }
-    guard let servers = session.successor(in: fresh) ?? fresh.listeners.first(where: { $0.has(tls.serverName) }) else {
+    let kind = session.servers.settings.kind
+    let others = fresh.listeners.lazy.filter { $0.settings.kind == kind }
+    guard let servers = session.successor(in: fresh) ?? others.first(where: { $0.has(tls.serverName) }) else {
       let mode = session.firstServer.settings.tls?.revokedConnections ?? .close
       self = .refused(
         Refusal(cause: .listener, reason: "no \"listen\" leads to the client's server block any more", mode: mode))
@@ -99,11 +101,11 @@ enum SessionReview {
     var captures = Captures()
     var location = server.root
     if servers.settings.kind == .http {
-    switch server.locations.find(exchange.target.uri.readable, captures: &captures, scratch: scratch) {
-    case .location(let found), .pattern(let found, _, _), .redirect(let found): location = found
-    case .none: break
-    case .undecided: return refusal("its location could not be decided")
-    }
+      switch server.locations.find(exchange.target.uri.readable, captures: &captures, scratch: scratch) {
+      case .location(let found), .pattern(let found, _, _), .redirect(let found): location = found
+      case .none: break
+      case .undecided: return refusal("its location could not be decided")
+      }
     }
     guard let rules = location.clientRules,
       case .denied(let place, let reason) = rules.judge(client, scratch: scratch)

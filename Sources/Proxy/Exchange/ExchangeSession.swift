@@ -17,6 +17,9 @@ extension Exchange {
     end(result.reason)
   }
 
+  /// Whether the session's content is an upstream.
+  var goesToUpstream: Bool { location.content is LiveProxyPass }
+
   /// The configuration of a reload refuses the client.
   func wasRevoked() {
     if withStream({ $0.carriesRequests }) == false { return endSession(.revoked) }

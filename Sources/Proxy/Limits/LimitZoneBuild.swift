@@ -1,9 +1,11 @@
 import Language
 import Observability
 
-/// A zone of a limit, as a line of `http` declares it.
+/// A zone of a limit, as a line of `http` or of `stream` declares it.
 struct LimitZone {
   var settings: LimitZoneSettings
+  /// Whose variables its key has.
+  var kind: TrafficKind
   /// Thousandths of a request per second; nil: the zone counts what is in progress.
   var rate: Int?
 }
@@ -40,7 +42,7 @@ extension SettingsBuilder {
     }
     let settings = LimitZoneSettings(
       name: place.name, spelling: line.text(0), key: template(line, 0), size: place.size)
-    limitZones[place.name] = LimitZone(settings: settings, rate: rate)
+    limitZones[place.name] = LimitZone(settings: settings, kind: kind, rate: rate)
   }
 
   mutating func zonePlace(_ word: Word) -> (name: String, size: Int)? {
@@ -64,10 +66,11 @@ extension SettingsBuilder {
         hint: "\(directive)_zone KEY zone=\(name):10m\(hasRate ? " rate=10r/s" : "");")
       return nil
     }
-    guard (zone.rate != nil) == hasRate else {
+    guard (zone.rate != nil) == hasRate, zone.kind == kind else {
+      let place = zone.kind == kind ? "" : " in the same block, \"http\" or \"stream\""
       error(
         word.location, "the shared memory zone \"\(name)\" is already declared for a different use",
-        hint: "\"\(directive)\" needs a zone of \"\(directive)_zone\"")
+        hint: "\"\(directive)\" needs a zone of \"\(directive)_zone\"\(place)")
       return nil
     }
     return zone

@@ -60,7 +60,7 @@ extension SettingsBuilder {
       diagnostics.append(diagnostic)
     }
     if let diagnostic = MessageEnvelopes.sealsNothing(scope) { diagnostics.append(diagnostic) }
-    diagnostics += LocationRule.returnsBeforeAccess(scope)
+    if !level.isOfStream { diagnostics += LocationRule.returnsBeforeAccess(scope) }
     return LocationSettings(
       match: level.match, locations: innerLocations(level), limits: limits(scope), redirects: redirects(scope),
       isInternal: !scope.own("internal").isEmpty, location: place, features: features,

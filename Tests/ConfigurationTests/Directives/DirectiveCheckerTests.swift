@@ -60,10 +60,10 @@ import Testing
   @Test func `a directive in the wrong place says where it belongs`() {
     #expect(
       problems("http { listen 80; }")
-        == ["1:8 \"listen\" directive is not allowed here | this is http; it belongs in server"])
+        == ["1:8 \"listen\" directive is not allowed here | this is http; it belongs in server, server in stream"])
     #expect(
       problems("server { }") == [
-        "1:1 \"server\" directive is not allowed here | this is main; it belongs in http, upstream"
+        "1:1 \"server\" directive is not allowed here | this is main; it belongs in http, upstream, stream, upstream in stream"
       ])
   }
 

@@ -18,7 +18,7 @@ struct DirectiveSample {
   var location = Self.pass + Self.anchors + Self.name
   /// The lines are the whole configuration.
   var isWhole = false
-  /// What the http block needs.
+  /// What the block `http`, or `stream`, needs.
   var http = ""
 
   static let certificate = "ssl_certificate c.pem; ssl_certificate_key k.pem; "
@@ -51,10 +51,32 @@ struct DirectiveSample {
       location: renamed(location))
   }
 
+  /// The same sample for `stream`, whose servers have no locations, and whose `proxy_pass` has no scheme.
+  var inStream: DirectiveSample {
+    func renamed(_ text: String) -> String {
+      text.replacing("proxy_pass https://u;", with: "proxy_pass u; proxy_ssl on;")
+        .replacing("proxy_pass http://", with: "proxy_pass ")
+    }
+    var sample = self
+    sample.location = renamed(location)
+    return sample
+  }
+
   /// The configuration with these lines at that level.
   func text(_ lines: String, in context: DirectiveContexts) -> String {
     if isWhole { return lines }
     func at(_ level: DirectiveContexts) -> String { context == level ? "\(beside) \(lines)" : "" }
+    if !context.isDisjoint(with: .stream.union(.streamServer).union(.streamUpstream)) {
+      let sample = inStream
+      return """
+        stream { \(http) \(at(.stream))
+          upstream u { server 127.0.0.1:8443; \(at(.streamUpstream)) }
+          server { \(listen) \(server) \(sample.location)
+            \(at(.streamServer))
+          }
+        }
+        """
+    }
     return """
       \(at(.main))
       \(context == .events ? "events { \(at(.events)) }" : "")
@@ -87,6 +109,7 @@ struct DirectiveSample {
   private static let included: [DirectiveContexts: String] = [
     .main: "worker_processes 3;", .events: "worker_connections 77;", .http: "send_timeout 7s;",
     .server: "send_timeout 7s;", .location: "send_timeout 7s;", .upstream: "keepalive 7;",
+    .stream: "proxy_timeout 7s;", .streamServer: "proxy_timeout 7s;", .streamUpstream: "least_conn;",
   ]
 
   /// All that a value holds but the places where it was said.

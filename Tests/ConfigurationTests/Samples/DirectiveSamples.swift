@@ -11,6 +11,7 @@ extension DirectiveSample {
     .merging(signatures) { $1 }
     .merging(outgoing) { $1 }
     .merging(files) { $1 }
+    .merging(stream) { $1 }
 
   /// The samples of the proxy module, where the gRPC module has the row.
   private static let grpc: [String: DirectiveSample] = {

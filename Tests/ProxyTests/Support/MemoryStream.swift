@@ -126,9 +126,12 @@ final class MemoryStream: ClientStream {
 final class ScriptedUpstream: ByteStream {
   /// The index of the group's server that the proxy connected to.
   let server: Int
-  private(set) var sent = ""
+  private(set) var bytesSent: [UInt8] = []
+  var sent: String { String(decoding: bytesSent, as: UTF8.self) }
   private var input: [UInt8] = []
   private var hasEnded = false
+  /// The proxy has ended its side in good order.
+  private(set) var hasProxyEnded = false
 
   init(_ server: Int, _ loop: EventLoop) {
     self.server = server
@@ -140,9 +143,11 @@ final class ScriptedUpstream: ByteStream {
 
   override func deliver(_ bytes: UnsafeRawBufferPointer) -> Int {
     if isBlocked { return 0 }
-    sent += bytes.text
+    bytesSent += bytes
     return bytes.count
   }
+
+  override func writeEnd() { hasProxyEnded = true }
 
   override var hasBufferedInput: Bool { !input.isEmpty || hasEnded }
 
@@ -169,7 +174,7 @@ final class ScriptedUpstream: ByteStream {
 
   /// Clears the recorded bytes, and responds with `text`.
   func answer(_ text: String, ends: Bool = false) {
-    sent = ""
+    bytesSent = []
     input += Array(text.utf8)
     hasEnded = ends
     if ends { ready([.input, .peerEnd]) } else { owner?.streamIsReadable() }

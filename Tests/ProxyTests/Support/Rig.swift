@@ -24,10 +24,14 @@ final class Rig {
   /// Creates a rig. `http`: the contents of the http block, without files. The rig never listens. `users`: the contents
   /// of every `proxy_auth_user_file`. Every `message_envelope_key` is `Rig.envelopeKey`. An `error_log` of `http` that
   /// names a file gets its lines at once; without one, the error log goes nowhere.
-  init(
+  convenience init(
     _ http: String, accessLog: String = "off", users: String = "* al:secret\n", replays: ReplayGuard? = nil
   ) throws {
-    let text = "events {} http { access_log \(accessLog); \(http) }"
+    try self.init(text: "events {} http { access_log \(accessLog); \(http) }", users: users, replays: replays)
+  }
+
+  /// `text`: a whole configuration.
+  init(text: String, users: String = "", replays: ReplayGuard? = nil) throws {
     let (settings, diagnostics) = Configuration.load(text: text, fileName: "/etc/test.conf")
     let errors = diagnostics.filter { $0.severity == .error }.map(\.description)
     let loaded = try #require(settings, "\(errors)").http
@@ -88,18 +92,24 @@ final class Rig {
   }
 
   /// Creates a client's session. The caller closes the returned peer descriptor.
-  func connect(listener: Int = 0, number: UInt64 = 7) throws -> (session: ClientSession, peer: Int32) {
+  func connect(
+    listener: Int = 0, number: UInt64 = 7, from client: SocketAddress = Rig.client
+  ) throws -> (session: ClientSession, peer: Int32) {
     var both: [Int32] = [-1, -1]
     let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
     guard socketpair(AF_UNIX, type, 0, &both) == 0 else { throw SocketError("socketpair", errno) }
     let transport = try ByteStream(loop: loop, descriptor: both[0], isConnecting: false)
-    return (session(over: transport, listener: listener, number: number), both[1])
+    return (session(over: transport, listener: listener, number: number, from: client), both[1])
   }
 
-  private func session(over transport: ByteStream, listener: Int = 0, number: UInt64 = 7) -> ClientSession {
+  static let client = SocketAddress.ipv4(address: 0xC000_0201, port: 4711)
+
+  private func session(
+    over transport: ByteStream, listener: Int = 0, number: UInt64 = 7, from client: SocketAddress = Rig.client
+  ) -> ClientSession {
     ClientSession(
-      worker: worker, live: live, servers: live.listeners[listener], transport: transport, tls: nil,
-      peer: .ipv4(address: 0xC000_0201, port: 4711), number: number)
+      worker: worker, live: live, servers: live.listeners[listener], transport: transport, tls: nil, peer: client,
+      number: number)
   }
 
   /// Returns the response to a client that sends `request` and then ends. For requests that need no upstream.
@@ -168,6 +178,7 @@ final class Rig {
     }
     for group in live.groups { group.connector = connector }
     live.dynamicGroups.connector = connector
+    live.streamGroups.connector = connector
   }
 
   /// Returns what the upstream gets for a request: head and body.

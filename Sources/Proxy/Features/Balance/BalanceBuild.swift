@@ -66,9 +66,11 @@ extension SettingsBuilder {
       guard first == "two" else { return refuse(0, "two, or nothing") }
       switch words.count == 2 ? words[1] : "least_conn" {
       case "least_conn": return .randomTwo(nil)
-      case "least_time=header": return .randomTwo(.header)
-      case "least_time=last_byte": return .randomTwo(.lastByte)
-      default: return refuse(1, "least_conn, least_time=header or least_time=last_byte")
+      // A session of `stream` has no response, and its end says nothing of the server.
+      case "least_time=header" where kind == .http: return .randomTwo(.header)
+      case "least_time=last_byte" where kind == .http: return .randomTwo(.lastByte)
+      default:
+        return refuse(1, kind == .http ? "least_conn, least_time=header or least_time=last_byte" : "least_conn")
       }
     }
   }

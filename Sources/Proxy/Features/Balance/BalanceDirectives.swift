@@ -10,7 +10,7 @@ enum Balance: Feature {
       "hash", .everyUpstream, .words(1...2, "KEY [consistent]"), "",
       "The server by the hash of a key, which can have variables: as Cache::Memcached, or with `consistent` as"
         + " Cache::Memcached::Fast with 160 points a unit of weight. With an empty key, the servers take turns.",
-      repeatable: true, example: "hash $cookie_session consistent;"),
+      repeatable: true, example: "hash $remote_addr consistent;"),
     .local(
       "ip_hash", .upstream, .none, "",
       "The server by the client's address: the first three octets of IPv4, or all of IPv6.", repeatable: true,
@@ -24,10 +24,14 @@ enum Balance: Feature {
       "The server with the least average response time and the fewest active requests for its weight. `inflight` counts"
         + " the age of requests without a response, too.", repeatable: true, example: "least_time header;"),
     .local(
-      "random", .everyUpstream,
+      "random", .upstream,
       .words(0...2, "[two [least_conn | least_time=header | least_time=last_byte]]"), "",
       "A server at random, by weight; with `two`, the better of two such servers.", repeatable: true,
       example: "random two least_conn;"),
+    .local(
+      "random", .streamUpstream, .words(0...2, "[two [least_conn]]"), "",
+      "A server at random, by weight; with `two`, the one of two such servers with fewer connections for its weight.",
+      repeatable: true, example: "random two;"),
     .local(
       "zone", .everyUpstream, .words(1...2, "NAME [SIZE]"), "",
       "All workers share the group's run-time state: weights, failures and active requests, so that `max_conns`,"

@@ -72,8 +72,9 @@ extension SettingsBuilder {
       switch (name, value) {
       case ("backup", nil): server.isBackup = true
       case ("down", nil): server.isDown = true
-      case ("drain", nil): server.isDraining = true
-      case ("route", let value?):
+      // Both are for `sticky`.
+      case ("drain", nil) where kind == .http: server.isDraining = true
+      case ("route", let value?) where kind == .http:
         guard (1...32).contains(value.utf8.count), value.utf8.allSatisfy(Self.isOfToken) else {
           error(
             word.location, "invalid parameter \"\(word.text)\"",
@@ -101,7 +102,8 @@ extension SettingsBuilder {
         error(
           word.location, "invalid parameter \"\(word.text)\"",
           hint:
-            "weight=N, max_fails=N, fail_timeout=TIME, max_conns=N, slow_start=TIME, route=NAME, backup, drain or down")
+            "weight=N, max_fails=N, fail_timeout=TIME, max_conns=N, slow_start=TIME, \(kind == .http ? "route=NAME, " : "")"
+            + "backup\(kind == .http ? ", drain" : "") or down")
       }
     }
     server.followed = followedName(line, address)

@@ -4,20 +4,23 @@ import Language
 enum UpstreamGroups: Feature {
   static let chapter = Chapter.upstreams
   static let isOfStream = true
+  private static let parameters =
+    "[weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [backup] [down] [resolve] [service=NAME]"
+  private static let help =
+    "One server of the group. `resolve`: DNS says its addresses, again whenever they have expired; needs `zone` and"
+    + " `resolver`. `service`: by the SRV records of that service."
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "upstream", [.http, .stream], .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.", repeatable: true,
+      "upstream", [.http, .stream], .block(1...1, "NAME"), "A group of servers that `proxy_pass` can name.",
+      repeatable: true,
       example: "upstream app { server 10.0.0.1:8080; server 10.0.0.2:8080 backup; }", trust: .told),
     .local(
-      "server", .everyUpstream,
-      .words(
-        1...Int.max,
-        "ADDRESS [weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [route=NAME] [backup] [drain]"
-          + " [down] [resolve] [service=NAME]"),
-      "One server of the group. `resolve`: DNS says its addresses, again whenever they have expired; needs `zone` and"
-        + " `resolver`. `service`: by the SRV records of that service.", repeatable: true,
+      "server", .upstream, .words(1...Int.max, "ADDRESS \(parameters) [route=NAME] [drain]"), help, repeatable: true,
       example: "server 10.0.0.1:8080 weight=3 max_fails=2 fail_timeout=30s;", trust: .told),
+    .local(
+      "server", .streamUpstream, .words(1...Int.max, "ADDRESS:PORT \(parameters)"), help, repeatable: true,
+      example: "server 10.0.0.1:5432 max_conns=100;", trust: .told),
     .local(
       "keepalive", .upstream, .words(1...2, "NUMBER [local]"), "32 local",
       "The number of idle connections that a worker keeps for the group; those above it are closed after a second, and 0"

@@ -21,12 +21,14 @@ package struct ClientAccess: LocationFeature {
 
   static let directives: [DirectiveEntry] = [
     .list(
-      allow, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"), "",
+      allow, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"),
+      "",
       "Admits only clients that match all conditions of at least one line. Keys: cn, o, ou, dns, email, uri, ip, serial, issuer, fingerprint, spki. `*` matches one label or path segment, `**` several; `~` starts a regular expression.",
       example: "ssl_client_allow dns=*.devices.example;", trust: .told
     ).option("--allow"),
     .list(
-      deny, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"), "",
+      deny, DirectiveContexts.everyHTTP.union(.limitExcept).union(.everyStream), .words(1...Int.max, "KEY=PATTERN …"),
+      "",
       "Denies clients that match all conditions of a line; applies before ssl_client_allow.",
       example: "ssl_client_deny cn=stolen-laptop;", trust: .told
     ).option("--deny"),

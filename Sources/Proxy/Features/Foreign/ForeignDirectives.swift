@@ -2,7 +2,9 @@ package import Language
 
 private let noFiles = "sallyport serves small files by root and alias only; proxy_pass to a file server"
 private let noContent = "sallyport forwards content unchanged; let the upstream do it"
-private let noStream = "sallyport proxies HTTP only"
+private let noMail =
+  "pass mail in stream, where starttls makes TLS of SMTP, IMAP and POP3; the mail server asks for passwords"
+private let noDatagrams = "leave it out: it is for UDP, and sallyport passes connections of TCP"
 private let oneUpstreamProtocol = "sallyport speaks HTTP and gRPC to upstreams; put a gateway between them"
 let noCache = "sallyport keeps no copies; use a cache as upstream"
 private let noScripts = "sallyport runs no scripts"
@@ -46,13 +48,14 @@ package let foreignDirectives: [DirectiveEntry] =
     """, instead: noContent)
   + DirectiveEntry.foreign(
     """
-    stream mail imap_auth imap_capabilities imap_client_buffer pop3_auth pop3_capabilities smtp_auth smtp_capabilities
-    smtp_client_buffer smtp_greeting_delay starttls protocol timeout xclient auth_http auth_http_header
-    auth_http_pass_client_cert auth_http_timeout max_errors proxy_pass_error_message proxy_smtp_auth
-    proxy_protocol_timeout proxy_timeout proxy_requests proxy_responses proxy_download_rate proxy_upload_rate
-    proxy_half_close proxy_session_drop proxy_buffer proxy_ssl preread_buffer_size preread_timeout ssl_preread
-    ssl_handshake_timeout ssl_alpn pass mqtt mqtt_preread mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect
-    """, instead: noStream)
+    mail imap_auth imap_capabilities imap_client_buffer pop3_auth pop3_capabilities smtp_auth smtp_capabilities
+    smtp_client_buffer smtp_greeting_delay protocol timeout xclient auth_http auth_http_header
+    auth_http_pass_client_cert auth_http_timeout max_errors proxy_pass_error_message proxy_smtp_auth proxy_buffer
+    """, instead: noMail)
+  + DirectiveEntry.foreign("proxy_requests proxy_responses", instead: noDatagrams)
+  + DirectiveEntry.foreign(
+    "mqtt mqtt_preread mqtt_buffers mqtt_rewrite_buffer_size mqtt_set_connect",
+    instead: "leave it out: sallyport passes MQTT in stream as it is")
   + DirectiveEntry.foreign(
     family("fastcgi_", gatewaySuffixes) + " "
       + family("fastcgi_", "catch_stderr index keep_conn send_lowat split_path_info"), instead: oneUpstreamProtocol)
@@ -105,7 +108,7 @@ package let foreignDirectives: [DirectiveEntry] =
   + DirectiveEntry.foreign(
     """
     api status_format status_zone session_log session_log_format session_log_zone sticky_cookie_insert
-    state queue ntlm keyval keyval_zone zone_sync zone_sync_buffers
+    state queue ntlm proxy_session_drop keyval keyval_zone zone_sync zone_sync_buffers
     zone_sync_connect_retry_interval zone_sync_connect_timeout zone_sync_interval zone_sync_recv_buffer_size
     zone_sync_server zone_sync_ssl zone_sync_timeout auth_jwt auth_jwt_claim_set auth_jwt_header_set
     auth_jwt_key_cache auth_jwt_key_file auth_jwt_key_request auth_jwt_leeway auth_jwt_require auth_jwt_type auth_oidc

@@ -19,7 +19,9 @@ extension SettingsBuilder {
     }
     return lines.compactMap { line in
       do throws(Authority.ParseError) {
-        var parsed = ListenLine(addresses: try Self.listenAddresses(line.text(0), defaultPort: kind == .http ? 80 : nil), location: line.location)
+        var parsed = ListenLine(
+          addresses: try Self.listenAddresses(line.text(0), defaultPort: kind == .http ? 80 : nil),
+          location: line.location)
         parsed.isTLS = allTLS
         parsed.kind = kind
         readParameters(of: line, into: &parsed)
@@ -32,7 +34,9 @@ extension SettingsBuilder {
   }
 
   /// `defaultPort`: nil where the text must have a port.
-  package static func listenAddresses(_ text: String, defaultPort: UInt16? = 80) throws(Authority.ParseError) -> [ListenAddress] {
+  package static func listenAddresses(_ text: String, defaultPort: UInt16? = 80) throws(Authority.ParseError)
+    -> [ListenAddress]
+  {
     if text.hasPrefix("systemd:") {
       let name = String(text.dropFirst("systemd:".count))
       guard !name.isEmpty else { throw .init(reason: "no name", hint: "systemd:NAME, as FileDescriptorName= says") }
@@ -124,7 +128,7 @@ extension SettingsBuilder {
           continue
         }
         set(&listen) { $0.keepalive = keepalive }
-      case ("udp", nil):
+      case ("udp", nil) where kind == .stream:
         error(
           word.location, "`listen … udp` is nginx's, but not supported here",
           hint: "leave it out: sallyport passes connections of TCP and of unix sockets")
@@ -148,8 +152,9 @@ extension SettingsBuilder {
           word.location, "`listen … \(name)` is nginx's, but not supported here", hint: Self.hint(forUnsupported: name))
       default:
         let known =
-          ["ssl", "default_server", HTTP2.name, "reuseport", "backlog", "ipv6only", "so_keepalive"]
+          ["ssl", "default_server", "reuseport", "backlog", "ipv6only", "so_keepalive"]
           + ["proxy_protocol", "deferred", "rcvbuf", "sndbuf", "fastopen", "bind"]
+          + (kind == .http ? [HTTP2.name] : [])
         let nearest = Spelling.nearest(to: name, among: known)
         error(
           word.location, "invalid parameter \"\(word.text)\" in \"listen\" directive",
@@ -204,14 +209,17 @@ extension Level {
 enum Listen: Feature {
   static let chapter = Chapter.http
 
+  private static let usage =
+    "PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"
+    + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT]"
+
   static let directives: [DirectiveEntry] = [
     .local(
-      "listen", .everyServer,
-      .words(
-        1...Int.max,
-        "ADDRESS[:PORT] | PORT | unix:PATH | systemd:NAME [ssl] [default_server] [backlog=N] [reuseport] [ipv6only=on|off]"
-          + " [so_keepalive=on|off|IDLE:INTERVAL:COUNT] [http2]"),
-      "*:80 | *:8000", "The address on which the server listens.", repeatable: true,
-      example: "listen 127.0.0.1:8443 ssl;", trust: .told)
+      "listen", .server, .words(1...Int.max, "ADDRESS[:PORT] | \(usage) [http2]"), "*:80 | *:8000",
+      "The address on which the server listens.", repeatable: true, example: "listen 127.0.0.1:8443 ssl;", trust: .told),
+    .local(
+      "listen", .streamServer, .words(1...Int.max, "ADDRESS:PORT | \(usage) [proxy_protocol]"),
+      "The address on which the server listens. An address serves `http` or `stream`, not both.", repeatable: true,
+      example: "listen 127.0.0.1:5433;", trust: .told),
   ]
 }

@@ -23,14 +23,15 @@ struct AccessLogs: LocationFeature {
       "Where sallyport logs requests. FILE can have variables after a fixed folder, which must exist (`/var/log/sites/$server_name.log`). A value with a slash or a control character, and a name that leaves the folder, gets no line there but one in the error log. No symbolic link below the folder is followed, and `buffer=` isn't allowed.",
       example: "access_log /var/log/sallyport/access.log combined;", trust: .none),
     .value(
-      "open_log_file_cache", levels.union(.everyStream), .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
+      "open_log_file_cache", levels.union(.everyStream),
+      .words(1...4, "off | max=NUMBER [inactive=TIME] [min_uses=NUMBER] [valid=TIME]"),
       "max=64 inactive=10s valid=0 (nginx: off)",
       "How many files of an `access_log` with variables stay open, how long without a line, after how many writes, and how long until sallyport looks whether the name still leads to the file. Other logs stay open.",
       example: "open_log_file_cache max=100 inactive=20s valid=1m;", trust: .none),
     .local(
       "log_format", [.http, .stream], .words(2...Int.max, "NAME [escape=default|json|none] TEXT …"), "combined, json",
       "The format of a line in an access log.", repeatable: true,
-      example: "log_format f '$remote_addr \"$request\" $status';", trust: .none),
+      example: "log_format f '$remote_addr $status $bytes_sent';", trust: .none),
   ]
 
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) { builder.collectFormats(http) }

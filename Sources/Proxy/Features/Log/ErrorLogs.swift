@@ -13,7 +13,8 @@ struct ErrorLogs: LocationFeature {
 
   static let directives: [DirectiveEntry] = [
     .list(
-      "error_log", [.main, .http, .server, .location, .stream, .streamServer], .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
+      "error_log", [.main, .http, .server, .location, .stream, .streamServer],
+      .words(1...2, "FILE | stderr | syslog:… | journal [LEVEL]"),
       "stderr error", "Where the log goes, and from which level on.",
       example: "error_log /var/log/sallyport/error.log notice;", trust: .none)
   ]

@@ -13,7 +13,7 @@ enum Map: Feature {
     .local(
       "map", [.http, .stream], .table(2...2, "STRING $VARIABLE"),
       "A variable whose value depends on a text: exact (case doesn't matter), `hostnames`, `~regex`, `default`, `volatile`. If a regular expression reaches its limit, the response is 500. sallyport refuses maps that depend on each other in a circle.",
-      repeatable: true, example: "map $http_upgrade $connection_upgrade { default upgrade; \"\" close; }", trust: .told),
+      repeatable: true, example: "map $ssl_server_name $backend { default app; db.example.com db; }", trust: .told),
     .inert("map_hash_bucket_size", [.http, .stream], because: "the tables grow as needed"),
     .inert("map_hash_max_size", [.http, .stream], because: "the tables grow as needed"),
   ]

@@ -85,7 +85,8 @@ package let proxyDirectives: [DirectiveEntry] = [
     example: "proxy_buffering off;", trust: .none
   ).withoutGRPC,
   .value(
-    "proxy_buffer_size", both, .size, "16k (nginx: 4k)", "The maximum size of a response head.",
+    "proxy_buffer_size", both, .size, "16k (nginx: 4k)",
+    "The maximum size of a response head; in stream, how many bytes of a side wait for the other one.",
     example: "proxy_buffer_size 32k;", trust: .none),
   .value(
     "proxy_buffers", levels, .buffers, "8 8k", "How much of a response can wait for a client.",

@@ -10,6 +10,10 @@ public import Upstream
 enum StreamProxy: Feature {
   static let chapter = Chapter.stream
   static let isOfStream = true
+  /// Whether the connection to an upstream is TLS.
+  static let tls = "proxy_ssl"
+
+  static func usesTLS(_ scope: Scope) -> Bool { scope.flag(tls) == true }
 
   static let directives: [DirectiveEntry] = [
     .local(
@@ -17,7 +21,7 @@ enum StreamProxy: Feature {
       "Where connections go. Variables can name it (`proxy_pass $backend`).", example: "proxy_pass db.internal:5432;",
       trust: .told),
     .value(
-      "proxy_ssl", .everyStream, .flag, "off",
+      tls, .everyStream, .flag, "off",
       "Whether the connection to the upstream is TLS, verified as `proxy_ssl_…` says.", example: "proxy_ssl on;",
       trust: .told),
     .value(
@@ -83,7 +87,7 @@ extension SettingsBuilder {
   /// Builds a `proxy_pass` of `stream`, as `proxyPass` does one of `http`.
   mutating func streamPass(_ directive: Directive, _ level: Level) -> ProxyPassSettings? {
     let scope = level.scope
-    let scheme: UpstreamScheme = scope.flag("proxy_ssl") == true ? .https : .http
+    let scheme: UpstreamScheme = StreamProxy.usesTLS(scope) ? .https : .http
     guard let url = streamTarget(directive, scheme) else { return nil }
     let facts = upstreamTrustFacts(scope, url, directive)
     diagnostics += UpstreamTrustRule.allCases.compactMap { $0.diagnostic(facts) }

@@ -45,6 +45,8 @@ final class TCPHandler: UpstreamHandler {
 
   // MARK: The upstream
 
+  override func addressPrefix(_ scheme: UpstreamScheme) -> String { "" }
+
   override func start(_ exchange: Exchange) {
     serve(exchange)
     _ = serve { start($0, $1) }
@@ -261,7 +263,7 @@ final class TCPHandler: UpstreamHandler {
     if upstreamEnd != nil, clientEnd != .broken, client?.waitingBytes ?? 0 > 0 { return }
     exchange.logAlone(.info, "\(lastEnd.rawValue) disconnected\(byteCounts)")
     if upstreamEnd == .broken { upstream?.session.meter?.didTruncate() }
-    endUpstream(clientEnd == .broken ? .reset : .orderly)
+    endUpstream(isBroken: clientEnd == .broken)
     exchange.endSession(clientEnd == .broken ? .clientBroke : upstreamEnd == .broken ? .upstreamBroke : .ok)
   }
 
@@ -278,13 +280,14 @@ final class TCPHandler: UpstreamHandler {
     let next = isBusy ? min(limit, UInt64(Self.busyTime)) : limit
     if idle < next { return client.setDeadline(in: Int(clamping: next - idle)) }
     exchange.log(.info, "connection timed out (110: Connection timed out) while proxying connection")
-    endUpstream(.orderly)
+    endUpstream(isBroken: false)
     exchange.endSession(.timeout)
   }
 
-  private func endUpstream(_ closing: ByteStream.Closing) {
+  /// `isBroken`: the client broke off, and the upstream is told so.
+  private func endUpstream(isBroken: Bool) {
     attempt.endRecord()
-    (upstream as? TCPUpstreamStream)?.end(closing)
+    (upstream as? TCPUpstreamStream)?.end(isBroken ? .reset : .orderly)
   }
 
   override func cancel() {

@@ -331,10 +331,10 @@ final class UpstreamAttempt: AttemptObserver {
   /// Sets `$upstream_status` for a failure without a response.
   func noteStatus(of failure: AttemptFailure) { note { if $0.status == nil { $0.status = failure.status } } }
 
-  /// Appends `, upstream: "https://127.0.0.1:443"` after a server was chosen.
-  func appendParticulars(_ scheme: UpstreamScheme, _ group: UpstreamGroup, to text: inout ByteBuffer) {
+  /// Appends `, upstream: "https://127.0.0.1:443"` after a server was chosen. `prefix`: what stands before the address.
+  func appendParticulars(_ prefix: String, _ group: UpstreamGroup, to text: inout ByteBuffer) {
     guard let server = lastServer, group.addressTexts.indices.contains(server) else { return }
-    text.append(string: ", upstream: \"\(scheme.rawValue)://")
+    text.append(string: ", upstream: \"\(prefix)")
     text.append(group.addressTexts[server])
     text.append("\"")
   }

@@ -56,6 +56,9 @@ class UpstreamHandler: ContentHandler {
     pass.origin.isOfOneClient ? OwnSession() : nil
   }
 
+  /// What stands before the address of a server in a line of the error log.
+  func addressPrefix(_ scheme: UpstreamScheme) -> String { "\(scheme.rawValue)://" }
+
   // MARK: What the attempt tells
 
   func attemptDidBegin() {}
@@ -87,6 +90,6 @@ class UpstreamHandler: ContentHandler {
   }
 
   override func appendParticulars(to text: inout ByteBuffer) {
-    if let scheme, let group { attempt.appendParticulars(scheme, group, to: &text) }
+    if let scheme, let group { attempt.appendParticulars(addressPrefix(scheme), group, to: &text) }
   }
 }

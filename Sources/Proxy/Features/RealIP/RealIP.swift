@@ -63,9 +63,10 @@ package struct RealIP: LocationFeature {
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> RealIP? {
     let lines = level.scope.list(from)
     guard !lines.isEmpty else { return nil }
-    // In `stream` there is no other word than the PROXY protocol's.
+    // As in nginx, connections of `stream` have no other word than the PROXY header.
+    let source: Source = level.isOfStream ? .proxyProtocol : source(level.scope.text(header))
     var settings = RealIP(
-      source: level.isOfStream ? .proxyProtocol : source(level.scope.text(header)), isRecursive: level.scope.flag(recursive) ?? false)
+      source: source, isRecursive: level.scope.flag(recursive) ?? false)
     for line in lines {
       let text = line.text(0)
       if text == "unix:" {

@@ -54,11 +54,11 @@ enum StartTLS: Feature {
           hint: "write \"listen … ssl\": the client's TLS ends here"))
     }
     if let line = scope.value(upstream), let asked = kind(scope, upstream) {
-      if scope.flag("proxy_ssl") != true {
+      if !StreamProxy.usesTLS(scope) {
         found.append(
           Diagnostic(
-            .error, at: line.location, "\"\(upstream)\" without \"proxy_ssl on\"",
-            hint: "write proxy_ssl on; and whom to trust, such as proxy_ssl_trusted_certificate"))
+            .error, at: line.location, "\"\(upstream)\" without \"\(StreamProxy.tls) on\"",
+            hint: "write \(StreamProxy.tls) on; and whom to trust, such as proxy_ssl_trusted_certificate"))
       }
       if let other = ofClients(scope), other != asked {
         found.append(
@@ -69,6 +69,16 @@ enum StartTLS: Feature {
     }
     return found
   }
+}
+
+extension StreamServerSettings {
+  /// The protocol in whose words clients ask for TLS; nil: they begin with TLS.
+  package var negotiationWords: String? { negotiation?.rawValue }
+}
+
+extension TCPPassSettings {
+  /// The protocol in whose words the upstream is asked for TLS; nil: it isn't asked.
+  package var negotiationWords: String? { opening.flatMap { $0.goal == .tls ? $0.kind.rawValue : nil } }
 }
 
 /// What is said to an upstream before its protocol.

@@ -16,7 +16,7 @@ struct StreamCore: LocationFeature {
     .local(
       "stream", .main, .block(0...0, ""),
       "The servers that pass connections of any protocol over TCP: databases, mail, directories, remote shells.",
-      example: "stream { server { listen 5433 ssl; proxy_pass db:5432; } }", trust: .told),
+      example: "stream { server { listen 5433; proxy_pass 127.0.0.1:5432; } }", trust: .told),
     .local(
       "server", .stream, .block(0...0, ""), "A server: addresses, who may connect, and where connections go.",
       repeatable: true, example: "server { listen 127.0.0.1:6380; proxy_pass 127.0.0.1:6379; }", trust: .told),
@@ -91,7 +91,8 @@ extension SettingsBuilder {
     line.arguments.compactMap { word in
       if (1...255).contains(word.text.utf8.count) { return word.text }
       error(
-        word.location, "invalid protocol \"\(word.text)\" in \"\(line.name)\" directive", hint: "1 to 255 bytes (RFC 7301)"
+        word.location, "invalid protocol \"\(word.text)\" in \"\(line.name)\" directive",
+        hint: "1 to 255 bytes (RFC 7301)"
       )
       return nil
     }
@@ -138,15 +139,22 @@ extension SettingsBuilder {
     var tls = isTLS ? serverTLS(scope) : nil
     let settings = StreamCore.settings(scope, &self)
     tls?.protocols = AcceptedProtocols(StreamCore.applicationProtocols(scope, &self), settings.negotiation)
-    let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, place: place)
+    let facts = ServerTLSFacts(scope: scope, tls: tls, alsoPlain: alsoPlain, isOfStream: true, place: place)
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += ClientIdentityRule.diagnostics(facts)
     diagnostics += StartTLS.contradictions(scope, isTLS: isTLS, alsoPlain: alsoPlain)
     let root = location(.streamServer(scope), at: place)
-    if !root.hasContent, tls?.rejectsHandshake != true {
+    let places = Features.contents.filter { $0.isOfStream }.compactMap { $0.line(in: scope)?.location }
+    let contents = scope.directives.filter { places.contains($0.location) }
+    if contents.isEmpty, tls?.rejectsHandshake != true {
       error(
         place, "no handler for server",
         hint: "name what becomes of its connections: proxy_pass ADDRESS:PORT; or return TEXT; or pass ADDRESS:PORT;")
+    }
+    for other in contents.dropFirst() {
+      error(
+        other.location, "\"\(other.name)\" beside \"\(contents[0].name)\": a server can have only one content handler",
+        hint: "use a separate server; \(contents[0].name) is at \(contents[0].location)")
     }
     return ServerSettings(
       names: ServerNames.read(scope, &self), primaryName: ServerNames.primary(scope), tls: tls,

@@ -20,11 +20,6 @@ extension SettingsBuilder {
     let standard: ClientRejection = kind == .http ? .http : .handshake
     tls.rejection =
       scope.text("ssl_verify_reject").flatMap { ClientRejection(rawValue: $0.lowercased()) } ?? standard
-    if kind == .stream, tls.rejection == .http, let line = scope.value("ssl_verify_reject") {
-      error(
-        line.place(0), "\"ssl_verify_reject http\" in stream",
-        hint: "leave it out: a client that is refused gets a TLS alert, because its protocol has no page for that")
-    }
     if scope.flag("ssl_verify_report_only") == true { tls.rejection = .reportOnly }
     tls.revokedConnections = revokedConnections(scope.value("ssl_revoked_connections"))
     tls.rules = ClientAccess.rules(scope, &self).map {

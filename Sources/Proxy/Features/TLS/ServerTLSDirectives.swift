@@ -9,7 +9,8 @@ enum ServerTLS: Feature {
 
   static let directives: [DirectiveEntry] = [
     .value(
-      "ssl", httpLevels, .flag, "off", "Obsolete: use `listen … ssl`. `on` turns on TLS for every `listen` of the server.",
+      "ssl", httpLevels, .flag, "off",
+      "Obsolete: use `listen … ssl`. `on` turns on TLS for every `listen` of the server.",
       example: "ssl on;"),
     .list(
       "ssl_certificate", levels, .words(1...1, "MATERIAL"), "",
@@ -48,15 +49,18 @@ enum ServerTLS: Feature {
       "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told
     ).option("--verify"),
     .value(
-      "ssl_verify_reject", levels, .oneOf(["http", "handshake"]), "http",
+      "ssl_verify_reject", httpLevels, .oneOf(["http", "handshake"]), "http",
       "Refuses a client with an error page (400, 403), or with a TLS alert before any HTTP.",
       example: "ssl_verify_reject handshake;"),
+    .inert(
+      "ssl_verify_reject", .everyStream, .oneOf(["handshake"]),
+      because: "a client of stream that is refused gets a TLS alert: its protocol has no page for that"),
     .value(
       "ssl_verify_report_only", levels, .flag, "off",
       "Lets in clients that ssl_verify_client, revocation, ssl_client_allow or ssl_client_deny would refuse. error.log, $ssl_client_verdict and the metrics tell of them. Upstreams get no data of a certificate that didn't verify.",
       example: "ssl_verify_report_only on;", trust: .told),
     .value(
-      "ssl_revoked_connections", levels, .words(1...2, "close | drain [TIME]"), "close",
+      "ssl_revoked_connections", httpLevels, .words(1...2, "close | drain [TIME]"), "close",
       "What happens to the requests in progress of a client that a reload refuses: `close` cuts them with the reload, `drain` after a time (5s) in which a response can end. Both cut the client's tunnels with the reload.",
       example: "ssl_revoked_connections drain 10s;"),
     .value(
@@ -136,6 +140,7 @@ enum ServerTLS: Feature {
       "Whether to send the server's certificates compressed (RFC 8879), and to take clients' certificates so. Needs OpenSSL 3.2 or later with zlib, zstd or brotli; no effect with `ssl_stapling`.",
       example: "ssl_certificate_compression on;", trust: .none),
     .value(
-      "ssl_buffer_size", httpLevels, .size, "16k", "The plain-text size of one TLS record.", example: "ssl_buffer_size 4k;"),
+      "ssl_buffer_size", httpLevels, .size, "16k", "The plain-text size of one TLS record.",
+      example: "ssl_buffer_size 4k;"),
   ]
 }

@@ -9,6 +9,7 @@ struct ServerTLSFacts {
   var tls: ServerTLSSettings?
   /// Whether a `listen` of the server uses plain HTTP.
   var alsoPlain = false
+  var isOfStream = false
   var place: SourceLocation
 
   /// Returns the server's own line of this name.
@@ -87,7 +88,9 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .warning, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
         "clients of this server's listen without ssl can't present a certificate",
-        hint: "use a separate server for it, with: return 301 https://$host$request_uri;")
+        hint: facts.isOfStream
+          ? "use a separate server for it"
+          : "use a separate server for it, with: return 301 https://$host$request_uri;")
     case .certificateForPlainText:
       guard facts.tls == nil, let line = facts.own("ssl_certificate") else { return nil }
       return Diagnostic(

@@ -7,7 +7,7 @@ import Language
 extension SettingsBuilder {
   /// Collects the directives in effect for a location's upstream, own and inherited, without checking them.
   mutating func upstreamTrustFacts(_ scope: Scope, _ url: PassedURL, _ pass: Directive) -> UpstreamTrustFacts {
-    var facts = UpstreamTrustFacts(scheme: url.scheme, pass: pass)
+    var facts = UpstreamTrustFacts(scheme: url.scheme, pass: pass, isOfStream: kind == .stream)
     facts.verify = Said(scope.value("proxy_ssl_verify"), scope.flag("proxy_ssl_verify"))
     facts.trustSystem = Said(scope.value("proxy_ssl_trust_system"), scope.flag("proxy_ssl_trust_system"))
     facts.verifyName = Said(scope.value("proxy_ssl_verify_name"), scope.flag("proxy_ssl_verify_name"))

@@ -27,6 +27,8 @@ struct SaidPin {
 struct UpstreamTrustFacts {
   /// nil: each value of the target says it.
   let scheme: UpstreamScheme?
+  /// Where there are no URLs, and `proxy_ssl` says whether an upstream gets TLS.
+  let isOfStream: Bool
   let pass: Directive
   var verify: Said<Bool>?
   var trustSystem: Said<Bool>?
@@ -45,7 +47,8 @@ struct UpstreamTrustFacts {
   /// The `upstream` block whose name the proxy uses as host name, because `proxy_ssl_name` is missing.
   var namedGroup: UpstreamGroupSettings?
 
-  init(scheme: UpstreamScheme?, pass: Directive) {
+  init(scheme: UpstreamScheme?, pass: Directive, isOfStream: Bool = false) {
+    self.isOfStream = isOfStream
     self.scheme = scheme
     self.pass = pass
   }

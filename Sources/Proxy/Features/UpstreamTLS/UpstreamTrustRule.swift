@@ -28,7 +28,9 @@ enum UpstreamTrustRule: CaseIterable {
     switch self {
     case .upstreamOfWhichNothingIsSaid:
       guard facts.saysNothing else { return nil }
-      return Diagnostic(.error, at: place, "this https upstream has no trust settings", hint: Self.trustHint)
+      return Diagnostic(
+        .error, at: place, "this \(facts.isOfStream ? "TLS" : "https") upstream has no trust settings",
+        hint: Self.trustHint)
     case .verifyOffBesideTrust:
       guard let verify = facts.verify, !verify.value else { return nil }
       let other = facts.trustedCertificate ?? (facts.trustSystem?.value == true ? facts.trustSystem?.directive : nil)
@@ -84,7 +86,9 @@ enum UpstreamTrustRule: CaseIterable {
     guard facts.scheme == .http, let line = facts.ownTLSLine else { return nil }
     return Diagnostic(
       .warning, at: line.location, "\"\(line.name)\" has no effect: the connection to the upstream has no TLS",
-      hint: "proxy_pass https://…, at \(facts.pass.location)")
+      hint: facts.isOfStream
+        ? "\(StreamProxy.tls) on;, for the proxy_pass at \(facts.pass.location)"
+        : "proxy_pass https://…, at \(facts.pass.location)")
   }
 }
 

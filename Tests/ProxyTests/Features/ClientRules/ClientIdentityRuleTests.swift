@@ -53,7 +53,7 @@ private func server(_ lines: String) -> LoadedText { LoadedText("http { server {
     ),
     (
       tls + "location / { ssl_verify_reject http; return 204; }",
-      "3:14 \"ssl_verify_reject\" directive is not allowed here | this is location; it belongs in http, server"
+      "3:14 \"ssl_verify_reject\" directive is not allowed here | this is location; it belongs in http, server, stream, server in stream"
     ),
   ])
   func `what can't be meant has its place`(lines: String, problem: String) {

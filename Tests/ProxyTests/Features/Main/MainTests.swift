@@ -67,7 +67,10 @@ private let serving = "http { server { listen 80; return 204; } }"
   }
 
   @Test func `nothing to serve is an error`() {
-    #expect(LoadedText("").problems == ["no \"http\" block: sallyport has nothing to serve | http { server { … } }"])
+    #expect(
+      LoadedText("").problems == [
+        "no \"http\" block: sallyport has nothing to serve | http { server { … } }, or stream { server { … } } for TCP"
+      ])
     #expect(
       LoadedText("http { }").problems == [
         "1:1 \"http\" has no \"server\" block: sallyport has nothing to serve | server { listen 443 ssl; … }"

@@ -1,0 +1,62 @@
+import Foundation
+@testable import Proxy
+import TestSupport
+import Testing
+
+/// The variables of `stream`, which have no request to be about.
+@Suite struct `Variables of stream` {
+  private static let names =
+    VariableNames.allOfStream + ["proxy_protocol_tlv_alpn", "proxy_protocol_tlv_0xea", "named"]
+
+  /// Bytes that a name of ALPN can have.
+  private static let protocols: [[UInt8]] = [
+    Array(#"","status":"forged"#.utf8), Array("a\\".utf8), [0x00, 0x0A, 0x0D, 0x22, 0x5C, 0xFF, 0xC3], [0xE2, 0x82],
+  ]
+
+  @Test func `a line in JSON is one object with each of them, whatever bytes a ClientHello has`() throws {
+    #expect(Self.names.count > 60)
+    let scene = try Scene()
+    defer { scene.end() }
+    let members = Self.names.map { "\"\($0)\":\"${\($0)}\"" }.joined(separator: ",")
+    let rig = try Rig(
+      text: """
+        events {}
+        stream { log_format all escape=json '{\(members)}'; access_log \(scene.path("access.log")) all; ssl_preread on;
+          server { listen 127.0.0.1:1; server_name ~^(?<named>.*)[.]test$; proxy_pass 127.0.0.1:9; } }
+        """)
+    let hellos = Self.protocols.map { PrereadHello(name: "a.test", protocols: [$0]).bytes }
+    for hello in hellos + [PrereadHello().bytes, Array("SSH-2.0-x\r\n".utf8)] {
+      let client = try TCPClient(rig)
+      client.say(hello)
+      try rig.upstream.open()
+      client.session.cut()
+    }
+    rig.flushLogs()
+    let lines = scene.bytes("access.log").split(separator: 0x0A)
+    #expect(lines.count == hellos.count + 2)
+    for (index, line) in lines.enumerated() {
+      let object = try? JSONSerialization.jsonObject(with: Data(line)) as? [String: String]
+      #expect(object.map { Set($0.keys) } == Set(Self.names), "\(String(decoding: line, as: UTF8.self))")
+      #expect(object?["status"] == "200" && object?["protocol"] == "TCP" && object?["upstream_addr"] == "127.0.0.1:9")
+      #expect(object?["named"] == (index < hellos.count ? "a" : ""))
+    }
+  }
+
+  @Test func `each is of http, or of stream alone`() {
+    for name in VariableNames.allOfStream {
+      guard case .known = VariableNames.look(up: name, of: .stream) else {
+        Issue.record("\(name)")
+        continue
+      }
+    }
+    for name in ["status", "remote_addr", "ssl_client_verdict", "limit_conn_status"] {
+      for kind in [TrafficKind.http, .stream] {
+        guard case .known = VariableNames.look(up: name, of: kind) else {
+          Issue.record("\(name)")
+          continue
+        }
+      }
+    }
+    #expect(VariableNames.allOfStream.allSatisfy { !$0.hasPrefix("request") && !$0.hasPrefix("http") })
+  }
+}
