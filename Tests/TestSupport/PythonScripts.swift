@@ -1,7 +1,7 @@
 /// Programs of the suite that must be quick at many connections at once, or need a TLS stack that does what it is told
 /// record by record: neither is true of a test in a debug build, nor of the openssl command.
 package enum PythonScript: String, Sendable {
-  case load, echo, records, sink, poison, ntlm, twins, many, picture, oauth, abandon
+  case load, echo, records, sink, poison, ntlm, twins, many, picture, oauth, abandon, tls
 
   var source: String {
     switch self {
@@ -16,6 +16,7 @@ package enum PythonScript: String, Sendable {
     case .picture: Self.pictureSource
     case .oauth: Self.oauthSource
     case .abandon: Self.abandonSource
+    case .tls: Self.tlsSource
     }
   }
 

@@ -12,7 +12,7 @@ package final class ScriptedUpstream: Sendable {
 
   package let port: UInt16
   private let listener: Int32
-  private let wires = Mutex<[Wire]>([])
+  private let all = Mutex<[Wire]>([])
   private let isStopped = Mutex(false)
   private let records: Bool
 
@@ -49,7 +49,7 @@ package final class ScriptedUpstream: Sendable {
       }
       _ = fcntl(descriptor, F_SETFL, 0)
       let wire = Wire(owning: descriptor, records: records)
-      let number = wires.withLock { wires in
+      let number = all.withLock { wires in
         wires.append(wire)
         return wires.count - 1
       }
@@ -64,13 +64,15 @@ package final class ScriptedUpstream: Sendable {
   private func stop() {
     isStopped.withLock { $0 = true }
     shutdown(listener, Int32(SHUT_RDWR))
-    for wire in wires.withLock({ $0 }) { wire.interrupt() }
+    for wire in all.withLock({ $0 }) { wire.interrupt() }
   }
 
+  /// Each connection.
+  package var wires: [Wire] { all.withLock { $0 } }
   /// How many connections there were.
-  package var connections: Int { wires.withLock { $0.count } }
+  package var connections: Int { all.withLock { $0.count } }
   /// Every byte of each connection, in order.
-  package var received: [[UInt8]] { wires.withLock { $0 }.map(\.received) }
+  package var received: [[UInt8]] { all.withLock { $0 }.map(\.received) }
   package var receivedText: String { received.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "\n") }
   /// How many requests of this method came, over all connections.
   package func requests(_ method: String) -> Int {

@@ -42,6 +42,16 @@ package final class Wire: Sendable {
     return Wire(owning: descriptor)
   }
 
+  package static func dial(unixPath: String) throws -> Wire {
+    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+    guard LoopbackAddress.withUnix(path: unixPath, { connect(descriptor, $0, $1) }) == 0 else {
+      let code = errno
+      Glibc.close(descriptor)
+      throw WireError.system("connect", code)
+    }
+    return Wire(owning: descriptor)
+  }
+
   /// The bytes read so far, where recorded.
   package var received: [UInt8] { transcript.withLock { $0 } ?? [] }
 
@@ -57,6 +67,28 @@ package final class Wire: Sendable {
       }
       sent += count
     }
+  }
+
+  /// Writes these bytes again and again until the peer takes none for a second, or has taken `limit`. Returns how many it
+  /// took.
+  package func writeUntilFull(_ bytes: [UInt8], limit: Int) throws -> Int {
+    var sent = 0
+    while sent < limit {
+      let start = sent % bytes.count
+      let count = bytes.withUnsafeBytes {
+        send(
+          descriptor, $0.baseAddress.map { $0 + start }, min(bytes.count - start, limit - sent),
+          Int32(truncatingIfNeeded: MSG_NOSIGNAL) | Int32(truncatingIfNeeded: MSG_DONTWAIT))
+      }
+      if count > 0 {
+        sent += count
+        continue
+      }
+      guard errno == EAGAIN || errno == EINTR else { throw WireError.system("send", errno) }
+      var watched = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+      if poll(&watched, 1, 1000) == 0 { break }
+    }
+    return sent
   }
 
   package func write(_ text: String) throws { try write(Array(text.utf8)) }
