@@ -88,12 +88,15 @@ struct DovecotServer: Sendable {
 
   var log: String { folder.text("log") }
 
-  /// `identity`: it offers STARTTLS, and lets nobody in without.
-  static func start(_ scene: Scene, identity: IdentityFiles? = nil) async throws -> DovecotServer {
+  /// `identity`: it offers STARTTLS, and lets nobody in without. `isToldAddresses`: connections begin with a PROXY header.
+  static func start(
+    _ scene: Scene, identity: IdentityFiles? = nil, isToldAddresses: Bool = false
+  ) async throws -> DovecotServer {
     let folder = try PeerFolder(scene, "dovecot"), (imap, pop3) = try (scene.port(), scene.port())
     for name in ["run", "state", "mail"] { try scene.makeFolder("dovecot/\(name)") }
     if let identity { try folder.take(identity) }
     let version = try await scene.succeed("dovecot", "--version")
+    let header = isToldAddresses ? "haproxy = yes" : ""
     let isNew = !version.hasPrefix("2.3.")
     let settings = try folder.write(
       "dovecot.conf",
@@ -107,10 +110,12 @@ struct DovecotServer: Sendable {
         default_internal_group = \(PeerFolder.group)
         default_login_user = \(PeerFolder.user)
         first_valid_uid = 1
+        haproxy_trusted_networks = 127.0.0.1
         service imap-login {
           chroot =
           inet_listener imap {
             port = \(imap)
+            \(header)
           }
           inet_listener imaps {
             port = 0
@@ -120,6 +125,7 @@ struct DovecotServer: Sendable {
           chroot =
           inet_listener pop3 {
             port = \(pop3)
+            \(header)
           }
           inet_listener pop3s {
             port = 0

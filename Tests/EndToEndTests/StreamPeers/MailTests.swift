@@ -137,6 +137,21 @@ struct `Dovecot through a stream` {
     #expect(!proxy.daemon.errorLog.contains("[error]"))
   }
 
+  @Test(arguments: ["on", "v2"], [true, false])
+  func `the upstream is told the client's address`(version: String, isUpstreamTLS: Bool) async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    let server = try await DovecotServer.start(
+      scene, identity: isUpstreamTLS ? cast.server : nil, isToldAddresses: true)
+    let proxy = try await PeerProxy(
+      cast, to: server.imap,
+      "starttls imap; proxy_protocol \(version); "
+        + (isUpstreamTLS ? "proxy_starttls imap; \(PeerProxy.tlsUpstream)" : ""))
+    let answer = try await curl(proxy, "imap", cast.alice, ["--ssl-reqd", "--interface", "127.0.0.7"])
+    #expect(answer.status == 0, "\(answer.errors)")
+    try await until("Dovecot's log") { server.log.contains("user=<bob>") }
+    #expect(server.log.contains("rip=127.0.0.7,"), "\(server.log)")
+  }
+
   @Test(arguments: Kind.allCases) func `a client that goes on without STARTTLS is refused`(kind: Kind) async throws {
     let scene = try Scene.ofTest(), server = try await DovecotServer.start(scene)
     let proxy = try await PeerProxy(Cast(scene), to: kind.port(server), "starttls \(kind.rawValue);")

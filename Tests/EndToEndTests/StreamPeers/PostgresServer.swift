@@ -133,11 +133,12 @@ struct PostgresClient: Sendable {
     try await scene.run(PostgresServer.tool(tool), arguments, environment: environment, within: bound)
   }
 
-  /// Starts psql with one statement and doesn't wait for its end.
-  func begin(_ statement: String, errors: String) throws -> ChildProcess {
+  /// Starts psql with these statements and doesn't wait for its end. Its output goes to NAME.out, its errors to NAME.err.
+  func begin(_ statements: [String], name: String) throws -> ChildProcess {
     let process = try ChildProcess(
-      PostgresServer.tool("psql"), ["-XAtq", "-c", statement], in: scene.folder, environment: environment,
-      output: scene.path("\(errors).out"), errors: scene.path(errors))
+      PostgresServer.tool("psql"), ["-XAtq", "-v", "ON_ERROR_STOP=1"] + statements.flatMap { ["-c", $0] },
+      in: scene.folder, environment: environment, output: scene.path("\(name).out"),
+      errors: scene.path("\(name).err"))
     scene.atEnd { process.stop() }
     return process
   }

@@ -1,3 +1,4 @@
+import Crypto
 import Glibc
 import TestSupport
 import Testing
@@ -118,6 +119,32 @@ struct `PostgreSQL through a stream` {
     #expect(server.sessions == 0)
   }
 
+  @Test func `the key of the upstream is pinned`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene)
+    // Of an authority that the daemon doesn't know.
+    let own = try scene.identity("own", TestAuthority("Own").server())
+    let server = try await PostgresServer.start(scene, identity: own)
+    _ = try scene.identity("postgres", cast.authority.client(commonName: "postgres"))
+    func pin(_ files: IdentityFiles) -> String {
+      Pin.spelling(publicKeyDigest: files.certified.certificate.spkiSHA256)
+    }
+    func ask(_ pin: String) async throws -> ToolResult {
+      let proxy = try await PeerProxy(
+        cast, to: server.port,
+        """
+        starttls postgres; proxy_starttls postgres; proxy_ssl on; proxy_ssl_allow_invalid on; proxy_ssl_pin \(pin);
+        proxy_ssl_certificate postgres.pem; proxy_ssl_certificate_key postgres.key;
+        """)
+      let answer = try await PostgresClient(proxy).psql("select 6 * 7")
+      proxy.daemon.process.stop()
+      return answer
+    }
+    let refused = try await ask(pin(cast.server))
+    #expect(refused.status == 2 && refused.text == "" && server.sessions == 0, "\(refused.errors)")
+    let answer = try await ask(pin(own))
+    #expect(answer.text == "42\n", "\(answer.errors)")
+  }
+
   /// 100 MB each way; the whole gigabyte where SALLYPORT_BODIES is `full`.
   @Test(arguments: Way.allCases) func `COPY out and in moves a table as it is, in little memory`(way: Way) async throws
   {
@@ -148,7 +175,7 @@ struct `PostgreSQL through a stream` {
   @Test(arguments: Way.allCases) func `Ctrl-C in psql cancels what the server does`(way: Way) async throws {
     let (server, proxy) = try await parts(way)
     let client = PostgresClient(proxy)
-    let psql = try client.begin("select pg_sleep(600)", errors: "sleep.err")
+    let psql = try client.begin(["select pg_sleep(600)"], name: "sleep")
     let sleeping = "select count(*) from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'"
     try await until("the server to sleep") { try await server.ask(sleeping) == "1" }
     psql.signal(SIGINT)
@@ -163,11 +190,46 @@ struct `PostgreSQL through a stream` {
     let (server, proxy) = try await parts(.plainUpstream)
     try await server.ask("alter system set client_connection_check_interval = '200ms'")
     try await server.ask("select pg_reload_conf()")
-    let psql = try PostgresClient(proxy).begin("select pg_sleep(600)", errors: "sleep.err")
+    let psql = try PostgresClient(proxy).begin(["select pg_sleep(600)"], name: "sleep")
     let sleeping = "select count(*) from pg_stat_activity where query like 'select pg_sleep%'"
     try await until("the server to sleep") { try await server.ask(sleeping) == "1" }
     psql.signal(SIGKILL)
     try await until("the session to end") { try await server.ask(sleeping) == "0" }
+  }
+
+  @Test func `a session outlives a reload, and the daemon waits for it when it is to end`() async throws {
+    let (server, proxy) = try await parts(.plainUpstream)
+    let client = PostgresClient(proxy)
+    try await server.ask("create table allowed (step int)")
+    // Waits in the server until a step is allowed, and then answers.
+    let steps = (1...2).flatMap { step in
+      [
+        """
+        do $$ begin
+          while not exists (select from allowed where step = \(step)) loop perform pg_sleep(0.02); end loop;
+        end $$
+        """, "select 'step \(step)'",
+      ]
+    }
+    func untilWaiting(for step: Int) async throws {
+      try await until("the session to wait for step \(step)") {
+        try await server.ask(
+          "select count(*) from pg_stat_activity where query like 'do%step = \(step)%' and state = 'active'") == "1"
+      }
+    }
+    let session = try client.begin(steps, name: "session")
+    try await untilWaiting(for: 1)
+    proxy.daemon.signal(SIGHUP)
+    try await proxy.daemon.logged("reconfigured: generation 2")
+    #expect(try await client.psql("select 6 * 7").text == "42\n")
+    try await server.ask("insert into allowed values (1)")
+    try await untilWaiting(for: 2)
+    proxy.daemon.signal(SIGQUIT)
+    try await until("the daemon to accept no more") { !accepts(proxy.port) }
+    try await server.ask("insert into allowed values (2)")
+    #expect(try await session.ended() == .exited(0))
+    #expect(proxy.scene.text("session.out") == "step 1\nstep 2\n")
+    #expect(try await proxy.daemon.process.ended() == .exited(0))
   }
 
   @Test(arguments: Way.allCases) func `200 clients are connected at once`(way: Way) async throws {
@@ -196,7 +258,10 @@ struct `PostgreSQL through a stream` {
     #expect(filled.status == 0, "\(filled.errors)")
     for (protocolOf, more) in [("simple", []), ("prepared", ["--connect"]), ("extended", [])] {
       let result = try await client.pgbench(
-        ["--no-vacuum", "--client=8", "--jobs=2", "--transactions=\(more.isEmpty ? count : 20)", "--protocol=\(protocolOf)"] + more)
+        [
+          "--no-vacuum", "--client=8", "--jobs=2", "--transactions=\(more.isEmpty ? count : 20)",
+          "--protocol=\(protocolOf)",
+        ] + more)
       #expect(result.status == 0 && result.text.contains("number of failed transactions: 0"), "\(result.everything)")
     }
     #expect(try await server.ask("select count(*) from pgbench_history") == "\(8 * (2 * count + 20))")
