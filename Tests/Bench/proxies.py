@@ -583,7 +583,8 @@ class Proxy:
         self.process = processes.spawn(
             [*tool, *argv], cpus or stage.proxy_cpu, env={**own, **(env or {})}, log=self.log, cwd=folder)
         try:
-            processes.wait_for_port(self.port, self.process, self.log)
+            # Under a tool and beside builds, a start has taken more than half a minute.
+            processes.wait_for_port(self.port, self.process, self.log, 180 if tool else 30)
             time.sleep(self.kind.settles)
         except BaseException:
             self.stop()
