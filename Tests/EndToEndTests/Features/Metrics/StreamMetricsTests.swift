@@ -130,8 +130,8 @@ import Testing
     ] {
       try await until("\(result)") { try await count(page(scene, inside), port, result) == expected }
     }
-    let page = try await scene.curl(["http://127.0.0.1:\(inside)/status"]).text
-    #expect(page.contains("<h2>TCP servers</h2>") && page.contains("refused-rule"))
+    let status = try await scene.curl(["http://127.0.0.1:\(inside)/status"]).text
+    #expect(status.contains("<h2>TCP servers</h2>") && status.contains("refused-rule"))
     let json = try await scene.curl(["http://127.0.0.1:\(inside)/status?format=json"]).body
     let object = try #require(try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any])
     let streams = try #require(object["streams"] as? [[String: Any]])

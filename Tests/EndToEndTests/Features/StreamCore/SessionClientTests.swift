@@ -228,7 +228,7 @@ import Testing
     endsHere: Bool
   ) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
-    let behind = try await OpenSSLServer.start(scene, cast.server(), "-rev")
+    let behind = try await OpenSSLServer.start(scene, cast.server, "-rev")
     let port = try scene.port()
     let content = endsHere ? Self.answer : "proxy_pass 127.0.0.1:\(behind.port);"
     let kind = endsHere ? "ssl" : ""

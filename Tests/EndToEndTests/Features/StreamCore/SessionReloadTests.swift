@@ -223,7 +223,8 @@ import Testing
     go.raise()
     let text = try await came
     #expect(!text.contains("220") && !text.contains("hello"), "\(text)")
-    #expect(front.upstream.received.allSatisfy(\.isEmpty))
+    let received = front.upstream.received.filter { !$0.isEmpty }
+    #expect(received.isEmpty)
   }
 
   // MARK: Who goes on

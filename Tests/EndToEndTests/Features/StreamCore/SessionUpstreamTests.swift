@@ -123,7 +123,7 @@ import Testing
     var authority = cast.authority.root
     switch fault {
     case .wrongPin: pinned = try cast.authority.server(names: ["up.test"])
-    case .wrongName: builder.names = [.dns("elsewhere.test")]
+    case .wrongName: builder.alternativeNames = [.dns("elsewhere.test")]
     case .untrustedCA: authority = try TestAuthority("Stranger").root
     case .expired: builder.notAfter = builder.notBefore + 60
     case .plain: break
