@@ -1,3 +1,4 @@
+import Language
 import ConfigurationSupport
 @testable import Proxy
 import TLS
