@@ -49,7 +49,8 @@ final class TCPClient {
     var room = [UInt8](repeating: 0, count: 65_536)
     while !hasEnd {
       let count = recv(descriptor, &room, room.count, Int32(MSG_DONTWAIT))
-      if count == 0 { hasEnd = true }
+      // A socket that closes with unread bytes resets the connection.
+      if count == 0 || count < 0 && errno == ECONNRESET { hasEnd = true }
       if count <= 0 { break }
       text += String(decoding: room.prefix(count), as: UTF8.self)
     }
