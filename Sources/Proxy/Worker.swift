@@ -134,7 +134,9 @@ public final class Worker {
   }
 
   /// Takes over a new client. Returns false if it was refused, because there is no place.
-  func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int) -> Bool {
+  ///
+  /// `passes`: how many listeners have given the connection on (`pass`).
+  func accepted(_ descriptor: Int32, _ peer: SocketAddress, listener: Int, passes: Int = 0) -> Bool {
     traffic.didAccept()
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
       Sockets.refuse(descriptor)
@@ -148,9 +150,10 @@ public final class Worker {
     do {
       if servers.settings.isTLS {
         let stream = try TLSStream(accepting: descriptor, loop: loop, chooser: servers)
-        begin(over: stream, tls: stream, servers, peer)
+        begin(over: stream, tls: stream, servers, peer, passes)
       } else {
-        begin(over: try ByteStream(loop: loop, descriptor: descriptor, isConnecting: false), tls: nil, servers, peer)
+        let stream = try ByteStream(loop: loop, descriptor: descriptor, isConnecting: false)
+        begin(over: stream, tls: nil, servers, peer, passes)
       }
     } catch {
       budget.giveBack()
@@ -160,26 +163,29 @@ public final class Worker {
   }
 
   /// Takes over a connection that another listener has opened (`pass`).
-  func takeOver(_ transport: ByteStream, _ peer: SocketAddress, listener: Int) {
+  func takeOver(_ transport: ByteStream, _ peer: SocketAddress, listener: Int, passes: Int) {
     guard let live, live.listeners.indices.contains(listener), budget.take() else {
       return transport.close()
     }
     traffic.didAccept()
-    guard let session = session(over: transport, tls: nil, live.listeners[listener], peer) else { return }
+    guard let session = session(over: transport, tls: nil, live.listeners[listener], peer, passes) else { return }
     session.beginOpened()
     transport.resumeReading()
   }
 
-  private func begin(over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress) {
-    session(over: transport, tls: tls, servers, peer)?.begin()
+  private func begin(
+    over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress, _ passes: Int
+  ) {
+    session(over: transport, tls: tls, servers, peer, passes)?.begin()
   }
 
   private func session(
-    over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress
+    over transport: ByteStream, tls: TLSStream?, _ servers: VirtualServers, _ peer: SocketAddress, _ passes: Int
   ) -> ClientSession? {
     guard let live else { return nil }
     let session = ClientSession(
-      worker: self, live: live, servers: servers, transport: transport, tls: tls, peer: peer, number: nextNumber)
+      worker: self, live: live, servers: servers, transport: transport, tls: tls, peer: peer, number: nextNumber,
+      passes: passes)
     nextNumber &+= 1
     sessions[ObjectIdentifier(session)] = session
     if servers.settings.kind == .stream { streamSessions += 1 }

@@ -36,10 +36,14 @@ final class ClientSession: StreamOwner {
   let tls: TLSStream?
 
   /// `tls`: the transport again if it has TLS, otherwise nil.
+  /// How many listeners have given the connection on (`pass`), 0 if a client connected to this one.
+  let passes: Int
+
   init(
     worker: Worker, live: LiveGeneration, servers: VirtualServers, transport: ByteStream, tls: TLSStream?,
-    peer: SocketAddress, number: UInt64
+    peer: SocketAddress, number: UInt64, passes: Int = 0
   ) {
+    self.passes = passes
     self.worker = worker
     self.live = live
     self.servers = servers

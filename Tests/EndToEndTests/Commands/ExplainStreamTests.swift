@@ -43,7 +43,7 @@ import Testing
               proxy_pass app; }
             server { listen 127.0.0.1:\(secure) ssl; server_name b.test; \(Cast.tls(verify: "optional")) deny all;
               proxy_pass app; }
-            server { listen 127.0.0.1:\(secure) ssl; server_name c.test; \(Cast.tls(verify: "off")) return $server_name; }
+            server { listen 127.0.0.1:\(secure) ssl; server_name c.test; \(Cast.tls(verify: "off")) return c.test; }
             server { listen 127.0.0.1:\(plain); allow 127.0.0.1; deny all; proxy_pass $odd; }
             server { listen 127.0.0.1:\(router); ssl_preread on; proxy_pass $backend; }
             server { listen 127.0.0.1:\(router); server_name closed.test; deny all; proxy_pass app; }

@@ -70,6 +70,9 @@ private final class PassedConnection: LiveContent {
 }
 
 private final class PassHandler: ContentHandler {
+  /// Listeners that pass to each other in a circle would otherwise never end.
+  private static let limit = 8
+
   private let target: CompiledTemplate
 
   init(_ target: CompiledTemplate) { self.target = target }
@@ -77,17 +80,21 @@ private final class PassHandler: ContentHandler {
   override func start(_ exchange: Exchange) {
     let text = target.bytes(exchange)
     let (session, worker) = (exchange.session, exchange.worker)
+    // The worker's listeners, not the session's: after a reload, the same index may be another listener.
     guard !exchange.variables.isBroken, let tcp = session.tcp, let address = ListenAddress(passing: text),
-      let index = session.live.listenerIndex(at: address)
+      let live = worker.live, let index = live.listenerIndex(at: address)
     else { return refuse(exchange, "no listener has the address \"\(LogEscape.text(text))\"") }
-    let listener = session.live.listeners[index].settings
+    guard session.passes < Self.limit else {
+      return refuse(exchange, "the connection has passed \(Self.limit) listeners, the next would be \(address)")
+    }
+    let listener = live.listeners[index].settings
     if session.tls == nil {
       // The bytes that were looked at are still in the socket.
       let copy = fcntl(session.transport.descriptor, F_DUPFD_CLOEXEC, 0)
       guard copy >= 0 else { return refuse(exchange, "\(SocketError("fcntl", errno))") }
       let peer = session.facts.peer
       exchange.endSession(.passed)
-      _ = worker.accepted(copy, peer, listener: index)
+      _ = worker.accepted(copy, peer, listener: index, passes: session.passes + 1)
       return
     }
     guard !listener.isTLS, !listener.expectsProxyHeader, !tcp.hasPreread else {
@@ -96,7 +103,7 @@ private final class PassHandler: ContentHandler {
     let (transport, peer) = (session.transport, session.facts.peer)
     tcp.leaveTransport()
     exchange.endSession(.passed)
-    worker.takeOver(transport, peer, listener: index)
+    worker.takeOver(transport, peer, listener: index, passes: session.passes + 1)
   }
 
   private func refuse(_ exchange: Exchange, _ reason: String) {
