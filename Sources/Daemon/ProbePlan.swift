@@ -62,7 +62,7 @@ package struct ProbePlan {
       if let template = pass.target.template {
         unprobed.append(
           Unprobed(
-            target: "\(pass.scheme.map { _ in "\(speech.scheme)://" } ?? "")\(template.asWritten)",
+            target: "\(pass.scheme.map { _ in "\(speech.scheme)://" } ?? "")\(template.text(http.slotNames))",
             reason: "its address has variables, which only a request has",
             place: place))
         continue
@@ -71,7 +71,7 @@ package struct ProbePlan {
         unprobed.append(
           Unprobed(
             target: "\(speech.scheme)://\(authority)",
-            reason: "its name is \(pass.tlsName.asWritten), which only a request has: give --server and --name",
+            reason: "its name is \(pass.tlsName.text(http.slotNames)), which only a request has: give --server and --name",
             place: place))
         continue
       }

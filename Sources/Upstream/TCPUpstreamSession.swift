@@ -57,7 +57,8 @@ final class TCPUpstreamSession: UpstreamSession {
     }
     transport.answerHeader(step.reply)
     switch step.next {
-    case .more: break
+    // No edge tells again of the end that came together with the bytes.
+    case .more: if transport.hasPeerEnd { endNegotiation(tookBytes: step.consumed > 0) }
     case .beginTLS, .done:
       stream?.greeting = talk.greeting
       transport.beginProtocol(isFollowed: step.consumed < input.count)
@@ -89,6 +90,11 @@ final class TCPUpstreamSession: UpstreamSession {
       case .end(let reason): stream?.fail(.tls(reason))
       }
     }
+  }
+
+  private func endNegotiation(tookBytes: Bool) {
+    if tookBytes { return streamHeaderIsReadable() }
+    stream?.fail(.tls("upstream closed the connection in its negotiation of TLS"))
   }
 
   override func begin(_ observer: AttemptObserver, _ settings: AttemptSettings, on ticket: ServerTicket) {

@@ -76,20 +76,20 @@ import Testing
     """
 
   private static let casesOfStreams: [(from: String, to: String, direction: TrustChange.Direction, words: String)] = [
-    ("starttls postgres;", "", .other, "server db.example (CONF:4:3): clients begin with TLS at once (starttls)"),
-    ("starttls postgres;", "starttls ldap;", .other, "clients ask for TLS by ldap (starttls)"),
+    ("starttls postgres;", "", .other, "server db.example (CONF:4:3): clients begin with TLS at once (no starttls)"),
+    ("starttls postgres;", "starttls ldap;", .other, "clients ask for TLS in the words of ldap (starttls)"),
     (
       "proxy_ssl on;", "proxy_ssl on; proxy_starttls postgres;", .other,
-      "the upstream is asked for TLS by postgres (proxy_starttls)"
+      "the upstream is asked for TLS in the words of postgres (proxy_starttls)"
     ),
     (
       "proxy_pass db; proxy_ssl on;", "proxy_pass db; proxy_ssl off;", .opens,
-      "server db.example (CONF:4:3): requests go to the upstream in plaintext"
+      "server db.example (CONF:4:3): connections go to the upstream in plaintext"
     ),
-    ("proxy_pass db;", "proxy_pass 127.0.0.1:9004;", .opens, "requests go to 127.0.0.1:9004"),
+    ("proxy_pass db;", "proxy_pass 127.0.0.1:9004;", .opens, "connections go to 127.0.0.1:9004"),
     (
-      "listen 127.0.0.1:7000;", "listen 127.0.0.1:7000; ssl_preread on;", .opens,
-      "the name in a ClientHello, which nobody verifies, selects the server block (ssl_preread)"
+      "listen 127.0.0.1:7000;", "listen 127.0.0.1:7000; ssl_preread on;", .other,
+      "the name of a ClientHello selects the server block, unverified (ssl_preread)"
     ),
     (
       "return $word;", "pass 127.0.0.1:5432;", .opens,
@@ -99,7 +99,7 @@ import Testing
     ("return $word;", "proxy_pass db;", .opens, "forwards to db"),
     (
       "return $word;", "proxy_pass db; proxy_ssl on; proxy_ssl_trusted_certificate ca.pem; proxy_ssl_name up.example;",
-      .opens, "forwards to db over TLS"
+      .opens, "forwards to db"
     ),
     ("set $word a;", "set $word b;", .other, "set has other values: b"),
   ]

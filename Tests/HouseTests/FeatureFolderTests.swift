@@ -17,6 +17,7 @@ import Testing
     "events": "a context", "if": "a context", "limit_except": "a context", "match": "a context",
     "location": "a context, and a field of responses", "server": "a context, and a label",
     "upstream": "a context, and a label",
+    "expect": "a field of requests", "send": "a system call", "ssl_preread": "a label", "starttls": "a label",
     "include": "the parser follows it", "keepalive_requests": "a directive of http and one of upstream",
     "keepalive_time": "a directive of http and one of upstream",
     "keepalive_timeout": "a directive of http and one of upstream", "listen": "a system call, and a label",

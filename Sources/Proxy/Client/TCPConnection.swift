@@ -139,8 +139,13 @@ final class TCPConnection: ClientConnection {
     }
     transport.answerHeader(step.reply)
     switch step.next {
-    // No edge tells again of bytes beyond a room that was full.
-    case .more: if step.consumed > 0, input.count == room.count { transport.loop.again(transport) }
+    // No edge tells again of bytes beyond a room that was full, nor of the end that came together with the bytes.
+    case .more:
+      if step.consumed > 0 {
+        if input.count == room.count || transport.hasPeerEnd { transport.loop.again(transport) }
+      } else if transport.hasPeerEnd {
+        end(.negotiation, "client closed connection in its negotiation of TLS")
+      }
     case .beginTLS: openTransport()
     case .beginTLSDirectly:
       demandsALPN = true

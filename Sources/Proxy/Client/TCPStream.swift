@@ -88,6 +88,8 @@ final class TCPStream: ClientStream {
   override var sentBytes: UInt64 { sent }
 
   override func send(body bytes: UnsafeRawBufferPointer) {
+    // A client that has sent no more than a CancelRequest gets nothing.
+    guard transport.isOpen else { return }
     sent &+= UInt64(bytes.count)
     transport.write(bytes)
     lastActivity = loop.now

@@ -66,11 +66,12 @@ struct DirectiveSample {
   func text(_ lines: String, in context: DirectiveContexts) -> String {
     if isWhole { return lines }
     func at(_ level: DirectiveContexts) -> String { context == level ? "\(beside) \(lines)" : "" }
-    if !context.isDisjoint(with: .stream.union(.streamServer).union(.streamUpstream)) {
+    if !context.isDisjoint(with: [.stream, .streamServer, .streamUpstream, .streamMatch]) {
       let sample = inStream
       return """
         stream { \(http) \(at(.stream))
           upstream u { server 127.0.0.1:8443; \(at(.streamUpstream)) }
+          \(context == .streamMatch ? "match m { \(at(.streamMatch)) }" : "")
           server { \(listen) \(server) \(sample.location)
             \(at(.streamServer))
           }

@@ -17,6 +17,7 @@ extension DirectiveSample {
     return samples.merging(own) { $1 }
   }()
 
+  private static let checked = "proxy_pass u; health_check; "
   private static let plain = "listen 127.0.0.1:443;"
   private static let format = "log_format combined $status; "
   private static let zone = "limit_conn_zone $remote_addr zone=c:1m; "
@@ -26,6 +27,12 @@ extension DirectiveSample {
   private static let own: [String: DirectiveSample] = [
     "stream/server": .init("server { listen 127.0.0.1:80; return a; }"),
     "upstream in stream/server": .init("server 127.0.0.1:1;"),
+    "stream/health_check_timeout": .init("health_check_timeout 2s;", location: checked),
+    "server in stream/health_check_timeout": .init("health_check_timeout 2s;", location: checked),
+    "stream/match": .init(
+      "match m { expect a; }", or: "match m { expect b; }", location: "proxy_pass u; health_check match=m;"),
+    "match in stream/send": .init("send a;", or: "send b;", location: "proxy_pass u; health_check match=m;"),
+    "match in stream/expect": .init("expect a;", or: "expect b;", location: "proxy_pass u; health_check match=m;"),
   ]
 
   /// By name: the same in each context of `stream`.

@@ -25,7 +25,7 @@ final class TCPClient {
   var exchange: Exchange? { session.tcp?.stream.exchange }
 
   func say(_ bytes: [UInt8]) {
-    _ = send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL.rawValue))
+    _ = send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     tell([.input])
   }
 
@@ -48,8 +48,9 @@ final class TCPClient {
     var text = ""
     var room = [UInt8](repeating: 0, count: 65_536)
     while !hasEnd {
-      let count = recv(descriptor, &room, room.count, Int32(MSG_DONTWAIT.rawValue))
-      if count == 0 { hasEnd = true }
+      let count = recv(descriptor, &room, room.count, Int32(MSG_DONTWAIT))
+      // A socket that closes with unread bytes resets the connection.
+      if count == 0 || count < 0 && errno == ECONNRESET { hasEnd = true }
       if count <= 0 { break }
       text += String(decoding: room.prefix(count), as: UTF8.self)
     }

@@ -23,7 +23,7 @@ enum StreamHealthChecks: Feature {
       example: "health_check_timeout 2s;", trust: .none),
     .local(
       "match", .stream, .block(1...1, "NAME"), "What a health check sends, and what it expects.", repeatable: true,
-      example: "match redis { send \"PING\\r\\n\"; expect \"+PONG\"; }"),
+      example: "match m { send \"PING\\r\\n\"; expect \"+PONG\"; }"),
     .local(
       "send", .streamMatch, .words(1...1, "TEXT"), "The bytes to send. `\\x` and two hexadecimal digits are a byte.",
       example: "send \"PING\\r\\n\";"),

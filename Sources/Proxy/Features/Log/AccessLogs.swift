@@ -152,6 +152,7 @@ extension SettingsBuilder {
         error(
           word.location, "unknown log format \"\(word.text)\"",
           hint: nearest.map { "did you mean \"\($0)\"?" } ?? "define it: log_format \(word.text) '…';")
+        return nil
       }
     }
     if let flush, buffer == nil {

@@ -85,6 +85,7 @@ import Testing
         ], environment: ["HOME": scene.folder])
     }
     let root = "sslrootcert=\(scene.path("ca.pem"))"
+    #expect(chmod(scene.path("alice.key"), 0o600) == 0)
     let alice = "sslcert=\(scene.path("alice.pem")) sslkey=\(scene.path("alice.key"))"
     let result = try await ask("sslmode=verify-full \(root) \(alice)")
     #expect(result.text == "one\n", "\(result.everything)")
@@ -100,7 +101,7 @@ import Testing
     let (front, _) = try await Self.front(scene, .ldap) { wire, _ in try LDAP.serve(wire) }
     func ask(_ words: String...) async throws -> ToolResult {
       try await scene.run(
-        "ldapsearch", ["-H", "ldap://localhost:\(front.port)", "-x", "-b", "dc=tes", "-s", "base", "-LLL"] + words,
+        "ldapsearch", ["-H", "ldap://127.0.0.1:\(front.port)", "-x", "-b", "dc=tes", "-s", "base", "-LLL"] + words,
         environment: [
           "LDAPTLS_CACERT": scene.path("ca.pem"), "LDAPTLS_CERT": scene.path("alice.pem"),
           "LDAPTLS_KEY": scene.path("alice.key"), "HOME": scene.folder,

@@ -96,7 +96,7 @@ import Testing
       #expect(try await scene.talk(port) { try $0.readToEnd() }.isEmpty)
       try await until("the line of port \(port)") { StreamLine.all(scene, port).map(\.status) == ["500"] }
     }
-    try await daemon.logged("[error]", "in \"proxy_pass\"")
+    try await daemon.logged("[error]", "in upstream \"127.0.0.1\"")
   }
 
   // MARK: Trust

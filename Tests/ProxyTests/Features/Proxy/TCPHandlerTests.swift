@@ -81,19 +81,6 @@ import Transport
 
   // MARK: Back-pressure
 
-  @Test func `a client is read no further while its upstream takes nothing`() throws {
-    let rig = try Rig.passingTCP("proxy_buffer_size 4k;")
-    let client = try TCPClient(rig)
-    let upstream = try rig.upstream
-    upstream.open()
-    upstream.isBlocked = true
-    client.say([UInt8](repeating: 0x61, count: 5_000))
-    client.say("b")
-    #expect(client.session.tcp?.stream.receivedBytes == 5_000 && upstream.sent.isEmpty)
-    upstream.unblock()
-    #expect(upstream.sent.utf8.count == 5_001 && upstream.sent.hasSuffix("ab"))
-  }
-
   @Test func `what waits for an upstream is delivered before the session ends`() throws {
     let rig = try Rig.passingTCP()
     let client = try TCPClient(rig)
@@ -150,24 +137,6 @@ import Transport
   }
 
   // MARK: Servers
-
-  @Test func `a server that can't be reached is followed by the next one`() throws {
-    let scene = try Scene()
-    defer { scene.end() }
-    let rig = try Rig.passingTCP("", servers: 2, scene, log: "$status $upstream_addr")
-    let client = try TCPClient(rig)
-    client.say("a")
-    try rig.upstream.refuse()
-    #expect(rig.upstreams.count == 2)
-    try rig.upstream.open()
-    #expect(try rig.upstream.sent == "a")
-    client.session.cut()
-    let lines = rig.accessLines(scene)
-    #expect(lines == ["200 127.0.0.1:9, 127.0.0.1:10"] || lines == ["200 127.0.0.1:10, 127.0.0.1:9"])
-    let log = scene.text("error.log")
-    #expect(log.contains("Connection refused) while connecting to upstream"))
-    #expect(log.contains("upstream: \"127.0.0.1:"), "\(log)")
-  }
 
   @Test(arguments: [("", 2), ("proxy_next_upstream off;", 1), ("proxy_next_upstream_tries 1;", 1)])
   func `the session ends with 502 if none can be reached`(line: String, tries: Int) throws {

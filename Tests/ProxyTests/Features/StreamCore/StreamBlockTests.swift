@@ -1,3 +1,4 @@
+import Language
 import ConfigurationSupport
 @testable import Proxy
 import TLS
@@ -41,10 +42,6 @@ import Upstream
     (
       "stream { server { listen 81; proxy_pass a; } }",
       "1:41 no port in upstream in \"proxy_pass\" directive: \"a\" | proxy_pass ADDRESS:PORT; or an upstream's name"
-    ),
-    (
-      "stream { server { listen 81; proxy_pass http://a; } }",
-      "1:41 no port in upstream in \"proxy_pass\" directive: \"http://a\" | proxy_pass ADDRESS:PORT; or an upstream's name"
     ),
     (
       "stream { upstream u { server a; } server { listen 81; proxy_pass u; } }",
@@ -243,7 +240,7 @@ import Upstream
   }
 
   @Test(arguments: [
-    "ssl on;", "ssl_early_data on;", "ssl_buffer_size 4k;", "http2 on;", "health_check;", "keepalive 4;",
+    "ssl on;", "ssl_early_data on;", "ssl_buffer_size 4k;", "http2 on;", "keepalive 4;",
   ])
   func `what only requests have is no directive of stream`(line: String) {
     let errors = LoadedText.streamServer("return a; \(line)").errors
