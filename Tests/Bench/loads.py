@@ -314,7 +314,7 @@ class Idle:
             _, busy = meter.stop(result["cpu_s"])
             if result["completed"] != count:
                 raise BenchError(f"{result['completed']} of {count} connections were opened")
-            time.sleep(2)
+            time.sleep(5)  # sallyport lets go of a session's buffers once it has been silent for two seconds
             after = processes.memory_kib(proxy.process.pid, "Pss_Anon")
             go(generator)  # which looks whether all of them are still open
         finally:
