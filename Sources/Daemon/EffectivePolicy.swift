@@ -121,7 +121,9 @@ struct EffectivePolicy {
       add(1, "certificate", "what \(named.certificate) names\(key), loaded in the handshake, which fails without it")
     }
     add(1, "key exchange", tls.groupsInWords)
-    if case .names(let names) = tls.protocols { add(1, "ALPN", "\(names.joined(separator: " ")), if a client offers any") }
+    if case .names(let names) = tls.protocols {
+      add(1, "ALPN", "\(names.joined(separator: " ")), if a client offers any")
+    }
     add(1, "clients", tls.verification.inWords)
     guard tls.verification != .off else { return }
     if tls.verification != .optionalNoCA {

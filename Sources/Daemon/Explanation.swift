@@ -81,7 +81,8 @@ package struct Explanation {
     let parts = words.split(separator: " ", omittingEmptySubsequences: true).map(String.init)
     guard (1...2).contains(parts.count), let url = parts.last else {
       throw Refusal(
-        "--explain \"\(words)\": it must be METHOD URL, as 'GET https://example.com/path', or 'TCP db.example.com:5432'")
+        "--explain \"\(words)\": it must be METHOD URL, as 'GET https://example.com/path', or 'TCP db.example.com:5432'"
+      )
     }
     if parts.count == 2, parts[0] == "TCP", !url.contains("/") { return try connection(to: url) }
     let method = parts.count == 2 ? parts[0] : "GET"

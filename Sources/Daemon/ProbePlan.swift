@@ -71,7 +71,8 @@ package struct ProbePlan {
         unprobed.append(
           Unprobed(
             target: "\(speech.scheme)://\(authority)",
-            reason: "its name is \(pass.tlsName.text(http.slotNames)), which only a request has: give --server and --name",
+            reason:
+              "its name is \(pass.tlsName.text(http.slotNames)), which only a request has: give --server and --name",
             place: place))
         continue
       }

@@ -64,7 +64,8 @@ import Testing
     ("proxy_ssl_trusted_certificate ca.pem;", "proxy_ssl_verify off;", .opens, "a chain that does not verify"),
     ("proxy_pass db;", "proxy_pass db; proxy_protocol on;", .other, "told the client by a PROXY header (version 1)"),
     (
-      "server 127.0.0.1:5432;", "server 127.0.0.1:5432; server 127.0.0.1:5439;", .opens, "connections go to 127.0.0.1:5439"
+      "server 127.0.0.1:5432;", "server 127.0.0.1:5432; server 127.0.0.1:5439;", .opens,
+      "connections go to 127.0.0.1:5439"
     ),
     (
       "listen 127.0.0.1:6432 ssl;", "listen 127.0.0.1:6432 ssl proxy_protocol;", .opens,

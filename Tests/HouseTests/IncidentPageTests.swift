@@ -21,7 +21,8 @@ import Testing
     "Sources/Proxy/Features/Proxy/DynamicTarget.swift", "Sources/Proxy/Features/Enrolment/EnrolmentHandler.swift",
     "Sources/Proxy/Features/Proxy/UpstreamFailureLog.swift", "Sources/Proxy/Features/Proxy/TCPHandler.swift",
     "Sources/Proxy/Features/ProxyAuth/UpstreamAuthentication.swift",
-    "Sources/Proxy/Exchange/Exchange.swift", "Sources/Proxy/Exchange/ExchangeSession.swift", "Sources/Proxy/Exchange/ExchangeResponse.swift",
+    "Sources/Proxy/Exchange/Exchange.swift", "Sources/Proxy/Exchange/ExchangeSession.swift",
+    "Sources/Proxy/Exchange/ExchangeResponse.swift",
     "Sources/Proxy/Features/Files/FileHandler.swift", "Sources/Proxy/Features/Files/TryFiles.swift",
     "Sources/Proxy/Features/AuthBasic/PasswordAccess.swift", "Sources/UpstreamAuth/ChallengeStore.swift",
   ]

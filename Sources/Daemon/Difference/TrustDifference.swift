@@ -40,7 +40,8 @@ package struct TrustDifference {
         changes.append(ServerDifference(former, server).changes)
       } else if let former = server.moved(from: before, to: after) {
         // What was asked of requests is not asked of bytes.
-        let sentence = "\(server.title) (\(server.settings.location)) is of \(server.block) now (was of \(former.block))"
+        let sentence =
+          "\(server.title) (\(server.settings.location)) is of \(server.block) now (was of \(former.block))"
         if server.isOfStream { changes.opens(sentence) } else { changes.other(sentence) }
         changes.append(ServerDifference(former, server).changes)
       } else {

@@ -256,7 +256,8 @@ final class TCPConnection: ClientConnection {
   /// Whether the client may go on after its handshake.
   private func mayGoOn(_ tls: TLSStream) -> Bool {
     if demandsALPN, tls.applicationProtocol != StartTLS.postgresALPN {
-      end(.negotiation, "the client began with TLS and without ALPN \"\(StartTLS.postgresALPN)\" (sslnegotiation=direct)")
+      end(
+        .negotiation, "the client began with TLS and without ALPN \"\(StartTLS.postgresALPN)\" (sslnegotiation=direct)")
       return false
     }
     if case .refused(_, let reason) = session.admission {

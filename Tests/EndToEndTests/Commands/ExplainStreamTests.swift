@@ -56,7 +56,8 @@ import Testing
       Case(port: secure, shows: "alice", result: "ok", line: "rule ssl_client_allow cn=alice"),
       Case(port: secure, shows: "bob", result: "refused-rule", line: "handshake fails: access forbidden by rule"),
       Case(port: secure, shows: "mallory", result: "refused-certificate", line: "handshake fails: "),
-      Case(port: secure, result: "refused-certificate", line: "handshake fails: the client sent no required certificate"),
+      Case(
+        port: secure, result: "refused-certificate", line: "handshake fails: the client sent no required certificate"),
       Case(name: "b.test", port: secure, result: "refused-address", line: "rule deny all"),
       Case(name: "c.test", port: secure, result: "ok", line: "content returns \"c.test\""),
       Case(port: plain, isTLS: false, result: "error", line: "note no port in upstream \"nothing\""),
@@ -108,7 +109,8 @@ import Testing
       "connection without TLS (proxy_ssl off)",
     ] { #expect(routed.contains(line), "\(line) in \(routed)") }
     let denied = try await explain("TCP closed.test:\(router)")
-    #expect(denied.contains("its server_name is the name \"closed.test\"") && denied.contains("refused-address"), "\(denied)")
+    #expect(
+      denied.contains("its server_name is the name \"closed.test\"") && denied.contains("refused-address"), "\(denied)")
     #expect(try await explain("TCP a.test:\(plain)", "--from", "10.1.2.3").contains("refused-address"))
     let misplaced = try await explain("TCP a.test:\(inside)")
     #expect(misplaced.contains("no listener has port \(inside) in stream"), "\(misplaced)")

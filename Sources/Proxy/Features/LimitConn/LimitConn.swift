@@ -102,7 +102,8 @@ struct LimitConn: LocationFeature {
     let after = Dictionary((new?.lines ?? []).map { ($0.zone.name, $0) }, uniquingKeysWith: { first, _ in first })
     for name in Set(before.keys).union(after.keys).sorted() {
       found.limit(
-        "the number of \(names.things) at a time by limit_conn of zone \(name)", before[name]?.count, after[name]?.count)
+        "the number of \(names.things) at a time by limit_conn of zone \(name)", before[name]?.count, after[name]?.count
+      )
       if let one = before[name], let other = after[name],
         one.zone.key.text(names.old) != other.zone.key.text(names.new)
       {

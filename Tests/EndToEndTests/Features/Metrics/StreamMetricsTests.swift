@@ -65,7 +65,9 @@ import Testing
     #expect(last.value("sallyport_upstream_attempts_total", ["server": "127.0.0.1:\(gone)", "result": "connect"]) == 1)
     // The manual names each.
     let manual = try String(contentsOfFile: "\(checkout)/docs/operating/observe.md", encoding: .utf8)
-    for name in last.kinds.keys where name.hasPrefix("sallyport_stream_") { #expect(manual.contains("`\(name)"), "\(name)") }
+    for name in last.kinds.keys where name.hasPrefix("sallyport_stream_") {
+      #expect(manual.contains("`\(name)"), "\(name)")
+    }
 
     try await daemon.logged("client disconnected")
     let log = scene.text("error.log")
@@ -143,7 +145,8 @@ import Testing
     let kept = try OpenSSLClient(scene, port: secure, identity: cast.alice)
     try kept.wire.write("hello")
     #expect(try await offPool { try kept.wire.read(exactly: 5) } == Array("hello".utf8))
-    try daemon.rewrite(scene.text("sallyport.conf").replacing("ssl_client_allow cn=alice", with: "ssl_client_allow cn=bob"))
+    try daemon.rewrite(
+      scene.text("sallyport.conf").replacing("ssl_client_allow cn=alice", with: "ssl_client_allow cn=bob"))
     daemon.signal(SIGHUP)
     try await until("the end of alice's session") {
       try await count(self.page(scene, inside), secure, "revoked") >= 1
