@@ -126,7 +126,7 @@ private final class ExplainedHandler: ContentHandler {
     let scheme = isOfStream ? "" : "\(proxy.scheme?.rawValue ?? "")://"
     if let dynamic = proxy.dynamic, pass.targetTemplate != nil {
       guard isOfStream else { return "\(scheme)\(dynamic.text), resolved for the request" }
-      let value = "\(pass.settings.target.template?.asWritten ?? "") is \(dynamic.text)"
+      let value = "\(pass.settings.target.template?.text(exchange.session.live.generation.http.slotNames) ?? "") is \(dynamic.text)"
       guard let group = exchange.session.live.streamGroups.group(named: dynamic.text) else {
         return "\(value), resolved for the connection"
       }

@@ -152,6 +152,8 @@ extension SettingsBuilder {
         error(
           word.location, "unknown log format \"\(word.text)\"",
           hint: nearest.map { "did you mean \"\($0)\"?" } ?? "define it: log_format \(word.text) '…';")
+        // What is wrong with the destination is told too.
+        if !line.text(0).contains("$") { _ = logDestination(line) }
         return nil
       }
     }

@@ -35,7 +35,7 @@ struct StreamPass: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = PassedConnection(target.compiled) }
 
-  func words(_ http: HTTPSettings) -> String { "passes to the listener \(target.asWritten)" }
+  func words(_ http: HTTPSettings) -> String { "passes to the listener \(target.text(http.slotNames))" }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     guard let old, let new, old.target.text(names.old) != new.target.text(names.new) else { return }

@@ -24,7 +24,7 @@ struct StreamReturn: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = ReturnedText(text.compiled) }
 
-  func words(_ http: HTTPSettings) -> String { "returns \"\(text.asWritten)\"" }
+  func words(_ http: HTTPSettings) -> String { "returns \"\(text.text(http.slotNames))\"" }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     guard let old, let new, old.text.text(names.old) != new.text.text(names.new) else { return }
