@@ -126,7 +126,8 @@ private final class ExplainedHandler: ContentHandler {
     let scheme = isOfStream ? "" : "\(proxy.scheme?.rawValue ?? "")://"
     if let dynamic = proxy.dynamic, pass.targetTemplate != nil {
       guard isOfStream else { return "\(scheme)\(dynamic.text), resolved for the request" }
-      let value = "\(pass.settings.target.template?.text(exchange.session.live.generation.http.slotNames) ?? "") is \(dynamic.text)"
+      let names = exchange.session.live.generation.http.slotNames
+      let value = "\(pass.settings.target.template?.text(names) ?? "") is \(dynamic.text)"
       guard let group = exchange.session.live.streamGroups.group(named: dynamic.text) else {
         return "\(value), resolved for the connection"
       }
