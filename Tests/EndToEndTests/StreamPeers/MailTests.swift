@@ -137,7 +137,9 @@ struct `Dovecot through a stream` {
     #expect(!proxy.daemon.errorLog.contains("[error]"))
   }
 
-  @Test(arguments: ["on", "v2"], [true, false])
+  /// Not by `v2` and with TLS of its own: what the header tells of the client's TLS counts as its own for Dovecot 2.4, which
+  /// then refuses STARTTLS.
+  @Test(arguments: [("on", true), ("on", false), ("v2", false)])
   func `the upstream is told the client's address`(version: String, isUpstreamTLS: Bool) async throws {
     let scene = try Scene.ofTest(), cast = try Cast(scene)
     let server = try await DovecotServer.start(
