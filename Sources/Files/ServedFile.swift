@@ -119,13 +119,15 @@ public enum ServedFile {
 
   private static func call(_ open: @escaping (UnsafePointer<CChar>) -> Int32) -> ([UInt8]) -> Result<Int32, FileFault> {
     { path in
-      let descriptor = (path + [0]).withUnsafeBytes { bytes -> Int32 in
+      // errno is read before anything is freed, which may change it.
+      (path + [0]).withUnsafeBytes { bytes in
         while true {
           let result = bytes.assumingMemoryBound(to: CChar.self).baseAddress.map(open) ?? -1
-          if result >= 0 || errno != EINTR { return result }
+          if result >= 0 { return .success(result) }
+          let code = errno
+          if code != EINTR { return .failure(.system(call: "open", code: code)) }
         }
       }
-      return descriptor >= 0 ? .success(descriptor) : .failure(.system(call: "open", code: errno))
     }
   }
 }

@@ -186,6 +186,8 @@ open class ByteStream: EventTarget {
     loop.again(self)
   }
   private final var laterFailure: StreamFailure?
+  /// A send has taken the error of the peer's reset from the socket, which from then on reads as ended in good order.
+  private final var sendMetReset = false
 
   /// Calls recv, unless the last read emptied the socket.
   public final func receive(into target: UnsafeMutableRawBufferPointer) -> ReadOutcome {
@@ -198,7 +200,11 @@ open class ByteStream: EventTarget {
         wireBytesIn &+= UInt64(count)
         return .bytes(count)
       }
-      if count == 0 { return .end }
+      if count == 0 {
+        guard sendMetReset else { return .end }
+        noteFailure(.socket(SocketError("send", ECONNRESET)))
+        return .failed
+      }
       if errno == EINTR { continue }
       if errno == EAGAIN || errno == EWOULDBLOCK {
         isDrained = true
@@ -259,7 +265,9 @@ open class ByteStream: EventTarget {
       } else if errno == EAGAIN || errno == EWOULDBLOCK {
         return done
       } else if errno != EINTR {
-        failLater(.socket(SocketError("send", errno)))
+        let code = errno
+        if code == ECONNRESET { sendMetReset = true }
+        failLater(.socket(SocketError("send", code)))
         return bytes.count
       }
     }

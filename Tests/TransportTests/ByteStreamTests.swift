@@ -140,6 +140,25 @@ import Testing
     try await probe.giveUp()
   }
 
+  /// As a truncated message must not pass for a whole one, whichever call meets the reset first.
+  @Test func `a reset that a write meets is read as a failure too`() async throws {
+    let (listener, address) = try listening()
+    defer { close(listener) }
+    let probe = try await StreamProbe.over(try Sockets.connect(to: address), isConnecting: true)
+    var events = probe.events.makeAsyncIterator()
+    #expect(await events.next() == .opened)
+    let accepted = try #require(try await acceptedOne(listener))
+    try await onLoop { _ in
+      // On the loop, so that no event of the reset comes ahead of the write.
+      Sockets.setLingerZero(accepted)
+      close(accepted)
+      pattern(100).withUnsafeBytes { probe.stream?.write($0) }
+      probe.stream?.loop.cork.flush()
+    }
+    #expect(await events.next() == .broken)
+    try await probe.giveUp()
+  }
+
   @Test func `a refused connection is a failure to connect`() async throws {
     let (listener, address) = try listening()
     close(listener)

@@ -25,8 +25,8 @@ import Testing
         """))
     func ask(_ port: UInt16, _ header: [UInt8]) async throws -> String {
       try await scene.talk(port) { wire in
-        // Byte by byte, and with the client's own bytes behind it.
-        for byte in header { try wire.write([byte]) }
+        // Byte by byte, and with the client's own bytes behind it. A broken header ends the connection at its first byte.
+        for byte in header { try? wire.write([byte]) }
         try? wire.write("hello")
         return try wire.textToEnd()
       }
@@ -280,7 +280,11 @@ import Testing
 
   /// A front that says who the client is.
   private static func judge(_ scene: Scene, _ rules: String, verify: String = "on") async throws -> StreamFront {
-    let upstream = try ScriptedUpstream(scene) { wire, _ in try wire.write("served") }
+    // An end before the client's bytes are read would be a reset.
+    let upstream = try ScriptedUpstream(scene) { wire, _ in
+      _ = try wire.readSome()
+      try wire.write("served")
+    }
     return try await StreamFront(
       scene, to: upstream, listen: "ssl", server: "\(Cast.tls(verify: verify)) \(rules)")
   }

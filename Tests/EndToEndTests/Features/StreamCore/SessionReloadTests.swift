@@ -142,7 +142,7 @@ import Testing
     #expect(try await Self.areCut(lost))
     #expect(try await Self.goOn(kept))
     try await daemon.logged(
-      "the tunnel was cut after a reload", means == .list ? "certificate revoked" : "ssl_client_deny cn=bob", "CN=bob")
+      "the connection was cut after a reload", means == .list ? "certificate revoked" : "ssl_client_deny cn=bob", "CN=bob")
     let refused = try await scene.tlsClient(front.ports[.direct] ?? 0, TLSSteps("as=bob", "tls", "rest"))
     #expect(!refused.contains("220"), "\(refused)")
     kept.forEach { $0.close() }
@@ -168,7 +168,7 @@ import Testing
     try await front.reload(daemon, generation: 3)
     #expect(try await Self.areCut(lost))
     #expect(try await Self.goOn(kept))
-    try await daemon.logged("the tunnel was cut after a reload", "certificate has expired", "CN=bob")
+    try await daemon.logged("the connection was cut after a reload", "certificate has expired", "CN=bob")
   }
 
   @Test func `a session of a listener that is gone ends, because nobody could judge its client any more`() async throws
@@ -184,7 +184,7 @@ import Testing
     daemon.signal(SIGHUP)
     #expect(try await Self.areCut(lost))
     #expect(try await Self.goOn([kept]))
-    try await daemon.logged("the tunnel was cut after a reload", "no \"listen\" leads to the client's server block")
+    try await daemon.logged("the connection was cut after a reload", "no \"listen\" leads to the client's server block")
   }
 
   /// The handshake was begun under the configuration that let bob in.
