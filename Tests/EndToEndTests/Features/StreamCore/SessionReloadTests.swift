@@ -142,7 +142,8 @@ import Testing
     #expect(try await Self.areCut(lost))
     #expect(try await Self.goOn(kept))
     try await daemon.logged(
-      "the connection was cut after a reload", means == .list ? "certificate revoked" : "ssl_client_deny cn=bob", "CN=bob")
+      "the connection was cut after a reload", means == .list ? "certificate revoked" : "ssl_client_deny cn=bob",
+      "CN=bob")
     let refused = try await scene.tlsClient(front.ports[.direct] ?? 0, TLSSteps("as=bob", "tls", "rest"))
     #expect(!refused.contains("220"), "\(refused)")
     kept.forEach { $0.close() }
