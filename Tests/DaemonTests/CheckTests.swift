@@ -79,7 +79,7 @@ import Testing
         "tells the upstream who the client is, by a PROXY header (version 2)", "name must be db.internal",
         "clients anybody, without TLS here",
         "ssl_preread the name of a ClientHello selects the server block; nothing of it is verified",
-        "upstream $backend", "connection without TLS (proxy_ssl off)", "content returns \"$remote_addr",
+        "upstream $backend", "connection without TLS (proxy_ssl off)", "content returns \"$remote_addr\\x0A\"",
         "lifetime 90 s at most (connection_max_time)", "content passes to the listener 127.0.0.1:6434",
       ] { #expect(lines.contains(expected), "\(expected) in \(lines)") }
       #expect(lines.contains { $0.hasPrefix("stream server db.example ") })

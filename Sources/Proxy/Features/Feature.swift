@@ -14,8 +14,9 @@ protocol Feature {
   static var variables: [FeatureVariable] { get }
   /// By the name of a directive: the variables and regular expressions that its lines define for the whole configuration.
   static var definitions: [String: Definition] { get }
-  /// Whether servers of `stream` have the feature too.
-  static var isOfStream: Bool { get }
+  /// Whether locations of `http`, servers of `stream`, or both have the feature. Two features can have directives of one
+  /// name, one in each.
+  static var kinds: Set<TrafficKind> { get }
   /// Reads the lines of `http`, or of `stream`, that servers and locations refer to: zones, formats, tables.
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder)
 }
@@ -23,7 +24,7 @@ protocol Feature {
 extension Feature {
   static var variables: [FeatureVariable] { [] }
   static var definitions: [String: Definition] { [:] }
-  static var isOfStream: Bool { false }
+  static var kinds: Set<TrafficKind> { [.http] }
   static func begin(_ http: Scope, _ builder: inout SettingsBuilder) {}
 }
 
@@ -103,12 +104,15 @@ enum Features {
     Expires.self, AddHeader.self, Charset.self, EarlyHints.self, ErrorPages.self, AccessLogs.self, ErrorLogs.self,
   ]
 
-  static let contents: [any ContentFeature.Type] = all.compactMap { $0 as? any ContentFeature.Type }
+  /// Those that respond to requests in a location of `http`, or serve a connection in `stream`.
+  static func contents(of kind: TrafficKind) -> [any ContentFeature.Type] {
+    all.compactMap { $0 as? any ContentFeature.Type }.filter { $0.kinds.contains(kind) }
+  }
 
   static let ofLocation: [any LocationFeature.Type] = all.compactMap { $0 as? any LocationFeature.Type }
 
-  /// Those of servers of `stream`.
-  static let ofStreamServer = ofLocation.filter { $0.isOfStream }
+  static let ofHTTPLocation = ofLocation.filter { $0.kinds.contains(.http) }
+  private static let ofStreamServer = ofLocation.filter { $0.kinds.contains(.stream) }
 
   /// The definitions of all features, by directive.
   static let definitions: [String: Definition] = all.reduce(into: [:]) { all, feature in
@@ -133,7 +137,7 @@ enum Features {
 
   /// What a level says, for each feature that it says something of.
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> [any LocationFeature] {
-    (level.isOfStream ? ofStreamServer : ofLocation).compactMap { read($0, level, &builder) }
+    (level.isOfStream ? ofStreamServer : ofHTTPLocation).compactMap { read($0, level, &builder) }
   }
 
   private static func read<F: LocationFeature>(

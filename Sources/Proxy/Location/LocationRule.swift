@@ -22,7 +22,7 @@ enum LocationRule {
 
   /// Warns of a location without content, where nginx would serve a file.
   static func doesNothing(_ scope: Scope, at place: SourceLocation) -> Diagnostic? {
-    guard Features.contents.allSatisfy({ $0.line(in: scope) == nil }), !Access.denies(scope),
+    guard Features.contents(of: .http).allSatisfy({ $0.line(in: scope) == nil }), !Access.denies(scope),
       !Rewrite.decides(scope), scope.own("location").isEmpty
     else { return nil }
     return Diagnostic(
@@ -37,7 +37,7 @@ enum LocationRule {
   static func returnsBeforeAccess(_ scope: Scope) -> [Diagnostic] {
     guard let answer = Rewrite.response(scope) else { return [] }
     let status = Quantity.number(answer.text(0)) ?? 302
-    return Features.ofLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
+    return Features.ofHTTPLocation.compactMap { $0.guardingLine(scope) }.compactMap { judge in
       let line = judge.line
       let isOwn = scope.own(line.name).contains { $0.location == line.location }
       guard isOwn || status < 300 else { return nil }

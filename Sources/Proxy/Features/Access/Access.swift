@@ -12,7 +12,7 @@ package struct Access: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.http
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let levels = DirectiveContexts.everyHTTP
   private static let allow = "allow"
   private static let deny = "deny"

@@ -3,7 +3,7 @@ import Language
 /// How a group picks a server (nginx: ngx_http_upstream_module and the modules of its methods).
 enum Balance: Feature {
   static let chapter = Chapter.upstreams
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
 
   static let directives: [DirectiveEntry] = [
     .local(

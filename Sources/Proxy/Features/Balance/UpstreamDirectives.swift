@@ -3,7 +3,7 @@ import Language
 /// `upstream` blocks (nginx: ngx_http_upstream_module, ngx_http_upstream_keepalive_module).
 enum UpstreamGroups: Feature {
   static let chapter = Chapter.upstreams
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let parameters =
     "[weight=N] [max_fails=N] [fail_timeout=TIME] [max_conns=N] [slow_start=TIME] [backup] [down] [resolve] [service=NAME]"
   private static let help =

@@ -15,7 +15,7 @@ package struct ClientAccess: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.tls
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let allow = ClientRule.Effect.allow.rawValue
   private static let deny = ClientRule.Effect.deny.rawValue
 

@@ -7,7 +7,7 @@ enum EnrolmentRule {
   static func check(_ level: Level, _ scope: Scope) -> [Diagnostic] {
     guard let line = scope.own("enrolment").first else { return [] }
     var found: [Diagnostic] = []
-    let others = Features.contents.filter { $0 != EnrolmentSettings.self }.map { $0.line(in: scope) }
+    let others = Features.contents(of: .http).filter { $0 != EnrolmentSettings.self }.map { $0.line(in: scope) }
     for case let other? in others {
       let name = other.name
       found.append(

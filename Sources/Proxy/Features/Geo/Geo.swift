@@ -7,7 +7,7 @@ import Transport
 /// geo (nginx: ngx_http_geo_module): a variable whose value depends on an address.
 enum Geo: Feature {
   static let chapter = Chapter.rewrite
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
 
   static let directives: [DirectiveEntry] = [
     .local(

@@ -5,7 +5,7 @@ import Patterns
 /// Active health checks in `stream` (nginx's commercial edition: ngx_stream_upstream_hc_module).
 enum StreamHealthChecks: Feature {
   static let chapter = Chapter.healthChecks
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
 
   static let directives: [DirectiveEntry] = [
     .local(

@@ -23,7 +23,7 @@ struct LimitConn: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.limits
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let name = "limit_conn"
   private static let httpLevels = DirectiveContexts.everyHTTP
   private static let levels = httpLevels.union(.everyStream)

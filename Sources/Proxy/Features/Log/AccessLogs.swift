@@ -11,7 +11,7 @@ struct AccessLogs: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.http
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let levels = DirectiveContexts.everyHTTP
 
   static let directives: [DirectiveEntry] = [

@@ -8,7 +8,7 @@ struct ErrorLogs: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.main
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
   private static let directive = "error_log"
 
   static let directives: [DirectiveEntry] = [

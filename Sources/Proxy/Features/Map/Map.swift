@@ -7,7 +7,7 @@ public import Patterns
 /// map (nginx: ngx_http_map_module): a variable whose value depends on a text.
 enum Map: Feature {
   static let chapter = Chapter.rewrite
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
 
   static let directives: [DirectiveEntry] = [
     .local(

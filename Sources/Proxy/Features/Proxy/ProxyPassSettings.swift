@@ -226,7 +226,7 @@ extension ProxyPassSettings: ContentFeature {
   /// Whether requests of the level itself go to an upstream.
   static func forwards(_ scope: Scope) -> Bool { line(in: scope) != nil }
 
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> ProxyPassSettings? {
     if level.isOfStream { return ownLine(in: level.scope).flatMap { builder.streamPass($0, level) } }

@@ -9,7 +9,7 @@ public import Upstream
 /// proxy_pass in stream (nginx: ngx_stream_proxy_module). The directives that `http` has too are those of `proxyDirectives`.
 enum StreamProxy: Feature {
   static let chapter = Chapter.stream
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
   /// Whether the connection to an upstream is TLS.
   static let tls = "proxy_ssl"
 

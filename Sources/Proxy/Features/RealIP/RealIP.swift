@@ -39,7 +39,7 @@ package struct RealIP: LocationFeature {
   // MARK: Directives
 
   static let chapter = Chapter.realIP
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
   static let from = "set_real_ip_from"
   private static let header = "real_ip_header"
   private static let recursive = "real_ip_recursive"

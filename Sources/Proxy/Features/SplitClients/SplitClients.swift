@@ -4,7 +4,7 @@ import Observability
 /// split_clients (nginx: ngx_http_split_clients_module): a variable whose value depends on the hash of a text.
 enum SplitClients: Feature {
   static let chapter = Chapter.rewrite
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.http, .stream]
 
   static let directives: [DirectiveEntry] = [
     .local(

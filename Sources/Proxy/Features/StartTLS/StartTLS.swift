@@ -6,7 +6,7 @@ import Observability
 /// protocol, and that sallyport asks an upstream for.
 enum StartTLS: Feature {
   static let chapter = Chapter.stream
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
   private static let client = "starttls"
   private static let upstream = "proxy_starttls"
 

@@ -10,7 +10,7 @@ import Observability
 /// The directives that `http` has too stand in the folders of their features.
 struct StreamCore: LocationFeature {
   static let chapter = Chapter.stream
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
 
   static let directives: [DirectiveEntry] = [
     .local(
@@ -105,7 +105,7 @@ extension SettingsBuilder {
     let stream = Scope(block, outer: outer)
     variables.collect(from: block)
     diagnostics += variables.diagnostics
-    for feature in Features.all where feature.isOfStream { feature.begin(stream, &self) }
+    for feature in Features.all where feature.kinds.contains(.stream) { feature.begin(stream, &self) }
     refuseCircles()
     let blocks = stream.own("server").map { ($0, Scope($0.block ?? [], outer: stream)) }
     // A package's file includes a folder that may be empty.
@@ -144,7 +144,7 @@ extension SettingsBuilder {
     diagnostics += ClientIdentityRule.diagnostics(facts)
     diagnostics += StartTLS.contradictions(scope, isTLS: isTLS, alsoPlain: alsoPlain)
     let root = location(.streamServer(scope), at: place)
-    let places = Features.contents.filter { $0.isOfStream }.compactMap { $0.line(in: scope)?.location }
+    let places = Features.contents(of: .stream).compactMap { $0.line(in: scope)?.location }
     let contents = scope.directives.filter { places.contains($0.location) }
     if contents.isEmpty, tls?.rejectsHandshake != true {
       error(

@@ -10,7 +10,7 @@ struct StreamPass: ContentFeature {
   private let target: Template
 
   static let chapter = Chapter.stream
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
 
   static let directives: [DirectiveEntry] = [
     .local(

@@ -7,7 +7,7 @@ import Observability
 /// upstream, which ends it.
 enum StreamPreread: Feature {
   static let chapter = Chapter.stream
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
 
   static let directives: [DirectiveEntry] = [
     .value(

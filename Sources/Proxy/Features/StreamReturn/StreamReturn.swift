@@ -8,7 +8,7 @@ struct StreamReturn: ContentFeature {
   private let text: Template
 
   static let chapter = Chapter.stream
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
 
   static let directives: [DirectiveEntry] = [
     .local(
@@ -24,7 +24,7 @@ struct StreamReturn: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) { parts.content = ReturnedText(text.compiled) }
 
-  func words(_ http: HTTPSettings) -> String { "returns \"\(text.text(http.slotNames))\"" }
+  func words(_ http: HTTPSettings) -> String { "returns \"\(LogEscape.text(Array(text.text(http.slotNames).utf8)))\"" }
 
   static func compare(_ old: Self?, _ new: Self?, _ names: ComparedNames, _ found: inout TrustChanges) {
     guard let old, let new, old.text.text(names.old) != new.text.text(names.new) else { return }

@@ -6,7 +6,7 @@ struct StreamSet: LocationFeature {
   private var steps: [(slot: Int, value: Template)]
 
   static let chapter = Chapter.stream
-  static let isOfStream = true
+  static let kinds: Set<TrafficKind> = [.stream]
 
   static let directives: [DirectiveEntry] = [
     .local(

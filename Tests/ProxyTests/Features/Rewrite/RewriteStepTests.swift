@@ -14,6 +14,20 @@ import Transport
     try rig.answer("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n").dropFirst(9).prefix(3)
   }
 
+  /// `set` and `return` of `stream` are other directives of the same name.
+  @Test func `directives of stream do nothing in http`() throws {
+    let rig = try Rig(
+      """
+      map $x $y { default "$x"; }
+      server { listen 1080;
+        location /a { set $x "1$x"; set $n 1; try_files /none @b; }
+        location @b { return 200 "$y"; }
+        location /c/ { rewrite ^ /d break; return 200 x; } }
+      """)
+    #expect(try body(rig, "/a") == "1")
+    #expect(try status(rig, "/c/") == "404")
+  }
+
   @Test func `CVE-2026-42945: a capture after a rewrite with a question mark is as long as it is`() throws {
     let rig = try Rig(
       """
