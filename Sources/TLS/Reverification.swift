@@ -8,6 +8,8 @@ public enum ClientReview {
   case unchanged(by: ServerTLSContext)
   /// This server block has judged the client's certificates as in a handshake.
   case judged(ClientVerdict, by: ServerTLSContext)
+  /// The access rules of this server block would refuse the client in its handshake, for this reason.
+  case denied(reason: String, by: ServerTLSContext)
   /// No server block would complete a handshake with the client.
   case refused(reason: String)
 }
@@ -56,7 +58,8 @@ extension TLSStream {
       return .refused(reason: "no server block takes the client's server name any more")
     }
     if serverContext?.clientPolicyDigest == context.clientPolicyDigest { return .unchanged(by: context) }
-    var verdict = judgement(of: ssl, by: Reverification(chooser: chooser, context: context))
+    var (verdict, denial) = judgement(of: ssl, by: Reverification(chooser: chooser, context: context))
+    if let denial { return .denied(reason: denial, by: context) }
     if let check = context.statusCheck, case .verified(let chain) = verdict {
       let waiter = StreamWaiter(self), later = LoopBox(refused)
       let known = check.judge(chain) { [loop] answer in
@@ -73,9 +76,11 @@ extension TLSStream {
   }
 
   /// Judges the client as a handshake with this server block would. What the connection knows of its client stays.
-  private func judgement(of ssl: OpaquePointer, by other: Reverification) -> ClientVerdict {
+  private func judgement(
+    of ssl: OpaquePointer, by other: Reverification
+  ) -> (verdict: ClientVerdict, denial: String?) {
     guard other.context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) else {
-      return .absent
+      return (.absent, nil)
     }
     let former = (side, serverContext, judgedChain, judgedAt, chainFaults, denial, SSL_get_verify_result(ssl))
     defer {
@@ -85,8 +90,9 @@ extension TLSStream {
     }
     side = .server(other.chooser)
     serverContext = other.context
+    denial = nil
     _ = isJudged(leaf, ssl, by: other.context)
-    return ClientVerdict(ssl: ssl, mode: other.context.settings.verification, chain: judgedChain)
+    return (ClientVerdict(ssl: ssl, mode: other.context.settings.verification, chain: judgedChain), denial)
   }
 
   /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.

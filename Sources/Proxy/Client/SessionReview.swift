@@ -68,6 +68,9 @@ enum SessionReview {
         return
       }
       (context, verdict) = (same, tls.clientVerdict)
+    case .denied(let reason, let judge):
+      self = .refused(Refusal(cause: .rule, reason: reason, mode: judge.settings.revokedConnections))
+      return
     case .judged(let anew, let judge):
       if case .refused(_, let reason) = Admission(of: anew, by: judge) {
         self = .refused(refusal(reason, judge))
