@@ -18,10 +18,9 @@ import Transport
   @Test func `directives of stream do nothing in http`() throws {
     let rig = try Rig(
       """
-      map $x $y { default "$x"; }
       server { listen 1080;
-        location /a { set $x "1$x"; set $n 1; try_files /none @b; }
-        location @b { return 200 "$y"; }
+        location /a { set $x "1$x"; error_page 403 = @b; deny all; }
+        location @b { return 200 "$x"; }
         location /c/ { rewrite ^ /d break; return 200 x; } }
       """)
     #expect(try body(rig, "/a") == "1")
