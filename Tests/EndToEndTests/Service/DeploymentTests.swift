@@ -194,7 +194,8 @@ import Testing
   }
 
   /// All of Tests/image: deploy/Dockerfile built, and its binary run as deploy/compose.yaml has it.
-  @Test(.enabled(if: buildsImage, "SALLYPORT_TEST_IMAGE is not set, or root does not run the tests"))
+  @Test(
+    .enabled(if: buildsImage, "SALLYPORT_TEST_IMAGE is not set, or root does not run the tests"), .lastsMinutes)
   func `the image builds, and 5 MB go through it as the compose file runs it`() async throws {
     let result = try await Scene.ofTest().run("\(checkout)/Tests/image", [], within: .seconds(900))
     #expect(result.status == 0, "\(result.everything)")
@@ -254,7 +255,7 @@ import Testing
   /// All of Tests/package: the Debian package, and a machine with systemd on which it is installed: of the release that
   /// runs the tests, and of the next one. They wait for each other.
   @Test(
-    .enabled(if: bootsMachine, "SALLYPORT_TEST_PACKAGE is not set, or root does not run the tests"),
+    .enabled(if: bootsMachine, "SALLYPORT_TEST_PACKAGE is not set, or root does not run the tests"), .lastsMinutes,
     arguments: [[], ["--release", "trixie"]])
   func `the package installs, serves, is upgraded and leaves, under systemd and by the commands of README`(
     release: [String]

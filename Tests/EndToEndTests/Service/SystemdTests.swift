@@ -131,7 +131,8 @@ import Testing
   }
 
   /// All of Tests/systemd: the unit in a booted Debian.
-  @Test(.enabled(if: bootsSystem, "SALLYPORT_TEST_SYSTEMD is not set, or root does not run the tests"))
+  @Test(
+    .enabled(if: bootsSystem, "SALLYPORT_TEST_SYSTEMD is not set, or root does not run the tests"), .lastsMinutes)
   func `the unit starts, reloads, restarts and refuses under a real systemd`() async throws {
     let result = try await Scene.ofTest().run("\(checkout)/Tests/systemd", [], within: .seconds(900))
     #expect(result.status == 0, "\(result.everything)")

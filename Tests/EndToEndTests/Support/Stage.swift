@@ -15,13 +15,14 @@ struct Stage: TestTrait, SuiteTrait, TestScoping {
     for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
   ) async throws {
     let isOfHTTP1 = test.traits.contains { $0 is OfHTTP1 }
+    let places = test.traits.contains { $0 is LastsMinutes } ? Places.ofMinutes : Places.shared
     for speech in isOfHTTP1 ? [.http1] : speeches {
-      await Places.shared.take(weight)
+      await places.take(weight)
       do { try await run(speech, for: test, testCase: testCase, performing: function) } catch {
-        await Places.shared.giveBack(weight)
+        await places.giveBack(weight)
         throw error
       }
-      await Places.shared.giveBack(weight)
+      await places.giveBack(weight)
     }
   }
 
@@ -63,6 +64,14 @@ extension Trait where Self == OfHTTP1 {
   static var ofHTTP1: OfHTTP1 { OfHTTP1() }
 }
 
+/// A test that boots a machine or builds an image. It has places of its own, so that it begins at once and the last one does
+/// not begin when all others are over.
+struct LastsMinutes: TestTrait {}
+
+extension Trait where Self == LastsMinutes {
+  static var lastsMinutes: LastsMinutes { LastsMinutes() }
+}
+
 extension Trait where Self == Stage {
   static var staged: Stage { Stage(weight: 1) }
   /// Each test runs over HTTP/1.1, and then over HTTP/2.
@@ -81,9 +90,12 @@ extension Scene {
 /// The places for tests that run at the same time, handed out in order.
 private actor Places {
   static let count = 4
-  static let shared = Places()
-  private var free = Places.count
+  static let shared = Places(count)
+  static let ofMinutes = Places(2)
+  private var free: Int
   private var waiting: [(weight: Int, continuation: CheckedContinuation<Void, Never>)] = []
+
+  private init(_ count: Int) { free = count }
 
   func take(_ weight: Int) async {
     if waiting.isEmpty && free >= weight {

@@ -195,7 +195,8 @@ import Testing
   }
 
   /// All of Tests/machines.
-  @Test(.enabled(if: hasMachines, "SALLYPORT_TEST_MACHINES is not set, or root does not run the tests"))
+  @Test(
+    .enabled(if: hasMachines, "SALLYPORT_TEST_MACHINES is not set, or root does not run the tests"), .lastsMinutes)
   func `two machines behind a load balancer serve while one leaves, certificates roll and pins change`() async throws {
     let result = try await Scene.ofTest().run(
       "\(checkout)/Tests/machines", [Sallyport.binary()], within: .seconds(180))
