@@ -83,7 +83,7 @@ import Testing
   @Test func `an upstream is told where the client is, before its first byte`() async throws {
     let scene = try Scene.ofTest()
     let upstream = try ScriptedUpstream(scene) { wire, _ in
-      _ = try wire.readSome()
+      _ = try wire.read(through: "hello")
       try wire.write("ok")
     }
     let front = try await StreamFront(
