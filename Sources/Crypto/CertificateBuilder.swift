@@ -43,6 +43,10 @@ package struct CertificateBuilder: Sendable {
   /// Name constraints of an authority (RFC 5280 §4.2.1.10): the only DNS names, with all names below them, and IP
   /// addresses that it may certify. Empty: no constraints.
   package var permittedNames: [AlternativeName] = []
+  /// The extendedKeyUsage of an authority; empty: no such extension. Public CAs limit theirs to servers.
+  package var authorityUsages: [ExtendedKeyUsage] = []
+  /// Replaces a leaf's keyUsage, in OpenSSL's configuration syntax: for tests of what must be refused.
+  package var rawKeyUsage: String?
   /// Seconds since 1970; may be in the past.
   package var notBefore: Int64
   package var notAfter: Int64

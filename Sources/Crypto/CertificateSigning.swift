@@ -54,6 +54,9 @@ extension CertificateBuilder {
       let limit = pathLength.map { ",pathlen:\($0)" } ?? ""
       try add(NID_basic_constraints, "critical,CA:TRUE\(limit)", to: draft, issuer)
       try add(NID_key_usage, "critical,keyCertSign,cRLSign,digitalSignature", to: draft, issuer)
+      if !authorityUsages.isEmpty {
+        try add(NID_ext_key_usage, authorityUsages.map(\.rawValue).joined(separator: ","), to: draft, issuer)
+      }
       if !permittedNames.isEmpty {
         try add(NID_name_constraints, "critical," + nameConstraints(), to: draft, issuer)
       }
@@ -62,7 +65,7 @@ extension CertificateBuilder {
       // Only RSA can encrypt a key (RFC 8813 §3, RFC 9881 §5).
       let usage =
         if case .rsa = key { "critical,digitalSignature,keyEncipherment" } else { "critical,digitalSignature" }
-      try add(NID_key_usage, usage, to: draft, issuer)
+      try add(NID_key_usage, rawKeyUsage ?? usage, to: draft, issuer)
       if !usages.isEmpty {
         try add(NID_ext_key_usage, usages.map(\.rawValue).joined(separator: ","), to: draft, issuer)
       }

@@ -85,6 +85,13 @@ extension Certificate {
 }
 
 extension Certificate {
+  /// Whether extendedKeyUsage lets the certificate be a client's in TLS (clientAuth, RFC 5280 §4.2.1.12): it names
+  /// clientAuth, or is absent. anyExtendedKeyUsage alone is not enough, because OpenSSL refuses that.
+  public var allowsClients: Bool {
+    X509_get_extension_flags(handle) & UInt32(EXFLAG_XKUSAGE) == 0
+      || X509_get_extended_key_usage(handle) & UInt32(XKU_SSL_CLIENT) != 0
+  }
+
   /// Whether the certificate may issue others: basicConstraints says so, or it is a self-signed one of version 1.
   package var mayIssue: Bool { X509_check_ca(handle) > 0 }
 

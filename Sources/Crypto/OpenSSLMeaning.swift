@@ -151,6 +151,8 @@ package enum OpenSSLMeaning {
     case X509_V_ERR_EE_KEY_TOO_SMALL: "its key is too short for OpenSSL's security level"
     case X509_V_ERR_CA_KEY_TOO_SMALL: "the key of a CA in the chain is too short for OpenSSL's security level"
     case X509_V_ERR_CA_MD_TOO_WEAK: "the hash of a signature in the chain is too weak for OpenSSL's security level"
+    // Of a client only, whose server block has pins.
+    case X509_V_ERR_APPLICATION_VERIFICATION: "no ssl_client_pin matches it"
     case X509_V_ERR_UNHANDLED_CRITICAL_EXTENSION: "it demands an extension that OpenSSL does not know"
     default: nil
     }

@@ -1,9 +1,10 @@
-/// One condition that an upstream's certificate must match (`proxy_ssl_pin`; docs/SECURITY.md, *Trust in upstreams*).
+/// One condition that a peer's certificate must match: an upstream's (`proxy_ssl_pin`; docs/SECURITY.md, *Trust in
+/// upstreams*), or a client's (`ssl_client_pin`; docs/SECURITY.md, *Pinned clients*).
 public struct Pin: Sendable, Hashable, CustomStringConvertible {
   public enum Target: Sendable, Hashable {
-    /// SHA-256, 32 octets, of a SubjectPublicKeyInfo: a hash or a key file. For `proxy_ssl_pinning public_key`.
+    /// SHA-256, 32 octets, of a SubjectPublicKeyInfo: a hash or a key file. For mode `public_key`.
     case publicKey([UInt8])
-    /// SHA-256, 32 octets, of a whole certificate (`cert:HEX`). For `proxy_ssl_pinning certificate`.
+    /// SHA-256, 32 octets, of a whole certificate (`cert:HEX`). For mode `certificate`.
     case certificateDigest([UInt8])
     /// A certificate file: the mode decides whether its key or the whole certificate is pinned.
     case certificate(Certificate)
@@ -12,7 +13,7 @@ public struct Pin: Sendable, Hashable, CustomStringConvertible {
   public enum Scope: Sendable, Hashable {
     /// The pin applies to the leaf's key only.
     case leaf
-    /// The pin applies to the key of any certificate of the verified chain (`proxy_ssl_pin chain …`).
+    /// The pin applies to the key of any certificate of the verified chain (`proxy_ssl_pin chain …`, `ssl_client_pin chain …`).
     case chain
   }
 
@@ -54,7 +55,7 @@ public struct Pin: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// What the pins of an upstream compare (`proxy_ssl_pinning`). Without pins there is no mode.
+/// What pins compare (`proxy_ssl_pinning`, `ssl_client_pinning`). Without pins there is no mode.
 public enum PinningMode: String, Sendable, Hashable {
   /// The key of the leaf, or of the verified chain for a pin of that scope.
   case publicKey = "public_key"

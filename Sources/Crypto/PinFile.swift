@@ -34,7 +34,7 @@ extension Pin {
         guard case .certificate = pin.target else {
           throw MaterialError(
             file, "holds a public key; of a directory every file must be a certificate",
-            hint: "name the key's file itself: proxy_ssl_pin \(path);")
+            hint: "name the key's file itself: \(path)")
         }
         pins.append(pin)
       }

@@ -1,4 +1,5 @@
-/// The pins of one upstream, of which any one may match. The set is never empty, and each pin fits the mode.
+/// The pins of one upstream, or of one server block's clients, of which any one may match. The set is never empty, and each
+/// pin fits the mode.
 public struct PinSet: Sendable, Hashable {
   /// Why pins can't form a set.
   package enum ModeError: Error, Sendable, Hashable {
@@ -46,6 +47,17 @@ public struct PinSet: Sendable, Hashable {
 
   /// Mode `certificate`: whether a file pins the leaf, so that the leaf's own dates and usage apply.
   package func holdsFile(of leaf: Certificate) -> Bool { certificates.contains(leaf) }
+
+  /// Identifies all that the set compares, independent of the order and of how a pin was written.
+  package var digest: [UInt8] {
+    func sorted(_ digests: Set<[UInt8]>) -> [UInt8] {
+      digests.sorted { $0.lexicographicallyPrecedes($1) }.flatMap { $0 }
+    }
+    // Each part by its own digest, so that none runs into the next.
+    let files = sorted(Set(certificates.map(\.sha256)))
+    let parts = [Array(mode.rawValue.utf8), sorted(leafDigests), sorted(chainDigests), files]
+    return Digest.of(parts.flatMap { Digest.of($0) })
+  }
 
   /// The spelling of a pin of this certificate in this mode, for messages.
   package func spelling(of certificate: Certificate) -> String {

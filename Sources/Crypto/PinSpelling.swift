@@ -26,7 +26,7 @@ extension Pin {
     }
   }
 
-  /// Parses one argument of `proxy_ssl_pin`. The result is one pin, or one for each certificate or key of a file or
+  /// Parses one argument of `proxy_ssl_pin` or `ssl_client_pin`. The result is one pin, or one for each certificate or key of a file or
   /// directory.
   ///
   /// The spellings of hashes are `sha256//BASE64` (curl), `sha256/BASE64` (OkHttp), `sha256:BASE64` (ghostunnel),

@@ -124,10 +124,14 @@ struct EffectivePolicy {
     if case .names(let names) = tls.protocols {
       add(1, "ALPN", "\(names.joined(separator: " ")), if a client offers any")
     }
-    add(1, "clients", tls.verification.inWords)
+    add(1, "clients", tls.clientsInWords)
     guard tls.verification != .off else { return }
-    if tls.verification != .optionalNoCA {
+    if tls.verification != .optionalNoCA, !tls.reliesOnPins {
       add(1, "depth", "\(tls.verifyDepth)")
+    }
+    if let pins = loaded.clientPins { describe(pins, tls) }
+    if tls.clientPurpose == .any, !tls.reliesOnPins {
+      add(1, "purpose", "NOT judged: a certificate need not be one for clients (ssl_client_purpose any)")
     }
     if tls.rejection == .reportOnly {
       add(1, "WARNING", "refuses NOBODY: who would be refused is only reported (ssl_verify_report_only on)")
@@ -139,6 +143,31 @@ struct EffectivePolicy {
     for authority in loaded.clientCAs { add(1, "CA", authority.summary) }
     for authority in loaded.trustedCAs { add(1, "CA, not named", authority.summary) }
     for list in loaded.revocations { add(1, "CRL", list.summary) }
+  }
+
+  /// The pins of clients, and what a pin alone does not give.
+  private mutating func describe(_ pins: PinSet, _ tls: ServerTLSSettings) {
+    switch (tls.reliesOnPins, pins.mode) {
+    case (false, .publicKey):
+      add(1, "pinned", "the client's key too; for a chain pin any key of the verified chain (ssl_client_pin)")
+    case (false, .certificate): add(1, "pinned", "the client's certificate too, byte for byte (ssl_client_pin)")
+    case (true, .publicKey): add(1, "pinned", "the client's own key, which the handshake proves (ssl_client_pin)")
+    case (true, .certificate): add(1, "pinned", "the client's own certificate, byte for byte (ssl_client_pin)")
+    }
+    for pin in pins.pins {
+      guard pins.mode == .certificate, case .certificate(let certificate) = pin.target else {
+        add(1, "pin", pins.spelling(of: pin))
+        continue
+      }
+      add(1, "pin", "\(pins.spelling(of: pin)), \(certificate.summary)")
+    }
+    guard tls.reliesOnPins else { return }
+    let hasOnlyFiles = pins.mode == .certificate && pins.certificates.count == pins.pins.count
+    add(
+      1, "NOT judged",
+      hasOnlyFiles
+        ? "revocation: a client gets in until its certificate ends or its pin is removed"
+        : "validity, revocation and names: a client gets in until its pin is removed")
   }
 
   /// Deny rules come first, and one allow rule is enough.
@@ -256,6 +285,19 @@ extension TrustTerms {
     case (.pinned(_, _, _, reportsOnly: true), _): "a mismatch is only REPORTED (proxy_ssl_pin_report_only on)"
     case (_, .publicKey): "the upstream's key; for a chain pin any key of the verified chain"
     case (_, .certificate): "a certificate of the verified chain, byte for byte"
+    }
+  }
+}
+
+extension ServerTLSSettings {
+  fileprivate var clientsInWords: String {
+    guard reliesOnPins else { return verification.inWords }
+    return switch verification {
+    case .off: verification.inWords
+    case .on: "only with a pinned certificate, of any CA or none (ssl_verify_client on)"
+    case .optional: "with a pinned certificate, of any CA or none, or with no certificate (ssl_verify_client optional)"
+    case .optionalNoCA:
+      "with a pinned certificate, of any CA or none, or with no certificate (ssl_verify_client optional_no_ca)"
     }
   }
 }

@@ -90,6 +90,7 @@ extension HTTPSettings {
       references += [tls.passwordFile, tls.clientCertificate, tls.trustedCertificate, tls.dhParameters]
       references += tls.revocationLists.map { $0 } + tls.ticketKeys.map { $0 }
       if case .file(let staple) = tls.stapling { references.append(staple) }
+      pins += tls.clientPins?.sources ?? []
     }
     for (_, location) in everyLocation {
       if let tls = location.upstreamTLS, isMeant(tls.reloads) {

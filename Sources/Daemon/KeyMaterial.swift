@@ -107,6 +107,7 @@ package struct KeyMaterial {
     let trustedCAs = tls.trustedCertificate.flatMap {
       parts.expect(loader.authorities($0, passwordFile: tls.passwordFile))
     }
+    let clientPins = tls.clientPins.flatMap { parts.expect(loader.clientPins($0, passwordFile: tls.passwordFile)) }
     if [.on, .optional].contains(tls.verification), let file = tls.clientCertificate ?? tls.trustedCertificate {
       loader.warnOfMissingRoot((clientCAs ?? []) + (trustedCAs ?? []), file)
     }
@@ -122,6 +123,7 @@ package struct KeyMaterial {
     var material = ServerTLSMaterial(
       certificates: certificates, clientCAs: clientCAs ?? [], trustedCAs: trustedCAs ?? [],
       revocations: revocations ?? [], ticketKeys: ticketKeys ?? [])
+    material.clientPins = clientPins
     material.staples = staples ?? []
     material.dhParameters = dhParameters
     material.store = loader.certificateStore(tls)
@@ -149,7 +151,11 @@ package struct KeyMaterial {
   private static func material(_ tls: UpstreamTLSSettings, _ loader: inout MaterialLoader) -> UpstreamTLSMaterial? {
     var parts = Parts()
     let policy = parts.expect(policy(tls, &loader))
-    let identity = tls.certificate.flatMap { parts.expect(loader.pair($0, passwordFile: tls.passwordFile)) }
+    let identity = tls.certificate.flatMap { source in
+      let pair = parts.expect(loader.pair(source, passwordFile: tls.passwordFile))
+      if let pair { loader.warnOfPurpose(pair.certificate, source.certificate) }
+      return pair
+    }
     guard let policy, parts.areWhole else { return nil }
     return UpstreamTLSMaterial(policy: policy, identity: identity)
   }

@@ -142,6 +142,38 @@ struct MaterialLoader {
   /// Loads the pins of a list. A pin may be a file, even a PKCS#12 file. Tries all of them, to report all faults at
   /// once.
   mutating func pins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
+    pins(settings, passwordFile: passwordFile, of: .upstreams) { loader, parsed, source in
+      if settings.mode == .certificate { loader.warnOfIssuers(among: parsed, source) }
+    }
+  }
+
+  /// Loads the pins of clients. A certificate that is pinned by its file ends, unlike a key.
+  mutating func clientPins(_ settings: PinSettings, passwordFile: MaterialReference?) -> PinSet? {
+    pins(settings, passwordFile: passwordFile, of: .clients) { loader, parsed, source in
+      guard settings.mode == .certificate else { return }
+      for case .certificate(let certificate) in parsed.map(\.target) {
+        loader.warnOfValidity(certificate, source.spelling, source.location)
+      }
+    }
+  }
+
+  /// Whom pins concern.
+  private enum Pinned {
+    case upstreams, clients
+
+    func unfit(_ pin: Pin, _ mode: PinningMode) -> String {
+      switch self {
+      case .upstreams: "\(pin) is not of the kind that \"proxy_ssl_pinning \(mode.rawValue)\" compares"
+      case .clients: "\(pin) is not of the kind that \"ssl_client_pinning \(mode.rawValue)\" compares"
+      }
+    }
+  }
+
+  /// `look`: gets the pins of each argument.
+  private mutating func pins(
+    _ settings: PinSettings, passwordFile: MaterialReference?, of pinned: Pinned,
+    look: (inout MaterialLoader, [Pin], PinSource) -> Void
+  ) -> PinSet? {
     let passwords = passwords(in: passwordFile)
     var pins: [Pin] = []
     var isWhole = true
@@ -150,7 +182,7 @@ struct MaterialLoader {
         let parsed = try Pin.parse(
           source.spelling, scope: source.scope, relativeTo: source.folder, location: source.location,
           passwords: passwords)
-        _ = try Self.pinSet(parsed, settings.mode, source)
+        _ = try Self.pinSet(parsed, settings.mode, pinned, source)
         return parsed
       }
       guard let parsed else {
@@ -158,19 +190,21 @@ struct MaterialLoader {
         continue
       }
       pins += parsed
-      if settings.mode == .certificate { warnOfIssuers(among: parsed, source) }
+      look(&self, parsed, source)
     }
     guard isWhole, let first = settings.sources.first else { return nil }
-    return attempt { () throws(MaterialError) in try Self.pinSet(pins, settings.mode, first) }
+    return attempt { () throws(MaterialError) in try Self.pinSet(pins, settings.mode, pinned, first) }
   }
 
-  private static func pinSet(_ pins: [Pin], _ mode: PinningMode, _ source: PinSource) throws(MaterialError) -> PinSet {
+  private static func pinSet(
+    _ pins: [Pin], _ mode: PinningMode, _ pinned: Pinned, _ source: PinSource
+  ) throws(MaterialError) -> PinSet {
     do throws(PinSet.ModeError) { return try PinSet(pins, mode: mode) } catch {
       let (fault, hint) =
         switch error {
         case .empty: ("no pin in it", "`sallyport pin FILE` prints one")
         case .unfit(let pin):
-          ("\(pin) is not of the kind that \"proxy_ssl_pinning \(mode.rawValue)\" compares", "pin a certificate's file")
+          (pinned.unfit(pin, mode), "pin a certificate's file")
         }
       throw MaterialError(
         culprit: source.spelling, location: source.location, message: "pin \"\(source.spelling)\": \(fault)", hint: hint
@@ -215,13 +249,26 @@ struct MaterialLoader {
     }
   }
 
+  /// Warns of a certificate that is presented to upstreams and is not one for clients.
+  mutating func warnOfPurpose(_ certificate: Certificate, _ reference: MaterialReference) {
+    guard !certificate.allowsClients else { return }
+    report(
+      Diagnostic(
+        .warning, at: reference.location,
+        "\"\(reference)\": \(certificate.subject) is not one for clients: an upstream that looks at its extended key usage, which lacks clientAuth, refuses it",
+        hint: "public CAs issue none for clients any more: take one of your own CA, or have the upstream pin its key"))
+  }
+
   /// Only a warning: an expired certificate does not stop a start, because the clock may be wrong and reloads must stay
   /// possible.
   private mutating func warnOfValidity(_ certificate: Certificate, _ reference: MaterialReference) {
+    warnOfValidity(certificate, "\(reference)", reference.location)
+  }
+
+  private mutating func warnOfValidity(_ certificate: Certificate, _ file: String, _ place: SourceLocation?) {
     let now = Int64(time(nil))
     func warn(_ text: String, hint: String? = nil) {
-      report(
-        Diagnostic(.warning, at: reference.location, "\"\(reference)\": \(certificate.subject) \(text)", hint: hint))
+      report(Diagnostic(.warning, at: place, "\"\(file)\": \(certificate.subject) \(text)", hint: hint))
     }
     if case .unreadable(let algorithm?) = certificate.keyKind {
       return warn(

@@ -38,6 +38,7 @@ package struct ProbeJSON {
         json.member("certificate_request", String?.none)
       }
       json.member("presented", report.presented?.subject.rfc2253)
+      if let presented = report.presented { json.member("presented_is_for_clients", presented.allowsClients) }
       json.array("certificates", report.certificates) { certificate, json in
         json.object { json in
           json.member("subject", certificate.subject.rfc2253)

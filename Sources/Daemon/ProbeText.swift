@@ -39,6 +39,9 @@ package struct ProbeText {
       add("it requests", "no certificate")
     }
     add("we present", report.presented?.summary ?? "none")
+    if report.presented?.allowsClients == false {
+      add("    ", .bad, "not for clients", ": its extended key usage lacks clientAuth, so the server may refuse it")
+    }
     add("certificates it sent")
     for (index, certificate) in report.certificates.enumerated() { add(certificate, index) }
     if report.certificates.isEmpty { add("    none") }

@@ -34,6 +34,9 @@ public struct ClientRule: Sendable {
     return (ClientRule(effect: effect, spelling: spelling, location: location, conditions: conditions), [])
   }
 
+  /// Whether a condition of the rule reads this key.
+  package func reads(_ key: IdentityKey) -> Bool { conditions.contains { $0.key == key } }
+
   /// Matches with three values: one condition that does not match decides; one that reached its limit leaves the result
   /// open.
   package func match(_ identity: PeerIdentity, scratch: RegularExpression.Scratch) -> MatchOutcome {
@@ -64,8 +67,14 @@ public final class ClientRules: Sendable {
       switch verdict {
       case .absent, .unverified: self = .anonymous
       case .refused: self = .refused
-      case .verified(let chain): self = .known(PeerIdentity(chain))
+      case .verified(let chain): self = .known(PeerIdentity(.chain(chain)))
+      case .pinned(let leaf): self = .known(PeerIdentity(.pin(leaf)))
       }
+    }
+
+    /// `client`: nil if nothing verified it.
+    public init(_ client: VerifiedClient?) {
+      self = client.map { .known(PeerIdentity($0)) } ?? .anonymous
     }
   }
 
@@ -95,6 +104,9 @@ public final class ClientRules: Sendable {
     }
     self.keys = keys
   }
+
+  /// The keys that the rules read, for which a pin alone doesn't vouch, each with the place of a rule that reads it.
+  package var unprovenKeys: [(key: IdentityKey, at: SourceLocation)] { keys.filter { !$0.key.isHash } }
 
   /// Identifies the rules' content, independent of their places and order: part of a session-id context.
   package var fingerprint: [UInt8] {
@@ -140,8 +152,8 @@ public final class ClientRules: Sendable {
     return .denied(at: first.location, reason: "no ssl_client_allow matches \"\(identity.subject)\"")
   }
 
-  /// Denies a client if a value that some rule reads may not be what it seems: one with a control character, or one of
-  /// several common names.
+  /// Denies a client if a value that some rule reads may not be what it seems: one with a control character, one of
+  /// several common names, or one for which only the client itself vouches.
   private func unsound(_ identity: PeerIdentity) -> Decision? {
     for (key, location) in keys {
       guard let fault = identity[key].fault else { continue }

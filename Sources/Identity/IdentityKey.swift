@@ -11,6 +11,9 @@ public enum IdentityKey: String, Sendable, Hashable, CaseIterable {
   /// The SHA-256 of the certificate, and of its SubjectPublicKeyInfo.
   case fingerprint, spki
 
+  /// Whether a pin alone vouches for the value: it is a hash of what the pin and the handshake prove, and no statement.
+  package var isHash: Bool { self == .fingerprint || self == .spki }
+
   /// The place in `allCases`. A dictionary of keys would hash their spelling for each condition of each rule.
   var place: Int {
     switch self {

@@ -6,7 +6,8 @@ public import TLS
 /// compared.
 ///
 /// Only a verified chain gives an identity. An unverified leaf (`optional_no_ca`) does not, nor do certificates that
-/// the client merely sent with it (CVE-2023-2422).
+/// the client merely sent with it (CVE-2023-2422). A pin alone gives the two hashes: who has the pinned key can write any
+/// name into a certificate for it.
 public struct PeerIdentity: Sendable {
   /// A certificate's values for one key.
   struct Values: Sendable {
@@ -16,6 +17,8 @@ public struct PeerIdentity: Sendable {
       case unreadable = "has a control character, or is malformed"
       /// The certificate has several values where one must name the client: programs differ in which of them they use.
       case ambiguous = "is ambiguous: the certificate has several"
+      /// Only a pin vouches for the client, and not for this value.
+      case unproven = "is the client's own word: a pin alone vouches for it"
     }
 
     /// Empty with the fault `ambiguous`: none of the values is the client's name.
@@ -38,14 +41,35 @@ public struct PeerIdentity: Sendable {
     }
 
     init(octets: [UInt8]) { all = [octets] }
+
+    private init(unproven: Void) { (all, fault) = ([], .unproven) }
+    /// A value that nobody vouches for. No rule reads it.
+    static let unproven = Values(unproven: ())
   }
 
-  /// RFC 2253, for messages.
+  /// For messages: the subject as RFC 2253 has it, or the pin of the key if nobody vouches for the subject.
   package let subject: String
   /// One for each key, by its `place`.
   private let values: [Values]
 
-  public init(_ chain: VerifiedChain) { self.init(leaf: chain.leaf) }
+  public init(_ client: VerifiedClient) {
+    switch client {
+    case .chain(let chain): self.init(leaf: chain.leaf)
+    case .pin(let leaf): self.init(pinned: leaf)
+    }
+  }
+
+  /// The identity of a client for which only a pin vouches.
+  private init(pinned leaf: Certificate) {
+    subject = Pin.spelling(publicKeyDigest: leaf.spkiSHA256)
+    values = IdentityKey.allCases.map { key in
+      switch key {
+      case .fingerprint: Values(octets: leaf.sha256)
+      case .spki: Values(octets: leaf.spkiSHA256)
+      case .cn, .o, .ou, .dns, .email, .uri, .ip, .serial, .issuer: .unproven
+      }
+    }
+  }
 
   init(leaf: Certificate) {
     let names = leaf.subjectAltNames

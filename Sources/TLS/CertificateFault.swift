@@ -18,6 +18,8 @@ public enum CertificateFault: String, Sendable, CaseIterable {
   case weak
   /// The chain is longer than `ssl_verify_depth`.
   case depth
+  /// No pin matches (`ssl_client_pin`).
+  case pin
   case other
 
   /// `code`: OpenSSL's result, X509_V_ERR_….
@@ -43,6 +45,7 @@ public enum CertificateFault: String, Sendable, CaseIterable {
     case X509_V_ERR_CERT_SIGNATURE_FAILURE, X509_V_ERR_UNABLE_TO_DECRYPT_CERT_SIGNATURE: self = .signature
     case X509_V_ERR_EE_KEY_TOO_SMALL, X509_V_ERR_CA_KEY_TOO_SMALL, X509_V_ERR_CA_MD_TOO_WEAK: self = .weak
     case X509_V_ERR_CERT_CHAIN_TOO_LONG, X509_V_ERR_PATH_LENGTH_EXCEEDED: self = .depth
+    case ClientPins.mismatch: self = .pin
     default: self = .other
     }
   }

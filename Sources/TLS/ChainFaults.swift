@@ -9,8 +9,16 @@ import COpenSSL
 struct ChainFaults {
   /// The first fault that `optional_no_ca` does not excuse, as X509_V_ERR_….
   private var inexcusable: Int32?
+  /// The last fault that `optional_no_ca` excuses; X509_V_OK without one.
+  private(set) var lastExcused = X509_V_OK
   /// Whether a CRL that is needed was missing, and the verification went on past that.
   private(set) var lacksList = false
+
+  /// Whether the leaf's extendedKeyUsage doesn't allow clientAuth, and the verification went on past that. Whoever asks for
+  /// the purpose refuses the client at the end.
+  private(set) var lacksPurpose = false
+
+  mutating func notePurpose() { lacksPurpose = true }
 
   /// Goes on past a missing CRL only: the list of a CA further up may say more, that this CA is revoked.
   mutating func goesOn(past fault: Int32) -> Bool {
@@ -20,7 +28,11 @@ struct ChainFaults {
   }
 
   mutating func note(_ fault: Int32) {
-    if inexcusable == nil && !Self.excuses(fault) { inexcusable = fault }
+    if Self.excuses(fault) {
+      lastExcused = fault
+    } else if inexcusable == nil {
+      inexcusable = fault
+    }
   }
 
   /// Returns the code that decides, after X509_verify_cert returned `result` with `last` as its last fault.

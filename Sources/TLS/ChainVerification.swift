@@ -2,12 +2,26 @@ import COpenSSL
 import Crypto
 import Glibc
 
-/// Runs OpenSSL's chain verification once, from an upstream's leaf to trust anchors. It reports and decides nothing.
+/// Runs OpenSSL's chain verification once, from a peer's leaf to trust anchors. It reports and decides nothing.
 struct ChainVerification {
+  /// What the leaf is used for, which its extensions must allow.
+  enum Use {
+    case upstream
+    case client(ClientPurpose)
+
+    fileprivate var name: String {
+      switch self {
+      case .upstream: "ssl_server"
+      case .client: "ssl_client"
+      }
+    }
+  }
+
   /// The largest number of certificates between leaf and anchor.
   var depth: Int
   /// The security level that keys and signatures must have; see ContextBasics.chainLevel.
   var level: Int32
+  var use = Use.upstream
 
   /// `sent`: the certificates that came with the leaf (STACK_OF(X509)). They may serve as intermediates, never as
   /// anchors. `partial`: the anchors are pinned certificates, and a chain may end at any of them. Otherwise it must end
@@ -18,13 +32,13 @@ struct ChainVerification {
     guard let store = X509_STORE_CTX_new() else { return .faulty(ChainError(code: X509_V_ERR_OUT_OF_MEM)) }
     defer { X509_STORE_CTX_free(store) }
     guard X509_STORE_CTX_init(store, anchors.handle, leaf, sent) == 1 else {
-      return .faulty(ChainError(kind: .other, text: OpenSSLReasons.words()))
+      return .faulty(ChainError(kind: .other, code: X509_V_ERR_UNSPECIFIED, text: OpenSSLReasons.words()))
     }
-    X509_STORE_CTX_set_default(store, "ssl_server")
+    X509_STORE_CTX_set_default(store, use.name)
     X509_STORE_CTX_set_depth(store, Int32(truncatingIfNeeded: depth))
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), level)
     if partial { X509_STORE_CTX_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN)) }
-    var walk = Walk()
+    var walk = Walk(use: use)
     let result = withUnsafeMutablePointer(to: &walk) { walk in
       X509_STORE_CTX_set_ex_data(store, Self.walkIndex, walk)
       X509_STORE_CTX_set_verify_cb(store, Self.note)
@@ -44,6 +58,7 @@ struct ChainVerification {
 
   /// Continues past each fault: a revocation may come after other faults, and nothing excuses a revocation.
   private struct Walk {
+    let use: Use
     var fault: ChainError?
 
     mutating func note(_ code: Int32) {
@@ -57,7 +72,10 @@ struct ChainVerification {
 
   private static let note: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
     guard let store, let data = X509_STORE_CTX_get_ex_data(store, walkIndex) else { return 0 }
-    if isFine == 0 { data.assumingMemoryBound(to: Walk.self).pointee.note(X509_STORE_CTX_get_error(store)) }
+    guard isFine == 0 else { return 1 }
+    let walk = data.assumingMemoryBound(to: Walk.self), fault = X509_STORE_CTX_get_error(store)
+    if case .client(let purpose) = walk.pointee.use, purpose.excuses(fault, in: store) { return 1 }
+    walk.pointee.note(fault)
     return 1
   }
 }
@@ -65,6 +83,7 @@ struct ChainVerification {
 extension ChainError {
   init(code: Int32) {
     kind = Kind(code: code)
+    self.code = code
     text = OpenSSLMeaning.text(verification: Int(code))
   }
 }

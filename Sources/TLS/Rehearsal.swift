@@ -54,14 +54,14 @@ extension TLSStream {
     }
     let isLetIn = isJudged(leaf.handle, sending: certificates.dropFirst().map(\.handle), ssl, by: context)
     let code = SSL_get_verify_result(ssl)
-    clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, chain: judgedChain)
+    clientVerdict = ClientVerdict(of: leaf, code: code, mode: mode, client: judgedClient)
     if isLetIn { return nil }
     if let denial { return RehearsedFailure(.rule, denial) }
     return RehearsedFailure(.certificate, OpenSSLMeaning.text(verification: code))
   }
 
   /// The CA at which the client's chain ends, once it has verified; nil for a client that is itself a trust anchor.
-  package var clientAnchor: Certificate? { judgedChain?.others.last }
+  package var clientAnchor: Certificate? { judgedClient?.chain?.others.last }
 
   /// The certificate that the rehearsed handshake would present, if it would load it; nil otherwise.
   package var rehearsedCertificate: Certificate? {

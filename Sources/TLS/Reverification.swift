@@ -82,17 +82,17 @@ extension TLSStream {
     guard other.context.settings.verification != .off, let leaf = copenssl_get0_peer_certificate(ssl) else {
       return (.absent, nil)
     }
-    let former = (side, serverContext, judgedChain, judgedAt, chainFaults, denial, SSL_get_verify_result(ssl))
+    let former = (side, serverContext, judgedClient, purposelessChain, judgedAt, chainFaults, denial)
+    let formerResult = SSL_get_verify_result(ssl)
     defer {
-      (side, serverContext, judgedChain, judgedAt, chainFaults, denial) =
-        (former.0, former.1, former.2, former.3, former.4, former.5)
-      SSL_set_verify_result(ssl, former.6)
+      (side, serverContext, judgedClient, purposelessChain, judgedAt, chainFaults, denial) = former
+      SSL_set_verify_result(ssl, formerResult)
     }
     side = .server(other.chooser)
     serverContext = other.context
     denial = nil
     _ = isJudged(leaf, ssl, by: other.context)
-    return (ClientVerdict(ssl: ssl, mode: other.context.settings.verification, chain: judgedChain), denial)
+    return (ClientVerdict(ssl: ssl, mode: other.context.settings.verification, client: judgedClient), denial)
   }
 
   /// Keeps the verdict when the new context would reach the same one; otherwise judges as a handshake would.
@@ -103,7 +103,7 @@ extension TLSStream {
     serverContext = context
     if isSame {
       if phase == .opening && !isAwaitingStatus {
-        clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, chain: verifiedChain)
+        clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, client: verifiedClient)
       }
       return true
     }
@@ -114,8 +114,8 @@ extension TLSStream {
       return !context.settings.alertsWithoutCertificate
     }
     let isLetIn = isJudged(leaf, ssl, by: context)
-    clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, chain: judgedChain)
-    if isResumed { foundOrigin?.chain = judgedChain }
+    clientVerdict = ClientVerdict(ssl: ssl, mode: context.settings.verification, client: judgedClient)
+    if isResumed { foundOrigin?.client = judgedClient }
     return isLetIn
   }
 
@@ -124,7 +124,7 @@ extension TLSStream {
     let chain = SSL_get_peer_cert_chain(ssl)
     var sent = (0..<copenssl_sk_X509_num(chain)).compactMap { copenssl_sk_X509_value(chain, $0) }
     // The chain keeps these alive during the call.
-    let known = verifiedChain?.others ?? []
+    let known = verifiedClient?.chain?.others ?? []
     sent += known.map(\.handle)
     return isJudged(leaf, sending: sent, ssl, by: context)
   }

@@ -9,6 +9,8 @@ public struct ServerTLSMaterial: Sendable {
   public var clientCAs: [Certificate]
   /// `ssl_trusted_certificate`: trust anchors whose names the server does not send.
   public var trustedCAs: [Certificate]
+  /// `ssl_client_pin`.
+  package var clientPins: PinSet?
   /// `ssl_crl`.
   public var revocations: [RevocationList]
   /// `ssl_session_ticket_key`.
@@ -42,7 +44,7 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The certificates by which upstreams may be told which server the client spoke to (`By` of `client_identity xfcc`).
   /// None if handshakes choose them: a resumed session has none, so the field would be there for some requests only.
   public var identifyingCertificates: [Certificate] { names == nil ? certificates : [] }
-  /// Identifies the client policy: verify mode, every CA, depth, access rules. A request whose Host selects a server
+  /// Identifies the client policy: verify mode, every CA and pin, depth, purpose, access rules. A request whose Host selects a server
   /// block with another policy gets 421.
   public let clientPolicyDigest: [UInt8]
   /// The client policy together with the server's certificates. This is the session-id context, so a session is resumed
@@ -59,6 +61,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The security level that a client chain's keys and signatures must have; see ContextBasics.chainLevel.
   let chainLevel: Int32
   private let anchors: TrustAnchors?
+  /// nil: no pins.
+  let pins: ClientPins?
   let verifiedChains = VerifiedChainCache()
 
   /// The cached answers of responders about this context's clients; nil when no responder is asked.
@@ -85,9 +89,10 @@ public final class ServerTLSContext: @unchecked Sendable {
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
       self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities, material.revocations)
+      self.pins = try material.clientPins.map { (pins) throws(TLSSettingsError) in try ClientPins(pins) }
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
-      let policy = Self.policyDigest(settings, anchors, chainLevel)
+      let policy = Self.policyDigest(settings, anchors, pins, chainLevel)
       self.clientPolicyDigest = policy
       let shown = names?.digest ?? material.certificates.flatMap(\.certificate.sha256)
       // A session of one protocol must not be resumed for another.
@@ -126,6 +131,15 @@ public final class ServerTLSContext: @unchecked Sendable {
     }
   }
 
+  /// The pins, where they say alone which clients get in; nil where a chain must verify, or nothing is pinned.
+  var pinsAlone: ClientPins? { anchors == nil ? pins : nil }
+
+  /// The pin that would match a client that no pin matched, for the log; nil for another fault.
+  package func pinWords(on leaf: Certificate, code: Int) -> String? {
+    guard code == Int(ClientPins.mismatch), let pins else { return nil }
+    return "; its \(pins.pins.mode == .publicKey ? "key" : "certificate") is \(pins.pins.spelling(of: leaf))"
+  }
+
   /// The store in which clients' trust anchors are looked up; an empty store when there are no anchors.
   var verificationStore: OpaquePointer? { anchors?.handle ?? SSL_CTX_get_cert_store(handle) }
 
@@ -139,6 +153,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   package var revocations: [RevocationList] { anchors?.revocations ?? [] }
   /// The CAs by which it verifies clients; not those of the system.
   package var authorities: [Certificate] { anchors?.certificates ?? [] }
+  /// The pins of clients.
+  package var pinned: PinSet? { pins?.pins }
 
   /// Seconds since 1970 at which the first CRL expires; nil when no CRL expires. From then on that CRL refuses every
   /// certificate of its CA, so no session outlives it.
@@ -148,7 +164,7 @@ public final class ServerTLSContext: @unchecked Sendable {
   func judgementEnd(of moment: Int64) -> Int64? { anchors?.judgementEnd(of: moment) }
 
   private static func policyDigest(
-    _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ chainLevel: Int32
+    _ settings: ServerTLSSettings, _ anchors: TrustAnchors?, _ pins: ClientPins?, _ chainLevel: Int32
   ) -> [UInt8] {
     var bytes = Array(settings.verification.rawValue.utf8) + [0]
     bytes += Array("\(settings.verifyDepth) \(chainLevel)".utf8) + [0]
@@ -159,6 +175,8 @@ public final class ServerTLSContext: @unchecked Sendable {
       bytes += [2] + Array("\(status.extent.rawValue) \(status.responder?.description ?? "")".utf8)
     }
     if settings.rejection == .reportOnly { bytes += [3] }
+    if let pins { bytes += [4] + pins.pins.digest }
+    if settings.clientPurpose == .any { bytes += [5] }
     return Digest.of(bytes)
   }
 

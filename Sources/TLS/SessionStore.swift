@@ -33,8 +33,8 @@ public final class SessionStore: Sendable {
 
   /// What a resumed session needs besides what OpenSSL keeps in the session.
   struct Origin: Sendable {
-    /// The chain by which the client verified. OpenSSL keeps the chain that the client sent, which may differ.
-    var chain: VerifiedChain?
+    /// By what the client was verified. OpenSSL keeps the chain that the client sent, which may differ.
+    var client: VerifiedClient?
     /// When the first of the client's certificates, or of the CRLs that it was checked against, expires, or another CRL
     /// or CA begins, in epoch seconds; nil when none of these comes.
     var judgementEnd: Int64?

@@ -62,7 +62,7 @@ extension TLSStream {
         SSL_SESSION_get_protocol_version(session) >= TLS1_3_VERSION && context.names == nil
         || origin.serverName == stream.serverName
       guard isOfName, [origin.judgementEnd, context.revocationsEnd].allSatisfy({ $0.map { $0 > now.time } ?? true }),
-        stream.rulesDenial(of: origin.chain, by: context) == nil
+        stream.rulesDenial(of: origin.client, by: context) == nil
       else { return ignored }
       stream.foundOrigin = origin
       return SSL_TICKET_RETURN(
@@ -73,17 +73,20 @@ extension TLSStream {
 /// Encodes a session's origin for a ticket, which holds what SessionStore would remember.
 ///
 /// The layout is: an octet with the layout's number, eight octets of `judgementEnd`, eight octets of the proof's time, a
-/// length-prefixed server name, then the chain above the leaf, each certificate length-prefixed. The leaf itself is in the
-/// session.
+/// length-prefixed server name, then the number of certificates above the leaf or `noChain` or `pinned`, then these
+/// certificates, each length-prefixed. The leaf itself is in the session.
 struct TicketNote {
   let bytes: [UInt8]
 
   /// The most octets of a chain: a ticket travels in a ClientHello.
   private static let chainLimit = 16 * 1024
+  /// Nothing verified the client.
   private static let noChain: UInt8 = 255
+  /// A pin alone vouches for the leaf.
+  private static let pinned: UInt8 = 254
   /// Changes with the layout, so that no release misreads another's note. The first layout had no such octet, and began
   /// with 0 or 127.
-  private static let layout: UInt8 = 2
+  private static let layout: UInt8 = 3
   /// Encodes a nil `judgementEnd`.
   private static let noEnd = Int64.max
 
@@ -95,15 +98,16 @@ struct TicketNote {
     var bytes = [Self.layout] + octets(origin.judgementEnd ?? Self.noEnd) + octets(origin.proof.time)
     bytes.append(UInt8(serverName.count))
     bytes += serverName
-    let others = origin.chain?.others.map(\.der)
-    if let others {
-      guard others.count < Int(Self.noChain), others.reduce(0, { $0 + $1.count }) <= Self.chainLimit else { return nil }
+    switch origin.client {
+    case nil: bytes.append(Self.noChain)
+    case .pin: bytes.append(Self.pinned)
+    case .chain(let chain):
+      let others = chain.others.map(\.der)
+      guard others.count < Int(Self.pinned), others.reduce(0, { $0 + $1.count }) <= Self.chainLimit else { return nil }
       bytes.append(UInt8(others.count))
       for der in others {
         bytes += [UInt8(der.count >> 16), UInt8(der.count >> 8 & 255), UInt8(der.count & 255)] + der
       }
-    } else {
-      bytes.append(Self.noChain)
     }
     self.bytes = bytes
   }
@@ -128,8 +132,11 @@ struct TicketNote {
     guard take(1)?.first == layout, let end = number(), let proven = number(), let length = take(1)?.first,
       let name = take(Int(length)), let number = take(1)?.first
     else { return nil }
-    var chain: VerifiedChain?
-    if number != noChain {
+    var client: VerifiedClient?
+    if number == pinned {
+      guard let leaf else { return nil }
+      client = .pin(leaf)
+    } else if number != noChain {
       guard let leaf else { return nil }
       var others: [Certificate] = []
       for _ in 0..<number {
@@ -138,11 +145,11 @@ struct TicketNote {
         else { return nil }
         others.append(certificate)
       }
-      chain = VerifiedChain(leaf: leaf, others: others)
+      client = .chain(VerifiedChain(leaf: leaf, others: others))
     }
     guard rest.isEmpty else { return nil }
     return SessionStore.Origin(
-      chain: chain, judgementEnd: end == noEnd ? nil : end, serverName: Array(name),
+      client: client, judgementEnd: end == noEnd ? nil : end, serverName: Array(name),
       proof: KeyProof(time: proven))
   }
 }

@@ -43,30 +43,68 @@ extension TLSStream {
   /// alert.
   static let judgeClient: @convention(c) (OpaquePointer?, UnsafeMutableRawPointer?) -> Int32 = { store, _ in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
-    stream.judgedChain = nil
+    stream.judgedClient = nil
+    stream.purposelessChain = nil
     // The chosen server block requested the certificate, so there is a context.
     guard let context = stream.serverContext else { return 0 }
     X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(store), context.chainLevel)
-    // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
-    let key = VerifiedChainCache.Key(store), now = Int64(time(nil))
+    let now = Int64(time(nil))
     stream.judgedAt = now
+    if let pins = context.pinsAlone {
+      stream.judge(by: pins, store, context)
+      return stream.answer(store, context)
+    }
+    // OpenSSL never calls this for a resumed TLS 1.3 session, so this is a full handshake.
+    let key = VerifiedChainCache.Key(store)
     if let key, let known = context.verifiedChains.find(key, now: now) {
-      stream.judgedChain = known.chain
+      stream.judgedClient = .chain(known.chain)
       X509_STORE_CTX_set_error(store, X509_V_OK)
+      stream.checkPins(store, context)
       let answer = stream.answer(store, context)
       if answer == 1 { stream.keepReplaced(known.sent.replace(in: X509_STORE_CTX_get0_untrusted(store))) }
       return answer
     }
     stream.searchChain(store, context)
-    if let key, let chain = stream.judgedChain, X509_STORE_CTX_get_error(store) == X509_V_OK {
+    if let key, let chain = stream.judgedClient?.chain, X509_STORE_CTX_get_error(store) == X509_V_OK {
       let sent = SharedCertificates(X509_STORE_CTX_get0_untrusted(store), in: chain)
       context.verifiedChains.keep(
         chain, sent: sent, for: key, judgementEnd: context.judgementEnd(of: now), now: now)
     }
+    stream.checkPins(store, context)
     return stream.answer(store, context)
   }
 
-  /// Verifies the client's chain. Sets `judgedChain` if it is verified, and else the error in the store.
+  /// Judges the client by pins where there is no CA to verify a chain by.
+  private func judge(by pins: ClientPins, _ store: OpaquePointer, _ context: ServerTLSContext) {
+    // A failure without a reason must not look like success.
+    X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
+    guard let leaf = X509_STORE_CTX_get0_cert(store) else { return }
+    switch pins.judge(leaf: leaf, level: context.chainLevel, purpose: context.settings.clientPurpose) {
+    case .success(let client):
+      judgedClient = client
+      X509_STORE_CTX_set_error(store, X509_V_OK)
+    case .failure(let fault): X509_STORE_CTX_set_error(store, fault.code)
+    }
+  }
+
+  /// Refuses a client that no pin matches, although its chain verified, or needn't (`optional_no_ca`). A fault of the chain
+  /// is told first.
+  private func checkPins(_ store: OpaquePointer, _ context: ServerTLSContext) {
+    guard let pins = context.pins else { return }
+    let verdict = X509_STORE_CTX_get_error(store)
+    guard verdict == X509_V_OK || context.excuses(verdict) else { return }
+    let isPinned =
+      if let chain = judgedClient?.chain {
+        pins.match(chain)
+      } else {
+        X509_STORE_CTX_get0_cert(store).map { pins.pins.matches(leaf: Certificate(retaining: $0)) } ?? false
+      }
+    if isPinned { return }
+    judgedClient = nil
+    X509_STORE_CTX_set_error(store, ClientPins.mismatch)
+  }
+
+  /// Verifies the client's chain. Sets `judgedClient` if it is verified, and else the error in the store.
   private func searchChain(_ store: OpaquePointer, _ context: ServerTLSContext) {
     chainFaults = ChainFaults()
     guard context.settings.verification == .optionalNoCA else {
@@ -76,8 +114,11 @@ extension TLSStream {
         X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
       } else if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
         X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
+      } else if result == 1, chainFaults.lacksPurpose, context.settings.clientPurpose == .client {
+        X509_STORE_CTX_set_error(store, X509_V_ERR_INVALID_PURPOSE)
+        purposelessChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
       } else if result == 1 {
-        judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+        judgedClient = VerifiedChain(X509_STORE_CTX_get0_chain(store)).map { .chain($0) }
       } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
         // A failure without a reason must not look like success (CVE-2026-28755).
         X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
@@ -91,7 +132,7 @@ extension TLSStream {
     if verdict == X509_V_OK, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
       X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
     } else if verdict == X509_V_OK {
-      judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
+      judgedClient = VerifiedChain(X509_STORE_CTX_get0_chain(store)).map { .chain($0) }
     }
   }
 
@@ -103,7 +144,7 @@ extension TLSStream {
       refused(X509_STORE_CTX_get0_cert(store))
       return 0
     }
-    denial = rulesDenial(of: judgedChain, by: context)
+    denial = rulesDenial(of: judgedClient, by: context)
     if denial == nil { return 1 }
     refused(X509_STORE_CTX_get0_cert(store))
     // The alert is bad_certificate: OpenSSL has no verify error that it maps to access_denied.
@@ -111,22 +152,38 @@ extension TLSStream {
     return 0
   }
 
-  func rulesDenial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
+  func rulesDenial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? {
     guard context.settings.rules != nil, case .server(let chooser) = side else { return nil }
-    return chooser.denial(of: chain, by: context)
+    return chooser.denial(of: client, by: context)
   }
 
-  /// X509_STORE_CTX_set_verify_cb: continues past a missing CRL, so that a revoked CA is told as revoked, as in nginx.
+  /// X509_STORE_CTX_set_verify_cb: continues past a missing CRL, so that a revoked CA is told as revoked, as in nginx. Also
+  /// past a leaf that is not one for clients, because the metrics tell by whom such leaves were issued, and only a chain
+  /// that verified in all else says that.
   private static let walkPastMissingList: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
     guard isFine == 0 else { return 1 }
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
-    return stream.chainFaults.goesOn(past: X509_STORE_CTX_get_error(store)) ? 1 : 0
+    let fault = X509_STORE_CTX_get_error(store)
+    if ClientPurpose.concernsLeaf(fault, in: store) {
+      // No fault came before this one: each other one ends the walk, or comes later. One that comes later is told.
+      stream.chainFaults.notePurpose()
+      X509_STORE_CTX_set_error(store, X509_V_OK)
+      return 1
+    }
+    return stream.chainFaults.goesOn(past: fault) ? 1 : 0
   }
 
   /// X509_STORE_CTX_set_verify_cb under `optional_no_ca`: continues past each fault, as nginx does.
   private static let walkOn: @convention(c) (Int32, OpaquePointer?) -> Int32 = { isFine, store in
     guard let store, let stream = TLSStream.of(TLSStream.ssl(of: store)) else { return 0 }
-    if isFine == 0 { stream.chainFaults.note(X509_STORE_CTX_get_error(store)) }
+    guard isFine == 0 else { return 1 }
+    let fault = X509_STORE_CTX_get_error(store)
+    if stream.serverContext?.settings.clientPurpose.excuses(fault, in: store) == true {
+      // The fault that was excused before, for which the client is unverified, stays.
+      X509_STORE_CTX_set_error(store, stream.chainFaults.lastExcused)
+    } else {
+      stream.chainFaults.note(fault)
+    }
     return 1
   }
 
@@ -154,7 +211,7 @@ extension TLSStream {
   /// Returns whether the server may keep a session for the client. A refused client gets no session.
   func leavesSession(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> Bool {
     let verdict = Int32(truncatingIfNeeded: SSL_get_verify_result(ssl))
-    return (verdict == X509_V_OK || context.excuses(verdict)) && rulesDenial(of: verifiedChain, by: context) == nil
+    return (verdict == X509_V_OK || context.excuses(verdict)) && rulesDenial(of: verifiedClient, by: context) == nil
   }
 
   /// SSL_CTX_sess_set_new_cb: returning 1 keeps the reference.
@@ -178,7 +235,7 @@ extension TLSStream {
       else { return nil }
       // The session may come from another server block, where these rules did not judge the client.
       guard found.origin.proof.remaining(of: context.settings.sessionTimeout, at: stream.moment) > 0,
-        stream.rulesDenial(of: found.origin.chain, by: context) == nil
+        stream.rulesDenial(of: found.origin.client, by: context) == nil
       else {
         SSL_SESSION_free(found.session)
         return nil
@@ -212,7 +269,7 @@ extension TLSStream {
   /// Returns what a later resumption needs. Returns nil when the session must not be resumed: a certificate by which
   /// the client was judged has an expiry date that can't be read.
   ///
-  /// Without a verified chain, the expiry dates of the sent certificates count. A resumed session keeps the expiry that
+  /// If nothing verified the client, the expiry dates of the sent certificates count. A resumed session keeps the expiry that
   /// was computed in its full handshake.
   func sessionOrigin(_ ssl: OpaquePointer, _ context: ServerTLSContext) -> SessionStore.Origin? {
     let certificatesEnd: Int64?, proof: KeyProof
@@ -222,7 +279,13 @@ extension TLSStream {
       proof = foundOrigin.proof
     } else {
       proof = KeyProof(at: moment)
-      let judged = judgedChain.map { [$0.leaf] + $0.others } ?? Self.sent(by: ssl)
+      let judged: [Certificate]
+      switch judgedClient {
+      case .chain(let chain): judged = [chain.leaf] + chain.others
+      // A pin of a key has no end, and the dates that the certificate gives count for nothing.
+      case .pin: judged = []
+      case nil: judged = Self.sent(by: ssl)
+      }
       switch CertificateTime.earliest(judged.map(\.notAfter)) {
       case nil: certificatesEnd = nil
       case .at(let end): certificatesEnd = end
@@ -231,7 +294,7 @@ extension TLSStream {
     }
     let anchorsEnd = context.judgementEnd(of: judgedAt ?? Int64(time(nil)))
     return SessionStore.Origin(
-      chain: verifiedChain, judgementEnd: [certificatesEnd, anchorsEnd].compactMap { $0 }.min(),
+      client: verifiedClient, judgementEnd: [certificatesEnd, anchorsEnd].compactMap { $0 }.min(),
       serverName: serverName, proof: proof)
   }
 

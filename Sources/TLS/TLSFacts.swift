@@ -87,8 +87,10 @@ extension TLSStream {
 
   /// What was wrong with that certificate. OpenSSL's own error text does not say.
   var clientFault: String? {
-    guard case .server = side, lastPeer != nil, let ssl else { return nil }
-    return ", client SSL certificate verify error: (\(OpenSSLMeaning.text(verification: SSL_get_verify_result(ssl))))"
+    guard case .server = side, let lastPeer, let ssl else { return nil }
+    let code = SSL_get_verify_result(ssl)
+    let pin = serverContext?.pinWords(on: Certificate(retaining: lastPeer), code: code) ?? ""
+    return ", client SSL certificate verify error: (\(OpenSSLMeaning.text(verification: code))\(pin))"
   }
 
   /// The SHA-256 of an upstream's public key, in the spelling of a pin.

@@ -140,6 +140,9 @@ public struct ServerTLSSettings: Sendable, Hashable {
   /// CRLs that apply to clients (`ssl_crl`).
   public var revocationLists: [MaterialReference] = []
   public var verification: ClientVerification = .off
+  /// What clients' own certificates must match (`ssl_client_pin`): beside the CAs if there are any, else in their place.
+  public var clientPins: PinSettings?
+  public var clientPurpose = ClientPurpose.client
   public var rejection = ClientRejection.http
   public var revokedConnections = RevokedConnections.close
   /// nil: the server block itself has no access rules on clients. Its locations may have some.
@@ -180,6 +183,9 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var bufferSize = 16384
 
   public init() {}
+
+  /// Whether only pins say which clients get in (`ssl_client_pin` without CAs).
+  public var reliesOnPins: Bool { clientPins != nil && clientCertificate == nil && trustedCertificate == nil }
 
   /// The certificates that are loaded with the configuration.
   public var certificates: [CertificateSource] {
@@ -227,7 +233,7 @@ public struct UpstreamTLSSettings: Sendable, Hashable {
   public init() {}
 }
 
-/// One argument of `proxy_ssl_pin`, as written, with the directory that resolves relative names.
+/// One argument of `proxy_ssl_pin` or `ssl_client_pin`, as written, with the directory that resolves relative names.
 public struct PinSource: Sendable, Hashable {
   public var spelling: String
   public var scope: Pin.Scope

@@ -12,10 +12,9 @@ open class ServerChooser {
   /// Returns the context for `name`: lower case, without a trailing dot, empty without SNI. nil: no server block serves
   /// it.
   open func choose(_ name: [UInt8]) -> ServerTLSContext? { nil }
-  /// Returns why a server block's access rules deny a client; nil when they allow the client. `chain`: the client's
-  /// verified chain; nil when there is none. OpenSSL's callbacks ask this in full handshakes, and before a session is
-  /// kept or resumed.
-  open func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? { nil }
+  /// Returns why a server block's access rules deny a client; nil when they allow the client. `client`: nil when nothing
+  /// verified it. OpenSSL's callbacks ask this in full handshakes, and before a session is kept or resumed.
+  open func denial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? { nil }
   /// Whether some server block accepts early data, so that handshakes must read it.
   open var takesEarlyData: Bool { false }
 }
@@ -38,8 +37,11 @@ public final class TLSStream: ByteStream {
   public internal(set) var serverName: [UInt8] = []
   /// The ClientHello callback has run: a second ClientHello can't change the choice.
   var hasChosen = false
-  /// The verified chain of a full handshake; see `verifiedChain`.
-  var judgedChain: VerifiedChain?
+  /// By what the client was verified in a full handshake; see `verifiedClient`.
+  var judgedClient: VerifiedClient?
+  /// Server side: the chain of a client that was refused in a full handshake for its purpose alone: a CA vouches for what
+  /// its certificate says.
+  public internal(set) var purposelessChain: VerifiedChain?
   /// Server side: when `judgeClient` began, in seconds since 1970.
   var judgedAt: Int64?
   /// Server side: the faults that `judgeClient` finds.
@@ -212,8 +214,8 @@ public final class TLSStream: ByteStream {
     return .protocolError("SSL_do_handshake() failed (SSL: \(reasons))\(clientFault ?? "")")
   }
 
-  /// The chain by which the client verified, in this handshake or in the one that made the session.
-  var verifiedChain: VerifiedChain? { isResumed ? foundOrigin?.chain : judgedChain }
+  /// By what the client was verified, in this handshake or in the one that made the session; nil if by nothing.
+  var verifiedClient: VerifiedClient? { isResumed ? foundOrigin?.client : judgedClient }
 
   /// Keeps a refused peer's certificate for the log; OpenSSL frees its own reference with the handshake.
   func refused(_ peer: OpaquePointer?) {
@@ -241,7 +243,7 @@ public final class TLSStream: ByteStream {
         }
       } else {
         let mode = serverContext?.settings.verification ?? .off
-        clientVerdict = ClientVerdict(ssl: ssl, mode: mode, chain: verifiedChain)
+        clientVerdict = ClientVerdict(ssl: ssl, mode: mode, client: verifiedClient)
       }
       if let check = serverContext?.statusCheck, case .verified(let chain) = clientVerdict {
         return askResponders(check, chain)

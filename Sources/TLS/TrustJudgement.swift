@@ -22,6 +22,8 @@ struct ChainError: Error, Hashable {
   }
 
   var kind: Kind
+  /// X509_V_ERR_…
+  var code: Int32
   /// `10:certificate has expired`
   var text: String
 

@@ -65,7 +65,8 @@ public struct AnchorSettings: Sendable, Hashable {
   }
 }
 
-/// `proxy_ssl_pinning` with the pins as written, in order. A pin may name a file, which the daemon loads.
+/// `proxy_ssl_pinning` or `ssl_client_pinning` with the pins as written, in order. A pin may name a file, which the daemon
+/// loads.
 public struct PinSettings: Sendable, Hashable {
   public var mode: PinningMode
   public var sources: [PinSource]

@@ -33,6 +33,8 @@ public enum ClientVerdict: Sendable {
   /// The server requested no certificate, or the client sent none.
   case absent
   case verified(VerifiedChain)
+  /// A pin alone vouches for the certificate's key. Nothing else that the certificate says is known to be true.
+  case pinned(Certificate)
   /// `optional_no_ca`: the chain leads to no anchor, and the mode requires none. The leaf proves only possession of its
   /// key.
   case unverified(Certificate, reason: String)
@@ -42,27 +44,40 @@ public enum ClientVerdict: Sendable {
     switch self {
     case .absent: nil
     case .verified(let chain): chain.leaf
-    case .unverified(let leaf, _), .refused(let leaf, _, _): leaf
+    case .pinned(let leaf), .unverified(let leaf, _), .refused(let leaf, _, _): leaf
     }
   }
 
-  /// `chain`: the chain by which the client verified, in this handshake or in the one that made the session.
-  init(ssl: OpaquePointer, mode: ClientVerification, chain: VerifiedChain?) {
+  /// Whether the client's certificate counts, by a chain or by a pin.
+  public var isVerified: Bool {
+    switch self {
+    case .verified, .pinned: true
+    case .absent, .unverified, .refused: false
+    }
+  }
+
+  /// `client`: by what the client was verified, in this handshake or in the one that made the session.
+  init(ssl: OpaquePointer, mode: ClientVerification, client: VerifiedClient?) {
     guard mode != .off, let peer = copenssl_get0_peer_certificate(ssl) else {
       self = .absent
       return
     }
-    self.init(of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, chain: chain)
+    self.init(of: Certificate(retaining: peer), code: SSL_get_verify_result(ssl), mode: mode, client: client)
   }
 
   /// `code`: OpenSSL's result, X509_V_….
-  init(of leaf: Certificate, code: Int, mode: ClientVerification, chain: VerifiedChain?) {
+  init(of leaf: Certificate, code: Int, mode: ClientVerification, client: VerifiedClient?) {
     var code = code
-    // OpenSSL reports success but no chain is known: this must not look like success.
-    if code == Int(X509_V_OK) && chain == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
-    let reason = String(cString: X509_verify_cert_error_string(code))
-    if code == Int(X509_V_OK), let chain {
-      self = .verified(chain)
+    // OpenSSL reports success but nothing verified the client: this must not look like success.
+    if code == Int(X509_V_OK) && client == nil { code = Int(X509_V_ERR_UNSPECIFIED) }
+    let reason =
+      code == Int(ClientPins.mismatch)
+      ? "certificate matches no pin" : String(cString: X509_verify_cert_error_string(code))
+    if code == Int(X509_V_OK), let client {
+      switch client {
+      case .chain(let chain): self = .verified(chain)
+      case .pin(let leaf): self = .pinned(leaf)
+      }
     } else if mode == .optionalNoCA && ChainFaults.excuses(Int32(truncatingIfNeeded: code)) {
       self = .unverified(leaf, reason: reason)
     } else {

@@ -1,3 +1,4 @@
+import Bytes
 import Crypto
 import Patterns
 import TLS
@@ -78,6 +79,35 @@ import Testing
       Issue.record("a leaf that was refused")
       return
     }
+  }
+
+  @Test func `a pin alone vouches for the two hashes, and a rule that reads a name denies`() throws {
+    let pinned = ClientRules.Client(.pinned(cast.alice))
+    for name in IdentityKey.allCases where !name.isHash {
+      // Each key has a value in the certificate, or none: both are the client's own word.
+      #expect(try rules(allow: [rule(.allow, "\(name.rawValue)=**")]).verdict(on: pinned) == "denied by line 3")
+      #expect(try rules(deny: [rule(.deny, "\(name.rawValue)=**")]).verdict(on: pinned) == "denied by line 3")
+      let selector = try #require(ClientSelector(parsing: "\(name.rawValue)=**"))
+      guard case .known(let identity) = pinned, case .undecided = selector.match(.known(identity), scratch: .init())
+      else {
+        Issue.record("\(name) selects a user")
+        return
+      }
+    }
+    let spki = Hex.encode(cast.alice.spkiSHA256), fingerprint = Hex.encode(cast.alice.sha256)
+    #expect(try rules(allow: [rule(.allow, "spki=\(spki)")]).verdict(on: pinned) == "admitted")
+    #expect(try rules(allow: [rule(.allow, "fingerprint=\(fingerprint)")]).verdict(on: pinned) == "admitted")
+    #expect(try rules(deny: [rule(.deny, "spki=\(spki)")]).verdict(on: pinned) == "denied by line 3")
+    #expect(try rules(allow: [rule(.allow, "spki=\(fingerprint)")]).verdict(on: pinned) == "denied by line 3")
+    #expect(
+      try rules(allow: [rule(.allow, "spki=\(spki)"), rule(.allow, "cn=alice", at: 4)]).verdict(on: pinned)
+        == "denied by line 4", "what one rule reads counts for all")
+    guard case .denied(_, let reason) = try rules(allow: [rule(.allow, "cn=alice")]).judge(pinned, scratch: .init())
+    else { return }
+    #expect(reason == "the certificate's cn is the client's own word: a pin alone vouches for it")
+    guard case .known(let identity) = pinned else { return }
+    #expect(
+      identity.subject == "sha256//\(Base64.encode(cast.alice.spkiSHA256))", "and no log tells its names as its own")
   }
 
   static let evil = Array("evil.test\0.good.test".utf8)

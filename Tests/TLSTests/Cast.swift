@@ -25,9 +25,11 @@ struct Cast: Sendable {
     _ verification: ClientVerification, certificate: CertifiedKey? = nil, authorities: [Certificate]? = nil,
     depth: Int = 1, versions: TLSVersions = .standard, ciphers: String? = nil, store: SessionStore? = nil,
     rules: HandshakeRules? = nil, rejection: ClientRejection = .http, revocations: [RevocationList] = [],
-    ticketKeys: [TicketKey] = [], sessionTimeout: Int = 300, protocols: AcceptedProtocols = .http
+    ticketKeys: [TicketKey] = [], sessionTimeout: Int = 300, protocols: AcceptedProtocols = .http,
+    pins: PinSet? = nil, purpose: ClientPurpose = .client
   ) throws -> ServerTLSContext {
     var settings = ServerTLSSettings()
+    settings.clientPurpose = purpose
     settings.protocols = protocols
     settings.verification = verification
     settings.verifyDepth = depth
@@ -36,11 +38,12 @@ struct Cast: Sendable {
     settings.rules = rules
     settings.rejection = rejection
     settings.sessionTimeout = sessionTimeout
+    var material = ServerTLSMaterial(
+      certificates: [certificate ?? server], clientCAs: authorities ?? [clients.root.certificate], trustedCAs: [],
+      revocations: revocations, ticketKeys: ticketKeys)
+    material.clientPins = pins
     return try ServerTLSContext(
-      settings: settings,
-      material: ServerTLSMaterial(
-        certificates: [certificate ?? server], clientCAs: authorities ?? [clients.root.certificate], trustedCAs: [],
-        revocations: revocations, ticketKeys: ticketKeys),
+      settings: settings, material: material,
       sessions: store, ocsp: OCSPClient(pool: BlockingPool()))
   }
 
@@ -94,6 +97,7 @@ extension ClientVerdict {
     switch self {
     case .absent: "absent"
     case .verified: "verified"
+    case .pinned: "pinned"
     case .unverified: "unverified"
     case .refused(_, let code, _): "refused \(code)"
     }

@@ -27,7 +27,7 @@ final class Blocks: ServerChooser, @unchecked Sendable {
 
   /// What the rules of every block come to; changed between meetings only.
   let rules = Mutex<String?>(nil)
-  override func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? { rules.withLock { $0 } }
+  override func denial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? { rules.withLock { $0 } }
 
   override var initial: ServerTLSContext? { first }
   override func choose(_ name: [UInt8]) -> ServerTLSContext? { named[String(decoding: name, as: UTF8.self)] ?? first }
@@ -36,6 +36,8 @@ final class Blocks: ServerChooser, @unchecked Sendable {
 /// What came of a client and a server that shook hands over a pair of sockets.
 struct Meeting: Sendable {
   var verdict: ClientVerdict = .absent
+  /// That of a client that was refused for its purpose alone.
+  var purposeless: VerifiedChain?
   var serverName = ""
   var protocolName = ""
   /// What ALPN selected.
@@ -106,6 +108,7 @@ private final class Pair {
     if isServer {
       if let next { meeting.isMoved = server.move(to: next) }
       meeting.verdict = server.clientVerdict
+      meeting.purposeless = server.purposelessChain
       meeting.serverName = String(decoding: server.serverName, as: UTF8.self)
       meeting.protocolName = server.protocolName
       meeting.applicationProtocol = server.applicationProtocol
@@ -122,6 +125,7 @@ private final class Pair {
   fileprivate func failed(_ isServer: Bool, _ failure: StreamFailure) {
     if isServer {
       meeting.serverFailure = "\(failure)"
+      meeting.purposeless = server.purposelessChain
       serverIsOver = true
       // Its alert goes out before it leaves.
       server.loop.cork.flush()

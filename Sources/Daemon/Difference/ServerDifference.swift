@@ -109,8 +109,13 @@ struct ServerDifference {
         switch new.verification {
         case .off: "clients are no longer asked for a certificate"
         case .optionalNoCA: "the certificate of a client is asked for, but no CA has to have issued it"
-        case .optional: "clients get in with a certificate of its CAs, or with none"
-        case .on: "clients must present a certificate of its CAs"
+        case .optional:
+          new.reliesOnPins
+            ? "clients get in with a pinned certificate, or with none"
+            : "clients get in with a certificate of its CAs, or with none"
+        case .on:
+          new.reliesOnPins
+            ? "clients must present a pinned certificate" : "clients must present a certificate of its CAs"
         }
       if strength(new.verification) < strength(old.verification) {
         found.opens(sentence)
@@ -133,6 +138,12 @@ struct ServerDifference {
       } else if new.verifyDepth < old.verifyDepth {
         found.closes("chains of clients may have only depth \(new.verifyDepth) (was \(old.verifyDepth))")
       }
+    }
+    if old.verification != .off, new.verification != .off {
+      found.flag(
+        old.clientPurpose == .any, new.clientPurpose == .any,
+        opens: "the certificate of a client need not be one for clients (ssl_client_purpose any)",
+        closes: "the certificate of a client must be one for clients (ssl_client_purpose client)")
     }
     found.flag(
       !old.rejectsHandshake, !new.rejectsHandshake, opens: "handshakes are no longer rejected",
@@ -174,6 +185,7 @@ struct ServerDifference {
       }
       found.compare(before.revocations, after.revocations, of: "clients")
     }
+    if new.settings.tls?.verification != .off { comparePins(old, new, &found) }
     let shown = (Set(before.certificates.map(\.certificate.named)), Set(after.certificates.map(\.certificate.named)))
     if shown.0 != shown.1 {
       found.other("shows clients another certificate: \(shown.1.sorted().joined(separator: ", "))")
@@ -183,6 +195,44 @@ struct ServerDifference {
       let names = named.1.map { "\($0.certificate)" }.joined(separator: ", ")
       found.other(
         names.isEmpty ? "handshakes choose no certificates any more" : "handshakes choose the certificate: \(names)")
+    }
+  }
+
+  /// Pins beside CAs keep clients out; pins alone let them in.
+  private static func comparePins(_ old: ComparedServer, _ new: ComparedServer, _ found: inout TrustChanges) {
+    func pins(_ server: ComparedServer) -> (set: PinSet?, areAlone: Bool) {
+      let isAsked = server.settings.tls?.verification != .off
+      return (isAsked ? server.material?.material.clientPins : nil, server.settings.tls?.reliesOnPins ?? false)
+    }
+    func spellings(_ pins: PinSet?) -> Set<String> { Set(pins?.pins.map { pins?.spelling(of: $0) ?? "" } ?? []) }
+    let (before, after) = (pins(old), pins(new))
+    let (former, present) = (spellings(before.set), spellings(after.set))
+    switch (before.set, after.set) {
+    case (nil, nil): return
+    case (nil, _?) where !after.areAlone:
+      return found.closes(
+        "clients must match a pin too (ssl_client_pin): \(present.sorted().joined(separator: "; "))")
+    case (_?, nil) where !before.areAlone:
+      return found.opens(
+        "clients need not match a pin any more (were \(former.sorted().joined(separator: "; ")))")
+    default: break
+    }
+    found.set(former, present) {
+      "clients with the pin \($0) get in"
+    } removed: {
+      "clients with the pin \($0) no longer get in"
+    }
+    // What a pin alone leaves out: the chain, its end and its revocation.
+    if before.set == nil || after.set == nil || before.areAlone != after.areAlone {
+      found.flag(
+        before.areAlone, after.areAlone,
+        opens: "a pin alone lets a client in: no CA, no revocation list and no validity of its chain counts",
+        closes: "a pin alone no longer lets a client in")
+    }
+    if let mode = before.set?.mode, let now = after.set?.mode, mode != now {
+      found.other(
+        "pins of clients are compared with \(now == .publicKey ? "the key" : "the whole certificate") (ssl_client_pinning)"
+      )
     }
   }
 

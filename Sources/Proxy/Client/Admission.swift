@@ -27,20 +27,21 @@ enum Admission {
 
   /// What a server block says to a client that it has judged.
   init(of verdict: ClientVerdict, by context: ServerTLSContext) {
-    self.init(context.settings.verification, verdict)
+    self.init(context, verdict)
     if context.settings.rejection == .reportOnly, case .refused(_, let reason) = self {
       self = .reported(reason: reason)
     }
   }
 
-  private init(_ verification: ClientVerification, _ verdict: ClientVerdict) {
-    switch (verification, verdict) {
+  private init(_ context: ServerTLSContext, _ verdict: ClientVerdict) {
+    switch (context.settings.verification, verdict) {
     case (.on, .absent): self = .refused(.noCertificate, reason: "client sent no required SSL certificate")
-    case (.off, _), (_, .absent), (_, .verified), (.optionalNoCA, .unverified): self = .granted
+    case (.off, _), (_, .absent), (_, .verified), (_, .pinned), (.optionalNoCA, .unverified): self = .granted
     case (_, .unverified(_, let reason)):
       self = .refused(.certificateError, reason: "client SSL certificate verify error: (\(reason))")
-    case (_, .refused(_, let code, let reason)):
-      let meaning = OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
+    case (_, .refused(let leaf, let code, let reason)):
+      let meaning =
+        context.pinWords(on: leaf, code: code) ?? OpenSSLMeaning.of(verification: code).map { ": \($0)" } ?? ""
       self = .refused(
         .certificateError, reason: "client SSL certificate verify error: (\(code):\(reason)\(meaning))")
     }

@@ -1,4 +1,5 @@
 import Bytes
+import Crypto
 import Glibc
 import HTTP
 import Observability
@@ -15,6 +16,7 @@ extension ClientSession {
     let cause = tls.cause(of: failure)
     counters.handshakeCauses.count(cause)
     if let fault = tls.refusedCertificate { counters.certificateFaults.count(fault) }
+    noteCertificate(of: tls)
     let reason = Self.reason(failure)
     // By OpenSSL's code: the reason can contain names that the client chose.
     if cause == .plainHTTP, servers.settings.kind == .http { answerPlainRequest(firstServer) }
@@ -32,6 +34,25 @@ extension ClientSession {
       writes ? level : .debug, fields: fields,
       "*\(facts.number) \(reason)\(identity) while SSL handshaking, client: \(facts.peer.host), "
         + "server: \(loggedName(of: server))")
+  }
+
+  /// Counts and tells of a client's certificate that needs attention. A resumed session shows none.
+  func noteCertificate(of tls: TLSStream) {
+    guard !tls.isResumed, let chain = facts.verifiedChain ?? tls.purposelessChain else { return }
+    worker.clock.update()
+    let now = worker.clock.seconds, leaf = chain.leaf
+    for notice in CertificateNotice.all(of: leaf, live.generation.http.expiryNotice, now: now) {
+      let issuer = leaf.issuer.rfc2253.cut(to: 256)
+      worker.metrics.notices.count(notice, issuer: issuer, now: now)
+      let server = tls.serverContext.flatMap { live.server(of: $0) } ?? firstServer
+      let decision = worker.shared.faults.note(
+        notice.summary, about: "CA \(issuer)", .none, .warn, server.root.errorLog, now: worker.loop.now)
+      guard decision.writes else { continue }
+      server.root.errorLog.log(
+        .warn,
+        "*\(facts.number) \(notice.words(of: leaf, now: now))\(leaf.loggedIdentity), "
+          + "client: \(facts.peer.host), server: \(loggedName(of: server))")
+    }
   }
 
   /// Responds in plain text to a plain HTTP request on a TLS port (nginx's 497), because there is no TLS session.

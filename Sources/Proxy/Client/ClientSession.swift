@@ -133,7 +133,10 @@ final class ClientSession: StreamOwner {
 
   override func streamDidOpen() {
     admit()
-    if let tls { worker.counters.handshakeDidComplete(tls) }
+    if let tls {
+      worker.counters.handshakeDidComplete(tls)
+      noteCertificate(of: tls)
+    }
     if let tls {
       serve(tls.speaksHTTP2 ? .http2 : .http1)
     } else if firstServer.settings.http2.isOn {
@@ -332,8 +335,8 @@ final class ClientSession: StreamOwner {
       return waits ? .waiting : .opening
     }
     guard connection.isIdle, transport.pendingCount == 0 else { return nil }
-    if connection.hasNoRequest { return facts.verifiedChain != nil ? .verified : requests == 0 ? .opening : .idle }
-    return facts.verifiedChain == nil && requests == 0 ? .head : nil
+    if connection.hasNoRequest { return facts.isVerified ? .verified : requests == 0 ? .opening : .idle }
+    return !facts.isVerified && requests == 0 ? .head : nil
   }
 
   /// Whether the handshake waits for the client, and not for a responder or a file of ours.

@@ -90,8 +90,11 @@ final class ConnectionFacts {
     authorization.choose(from: file, tls, scratch: scratch)
   }
 
-  /// The client's chain; nil unless it was verified.
+  /// The client's chain; nil unless it was verified. A client for which only a pin vouches has none.
   var verifiedChain: VerifiedChain? { if case .verified(let chain)? = tls?.clientVerdict { chain } else { nil } }
+
+  /// Whether the client's certificate counts, by a chain or by a pin.
+  var isVerified: Bool { tls?.clientVerdict.isVerified ?? false }
 
   /// The fields of `client_identity`.
   func identityFields(_ form: IdentityFieldForm) -> FieldBlock { authorization.fields(form, tls) }
@@ -197,8 +200,8 @@ final class ConnectionFacts {
     case .ssl_client_sigalg: Array(tls.peerSignatureScheme.utf8)
     case .ssl_client_verify: Array(verifyText(tls.clientVerdict).utf8)
     default:
-      shownCertificate(tls).flatMap { certificate in
-        CertificateVariable(rawValue: variable.rawValue)?.value(of: certificate, at: Int64(time(nil)))
+      CertificateVariable(rawValue: variable.rawValue).flatMap { property in
+        shownCertificate(tls, for: property).map { property.value(of: $0, at: Int64(time(nil))) }
       } ?? []
     }
   }
@@ -210,22 +213,29 @@ final class ConnectionFacts {
   private static func verifyText(_ verdict: ClientVerdict) -> String {
     switch verdict {
     case .absent: "NONE"
-    case .verified: "SUCCESS"
+    case .verified, .pinned: "SUCCESS"
     case .unverified(_, let reason), .refused(_, _, let reason): "FAILED:\(reason)"
     }
   }
 
-  /// The certificate of which variables tell. Under `ssl_verify_report_only` it must have verified: elsewhere on the
-  /// server, an upstream may take a name in `$ssl_client_s_dn` for one that was verified.
-  private static func shownCertificate(_ tls: TLSStream) -> Certificate? {
-    if tls.serverContext?.settings.rejection == .reportOnly {
-      guard case .verified = tls.clientVerdict else { return nil }
+  /// The certificate of which a variable tells. Under `ssl_verify_report_only` it must have verified: elsewhere on the
+  /// server, an upstream may take a name in `$ssl_client_s_dn` for one that was verified. For the same reason, a client for
+  /// which only a pin vouches has the variables that are hashes and no other: $ssl_client_verify is SUCCESS, and who has the
+  /// pinned key can write any name into a certificate.
+  private static func shownCertificate(_ tls: TLSStream, for variable: CertificateVariable) -> Certificate? {
+    switch tls.clientVerdict {
+    case .absent: return nil
+    case .verified(let chain): return chain.leaf
+    case .pinned(let leaf): return variable.isHash ? leaf : nil
+    case .unverified(let leaf, _), .refused(let leaf, _, _):
+      return tls.serverContext?.settings.rejection == .reportOnly ? nil : leaf
     }
-    return tls.clientVerdict.certificate
   }
 
-  /// The certificate whose properties variables show; nil: the client has shown none, or none that counts.
-  var shownCertificate: Certificate? { tls.flatMap(Self.shownCertificate) }
+  /// The certificate of which a variable tells; nil: the client has shown none, or none that counts for it.
+  func shownCertificate(for variable: CertificateVariable) -> Certificate? {
+    tls.flatMap { Self.shownCertificate($0, for: variable) }
+  }
 }
 
 extension SocketAddress {

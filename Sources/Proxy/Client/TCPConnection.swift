@@ -239,6 +239,7 @@ final class TCPConnection: ClientConnection {
     session.admitOpened()
     if let tls = session.tls {
       worker.counters.handshakeDidComplete(tls)
+      session.noteCertificate(of: tls)
       guard mayGoOn(tls) else { return }
     }
     guard stage == .handshake, let exchange = stream.exchange, !exchange.denies(exchange.location), stage == .handshake

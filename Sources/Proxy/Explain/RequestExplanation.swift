@@ -286,6 +286,10 @@ package struct RequestExplanation {
     case .verified(let chain):
       let anchor = tls.clientAnchor.map { "by the CA \($0.subject)" } ?? "as a trust anchor itself"
       trace.add("client", "\(chain.leaf.subject): verified \(anchor)")
+    case .pinned(let leaf):
+      trace.add(
+        "client",
+        "\(Pin.spelling(publicKeyDigest: leaf.spkiSHA256)): pinned (ssl_client_pin); its names count for nothing")
     case .unverified(let leaf, let reason):
       trace.add("client", "\(leaf.subject): NOT verified, \(reason) (optional_no_ca)")
     case .refused(let leaf, let code, let reason):

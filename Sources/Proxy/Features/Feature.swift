@@ -89,7 +89,7 @@ struct GuardingLine {
 enum Features {
   static let all: [any Feature.Type] = [
     Main.self, CoreHTTP.self, Listen.self, HTTP2.self, ServerNames.self, ClientBody.self, ResponseFraming.self,
-    ServerTLS.self,
+    ServerTLS.self, ClientTrust.self,
     ClientLimits.self, NameResolution.self, UpstreamGroups.self, Balance.self, Sticky.self, HealthChecks.self,
     StreamHealthChecks.self,
     StreamCore.self, StreamPreread.self, StartTLS.self, StreamSet.self,

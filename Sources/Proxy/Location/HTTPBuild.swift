@@ -45,6 +45,7 @@ extension SettingsBuilder {
     diagnostics += ServerTLSRule.allCases.compactMap { $0.diagnostic(facts) }
     diagnostics += ClientIdentityRule.diagnostics(facts)
     let root = location(.server(scope), at: place)
+    diagnostics += ClientTrustRule.diagnostics(facts, root)
     diagnostics += LocationRule.namedTargets(of: root)
     if isTLS, let diagnostic = Gzip.sparesIdentities(scope, root) { diagnostics.append(diagnostic) }
     if root.locations.isEmpty, root[FileSettings.self] == nil, !root.hasContent, root[Rewrite.self]?.mayRespond != true,

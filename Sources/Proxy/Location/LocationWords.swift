@@ -63,10 +63,9 @@ struct LocationWords {
   func tellRules(_ trace: ExplainTrace) {
     guard let rules = settings.clientRules else { return }
     let scratch = exchange.worker.patternScratch
-    guard case .verified(let chain)? = exchange.session.tls?.clientVerdict else {
+    guard let tls = exchange.session.tls, case .known(let identity) = ClientRules.Client(tls.clientVerdict) else {
       return trace.add("rule", "ssl_client_allow or ssl_client_deny, for a client without a verified certificate")
     }
-    let identity = PeerIdentity(chain)
     switch rules.judge(.known(identity), scratch: scratch) {
     case .denied(let place, let reason): trace.add("rule", "\(reason)  \(place)  denies the client")
     case .admitted:

@@ -65,11 +65,12 @@ final class VirtualServers: ServerChooser {
   }
 
   /// Judges by the rules of the server block, because no location is known in the handshake.
-  override func denial(of chain: VerifiedChain?, by context: ServerTLSContext) -> String? {
+  override func denial(of client: VerifiedClient?, by context: ServerTLSContext) -> String? {
     guard let server = server(of: context) else { return "no server block" }
     guard let rules = server.root.clientRules else { return nil }
-    let client = chain.map { ClientRules.Client.known(PeerIdentity($0)) } ?? .anonymous
-    guard case .denied(let place, let reason) = rules.judge(client, scratch: scratch) else { return nil }
+    guard case .denied(let place, let reason) = rules.judge(ClientRules.Client(client), scratch: scratch) else {
+      return nil
+    }
     return ClientRules.message(place, reason)
   }
 

@@ -118,6 +118,11 @@ extension DirectiveSample {
       "ssl_verify_client on;", server: certificate + "ssl_client_certificate ca.pem;"),
     "ssl_client_allow": .init("ssl_client_allow cn=a;"),
     "ssl_client_deny": .init("ssl_client_deny cn=a;"),
+    "ssl_client_pin": .init(
+      "ssl_client_pin sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=;", server: certificate + clients),
+    "ssl_client_pinning": .init(
+      "ssl_client_pinning certificate;", or: "ssl_client_pinning public_key;", beside: "ssl_client_pin a.pem;"),
+    "ssl_client_purpose": .init("ssl_client_purpose any;", beside: "ssl_client_allow cn=a;"),
     "client_identity": .init("client_identity rfc9440;"),
     "ssl_revoked_connections": .init("ssl_revoked_connections drain 10s;"),
     "ssl_verify_reject": .init("ssl_verify_reject handshake;"),

@@ -7,6 +7,8 @@ public enum ClientOutcome: String, CaseIterable, Sendable {
   /// The client presented no certificate.
   case absent
   case verified
+  /// A pin alone vouches for the client.
+  case pinned
   /// `optional_no_ca`: no chain to an anchor.
   case unverified
   /// The client presented a certificate that didn't verify.
@@ -18,6 +20,7 @@ public enum ClientOutcome: String, CaseIterable, Sendable {
     switch verdict {
     case .absent: self = .absent
     case .verified: self = .verified
+    case .pinned: self = .pinned
     case .unverified: self = .unverified
     case .refused: self = .refused
     }
@@ -38,6 +41,8 @@ public final class Metrics: Sendable {
   private let workers = Mutex<[WorkerCounters]>([])
   /// For `stub_status`.
   let traffic = TrafficCounts()
+  /// Clients' certificates that need attention.
+  let notices = CertificateNotices()
   /// What the main queue tells.
   public let process = ProcessRecord()
 

@@ -6,8 +6,8 @@ import Upstream
 
 /// The page of `metrics`: a snapshot in Prometheus' text format.
 ///
-/// The names, the labels and the values of the labels come from this program and from the configuration, never from a
-/// client, so that no client can add series.
+/// The names, the labels and the values of the labels come from this program, from the configuration and from CAs that it
+/// names, never from a client, so that no client can add series.
 struct MetricsPage {
   private var page = PrometheusText()
 
@@ -22,6 +22,7 @@ struct MetricsPage {
     page.attempts(snapshot.upstreams)
     page.health(snapshot.generation.health)
     page.certificates(snapshot)
+    page.notices(snapshot.notices)
     page.lists(snapshot)
     return page.page.text
   }
@@ -324,6 +325,18 @@ struct MetricsPage {
           "side": certificate.side.rawValue, "use": certificate.use.rawValue, "server": certificate.server,
           "subject": certificate.subject,
         ], end)
+    }
+  }
+
+  /// Nothing as long as no such client has come.
+  private mutating func notices(_ notices: [CertificateNotices.Count]) {
+    guard !notices.isEmpty else { return }
+    page.family(
+      "sallyport_client_certificate_notices_total", .counter,
+      "Full handshakes of clients whose certificate ends soon or is not for clients, by its issuer.")
+    for one in notices {
+      page.sample(
+        "sallyport_client_certificate_notices_total", ["notice": one.notice.rawValue, "issuer": one.issuer], one.count)
     }
   }
 

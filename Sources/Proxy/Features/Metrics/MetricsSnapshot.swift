@@ -43,6 +43,9 @@ struct MetricsSnapshot {
   var exhausted: [(upstream: String, count: UInt64)] = []
   /// The earliest end of those that have the same names. An end that can't be read is left out.
   var certificates: [(certificate: LoadedCertificate, begin: Int64, end: Int64)] = []
+  /// The certificates that upstreams are shown although they are not for clients, by subject.
+  var presentedForServers: [String] = []
+  var notices: [CertificateNotices.Count] = []
   var lists: [(list: LoadedList, update: Int64, end: Int64?)] = []
   var workers: [WorkerCounters]
   var reloads: ReloadHistory
@@ -86,6 +89,7 @@ extension MetricsSnapshot {
     exhausted = Set(tables.flatMap(\.exhausted.keys)).sorted().map { upstream in
       (upstream, tables.reduce(UInt64(0)) { $0 &+ ($1.exhausted[upstream]?.value(at: 0) ?? 0) })
     }
+    notices = metrics.notices.all
     takeCertificates()
     takeLists()
     lostLines = Self.lostLines(metrics, generation)
@@ -114,6 +118,8 @@ extension MetricsSnapshot {
       if let certificate = context.certificate { note(certificate, .upstream, .shown) }
       for certificate in context.authorities { note(certificate, .upstream, .trusted) }
     }
+    let presented = generation.upstreamContexts.values.compactMap(\.certificate).filter { !$0.allowsClients }
+    presentedForServers = Set(presented.map(\.subject.rfc2253)).sorted()
     certificates = lives.map { ($0.key, $0.value.begin, $0.value.end) }
       .sorted {
         ($0.end, $0.certificate.subject, $0.certificate.server) < (

@@ -57,7 +57,8 @@ extension SocketAddress {
 /// The header of the PROXY protocol for the client of an exchange (`proxy_protocol`).
 ///
 /// The client's address is that of `$remote_addr`, after `set_real_ip_from`, as with nginx's stream module. Version 2
-/// also tells what TLS knows of the client. What a certificate says is told of a verified client only.
+/// also tells what TLS knows of the client. What a certificate says is told of a verified client only, and of a client for
+/// which only a pin vouches the key's hash alone.
 enum ClientHeader {
   // PP2_SUBTYPE_SSL_VERSION, _CN and _CIPHER.
   private static let version: UInt8 = 0x21, commonName: UInt8 = 0x22, cipher: UInt8 = 0x23
@@ -102,8 +103,12 @@ extension ConnectionFacts {
   ) -> (ProxyHeaderWriter.ClientSecurity?, [ProxyHeaderWriter.Extension]) {
     guard let tls else { return (nil, []) }
     let shown = (version: tls.protocolName, cipher: tls.cipherName, isResumed: tls.isResumed)
-    guard case .verified(let chain) = tls.clientVerdict else { return ClientHeader.facts(shown, nil) }
-    let name = CertificateVariable.ssl_client_s_dn_cn.value(of: chain.leaf, at: 0)
-    return ClientHeader.facts(shown, (name, chain.leaf.spkiSHA256, hasCertificate ? chain.leaf.der : []))
+    switch tls.clientVerdict {
+    case .absent, .unverified, .refused: return ClientHeader.facts(shown, nil)
+    case .pinned(let leaf): return ClientHeader.facts(shown, ([], leaf.spkiSHA256, []))
+    case .verified(let chain):
+      let name = CertificateVariable.ssl_client_s_dn_cn.value(of: chain.leaf, at: 0)
+      return ClientHeader.facts(shown, (name, chain.leaf.spkiSHA256, hasCertificate ? chain.leaf.der : []))
+    }
   }
 }

@@ -31,7 +31,7 @@ extension StatusProblem {
           severity: .error,
           text: "The last reload was refused (\(StatusWords.time(refusal.at))): \(refusal.reason)"))
     }
-    found += certificates(snapshot) + lists(snapshot) + upstreams(snapshot) + process(snapshot)
+    found += certificates(snapshot) + notices(snapshot) + lists(snapshot) + upstreams(snapshot) + process(snapshot)
     return found.filter { $0.severity == .error } + found.filter { $0.severity == .warning }
   }
 
@@ -51,6 +51,24 @@ extension StatusProblem {
         severity: age == .ended ? .error : .warning,
         text: "\(what) \(StatusWords.end(end, now: snapshot.now)): \(certificate.subject)")
     }
+  }
+
+  /// What we present to upstreams, and what clients came with within the last day.
+  private static func notices(_ snapshot: MetricsSnapshot) -> [StatusProblem] {
+    let presented = snapshot.presentedForServers.map {
+      StatusProblem(
+        severity: .warning,
+        text:
+          "The certificate that upstreams are shown is not one for clients (no clientAuth), so they may refuse it: \($0)"
+      )
+    }
+    let day: Int64 = 86_400
+    return presented
+      + snapshot.notices.filter { $0.last > snapshot.now - day }.map { one in
+        let what = one.notice == .ending ? "that end soon" : "that are not for clients (no clientAuth)"
+        return StatusProblem(
+          severity: .warning, text: "Clients come with certificates \(what), issued by \(one.issuer)")
+      }
   }
 
   private static func lists(_ snapshot: MetricsSnapshot) -> [StatusProblem] {

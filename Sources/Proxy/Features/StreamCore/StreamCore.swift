@@ -144,6 +144,7 @@ extension SettingsBuilder {
     diagnostics += ClientIdentityRule.diagnostics(facts)
     diagnostics += StartTLS.contradictions(scope, isTLS: isTLS, alsoPlain: alsoPlain)
     let root = location(.streamServer(scope), at: place)
+    diagnostics += ClientTrustRule.diagnostics(facts, root)
     let places = Features.contents(of: .stream).compactMap { $0.line(in: scope)?.location }
     let contents = scope.directives.filter { places.contains($0.location) }
     if contents.isEmpty, tls?.rejectsHandshake != true {

@@ -12,6 +12,9 @@ package enum CertificateVariable: String, CaseIterable, Sendable {
   case ssl_client_s_dn_cn, ssl_client_san_dns, ssl_client_san_uri, ssl_client_san_email, ssl_client_san_ip
   case ssl_client_spki
 
+  /// Whether the value is a hash, and so nothing that the certificate says.
+  var isHash: Bool { self == .ssl_client_fingerprint || self == .ssl_client_spki }
+
   /// `now`: seconds since 1970, for $ssl_client_v_remain.
   package func value(of certificate: Certificate, at now: Int64) -> [UInt8] {
     switch self {

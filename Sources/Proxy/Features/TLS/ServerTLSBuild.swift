@@ -16,6 +16,8 @@ extension SettingsBuilder {
     tls.revocationLists = scope.list("ssl_crl").flatMap { materials($0) }
     tls.reloads = scope.reloadsFiles
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
+    tls.clientPins = ClientTrust.pins(scope, &self)
+    tls.clientPurpose = ClientTrust.purpose(scope)
     // A protocol that isn't HTTP has no page for a refusal.
     let standard: ClientRejection = kind == .http ? .http : .handshake
     tls.rejection =

@@ -12,6 +12,10 @@ struct ServerTLSFacts {
   var isOfStream = false
   var place: SourceLocation
 
+  /// The first line of revocation lists in effect, and the line about OCSP.
+  var revocationLine: Directive? { scope.list("ssl_crl").first }
+  var statusLine: Directive? { scope.value("ssl_ocsp") }
+
   /// Returns the server's own line of this name.
   func own(_ name: String) -> Directive? { scope.own(name).last }
 }
@@ -63,12 +67,15 @@ enum ServerTLSRule: CaseIterable {
         hint: "ssl_certificate FILE; ssl_certificate_key FILE; or ssl_reject_handshake on;")
     case .verificationWithoutAnchors:
       guard let tls = facts.tls, tls.verification == .on || tls.verification == .optional,
-        facts.scope.value("ssl_client_certificate") == nil, facts.scope.value("ssl_trusted_certificate") == nil
+        facts.scope.value("ssl_client_certificate") == nil, facts.scope.value("ssl_trusted_certificate") == nil,
+        !ClientTrust.isPinned(facts.scope)
       else { return nil }
       return Diagnostic(
         .error, at: facts.scope.value("ssl_verify_client")?.location ?? facts.place,
         "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client",
-        hint: "name the CA that client certificates come from: ssl_client_certificate ca.cer;")
+        hint:
+          "name the CA that client certificates come from: ssl_client_certificate ca.cer; or pin the clients' keys: ssl_client_pin sha256//…;"
+      )
     case .anchorsWithoutVerification:
       guard let tls = facts.tls, tls.verification == .off, facts.own("ssl_verify_client") == nil,
         let line = facts.scope.value("ssl_client_certificate")

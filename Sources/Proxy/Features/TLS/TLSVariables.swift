@@ -10,19 +10,15 @@ extension ServerTLS {
     FeatureVariable("ssl_early_data", saysClient: false) { exchange, output in
       if exchange.isEarly { output.append(0x31) }
     },
-    ofCertificate("ssl_client_v_remain") { certificate, now in
-      CertificateVariable.ssl_client_v_remain.value(of: certificate, at: now)
-    },
+    ofCertificate(.ssl_client_v_remain),
   ]
 
-  /// A variable for a property of the client's certificate, empty without one. `value`: gets the seconds since 1970.
-  private static func ofCertificate(
-    _ name: String, isOursAlone: Bool = false, value: @escaping @Sendable (Certificate, Int64) -> [UInt8]
-  ) -> FeatureVariable {
-    FeatureVariable(name, isOursAlone: isOursAlone) { exchange, output in
-      guard let certificate = exchange.facts.shownCertificate else { return }
+  /// A variable for a property of the client's certificate, empty without one.
+  private static func ofCertificate(_ property: CertificateVariable, isOursAlone: Bool = false) -> FeatureVariable {
+    FeatureVariable(property.rawValue, isOursAlone: isOursAlone) { exchange, output in
+      guard let certificate = exchange.facts.shownCertificate(for: property) else { return }
       exchange.worker.clock.update()
-      output.append(value(certificate, exchange.worker.clock.seconds))
+      output.append(property.value(of: certificate, at: exchange.worker.clock.seconds))
     }
   }
 }

@@ -38,7 +38,13 @@ struct LiveIdentity {
       // The client may have left, and the object may serve another request.
       guard serial == exchange.serial else { return }
       switch outcome {
-      case .success(let context): found(context)
+      case .success(let context):
+        if context.certificate?.allowsClients == false {
+          exchange.tellOfRepeated(
+            .warn,
+            "the certificate presented to the upstream is not one for clients: its extended key usage lacks clientAuth")
+        }
+        found(context)
       case .failure(let refusal): Self.refuse(refusal.reason, exchange)
       }
     }

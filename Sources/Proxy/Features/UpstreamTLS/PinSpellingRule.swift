@@ -4,12 +4,13 @@ import Language
 
 /// Checks that a pin can be parsed. A hash is checked here; a file is checked when it is loaded.
 enum PinSpellingRule {
-  static func diagnostic(_ word: Word, folder: String) -> Diagnostic? {
+  /// `directive`: the one that has the pin.
+  static func diagnostic(_ word: Word, of directive: String, folder: String) -> Diagnostic? {
     if word.text == "chain", !word.quoted {
       return Diagnostic(
         .error, at: word.location, "\"chain\" must precede the pins of its line",
         hint:
-          "proxy_ssl_pin chain PIN …; write pins of the leaf in a separate line; for a file with this name, write ./chain"
+          "\(directive) chain PIN …; write pins of the leaf in a separate line; for a file with this name, write ./chain"
       )
     }
     do throws(MaterialError) {

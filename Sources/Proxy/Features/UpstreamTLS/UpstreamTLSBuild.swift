@@ -15,7 +15,7 @@ extension SettingsBuilder {
     facts.reportOnly = Said(scope.value("proxy_ssl_pin_report_only"), scope.flag("proxy_ssl_pin_report_only"))
     facts.trustedCertificate = scope.value("proxy_ssl_trusted_certificate")
     facts.pinning = Said(scope.value("proxy_ssl_pinning"), scope.text("proxy_ssl_pinning")?.lowercased())
-    facts.pins = scope.list("proxy_ssl_pin").flatMap { pins($0) }
+    facts.pins = scope.list("proxy_ssl_pin").flatMap { saidPins($0) }
     facts.certificate = UpstreamTrustFacts.presented(scope.value("proxy_ssl_certificate"))
     facts.revocation = scope.list("proxy_ssl_crl").first
     // As in nginx, an empty certificate needs no key, also where an outer level names one.
@@ -84,18 +84,20 @@ extension SettingsBuilder {
     return certificateCache(line).map { .kept($0) } ?? .off
   }
 
-  /// Parses the pins of one `proxy_ssl_pin` line. Hashes are checked here, files when they are loaded.
-  private mutating func pins(_ line: Directive) -> [SaidPin] {
+  /// Parses the pins of one line, of upstreams or of clients. Hashes are checked here, files when they are loaded.
+  mutating func saidPins(_ line: Directive) -> [SaidPin] {
     var words = line.arguments[...]
     let scope: Pin.Scope = words.first?.isChainWord == true ? .chain : .leaf
     if scope == .chain { words.removeFirst() }
     if words.isEmpty {
       error(
-        line.place(0), "\"proxy_ssl_pin chain\" without a pin",
-        hint: "proxy_ssl_pin chain sha256//BASE64; a file of that name is ./chain")
+        line.place(0), "\"\(line.name) chain\" without a pin",
+        hint: "\(line.name) chain sha256//BASE64; a file of that name is ./chain")
     }
     return words.map { word in
-      if let diagnostic = PinSpellingRule.diagnostic(word, folder: folder) { diagnostics.append(diagnostic) }
+      if let diagnostic = PinSpellingRule.diagnostic(word, of: line.name, folder: folder) {
+        diagnostics.append(diagnostic)
+      }
       return SaidPin(word: word, spelling: Pin.Spelling(word.text), scope: scope)
     }
   }

@@ -16,11 +16,16 @@ struct Said<Value> {
   }
 }
 
-/// One pin of a `proxy_ssl_pin` line.
+/// One pin of a `proxy_ssl_pin` or `ssl_client_pin` line.
 struct SaidPin {
   var word: Word
   var spelling: Pin.Spelling
   var scope: Pin.Scope
+
+  /// The mode of pins without a word about it: `public_key`, or `certificate` if all are hashes of certificates.
+  static func standardMode(of pins: [SaidPin]) -> PinningMode {
+    !pins.isEmpty && pins.allSatisfy({ $0.spelling == .certificateHash }) ? .certificate : .publicKey
+  }
 }
 
 /// The directives in effect for a location's upstream, and their consequences (docs/SECURITY.md, *Trust in upstreams*).
@@ -58,10 +63,10 @@ struct UpstreamTrustFacts {
 
   var isPinned: Bool { !pins.isEmpty && pinning?.value != "none" }
 
-  /// The pinning mode. The default with pins is `public_key`, or `certificate` if all pins are hashes of certificates.
+  /// The pinning mode.
   var mode: PinningMode {
     if let pinning, let said = PinningMode(rawValue: pinning.value) { return said }
-    return !pins.isEmpty && pins.allSatisfy({ $0.spelling == .certificateHash }) ? .certificate : .publicKey
+    return SaidPin.standardMode(of: pins)
   }
 
   /// Whether no directive says whom to trust. sallyport then sends no request over TLS.

@@ -26,7 +26,7 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     ),
     (
       pair + "ssl_verify_client on;",
-      "3:1 no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client | name the CA that client certificates come from: ssl_client_certificate ca.cer;"
+      "3:1 no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client | name the CA that client certificates come from: ssl_client_certificate ca.cer; or pin the clients' keys: ssl_client_pin sha256//…;"
     ),
     (
       pair + "ssl_client_certificate ca.cer;",

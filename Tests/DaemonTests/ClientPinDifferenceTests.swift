@@ -1,0 +1,87 @@
+@testable import Proxy
+import Crypto
+import TestSupport
+import Testing
+
+@testable import Daemon
+
+/// `sallyport check --diff` of servers that pin their clients.
+@Suite struct ClientPinDifferenceTests {
+  private static let one = "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+  private static let two = "sha256//AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+  /// `lines`: whom the server lets in.
+  private static func text(_ lines: String) -> String {
+    """
+    events {}
+    http { server { listen 127.0.0.1:8443 ssl; server_name a.example; ssl_verify_client on; \(lines)
+      ssl_certificate server.pem; ssl_certificate_key server.key; return 200 x; } }
+    stream { server { listen 127.0.0.1:8444 ssl; server_name b.example; ssl_verify_client on; \(lines)
+      ssl_certificate server.pem; ssl_certificate_key server.key; return x; } }
+    """
+  }
+
+  /// What the lines become, the direction, and words of the sentence.
+  private static let cases: [(from: String, to: String, direction: TrustChange.Direction, words: String)] = [
+    ("ssl_client_pin \(one);", "ssl_client_pin \(one) \(two);", .opens, "clients with the pin \(two) get in"),
+    ("ssl_client_pin \(one);", "ssl_client_pin \(two);", .closes, "clients with the pin \(one) no longer get in"),
+    ("ssl_client_pin \(one);", "ssl_client_pin \(two);", .opens, "clients with the pin \(two) get in"),
+    (
+      "ssl_client_certificate ca.pem;", "ssl_client_certificate ca.pem; ssl_client_pin \(one);", .closes,
+      "clients must match a pin too (ssl_client_pin): \(one)"
+    ),
+    (
+      "ssl_client_certificate ca.pem; ssl_client_pin \(one);", "ssl_client_certificate ca.pem;", .opens,
+      "clients need not match a pin any more (were \(one))"
+    ),
+    (
+      "ssl_client_certificate ca.pem; ssl_client_pin \(one);", "ssl_client_pin \(one);", .opens,
+      "a pin alone lets a client in: no CA, no revocation list and no validity of its chain counts"
+    ),
+    ("ssl_client_certificate ca.pem;", "ssl_client_pin \(one);", .opens, "a pin alone lets a client in"),
+    ("ssl_client_certificate ca.pem;", "ssl_client_pin \(one);", .opens, "clients with the pin \(one) get in"),
+    (
+      "ssl_client_pin \(one);", "ssl_client_certificate ca.pem;", .closes,
+      "clients with the pin \(one) no longer get in"
+    ),
+    (
+      "ssl_client_pin alice.pem;", "ssl_client_pin alice.pem; ssl_client_pinning certificate;", .other,
+      "pins of clients are compared with the whole certificate (ssl_client_pinning)"
+    ),
+    (
+      "ssl_client_certificate ca.pem; ssl_client_allow cn=a;",
+      "ssl_client_certificate ca.pem; ssl_client_allow cn=a; ssl_client_purpose any;", .opens,
+      "the certificate of a client need not be one for clients (ssl_client_purpose any)"
+    ),
+    (
+      "ssl_verify_client off;", "ssl_client_pin \(one);", .closes, "clients must present a pinned certificate"
+    ),
+  ]
+
+  @Test func `each change is told by its own sentence, in http and in stream`() throws {
+    let scene = try Scene()
+    defer { scene.end() }
+    let authority = try TestAuthority()
+    try scene.anchors("ca", authority)
+    _ = try scene.identity("server", authority.server())
+    _ = try scene.identity("alice", authority.client())
+    for (from, to, direction, words) in Self.cases {
+      func config(_ lines: String) -> String {
+        lines.contains("ssl_verify_client")
+          ? Self.text("").replacing("ssl_verify_client on;", with: lines) : Self.text(lines)
+      }
+      func compare(_ from: String, _ to: String) throws -> [TrustChange] {
+        try TrustDifference(from: scene.write("old.conf", text: from), to: scene.write("new.conf", text: to)).changes
+      }
+      let changes = try compare(config(from), config(to))
+      for name in ["server a.example", "stream server b.example"] {
+        #expect(
+          changes.contains {
+            $0.direction == direction && $0.sentence.hasPrefix(name) && $0.sentence.contains(words)
+          }, "\(from) → \(to): \(changes.map { "\($0.direction) \($0.sentence)" })")
+      }
+      let back = try compare(config(to), config(from))
+      #expect(!back.isEmpty && (direction == .other || !back.contains { $0.sentence.contains(words) }), "\(back)")
+    }
+  }
+}
