@@ -43,6 +43,8 @@ package struct CertificateBuilder: Sendable {
   /// Name constraints of an authority (RFC 5280 §4.2.1.10): the only DNS names, with all names below them, and IP
   /// addresses that it may certify. Empty: no constraints.
   package var permittedNames: [AlternativeName] = []
+  /// Where the issuer's revocation list is (cRLDistributionPoints); without a comma.
+  package var revocationURLs: [RevocationURL] = []
   /// Seconds since 1970; may be in the past.
   package var notBefore: Int64
   package var notAfter: Int64

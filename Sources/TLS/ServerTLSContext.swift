@@ -59,6 +59,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// The security level that a client chain's keys and signatures must have; see ContextBasics.chainLevel.
   let chainLevel: Int32
   private let anchors: TrustAnchors?
+  /// Gets what clients' certificates say about lists that are missing; nil outside a daemon.
+  let points: RevocationPoints?
   let verifiedChains = VerifiedChainCache()
 
   /// The cached answers of responders about this context's clients; nil when no responder is asked.
@@ -68,13 +70,14 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// same settings; nil starts an empty cache.
   package init(
     settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?, ocsp: OCSPClient,
-    answers: ClientStatusAnswers? = nil
+    answers: ClientStatusAnswers? = nil, points: RevocationPoints? = nil
   ) throws(TLSSettingsError) {
     let names = NamedCertificates(settings, material)
     let handle = try ContextBasics.make(
       server: true, commands: settings.confCommands, keys: names == nil ? material.certificates.map(\.key) : nil)
     self.handle = handle
     self.settings = settings
+    self.points = points
     self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
@@ -84,7 +87,9 @@ public final class ServerTLSContext: @unchecked Sendable {
     let authorities = material.clientCAs + material.trustedCAs
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
-      self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities, material.revocations)
+      self.anchors =
+        authorities.isEmpty
+        ? nil : try Self.anchors(authorities, material.revocations, needsLists: settings.revocationFetch.isOn)
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
       let policy = Self.policyDigest(settings, anchors, chainLevel)
@@ -117,10 +122,10 @@ public final class ServerTLSContext: @unchecked Sendable {
   deinit { SSL_CTX_free(handle) }
 
   private static func anchors(
-    _ certificates: [Certificate], _ revocations: [RevocationList]
+    _ certificates: [Certificate], _ revocations: [RevocationList], needsLists: Bool
   ) throws(TLSSettingsError) -> TrustAnchors {
     do {
-      return try TrustAnchors(.certificates(certificates), revocations: revocations)
+      return try TrustAnchors(.certificates(certificates), revocations: revocations, needsLists: needsLists)
     } catch {
       throw TLSSettingsError("the client CAs can't be taken: \(error)")
     }
@@ -159,6 +164,7 @@ public final class ServerTLSContext: @unchecked Sendable {
       bytes += [2] + Array("\(status.extent.rawValue) \(status.responder?.description ?? "")".utf8)
     }
     if settings.rejection == .reportOnly { bytes += [3] }
+    bytes += settings.revocationFetch.fingerprint
     return Digest.of(bytes)
   }
 

@@ -139,6 +139,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var trustedCertificate: MaterialReference?
   /// CRLs that apply to clients (`ssl_crl`).
   public var revocationLists: [MaterialReference] = []
+  /// CRLs that are fetched (`ssl_crl http://…`, `ssl_crl_fetch`).
+  public var revocationFetch = RevocationFetch()
   public var verification: ClientVerification = .off
   public var rejection = ClientRejection.http
   public var revokedConnections = RevokedConnections.close
