@@ -125,8 +125,8 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
       "3:54 \"ssl_crl_fetch\" needs \"ssl_crl_cache\": without a kept list, no client could get in after a restart | ssl_crl_cache FOLDER; a folder that the serving user may write"
     ),
     (
-      pair + verifying + "ssl_crl_cache c; ssl_crl https://a.test/a.crl;",
-      "3:79 invalid URL \"https://a.test/a.crl\" in \"ssl_crl\" | http://HOST[:PORT]/PATH: lists are signed, so https is not needed"
+      pair + verifying + "ssl_crl_cache c; ssl_crl http://b.test/ https://a.test/a.crl;",
+      "3:94 invalid URL \"https://a.test/a.crl\" in \"ssl_crl\" | http://HOST[:PORT]/PATH: lists are signed, so https is not needed"
     ),
     (
       pair + verifying + "ssl_crl_cache c; ssl_crl_fetch on a.test;",
