@@ -47,6 +47,8 @@ package struct CertificateBuilder: Sendable {
   package var authorityUsages: [ExtendedKeyUsage] = []
   /// Replaces a leaf's keyUsage, in OpenSSL's configuration syntax: for tests of what must be refused.
   package var rawKeyUsage: String?
+  /// Where the issuer's revocation list is (cRLDistributionPoints); without a comma.
+  package var revocationURLs: [RevocationURL] = []
   /// Seconds since 1970; may be in the past.
   package var notBefore: Int64
   package var notAfter: Int64

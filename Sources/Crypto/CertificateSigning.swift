@@ -71,6 +71,11 @@ extension CertificateBuilder {
       }
     }
     if !alternativeNames.isEmpty { try addAlternativeNames(to: draft) }
+    let points = revocationURLs.map { "URI:\($0)" }
+    // A comma begins another value in OpenSSL's syntax.
+    if !points.isEmpty, !points.contains(where: { $0.contains(",") }) {
+      try add(NID_crl_distribution_points, points.joined(separator: ","), to: draft, issuer)
+    }
   }
 
   /// Returns the constraints in OpenSSL's configuration syntax. The accepted characters have no special meaning in it.

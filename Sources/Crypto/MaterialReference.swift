@@ -83,6 +83,13 @@ public struct MaterialReference: Sendable, Hashable, CustomStringConvertible {
     self.location = location
   }
 
+  /// Makes a reference to the file that keeps what messages call `description`.
+  package init(path: String, keeping description: String, location: SourceLocation?) {
+    spelling = .path(path)
+    self.description = description
+    self.location = location
+  }
+
   private static let enginePrefix = "engine:pkcs11:"
 
   /// Hides the PIN, which RFC 7512 allows in the URI and which must not appear in a log.

@@ -73,7 +73,7 @@ extension RevocationList {
   }
 
   /// The seconds by which an issuer's clock may be ahead.
-  private static let tolerance: Int64 = 300
+  static let tolerance: Int64 = 300
 
   /// Returns the CRLs to verify by: without the valid ones that a valid one outnumbers. Of two valid CRLs OpenSSL uses the
   /// one with the later thisUpdate, whatever their numbers. An expired one stays: whom it names stays refused.

@@ -27,7 +27,10 @@ public final class TrustAnchors: @unchecked Sendable {
     try TrustAnchors(.system)
   }
 
-  package init(_ source: Source, revocations: [RevocationList] = []) throws(OpenSSLError) {
+  /// `needsLists`: every CA of a chain must have a CRL even if there is none at all.
+  package init(
+    _ source: Source, revocations: [RevocationList] = [], needsLists: Bool = false
+  ) throws(OpenSSLError) {
     let given: [Certificate]
     let includesSystem: Bool
     switch source {
@@ -48,7 +51,7 @@ public final class TrustAnchors: @unchecked Sendable {
     for list in revocations {
       guard X509_STORE_add_crl(store, list.handle) == 1 else { throw OpenSSLError.drain() }
     }
-    if !revocations.isEmpty {
+    if !revocations.isEmpty || needsLists {
       X509_STORE_set_flags(store, UInt(X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL))
     }
     if includesSystem {

@@ -27,6 +27,7 @@ package enum FileNeeds {
         path.folders.map { FileNeed(.read, $0, at: path.location) }
       }
     }
+    needs += settings.http.revocationFolders.sorted().map { FileNeed(.change, $0) }
     for (_, location) in settings.http.everyLocation { needs += Self.needs(of: location) }
     var seen: Set<FileNeed> = []
     return needs.filter { seen.insert($0).inserted }

@@ -61,7 +61,15 @@ package struct FileStates: Sendable, Equatable {
 extension HTTPSettings {
   /// The files to watch: everything that decides who is trusted and which certificates are shown, where `ssl_reload` is
   /// on.
-  package var watchedFiles: Set<String> { materialFiles { $0 } }
+  package var watchedFiles: Set<String> { materialFiles { $0 }.union(fetchedFiles) }
+
+  /// The files of revocation lists that are fetched, and the folders in which others may appear.
+  private var fetchedFiles: [String] {
+    servers.compactMap { $0.tls?.revocationFetch }.flatMap { fetch in
+      let files = fetch.lists.compactMap { try? $0.file.resolvedPath(expecting: .revocation) }
+      return files + (fetch.points == .none ? [] : [fetch.folder].compactMap { $0 })
+    }
+  }
 
   /// The files that every reload by HUP opens, watched or not.
   package var reloadedFiles: Set<String> { materialFiles { _ in true } }

@@ -8,6 +8,8 @@ import UpstreamAuth
 package struct FormerMaterial: Sendable {
   /// Keyed by the file that holds the CRLs.
   package var revocations: [MaterialReference: [RevocationList]] = [:]
+  /// The revocation lists that are fetched.
+  private(set) var fetched: [FetchedSource] = []
   /// Keyed by certificate.
   package var staples: [Certificate: Staple] = [:]
   /// The responders' answers about clients.
@@ -23,6 +25,7 @@ package struct FormerMaterial: Sendable {
 
   package init(_ material: KeyMaterial) {
     revocations = material.revocations
+    fetched = material.fetched
     staples = material.staples
     for context in material.servers.compactMap({ $0?.context }) {
       statusAnswers[context.settings.clientStatus] = context.statusAnswers

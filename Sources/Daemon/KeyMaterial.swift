@@ -29,6 +29,8 @@ package struct KeyMaterial {
   package private(set) var staples: [Certificate: Staple] = [:]
   /// Keyed by the file that holds the CRLs.
   package private(set) var revocations: [MaterialReference: [RevocationList]] = [:]
+  /// The revocation lists that are fetched.
+  package private(set) var fetched: [FetchedSource] = []
   /// `proxy_auth_user_file`
   package private(set) var userFiles: [MaterialReference: UserFile] = [:]
   /// The user files that only locations with `ssl_reload off` name.
@@ -62,6 +64,7 @@ package struct KeyMaterial {
     signatures = Self.signatures(of: http, &loader)
     diagnostics = loader.diagnostics
     revocations = loader.revocations
+    fetched = Array(loader.fetched.values)
     staples = loader.staples
     userFiles = loader.userFiles.compactMapValues { $0 }
     let watched = http.everyLocation.compactMap { $0.settings.upstreamAuth }.filter(\.reloads).map(\.users)
@@ -111,8 +114,9 @@ package struct KeyMaterial {
     if [.on, .optional].contains(tls.verification), let file = tls.clientCertificate ?? tls.trustedCertificate {
       loader.warnOfMissingRoot((clientCAs ?? []) + (trustedCAs ?? []), file)
     }
-    let revocations = parts.expect(
-      loader.revocations(tls.revocationLists, of: (clientCAs ?? []) + (trustedCAs ?? [])))
+    let authorities = (clientCAs ?? []) + (trustedCAs ?? [])
+    let fetched = loader.fetchedRevocations(tls.revocationFetch, of: authorities)
+    let revocations = parts.expect(loader.revocations(tls.revocationLists, of: authorities, besides: fetched))
     let ticketKeys = parts.expect(loader.ticketKeys(tls.ticketKeys))
     let dhParameters = tls.dhParameters.flatMap { parts.expect(loader.dhParameters($0)) }
     // As in nginx, a server block of which handshakes choose certificates staples none.
@@ -134,13 +138,13 @@ package struct KeyMaterial {
     _ tls: ServerTLSSettings, of server: ServerSettings, sessions: SessionStore, _ loader: inout MaterialLoader
   ) -> Server? {
     guard let material = loader.kept(tls) ?? material(tls, &loader) else { return nil }
-    let (answers, ocsp) = (loader.statusAnswers[tls.clientStatus], loader.shared.ocsp)
+    let (answers, shared) = (loader.statusAnswers[tls.clientStatus], loader.shared)
     let loaded = attempt(at: server.location, &loader) { () throws(TLSSettingsError) in
       Server(
         material: material,
         context: try ServerTLSContext(
-          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, ocsp: ocsp,
-          answers: answers))
+          settings: tls, material: material, sessions: tls.resumesSessions ? sessions : nil, ocsp: shared.ocsp,
+          answers: answers, points: shared.points))
     }
     loader.statusAnswers[tls.clientStatus] = loaded?.context.statusAnswers
     return loaded

@@ -31,6 +31,8 @@ struct MaterialLoader {
   let expiryNotice: ExpiryNotice
   let shared: SharedState
   var loadedRevocations: [MaterialReference: LoadedRevocations] = [:]
+  /// Keyed by the file that keeps the list.
+  var fetched: [MaterialReference: FetchedSource] = [:]
   /// CRL files of blocks that keep their loaded material.
   var keptRevocations: Set<MaterialReference> = []
   var staples: [Certificate: Staple] = [:]

@@ -15,10 +15,13 @@ extension MaterialLoader {
   ///
   /// `authorities`: the CAs that are known where the CRLs apply. A CRL of any other CA is accepted; verification checks
   /// its signature.
+  ///
+  /// `fetched`: further lists, which are verified already.
   mutating func revocations(
-    _ files: [MaterialReference], of authorities: [Certificate], andSystem system: TrustAnchors? = nil
+    _ files: [MaterialReference], of authorities: [Certificate], andSystem system: TrustAnchors? = nil,
+    besides fetched: [RevocationList] = []
   ) -> [RevocationList]? {
-    var lists: [RevocationList] = []
+    var lists = fetched
     var isWhole = true
     for file in files {
       guard let loaded = revocations(in: file) else {

@@ -15,7 +15,7 @@ struct RevocationNotice {
   /// Returns nil for a CRL with nothing to report. The result is only a warning: the daemon must start to be able to
   /// report.
   private static func diagnostic(
-    _ list: RevocationList, in file: MaterialReference, _ notice: ExpiryNotice, now: Int64
+    _ list: RevocationList, in file: MaterialReference, _ notice: ExpiryNotice, now: Int64, isFetched: Bool
   ) -> Diagnostic? {
     switch list.age(notice, at: now) {
     case .valid: nil
@@ -23,23 +23,25 @@ struct RevocationNotice {
       Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) \(ExpiryWords.ends(list.nextUpdate ?? 0, at: now)), on \(list.nextUpdateText)",
-        hint:
-          "from then on every certificate of this CA is refused: put a new list in its place (`sallyport ca upkeep`)")
+        hint: "from then on every certificate of this CA is refused: "
+          + (isFetched ? "its CA must publish a new one there" : "put a new list in its place (`sallyport ca upkeep`)"))
     case .ended:
       Diagnostic(
         .warning, at: file.location,
         "\"\(file)\": the revocation list of \(list.issuer) ended on \(list.nextUpdateText): every certificate of this CA is refused",
-        hint: "put a new list in its place; sallyport loads it without a restart")
+        hint: isFetched
+          ? "its CA must publish a new one there; sallyport asks again and again"
+          : "put a new list in its place; sallyport loads it without a restart")
     }
   }
 
   static func all(
     _ fresh: [RevocationList], keeping kept: [RevocationList], in file: MaterialReference, _ notice: ExpiryNotice,
-    now: Int64
+    now: Int64, isFetched: Bool = false
   ) -> [Diagnostic] {
     fresh.compactMap { list in
       guard let other = kept.first(where: { $0.isOfIssuer(of: list) }) else {
-        return diagnostic(list, in: file, notice, now: now)
+        return diagnostic(list, in: file, notice, now: now, isFetched: isFetched)
       }
       return diagnostic(list, behind: other, in: file, now: now)
     }

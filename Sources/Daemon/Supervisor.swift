@@ -47,6 +47,7 @@ final class Supervisor {
   private var fileWatcher: FileWatcher?
   private let stapling: StapleRefresh
   private let upkeep: AuthorityUpkeep
+  private var fetching: RevocationRefresh?
   private var revocationAges = RevocationAges()
   private var retry = RetryTurns()
   private let predecessor: Predecessor?
@@ -164,11 +165,13 @@ final class Supervisor {
     } tick: { [unowned self] in
       watchRevocations()
       releaseCodeOnce()
+      fetching?.tick()
       fleet.metrics.process.take(.sample())
       logs.losses.tell(errorLog)
       shared.challenges.retry()
       if retry.isDue() { handle { $0.reloadAsked(.files) } }
     }
+    fetching = RevocationRefresh(shared, fleet.metrics.process)
     watchFiles()
     announced()
   }
@@ -274,10 +277,12 @@ final class Supervisor {
   // MARK: Changed files
 
   private func watchFiles() {
+    fetching?.prepare(current.settings.http, log: errorLog)
     fileWatcher?.watch(current.files)
     retry = RetryTurns()
     stapling.refresh(Array(current.material.staples.values), log: errorLog)
     upkeep.keep(current.settings.http, log: errorLog)
+    fetching?.follow(current.material.fetched, current.settings.http, log: errorLog)
     revocationAges = RevocationAges(current.material, current.settings.http.expiryNotice)
   }
 

@@ -42,18 +42,21 @@ package struct CertificateProfile: Sendable {
   package let key: PrivateKey.Kind
   /// A shorter lifetime than the role's; nil for the role's.
   package let days: Int64?
+  /// Seconds, in place of days and from now on; nil for the days.
+  package let lifetime: Int64?
 
   package static let clientDays: Int64 = 365
 
   package init(
     _ role: Role, _ name: CommonName, names: [CertificateBuilder.AlternativeName] = [],
-    key: PrivateKey.Kind = .p256, days: Int64? = nil
+    key: PrivateKey.Kind = .p256, days: Int64? = nil, lifetime: Int64? = nil
   ) throws(AuthorityError) {
     self.role = role
     self.name = name
     self.names = names.isEmpty && role == .server ? [try Self.serverName(name)] : names
     self.key = key
     self.days = days
+    self.lifetime = lifetime
     if let days, days < 1 || days > AuthorityStore.authorityDays {
       throw AuthorityError("\(days) days; expected 1 to \(AuthorityStore.authorityDays)")
     }
@@ -80,7 +83,10 @@ package struct CertificateProfile: Sendable {
       commonName: name.text, .leaf([role == .server ? .serverAuth : .clientAuth]), names: names)
     builder.notBefore = now - 3600
     // notAfter is inclusive, so its second belongs to the lifetime.
-    builder.notAfter = min(builder.notBefore + length * 86_400 - 1, authorityEnds)
+    let (end, isLate) = now.addingReportingOverflow(max(1, lifetime ?? 1) - 1)
+    builder.notAfter =
+      lifetime == nil || isLate ? builder.notBefore + length * 86_400 - 1 : min(end, now + limit * 86_400 - 1)
+    builder.notAfter = min(builder.notAfter, authorityEnds)
     return builder
   }
 

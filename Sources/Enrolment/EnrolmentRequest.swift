@@ -47,7 +47,7 @@ package struct EnrolmentRequest: Sendable {
     self.passphrase = SecretBytes(copying: passphrase)
   }
 
-  private static func isDevice(_ name: UnsafeRawBufferPointer) -> Bool {
+  static func isDevice(_ name: some Collection<UInt8>) -> Bool {
     (1...deviceLimit).contains(name.count)
       && name.allSatisfy { byte in
         ASCII.isDigit(byte) || ASCII.lower(byte) &- 97 < 26 || [UInt8]("._-".utf8).contains(byte)

@@ -9,6 +9,14 @@ public struct EnrolmentSettings: Sendable, Hashable {
   /// The encryption of the PKCS#12 file (`enrolment_pkcs12`).
   public enum Strength: String, Sendable, Hashable { case modern, legacy }
 
+  /// How clients ask.
+  public enum Form: Sendable, Hashable {
+    /// `enrolment on`: with a pass phrase in JSON, for a PKCS#12.
+    case json
+    /// `enrolment est`: with a signing request, by RFC 7030.
+    case est
+  }
+
   /// The authority's directory.
   public let authority: MaterialReference
   /// Pass phrases for the authority's key.
@@ -18,6 +26,9 @@ public struct EnrolmentSettings: Sendable, Hashable {
   /// A certificate may be renewed this many seconds before it expires.
   public let renewBefore: Int64
   public let strength: Strength
+  public let form: Form
+  /// Seconds that a certificate is valid (`enrolment_lifetime`); nil for `CertificateProfile.clientDays`.
+  public let lifetime: Int64?
   /// The largest number of one user's devices with a valid certificate.
   public let maxDevices: Int
   /// How many wrong passwords are allowed, and within how many seconds.
@@ -26,13 +37,15 @@ public struct EnrolmentSettings: Sendable, Hashable {
 
   public init(
     authority: MaterialReference, passwords: MaterialReference?, users: MaterialReference, renewBefore: Int64,
-    strength: Strength, maxDevices: Int, failures: Int, failureTime: Int64
+    strength: Strength, maxDevices: Int, failures: Int, failureTime: Int64, form: Form = .json, lifetime: Int64? = nil
   ) {
     self.authority = authority
     self.passwords = passwords
     self.users = users
     self.renewBefore = renewBefore
     self.strength = strength
+    self.form = form
+    self.lifetime = lifetime
     self.maxDevices = maxDevices
     self.failures = failures
     self.failureTime = failureTime
@@ -56,6 +69,8 @@ package enum EnrolmentOutcome: Sendable {
   case malformed(String)
   /// 409.
   case conflict(String)
+  /// 409 as well: the number of seconds until the certificate can be renewed.
+  case early(wait: Int64, String)
   /// 429: the number of seconds to wait.
   case tooMany(wait: Int64, String)
   /// 500: the server failed.
@@ -66,8 +81,8 @@ package enum EnrolmentOutcome: Sendable {
 ///
 /// Reads and writes files, hashes passwords and makes keys, so never use it on an event loop.
 package struct EnrolmentService: Sendable {
-  private let settings: EnrolmentSettings
-  private let state: EnrolmentState
+  let settings: EnrolmentSettings
+  let state: EnrolmentState
 
   package init(_ settings: EnrolmentSettings, _ state: EnrolmentState) {
     self.settings = settings
@@ -80,6 +95,16 @@ package struct EnrolmentService: Sendable {
     _ credentials: ShownCredentials, from address: String, body: UnsafeRawBufferPointer,
     at now: Int64 = Int64(time(nil)), _ tick: Int64 = MonotonicClock.seconds
   ) -> EnrolmentOutcome {
+    authenticated(credentials, from: address, at: now, tick) { (user, store) throws(AuthorityError) in
+      try answer(user, body, store, at: now)
+    }
+  }
+
+  /// Calls `answer` with the user whose credentials these are, and counts wrong ones.
+  func authenticated(
+    _ credentials: ShownCredentials, from address: String, at now: Int64, _ tick: Int64,
+    _ answer: (User, AuthorityStore) throws(AuthorityError) -> EnrolmentOutcome
+  ) -> EnrolmentOutcome {
     var keys = [FailureWindow.Key.address(address)]
     if case .basic(let user, _) = credentials { keys.append(.user(user)) }
     if let wait = state.failures.withLock({ $0.begin(keys, settings.failureLimit, at: tick) }) {
@@ -91,7 +116,7 @@ package struct EnrolmentService: Sendable {
         return .unauthorized("wrong password, or no such user or token")
       }
       state.failures.withLock { $0.forgive(keys, at: tick) }
-      return try answer(user, body, store, at: now)
+      return try answer(user, store)
     } catch {
       state.failures.withLock { $0.forgive(keys, at: tick) }
       return .broken("\(error)")
@@ -119,11 +144,12 @@ package struct EnrolmentService: Sendable {
   ) throws(AuthorityError) -> EnrolmentOutcome {
     let uri = Self.prefix + request.device
     // Checks before any work is done; the decisive check follows under the register's lock.
-    if let refusal = refusal(of: uri, request, name, try store.known.held(by: name, in: store, at: now), at: now) {
+    if let refusal = refusal(of: uri, request.device, name, try store.known.held(by: name, in: store, at: now), at: now)
+    {
       return refusal
     }
     let authority = try LocalAuthority(store, passwords: passwords())
-    let profile = try CertificateProfile(.client, name, names: [.uri(uri)])
+    let profile = try CertificateProfile(.client, name, names: [.uri(uri)], lifetime: settings.lifetime)
     let issued = try authority.sign(profile, at: now)
     let file = try authority.bundle(
       issued, name: "\(name) \(request.device)", password: request.passphrase,
@@ -133,7 +159,7 @@ package struct EnrolmentService: Sendable {
     let isRegistered = try store.register(
       issued.certificate, of: name, signer: authority.signer, token: token, at: now
     ) { held in
-      refusal = self.refusal(of: uri, request, name, held, at: now)
+      refusal = self.refusal(of: uri, request.device, name, held, at: now)
       return refusal == nil
     }
     guard isRegistered else { return refusal ?? .broken("the certificate was not registered") }
@@ -152,15 +178,16 @@ package struct EnrolmentService: Sendable {
   }
 
   /// Returns why this device gets no certificate besides those that its user holds; nil when it may have one.
-  private func refusal(
-    of uri: String, _ request: EnrolmentRequest, _ name: CommonName, _ held: [HeldCertificate], at now: Int64
+  func refusal(
+    of uri: String, _ device: String, _ name: CommonName, _ held: [HeldCertificate], at now: Int64
   ) -> EnrolmentOutcome? {
     let (renewable, isLate) = now.addingReportingOverflow(settings.renewBefore)
     let own = held.filter { $0.uris?.contains(uri) == true }
     if !isLate, let lasting = own.first(where: { $0.notAfter > renewable }) {
-      return .conflict(
-        "user \"\(name)\" has a certificate for device \"\(request.device)\", valid until "
-          + "\(AuthorityTime.rfc3339(lasting.notAfter)), serial \(lasting.serial)")
+      let words =
+        "user \"\(name)\" has a certificate for device \"\(device)\", valid until "
+        + "\(AuthorityTime.rfc3339(lasting.notAfter)), serial \(lasting.serial)"
+      return settings.form == .est ? .early(wait: lasting.notAfter - renewable, words) : .conflict(words)
     }
     guard own.isEmpty else { return nil }
     // A certificate that can't be read may belong to a device, so it counts as a device.
@@ -168,15 +195,15 @@ package struct EnrolmentService: Sendable {
     guard devices.count >= settings.maxDevices else { return nil }
     return .tooManyDevices(
       limit: settings.maxDevices,
-      "user \"\(name)\" has certificates for \(devices.count) devices, \"\(request.device)\" is another one; "
+      "user \"\(name)\" has certificates for \(devices.count) devices, \"\(device)\" is another one; "
         + "\"enrolment_max_devices\" is \(settings.maxDevices)")
   }
 
   // MARK: Authentication
 
-  private static let prefix = "urn:device:"
+  static let prefix = "urn:device:"
 
-  private struct User {
+  struct User {
     let name: [UInt8]
     /// The only device that a token may enrol; nil for a password.
     var device: String?
@@ -186,10 +213,7 @@ package struct EnrolmentService: Sendable {
   private func user(
     _ credentials: ShownCredentials, _ store: AuthorityStore, at now: Int64
   ) throws(AuthorityError) -> User? {
-    let users: AccountFile
-    do throws(MaterialError) { users = try AccountFile(loading: settings.users) } catch {
-      throw AuthorityError(error.message, hint: error.hint)
-    }
+    let users = try accounts()
     switch credentials {
     case .basic(let name, let password): return users.admits(name, password) ? User(name: name) : nil
     case .bearer(let token):
@@ -204,13 +228,19 @@ package struct EnrolmentService: Sendable {
     }
   }
 
-  private func folder() throws(AuthorityError) -> String {
+  func accounts() throws(AuthorityError) -> AccountFile {
+    do throws(MaterialError) { return try AccountFile(loading: settings.users) } catch {
+      throw AuthorityError(error.message, hint: error.hint)
+    }
+  }
+
+  func folder() throws(AuthorityError) -> String {
     do throws(MaterialError) { return try settings.authority.resolvedPath(expecting: .anchors) } catch {
       throw AuthorityError(error.message, hint: error.hint)
     }
   }
 
-  private func passwords() throws(AuthorityError) -> [SecretBytes] {
+  func passwords() throws(AuthorityError) -> [SecretBytes] {
     guard let file = settings.passwords else { return [] }
     do throws(MaterialError) { return try PasswordFile.load(file) } catch {
       throw AuthorityError(error.message, hint: error.hint)

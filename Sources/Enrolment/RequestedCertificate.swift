@@ -15,7 +15,7 @@ package struct RequestedCertificate: Sendable {
   /// `name`, `names`: replace the names of the request; nil takes those of the request.
   package init(
     _ request: SigningRequest, _ role: CertificateProfile.Role, name: CommonName? = nil,
-    names: [CertificateBuilder.AlternativeName]? = nil, days: Int64? = nil
+    names: [CertificateBuilder.AlternativeName]? = nil, days: Int64? = nil, lifetime: Int64? = nil
   ) throws(AuthorityError) {
     try Self.check(request)
     key = request.publicKey
@@ -24,7 +24,7 @@ package struct RequestedCertificate: Sendable {
     guard alternatives.count <= Self.nameLimit else {
       throw AuthorityError("\(alternatives.count) alternative names; expected at most \(Self.nameLimit)")
     }
-    profile = try CertificateProfile(role, name, names: alternatives, days: days)
+    profile = try CertificateProfile(role, name, names: alternatives, days: days, lifetime: lifetime)
     leftOut =
       (request.subjectCount > 1 ? ["of the subject everything but the common name: \(request.subject)"] : [])
       + request.otherExtensions.map { "the extension \($0)" }

@@ -14,6 +14,8 @@ package final class SharedState: Sendable {
   package let pool: BlockingPool
   package let resolver: Resolver
   package let ocsp: OCSPClient
+  /// Where the revocation lists are that clients' certificates lack.
+  package let points = RevocationPoints()
   package let tokens: TokenRefusals
   package let enrolment: EnrolmentState
   /// The challenges of upstream servers.

@@ -63,6 +63,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   private let anchors: TrustAnchors?
   /// nil: no pins.
   let pins: ClientPins?
+  /// Gets what clients' certificates say about lists that are missing; nil outside a daemon.
+  let points: RevocationPoints?
   let verifiedChains = VerifiedChainCache()
 
   /// The cached answers of responders about this context's clients; nil when no responder is asked.
@@ -72,13 +74,14 @@ public final class ServerTLSContext: @unchecked Sendable {
   /// same settings; nil starts an empty cache.
   package init(
     settings: ServerTLSSettings, material: ServerTLSMaterial, sessions: SessionStore?, ocsp: OCSPClient,
-    answers: ClientStatusAnswers? = nil
+    answers: ClientStatusAnswers? = nil, points: RevocationPoints? = nil
   ) throws(TLSSettingsError) {
     let names = NamedCertificates(settings, material)
     let handle = try ContextBasics.make(
       server: true, commands: settings.confCommands, keys: names == nil ? material.certificates.map(\.key) : nil)
     self.handle = handle
     self.settings = settings
+    self.points = points
     self.certificates = material.certificates.map(\.certificate)
     self.store = sessions
     self.statusCheck = ClientStatusCheck(settings.clientStatus, ocsp, answers)
@@ -88,7 +91,9 @@ public final class ServerTLSContext: @unchecked Sendable {
     let authorities = material.clientCAs + material.trustedCAs
     let standard = SSL_CTX_get_security_level(handle)
     do throws(TLSSettingsError) {
-      self.anchors = authorities.isEmpty ? nil : try Self.anchors(authorities, material.revocations)
+      self.anchors =
+        authorities.isEmpty
+        ? nil : try Self.anchors(authorities, material.revocations, needsLists: settings.revocationFetch.isOn)
       self.pins = try material.clientPins.map { (pins) throws(TLSSettingsError) in try ClientPins(pins) }
       try Self.configureHandshake(handle, settings, material)
       self.chainLevel = ContextBasics.chainLevel(of: handle, standard: standard)
@@ -122,10 +127,10 @@ public final class ServerTLSContext: @unchecked Sendable {
   deinit { SSL_CTX_free(handle) }
 
   private static func anchors(
-    _ certificates: [Certificate], _ revocations: [RevocationList]
+    _ certificates: [Certificate], _ revocations: [RevocationList], needsLists: Bool
   ) throws(TLSSettingsError) -> TrustAnchors {
     do {
-      return try TrustAnchors(.certificates(certificates), revocations: revocations)
+      return try TrustAnchors(.certificates(certificates), revocations: revocations, needsLists: needsLists)
     } catch {
       throw TLSSettingsError("the client CAs can't be taken: \(error)")
     }
@@ -177,6 +182,7 @@ public final class ServerTLSContext: @unchecked Sendable {
     if settings.rejection == .reportOnly { bytes += [3] }
     if let pins { bytes += [4] + pins.pins.digest }
     if settings.clientPurpose == .any { bytes += [5] }
+    bytes += settings.revocationFetch.fingerprint
     return Digest.of(bytes)
   }
 

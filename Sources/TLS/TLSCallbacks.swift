@@ -112,6 +112,9 @@ extension TLSStream {
       let result = X509_verify_cert(store)
       if result == 1, chainFaults.lacksList {
         X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
+        if let chain = VerifiedChain(X509_STORE_CTX_get0_chain(store)) {
+          context.points?.note(chain, context.settings.revocationFetch)
+        }
       } else if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
         X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
       } else if result == 1, chainFaults.lacksPurpose, context.settings.clientPurpose == .client {

@@ -139,6 +139,8 @@ public struct ServerTLSSettings: Sendable, Hashable {
   public var trustedCertificate: MaterialReference?
   /// CRLs that apply to clients (`ssl_crl`).
   public var revocationLists: [MaterialReference] = []
+  /// CRLs that are fetched (`ssl_crl http://…`, `ssl_crl_fetch`).
+  public var revocationFetch = RevocationFetch()
   public var verification: ClientVerification = .off
   /// What clients' own certificates must match (`ssl_client_pin`): beside the CAs if there are any, else in their place.
   public var clientPins: PinSettings?

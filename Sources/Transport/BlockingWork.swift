@@ -15,6 +15,8 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
   case clientStatus
   /// OCSP requests about the certificates that are shown, by the responder's address.
   case staples
+  /// Revocation lists that are fetched, by the server's address.
+  case revocationLists
   /// Names that requests bring (`proxy_pass` with variables), by name.
   case requestNames
   /// Names of the configuration, by name. A reload waits for them, and a reload may carry a revocation.
@@ -45,6 +47,7 @@ public enum BlockingWork: Sendable, Hashable, CaseIterable {
       BlockingLimits(lanes: 128, partyLanes: 4, parties: 32, waiting: 32 * 1020, partyWaiting: 1020)
     // The configuration bounds how many there are.
     case .staples: BlockingLimits(lanes: 8, partyLanes: 1)
+    case .revocationLists: BlockingLimits(lanes: 4, partyLanes: 1, waiting: 1024)
     case .reloadNames: BlockingLimits(lanes: 16)
     case .requestNames: BlockingLimits(lanes: 24, partyLanes: 1, waiting: 256, partyWaiting: 64)
     // A token may take long, and must not hold up files.

@@ -82,7 +82,8 @@ import Testing
   private static let known: Set<String> = [
     "include", "pid", "error_log", "access_log", "root", "alias", "client_body_temp_path", "auth_basic_user_file",
     "enrolment_authority", "proxy_auth_user_file", "proxy_auth_state", "ssl_certificate", "ssl_certificate_key",
-    "ssl_password_file", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_crl", "ssl_dhparam",
+    "ssl_password_file", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_crl", "ssl_crl_cache",
+    "ssl_dhparam",
     "ssl_session_ticket_key", "ssl_stapling_file", "proxy_ssl_certificate", "proxy_ssl_certificate_key",
     "proxy_ssl_password_file", "proxy_ssl_trusted_certificate", "proxy_ssl_crl", "proxy_ssl_pin", "listen",
     "message_envelope_key", "message_signature_key",

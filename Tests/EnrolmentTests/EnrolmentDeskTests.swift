@@ -58,7 +58,7 @@ extension EnrolmentOutcome {
     case .unauthorized: 401
     case .refused, .tooManyDevices: 403
     case .malformed: 400
-    case .conflict: 409
+    case .conflict, .early: 409
     case .tooMany: 429
     case .broken: 500
     }

@@ -19,6 +19,7 @@ import Testing
     "Sources/Proxy/Client/ProxyHeaderReading.swift", "Sources/Proxy/Client/HTTP2Connection.swift",
     "Sources/Proxy/Client/ClientHandshake.swift", "Sources/Proxy/Client/TCPConnection.swift",
     "Sources/Proxy/Features/Proxy/DynamicTarget.swift", "Sources/Proxy/Features/Enrolment/EnrolmentHandler.swift",
+    "Sources/Proxy/Features/Enrolment/ESTHandler.swift",
     "Sources/Proxy/Features/Proxy/UpstreamFailureLog.swift", "Sources/Proxy/Features/Proxy/TCPHandler.swift",
     "Sources/Proxy/Features/ProxyAuth/UpstreamAuthentication.swift",
     "Sources/Proxy/Exchange/Exchange.swift", "Sources/Proxy/Exchange/ExchangeSession.swift",

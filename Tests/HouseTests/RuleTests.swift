@@ -90,6 +90,8 @@ import Testing
     "Crypto/CertificateBuilder.swift", "Crypto/RevocationListSigning.swift", "Daemon/Health/HealthQuestion.swift",
     "Daemon/Health/SupervisorHealth.swift", "Daemon/MaterialLoader.swift", "Daemon/RevocationLoading.swift",
     "Daemon/RevocationNotice.swift", "Daemon/StapleLoading.swift", "Daemon/StapleRefresh.swift",
+    "Daemon/Revocation/FetchedRevocations.swift", "Daemon/Revocation/RevocationRefresh.swift",
+    "Enrolment/ESTService.swift",
     "Enrolment/AuthorityCreation.swift", "Enrolment/AuthorityReading.swift", "Enrolment/AuthorityStore.swift",
     "Enrolment/CertificateRecord.swift", "Enrolment/CertificateRenewal.swift", "Enrolment/EnrolmentService.swift",
     "Enrolment/Inspection/Inspection.swift", "Enrolment/RequestedCertificate.swift", "Enrolment/TrustedRoot.swift",

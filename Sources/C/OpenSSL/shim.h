@@ -268,6 +268,17 @@ static inline int copenssl_pin_was_refused(unsigned long code) {
   return library && strcmp(library, "PKCS#11 module") == 0 && ERR_GET_REASON(code) >= 0xA0 && ERR_GET_REASON(code) <= 0xA4;
 }
 
+// Certificates in PKCS#7.
+static inline PKCS7 *copenssl_pkcs7_for_certificates(void) {
+  PKCS7 *bag = PKCS7_new();
+  if (bag && PKCS7_set_type(bag, NID_pkcs7_signed)) {
+    bag->d.sign->contents->type = OBJ_nid2obj(NID_pkcs7_data);
+    return bag;
+  }
+  PKCS7_free(bag);
+  return NULL;
+}
+
 // ssl_dhparam.
 static inline EVP_PKEY *copenssl_read_parameters(BIO *bio) { return PEM_read_bio_Parameters(bio, NULL); }
 
@@ -279,6 +290,11 @@ static inline int copenssl_sk_DIST_POINT_num(const CRL_DIST_POINTS *sk) { return
 static inline GENERAL_NAMES *copenssl_dist_point_names(const CRL_DIST_POINTS *sk, int i) {
   DIST_POINT *point = sk_DIST_POINT_value(sk, i);
   return point && point->distpoint && point->distpoint->type == 0 ? point->distpoint->name.fullname : NULL;
+}
+/// Whether the point's list is the issuer's own, for all reasons.
+static inline int copenssl_dist_point_is_whole(const CRL_DIST_POINTS *sk, int i) {
+  DIST_POINT *point = sk_DIST_POINT_value(sk, i);
+  return point && !point->reasons && !point->CRLissuer;
 }
 static inline int copenssl_sk_X509_EXTENSION_num(const STACK_OF(X509_EXTENSION) *sk) { return sk ? sk_X509_EXTENSION_num(sk) : 0; }
 static inline X509_EXTENSION *copenssl_sk_X509_EXTENSION_value(const STACK_OF(X509_EXTENSION) *sk, int i) { return sk_X509_EXTENSION_value(sk, i); }

@@ -148,6 +148,10 @@ struct ServerDifference {
     found.flag(
       !old.rejectsHandshake, !new.rejectsHandshake, opens: "handshakes are no longer rejected",
       closes: "all handshakes are rejected")
+    found.flag(
+      !old.revocationFetch.isOn, !new.revocationFetch.isOn,
+      opens: "no revocation list of clients' CAs is fetched any more (ssl_crl http://…, ssl_crl_fetch)",
+      closes: "clients are refused unless the revocation list of their CA could be fetched")
     compareStatus(old.clientStatus, new.clientStatus, &found)
   }
 

@@ -114,6 +114,8 @@ extension DirectiveSample {
       server: certificate + "ssl_verify_client on;"),
     "ssl_trusted_certificate": .init("ssl_trusted_certificate more.pem;"),
     "ssl_crl": .init("ssl_crl crl.pem;"),
+    "ssl_crl_fetch": .init("ssl_crl_fetch on;", beside: "ssl_crl_cache lists;"),
+    "ssl_crl_cache": .init("ssl_crl_cache lists refresh=7s;"),
     "ssl_verify_client": .init(
       "ssl_verify_client on;", server: certificate + "ssl_client_certificate ca.pem;"),
     "ssl_client_allow": .init("ssl_client_allow cn=a;"),
@@ -260,6 +262,7 @@ extension DirectiveSample {
     "enrolment": .init("enrolment on;", location: "enrolment_authority ca; " + password),
     "enrolment_authority": .init(
       "enrolment_authority a;", or: "enrolment_authority b;", location: "enrolment on; " + password),
+    "enrolment_lifetime": .init("enrolment_lifetime 24h;", location: enrolment),
     "enrolment_renew_before": .init("enrolment_renew_before 7d;", location: enrolment),
     "enrolment_pkcs12": .init("enrolment_pkcs12 legacy;", location: enrolment),
     "enrolment_max_devices": .init("enrolment_max_devices 7;", location: enrolment),

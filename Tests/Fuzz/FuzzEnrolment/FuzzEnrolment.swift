@@ -1,7 +1,8 @@
 import Bytes
 import Enrolment
 
-/// The first byte says which reader has the rest: of a request (J), an index (I), a file of users (U), credentials (A).
+/// The first byte says which reader has the rest: of a request (J), of one of EST (E), an index (I), a file of users (U),
+/// credentials (A).
 ///
 /// Holds: a request that is taken has a device's name and a pass phrase within their bounds; an index that is read is
 /// written as one that reads the same.
@@ -21,6 +22,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let again = try? Array(index.text.utf8).withUnsafeBytes { try AuthorityIndex(parsing: $0) }
     require(again == index)
     require(index.revoked.count <= index.entries.count)
+  case UInt8(ascii: "E"):
+    guard let asked = try? ESTRequest(parsing: bytes).request else { return 0 }
+    _ = try? RequestedCertificate(asked, .client)
   case UInt8(ascii: "U"): _ = AccountFile(bytes)
   default: _ = ShownCredentials(bytes)
   }

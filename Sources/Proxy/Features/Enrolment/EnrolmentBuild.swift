@@ -9,14 +9,17 @@ extension EnrolmentSettings: ContentFeature {
 
   static let directives: [DirectiveEntry] = [
     .local(
-      "enrolment", .location, .flag, "off",
-      "Whether to issue a certificate to a user who sends a password (POST, JSON). Not in nginx.",
+      "enrolment", .location, .oneOf(["on", "off", "est"]), "off",
+      "Whether to issue certificates to users with a password: `on` sends a key with its certificate (POST, JSON), `est` certifies the client's own key by RFC 7030, and renews it for a client that shows its certificate. Not in nginx.",
       example: "enrolment on;"),
     .value(
       "enrolment_authority", levels, .words(1...1, "DIR"), "", "The folder that `sallyport ca` made. Not in nginx.",
       example: "enrolment_authority ca;"),
     .value(
-      "enrolment_renew_before", levels, .seconds, "30d",
+      "enrolment_lifetime", levels, .seconds, "365d",
+      "How long a certificate is valid, 10m to 365d. Not in nginx.", example: "enrolment_lifetime 24h;"),
+    .value(
+      "enrolment_renew_before", levels, .seconds, "30d, or a third of a shorter lifetime",
       "How long before its end a certificate can be renewed. Not in nginx.", example: "enrolment_renew_before 30d;"),
     .value(
       "enrolment_pkcs12", levels, .oneOf(["modern", "legacy"]), "modern",
@@ -35,7 +38,9 @@ extension EnrolmentSettings: ContentFeature {
   static func line(in scope: Scope) -> Directive? { scope.own("enrolment").first }
 
   /// Whether the level itself issues certificates, and so checks passwords by itself.
-  static func isOn(_ scope: Scope) -> Bool { line(in: scope).flatMap { Flag($0.text(0)) } ?? false }
+  static func isOn(_ scope: Scope) -> Bool {
+    line(in: scope).map { ["on", "est"].contains($0.text(0).lowercased()) } ?? false
+  }
 
   static func read(_ level: Level, _ builder: inout SettingsBuilder) -> EnrolmentSettings? {
     guard let settings = builder.enrolment(level) else { return nil }
@@ -45,11 +50,17 @@ extension EnrolmentSettings: ContentFeature {
 
   func compile(_ parts: inout LocationParts, _ makers: LiveMakers) {
     // Without `auth_basic` there are no users, and such a configuration doesn't load.
-    parts.content = parts.settings[AuthBasic.self].map { EnrolmentContent(self, realm: $0.realm.compiled) }
+    parts.content = parts.settings[AuthBasic.self].map { access in
+      switch form {
+      case .json: EnrolmentContent(self, realm: access.realm.compiled)
+      case .est: ESTContent(self, realm: access.realm.compiled)
+      }
+    }
   }
 
   var policy: [(label: String, text: String)] {
-    [("enrolment", "of \(authority), for users with a password in \(users)")]
+    let way = form == .est ? ", by EST" : ""
+    return [("enrolment", "of \(authority), for users with a password in \(users)\(way)")]
   }
 
   func words(_ http: HTTPSettings) -> String { "issues certificates of \(authority)" }
@@ -59,6 +70,14 @@ extension EnrolmentSettings: ContentFeature {
     if old.authority != new.authority {
       found.other("issues certificates of \(new.authority) (was \(old.authority))")
     }
+    if old.form != new.form {
+      found.other(
+        "issues certificates \(new.form == .est ? "by EST (RFC 7030)" : "with keys of its own making, in PKCS#12")")
+    }
+    let before = old.lifetime ?? CertificateProfile.clientDays * 86_400
+    let after = new.lifetime ?? CertificateProfile.clientDays * 86_400
+    if before < after { found.opens("its certificates are valid for \(after) s (was \(before) s)") }
+    if before > after { found.closes("its certificates are valid for \(after) s (was \(before) s)") }
     if old.users != new.users { found.other("asks \(new.users) for passwords (was \(old.users))") }
   }
 }
@@ -87,12 +106,29 @@ extension SettingsBuilder {
         hint: "auth_basic_user_file FILE; without variables")
       return nil
     }
+    let lifetime = lifetime(scope)
+    // A third of the lifetime is left when two thirds are over.
+    let renewBefore = min(30 * 86_400, (lifetime ?? CertificateProfile.clientDays * 86_400) / 3)
     return EnrolmentSettings(
       authority: authority, passwords: material(scope.passwordFile), users: users,
-      renewBefore: Int64(scope.seconds("enrolment_renew_before") ?? 30 * 86_400),
+      renewBefore: scope.seconds("enrolment_renew_before").map { Int64($0) } ?? renewBefore,
       strength: scope.text("enrolment_pkcs12")
         .flatMap { EnrolmentSettings.Strength(rawValue: $0.lowercased()) } ?? .modern,
-      maxDevices: scope.number("enrolment_max_devices") ?? 10, failures: failures.count, failureTime: failures.time)
+      maxDevices: scope.number("enrolment_max_devices") ?? 10, failures: failures.count, failureTime: failures.time,
+      form: line.text(0).lowercased() == "est" ? .est : .json, lifetime: lifetime)
+  }
+
+  private mutating func lifetime(_ scope: Scope) -> Int64? {
+    guard let line = scope.value("enrolment_lifetime") else { return nil }
+    guard let time = Quantity.seconds(line.text(0)),
+      (600...CertificateProfile.clientDays * 86_400).contains(Int64(time))
+    else {
+      error(
+        line.place(0), "invalid value \"\(line.text(0))\" in \"enrolment_lifetime\" directive",
+        hint: "10m to \(CertificateProfile.clientDays)d, such as 24h")
+      return nil
+    }
+    return Int64(time)
   }
 
   private mutating func failureLimit(_ scope: Scope) -> (count: Int, time: Int64) {

@@ -69,10 +69,10 @@ private final class EnrolmentHandler: ContentHandler {
       Array("no-store".utf8).withUnsafeBytes { exchange.setOwnField("Cache-Control", $0) }
       json.withUnsafeBytes { exchange.answer(status: 201, type: "application/json", body: $0) }
     case .unauthorized(let reason):
-      exchange.log(.error, "\(reason): \(shown(exchange))")
+      exchange.log(.error, "\(reason): \(EnrolmentWords.shown(exchange))")
       challenge(exchange)
     case .refused(let reason):
-      exchange.log(.error, "no certificate for \(shown(exchange)): \(reason)")
+      exchange.log(.error, "no certificate for \(EnrolmentWords.shown(exchange)): \(reason)")
       exchange.fail(ErrorResponse(403))
     case .tooManyDevices(let limit, let reason):
       exchange.log(.error, reason)
@@ -81,11 +81,11 @@ private final class EnrolmentHandler: ContentHandler {
     case .malformed(let reason):
       exchange.log(.info, reason)
       exchange.fail(ErrorResponse(400))
-    case .conflict(let reason):
+    case .conflict(let reason), .early(_, let reason):
       exchange.log(.info, reason)
       exchange.fail(ErrorResponse(409))
     case .tooMany(let wait, let reason):
-      exchange.log(.error, "\(reason): \(shown(exchange))")
+      exchange.log(.error, "\(reason): \(EnrolmentWords.shown(exchange))")
       exchange.refuse(429, retryAfter: wait)
     case .broken(let reason):
       exchange.log(.crit, reason)
@@ -97,8 +97,11 @@ private final class EnrolmentHandler: ContentHandler {
     PasswordAccess.setChallenge(content.realm, of: exchange)
     exchange.fail(ErrorResponse(401))
   }
+}
 
-  private func shown(_ exchange: Exchange) -> String {
+/// Who asks for a certificate, in words for the log.
+enum EnrolmentWords {
+  static func shown(_ exchange: Exchange) -> String {
     if case .basic(let user, _) = exchange.head.shownCredentials {
       "user \"\(LogEscape.text(user))\""
     } else {

@@ -15,14 +15,15 @@ enum EnrolmentRule {
           .error, at: line.location, "\"enrolment\" beside \"\(name)\": a location can have only one content handler",
           hint: "use a separate location; \(name) is at \(other.location)"))
     }
-    if let asked = scope.seconds("enrolment_renew_before"), asked >= CertificateProfile.clientDays * 86_400,
+    let lifetime = scope.seconds("enrolment_lifetime").map { Int64($0) } ?? CertificateProfile.clientDays * 86_400
+    if let asked = scope.seconds("enrolment_renew_before"), asked >= lifetime,
       let place = scope.value("enrolment_renew_before")?.location
     {
       found.append(
         Diagnostic(
           .warning, at: place,
           "\"enrolment_renew_before\" is not shorter than the validity of a certificate: a device could renew at any time, without limit",
-          hint: "less than \(CertificateProfile.clientDays)d"))
+          hint: "less than \(lifetime % 86_400 == 0 ? "\(lifetime / 86_400)d" : "\(lifetime)s")"))
     }
     if !level.isEncrypted {
       found.append(

@@ -353,6 +353,20 @@ struct MetricsPage {
       guard let end else { continue }
       page.sample("sallyport_crl_end_timestamp_seconds", ["side": list.side.rawValue, "issuer": list.issuer], end)
     }
+    guard !snapshot.fetches.isEmpty else { return }
+    page.family("sallyport_crl_fetches_total", .counter, "Requests for revocation lists, by URL and by their result.")
+    for (url, history) in snapshot.fetches {
+      for result in FetchResult.allCases {
+        page.sample(
+          "sallyport_crl_fetches_total", ["url": url, "result": result.rawValue], history.counts[result] ?? 0)
+      }
+    }
+    page.family(
+      "sallyport_crl_fetch_last_success_timestamp_seconds", .gauge,
+      "When a URL last gave a revocation list; 0 if it has given none since the start.")
+    for (url, history) in snapshot.fetches {
+      page.sample("sallyport_crl_fetch_last_success_timestamp_seconds", ["url": url], history.succeededAt ?? 0)
+    }
   }
 
   private mutating func gauge(

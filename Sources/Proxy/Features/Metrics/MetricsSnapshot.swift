@@ -53,6 +53,8 @@ struct MetricsSnapshot {
   /// Seconds since the start.
   var age: Int64
   var figures: ProcessFigures
+  /// Of revocation lists, by URL.
+  var fetches: [(url: String, history: FetchHistory)] = []
   /// By log: all that are in use, and those that have lost lines.
   var lostLines: [(log: String, count: UInt64)] = []
 }
@@ -66,6 +68,7 @@ extension MetricsSnapshot {
     startedAt = metrics.process.startedAt
     age = metrics.process.age
     figures = metrics.process.figures
+    fetches = metrics.process.fetches.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     let tables = workers.map { worker in worker.withMeters { $0 } }
     let requests = Set(tables.flatMap(\.requests.keys)).sorted()
     servers = requests.map { series in

@@ -45,6 +45,25 @@ public struct ReloadHistory: Sendable {
   }
 }
 
+/// How a request for a revocation list ended.
+public enum FetchResult: String, Sendable, CaseIterable {
+  case taken, unchanged, failed
+}
+
+/// What came of the requests for the revocation list at one URL.
+public struct FetchHistory: Sendable {
+  public private(set) var counts: [FetchResult: UInt64] = [:]
+  /// Seconds since 1970; nil before the first success.
+  public private(set) var succeededAt: Int64?
+
+  public init() {}
+
+  mutating func note(_ result: FetchResult, at now: Int64) {
+    counts[result, default: 0] &+= 1
+    if result != .failed { succeededAt = now }
+  }
+}
+
 /// What the main queue tells the metrics: reloads, lost log lines, and figures of the process that no event loop may ask for.
 public final class ProcessRecord: Sendable {
   /// Seconds since 1970.
@@ -52,6 +71,8 @@ public final class ProcessRecord: Sendable {
   private let startTick = MonotonicClock.seconds
   /// Seconds since the start, whatever happened to the wall clock.
   public var age: Int64 { MonotonicClock.seconds - startTick }
+  /// By URL. The configuration and `RevocationPoints.limit` bound how many there are.
+  private let fetchStates = Mutex<[String: FetchHistory]>([:])
   private let state: Mutex<(reloads: ReloadHistory, figures: ProcessFigures, logs: LogFiles?)>
 
   public init() { state = Mutex((ReloadHistory(startedAt: startedAt), ProcessFigures(), nil)) }
@@ -66,6 +87,21 @@ public final class ProcessRecord: Sendable {
   public func didReload(_ kind: ReloadKind, refusal: String? = nil) {
     let now = Int64(time(nil))
     state.withLock { $0.reloads.note(kind, refusal: refusal, at: now) }
+  }
+
+  public var fetches: [String: FetchHistory] { fetchStates.withLock { $0 } }
+
+  public func didFetch(_ url: String, _ result: FetchResult) {
+    let now = Int64(time(nil))
+    fetchStates.withLock { $0[url, default: FetchHistory()].note(result, at: now) }
+  }
+
+  /// Forgets the URLs that are not fetched any more.
+  public func keepFetches(of urls: Set<String>) {
+    fetchStates.withLock { states in
+      states = states.filter { urls.contains($0.key) }
+      for url in urls where states[url] == nil { states[url] = FetchHistory() }
+    }
   }
 
   public func take(_ figures: ProcessFigures) { state.withLock { $0.figures = figures } }

@@ -13,7 +13,7 @@ extension SettingsBuilder {
     tls.passwordFile = material(scope.passwordFile)
     tls.clientCertificate = material(scope.value("ssl_client_certificate"))
     tls.trustedCertificate = material(scope.value("ssl_trusted_certificate"))
-    tls.revocationLists = scope.list("ssl_crl").flatMap { materials($0) }
+    (tls.revocationLists, tls.revocationFetch) = revocation(scope)
     tls.reloads = scope.reloadsFiles
     tls.verification = scope.text("ssl_verify_client").flatMap { ClientVerification(rawValue: $0.lowercased()) } ?? .off
     tls.clientPins = ClientTrust.pins(scope, &self)

@@ -40,10 +40,18 @@ enum ServerTLS: Feature {
       "Further CAs that verify client certificates; the server doesn't send their names.",
       example: "ssl_trusted_certificate old-ca.crt;", trust: .told),
     .list(
-      "ssl_crl", levels, .words(1...Int.max, "MATERIAL …"), "",
-      "Complete revocation lists (CRLs) of the client CAs; a file can contain several. Every CA of a chain needs one.",
+      "ssl_crl", levels, .words(1...Int.max, "MATERIAL | http://… …"), "",
+      "Complete revocation lists (CRLs) of the client CAs; a file can contain several. Every CA of a chain needs one. A list at a URL is fetched, verified by the client CAs, kept in `ssl_crl_cache` and fetched again before it ends; until the first came, clients of its CA are refused.",
       example: "ssl_crl clients-ca.crl;", trust: .told
     ).option("--crl"),
+    .value(
+      "ssl_crl_fetch", levels, .words(1...Int.max, "on | off | HOST[:PORT] …"), "off",
+      "Whether to fetch the revocation lists that clients' certificates name (distribution points), once such a certificate has verified in all else. `on` fetches from all hosts, but from no address of this machine or its link; hosts that are named are the only ones, and may be anywhere. Until the list came, the client is refused.",
+      example: "ssl_crl_fetch crl.example.com;"),
+    .value(
+      "ssl_crl_cache", levels, .words(1...2, "FOLDER [refresh=TIME]"), "",
+      "The folder (0700) that keeps fetched revocation lists, and the longest time between two requests for one (1h). It is needed where a list is fetched.",
+      example: "ssl_crl_cache /var/cache/sallyport/crl refresh=10m;", trust: .none),
     .value(
       "ssl_verify_client", levels, .oneOf(["on", "off", "optional", "optional_no_ca"]), "off",
       "Whether a client needs a certificate.", example: "ssl_verify_client on;", trust: .told

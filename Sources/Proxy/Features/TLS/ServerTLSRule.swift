@@ -47,6 +47,9 @@ enum ServerTLSRule: CaseIterable {
   case verificationBesidePlainText
   case certificateForPlainText
   case revocationWithoutVerification
+  case fetchWithoutVerification
+  case fetchWithoutReload
+  case cacheWithoutFetch
   case ticketKeysWithoutTickets
   case statusWithoutVerification
   case earlyDataWithoutEffect
@@ -110,6 +113,27 @@ enum ServerTLSRule: CaseIterable {
       return Diagnostic(
         .warning, at: line.location, "\"ssl_crl\" has no effect: the server asks no client for a certificate",
         hint: "ssl_verify_client on;")
+    case .fetchWithoutVerification:
+      guard let tls = facts.tls, tls.revocationFetch.points != .none, let line = facts.scope.value("ssl_crl_fetch"),
+        tls.verification == .off || tls.verification == .optionalNoCA
+      else { return nil }
+      return Diagnostic(
+        .error, at: line.location,
+        "\"ssl_crl_fetch\" is incompatible with \"ssl_verify_client \(tls.verification.rawValue)\"",
+        hint: "only a verified chain may name what is fetched: ssl_verify_client on;")
+    case .fetchWithoutReload:
+      guard let tls = facts.tls, tls.revocationFetch.isOn, !tls.reloads, let line = facts.scope.value("ssl_reload")
+      else {
+        return nil
+      }
+      return Diagnostic(
+        .error, at: line.location, "\"ssl_reload off\" where revocation lists are fetched: no new list would count",
+        hint: "ssl_reload on; or name files with ssl_crl")
+    case .cacheWithoutFetch:
+      guard let tls = facts.tls, !tls.revocationFetch.isOn, let line = facts.own("ssl_crl_cache") else { return nil }
+      return Diagnostic(
+        .warning, at: line.location, "\"ssl_crl_cache\" has no effect: no revocation list is fetched here",
+        hint: "ssl_crl http://…; or ssl_crl_fetch HOST;")
     case .ticketKeysWithoutTickets:
       guard let tls = facts.tls, !tls.sessionTickets || tls.sessionCache == .off,
         let line = facts.scope.own("ssl_session_ticket_key").first

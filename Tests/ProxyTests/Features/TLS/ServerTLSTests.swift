@@ -8,6 +8,9 @@ import Testing
 /// A server whose lines begin in line 2, column 1, and that answers something.
 private func server(_ lines: String) -> LoadedText { LoadedText("http { server {\n\(lines)\nreturn 204; } }") }
 
+/// 53 characters.
+private let verifying = "ssl_verify_client on; ssl_client_certificate ca.cer; "
+
 private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s.key;\n"
 
 @Suite struct ServerTLSTests {
@@ -112,6 +115,46 @@ private let pair = "listen 443 ssl; ssl_certificate s.cer; ssl_certificate_key s
     (
       pair + "ssl_crl a.crl;",
       "3:1 warning: \"ssl_crl\" has no effect: the server asks no client for a certificate | ssl_verify_client on;"
+    ),
+    (
+      pair + verifying + "ssl_crl http://a.test/a.crl;",
+      "3:62 \"ssl_crl http://a.test/a.crl\" needs \"ssl_crl_cache\": without a kept list, no client could get in after a restart | ssl_crl_cache FOLDER; a folder that the serving user may write"
+    ),
+    (
+      pair + verifying + "ssl_crl_fetch on;",
+      "3:54 \"ssl_crl_fetch\" needs \"ssl_crl_cache\": without a kept list, no client could get in after a restart | ssl_crl_cache FOLDER; a folder that the serving user may write"
+    ),
+    (
+      pair + verifying + "ssl_crl_cache c; ssl_crl http://b.test/ https://a.test/a.crl;",
+      "3:94 invalid URL \"https://a.test/a.crl\" in \"ssl_crl\" | http://HOST[:PORT]/PATH: lists are signed, so https is not needed"
+    ),
+    (
+      pair + verifying + "ssl_crl_cache c; ssl_crl_fetch on a.test;",
+      "3:85 invalid host \"on\" in \"ssl_crl_fetch\" directive | on, off, or the hosts that publish the lists: HOST or HOST:PORT"
+    ),
+    (
+      pair + verifying + "ssl_crl_cache c; ssl_crl_fetch http://a.test;",
+      "3:85 invalid host \"http://a.test\" in \"ssl_crl_fetch\" directive | on, off, or the hosts that publish the lists: HOST or HOST:PORT"
+    ),
+    (
+      pair + verifying + "ssl_crl_cache c refresh=0s; ssl_crl_fetch on;",
+      "3:70 invalid parameter \"refresh=0s\" in \"ssl_crl_cache\" directive | refresh=TIME, 1s to 1y, such as refresh=10m"
+    ),
+    (
+      pair + verifying + "ssl_crl_cache credential:c; ssl_crl_fetch on;",
+      "3:68 invalid folder \"credential:c\" in \"ssl_crl_cache\" directive | name a folder"
+    ),
+    (
+      pair + verifying + "ssl_crl_cache c;",
+      "3:54 warning: \"ssl_crl_cache\" has no effect: no revocation list is fetched here | ssl_crl http://…; or ssl_crl_fetch HOST;"
+    ),
+    (
+      pair + verifying + "ssl_reload off; ssl_crl_cache c; ssl_crl_fetch on;",
+      "3:54 \"ssl_reload off\" where revocation lists are fetched: no new list would count | ssl_reload on; or name files with ssl_crl"
+    ),
+    (
+      pair + "ssl_crl_cache c; ssl_crl_fetch on;",
+      "3:18 \"ssl_crl_fetch\" is incompatible with \"ssl_verify_client off\" | only a verified chain may name what is fetched: ssl_verify_client on;"
     ),
     (
       pair + "ssl_ocsp on;",

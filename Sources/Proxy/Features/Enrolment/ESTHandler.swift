@@ -1,0 +1,175 @@
+import Bytes
+import Crypto
+import Enrolment
+import HTTP
+import Observability
+import TLS
+import Transport
+
+/// `enrolment est`: /cacerts, /simpleenroll and /simplereenroll of RFC 7030, chosen by the last part of the path.
+final class ESTContent: LiveContent {
+  fileprivate let settings: EnrolmentSettings
+  fileprivate let realm: CompiledTemplate
+
+  init(_ settings: EnrolmentSettings, realm: CompiledTemplate) {
+    self.settings = settings
+    self.realm = realm
+  }
+
+  override func handler(for worker: Worker) -> ContentHandler? { ESTHandler(self) }
+}
+
+private final class ESTHandler: ContentHandler {
+  private enum Operation {
+    case authorities
+    case enroll(ShownCredentials)
+    /// The client's certificate, whose chain verified.
+    case reenroll(Certificate)
+  }
+
+  private let content: ESTContent
+  private var operation: Operation?
+  // Not retained: the exchange owns its handler.
+  private unowned(unsafe) var exchange: Exchange?
+
+  init(_ content: ESTContent) { self.content = content }
+
+  override func start(_ exchange: Exchange) {
+    self.exchange = exchange
+    let path = exchange.target.uri.readable
+    let name = path.lastIndex(of: UInt8(ascii: "/")).map { path[(path.index(after: $0))...] } ?? path[...]
+    switch String(decoding: name, as: UTF8.self) {
+    case "cacerts":
+      guard isAllowed([.get, .head], "GET, HEAD", exchange) else { return }
+      operation = .authorities
+      run(SecretBytes([]), exchange)
+    case "simpleenroll":
+      guard isAllowed([.post], "POST", exchange) else { return }
+      guard let credentials = exchange.head.shownCredentials else {
+        exchange.log(.info, "no user/password was provided for enrolment")
+        return challenge(exchange)
+      }
+      collect(.enroll(credentials), exchange)
+    case "simplereenroll":
+      guard isAllowed([.post], "POST", exchange) else { return }
+      guard let leaf = exchange.facts.verifiedChain?.leaf else {
+        exchange.log(.info, "no verified client certificate was shown for a renewal")
+        return exchange.fail(ErrorResponse(403))
+      }
+      collect(.reenroll(leaf), exchange)
+    default: exchange.fail(ErrorResponse(404))
+    }
+  }
+
+  private func isAllowed(_ methods: [Method], _ allow: String, _ exchange: Exchange) -> Bool {
+    if methods.contains(exchange.head.method), exchange.head.method != .post || exchange.redirection.keepsBody {
+      return true
+    }
+    Array(allow.utf8).withUnsafeBytes { exchange.setOwnField("Allow", $0) }
+    exchange.fail(ErrorResponse(405))
+    return false
+  }
+
+  // MARK: The request's body
+
+  private func collect(_ operation: Operation, _ exchange: Exchange) {
+    guard let stream = exchange.stream else { return }
+    guard isRequestType(exchange.head) else {
+      exchange.log(.info, "the body of an EST request is not application/pkcs10")
+      return exchange.fail(ErrorResponse(415))
+    }
+    self.operation = operation
+    // `message_signature verify` has collected it.
+    if case .collected(let kept) = exchange.body.state { return take(kept, exchange) }
+    let kept = RequestBody(allowance: ESTRequest.sizeLimit, pool: exchange.worker.shared.pool)
+    guard exchange.head.framing != .none, !stream.isBodyRead else { return take(kept, exchange) }
+    exchange.collectBody(in: kept)
+  }
+
+  private func isRequestType(_ head: RequestHead) -> Bool {
+    guard let field = head.first(.contentType) else { return false }
+    let value = head.bytes.readable[field.value]
+    let type = value.prefix { $0 != UInt8(ascii: ";") && $0 != 0x20 && $0 != 0x09 }
+    return type.map { ASCII.lower($0) } == Array("application/pkcs10".utf8)
+  }
+
+  override func requestBodyDidEnd(_ trailers: Trailers?) {
+    guard let exchange, case .collected(let kept) = exchange.body.state else { return }
+    take(kept, exchange)
+  }
+
+  private func take(_ kept: RequestBody, _ exchange: Exchange) {
+    guard !kept.isInFile else { return exchange.fail(ErrorResponse(413)) }
+    run(SecretBytes(copying: kept.memory.readable), exchange)
+  }
+
+  // MARK: The answer
+
+  private func run(_ body: SecretBytes, _ exchange: Exchange) {
+    guard let operation else { return exchange.fail(ErrorResponse(500)) }
+    let settings = content.settings
+    let (address, state) = (PendingWork.party(exchange.clientAddress), exchange.worker.shared.enrolment)
+    PendingWork.run(.enrolments, for: exchange) {
+      let service = EnrolmentService(settings, state)
+      return body.withUnsafeBytes { body in
+        switch operation {
+        case .authorities: service.authorities()
+        case .enroll(let credentials): service.enroll(credentials, from: address, body: body)
+        case .reenroll(let leaf): service.reenroll(leaf, body: body)
+        }
+      }
+    } _: { [self] exchange, outcome in
+      answer(outcome, exchange)
+    }
+  }
+
+  private func answer(_ outcome: EnrolmentOutcome, _ exchange: Exchange) {
+    switch outcome {
+    case .enrolled(let bag, let words):
+      var isIssued = true
+      if case .authorities? = operation { isIssued = false }
+      exchange.log(isIssued ? .notice : .debug, words)
+      let fields = [("Content-Transfer-Encoding", "base64")] + (isIssued ? [("Cache-Control", "no-store")] : [])
+      exchange.setOwnFields(FieldBlock(fields.map { (Array($0.0.utf8), Array($0.1.utf8)) }))
+      bag.withUnsafeBytes {
+        exchange.answer(
+          status: 200,
+          type: isIssued ? "application/pkcs7-mime; smime-type=certs-only" : "application/pkcs7-mime", body: $0)
+      }
+    case .unauthorized(let reason):
+      exchange.log(.error, "\(reason): \(EnrolmentWords.shown(exchange))")
+      challenge(exchange)
+    case .refused(let reason):
+      exchange.log(.error, "no certificate for \(shown(exchange)): \(reason)")
+      exchange.fail(ErrorResponse(403))
+    case .tooManyDevices(_, let reason):
+      exchange.log(.error, reason)
+      exchange.fail(ErrorResponse(403))
+    case .malformed(let reason):
+      exchange.log(.info, reason)
+      exchange.fail(ErrorResponse(400))
+    case .conflict(let reason):
+      exchange.log(.info, reason)
+      exchange.fail(ErrorResponse(409))
+    case .early(let wait, let reason):
+      exchange.log(.info, reason)
+      exchange.refuse(409, retryAfter: wait)
+    case .tooMany(let wait, let reason):
+      exchange.log(.error, "\(reason): \(shown(exchange))")
+      exchange.refuse(429, retryAfter: wait)
+    case .broken(let reason):
+      exchange.log(.crit, reason)
+      exchange.fail(ErrorResponse(500))
+    }
+  }
+
+  private func challenge(_ exchange: Exchange) {
+    PasswordAccess.setChallenge(content.realm, of: exchange)
+    exchange.fail(ErrorResponse(401))
+  }
+
+  private func shown(_ exchange: Exchange) -> String {
+    if case .reenroll(let leaf)? = operation { return "\(leaf.subject)" }
+    return EnrolmentWords.shown(exchange)
+  }
+}
