@@ -60,6 +60,8 @@ public final class ServerTLSContext: @unchecked Sendable {
   let chainLevel: Int32
   private let anchors: TrustAnchors?
   let verifiedChains = VerifiedChainCache()
+  /// The chains that trusted fronts have sent in a field; see `knownChain`.
+  let relayedChains = VerifiedChainCache()
 
   /// The cached answers of responders about this context's clients; nil when no responder is asked.
   public var statusAnswers: ClientStatusAnswers? { statusCheck?.answers }
@@ -133,6 +135,22 @@ public final class ServerTLSContext: @unchecked Sendable {
   func isRevokedByEndedList(_ stack: OpaquePointer?) -> Bool {
     guard let anchors, !anchors.revocations.isEmpty, let chain = VerifiedChain(stack) else { return false }
     return anchors.endedListRevokes([chain.leaf] + chain.others, now: Int64(time(nil)))
+  }
+
+  /// Settles what OpenSSL's search for a client's chain has found. Returns the chain if it is verified; else the store has
+  /// the error. `lacksList`: the search went on past a missing CRL.
+  func settle(_ store: OpaquePointer, result: Int32, lacksList: Bool) -> VerifiedChain? {
+    if result == 1, lacksList {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
+    } else if result == 1, isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
+      X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
+    } else if result == 1 {
+      return VerifiedChain(X509_STORE_CTX_get0_chain(store))
+    } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
+      // A failure without a reason must not look like success (CVE-2026-28755).
+      X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
+    }
+    return nil
   }
 
   /// The CRLs that apply to clients.

@@ -72,16 +72,7 @@ extension TLSStream {
     guard context.settings.verification == .optionalNoCA else {
       X509_STORE_CTX_set_verify_cb(store, TLSStream.walkPastMissingList)
       let result = X509_verify_cert(store)
-      if result == 1, chainFaults.lacksList {
-        X509_STORE_CTX_set_error(store, X509_V_ERR_UNABLE_TO_GET_CRL)
-      } else if result == 1, context.isRevokedByEndedList(X509_STORE_CTX_get0_chain(store)) {
-        X509_STORE_CTX_set_error(store, X509_V_ERR_CERT_REVOKED)
-      } else if result == 1 {
-        judgedChain = VerifiedChain(X509_STORE_CTX_get0_chain(store))
-      } else if X509_STORE_CTX_get_error(store) == X509_V_OK {
-        // A failure without a reason must not look like success (CVE-2026-28755).
-        X509_STORE_CTX_set_error(store, X509_V_ERR_UNSPECIFIED)
-      }
+      judgedChain = context.settle(store, result: result, lacksList: chainFaults.lacksList)
       return
     }
     X509_STORE_CTX_set_verify_cb(store, TLSStream.walkOn)

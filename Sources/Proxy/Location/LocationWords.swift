@@ -63,7 +63,7 @@ struct LocationWords {
   func tellRules(_ trace: ExplainTrace) {
     guard let rules = settings.clientRules else { return }
     let scratch = exchange.worker.patternScratch
-    guard case .verified(let chain)? = exchange.session.tls?.clientVerdict else {
+    guard let chain = exchange.facts.verifiedChain else {
       return trace.add("rule", "ssl_client_allow or ssl_client_deny, for a client without a verified certificate")
     }
     let identity = PeerIdentity(chain)

@@ -102,7 +102,7 @@ extension ConnectionFacts {
   ) -> (ProxyHeaderWriter.ClientSecurity?, [ProxyHeaderWriter.Extension]) {
     guard let tls else { return (nil, []) }
     let shown = (version: tls.protocolName, cipher: tls.cipherName, isResumed: tls.isResumed)
-    guard case .verified(let chain) = tls.clientVerdict else { return ClientHeader.facts(shown, nil) }
+    guard let chain = verifiedChain else { return ClientHeader.facts(shown, nil) }
     let name = CertificateVariable.ssl_client_s_dn_cn.value(of: chain.leaf, at: 0)
     return ClientHeader.facts(shown, (name, chain.leaf.spkiSHA256, hasCertificate ? chain.leaf.der : []))
   }
