@@ -1,6 +1,7 @@
 import Bytes
 import Crypto
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -223,6 +224,16 @@ import Testing
       answers.enumerated().filter { $0.offset % 2 == 0 }.map { $0.element["x-cn"] } == ["alice", "bob", "alice", nil])
     // A denied client doesn't end the connection of the others.
     #expect(answers.enumerated().filter { $0.offset % 2 == 1 }.map(\.element.status) == [200, 403, 200, 403])
+    guard scene.speech == .http2 else { return }
+    let expired = FrontField.rfc9440.fields(try cast.authority.client(.expired)), good = fields[0]
+    let after = try await scene.ask(tls: front.port) { client in
+      [
+        try client.get("/head", expired), try client.get("/head", good),
+        try client.get("/head", [("client-cert", "x")]),
+      ]
+        + [try client.get("/head", good)]
+    }
+    #expect(after.map(\.status) == [400, 200, 400, 200])
   }
 
   @Test func `the Host's own block judges, whatever name the front's handshake had`() async throws {
@@ -312,5 +323,64 @@ import Testing
     try await until("the log") { scene.text("who.log").split(separator: "\n").count == 6 }
     #expect(
       scene.text("who.log").contains("alice SUCCESS /head\n") && scene.text("who.log").contains("bob SUCCESS /head\n"))
+  }
+
+  @Test(.ofHTTP1) func `the address is that of the connection, whatever a PROXY header says`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
+    func server(_ fronts: String) -> String {
+      """
+      server { listen 127.0.0.1:\(port) proxy_protocol; \(FrontedProxy.clients("optional"))
+        set_real_ip_from 127.0.0.1; real_ip_header proxy_protocol;
+        real_client_cert_from \(fronts); real_client_cert_header Client-Cert rfc9440;
+        location / { return 200 "$remote_addr $ssl_client_verify $ssl_client_s_dn_cn;"; } }
+      """
+    }
+    let daemon = try await Sallyport.start(scene, configuration(server("10.1.2.3")))
+    let field = FrontField.rfc9440.fields(cast.alice.certified)[0]
+    func ask() async throws -> String {
+      try await scene.talk(port) { wire in
+        try wire.write(
+          "PROXY TCP4 10.1.2.3 127.0.0.1 1000 443\r\nGET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            + "\(field.name): \(field.value)\r\n\r\n")
+        return String(decoding: try wire.readToEnd(), as: UTF8.self)
+      }
+    }
+    #expect(try await ask().contains("10.1.2.3 NONE ;"))
+    try daemon.rewrite(configuration(server("127.0.0.1")))
+    daemon.signal(SIGHUP)
+    try await daemon.logged("reconfigured: generation 2")
+    #expect(try await ask().contains("10.1.2.3 SUCCESS alice;"))
+  }
+
+  @Test(.ofHTTP1) func `the explanation of a request says whose word counts`() async throws {
+    let scene = try Scene.ofTest(), cast = try Cast(scene), port = try scene.port()
+    let conf = try scene.write(
+      "x.conf",
+      text: "events {} http { "
+        + FrontedProxy.server(
+          port, nil, "on", ["10.0.0.0/8"], .rfc9440, "", "location / { ssl_client_allow cn=alice; return 200 x; }")
+        + " }")
+    func explain(_ shown: CertifiedKey?, _ more: String...) async throws -> String {
+      let fields = shown.map { FrontField.rfc9440.fields($0) } ?? []
+      let result = try await scene.run(
+        Sallyport.binary(),
+        ["check", "--config", conf, "--explain", "GET https://localhost:\(port)/"] + more
+          + fields.flatMap { ["--header", "\($0.name): \($0.value)"] })
+      return result.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }.joined(
+        separator: "\n")
+    }
+    let alice = try await explain(cast.alice.certified, "--from", "10.1.2.3")
+    for line in [
+      "front the word of the peer counts (real_client_cert_from)",
+      "verified; the front, and not sallyport, has seen the proof of its key", "cn=alice", "status 200",
+    ] { #expect(alice.contains(line), "\(line) in \(alice)") }
+    let stranger = try await explain(cast.alice.certified, "--from", "192.0.2.1")
+    #expect(stranger.contains("front no: the field Client-Cert is removed") && stranger.contains("status 400"))
+    let bob = try await explain(cast.authority.client(commonName: "bob"), "--from", "10.1.2.3")
+    #expect(bob.contains("status 403"), "\(bob)")
+    let old = try await explain(cast.authority.client(.expired), "--from", "10.1.2.3")
+    #expect(old.contains("does not verify, certificate has expired") && old.contains("status 400"), "\(old)")
+    let none = try await explain(nil, "--from", "10.1.2.3")
+    #expect(none.contains("has no certificate: the front sent none in Client-Cert"), "\(none)")
   }
 }
